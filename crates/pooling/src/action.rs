@@ -1,0 +1,166 @@
+//! Everything a machine may ask its caller for.
+//!
+//! After every step the caller carries out all actions in order, before the next step. The list belongs to the caller
+//! and is reused, so a step allocates nothing in the steady state.
+
+use std::sync::Arc;
+
+use crate::board::Cell;
+use crate::id::{ConnId, PoolId};
+use crate::mail::{Mail, Place};
+use crate::observe::Fact;
+use crate::settings::Address;
+use crate::snapshot::Snapshot;
+use crate::work::Job;
+
+/// One thing to do.
+#[derive(Debug)]
+pub enum Action {
+    /// Write these bytes to a connection, after what was written to it before. Neighbouring sends to one connection may
+    /// be gathered into one system call. If the connection has a backlog (`Machine::backlog`), or its socket takes less
+    /// than everything, the rest goes to `Machine::keep` at once and `Event::Blocked` follows after the last action.
+    Send { conn: ConnId, piece: Piece },
+    /// From now on, report readability and writability like this. A new connection starts with reading only.
+    Interest { conn: ConnId, read: bool, write: bool },
+    /// Close it; there is no event for it any more. What was sent before is on its way.
+    Close { conn: ConnId },
+    /// Connect to a PostgreSQL, without waiting: `Event::Opened` or `Event::OpenFailed` follows.
+    Open { conn: ConnId, address: Arc<Address> },
+    /// Compute this off the event loop: `Event::Computed` follows.
+    Compute { conn: ConnId, job: Job },
+    /// Put a message into another machine's mailbox; `carrying` names the connection that goes with it and leaves here.
+    Post { to: Place, mail: Mail, carrying: Option<ConnId> },
+    /// The connection that came with the mail being delivered is now called this.
+    Adopt { conn: ConnId },
+    /// Write this worker's cell of a pool's row on the board.
+    Publish { pool: PoolId, cell: Cell },
+    /// A console command for the control plane; `Mail::Answer` brings the reply.
+    AskControl { conn: ConnId, question: Question },
+    /// The answer to `Mail::Look`.
+    Report { ticket: u64, snapshot: Box<Snapshot> },
+    /// Shutdown has come to its end here: nothing is left to wait for.
+    Finished,
+    /// A line for the log.
+    Tell(Fact),
+}
+
+/// What a console client typed, and what it may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    pub text: Vec<u8>,
+    pub user: Arc<str>,
+    /// All commands, instead of SHOW only.
+    pub admin: bool,
+}
+
+/// A run of bytes in one of the places that outlive the step until its actions are carried out.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub source: Source,
+    pub start: u32,
+    pub len: u32,
+}
+
+/// Where a piece lies.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In the bytes of the `Event::Received` being answered.
+    Chunk,
+    /// In `Actions::scratch`.
+    Scratch,
+    /// In one of `Actions::kept`.
+    Kept(u16),
+}
+
+/// The caller's list of actions and the bytes they speak of.
+#[derive(Debug, Default)]
+pub struct Actions {
+    list: Vec<Action>,
+    scratch: Vec<u8>,
+    kept: Vec<Vec<u8>>,
+}
+
+impl Actions {
+    #[must_use]
+    pub fn new() -> Actions {
+        Actions::default()
+    }
+
+    /// Empty again, keeping the memory. Buffers that were kept go to `recycle`.
+    pub fn clear(&mut self, mut recycle: impl FnMut(Vec<u8>)) {
+        self.list.clear();
+        self.scratch.clear();
+        self.kept.drain(..).for_each(&mut recycle);
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    #[must_use]
+    pub fn as_slice(&self) -> &[Action] {
+        &self.list
+    }
+
+    /// Takes the actions out, leaving the bytes they speak of; the vector comes back by [`Actions::put_back`].
+    pub fn take(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.list)
+    }
+
+    /// Returns the vector of [`Actions::take`], so that its memory is used again.
+    pub fn put_back(&mut self, mut list: Vec<Action>) {
+        debug_assert!(self.list.is_empty(), "actions were added while the last ones were carried out");
+        list.clear();
+        self.list = list;
+    }
+
+    /// The bytes of a piece; `chunk` is what was received in the event being answered.
+    #[must_use]
+    pub fn bytes<'a>(&'a self, piece: Piece, chunk: &'a [u8]) -> &'a [u8] {
+        let range = piece.start as usize..piece.start as usize + piece.len as usize;
+        match piece.source {
+            Source::Chunk => &chunk[range],
+            Source::Scratch => &self.scratch[range],
+            Source::Kept(index) => &self.kept[index as usize][range],
+        }
+    }
+
+    pub(crate) fn push(&mut self, action: Action) {
+        self.list.push(action);
+    }
+
+    /// Sends bytes that `write` appends to the scratch.
+    pub(crate) fn send_new(&mut self, conn: ConnId, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.scratch.len();
+        write(&mut self.scratch);
+        self.send(conn, Source::Scratch, start, self.scratch.len());
+    }
+
+    /// Sends a range of a source, joined with the last action if it continues that very range.
+    pub(crate) fn send(&mut self, conn: ConnId, source: Source, start: usize, end: usize) {
+        debug_assert!(start <= end);
+        if start == end {
+            return;
+        }
+        let (start, len) = (start as u32, (end - start) as u32);
+        if let Some(Action::Send { conn: last, piece }) = self.list.last_mut() {
+            let continues = *last == conn && piece.source == source && piece.start + piece.len == start;
+            if continues {
+                piece.len += len;
+                return;
+            }
+        }
+        self.push(Action::Send { conn, piece: Piece { source, start, len } });
+    }
+
+    /// Where the next kept buffer will lie.
+    pub(crate) fn next_kept(&self) -> Source {
+        Source::Kept(self.kept.len() as u16)
+    }
+
+    /// Keeps a buffer until the actions are carried out; its source is what [`Actions::next_kept`] said before.
+    pub(crate) fn keep(&mut self, buffer: Vec<u8>) {
+        self.kept.push(buffer);
+    }
+}

@@ -1,0 +1,79 @@
+//! What workers need to know of each other at once: who is hungry in which pool, and who has idle servers.
+//!
+//! The board is an argument of every step, read anew once a round of the loop, so it may be late; decisions taken from
+//! it must be right all the same. A worker first publishes its own cell and then looks at the others' (the second
+//! telling of `Event::RoundEnded`): of two workers, one hungry and one with an idle server, at least one sees the other.
+
+use crate::id::{PoolId, WorkerId};
+use crate::time::Time;
+
+/// One worker's part of one pool's row.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// Since when its oldest waiter waits; [`Time::NEVER`]: nobody waits.
+    pub hungry_since: Time,
+    /// Servers without work.
+    pub idle: u32,
+}
+
+impl Cell {
+    pub const CALM: Cell = Cell { hungry_since: Time::NEVER, idle: 0 };
+
+    #[must_use]
+    pub fn is_hungry(self) -> bool {
+        self.hungry_since != Time::NEVER
+    }
+}
+
+/// The rows of all pools that live on more than one worker, as last read.
+#[derive(Clone, Debug)]
+pub struct Board {
+    workers: usize,
+    cells: Vec<Cell>,
+}
+
+impl Board {
+    /// Pools beyond this many have a single home and no row. Bounds the memory shared between workers.
+    pub const POOLS_MAX: usize = 4096;
+
+    #[must_use]
+    pub fn new(workers: u16) -> Board {
+        Board { workers: usize::from(workers), cells: Vec::new() }
+    }
+
+    /// A cell; calm where nothing was written yet.
+    #[must_use]
+    pub fn cell(&self, pool: PoolId, worker: WorkerId) -> Cell {
+        self.cells.get(self.index(pool, worker)).copied().unwrap_or(Cell::CALM)
+    }
+
+    /// Writes a cell.
+    pub fn set(&mut self, pool: PoolId, worker: WorkerId, cell: Cell) {
+        let index = self.index(pool, worker);
+        if self.cells.len() <= index {
+            self.cells.resize((pool.0 as usize + 1) * self.workers, Cell::CALM);
+        }
+        self.cells[index] = cell;
+    }
+
+    fn index(&self, pool: PoolId, worker: WorkerId) -> usize {
+        debug_assert!(usize::from(worker.0) < self.workers);
+        pool.0 as usize * self.workers + usize::from(worker.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unwritten_cell_is_calm() {
+        let mut board = Board::new(2);
+        assert_eq!(board.cell(PoolId(3), WorkerId(1)), Cell::CALM);
+        let cell = Cell { hungry_since: Time(7), idle: 0 };
+        board.set(PoolId(3), WorkerId(1), cell);
+        assert_eq!(board.cell(PoolId(3), WorkerId(1)), cell);
+        assert_eq!(board.cell(PoolId(3), WorkerId(0)), Cell::CALM);
+        assert!(cell.is_hungry() && !Cell::CALM.is_hungry());
+    }
+}

@@ -1,0 +1,44 @@
+//! Everything that can happen to a machine (a worker, a door, the coordinator).
+//!
+//! If something can happen to the pooler, it is a line here.
+
+use crate::id::ConnId;
+use crate::mail::Mail;
+use crate::work::Done;
+
+/// One thing that happened. Byte slices are the engine's: they live for one step.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Bytes were read from a connection; never empty.
+    Received { conn: ConnId, bytes: &'a [u8] },
+    /// The peer closed the connection, or it broke.
+    Hangup { conn: ConnId, why: Hangup },
+    /// The socket took less than it was given; the rest was handed to `Machine::keep` meanwhile.
+    Blocked { conn: ConnId },
+    /// The socket took that many bytes of the connection's backlog.
+    Drained { conn: ConnId, count: usize },
+    /// A connection asked for by `Action::Open` stands.
+    Opened { conn: ConnId },
+    /// It does not, and why, in words for the log.
+    OpenFailed { conn: ConnId, why: String },
+    /// A slow computation asked for by `Action::Compute` is done.
+    Computed { conn: ConnId, done: Done },
+    /// A message from another machine. If a connection travels with it, `Action::Adopt` names it.
+    Mail(Mail),
+    /// A message that could not be delivered because the other mailbox was full, and its connection with it.
+    Returned(Mail),
+    /// `Machine::next_deadline` has passed.
+    DeadlineReached,
+    /// All events of this round of the loop have been told. Told again after the actions of the first telling were
+    /// carried out and the board was read anew, if there were any.
+    RoundEnded,
+}
+
+/// How a connection ended.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Hangup {
+    /// An orderly end of the stream.
+    Closed,
+    /// A reset, a broken pipe, a time-out of the transport.
+    Broken,
+}

@@ -1,0 +1,143 @@
+//! Names of things: workers, pools, connections. Never a bare integer.
+//!
+//! A connection's id is 64 bits, so that it fits an epoll token: whose table it is in, which slot, which generation of
+//! that slot. An event that comes late for a connection that is gone never hits the slot's next tenant.
+//!
+//! ```text
+//!  63  61 60       51 50            27 26                 0
+//! ┌──────┬───────────┬────────────────┬────────────────────┐
+//! │ kind │  worker   │      slot      │     generation     │
+//! └──────┴───────────┴────────────────┴────────────────────┘
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A thread that owns sessions and servers. At most [`WorkerId::COUNT_MAX`] of them.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(pub u16);
+
+impl WorkerId {
+    /// As many as fit a cancel key beside the slot.
+    pub const COUNT_MAX: u16 = 512;
+}
+
+/// A door: where clients are until they have logged in.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DoorId(pub u8);
+
+/// Servers for one database and user, over all workers. Given out densely by the coordinator.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolId(pub u32);
+
+/// What a pool is for: the database's name as clients know it, and the user after forcing.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolKey {
+    pub database: Arc<str>,
+    pub user: Arc<str>,
+}
+
+impl fmt::Debug for PoolKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.database, self.user)
+    }
+}
+
+/// What kind of connection an id names.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A client that has not logged in yet; at a door.
+    Login = 0,
+    /// A client's session; at a worker.
+    Client = 1,
+    /// A connection to PostgreSQL; at a worker.
+    Server = 2,
+    /// A connection to PostgreSQL that carries one CancelRequest; at a worker.
+    Cancel = 3,
+}
+
+/// One connection of one machine (a worker or a door).
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(u64);
+
+const GENERATION_BITS: u32 = 27;
+const SLOT_BITS: u32 = 24;
+const OWNER_BITS: u32 = 10;
+
+impl ConnId {
+    /// Slots a table may have.
+    pub const SLOTS_MAX: usize = 1 << SLOT_BITS;
+
+    /// `owner` is the worker's or the door's number; the kind tells which.
+    pub(crate) fn new(kind: Kind, owner: u16, slot: u32, generation: u32) -> ConnId {
+        debug_assert!(u32::from(owner) < 1 << OWNER_BITS && slot < 1 << SLOT_BITS);
+        let generation = u64::from(generation) & ((1 << GENERATION_BITS) - 1);
+        let head = (kind as u64) << OWNER_BITS | u64::from(owner);
+        ConnId((head << SLOT_BITS | u64::from(slot)) << GENERATION_BITS | generation)
+    }
+
+    /// The 64 bits, for an epoll token.
+    #[must_use]
+    pub fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// An id from its bits; one that was never given out finds nothing anywhere.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> ConnId {
+        ConnId(bits & !(1 << 63))
+    }
+
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        match self.0 >> (GENERATION_BITS + SLOT_BITS + OWNER_BITS) & 3 {
+            0 => Kind::Login,
+            1 => Kind::Client,
+            2 => Kind::Server,
+            _ => Kind::Cancel,
+        }
+    }
+
+    /// Index in its machine's table of this kind; small and reused.
+    #[must_use]
+    pub fn slot(self) -> usize {
+        (self.0 >> GENERATION_BITS & ((1 << SLOT_BITS) - 1)) as usize
+    }
+
+    #[must_use]
+    pub fn generation(self) -> u32 {
+        (self.0 & ((1 << GENERATION_BITS) - 1)) as u32
+    }
+
+    /// Number of the worker or door that gave the id out.
+    #[must_use]
+    pub fn owner(self) -> u16 {
+        (self.0 >> (GENERATION_BITS + SLOT_BITS) & ((1 << OWNER_BITS) - 1)) as u16
+    }
+}
+
+impl fmt::Debug for ConnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = ["login", "client", "server", "cancel"][self.kind() as usize];
+        write!(f, "{kind}:{}.{}.{}", self.owner(), self.slot(), self.generation())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_keeps_its_parts() {
+        let id = ConnId::new(Kind::Server, 511, 0xff_fffe, 0x7ff_fffd);
+        assert_eq!((id.kind(), id.owner()), (Kind::Server, 511));
+        assert_eq!((id.slot(), id.generation()), (0xff_fffe, 0x7ff_fffd));
+        assert_eq!(ConnId::from_bits(id.to_bits()), id);
+    }
+
+    #[test]
+    fn a_generation_wraps_without_touching_the_slot() {
+        let id = ConnId::new(Kind::Client, 1, 7, u32::MAX);
+        assert_eq!(id.slot(), 7);
+    }
+}

@@ -1,0 +1,79 @@
+//! All decisions: who is linked to which server, who waits, who is told what.
+//!
+//! Nothing here knows a socket, a clock, a thread or a global. Three machines decide, each stepped the same way:
+//!
+//! ```text
+//!   clients ──► Door ──(logged in)──► Worker ◄──lend──► Worker        sessions, servers, pools, queues
+//!                 │  ▲                  │ ▲
+//!           apply │  │ placed       ask │ │ granted, recall
+//!                 ▼  │                  ▼ │
+//!                Coordinator: who lives where; capacity as tokens
+//! ```
+//!
+//! The one contract: **after every [`Machine::step`], carry out all actions in order before the next step.**
+//!
+//! Start with [`event`] (everything that can happen) and [`action`] (everything we may ask for), then one transcript in
+//! `tests/transcripts/`, then [`worker`].
+
+pub mod action;
+pub mod arrival;
+pub mod board;
+pub mod coordinator;
+pub mod door;
+pub mod event;
+pub mod flow;
+pub mod id;
+pub mod invariants;
+pub mod limits;
+pub mod mail;
+pub mod observe;
+pub mod parameters;
+pub mod prepared;
+pub mod server;
+pub mod session;
+pub mod settings;
+pub mod snapshot;
+pub mod time;
+pub mod work;
+pub mod worker;
+
+mod deadline;
+mod random;
+mod table;
+
+pub use action::{Action, Actions, Piece, Question, Source};
+pub use board::{Board, Cell};
+pub use coordinator::Coordinator;
+pub use door::Door;
+pub use event::{Event, Hangup};
+pub use id::{ConnId, DoorId, Kind, PoolId, PoolKey, WorkerId};
+pub use invariants::Violation;
+pub use mail::{Mail, Place, Refusal, Stop};
+pub use observe::{About, Fact, Level, Peer, Topic};
+pub use settings::Settings;
+pub use snapshot::Snapshot;
+pub use time::Time;
+pub use work::{Done, Job};
+pub use worker::Worker;
+
+/// A thing that decides: a worker, a door, the coordinator.
+///
+/// One round of the caller's loop: wait; read the clock once; read the board anew; deliver mail; tell what happened on
+/// **servers, then on clients**; tell `DeadlineReached` if it has passed; tell `RoundEnded`, and once more after its
+/// actions if there were any. After each telling carry out all actions, in order.
+pub trait Machine {
+    /// Decides what to do about one event. `now` never goes back.
+    fn step(&mut self, now: Time, board: &Board, event: Event<'_>, actions: &mut Actions);
+
+    /// Bytes that a connection's socket did not take yet, oldest first.
+    fn backlog(&self, conn: ConnId) -> &[u8];
+
+    /// Appends to the backlog what the socket did not take of an `Action::Send`.
+    fn keep(&mut self, conn: ConnId, bytes: &[u8]);
+
+    /// When to tell `DeadlineReached`.
+    fn next_deadline(&self) -> Option<Time>;
+
+    /// A buffer whose bytes were carried out, for use again.
+    fn recycle(&mut self, buffer: Vec<u8>);
+}

@@ -1,0 +1,102 @@
+//! What machines tell each other: doors, workers, the coordinator, and the control plane.
+//!
+//! Mailboxes are bounded. A full one returns the message (`Event::Returned`), it never blocks.
+
+use std::sync::Arc;
+
+use crate::arrival::Arrival;
+use crate::id::{ConnId, DoorId, PoolId, PoolKey, WorkerId};
+use crate::server::Lent;
+use crate::settings::Settings;
+
+/// A machine's address.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    Door(DoorId),
+    Coordinator,
+    Worker(WorkerId),
+}
+
+/// One message.
+#[derive(Debug)]
+pub enum Mail {
+    // Door ⇄ coordinator: where does this login live?
+    Apply(Application),
+    Placed { login: ConnId, pool: PoolId, homes: u16, worker: WorkerId },
+    NotPlaced { login: ConnId, why: Refusal },
+
+    // Door → worker
+    /// A session that has logged in; its connection comes along.
+    Arrive(Box<Arrival>),
+    /// A CancelRequest whose key names this worker.
+    Cancel { pid: i32, secret: i32 },
+
+    // Worker → coordinator: capacity is tokens, one a server connection.
+    /// May I open a server? `reserve`: its oldest waiter has waited for reserve_pool_timeout.
+    Ask { pool: PoolId, worker: WorkerId, reserve: bool },
+    /// I no longer want what I asked for and did not get.
+    Withdraw { pool: PoolId, worker: WorkerId },
+    /// A server is closed; its token comes back.
+    Freed { pool: PoolId, worker: WorkerId },
+    /// A lent server has arrived: its token is now held by `to`.
+    Moved { pool: PoolId, from: WorkerId, to: WorkerId },
+    /// `Recall` found nothing idle here.
+    NothingIdle { pool: PoolId, worker: WorkerId },
+    /// A session has ended.
+    Departed { pool: PoolId, worker: WorkerId, user: Arc<str> },
+    /// A server has logged in, or failed to: what min_pool_size waits for after a failure.
+    // Coordinator → worker
+    /// Open one server.
+    Granted { pool: PoolId, homes: u16, key: PoolKey },
+    /// Close one idle server: another pool is waiting at a cap both share.
+    Recall { pool: PoolId },
+
+    // Worker ⇄ worker
+    /// A server, its connection with it. Counted by the sender until `Received` comes back.
+    Lend(Box<Lent>),
+    Received { pool: PoolId },
+    /// I am hungry in this pool and the board says that you have an idle server.
+    Beg { pool: PoolId, from: WorkerId },
+
+    // Control plane → everybody
+    Configure(Arc<Settings>),
+    Stop(Stop),
+    /// Show me yourself: `Action::Report` with the same ticket.
+    Look { ticket: u64, detail: bool },
+    /// The reply to a console client, as wire messages; `close` ends its session.
+    Answer { conn: ConnId, bytes: Vec<u8>, close: bool },
+}
+
+/// A login that has proved who it is and wants a home.
+#[derive(Clone, Debug)]
+pub struct Application {
+    pub login: ConnId,
+    pub door: DoorId,
+    pub key: PoolKey,
+    /// The user who logged in, before forcing: what max_user_client_connections counts.
+    pub user: Arc<str>,
+    /// For the console, which has no servers.
+    pub console: bool,
+    /// Console admins are exempt from client limits.
+    pub exempt: bool,
+}
+
+/// Why a login gets no home.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    MaxClientConn,
+    MaxDbClientConnections,
+    MaxUserClientConnections,
+    ShuttingDown,
+}
+
+/// How to end.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stop {
+    /// Until the last client leaves (SIGTERM, SHUTDOWN WAIT_FOR_CLIENTS).
+    WaitForClients,
+    /// Until every server is released; waiting and new work is refused (SIGINT, SHUTDOWN WAIT_FOR_SERVERS).
+    WaitForServers,
+    /// Now (SHUTDOWN, SIGQUIT).
+    Immediate,
+}

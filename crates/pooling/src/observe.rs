@@ -1,0 +1,67 @@
+//! Facts told to whoever writes the log. Text in the log is an interface: words and shapes as PgBouncer's.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::id::ConnId;
+
+/// How much a fact matters.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Debug,
+    Log,
+    Warning,
+    Error,
+}
+
+/// Where a client came from.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    Tcp(SocketAddr),
+    /// A Unix socket, with the process's ids as the kernel tells them.
+    Unix { pid: u32, uid: u32 },
+}
+
+impl Peer {
+    /// On this machine: loopback or a Unix socket.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match self {
+            Peer::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Peer::Unix { .. } => true,
+        }
+    }
+}
+
+/// What a connection is called in the log and the console.
+#[derive(Clone, Debug)]
+pub enum About {
+    Pooler,
+    /// `C-…: db/user@addr`; names are `None` before the startup packet.
+    Client { conn: ConnId, database: Option<Arc<str>>, user: Option<Arc<str>>, peer: Peer },
+    /// `S-…: db/user@addr`.
+    Server { conn: ConnId, database: Arc<str>, user: Arc<str>, address: Arc<crate::settings::Address> },
+}
+
+/// Which of the log's switches a line obeys.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// `log_connections`
+    Connections,
+    /// `log_disconnections`
+    Disconnections,
+    /// `log_pooler_errors`
+    PoolerErrors,
+    /// Always.
+    General,
+}
+
+/// One line.
+#[derive(Clone, Debug)]
+pub struct Fact {
+    pub level: Level,
+    pub topic: Topic,
+    pub about: About,
+    /// Without names that clients choose in raw form: control characters are replaced where the line is written.
+    pub text: String,
+}

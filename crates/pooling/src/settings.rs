@@ -1,0 +1,268 @@
+//! Everything the decisions can be told to do differently: one immutable value, replaced whole on reload.
+//!
+//! `config` makes it from the user's words; nothing here is text that should have been a number. Names and defaults are
+//! PgBouncer's (`//= pgbouncer config.md`). A timeout that is switched off is `None`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::Secret;
+
+/// The name of the console's database, which no `[databases]` entry may take.
+pub const CONSOLE_DATABASE: &str = "pgbouncer";
+
+/// When a server goes back to its pool.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum PoolMode {
+    /// When the client leaves.
+    #[default]
+    Session,
+    /// After each transaction.
+    Transaction,
+    /// After each statement; transactions of several statements are refused.
+    Statement,
+}
+
+impl PoolMode {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PoolMode::Session => "session",
+            PoolMode::Transaction => "transaction",
+            PoolMode::Statement => "statement",
+        }
+    }
+}
+
+/// How clients prove who they are.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum AuthType {
+    /// No password, but the user must be known.
+    Trust,
+    /// No password, and the user need not be known; every login uses the database's forced user.
+    Any,
+    /// The password in clear text.
+    Plain,
+    /// MD5, or SCRAM where the stored secret is a SCRAM verifier.
+    #[default]
+    Md5,
+    /// SCRAM-SHA-256 only.
+    Scram,
+}
+
+/// Where a PostgreSQL listens.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Host {
+    /// The directory of a Unix socket; an abstract name starts with `@`.
+    Unix(String),
+    Ip(IpAddr),
+    /// A name that the engine resolves.
+    Name(String),
+}
+
+/// One PostgreSQL server's address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    pub host: Host,
+    pub port: u16,
+}
+
+/// Whether new server connections of one database go round its hosts.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum LoadBalanceHosts {
+    #[default]
+    RoundRobin,
+    /// Stay with one host until a connection to it fails.
+    Disable,
+}
+
+impl LoadBalanceHosts {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LoadBalanceHosts::RoundRobin => "round-robin",
+            LoadBalanceHosts::Disable => "disable",
+        }
+    }
+}
+
+/// One `[databases]` entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Database {
+    /// The name clients use. For a database made from `*`, the name the client asked for.
+    pub name: String,
+    /// At least one.
+    pub hosts: Vec<Address>,
+    pub load_balance_hosts: LoadBalanceHosts,
+    /// The database's name at the server; `None`: the same as `name`.
+    pub dbname: Option<String>,
+    /// Every client's server connection logs in as this user.
+    pub forced_user: Option<String>,
+    /// The password of the forced user at the server.
+    pub password: Option<Secret>,
+    pub pool_size: Option<u32>,
+    pub min_pool_size: Option<u32>,
+    pub reserve_pool_size: Option<u32>,
+    pub pool_mode: Option<PoolMode>,
+    pub max_db_connections: Option<u32>,
+    pub max_db_client_connections: Option<u32>,
+    pub server_lifetime: Option<Option<Duration>>,
+    pub query_wait_timeout: Option<Option<Duration>>,
+    /// Run once on every new server connection, before its first use.
+    pub connect_query: Option<String>,
+    /// Startup parameters for the server: `client_encoding`, `datestyle`, `timezone`.
+    pub startup: Vec<(String, String)>,
+    /// Made on demand from the `*` entry.
+    pub automatic: bool,
+}
+
+/// One `[users]` entry. It does not make the user able to log in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UserSettings {
+    pub pool_mode: Option<PoolMode>,
+    pub pool_size: Option<u32>,
+    pub reserve_pool_size: Option<u32>,
+    pub max_user_connections: Option<u32>,
+    pub max_user_client_connections: Option<u32>,
+    pub query_timeout: Option<Option<Duration>>,
+    pub query_wait_timeout: Option<Option<Duration>>,
+    pub idle_transaction_timeout: Option<Option<Duration>>,
+    pub transaction_timeout: Option<Option<Duration>>,
+    pub client_idle_timeout: Option<Option<Duration>>,
+}
+
+/// All of them. `Default` is PgBouncer's defaults with no databases.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    pub databases: BTreeMap<String, Arc<Database>>,
+    /// The `*` entry: any other name, with `name` and `dbname` filled in at login.
+    pub fallback: Option<Arc<Database>>,
+    pub users: BTreeMap<String, UserSettings>,
+    /// `auth_file`: who may log in, and as what they log in at the server.
+    pub secrets: BTreeMap<String, Secret>,
+    pub auth_type: AuthType,
+    pub admin_users: BTreeSet<String>,
+    pub stats_users: BTreeSet<String>,
+
+    pub pool_mode: PoolMode,
+    pub default_pool_size: u32,
+    pub min_pool_size: u32,
+    pub reserve_pool_size: u32,
+    /// How long the oldest client waits before the reserve is opened.
+    pub reserve_pool_timeout: Option<Duration>,
+    /// 0: bounded by file descriptors only.
+    pub max_client_conn: u32,
+    /// 0: unlimited, as are the next three.
+    pub max_db_connections: u32,
+    pub max_user_connections: u32,
+    pub max_db_client_connections: u32,
+    pub max_user_client_connections: u32,
+
+    pub query_wait_timeout: Option<Duration>,
+    /// A NOTICE to a client that has waited this long.
+    pub query_wait_notify: Option<Duration>,
+    pub query_timeout: Option<Duration>,
+    pub idle_transaction_timeout: Option<Duration>,
+    pub transaction_timeout: Option<Duration>,
+    pub client_idle_timeout: Option<Duration>,
+    pub client_login_timeout: Option<Duration>,
+    pub server_connect_timeout: Option<Duration>,
+    pub server_idle_timeout: Option<Duration>,
+    pub server_lifetime: Option<Duration>,
+    /// After a failed server login, how long until the next try.
+    pub server_login_retry: Duration,
+    pub cancel_wait_timeout: Option<Duration>,
+
+    /// A server idle for longer is checked before reuse; zero: always checked.
+    pub server_check_delay: Duration,
+    /// `None`: no check. An empty text is the empty query.
+    pub server_check_query: Option<String>,
+    /// Empty: none.
+    pub server_reset_query: String,
+    /// Also in transaction and statement mode.
+    pub server_reset_query_always: bool,
+    /// Least recently used server first, instead of most recently.
+    pub server_round_robin: bool,
+    pub server_fast_close: bool,
+
+    /// Lower-case names of startup parameters to pass over in silence.
+    pub ignore_startup_parameters: BTreeSet<String>,
+    /// Further parameters that follow the client, besides the fixed five; as the user wrote them.
+    pub track_extra_parameters: Vec<String>,
+    /// Named prepared statements kept a server in transaction and statement mode; 0: names go through untouched.
+    pub max_prepared_statements: u32,
+    /// Appends the client's host to its application_name.
+    pub application_name_add_host: bool,
+    /// NOTICE after login; empty: none.
+    pub login_notify_message: String,
+    /// Iterations of the verifiers made from plain-text secrets.
+    pub scram_iterations: u32,
+    /// Threads that own sessions and servers; at least 1.
+    pub workers: u16,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            databases: BTreeMap::new(),
+            fallback: None,
+            users: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+            auth_type: AuthType::Md5,
+            admin_users: BTreeSet::new(),
+            stats_users: BTreeSet::new(),
+            pool_mode: PoolMode::Session,
+            default_pool_size: 20,
+            min_pool_size: 0,
+            reserve_pool_size: 0,
+            reserve_pool_timeout: Some(Duration::from_secs(5)),
+            max_client_conn: 100,
+            max_db_connections: 0,
+            max_user_connections: 0,
+            max_db_client_connections: 0,
+            max_user_client_connections: 0,
+            query_wait_timeout: Some(Duration::from_secs(120)),
+            query_wait_notify: Some(Duration::from_secs(5)),
+            query_timeout: None,
+            idle_transaction_timeout: None,
+            transaction_timeout: None,
+            client_idle_timeout: None,
+            client_login_timeout: Some(Duration::from_secs(60)),
+            server_connect_timeout: Some(Duration::from_secs(15)),
+            server_idle_timeout: Some(Duration::from_secs(600)),
+            server_lifetime: Some(Duration::from_secs(3600)),
+            server_login_retry: Duration::from_secs(15),
+            cancel_wait_timeout: Some(Duration::from_secs(10)),
+            server_check_delay: Duration::from_secs(30),
+            server_check_query: Some(String::new()),
+            server_reset_query: "DISCARD ALL".to_owned(),
+            server_reset_query_always: false,
+            server_round_robin: false,
+            server_fast_close: false,
+            ignore_startup_parameters: BTreeSet::new(),
+            track_extra_parameters: vec!["IntervalStyle".to_owned()],
+            max_prepared_statements: 200,
+            application_name_add_host: false,
+            login_notify_message: String::new(),
+            scram_iterations: auth::ITERATIONS,
+            workers: 1,
+        }
+    }
+}
+
+impl Settings {
+    /// The entry for a database name, made from `*` if there is none of its own.
+    #[must_use]
+    pub fn database(&self, name: &str) -> Option<Arc<Database>> {
+        if let Some(database) = self.databases.get(name) {
+            return Some(Arc::clone(database));
+        }
+        let fallback = self.fallback.as_ref()?;
+        let mut database = Database::clone(fallback);
+        database.name = name.to_owned();
+        database.automatic = true;
+        Some(Arc::new(database))
+    }
+}

@@ -1,0 +1,122 @@
+//! What SHOW … is made of: a worker's own account of itself, as values.
+
+use std::sync::Arc;
+
+use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
+use crate::observe::Peer;
+use crate::settings::{Address, PoolMode};
+use crate::time::Time;
+
+/// One worker at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    pub worker: Option<WorkerId>,
+    pub now: Time,
+    pub pools: Vec<PoolSnapshot>,
+    /// Only in a detailed snapshot, as are the servers.
+    pub clients: Vec<ClientSnapshot>,
+    pub servers: Vec<ServerSnapshot>,
+    /// Servers given to other workers since the start.
+    pub lends: u64,
+    /// Clock-independent counts of this worker's life.
+    pub steps: u64,
+}
+
+/// One pool on one worker.
+#[derive(Clone, Debug)]
+pub struct PoolSnapshot {
+    pub id: PoolId,
+    pub key: PoolKey,
+    pub mode: PoolMode,
+    pub cl_active: u32,
+    pub cl_waiting: u32,
+    pub cl_active_cancel_req: u32,
+    pub cl_waiting_cancel_req: u32,
+    pub sv_active: u32,
+    pub sv_active_cancel: u32,
+    pub sv_being_canceled: u32,
+    pub sv_idle: u32,
+    pub sv_used: u32,
+    pub sv_tested: u32,
+    pub sv_login: u32,
+    /// Age of the oldest waiter, in microseconds; 0: nobody waits.
+    pub maxwait_us: u64,
+    pub totals: Totals,
+}
+
+/// Counts since the start, as SHOW STATS_TOTALS names them. Times in microseconds.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub server_assignments: u64,
+    pub transactions: u64,
+    pub queries: u64,
+    /// Bytes from clients.
+    pub received: u64,
+    /// Bytes to clients.
+    pub sent: u64,
+    pub transaction_us: u64,
+    pub query_us: u64,
+    pub wait_us: u64,
+    pub client_parses: u64,
+    pub server_parses: u64,
+    pub binds: u64,
+    pub logins: u64,
+}
+
+impl Totals {
+    /// Adds another count, for instance of the same pool on another worker.
+    pub fn add(&mut self, other: &Totals) {
+        self.server_assignments += other.server_assignments;
+        self.transactions += other.transactions;
+        self.queries += other.queries;
+        self.received += other.received;
+        self.sent += other.sent;
+        self.transaction_us += other.transaction_us;
+        self.query_us += other.query_us;
+        self.wait_us += other.wait_us;
+        self.client_parses += other.client_parses;
+        self.server_parses += other.server_parses;
+        self.binds += other.binds;
+        self.logins += other.logins;
+    }
+}
+
+/// A session, as SHOW CLIENTS lists it.
+#[derive(Clone, Debug)]
+pub struct ClientSnapshot {
+    pub conn: ConnId,
+    pub key: PoolKey,
+    /// The user who logged in.
+    pub user: Arc<str>,
+    /// `active`, `waiting`, `idle`: PgBouncer's words (`active` also covers idle clients in older ones).
+    pub state: &'static str,
+    pub peer: Peer,
+    pub connected_at: Time,
+    pub request_at: Time,
+    /// Since when it waits, if it does.
+    pub waiting_since: Option<Time>,
+    pub link: Option<ConnId>,
+    pub application_name: String,
+    pub prepared_statements: u32,
+    /// The pid its cancel key carries.
+    pub pid: i32,
+}
+
+/// A server, as SHOW SERVERS lists it.
+#[derive(Clone, Debug)]
+pub struct ServerSnapshot {
+    pub conn: ConnId,
+    pub pool: PoolId,
+    pub key: PoolKey,
+    /// `active`, `idle`, `used`, `tested`, `new` (logging in), `active_cancel`, `being_canceled`.
+    pub state: &'static str,
+    pub address: Arc<Address>,
+    pub connected_at: Time,
+    pub request_at: Time,
+    pub link: Option<ConnId>,
+    /// PostgreSQL's pid of the backend; 0 before login.
+    pub remote_pid: i32,
+    pub application_name: String,
+    pub prepared_statements: u32,
+    pub close_needed: bool,
+}

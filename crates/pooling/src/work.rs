@@ -1,0 +1,40 @@
+//! Slow computations that run off the event loop: password hashing. The machine asks, the engine computes elsewhere.
+//!
+//! SCRAM's key derivation takes a millisecond and more by design (RFC 5802), as long as a hundred transactions.
+
+use auth::{Keys, Password, Secret, Verifier};
+
+/// What to compute.
+#[derive(Clone, Debug)]
+pub enum Job {
+    /// Does this clear-text password fit the stored secret of this user?
+    CheckPlain { secret: Secret, user: String, given: Vec<u8> },
+    /// A verifier for a password that is stored in the clear.
+    DeriveVerifier { password: Password, salt: Vec<u8>, iterations: u32 },
+    /// The keys to prove a password to a server with.
+    DeriveKeys { password: Password, salt: Vec<u8>, iterations: u32 },
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub enum Done {
+    Checked(bool),
+    Verifier(Verifier),
+    Keys(Keys),
+}
+
+impl Job {
+    /// Does the work. Slow on purpose: never called by a machine itself.
+    #[must_use]
+    pub fn run(self) -> Done {
+        match self {
+            Job::CheckPlain { secret, user, given } => Done::Checked(auth::verify_plain(&secret, &user, &given)),
+            Job::DeriveVerifier { password, salt, iterations } => {
+                Done::Verifier(Verifier::derive(password.as_str(), &salt, iterations))
+            }
+            Job::DeriveKeys { password, salt, iterations } => {
+                Done::Keys(Keys::derive(password.as_str(), &salt, iterations))
+            }
+        }
+    }
+}
