@@ -1,0 +1,180 @@
+//! We are the server: a client proves that it knows a password of which we hold the verifier.
+//!
+//! ```text
+//!   start(client-first) ──▶ server-first        finish(client-final) ──▶ server-final
+//! ```
+//!
+//! Promises that only a client that knows the password gets `ServerDone`. Does not treat missing users: the caller
+//! takes `Verifier::mock` for them, and they fail as a wrong password does.
+
+use std::fmt;
+
+use super::keys::{hmac, stored_key, xor};
+use super::message::{Fields, decode_key, encode, nonce};
+use super::{CLIENT_MESSAGE_LEN_MAX, NONCE_LEN, ScramError, Verifier};
+use crate::same;
+
+/// One login of one client, between its first message and its last.
+pub struct ServerExchange {
+    verifier: Verifier,
+    /// The gs2 header as the client sent it; it must name the same at the end.
+    header: Vec<u8>,
+    /// "client-first-bare,server-first", the part of AuthMessage that is known.
+    transcript: Vec<u8>,
+    /// The client's nonce and ours.
+    nonce: String,
+}
+
+/// The client knows the password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ServerDone {
+    /// What AuthenticationSASLFinal carries.
+    pub server_final: Vec<u8>,
+    /// With it one can log in elsewhere as this user: `Keys::from_verifier` takes it over and wipes it in the end.
+    pub client_key: [u8; 32],
+}
+
+impl ServerExchange {
+    /// Reads the client's first message, the data of SASLInitialResponse, and answers with server-first.
+    ///
+    /// `nonce` must be new and unpredictable at every call.
+    ///
+    /// # Errors
+    /// Channel binding, an authorization identity, mandatory extensions, bad syntax, a message of more than
+    /// `CLIENT_MESSAGE_LEN_MAX` bytes.
+    pub fn start(
+        client_first: &[u8],
+        verifier: Verifier,
+        nonce: &[u8; NONCE_LEN],
+    ) -> Result<(ServerExchange, Vec<u8>), ScramError> {
+        ServerExchange::start_with(client_first, verifier, &encode(nonce))
+    }
+
+    /// As `start`, with our nonce as text.
+    fn start_with(
+        client_first: &[u8],
+        verifier: Verifier,
+        server_nonce: &str,
+    ) -> Result<(ServerExchange, Vec<u8>), ScramError> {
+        let first = ClientFirst::parse(client_first)?;
+        let nonce = format!("{}{server_nonce}", first.nonce);
+        let salt = encode(&verifier.salt);
+        let server_first = format!("r={nonce},s={salt},i={}", verifier.iterations).into_bytes();
+        let exchange = ServerExchange {
+            verifier,
+            header: first.header.to_vec(),
+            transcript: [first.bare, b",", &server_first].concat(),
+            nonce,
+        };
+        Ok((exchange, server_first))
+    }
+
+    /// Reads the client's last message, the data of SASLResponse.
+    ///
+    /// # Errors
+    /// `WrongProof` when the client does not know the password; others when it breaks the protocol.
+    pub fn finish(self, client_final: &[u8]) -> Result<ServerDone, ScramError> {
+        let last = ClientFinal::parse(client_final)?;
+        if last.binding != encode(&self.header).as_bytes() {
+            return Err(ScramError::BindingChanged);
+        }
+        if last.nonce != self.nonce.as_bytes() {
+            return Err(ScramError::Nonce);
+        }
+        let message: [&[u8]; 3] = [&self.transcript, b",", last.without_proof];
+        let signature = hmac(&self.verifier.stored_key, &message);
+        let client_key = xor(&last.proof, &signature);
+        if !same(&stored_key(&client_key), &self.verifier.stored_key) {
+            return Err(ScramError::WrongProof);
+        }
+        let server_signature = encode(&hmac(&self.verifier.server_key, &message));
+        Ok(ServerDone {
+            server_final: format!("v={server_signature}").into_bytes(),
+            client_key,
+        })
+    }
+}
+
+/// client-first, taken apart: `n,,` and `n=user,r=nonce[,extensions]`.
+struct ClientFirst<'a> {
+    /// With its final comma.
+    header: &'a [u8],
+    bare: &'a [u8],
+    nonce: &'a str,
+}
+
+impl<'a> ClientFirst<'a> {
+    //= rfc5802#section-7
+    fn parse(message: &'a [u8]) -> Result<ClientFirst<'a>, ScramError> {
+        if message.len() > CLIENT_MESSAGE_LEN_MAX {
+            return Err(ScramError::TooLong);
+        }
+        let mut fields = Fields::of(message);
+        let binding = fields.next().ok_or(ScramError::Malformed)?;
+        match binding {
+            // "y": the client could do channel binding and saw that we do not offer it, which is true.
+            b"n" | b"y" => {}
+            [b'p', b'=', ..] => return Err(ScramError::ChannelBinding),
+            _ => return Err(ScramError::Malformed),
+        }
+        match fields.next().ok_or(ScramError::Malformed)? {
+            b"" => {}
+            [b'a', b'=', ..] => return Err(ScramError::AuthorizationIdentity),
+            _ => return Err(ScramError::Malformed),
+        }
+        let (header, bare) = message.split_at(binding.len() + 2);
+        // The user's name stands in the startup packet; as PostgreSQL, we do not read it here.
+        fields.value(b'n')?;
+        let nonce = nonce(fields.value(b'r')?, CLIENT_MESSAGE_LEN_MAX)?;
+        fields.skip_extensions()?;
+        Ok(ClientFirst {
+            header,
+            bare,
+            nonce,
+        })
+    }
+}
+
+/// client-final, taken apart: `c=binding,r=nonce[,extensions]` and `,p=proof`.
+struct ClientFinal<'a> {
+    without_proof: &'a [u8],
+    /// In base64.
+    binding: &'a [u8],
+    nonce: &'a [u8],
+    proof: [u8; 32],
+}
+
+impl<'a> ClientFinal<'a> {
+    //= rfc5802#section-7
+    fn parse(message: &'a [u8]) -> Result<ClientFinal<'a>, ScramError> {
+        if message.len() > CLIENT_MESSAGE_LEN_MAX {
+            return Err(ScramError::TooLong);
+        }
+        // The proof is the last field, and what stands before it is what it proves.
+        let comma = message.iter().rposition(|&byte| byte == b',');
+        let (without_proof, last) = message.split_at(comma.ok_or(ScramError::Malformed)?);
+        let mut fields = Fields::of(without_proof);
+        let binding = fields.value(b'c')?;
+        let nonce = fields.value(b'r')?;
+        fields.skip_extensions()?;
+        let proof = Fields::of(&last[1..]).value(b'p')?;
+        Ok(ClientFinal {
+            without_proof,
+            binding,
+            nonce,
+            proof: decode_key(proof).ok_or(ScramError::Malformed)?,
+        })
+    }
+}
+
+impl fmt::Debug for ServerExchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServerExchange(..)")
+    }
+}
+
+impl fmt::Debug for ServerDone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServerDone(..)")
+    }
+}
