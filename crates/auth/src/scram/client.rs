@@ -50,7 +50,7 @@ impl ClientExchange {
     }
 
     /// As `start`, with a name, and the nonce as text.
-    fn start_with(user: &str, nonce: &str) -> (ClientExchange, Vec<u8>) {
+    pub(super) fn start_with(user: &str, nonce: &str) -> (ClientExchange, Vec<u8>) {
         let bare = format!("n={user},r={nonce}");
         let client_first = format!("{HEADER}{bare}").into_bytes();
         let phase = Phase::Started {

@@ -2,7 +2,6 @@
 //!
 //! Promises to wipe keys when dropped. `Keys::derive` is the one slow thing: run it off the event loop.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -10,6 +9,7 @@ use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::Verifier;
+use super::prepare::prepared;
 use crate::same;
 
 /// What a client must know to log in, and to recognise its server. As good as the password, at servers that hold
@@ -99,7 +99,11 @@ fn keyed(key: &[u8]) -> Hmac<Sha256> {
 }
 
 /// RFC 5802's Hi(): PBKDF2 with HMAC-SHA-256 and one block of output.
-fn salted_password(password: &[u8], salt: &[u8], iterations: u32) -> Zeroizing<[u8; 32]> {
+pub(super) fn salted_password(
+    password: &[u8],
+    salt: &[u8],
+    iterations: u32,
+) -> Zeroizing<[u8; 32]> {
     let mac = keyed(password);
     let mut round = mac.clone();
     round.update(salt);
@@ -115,21 +119,4 @@ fn salted_password(password: &[u8], salt: &[u8], iterations: u32) -> Zeroizing<[
         }
     }
     sum
-}
-
-/// A password as SCRAM hashes it: through SASLprep, or as it is when SASLprep refuses it, as PostgreSQL and libpq do
-/// (so that passwords in other encodings work).
-//= pg18 sasl-authentication#SASL-SCRAM-SHA-256
-//= rfc4013#section-2
-fn prepared(password: &[u8]) -> Zeroizing<Vec<u8>> {
-    let is_prepared = |text: &Cow<'_, str>| !text.is_empty();
-    let text = std::str::from_utf8(password)
-        .ok()
-        .and_then(|text| stringprep::saslprep(text).ok())
-        // What vanishes in SASLprep would be an empty password; libpq takes it as it is.
-        .filter(is_prepared);
-    match text {
-        Some(text) => Zeroizing::new(text.into_owned().into_bytes()),
-        None => Zeroizing::new(password.to_vec()),
-    }
 }

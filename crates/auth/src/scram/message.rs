@@ -35,6 +35,11 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// All that is still to be read, or None at the end.
+    pub(super) fn rest(&self) -> Option<&'a [u8]> {
+        self.rest
+    }
+
     /// The value of the next field, which must have this name.
     pub(super) fn value(&mut self, name: u8) -> Result<&'a [u8], ScramError> {
         match self.next().and_then(split) {

@@ -27,7 +27,10 @@ mod client;
 mod error;
 mod keys;
 mod message;
+mod prepare;
 mod server;
+#[cfg(test)]
+mod tests;
 mod verifier;
 
 pub use client::{Challenge, ClientExchange};

@@ -51,7 +51,7 @@ impl ServerExchange {
     }
 
     /// As `start`, with our nonce as text.
-    fn start_with(
+    pub(super) fn start_with(
         client_first: &[u8],
         verifier: Verifier,
         server_nonce: &str,
@@ -122,7 +122,8 @@ impl<'a> ClientFirst<'a> {
             [b'a', b'=', ..] => return Err(ScramError::AuthorizationIdentity),
             _ => return Err(ScramError::Malformed),
         }
-        let (header, bare) = message.split_at(binding.len() + 2);
+        let bare = fields.rest().ok_or(ScramError::Malformed)?;
+        let header = &message[..message.len() - bare.len()];
         // The user's name stands in the startup packet; as PostgreSQL, we do not read it here.
         fields.value(b'n')?;
         let nonce = nonce(fields.value(b'r')?, CLIENT_MESSAGE_LEN_MAX)?;

@@ -1,0 +1,65 @@
+//! What needs the insides: RFC 7677's example, whose nonces are not ours to choose.
+
+use super::keys::Keys;
+use super::{Challenge, ClientExchange, ServerExchange, Verifier};
+
+/// The example of RFC 7677, section 3: user "user", password "pencil".
+//= rfc7677#section-3
+mod example {
+    pub(super) const CLIENT_NONCE: &str = "rOprNGfwEbeRWgbNEkqO";
+    pub(super) const SERVER_NONCE: &str = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
+    pub(super) const CLIENT_FIRST: &[u8] = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO";
+    pub(super) const SERVER_FIRST: &[u8] = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+        s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+    pub(super) const CLIENT_FINAL: &[u8] = b"c=biws,\
+        r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+        p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
+    pub(super) const SERVER_FINAL: &[u8] = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
+}
+
+/// The example's salt, read with the code under test only where that is not the thing tested.
+fn salt() -> Vec<u8> {
+    super::message::decode(b"W22ZaJ0SNY7soEsUEjb6gQ==").unwrap()
+}
+
+#[test]
+fn rfc_7677_as_client() {
+    let (mut client, first) = ClientExchange::start_with("user", example::CLIENT_NONCE);
+    assert_eq!(first, example::CLIENT_FIRST);
+    let challenge = client.challenge(example::SERVER_FIRST).unwrap();
+    let expected = Challenge {
+        salt: salt(),
+        iterations: 4096,
+    };
+    assert_eq!(challenge, expected);
+    let keys = Keys::derive("pencil", &challenge.salt, challenge.iterations);
+    assert_eq!(client.respond(&keys).unwrap(), example::CLIENT_FINAL);
+    assert_eq!(client.verify(example::SERVER_FINAL), Ok(()));
+}
+
+#[test]
+fn rfc_7677_as_server() {
+    let verifier = Verifier::derive("pencil", &salt(), 4096);
+    let keys = Keys::derive("pencil", &salt(), 4096);
+    let (server, first) =
+        ServerExchange::start_with(example::CLIENT_FIRST, verifier, example::SERVER_NONCE).unwrap();
+    assert_eq!(first, example::SERVER_FIRST);
+    let done = server.finish(example::CLIENT_FINAL).unwrap();
+    assert_eq!(done.server_final, example::SERVER_FINAL);
+    assert_eq!(done.client_key, keys.client_key);
+}
+
+#[test]
+fn pbkdf2_of_known_answers() {
+    // RFC 6070's inputs with SHA-256, the first 20 bytes.
+    let table = [
+        (1, "120fb6cffcf8b32c43e7225256c4f837a86548c9"),
+        (2, "ae4d0c95af6b46d32d0adff928f06dd02a303f8e"),
+        (4096, "c5e478d59288c841aa530db6845c4c8d962893a0"),
+    ];
+    for (iterations, expected) in table {
+        let sum = super::keys::salted_password(b"password", b"salt", iterations);
+        let text: String = sum[..20].iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(text, expected, "{iterations} iterations");
+    }
+}
