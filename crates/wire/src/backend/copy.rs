@@ -1,0 +1,62 @@
+//! CopyInResponse, CopyOutResponse, CopyBothResponse and CopyData. Their content is nothing to us: it passes by length.
+
+use super::tag;
+use crate::{Error, message, reader::Reader};
+
+/// What the three responses share; the tag says in which direction the data goes.
+//= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-COPYINRESPONSE
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct CopyResponse {
+    pub binary: bool,
+    pub columns: u16,
+}
+
+impl CopyResponse {
+    /// # Errors
+    /// If the format is neither text nor binary, or there are not as many column formats as the body says.
+    pub fn decode(body: &[u8]) -> Result<CopyResponse, Error> {
+        let mut reader = Reader::new(body);
+        let binary = match reader.u8()? {
+            0 => false,
+            1 => true,
+            _ => {
+                return Err(Error::BadValue(
+                    "a COPY format that is neither text nor binary",
+                ));
+            }
+        };
+        let columns = reader.count()?;
+        reader.take(usize::from(columns) * 2)?;
+        reader.end()?;
+        Ok(CopyResponse { binary, columns })
+    }
+}
+
+/// Appends CopyInResponse: the server waits for text data of so many columns.
+pub fn encode_copy_in(out: &mut Vec<u8>, columns: u16) {
+    response(out, tag::COPY_IN, columns);
+}
+
+/// Appends CopyOutResponse: text data of so many columns follows.
+pub fn encode_copy_out(out: &mut Vec<u8>, columns: u16) {
+    response(out, tag::COPY_OUT, columns);
+}
+
+/// Appends CopyBothResponse, as replication has it: data goes both ways.
+pub fn encode_copy_both(out: &mut Vec<u8>, columns: u16) {
+    response(out, tag::COPY_BOTH, columns);
+}
+
+fn response(out: &mut Vec<u8>, tag: u8, columns: u16) {
+    message(out, tag, |out| {
+        out.push(0); // text, as is each column
+        out.extend_from_slice(&columns.to_be_bytes());
+        out.resize(out.len() + usize::from(columns) * 2, 0);
+    });
+}
+
+/// Appends a CopyData from a server, which holds one row.
+//= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-COPYDATA
+pub fn encode_copy_data(out: &mut Vec<u8>, bytes: &[u8]) {
+    message(out, tag::COPY_DATA, |out| out.extend_from_slice(bytes));
+}

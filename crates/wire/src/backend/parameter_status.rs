@@ -1,0 +1,31 @@
+//! ParameterStatus: the server says what a setting is now. It does not know which settings matter.
+
+use super::tag;
+use crate::{Error, message, put_cstr, reader::Reader};
+
+//= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-PARAMETERSTATUS
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ParameterStatus<'a> {
+    pub name: &'a [u8],
+    pub value: &'a [u8],
+}
+
+impl<'a> ParameterStatus<'a> {
+    /// # Errors
+    /// If the body is not exactly two strings.
+    pub fn decode(body: &'a [u8]) -> Result<ParameterStatus<'a>, Error> {
+        let mut reader = Reader::new(body);
+        let name = reader.cstr()?;
+        let value = reader.cstr()?;
+        reader.end()?;
+        Ok(ParameterStatus { name, value })
+    }
+
+    /// Appends the whole message.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        message(out, tag::PARAMETER_STATUS, |out| {
+            put_cstr(out, self.name);
+            put_cstr(out, self.value);
+        });
+    }
+}

@@ -1,0 +1,62 @@
+//! Why bytes are not a message. It promises to be small and free to copy; it carries no bytes of the peer, so that it may
+//! be logged as it is. It does not say what to do about it.
+
+use std::fmt;
+
+use crate::sqlstate::{self, SqlState};
+
+/// What is wrong with the bytes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The length word is negative, smaller than itself, or not one that this kind of message can have.
+    BadLength { len: i32 },
+    /// A string does not end within its message.
+    MissingTerminator,
+    /// The message ends before its last field does.
+    Truncated,
+    /// A field holds what it must not hold; the text says which.
+    BadValue(&'static str),
+    /// The message is longer than it may be; both in bytes, the length word counted.
+    TooLarge { len: usize, max: usize },
+    /// The first packet asks for a protocol whose major version is not 3.
+    UnsupportedVersion { major: u16, minor: u16 },
+}
+
+impl Error {
+    /// The code that the peer is told, the same that PostgreSQL would tell.
+    pub fn sqlstate(self) -> SqlState {
+        match self {
+            Error::UnsupportedVersion { .. } => sqlstate::FEATURE_NOT_SUPPORTED,
+            Error::BadLength { .. }
+            | Error::MissingTerminator
+            | Error::Truncated
+            | Error::BadValue(_)
+            | Error::TooLarge { .. } => sqlstate::PROTOCOL_VIOLATION,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::BadLength { len } => write!(f, "invalid message length {len}"),
+            Error::MissingTerminator => f.write_str("a string in the message has no end"),
+            Error::Truncated => f.write_str("the message ends too early"),
+            Error::BadValue(what) => write!(f, "invalid message: {what}"),
+            Error::TooLarge { len, max } => {
+                write!(
+                    f,
+                    "a message of {len} bytes is longer than the {max} allowed"
+                )
+            }
+            Error::UnsupportedVersion { major, minor } => {
+                write!(
+                    f,
+                    "unsupported frontend protocol {major}.{minor}: 3.0 is supported"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}

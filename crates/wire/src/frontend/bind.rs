@@ -1,0 +1,93 @@
+//! Bind: makes a portal from a prepared statement and parameters. Only the two names at its front are read, since only
+//! they may have to be replaced; formats and parameters pass by length, however long they are.
+//!
+//! ```text
+//!  B │ length │ portal \0 │ statement \0 │ formats, parameters, result formats
+//!             └───── BindNames.len ──────┘└──────── rest_len, untouched ──────┘
+//! ```
+//!
+//= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-BIND
+
+use super::tag;
+use crate::{Error, HEADER_LEN, cstr, message, put_cstr, reader::put_value};
+
+/// Bind as we send it ourselves: text parameters, text results.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Bind;
+
+impl Bind {
+    /// Appends a whole Bind whose parameters and results are all text; `None` is NULL.
+    ///
+    /// # Panics
+    /// If there are more than 65,535 parameters, or more than 2 GB of them.
+    pub fn encode<'v>(
+        out: &mut Vec<u8>,
+        portal: &[u8],
+        statement: &[u8],
+        parameters: impl IntoIterator<Item = Option<&'v [u8]>>,
+    ) {
+        message(out, tag::BIND, |out| {
+            put_cstr(out, portal);
+            put_cstr(out, statement);
+            out.extend_from_slice(&[0, 0]); // no parameter formats: all are text
+            let at = out.len();
+            out.extend_from_slice(&[0, 0]);
+            let mut count: u16 = 0;
+            for parameter in parameters {
+                count = count
+                    .checked_add(1)
+                    .expect("a statement of ours has few parameters");
+                put_value(out, parameter);
+            }
+            out[at..at + 2].copy_from_slice(&count.to_be_bytes());
+            out.extend_from_slice(&[0, 0]); // no result formats: all are text
+        });
+    }
+}
+
+/// The two names at the front of a Bind.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct BindNames<'a> {
+    pub portal: &'a [u8],
+    pub statement: &'a [u8],
+    /// Bytes of the body that the names take, their NULs counted.
+    pub len: usize,
+}
+
+impl<'a> BindNames<'a> {
+    /// Reads the names from the first bytes of a body; `None` while the second NUL is not at hand.
+    ///
+    /// If all of the body is at hand and the answer is `None`, the message is malformed.
+    pub fn decode(prefix: &'a [u8]) -> Option<BindNames<'a>> {
+        let (portal, rest) = cstr(prefix)?;
+        let (statement, rest) = cstr(rest)?;
+        Some(BindNames {
+            portal,
+            statement,
+            len: prefix.len() - rest.len(),
+        })
+    }
+}
+
+/// Appends the header and the names of a Bind whose remaining body, `rest_len` bytes, follows untouched.
+///
+/// # Errors
+/// [`Error::TooLarge`] if the whole is longer than a length word can say; nothing is appended then.
+pub fn encode_bind_prefix(
+    out: &mut Vec<u8>,
+    portal: &[u8],
+    statement: &[u8],
+    rest_len: usize,
+) -> Result<(), Error> {
+    const MAX: usize = i32::MAX as usize;
+    // Two slices in memory cannot make a usize overflow, but `rest_len` is a number of the caller's.
+    let names_len = portal.len() + statement.len() + 2;
+    let len = rest_len.saturating_add(names_len).saturating_add(4);
+    let word = i32::try_from(len).map_err(|_| Error::TooLarge { len, max: MAX })?;
+    out.reserve(HEADER_LEN + names_len);
+    out.push(tag::BIND);
+    out.extend_from_slice(&word.to_be_bytes());
+    put_cstr(out, portal);
+    put_cstr(out, statement);
+    Ok(())
+}
