@@ -1,0 +1,140 @@
+//! The fake PostgreSQL, message by message.
+
+use super::*;
+use crate::frames::startup;
+
+/// Tags of the answers, and the body of the last.
+fn tags(bytes: &[u8]) -> String {
+    let mut tags = String::new();
+    let mut rest = Frames::default();
+    rest.feed(bytes, |tag, body| {
+        tags.push(tag as char);
+        if tag == b'Z' {
+            tags.push(body[0] as char);
+        }
+        Ok(())
+    })
+    .expect("well formed answers");
+    tags
+}
+
+fn ready() -> FakeServer {
+    let mut server = FakeServer::default();
+    let mut out = Vec::new();
+    server.receive(&startup(&[("user", "bench"), ("database", "bench")]), &mut out).expect("a startup packet");
+    assert_eq!(tags(&out), format!("R{}KZI", "S".repeat(REPORTED.len())));
+    server
+}
+
+fn ask(server: &mut FakeServer, messages: &[(u8, &[u8])]) -> (String, bool) {
+    let mut bytes = Vec::new();
+    for (tag, body) in messages {
+        put(&mut bytes, *tag, body);
+    }
+    let mut out = Vec::new();
+    let flush = server.receive(&bytes, &mut out).expect("well formed questions");
+    (tags(&out), flush)
+}
+
+#[test]
+fn the_query_and_its_answer_have_the_sizes_that_the_record_names() {
+    let mut server = ready();
+    let mut query = Vec::new();
+    put(&mut query, b'Q', &[Answer::Small.sql().as_bytes(), b"\0"].concat());
+    assert_eq!(query.len(), 57);
+    let mut out = Vec::new();
+    assert_eq!(server.receive(&query, &mut out), Ok(true));
+    assert_eq!((tags(&out).as_str(), out.len()), ("TDCZI", 66));
+}
+
+#[test]
+fn large_answers_are_a_hundred_kilobytes() {
+    for (answer, count) in [(Answer::Rows, 1000), (Answer::Value, 1)] {
+        let mut server = ready();
+        let mut query = Vec::new();
+        put(&mut query, b'Q', &[answer.sql().as_bytes(), b"\0"].concat());
+        let mut out = Vec::new();
+        server.receive(&query, &mut out).expect("a query");
+        assert_eq!(tags(&out), format!("T{}CZI", "D".repeat(count)));
+        assert!((100_000..115_000).contains(&out.len()), "{}", out.len());
+    }
+}
+
+#[test]
+fn encryption_is_refused_and_the_startup_packet_may_follow_at_once() {
+    let mut server = FakeServer::default();
+    let mut bytes = [&8u32.to_be_bytes()[..], &80_877_103u32.to_be_bytes()].concat();
+    bytes.extend(startup(&[("user", "bench")]));
+    put(&mut bytes, b'Q', b"\0");
+    let mut out = Vec::new();
+    assert_eq!(server.receive(&bytes, &mut out), Ok(true));
+    assert_eq!(out[0], b'N');
+    assert!(tags(&out[1..]).ends_with("KZIIZI"), "{}", tags(&out[1..]));
+}
+
+#[test]
+fn a_cancel_request_ends_the_connection() {
+    let mut server = FakeServer::default();
+    let cancel = [16u32, 80_877_102, 1, 2].map(u32::to_be_bytes).concat();
+    assert!(server.receive(&cancel, &mut Vec::new()).is_ok());
+    assert!(server.is_over());
+}
+
+#[test]
+fn status_follows_the_transaction() {
+    let mut server = ready();
+    assert_eq!(ask(&mut server, &[(b'Q', b"BEGIN\0")]).0, "CZT");
+    assert_eq!(ask(&mut server, &[(b'Q', b"SELECT 1\0")]).0, "TDCZT");
+    assert_eq!(ask(&mut server, &[(b'Q', b"COMMIT\0")]).0, "CZI");
+    assert_eq!(ask(&mut server, &[(b'Q', b" ; \0")]).0, "IZI");
+    assert_eq!(ask(&mut server, &[(b'Q', b"BEGIN; SELECT 1; COMMIT\0")]).0, "CTDCCZI");
+}
+
+#[test]
+fn a_parameter_is_reported_when_it_changes_only() {
+    let mut server = ready();
+    assert_eq!(ask(&mut server, &[(b'Q', b"SET application_name TO 'a';SET timezone = 'UTC'\0")]).0, "SCSCZI");
+    assert_eq!(ask(&mut server, &[(b'Q', b"SET application_name='a'\0")]).0, "CZI");
+    assert_eq!(ask(&mut server, &[(b'Q', b"SET SESSION work_mem TO '1MB'\0")]).0, "CZI");
+    assert_eq!(ask(&mut server, &[(b'Q', b"DISCARD ALL\0")]).0, "SCZI");
+}
+
+#[test]
+fn the_extended_protocol_answers_at_sync_or_flush() {
+    let mut server = ready();
+    let bind: &[u8] = b"\0\0\0\0\0\0\0\0";
+    let unnamed: &[(u8, &[u8])] =
+        &[(b'P', b"\0SELECT 1\0\0\0"), (b'B', bind), (b'D', b"P\0"), (b'E', b"\0\0\0\0\0"), (b'S', b"")];
+    assert_eq!(ask(&mut server, unnamed), ("12TDCZI".to_owned(), true));
+    assert_eq!(ask(&mut server, &[(b'P', b"s1\0SELECT 1\0\0\0")]), ("1".to_owned(), false));
+    assert_eq!(ask(&mut server, &[(b'D', b"Ss1\0"), (b'H', b"")]), ("tT".to_owned(), true));
+    let named: &[(u8, &[u8])] = &[(b'B', b"\0s1\0\0\0\0\0\0\0"), (b'E', b"\0\0\0\0\0"), (b'S', b"")];
+    assert_eq!(ask(&mut server, named).0, "2DCZI");
+    assert_eq!(ask(&mut server, &[(b'P', b"\0\0\0\0"), (b'B', bind), (b'D', b"P\0"), (b'E', b"\0\0\0\0\0"), (b'S', b"")]).0, "12nIZI");
+}
+
+#[test]
+fn an_error_skips_to_sync() {
+    let mut server = ready();
+    let lost: &[(u8, &[u8])] =
+        &[(b'B', b"\0gone\0\0\0\0\0\0\0"), (b'E', b"\0\0\0\0\0"), (b'Q', b"SELECT 1\0"), (b'S', b""), (b'Q', b"SELECT 1\0")];
+    assert_eq!(ask(&mut server, lost).0, "EZITDCZI");
+    assert_eq!(ask(&mut server, &[(b'P', b"a\0SELECT 1\0\0\0"), (b'P', b"a\0SELECT 1\0\0\0"), (b'S', b"")]).0, "1EZI");
+    assert_eq!(ask(&mut server, &[(b'C', b"Sa\0"), (b'P', b"a\0SELECT 1\0\0\0"), (b'S', b"")]).0, "31ZI");
+    assert_eq!(ask(&mut server, &[(b'Q', b"DISCARD ALL\0")]).0, "CZI");
+    assert_eq!(ask(&mut server, &[(b'D', b"Sa\0"), (b'S', b"")]).0, "EZI");
+}
+
+#[test]
+fn terminate_is_the_end() {
+    let mut server = ready();
+    ask(&mut server, &[(b'X', b"")]);
+    assert!(server.is_over());
+}
+
+#[test]
+fn garbage_is_an_error_and_no_panic() {
+    assert!(FakeServer::default().receive(&[0xff; 64], &mut Vec::new()).is_err());
+    assert!(ready().receive(b"?\0\0\0\x04", &mut Vec::new()).is_err());
+    assert!(ready().receive(b"B\0\0\0\x04", &mut Vec::new()).is_err());
+}
