@@ -1,0 +1,47 @@
+//! `SHOW CLIENTS`: one row for each client that has logged in, the console's own among them.
+//= pgbouncer usage.md#show-clients
+
+use pooling::snapshot::ClientSnapshot;
+use pooling::{Peer, Snapshot};
+
+use super::socket::{COLUMNS, Socket};
+use crate::table::Table;
+use crate::view::{View, pointer};
+
+pub(super) fn table(view: &View<'_>) -> Table {
+    let mut table = Table::new(COLUMNS);
+    for snapshot in view.snapshots {
+        for client in &snapshot.clients {
+            table.push(socket(view, snapshot, client).into_row());
+        }
+    }
+    table
+}
+
+fn socket<'a>(view: &View<'_>, snapshot: &Snapshot, client: &'a ClientSnapshot) -> Socket<'a> {
+    let (addr, port, pid) = match client.peer {
+        Peer::Tcp(address) => (address.ip().to_canonical().to_string(), address.port(), 0),
+        // PgBouncer shows its own port for both ends of a Unix socket.
+        Peer::Unix { pid, .. } => ("unix".to_owned(), view.listen_port, i64::from(pid)),
+    };
+    Socket {
+        kind: "C",
+        user: &client.user,
+        database: &client.key.database,
+        state: client.state,
+        local_addr: if addr == "unix" { "unix" } else { "" },
+        addr,
+        port,
+        local_port: view.listen_port,
+        connect_time: view.time_of_day(snapshot, client.connected_at),
+        request_time: view.time_of_day(snapshot, client.request_at),
+        wait_us: client.waiting_since.map_or(0, |since| snapshot.now.micros_since(since)),
+        close_needed: false,
+        ptr: pointer(client.conn),
+        link: client.link.map(pointer).unwrap_or_default(),
+        remote_pid: pid,
+        application_name: &client.application_name,
+        prepared_statements: client.prepared_statements,
+        id: view.numbering.of(client.conn),
+    }
+}

@@ -1,0 +1,101 @@
+//! `SHOW DATABASES`: one row for each database that clients can name, the console's among them.
+//= pgbouncer usage.md#show-databases
+
+use std::collections::BTreeMap;
+
+use pooling::settings::{CONSOLE_DATABASE, Database};
+
+use crate::table::{Column, Table, Value, count, int, text, words};
+use crate::view::{View, clients, hosts, load_balance_hosts, seconds, servers};
+
+const COLUMNS: &[Column] = &[
+    text("name"),
+    text("host"),
+    int("port"),
+    text("database"),
+    text("force_user"),
+    int("pool_size"),
+    int("min_pool_size"),
+    int("reserve_pool_size"),
+    int("server_lifetime"),
+    text("pool_mode"),
+    text("load_balance_hosts"),
+    int("max_connections"),
+    int("current_connections"),
+    int("max_client_connections"),
+    int("current_client_connections"),
+    int("paused"),
+    int("disabled"),
+];
+
+/// Connections of a database over all its pools.
+#[derive(Copy, Clone, Default)]
+struct Current {
+    servers: u32,
+    clients: u32,
+}
+
+pub(super) fn table(view: &View<'_>) -> Table {
+    let mut current: BTreeMap<&str, Current> = BTreeMap::new();
+    let pools = view.pools();
+    for (key, pool) in &pools {
+        let sum = current.entry(&key.database).or_default();
+        sum.servers = sum.servers.saturating_add(servers(pool));
+        sum.clients = sum.clients.saturating_add(clients(pool));
+    }
+    let mut table = Table::new(COLUMNS);
+    for (name, database) in view.databases() {
+        let current = current.get(name.as_str()).copied().unwrap_or_default();
+        table.push(match database {
+            Some(database) => row(view, &database, current),
+            None => console_row(view, current),
+        });
+    }
+    table
+}
+
+fn row(view: &View<'_>, database: &Database, current: Current) -> Vec<Value> {
+    let settings = view.settings;
+    vec![
+        words(&database.name),
+        words(hosts(database)),
+        count(database.hosts.first().map_or(0, |address| address.port)),
+        words(database.dbname.as_ref().unwrap_or(&database.name)),
+        database.forced_user.clone(),
+        count(database.pool_size.unwrap_or(settings.default_pool_size)),
+        count(database.min_pool_size.unwrap_or(settings.min_pool_size)),
+        count(database.reserve_pool_size.unwrap_or(settings.reserve_pool_size)),
+        count(seconds(database.server_lifetime.unwrap_or(settings.server_lifetime))),
+        database.pool_mode.map(|mode| mode.as_str().to_owned()),
+        load_balance_hosts(database),
+        count(database.max_db_connections.unwrap_or(settings.max_db_connections)),
+        count(current.servers),
+        count(database.max_db_client_connections.unwrap_or(settings.max_db_client_connections)),
+        count(current.clients),
+        count(0),
+        count(0),
+    ]
+}
+
+/// The console has no servers; its numbers are those that PgBouncer shows.
+fn console_row(view: &View<'_>, current: Current) -> Vec<Value> {
+    vec![
+        words(CONSOLE_DATABASE),
+        None,
+        count(view.listen_port),
+        words(CONSOLE_DATABASE),
+        words(CONSOLE_DATABASE),
+        count(2),
+        count(0),
+        count(0),
+        count(seconds(view.settings.server_lifetime)),
+        words("statement"),
+        None,
+        count(0),
+        count(0),
+        count(view.settings.max_db_client_connections),
+        count(current.clients),
+        count(0),
+        count(0),
+    ]
+}

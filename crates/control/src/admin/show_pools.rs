@@ -1,0 +1,52 @@
+//! `SHOW POOLS`: one row for each database and user.
+//= pgbouncer usage.md#show-pools
+
+use crate::table::{Column, Table, count, int, text, words};
+use crate::view::{View, load_balance_hosts};
+
+const COLUMNS: &[Column] = &[
+    text("database"),
+    text("user"),
+    int("cl_active"),
+    int("cl_waiting"),
+    int("cl_active_cancel_req"),
+    int("cl_waiting_cancel_req"),
+    int("sv_active"),
+    int("sv_active_cancel"),
+    int("sv_being_canceled"),
+    int("sv_idle"),
+    int("sv_used"),
+    int("sv_tested"),
+    int("sv_login"),
+    int("maxwait"),
+    int("maxwait_us"),
+    text("pool_mode"),
+    text("load_balance_hosts"),
+];
+
+pub(super) fn table(view: &View<'_>) -> Table {
+    let mut table = Table::new(COLUMNS);
+    for (key, pool) in view.pools() {
+        let database = view.settings.database(&key.database);
+        table.push(vec![
+            words(&*key.database),
+            words(&*key.user),
+            count(pool.cl_active),
+            count(pool.cl_waiting),
+            count(pool.cl_active_cancel_req),
+            count(pool.cl_waiting_cancel_req),
+            count(pool.sv_active),
+            count(pool.sv_active_cancel),
+            count(pool.sv_being_canceled),
+            count(pool.sv_idle),
+            count(pool.sv_used),
+            count(pool.sv_tested),
+            count(pool.sv_login),
+            count(pool.maxwait_us / 1_000_000),
+            count(pool.maxwait_us % 1_000_000),
+            words(pool.mode.as_str()),
+            database.and_then(|database| load_balance_hosts(&database)),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,44 @@
+//! `SHOW SERVERS`: one row for each connection to PostgreSQL.
+//= pgbouncer usage.md#show-servers
+
+use pooling::Snapshot;
+use pooling::settings::Host;
+use pooling::snapshot::ServerSnapshot;
+
+use super::socket::{COLUMNS, Socket};
+use crate::table::Table;
+use crate::view::{View, pointer, server_address};
+
+pub(super) fn table(view: &View<'_>) -> Table {
+    let mut table = Table::new(COLUMNS);
+    for snapshot in view.snapshots {
+        for server in &snapshot.servers {
+            table.push(socket(view, snapshot, server).into_row());
+        }
+    }
+    table
+}
+
+fn socket<'a>(view: &View<'_>, snapshot: &Snapshot, server: &'a ServerSnapshot) -> Socket<'a> {
+    let is_unix = matches!(server.address.host, Host::Unix(_));
+    Socket {
+        kind: "S",
+        user: &server.key.user,
+        database: &server.key.database,
+        state: server.state,
+        addr: server_address(server),
+        port: server.address.port,
+        local_addr: if is_unix { "unix" } else { "" },
+        local_port: if is_unix { server.address.port } else { 0 },
+        connect_time: view.time_of_day(snapshot, server.connected_at),
+        request_time: view.time_of_day(snapshot, server.request_at),
+        wait_us: 0,
+        close_needed: server.close_needed,
+        ptr: pointer(server.conn),
+        link: server.link.map(pointer).unwrap_or_default(),
+        remote_pid: i64::from(server.remote_pid),
+        application_name: &server.application_name,
+        prepared_statements: server.prepared_statements,
+        id: view.numbering.of(server.conn),
+    }
+}

@@ -1,0 +1,39 @@
+//! `SHOW TOTALS`: the statistics of all databases together, one row for each number.
+//= pgbouncer usage.md#show-totals
+
+use pooling::snapshot::Totals;
+
+use super::show_stats::{average_values, total_values};
+use crate::averages::by_database;
+use crate::table::{Column, Table, numeric, text, words};
+use crate::view::View;
+
+const COLUMNS: &[Column] = &[text("name"), numeric("value")];
+
+const NAMES: [&str; 12] = [
+    "server_assignment_count",
+    "xact_count",
+    "query_count",
+    "client_bytes",
+    "server_bytes",
+    "xact_time",
+    "query_time",
+    "wait_time",
+    "ps_client_parse_count",
+    "ps_server_parse_count",
+    "ps_bind_count",
+    "client_login_count",
+];
+
+pub(super) fn table(view: &View<'_>) -> Table {
+    let mut sum = Totals::default();
+    by_database(view.snapshots).values().for_each(|totals| sum.add(totals));
+    let mut table = Table::new(COLUMNS);
+    for (name, value) in NAMES.iter().zip(total_values(&sum)) {
+        table.push(vec![words(format!("total_{name}")), value]);
+    }
+    for (name, value) in NAMES.iter().zip(average_values(&view.averages.overall())) {
+        table.push(vec![words(format!("avg_{name}")), value]);
+    }
+    table
+}

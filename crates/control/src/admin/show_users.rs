@@ -1,0 +1,68 @@
+//! `SHOW USERS`: one row for each user who can log in, is forced by a database, or has settings.
+//= pgbouncer usage.md#show-users
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pooling::settings::CONSOLE_DATABASE;
+
+use crate::table::{Column, Table, Value, count, int, text, words};
+use crate::view::{View, servers};
+
+const COLUMNS: &[Column] = &[
+    text("name"),
+    text("pool_size"),
+    text("reserve_pool_size"),
+    text("pool_mode"),
+    int("max_user_connections"),
+    int("current_connections"),
+    int("max_user_client_connections"),
+    int("current_client_connections"),
+];
+
+/// Users by name. Who is unknown here cannot be made to appear by trying to log in.
+pub(super) fn names<'a>(view: &'a View<'_>) -> BTreeSet<&'a str> {
+    let settings = view.settings;
+    let forced = settings.databases.values().filter_map(|database| database.forced_user.as_deref());
+    let secrets = settings.secrets.keys().map(String::as_str);
+    let users = settings.users.keys().map(String::as_str);
+    forced.chain(secrets).chain(users).chain([CONSOLE_DATABASE]).collect()
+}
+
+pub(super) fn table(view: &View<'_>) -> Table {
+    let mut servers_now: BTreeMap<&str, u32> = BTreeMap::new();
+    let pools = view.pools();
+    for (key, pool) in &pools {
+        let sum = servers_now.entry(&key.user).or_default();
+        *sum = sum.saturating_add(servers(pool));
+    }
+    let mut clients_now: BTreeMap<&str, u32> = BTreeMap::new();
+    for client in view.snapshots.iter().flat_map(|snapshot| &snapshot.clients) {
+        *clients_now.entry(&client.user).or_default() += 1;
+    }
+    let mut table = Table::new(COLUMNS);
+    for name in names(view) {
+        let now = |counts: &BTreeMap<&str, u32>| count(counts.get(name).copied().unwrap_or(0));
+        table.push(row(view, name, now(&servers_now), now(&clients_now)));
+    }
+    table
+}
+
+fn row(view: &View<'_>, name: &str, servers_now: Value, clients_now: Value) -> Vec<Value> {
+    let settings = view.settings;
+    let user = settings.users.get(name).cloned().unwrap_or_default();
+    vec![
+        words(name),
+        padded(user.pool_size),
+        padded(user.reserve_pool_size),
+        user.pool_mode.map(|mode| mode.as_str().to_owned()),
+        count(user.max_user_connections.unwrap_or(settings.max_user_connections)),
+        servers_now,
+        count(user.max_user_client_connections.unwrap_or(settings.max_user_client_connections)),
+        clients_now,
+    ]
+}
+
+/// A size as PgBouncer prints it here: text of nine characters, or none.
+fn padded(size: Option<u32>) -> Value {
+    words(size.map(|size| format!("{size:9}")).unwrap_or_default())
+}

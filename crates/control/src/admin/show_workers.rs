@@ -1,0 +1,49 @@
+//! `SHOW WORKERS`: ours; one row for each thread that owns sessions and servers.
+//!
+//! A healthy pooler has few `lends` for its transactions, and workers with about as many transactions each.
+
+use pooling::Snapshot;
+use pooling::snapshot::PoolSnapshot;
+
+use crate::table::{Column, Table, big, count, int, numeric};
+use crate::view::{View, clients, servers};
+
+const COLUMNS: &[Column] = &[
+    int("worker"),
+    int("pools"),
+    int("clients"),
+    int("clients_waiting"),
+    int("servers"),
+    int("servers_idle"),
+    numeric("xact_count"),
+    numeric("query_count"),
+    numeric("lends"),
+    numeric("steps"),
+    numeric("rounds"),
+];
+
+pub(super) fn table(view: &View<'_>) -> Table {
+    let mut table = Table::new(COLUMNS);
+    for snapshot in view.snapshots {
+        let worker = snapshot.worker.map_or(0, |worker| worker.0);
+        let facts = view.workers.iter().find(|facts| facts.worker == worker);
+        table.push(vec![
+            count(worker),
+            count(snapshot.pools.len()),
+            count(sum(snapshot, clients)),
+            count(sum(snapshot, |pool| pool.cl_waiting)),
+            count(sum(snapshot, servers)),
+            count(sum(snapshot, |pool| pool.sv_idle.saturating_add(pool.sv_used))),
+            big(snapshot.pools.iter().map(|pool| pool.totals.transactions).sum()),
+            big(snapshot.pools.iter().map(|pool| pool.totals.queries).sum()),
+            big(snapshot.lends),
+            big(snapshot.steps),
+            facts.map(|facts| facts.rounds.to_string()),
+        ]);
+    }
+    table
+}
+
+fn sum(snapshot: &Snapshot, of: impl Fn(&PoolSnapshot) -> u32) -> u32 {
+    snapshot.pools.iter().fold(0, |sum, pool| sum.saturating_add(of(pool)))
+}

@@ -1,0 +1,81 @@
+//! The columns that SHOW CLIENTS and SHOW SERVERS share.
+//!
+//! Two are not known to the decisions and therefore empty: `local_addr`, and the `local_port` of a server's connection.
+//= pgbouncer usage.md#show-servers
+
+use crate::table::{Column, Value, count, int, text, words};
+
+pub(super) const COLUMNS: &[Column] = &[
+    text("type"),
+    text("user"),
+    text("database"),
+    text("replication"),
+    text("state"),
+    text("addr"),
+    int("port"),
+    text("local_addr"),
+    int("local_port"),
+    text("connect_time"),
+    text("request_time"),
+    int("wait"),
+    int("wait_us"),
+    int("close_needed"),
+    text("ptr"),
+    text("link"),
+    int("remote_pid"),
+    text("tls"),
+    text("application_name"),
+    int("prepared_statements"),
+    int("id"),
+];
+
+/// A row, by name.
+pub(super) struct Socket<'a> {
+    /// `C` or `S`.
+    pub(super) kind: &'static str,
+    pub(super) user: &'a str,
+    pub(super) database: &'a str,
+    pub(super) state: &'static str,
+    pub(super) addr: String,
+    pub(super) port: u16,
+    pub(super) local_addr: &'static str,
+    pub(super) local_port: u16,
+    pub(super) connect_time: String,
+    pub(super) request_time: String,
+    pub(super) wait_us: u64,
+    pub(super) close_needed: bool,
+    pub(super) ptr: String,
+    pub(super) link: String,
+    pub(super) remote_pid: i64,
+    pub(super) application_name: &'a str,
+    pub(super) prepared_statements: u32,
+    pub(super) id: i32,
+}
+
+impl Socket<'_> {
+    pub(super) fn into_row(self) -> Vec<Value> {
+        vec![
+            words(self.kind),
+            words(self.user),
+            words(self.database),
+            words("none"),
+            words(self.state),
+            words(self.addr),
+            count(self.port),
+            words(self.local_addr),
+            count(self.local_port),
+            words(self.connect_time),
+            words(self.request_time),
+            count(self.wait_us / 1_000_000),
+            count(self.wait_us % 1_000_000),
+            count(i32::from(self.close_needed)),
+            words(self.ptr),
+            words(self.link),
+            count(self.remote_pid),
+            words(""),
+            words(self.application_name),
+            count(self.prepared_statements),
+            count(self.id),
+        ]
+    }
+}

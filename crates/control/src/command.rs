@@ -1,0 +1,178 @@
+//! Everything that can be typed at the console, as a closed list, and the parser.
+//!
+//! One command a query; case does not matter; blanks around words and one `;` at the end are allowed, comments and quotes
+//! are not (`//= pgbouncer usage.md#admin-console`). The parser says nothing about rights.
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    Show(Show),
+    Reload,
+    Shutdown(When),
+    /// Known to PgBouncer, and not to us yet. The word is what an error calls it.
+    NotYet(&'static str),
+}
+
+/// When `SHUTDOWN` takes effect.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum When {
+    Now,
+    ServersReleased,
+    ClientsGone,
+}
+
+/// What `SHOW` can show.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Show {
+    Help,
+    Clients,
+    Config,
+    Databases,
+    Lists,
+    Pools,
+    Servers,
+    State,
+    Stats,
+    StatsAverages,
+    StatsTotals,
+    Totals,
+    Users,
+    Version,
+    /// Ours: one row a worker.
+    Workers,
+    /// Known to PgBouncer, and not to us yet.
+    NotYet(&'static str),
+}
+
+/// Words after SHOW, and what they mean.
+const SHOWS: &[(&str, Show)] = &[
+    ("help", Show::Help),
+    ("clients", Show::Clients),
+    ("config", Show::Config),
+    ("databases", Show::Databases),
+    ("lists", Show::Lists),
+    ("pools", Show::Pools),
+    ("servers", Show::Servers),
+    ("state", Show::State),
+    ("stats", Show::Stats),
+    ("stats_averages", Show::StatsAverages),
+    ("stats_totals", Show::StatsTotals),
+    ("totals", Show::Totals),
+    ("users", Show::Users),
+    ("version", Show::Version),
+    ("workers", Show::Workers),
+    ("active_sockets", Show::NotYet("SHOW ACTIVE_SOCKETS")),
+    ("dns_hosts", Show::NotYet("SHOW DNS_HOSTS")),
+    ("dns_zones", Show::NotYet("SHOW DNS_ZONES")),
+    ("fds", Show::NotYet("SHOW FDS")),
+    ("mem", Show::NotYet("SHOW MEM")),
+    ("peers", Show::NotYet("SHOW PEERS")),
+    ("peer_pools", Show::NotYet("SHOW PEER_POOLS")),
+    ("sockets", Show::NotYet("SHOW SOCKETS")),
+];
+
+/// First words of commands that are not there yet; what follows them is not looked at.
+const NOT_YET: &[(&str, &str)] = &[
+    ("disable", "DISABLE"),
+    ("enable", "ENABLE"),
+    ("kill", "KILL"),
+    ("kill_client", "KILL_CLIENT"),
+    ("pause", "PAUSE"),
+    ("reconnect", "RECONNECT"),
+    ("resume", "RESUME"),
+    ("set", "SET"),
+    ("suspend", "SUSPEND"),
+    ("wait_close", "WAIT_CLOSE"),
+];
+
+impl Command {
+    /// The command in a query's text; `None` if it is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Command> {
+        let text = text.trim();
+        let text = text.strip_suffix(';').unwrap_or(text);
+        let mut words = text.split_ascii_whitespace().map(str::to_ascii_lowercase);
+        let first = words.next()?;
+        if let Some((_, name)) = NOT_YET.iter().find(|(word, _)| *word == first) {
+            return Some(Command::NotYet(name));
+        }
+        let second = words.next();
+        if words.next().is_some() {
+            return None;
+        }
+        match (first.as_str(), second.as_deref()) {
+            ("show", Some(what)) => {
+                let (_, show) = SHOWS.iter().find(|(word, _)| *word == what)?;
+                Some(Command::Show(*show))
+            }
+            ("reload", None) => Some(Command::Reload),
+            ("shutdown", None) => Some(Command::Shutdown(When::Now)),
+            ("shutdown", Some("wait_for_servers")) => Some(Command::Shutdown(When::ServersReleased)),
+            ("shutdown", Some("wait_for_clients")) => Some(Command::Shutdown(When::ClientsGone)),
+            _ => None,
+        }
+    }
+
+    /// May a user in `stats_users` give it?
+    #[must_use]
+    pub fn is_for_stats_users(&self) -> bool {
+        match self {
+            // Its rows would hold passwords, keys and descriptors.
+            Command::Show(Show::NotYet(name)) => *name != "SHOW FDS",
+            Command::Show(_) => true,
+            Command::Reload | Command::Shutdown(_) | Command::NotYet(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_texts() {
+        let show = |show| Some(Command::Show(show));
+        let table = [
+            ("show pools", show(Show::Pools)),
+            ("SHOW POOLS;", show(Show::Pools)),
+            ("  Show\t\n pools ; ", show(Show::Pools)),
+            ("show stats_totals", show(Show::StatsTotals)),
+            ("show sockets", show(Show::NotYet("SHOW SOCKETS"))),
+            ("reload", Some(Command::Reload)),
+            ("RELOAD ;", Some(Command::Reload)),
+            ("shutdown", Some(Command::Shutdown(When::Now))),
+            ("SHUTDOWN wait_for_servers", Some(Command::Shutdown(When::ServersReleased))),
+            ("SHUTDOWN WAIT_FOR_CLIENTS;", Some(Command::Shutdown(When::ClientsGone))),
+            ("pause", Some(Command::NotYet("PAUSE"))),
+            ("pause app;", Some(Command::NotYet("PAUSE"))),
+            ("set pool_mode = 'session'", Some(Command::NotYet("SET"))),
+            ("kill_client 7", Some(Command::NotYet("KILL_CLIENT"))),
+            ("", None),
+            (";", None),
+            ("show", None),
+            ("show foo", None),
+            ("show pools x", None),
+            ("show 'pools'", None),
+            ("show pools; show pools", None),
+            ("show pools ; ;", None),
+            ("show/*c*/pools", None),
+            ("-- x\nshow state", None),
+            ("shutdown now", None),
+            ("reload x", None),
+            ("select 1", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(Command::parse(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn stats_users_only_look() {
+        for text in ["show pools", "show config", "show help", "show workers"] {
+            assert!(Command::parse(text).expect("a command").is_for_stats_users(), "{text}");
+        }
+        for text in ["show fds", "reload", "shutdown", "pause", "kill x", "set a=1"] {
+            assert!(!Command::parse(text).expect("a command").is_for_stats_users(), "{text}");
+        }
+    }
+}

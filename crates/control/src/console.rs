@@ -1,0 +1,100 @@
+//! What the console answers, as wire messages.
+//!
+//! Every answer ends with ReadyForQuery, so that the client can type on. Errors are ERROR with SQLSTATE 08P01, and F0000
+//! for a RELOAD that failed: drivers tell the two apart.
+//= pgbouncer usage.md#admin-console
+
+use pooling::Question;
+use wire::backend::{self, ErrorResponse, Status};
+use wire::sqlstate::SqlState;
+
+use crate::admin::help;
+use crate::command::Command;
+use crate::table::Table;
+
+const PROTOCOL_VIOLATION: SqlState = SqlState(*b"08P01");
+const CONFIG_FILE_ERROR: SqlState = SqlState(*b"F0000");
+const SUCCESSFUL_COMPLETION: SqlState = SqlState(*b"00000");
+
+/// Characters of a mistyped command that an error repeats.
+const ECHO_CHARS_MAX: usize = 1000;
+
+/// What a question gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Rows(Table),
+    Help,
+    /// The tag of a command that gives no rows.
+    Done(&'static str),
+    Refused(Refusal),
+}
+
+/// Why a question gets an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No command; the text as it was typed.
+    Invalid(String),
+    AdminNeeded,
+    NotYet(&'static str),
+    ReloadFailed,
+}
+
+/// The command in a question, if its user may give it.
+///
+/// # Errors
+/// What to answer instead.
+pub fn command(question: &Question) -> Result<Command, Refusal> {
+    let text = String::from_utf8_lossy(&question.text);
+    let Some(command) = Command::parse(&text) else {
+        return Err(Refusal::Invalid(text.chars().take(ECHO_CHARS_MAX).collect()));
+    };
+    if question.admin || command.is_for_stats_users() { Ok(command) } else { Err(Refusal::AdminNeeded) }
+}
+
+impl Refusal {
+    /// What the client and the log are told.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Refusal::Invalid(text) => format!("invalid command '{text}', use SHOW HELP;"),
+            Refusal::AdminNeeded => "admin access needed".to_owned(),
+            Refusal::NotYet(name) => format!("{name} is not supported yet"),
+            Refusal::ReloadFailed => "RELOAD failed, see logs for additional details".to_owned(),
+        }
+    }
+
+    fn code(&self) -> SqlState {
+        match self {
+            Refusal::ReloadFailed => CONFIG_FILE_ERROR,
+            Refusal::Invalid(_) | Refusal::AdminNeeded | Refusal::NotYet(_) => PROTOCOL_VIOLATION,
+        }
+    }
+}
+
+impl Answer {
+    /// The messages, ReadyForQuery included.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Answer::Rows(table) => {
+                table.encode(&mut out);
+                backend::encode_command_complete(&mut out, "SHOW");
+            }
+            Answer::Help => {
+                let (message, detail) = (help::MESSAGE, Some(help::DETAIL));
+                ErrorResponse { severity: "NOTICE", code: SUCCESSFUL_COMPLETION, message, detail, hint: None }
+                    .encode_notice(&mut out);
+                backend::encode_command_complete(&mut out, "SHOW");
+            }
+            Answer::Done(tag) => backend::encode_command_complete(&mut out, tag),
+            Answer::Refused(refusal) => {
+                let message = &refusal.text();
+                ErrorResponse { severity: "ERROR", code: refusal.code(), message, detail: None, hint: None }
+                    .encode(&mut out);
+            }
+        }
+        backend::encode_ready(&mut out, Status::Idle);
+        out
+    }
+}

@@ -1,0 +1,40 @@
+//! Looking and steering: the console, reload and shutdown, never in a query's way.
+//!
+//! One thread of its own, which meets the data plane only through messages: it asks for snapshots, posts settings and
+//! orders, and answers the console's clients. It owns no client and no server, and nothing that serves queries ever waits
+//! for it.
+//!
+//! ```text
+//!   signals ─┐                       ┌─► look: snapshots          (averages, SHOW …)
+//!   console ─┼─► knocks ─► Steward ──┼─► configure: new settings  (RELOAD, SIGHUP)
+//!   engine ──┘                       ├─► stop: how to end         (SHUTDOWN, SIGTERM, SIGINT, SIGQUIT)
+//!                                    └─► answer: bytes for a console client
+//! ```
+//!
+//! * [`command`]: everything that can be typed at the console, a closed list, and its parser.
+//! * [`admin`]: one file a `SHOW`: its columns and its rows, from a [`View`].
+//! * [`console`]: rights, errors, and the wire messages of an answer.
+//! * [`steward`]: the thread's loop; [`Plane`] is all that it needs from the engine, and [`Loaded`] all from the
+//!   configuration, so that it is tested without either.
+//!
+//! Names, columns, types, error texts and log lines are PgBouncer's (`//= pgbouncer usage.md#admin-console`), because
+//! exporters, dashboards and scripts match on them.
+
+pub mod admin;
+pub mod averages;
+pub mod command;
+pub mod console;
+pub mod numbering;
+pub mod pidfile;
+pub mod plane;
+pub mod shutdown;
+pub mod steward;
+pub mod table;
+pub mod version;
+pub mod view;
+
+pub use command::{Command, Show};
+pub use plane::{Asker, Loaded, Plane, SettingRow, WorkerFacts};
+pub use shutdown::Signal;
+pub use steward::{Ending, Knock, Steward};
+pub use view::View;

@@ -1,0 +1,69 @@
+//! What the control plane needs from the world: an engine to look at and to steer, and a configuration to load.
+//!
+//! Both are given by the program, so that everything here is tested without a thread or a file.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pooling::{ConnId, Level, Settings, Snapshot, Stop, WorkerId};
+
+/// The data plane, seen from here.
+pub trait Plane {
+    /// Snapshots of all workers, those that answer in time. `detail`: with each client and server.
+    fn look(&mut self, detail: bool) -> Vec<Snapshot>;
+
+    /// What the engine counts of each worker.
+    fn workers(&mut self) -> Vec<WorkerFacts>;
+
+    /// From now on these settings hold.
+    fn configure(&mut self, settings: Arc<Settings>);
+
+    /// Stop taking clients, and end like this. [`crate::Knock::Finished`] follows, except after an immediate stop.
+    fn stop(&mut self, stop: Stop);
+
+    /// Wire messages for a console client; `close` ends its session.
+    fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool);
+
+    /// A line for the log.
+    fn tell(&mut self, level: Level, text: String);
+}
+
+/// A console client that asked.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Asker {
+    pub worker: WorkerId,
+    pub conn: ConnId,
+}
+
+/// What the engine counts of a worker, for SHOW WORKERS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerFacts {
+    pub worker: u16,
+    /// Rounds of its loop.
+    pub rounds: u64,
+}
+
+/// A configuration that was read without an error.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub settings: Arc<Settings>,
+    /// The rows of SHOW CONFIG.
+    pub rows: Vec<SettingRow>,
+    pub listen_port: u16,
+    /// Averages are over this long.
+    pub stats_period: Duration,
+    /// A `stats:` line in the log at the end of each period.
+    pub log_stats: bool,
+    /// What a reader of the file should know, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// A row of SHOW CONFIG.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingRow {
+    pub key: &'static str,
+    pub value: Option<String>,
+    pub default: Option<String>,
+    /// Takes effect on RELOAD, without a restart.
+    pub changeable: bool,
+}

@@ -1,0 +1,116 @@
+//! What signals and SHUTDOWN mean, as a table without a process: phase and order in, next phase and log line out.
+//= pgbouncer usage.md#signals
+
+use pooling::{Level, Stop};
+
+/// A signal that has a meaning here.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Signal {
+    Hangup,
+    Terminate,
+    Interrupt,
+    Quit,
+    User1,
+    User2,
+}
+
+/// How far the end has come.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    #[default]
+    Running,
+    /// No new clients; what is there ends on its own.
+    Ending(Stop),
+}
+
+/// What to do about a signal.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub level: Level,
+    /// The line for the log.
+    pub text: &'static str,
+    pub act: Act,
+}
+
+/// What follows from a signal, besides the line.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    Nothing,
+    Reload,
+    Stop(Stop),
+}
+
+impl Phase {
+    /// What a signal means now.
+    #[must_use]
+    pub fn on(self, signal: Signal) -> Verdict {
+        let log = |text, act| Verdict { level: Level::Log, text, act };
+        let ending = self != Phase::Running;
+        match signal {
+            Signal::Hangup => log("got SIGHUP, re-reading config", Act::Reload),
+            Signal::Quit => log("got SIGQUIT, fast exit", Act::Stop(Stop::Immediate)),
+            Signal::Terminate if ending => {
+                log("got SIGTERM while shutting down, fast exit", Act::Stop(Stop::Immediate))
+            }
+            Signal::Interrupt if ending => log("got SIGINT while shutting down, fast exit", Act::Stop(Stop::Immediate)),
+            Signal::Terminate => {
+                log("got SIGTERM, shutting down, waiting for all clients disconnect", Act::Stop(Stop::WaitForClients))
+            }
+            Signal::Interrupt => log(
+                "got SIGINT, shutting down, waiting for all servers connections to be released",
+                Act::Stop(Stop::WaitForServers),
+            ),
+            Signal::User1 => Verdict {
+                level: Level::Warning,
+                text: "got SIGUSR1, but PAUSE is not supported yet",
+                act: Act::Nothing,
+            },
+            Signal::User2 if ending => log("got SIGUSR2 while shutting down, ignoring", Act::Nothing),
+            Signal::User2 => log("got SIGUSR2, but not paused/suspended", Act::Nothing),
+        }
+    }
+
+    /// The last line of a log, when everything that was waited for is gone.
+    #[must_use]
+    pub fn last_words(self) -> Option<&'static str> {
+        match self {
+            Phase::Ending(Stop::WaitForClients) => Some("client connections dropped, exiting"),
+            Phase::Ending(Stop::WaitForServers) => Some("server connections dropped, exiting"),
+            Phase::Ending(Stop::Immediate) | Phase::Running => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_signal_ends_at_once() {
+        let soft = Phase::Running.on(Signal::Terminate);
+        assert_eq!(soft.act, Act::Stop(Stop::WaitForClients));
+        assert_eq!(Phase::Running.on(Signal::Interrupt).act, Act::Stop(Stop::WaitForServers));
+        for stop in [Stop::WaitForClients, Stop::WaitForServers] {
+            for signal in [Signal::Terminate, Signal::Interrupt, Signal::Quit] {
+                let verdict = Phase::Ending(stop).on(signal);
+                assert_eq!(verdict.act, Act::Stop(Stop::Immediate), "{signal:?}");
+                assert!(verdict.text.ends_with("fast exit"), "{}", verdict.text);
+            }
+        }
+    }
+
+    #[test]
+    fn quit_is_immediate_and_hangup_reloads_whatever_the_phase() {
+        for phase in [Phase::Running, Phase::Ending(Stop::WaitForClients)] {
+            assert_eq!(phase.on(Signal::Quit).act, Act::Stop(Stop::Immediate));
+            assert_eq!(phase.on(Signal::Hangup).act, Act::Reload);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_says_so() {
+        let verdict = Phase::Running.on(Signal::User1);
+        assert_eq!(verdict.act, Act::Nothing);
+        assert!(verdict.text.contains("not supported yet"));
+    }
+}

@@ -1,0 +1,196 @@
+//! The control thread: waits for knocks, answers the console, reloads, keeps the averages, and decides when to end.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use jiff::Zoned;
+use pooling::{Level, Question, Stop};
+
+use crate::admin::Detail;
+use crate::averages::{Averages, by_database};
+use crate::command::{Command, Show, When};
+use crate::console::{self, Answer, Refusal};
+use crate::numbering::Numbering;
+use crate::plane::{Asker, Loaded, Plane};
+use crate::shutdown::{Act, Phase, Signal};
+use crate::view::View;
+
+/// Something that wants the control thread's attention.
+#[derive(Debug)]
+pub enum Knock {
+    /// A console client typed something.
+    Asked { asker: Asker, question: Question },
+    /// The process got a signal.
+    Signal(Signal),
+    /// What a soft stop waited for is gone.
+    Finished,
+}
+
+/// How the process ends. Both are exit status 0.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Nobody was cut off.
+    Soft,
+    /// Connections are to be closed as they are.
+    AtOnce,
+}
+
+/// The control thread's state. `L` reads the configuration again, or says line by line what is wrong with it.
+#[derive(Debug)]
+pub struct Steward<P, L> {
+    plane: P,
+    load: L,
+    loaded: Loaded,
+    averages: Averages,
+    numbering: Numbering,
+    phase: Phase,
+}
+
+impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
+    /// `loaded` is what the engine was started with.
+    #[must_use]
+    pub fn new(plane: P, load: L, loaded: Loaded) -> Steward<P, L> {
+        let (averages, numbering) = (Averages::default(), Numbering::default());
+        Steward { plane, load, loaded, averages, numbering, phase: Phase::Running }
+    }
+
+    /// Serves knocks until the process is to end, which is also when nobody can knock any more.
+    pub fn run(&mut self, knocks: &Receiver<Knock>) -> Ending {
+        let mut period_began = Instant::now();
+        loop {
+            let period = self.loaded.stats_period.max(Duration::from_secs(1));
+            match knocks.recv_timeout(period.saturating_sub(period_began.elapsed())) {
+                Ok(knock) => {
+                    if let Some(ending) = self.serve(knock) {
+                        return ending;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.end_period(period_began.elapsed());
+                    period_began = Instant::now();
+                }
+                Err(RecvTimeoutError::Disconnected) => return Ending::AtOnce,
+            }
+        }
+    }
+
+    /// Does what one knock asks for; says how the process ends, if it now does.
+    pub fn serve(&mut self, knock: Knock) -> Option<Ending> {
+        match knock {
+            Knock::Asked { asker, question } => self.asked(asker, &question),
+            Knock::Signal(signal) => {
+                let verdict = self.phase.on(signal);
+                self.plane.tell(verdict.level, verdict.text.to_owned());
+                match verdict.act {
+                    Act::Nothing => None,
+                    Act::Reload => {
+                        self.reload();
+                        None
+                    }
+                    Act::Stop(stop) => self.stop(stop),
+                }
+            }
+            Knock::Finished => {
+                let text = self.phase.last_words()?;
+                self.plane.tell(Level::Log, text.to_owned());
+                Some(Ending::Soft)
+            }
+        }
+    }
+
+    /// Closes a period of statistics that lasted that long.
+    pub fn end_period(&mut self, lasted: Duration) {
+        let totals = by_database(&self.plane.look(false));
+        let micros = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
+        self.averages.period_ended(totals, micros);
+        if self.loaded.log_stats {
+            self.plane.tell(Level::Log, self.averages.overall().log_line());
+        }
+    }
+
+    fn asked(&mut self, asker: Asker, question: &Question) -> Option<Ending> {
+        let answer = match console::command(question) {
+            Ok(Command::Show(show)) => self.show(show),
+            Ok(Command::Reload) => {
+                self.plane.tell(Level::Log, "RELOAD command issued".to_owned());
+                if self.reload() { Answer::Done("RELOAD") } else { Answer::Refused(Refusal::ReloadFailed) }
+            }
+            Ok(Command::Shutdown(when)) => return self.shutdown(asker, when),
+            Ok(Command::NotYet(name)) => Answer::Refused(Refusal::NotYet(name)),
+            Err(refusal) => Answer::Refused(refusal),
+        };
+        if let Answer::Refused(refusal) = &answer {
+            self.plane.tell(Level::Error, refusal.text());
+        }
+        self.plane.answer(asker, answer.encode(), false);
+        None
+    }
+
+    fn show(&mut self, show: Show) -> Answer {
+        let snapshots = match show.detail() {
+            Detail::Nothing => Vec::new(),
+            Detail::Pools => self.plane.look(false),
+            Detail::Connections => self.plane.look(true),
+        };
+        if show.detail() == Detail::Connections {
+            self.numbering.see(&snapshots);
+        }
+        let workers = if show == Show::Workers { self.plane.workers() } else { Vec::new() };
+        let view = View {
+            settings: &self.loaded.settings,
+            rows: &self.loaded.rows,
+            listen_port: self.loaded.listen_port,
+            snapshots: &snapshots,
+            workers: &workers,
+            averages: &self.averages,
+            numbering: &self.numbering,
+            now: Zoned::now(),
+        };
+        match (show, show.table(&view)) {
+            (_, Some(table)) => Answer::Rows(table),
+            (Show::NotYet(name), None) => Answer::Refused(Refusal::NotYet(name)),
+            (_, None) => Answer::Help,
+        }
+    }
+
+    fn shutdown(&mut self, asker: Asker, when: When) -> Option<Ending> {
+        let (stop, text) = match when {
+            When::Now => (Stop::Immediate, "SHUTDOWN command issued"),
+            When::ServersReleased => (Stop::WaitForServers, "SHUTDOWN WAIT_FOR_SERVERS command issued"),
+            When::ClientsGone => (Stop::WaitForClients, "SHUTDOWN WAIT_FOR_CLIENTS command issued"),
+        };
+        self.plane.tell(Level::Log, text.to_owned());
+        if when != When::Now {
+            self.plane.answer(asker, Answer::Done("SHUTDOWN").encode(), false);
+        }
+        self.stop(stop)
+    }
+
+    fn stop(&mut self, stop: Stop) -> Option<Ending> {
+        self.phase = Phase::Ending(stop);
+        self.plane.stop(stop);
+        (stop == Stop::Immediate).then_some(Ending::AtOnce)
+    }
+
+    /// Reads the configuration again. If that fails, everything stays as it is and the log says why.
+    fn reload(&mut self) -> bool {
+        match (self.load)() {
+            Ok(loaded) => {
+                for warning in &loaded.warnings {
+                    self.plane.tell(Level::Warning, warning.clone());
+                }
+                self.plane.configure(Arc::clone(&loaded.settings));
+                self.loaded = loaded;
+                true
+            }
+            Err(problems) => {
+                for problem in problems {
+                    self.plane.tell(Level::Error, problem);
+                }
+                self.plane.tell(Level::Warning, "config file loading failed".to_owned());
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What the console shows is made of: settings, snapshots, averages, and the time of day, at one moment.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Zoned;
+use pooling::settings::{CONSOLE_DATABASE, Database, Host};
+use pooling::snapshot::{PoolSnapshot, ServerSnapshot};
+use pooling::{ConnId, PoolKey, Settings, Snapshot, Time};
+
+use crate::averages::Averages;
+use crate::numbering::Numbering;
+use crate::plane::{SettingRow, WorkerFacts};
+
+/// Everything a `SHOW` may use.
+#[derive(Debug)]
+pub struct View<'a> {
+    pub settings: &'a Settings,
+    pub rows: &'a [SettingRow],
+    pub listen_port: u16,
+    /// Detailed ones for the shows that say so ([`crate::Show::detail`]).
+    pub snapshots: &'a [Snapshot],
+    pub workers: &'a [WorkerFacts],
+    pub averages: &'a Averages,
+    pub numbering: &'a Numbering,
+    /// The time of day when the snapshots were taken.
+    pub now: Zoned,
+}
+
+impl View<'_> {
+    /// Each pool once, summed over the workers it lives on, by database and user.
+    #[must_use]
+    pub fn pools(&self) -> BTreeMap<&PoolKey, PoolSnapshot> {
+        let mut sums: BTreeMap<&PoolKey, PoolSnapshot> = BTreeMap::new();
+        for part in self.snapshots.iter().flat_map(|snapshot| &snapshot.pools) {
+            match sums.get_mut(&part.key) {
+                Some(sum) => add(sum, part),
+                None => drop(sums.insert(&part.key, part.clone())),
+            }
+        }
+        sums
+    }
+
+    /// Each database once: the configured ones, those made from `*` that have a pool, and the console's.
+    #[must_use]
+    pub fn databases(&self) -> BTreeMap<String, Option<std::sync::Arc<Database>>> {
+        let mut databases: BTreeMap<_, _> =
+            self.settings.databases.iter().map(|(name, database)| (name.clone(), Some(database.clone()))).collect();
+        for key in self.pools().into_keys() {
+            if let Some(database) = self.settings.database(&key.database) {
+                databases.entry(key.database.to_string()).or_insert(Some(database));
+            }
+        }
+        databases.insert(CONSOLE_DATABASE.to_owned(), None);
+        databases
+    }
+
+    /// A moment of a worker's clock as a time of day, to the second.
+    #[must_use]
+    pub fn time_of_day(&self, snapshot: &Snapshot, moment: Time) -> String {
+        let age = snapshot.now.since(moment);
+        let then = self.now.checked_sub(age).unwrap_or_else(|_| self.now.clone());
+        then.strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
+    }
+}
+
+/// Servers of a pool, whatever they do.
+#[must_use]
+pub fn servers(pool: &PoolSnapshot) -> u32 {
+    let states = [
+        pool.sv_active,
+        pool.sv_active_cancel,
+        pool.sv_being_canceled,
+        pool.sv_idle,
+        pool.sv_used,
+        pool.sv_tested,
+        pool.sv_login,
+    ];
+    states.iter().fold(0, |sum, count| sum.saturating_add(*count))
+}
+
+/// Clients of a pool, whatever they do.
+#[must_use]
+pub fn clients(pool: &PoolSnapshot) -> u32 {
+    pool.cl_active.saturating_add(pool.cl_waiting)
+}
+
+/// A connection's name in the `ptr` and `link` columns.
+#[must_use]
+pub fn pointer(conn: ConnId) -> String {
+    format!("{:#x}", conn.to_bits())
+}
+
+/// Hosts as the configuration lists them.
+#[must_use]
+pub fn hosts(database: &Database) -> String {
+    let names: Vec<_> = database.hosts.iter().map(|address| host(&address.host)).collect();
+    names.join(",")
+}
+
+/// Only a list of hosts is balanced.
+#[must_use]
+pub fn load_balance_hosts(database: &Database) -> Option<String> {
+    (database.hosts.len() > 1).then(|| database.load_balance_hosts.as_str().to_owned())
+}
+
+/// Where a server listens, as the `addr` column has it.
+#[must_use]
+pub fn server_address(server: &ServerSnapshot) -> String {
+    match &server.address.host {
+        Host::Unix(_) => "unix".to_owned(),
+        other => host(other),
+    }
+}
+
+fn host(host: &Host) -> String {
+    match host {
+        Host::Unix(directory) => directory.clone(),
+        Host::Ip(ip) => ip.to_string(),
+        Host::Name(name) => name.clone(),
+    }
+}
+
+/// Whole seconds, 0 for a limit that is switched off.
+#[must_use]
+pub fn seconds(span: Option<Duration>) -> u64 {
+    span.map_or(0, |span| span.as_secs())
+}
+
+fn add(sum: &mut PoolSnapshot, part: &PoolSnapshot) {
+    let counts = [
+        (&mut sum.cl_active, part.cl_active),
+        (&mut sum.cl_waiting, part.cl_waiting),
+        (&mut sum.cl_active_cancel_req, part.cl_active_cancel_req),
+        (&mut sum.cl_waiting_cancel_req, part.cl_waiting_cancel_req),
+        (&mut sum.sv_active, part.sv_active),
+        (&mut sum.sv_active_cancel, part.sv_active_cancel),
+        (&mut sum.sv_being_canceled, part.sv_being_canceled),
+        (&mut sum.sv_idle, part.sv_idle),
+        (&mut sum.sv_used, part.sv_used),
+        (&mut sum.sv_tested, part.sv_tested),
+        (&mut sum.sv_login, part.sv_login),
+    ];
+    for (count, more) in counts {
+        *count = count.saturating_add(more);
+    }
+    sum.maxwait_us = sum.maxwait_us.max(part.maxwait_us);
+    sum.totals.add(&part.totals);
+}

@@ -1,0 +1,240 @@
+//! The control thread's decisions, with a data plane that only writes down what it is asked.
+
+mod world;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use control::{Asker, Ending, Knock, Loaded, Plane, Signal, Steward, WorkerFacts};
+use pooling::{ConnId, Level, Question, Settings, Snapshot, Stop, WorkerId};
+use wire::{HEADER_LEN, Header, backend};
+
+/// What the data plane was asked, one line each.
+type Diary = Rc<RefCell<Vec<String>>>;
+
+struct FakePlane {
+    diary: Diary,
+    snapshots: Vec<Snapshot>,
+}
+
+impl FakePlane {
+    fn note(&self, line: String) {
+        self.diary.borrow_mut().push(line);
+    }
+}
+
+impl Plane for FakePlane {
+    fn look(&mut self, detail: bool) -> Vec<Snapshot> {
+        self.note(format!("look detail={detail}"));
+        self.snapshots.clone()
+    }
+
+    fn workers(&mut self) -> Vec<WorkerFacts> {
+        Vec::new()
+    }
+
+    fn configure(&mut self, settings: Arc<Settings>) {
+        self.note(format!("configure default_pool_size={}", settings.default_pool_size));
+    }
+
+    fn stop(&mut self, stop: Stop) {
+        self.note(format!("stop {stop:?}"));
+    }
+
+    fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool) {
+        self.note(format!("answer {} to {:?} close={close}", read(&bytes), to.conn));
+    }
+
+    fn tell(&mut self, level: Level, text: String) {
+        self.note(format!("{level:?}: {text}"));
+    }
+}
+
+/// Tags of messages, with an error's code and text.
+fn read(mut bytes: &[u8]) -> String {
+    let mut text = Vec::new();
+    while let Some(header) = Header::parse(bytes).expect("sound") {
+        let body = &bytes[HEADER_LEN..header.total_len()];
+        let shown = |field: Option<&[u8]>| String::from_utf8_lossy(field.expect("present")).into_owned();
+        match header.tag {
+            b'E' => {
+                let fields = backend::Fields::decode(body);
+                text.push(format!(
+                    "E({} {} {})",
+                    shown(fields.severity()),
+                    shown(fields.code()),
+                    shown(fields.message())
+                ));
+            }
+            b'C' => text.push(format!("C({})", shown(Some(&body[..body.len() - 1])))),
+            tag => text.push(char::from(tag).to_string()),
+        }
+        bytes = &bytes[header.total_len()..];
+    }
+    text.join(" ")
+}
+
+fn loaded(default_pool_size: u32) -> Loaded {
+    Loaded {
+        settings: Arc::new(Settings { default_pool_size, ..Settings::default() }),
+        rows: Vec::new(),
+        listen_port: 6432,
+        stats_period: 60 * world::SECOND,
+        log_stats: true,
+        warnings: vec!["a warning".to_owned()],
+    }
+}
+
+fn asked(text: &str, admin: bool) -> Knock {
+    let asker = Asker { worker: WorkerId(0), conn: ConnId::from_bits(1 << 61) };
+    Knock::Asked { asker, question: Question { text: text.as_bytes().to_vec(), user: "adm".into(), admin } }
+}
+
+/// What one knock leads to: lines of the diary, and how the process ends, if it does.
+fn after(knocks: Vec<Knock>, reloads: Result<Loaded, Vec<String>>) -> (Vec<String>, Option<Ending>) {
+    let diary = Diary::default();
+    let plane = FakePlane { diary: Rc::clone(&diary), snapshots: world::World::new().snapshots };
+    let mut steward = Steward::new(plane, move || reloads.clone(), loaded(20));
+    let mut ending = None;
+    for knock in knocks {
+        diary.borrow_mut().clear();
+        ending = steward.serve(knock);
+    }
+    (diary.take(), ending)
+}
+
+fn no_reload() -> Result<Loaded, Vec<String>> {
+    Err(vec!["nobody asked for a reload".to_owned()])
+}
+
+#[test]
+fn a_show_looks_as_closely_as_it_must() {
+    let table =
+        [("show version", None), ("show pools", Some("look detail=false")), ("show clients", Some("look detail=true"))];
+    for (text, look) in table {
+        let (diary, ending) = after(vec![asked(text, false)], no_reload());
+        assert_eq!(diary.iter().find(|line| line.starts_with("look")).map(String::as_str), look, "{text}");
+        assert!(diary.last().expect("an answer").contains("C(SHOW) Z to client:0.0.0 close=false"), "{diary:?}");
+        assert_eq!(ending, None);
+    }
+}
+
+#[test]
+fn errors_are_protocol_violations_and_leave_the_client_ready() {
+    let table = [
+        ("select 1", true, "invalid command 'select 1', use SHOW HELP;"),
+        ("", true, "invalid command '', use SHOW HELP;"),
+        ("reload", false, "admin access needed"),
+        ("shutdown", false, "admin access needed"),
+        ("show fds", false, "admin access needed"),
+        ("pause app", true, "PAUSE is not supported yet"),
+        ("show mem", true, "SHOW MEM is not supported yet"),
+    ];
+    for (text, admin, expected) in table {
+        let (diary, ending) = after(vec![asked(text, admin)], no_reload());
+        assert_eq!(
+            diary,
+            [format!("Error: {expected}"), format!("answer E(ERROR 08P01 {expected}) Z to client:0.0.0 close=false"),]
+        );
+        assert_eq!(ending, None);
+    }
+}
+
+#[test]
+fn reload_puts_new_settings_in_force() {
+    let (diary, _) = after(vec![asked("RELOAD;", true)], Ok(loaded(7)));
+    assert_eq!(
+        diary,
+        [
+            "Log: RELOAD command issued",
+            "Warning: a warning",
+            "configure default_pool_size=7",
+            "answer C(RELOAD) Z to client:0.0.0 close=false",
+        ]
+    );
+    let (diary, _) = after(vec![Knock::Signal(Signal::Hangup)], Ok(loaded(7)));
+    assert_eq!(diary, ["Log: got SIGHUP, re-reading config", "Warning: a warning", "configure default_pool_size=7"]);
+}
+
+#[test]
+fn a_failed_reload_changes_nothing_and_says_why() {
+    let problems = Err(vec!["pgbouncer.ini:3: unknown key".to_owned(), "pgbouncer.ini:9: not a number".to_owned()]);
+    let (diary, _) = after(vec![asked("reload", true)], problems);
+    assert_eq!(
+        diary,
+        [
+            "Log: RELOAD command issued",
+            "Error: pgbouncer.ini:3: unknown key",
+            "Error: pgbouncer.ini:9: not a number",
+            "Warning: config file loading failed",
+            "Error: RELOAD failed, see logs for additional details",
+            "answer E(ERROR F0000 RELOAD failed, see logs for additional details) Z to client:0.0.0 close=false",
+        ]
+    );
+}
+
+#[test]
+fn a_soft_shutdown_waits_for_its_end() {
+    let (diary, ending) = after(vec![asked("shutdown wait_for_clients", true)], no_reload());
+    assert_eq!(
+        diary,
+        [
+            "Log: SHUTDOWN WAIT_FOR_CLIENTS command issued",
+            "answer C(SHUTDOWN) Z to client:0.0.0 close=false",
+            "stop WaitForClients",
+        ]
+    );
+    assert_eq!(ending, None);
+    let (diary, ending) = after(vec![asked("shutdown wait_for_clients", true), Knock::Finished], no_reload());
+    assert_eq!(diary, ["Log: client connections dropped, exiting"]);
+    assert_eq!(ending, Some(Ending::Soft));
+    let (diary, ending) = after(vec![Knock::Signal(Signal::Interrupt), Knock::Finished], no_reload());
+    assert_eq!(diary, ["Log: server connections dropped, exiting"]);
+    assert_eq!(ending, Some(Ending::Soft));
+}
+
+#[test]
+fn a_hard_shutdown_answers_nobody() {
+    let (diary, ending) = after(vec![asked("shutdown", true)], no_reload());
+    assert_eq!(diary, ["Log: SHUTDOWN command issued", "stop Immediate"]);
+    assert_eq!(ending, Some(Ending::AtOnce));
+    let twice = vec![Knock::Signal(Signal::Terminate), Knock::Signal(Signal::Terminate)];
+    let (diary, ending) = after(twice, no_reload());
+    assert_eq!(diary, ["Log: got SIGTERM while shutting down, fast exit", "stop Immediate"]);
+    assert_eq!(ending, Some(Ending::AtOnce));
+}
+
+#[test]
+fn nothing_ends_that_was_not_told_to() {
+    let (diary, ending) = after(vec![Knock::Finished], no_reload());
+    assert!(diary.is_empty());
+    assert_eq!(ending, None);
+}
+
+#[test]
+fn a_period_ends_with_a_line_and_new_averages() {
+    let diary = Diary::default();
+    let plane = FakePlane { diary: Rc::clone(&diary), snapshots: world::World::new().snapshots };
+    let mut steward = Steward::new(plane, no_reload, loaded(20));
+    steward.end_period(10 * world::SECOND);
+    let lines = diary.take();
+    // 331 transactions in ten seconds over both workers, the console's one among them.
+    assert!(lines[1].starts_with("Log: stats: 33 xacts/s, 36 queries/s, "), "{lines:?}");
+}
+
+#[test]
+fn a_number_stays_with_its_connection() {
+    let world = world::World::new();
+    let mut numbering = control::numbering::Numbering::default();
+    numbering.see(&world.snapshots[1..]);
+    let [server, client] = [world.snapshots[1].servers[0].conn, world.snapshots[1].clients[0].conn];
+    let before = [numbering.of(server), numbering.of(client)];
+    assert_eq!(before, [1, 2], "the server came first");
+    numbering.see(&world.snapshots);
+    assert_eq!([numbering.of(server), numbering.of(client)], before);
+    let others = world.snapshots[0].clients.iter().map(|client| numbering.of(client.conn));
+    assert!(others.clone().all(|number| number > 2));
+    numbering.see(&world.snapshots[..1]);
+    assert_eq!(numbering.of(server), 0, "it is gone");
+}

@@ -1,0 +1,265 @@
+//! Two workers with clients and servers, made by hand: what the golden files show.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::Secret;
+use control::averages::{Averages, by_database};
+use control::numbering::Numbering;
+use control::{SettingRow, View, WorkerFacts};
+use jiff::Zoned;
+use pooling::settings::{Address, Database, Host, LoadBalanceHosts, PoolMode, UserSettings};
+use pooling::snapshot::{ClientSnapshot, PoolSnapshot, ServerSnapshot, Totals};
+use pooling::{ConnId, Peer, PoolId, PoolKey, Settings, Snapshot, Time, WorkerId};
+
+pub(crate) struct World {
+    pub(crate) settings: Settings,
+    pub(crate) rows: Vec<SettingRow>,
+    pub(crate) snapshots: Vec<Snapshot>,
+    pub(crate) workers: Vec<WorkerFacts>,
+    pub(crate) averages: Averages,
+    pub(crate) numbering: Numbering,
+}
+
+impl World {
+    pub(crate) fn new() -> World {
+        let snapshots = vec![first_worker(), second_worker()];
+        let mut averages = Averages::default();
+        averages.period_ended(by_database(&snapshots), 10_000_000);
+        let mut numbering = Numbering::default();
+        numbering.see(&snapshots);
+        let rows = vec![
+            row("auth_user", None, None, true),
+            row("listen_port", Some("6999"), Some("6432"), false),
+            row("pool_mode", Some("transaction"), Some("session"), true),
+        ];
+        let workers = vec![WorkerFacts { worker: 0, rounds: 900 }];
+        World { settings: settings(), rows, snapshots, workers, averages, numbering }
+    }
+
+    pub(crate) fn view(&self) -> View<'_> {
+        let now: Zoned = "2026-07-01T12:00:00+00:00[UTC]".parse().expect("a time of day");
+        View {
+            settings: &self.settings,
+            rows: &self.rows,
+            listen_port: 6999,
+            snapshots: &self.snapshots,
+            workers: &self.workers,
+            averages: &self.averages,
+            numbering: &self.numbering,
+            now,
+        }
+    }
+}
+
+fn row(key: &'static str, value: Option<&str>, default: Option<&str>, changeable: bool) -> SettingRow {
+    SettingRow { key, value: value.map(str::to_owned), default: default.map(str::to_owned), changeable }
+}
+
+/// A connection's id: kind, worker, slot, generation, as `pooling::id` draws them.
+pub(crate) fn conn(kind: u64, worker: u64, slot: u64, generation: u64) -> ConnId {
+    ConnId::from_bits(((kind << 10 | worker) << 24 | slot) << 27 | generation)
+}
+
+pub(crate) fn key(database: &str, user: &str) -> PoolKey {
+    PoolKey { database: database.into(), user: user.into() }
+}
+
+pub(crate) fn database(name: &str, hosts: Vec<Host>) -> Database {
+    Database {
+        name: name.to_owned(),
+        hosts: hosts.into_iter().map(|host| Address { host, port: 5432 }).collect(),
+        load_balance_hosts: LoadBalanceHosts::RoundRobin,
+        dbname: None,
+        forced_user: None,
+        password: None,
+        pool_size: None,
+        min_pool_size: None,
+        reserve_pool_size: None,
+        pool_mode: None,
+        max_db_connections: None,
+        max_db_client_connections: None,
+        server_lifetime: None,
+        query_wait_timeout: None,
+        connect_query: None,
+        startup: Vec::new(),
+        automatic: false,
+    }
+}
+
+fn settings() -> Settings {
+    let local = Host::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let app = Database {
+        dbname: Some("app_production".to_owned()),
+        forced_user: Some("app_owner".to_owned()),
+        pool_size: Some(7),
+        pool_mode: Some(PoolMode::Transaction),
+        max_db_connections: Some(50),
+        server_lifetime: Some(None),
+        ..database("app", vec![local.clone(), Host::Name("replica.example".to_owned())])
+    };
+    let other = database("other", vec![Host::Unix("/run/postgresql".to_owned())]);
+    let alice = UserSettings { pool_size: Some(4), max_user_client_connections: Some(9), ..UserSettings::default() };
+    let bob = UserSettings { pool_mode: Some(PoolMode::Statement), ..UserSettings::default() };
+    Settings {
+        databases: BTreeMap::from([("app".to_owned(), Arc::new(app)), ("other".to_owned(), Arc::new(other))]),
+        fallback: Some(Arc::new(database("*", vec![local]))),
+        users: BTreeMap::from([("alice".to_owned(), alice), ("bob".to_owned(), bob)]),
+        secrets: BTreeMap::from([("adm".to_owned(), Secret::parse("a")), ("alice".to_owned(), Secret::parse("b"))]),
+        max_user_client_connections: 33,
+        ..Settings::default()
+    }
+}
+
+pub(crate) fn pool(id: u32, key: PoolKey, mode: PoolMode) -> PoolSnapshot {
+    PoolSnapshot {
+        id: PoolId(id),
+        key,
+        mode,
+        cl_active: 0,
+        cl_waiting: 0,
+        cl_active_cancel_req: 0,
+        cl_waiting_cancel_req: 0,
+        sv_active: 0,
+        sv_active_cancel: 0,
+        sv_being_canceled: 0,
+        sv_idle: 0,
+        sv_used: 0,
+        sv_tested: 0,
+        sv_login: 0,
+        maxwait_us: 0,
+        totals: Totals::default(),
+    }
+}
+
+fn totals(scale: u64) -> Totals {
+    Totals {
+        server_assignments: 100 * scale,
+        transactions: 110 * scale,
+        queries: 120 * scale,
+        received: 13_000 * scale,
+        sent: 14_000 * scale,
+        transaction_us: 150_000 * scale,
+        query_us: 160_000 * scale,
+        wait_us: 17_000 * scale,
+        client_parses: 180 * scale,
+        server_parses: 19 * scale,
+        binds: 200 * scale,
+        logins: 21 * scale,
+    }
+}
+
+/// Its clock shows 100 s.
+fn first_worker() -> Snapshot {
+    let app = PoolSnapshot {
+        cl_active: 2,
+        cl_waiting: 1,
+        cl_active_cancel_req: 1,
+        sv_active: 1,
+        sv_idle: 2,
+        sv_login: 1,
+        maxwait_us: 1_500_000,
+        totals: totals(1),
+        ..pool(0, key("app", "app_owner"), PoolMode::Transaction)
+    };
+    let console = PoolSnapshot {
+        cl_active: 1,
+        totals: Totals { transactions: 1, queries: 1, logins: 1, ..Totals::default() },
+        ..pool(9, key("pgbouncer", "pgbouncer"), PoolMode::Statement)
+    };
+    let now = Time(100_000_000);
+    let waiting = ClientSnapshot {
+        state: "waiting",
+        waiting_since: Some(Time(98_500_000)),
+        ..client(0, 7, key("app", "app_owner"), "alice")
+    };
+    let linked = ClientSnapshot { link: Some(conn(2, 0, 3, 1)), ..client(0, 8, key("app", "app_owner"), "bob") };
+    let admin = ClientSnapshot {
+        peer: Peer::Unix { pid: 4711, uid: 1000 },
+        connected_at: Time(99_000_000),
+        ..client(0, 9, key("pgbouncer", "pgbouncer"), "adm")
+    };
+    let server = ServerSnapshot {
+        conn: conn(2, 0, 3, 1),
+        pool: PoolId(0),
+        key: key("app", "app_owner"),
+        state: "active",
+        address: Arc::new(Address { host: Host::Name("replica.example".to_owned()), port: 5432 }),
+        connected_at: Time(10_000_000),
+        request_at: Time(99_900_000),
+        link: Some(conn(1, 0, 8, 1)),
+        remote_pid: 815,
+        application_name: "app".to_owned(),
+        prepared_statements: 5,
+        close_needed: true,
+    };
+    Snapshot {
+        worker: Some(WorkerId(0)),
+        now,
+        pools: vec![app, console],
+        clients: vec![waiting, linked, admin],
+        servers: vec![server],
+        lends: 3,
+        steps: 1234,
+    }
+}
+
+/// Its clock shows 100.2 s.
+fn second_worker() -> Snapshot {
+    let app = PoolSnapshot {
+        cl_active: 1,
+        sv_used: 1,
+        sv_tested: 1,
+        maxwait_us: 200_000,
+        totals: totals(2),
+        ..pool(0, key("app", "app_owner"), PoolMode::Transaction)
+    };
+    let made = PoolSnapshot { sv_idle: 1, ..pool(2, key("made_on_demand", "alice"), PoolMode::Session) };
+    let idle = ServerSnapshot {
+        conn: conn(2, 1, 0, 4),
+        pool: PoolId(2),
+        key: key("made_on_demand", "alice"),
+        state: "idle",
+        address: Arc::new(Address { host: Host::Unix("/run/postgresql".to_owned()), port: 5433 }),
+        connected_at: Time(5_000_000),
+        request_at: Time(6_000_000),
+        link: None,
+        remote_pid: 816,
+        application_name: String::new(),
+        prepared_statements: 0,
+        close_needed: false,
+    };
+    Snapshot {
+        worker: Some(WorkerId(1)),
+        now: Time(100_200_000),
+        pools: vec![app, made],
+        clients: vec![client(1, 0, key("app", "app_owner"), "alice")],
+        servers: vec![idle],
+        lends: 0,
+        steps: 99,
+    }
+}
+
+fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
+    ClientSnapshot {
+        conn: conn(1, worker, slot, 1),
+        key,
+        user: user.into(),
+        state: "active",
+        peer: Peer::Tcp(SocketAddr::from((Ipv4Addr::new(10, 0, 0, 5), 40_000))),
+        connected_at: Time(40_000_000),
+        request_at: Time(95_000_000),
+        waiting_since: None,
+        link: None,
+        application_name: "psql".to_owned(),
+        prepared_statements: 2,
+        pid: 1,
+    }
+}
+
+/// A second, for readers of tests.
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
