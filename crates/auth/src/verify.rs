@@ -126,6 +126,18 @@ mod tests {
     }
 
     #[test]
+    fn verifier_with_half_of_its_keys_fits_nothing() {
+        let verifier = Verifier::derive("pw", b"salt", 8);
+        let mut half = verifier.clone();
+        half.server_key[31] ^= 1;
+        assert!(!verify_plain(&Secret::Scram(half), USER, b"pw"));
+        let mut half = verifier.clone();
+        half.stored_key[31] ^= 1;
+        assert!(!verify_plain(&Secret::Scram(half), USER, b"pw"));
+        assert!(verify_plain(&Secret::Scram(verifier), USER, b"pw"));
+    }
+
+    #[test]
     fn endless_verifier_is_refused_at_once() {
         let mut verifier = Verifier::derive("pw", b"salt", 1);
         verifier.iterations = u32::MAX;

@@ -49,6 +49,13 @@ const STORED: &[(&str, &str)] = &[
     ("a\u{307}\u{323}\u{a0}", "SCRAM-SHA-256$4096:iFORK/pKttDInn3+gzCcng==$OPDJC9OiwYcXll5V/RKy9gKs8B70s5WZWzFGfptOX5g=:zf4SHwQKTlG1b/J4+bLhev3Ekqu9FVcCn8MJiCeKlHU="),
     ("\u{180e}\u{a0}", "SCRAM-SHA-256$4096:2QDTGPlSIL2NVlR5dVCy4g==$R+nipQ/jIkQ98oPyEUHQYnizsr3vsihpy/xYvmuSx8w=:l4rv9MmI/QhD93XIHX3+Z0zaivlofAHQVKQwpvCTImU="),
     ("\u{e0001}\u{a0}", "SCRAM-SHA-256$4096:ZNEOj5xCJ0afbLx8D2mLDQ==$VzVisbzlFDYASb7ugH5uEWgnVzpWLJmOW/q9Ntse/Tw=:7uhE1Xz9D+XCRaJTxOAuZ4F2LpiFChER3WBU1kTVhZE="),
+    // Characters that forbid SASLprep, each with a U+A0 that would become a space.
+    ("\u{221}\u{a0}", "SCRAM-SHA-256$4096:prizu6ucBhJbCMnLy8sEpw==$+OpOUXRL7Vh1a/vMpCJBLgoQt8SXCaqEFN4dBax5qzw=:BZ7LH+eMejQo1wjUr1MiRO3HnbEboONGWiTFIMHS+i4="),
+    ("\u{e000}\u{a0}", "SCRAM-SHA-256$4096:MgwMn8vscLK+zLagdAmKig==$wDqwv1MKzbgwAFSWnNXp6gxWNJl+1fzK8UnBxGs8QiQ=:6nXgo6zn9aaZPrGQJdBc32uMDZoR7HHDgt+7gwma5KQ="),
+    ("\u{fffd}\u{a0}", "SCRAM-SHA-256$4096:XrgJtsBHMcymcWOl5MVU2A==$lOxX0+gUbhhG/Ca4Usz2LsSfIjWT9wOmNNaz7CicSYw=:MLUkNBfVTq26CwD9sP20t9+D0JCAIqf7WA6cetj6Les="),
+    ("\u{fdd0}\u{a0}", "SCRAM-SHA-256$4096:lpxxwlL1HQ7wImCCA/0YzQ==$ibsL5UFO/4sLS3NqlZzgO0iDLXQpDsbUsXvv1p4zjCo=:G3USbJyEnMtxFPN9/bMeG+tLZFjPDv7Oh+ZzXS3vcnE="),
+    ("\u{2ff0}\u{a0}", "SCRAM-SHA-256$4096:in07FPgio/RxsOyehd9+kg==$wKpba7r2XH6aVHUbBIWlnRYZCzoYUzVXkNFo6J6fvKQ=:CAl27TpufrrkK0MFi3dxTBaBPzb+N5jyMO6ZmQ1TSuk="),
+    ("\u{1f600}\u{a0}", "SCRAM-SHA-256$4096:Hi9avlayv0uqxzWAXd2Rxg==$XXC0QiysX387GD/vr0+95YzVez+so6g0k0LFLXvV57U=:0Oc5VORk6zQBQvGIQIXe6pKQ5xhV+k8GZfxDRJlzF9M="),
 ];
 
 /// The same, where postgres-protocol hashes another text than PostgreSQL does: it forbids characters after

@@ -48,8 +48,8 @@ fn mapped(text: &str) -> String {
 //= rfc4013#section-2.3
 //= rfc4013#section-2.5
 fn is_forbidden(c: char) -> bool {
-    tables::non_ascii_space_character(c)
-        || tables::ascii_control_character(c)
+    // Other spaces than ' ' are forbidden too, but mapping has left none.
+    tables::ascii_control_character(c)
         || tables::non_ascii_control_character(c)
         || tables::private_use(c)
         || tables::non_character_code_point(c)
