@@ -44,19 +44,42 @@ impl fmt::Display for Error {
             Error::Truncated => f.write_str("the message ends too early"),
             Error::BadValue(what) => write!(f, "invalid message: {what}"),
             Error::TooLarge { len, max } => {
-                write!(
-                    f,
-                    "a message of {len} bytes is longer than the {max} allowed"
-                )
+                write!(f, "a message of {len} bytes is longer than the {max} allowed")
             }
             Error::UnsupportedVersion { major, minor } => {
-                write!(
-                    f,
-                    "unsupported frontend protocol {major}.{minor}: 3.0 is supported"
-                )
+                write!(f, "unsupported frontend protocol {major}.{minor}: 3.0 is supported")
             }
         }
     }
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_and_told_in_words() {
+        assert!(size_of::<Error>() <= 24, "an error travels in every result");
+        let told = [
+            (Error::BadLength { len: -7 }, "invalid message length -7"),
+            (Error::MissingTerminator, "a string in the message has no end"),
+            (Error::Truncated, "the message ends too early"),
+            (Error::BadValue("a bad thing"), "invalid message: a bad thing"),
+            (Error::TooLarge { len: 9, max: 8 }, "a message of 9 bytes is longer than the 8 allowed"),
+            (Error::UnsupportedVersion { major: 2, minor: 1 }, "unsupported frontend protocol 2.1: 3.0 is supported"),
+        ];
+        for (error, words) in told {
+            assert_eq!(error.to_string(), words);
+        }
+    }
+
+    #[test]
+    fn codes_are_those_of_postgresql() {
+        assert_eq!(Error::Truncated.sqlstate(), sqlstate::PROTOCOL_VIOLATION);
+        assert_eq!(Error::BadLength { len: 0 }.sqlstate(), sqlstate::PROTOCOL_VIOLATION);
+        let old = Error::UnsupportedVersion { major: 2, minor: 0 };
+        assert_eq!(old.sqlstate(), sqlstate::FEATURE_NOT_SUPPORTED);
+    }
+}

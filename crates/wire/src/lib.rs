@@ -54,6 +54,8 @@ pub mod backend;
 pub mod frontend;
 pub mod sqlstate;
 
+#[cfg(test)]
+mod check;
 mod error;
 mod frame;
 mod reader;

@@ -14,9 +14,7 @@ impl SqlState {
     /// `None` unless there are exactly five digits and capital letters.
     pub fn from_bytes(bytes: &[u8]) -> Option<SqlState> {
         let code: [u8; 5] = bytes.try_into().ok()?;
-        let sound = code
-            .iter()
-            .all(|b| b.is_ascii_digit() || b.is_ascii_uppercase());
+        let sound = code.iter().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase());
         sound.then_some(SqlState(code))
     }
 
@@ -143,15 +141,7 @@ mod tests {
 
     #[test]
     fn from_bytes_refuses_what_is_no_code() {
-        for bad in [
-            &b""[..],
-            b"5730",
-            b"573000",
-            b"57p01",
-            b"5730 ",
-            b"5730\0",
-            b"5730\xff",
-        ] {
+        for bad in [&b""[..], b"5730", b"573000", b"57p01", b"5730 ", b"5730\0", b"5730\xff"] {
             assert_eq!(SqlState::from_bytes(bad), None, "{bad:?}");
         }
     }

@@ -40,12 +40,9 @@ impl<'a> Authentication<'a> {
         let authentication = match reader.i32()? {
             OK => Authentication::Ok,
             CLEARTEXT => Authentication::CleartextPassword,
-            MD5 => Authentication::Md5Password {
-                salt: reader.array()?,
-            },
+            MD5 => Authentication::Md5Password { salt: reader.array()? },
             SASL => {
-                return Mechanisms::decode(reader.rest())
-                    .map(|mechanisms| Authentication::Sasl { mechanisms });
+                return Mechanisms::decode(reader.rest()).map(|mechanisms| Authentication::Sasl { mechanisms });
             }
             SASL_CONTINUE => return Ok(Authentication::SaslContinue(reader.rest())),
             SASL_FINAL => return Ok(Authentication::SaslFinal(reader.rest())),
@@ -126,4 +123,77 @@ fn encode_names<'a>(out: &mut Vec<u8>, names: impl Iterator<Item = &'a [u8]>) {
         }
         out.push(0);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check;
+
+    /// Damage may make any message one whose code we do not speak, and of those the body is not kept.
+    macro_rules! exact {
+        ($message:expr, $wire:expr) => {
+            check::exact!(Authentication, tag::AUTHENTICATION, $message, $wire, lossy: Authentication::Other(_))
+        };
+    }
+
+    #[test]
+    fn as_the_manual_has_it() {
+        exact!(Authentication::Ok, b"R\0\0\0\x08\0\0\0\0");
+        exact!(Authentication::CleartextPassword, b"R\0\0\0\x08\0\0\0\x03");
+        let md5 = Authentication::Md5Password { salt: [1, 2, 3, 0xff] };
+        exact!(md5, b"R\0\0\0\x0c\0\0\0\x05\x01\x02\x03\xff");
+    }
+
+    #[test]
+    fn mechanisms_are_offered_in_order() {
+        let mut out = Vec::new();
+        encode_sasl(&mut out, &[b"SCRAM-SHA-256-PLUS", b"SCRAM-SHA-256"]);
+        assert_eq!(out, b"R\0\0\0\x2a\0\0\0\x0aSCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0");
+        let body = check::body(&out, tag::AUTHENTICATION);
+        let Ok(Authentication::Sasl { mechanisms }) = Authentication::decode(body) else { panic!("SASL was offered") };
+        assert_eq!(mechanisms.collect::<Vec<_>>(), [&b"SCRAM-SHA-256-PLUS"[..], b"SCRAM-SHA-256"]);
+        assert!(mechanisms.offers(b"SCRAM-SHA-256") && !mechanisms.offers(b"SCRAM-SHA") && !mechanisms.offers(b""));
+        exact!(Authentication::Sasl { mechanisms }, &out);
+    }
+
+    #[test]
+    fn lists_of_mechanisms_that_do_not_end_well() {
+        let decode = |list: &[u8]| Authentication::decode(&[&[0, 0, 0, 10], list].concat()).map(|_| ());
+        assert_eq!(decode(b"\0"), Ok(()), "none offered is for the caller to judge");
+        assert_eq!(decode(b"A\0\0"), Ok(()));
+        for list in [&b""[..], b"A", b"A\0B", b"A\0"] {
+            assert_eq!(decode(list), Err(Error::MissingTerminator), "{}", list.escape_ascii());
+        }
+        for list in [&b"\0\0"[..], b"A\0\0\0", b"\0A\0\0"] {
+            assert_eq!(decode(list), Err(Error::BadValue("a SASL mechanism without a name")));
+        }
+    }
+
+    #[test]
+    fn lines_of_a_mechanism_are_any_bytes() {
+        for line in [&b"r=x,s=eA==,i=4096"[..], b"", b"\0\xff"] {
+            for (code, message) in [(11, Authentication::SaslContinue(line)), (12, Authentication::SaslFinal(line))] {
+                let mut out = Vec::new();
+                message.encode(&mut out);
+                let body = check::body(&out, tag::AUTHENTICATION);
+                assert_eq!(body, [&[0, 0, 0, code], line].concat());
+                assert_eq!(Authentication::decode(body), Ok(message));
+            }
+        }
+    }
+
+    #[test]
+    fn what_we_do_not_speak_is_named() {
+        for code in [1_i32, 2, 4, 6, 7, 8, 9, 13, -1, i32::MIN, i32::MAX] {
+            let body = [&code.to_be_bytes()[..], b"more"].concat();
+            assert_eq!(Authentication::decode(&body), Ok(Authentication::Other(code)));
+        }
+        let mut out = Vec::new();
+        Authentication::Other(7).encode(&mut out);
+        assert_eq!(out, b"R\0\0\0\x08\0\0\0\x07");
+        for len in 0..4 {
+            assert_eq!(Authentication::decode(&[0, 0, 0, 7][..len]), Err(Error::Truncated));
+        }
+    }
 }

@@ -40,3 +40,29 @@ pub fn encode_empty_query(out: &mut Vec<u8>) {
 pub fn encode_copy_done(out: &mut Vec<u8>) {
     bare(out, tag::COPY_DONE);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check;
+
+    type Encode = fn(&mut Vec<u8>);
+
+    #[test]
+    fn as_the_manual_has_them() {
+        let all: [(Encode, u8); 7] = [
+            (encode_parse_complete, b'1'),
+            (encode_bind_complete, b'2'),
+            (encode_close_complete, b'3'),
+            (encode_no_data, b'n'),
+            (encode_portal_suspended, b's'),
+            (encode_empty_query, b'I'),
+            (encode_copy_done, b'c'),
+        ];
+        for (encode, tag) in all {
+            let mut out = Vec::new();
+            encode(&mut out);
+            assert!(check::body(&out, tag).is_empty());
+        }
+    }
+}

@@ -28,8 +28,20 @@ impl<'a> CommandComplete<'a> {
 
 /// Appends CommandComplete.
 pub fn encode_command_complete(out: &mut Vec<u8>, tag: &str) {
-    CommandComplete {
-        tag: tag.as_bytes(),
+    CommandComplete { tag: tag.as_bytes() }.encode(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::exact;
+
+    #[test]
+    fn as_the_manual_has_it() {
+        let select = CommandComplete { tag: b"SELECT 5" };
+        exact!(CommandComplete, tag::COMMAND_COMPLETE, select, b"C\0\0\0\x0dSELECT 5\0");
+        let mut out = Vec::new();
+        encode_command_complete(&mut out, "INSERT 0 1");
+        assert_eq!(out, b"C\0\0\0\x0fINSERT 0 1\0");
     }
-    .encode(out);
 }

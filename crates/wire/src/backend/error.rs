@@ -45,3 +45,49 @@ impl ErrorResponse<'_> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Fields;
+    use super::*;
+    use crate::{check, sqlstate};
+
+    #[test]
+    fn as_the_manual_has_it() {
+        let error = ErrorResponse {
+            severity: "FATAL",
+            code: sqlstate::PROTOCOL_VIOLATION,
+            message: "no",
+            detail: None,
+            hint: None,
+        };
+        let mut out = Vec::new();
+        error.encode(&mut out);
+        assert_eq!(out, b"E\0\0\0\x1eSFATAL\0VFATAL\0C08P01\0Mno\0\0");
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let written = ErrorResponse {
+            severity: "WARNING",
+            code: sqlstate::TOO_MANY_CONNECTIONS,
+            message: "genug für heute",
+            detail: Some("1000 clients are here"),
+            hint: Some("raise max_client_conn"),
+        };
+        let mut out = Vec::new();
+        written.encode_notice(&mut out);
+        let fields = Fields::decode(check::body(&out, tag::NOTICE));
+        let text = |field: Option<&[u8]>| field.and_then(|field| String::from_utf8(field.to_vec()).ok());
+        assert_eq!(text(fields.severity()).as_deref(), Some(written.severity));
+        assert_eq!(fields.sqlstate(), Some(written.code));
+        assert_eq!(text(fields.message()).as_deref(), Some(written.message));
+        assert_eq!(text(fields.detail()).as_deref(), written.detail);
+        assert_eq!(text(fields.hint()).as_deref(), written.hint);
+        assert_eq!(fields.iter().map(|(letter, _)| letter).collect::<Vec<_>>(), b"SVCMDH");
+        out.clear();
+        ErrorResponse { detail: None, ..written }.encode(&mut out);
+        let fields = Fields::decode(check::body(&out, tag::ERROR));
+        assert_eq!(fields.iter().map(|(letter, _)| letter).collect::<Vec<_>>(), b"SVCMH");
+    }
+}

@@ -23,8 +23,8 @@ mod row;
 
 pub use authentication::{Authentication, Mechanisms, encode_sasl};
 pub use bare::{
-    encode_bind_complete, encode_close_complete, encode_copy_done, encode_empty_query,
-    encode_no_data, encode_parse_complete, encode_portal_suspended,
+    encode_bind_complete, encode_close_complete, encode_copy_done, encode_empty_query, encode_no_data,
+    encode_parse_complete, encode_portal_suspended,
 };
 pub use command_complete::{CommandComplete, encode_command_complete};
 pub use copy::{CopyResponse, encode_copy_both, encode_copy_data, encode_copy_in, encode_copy_out};
@@ -37,6 +37,5 @@ pub use parameter_description::{ParameterDescription, encode_parameter_descripti
 pub use parameter_status::ParameterStatus;
 pub use ready_for_query::{ReadyForQuery, Status, encode_ready};
 pub use row::{
-    Column, ColumnRead, Columns, DataRow, RowDescription, Values, encode_data_row,
-    encode_row_description, oid,
+    Column, ColumnRead, Columns, DataRow, RowDescription, Values, encode_data_row, encode_row_description, oid,
 };

@@ -21,11 +21,7 @@ impl<'a> Notification<'a> {
         let channel = reader.cstr()?;
         let payload = reader.cstr()?;
         reader.end()?;
-        Ok(Notification {
-            pid,
-            channel,
-            payload,
-        })
+        Ok(Notification { pid, channel, payload })
     }
 
     /// Appends the whole message.
@@ -35,5 +31,19 @@ impl<'a> Notification<'a> {
             put_cstr(out, self.channel);
             put_cstr(out, self.payload);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::exact;
+
+    #[test]
+    fn as_the_manual_has_it() {
+        let said = Notification { pid: 77, channel: b"jobs", payload: b"42" };
+        exact!(Notification, tag::NOTIFICATION, said, b"A\0\0\0\x10\0\0\0\x4djobs\x0042\0");
+        let bare = Notification { pid: -1, channel: b"c", payload: b"" };
+        exact!(Notification, tag::NOTIFICATION, bare, b"A\0\0\0\x0b\xff\xff\xff\xffc\0\0");
     }
 }

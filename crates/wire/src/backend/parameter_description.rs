@@ -35,8 +35,25 @@ pub fn encode_parameter_description(out: &mut Vec<u8>, type_oids: &[u32]) {
     let count = u16::try_from(type_oids.len()).expect("a statement of ours has few parameters");
     message(out, tag::PARAMETER_DESCRIPTION, |out| {
         out.extend_from_slice(&count.to_be_bytes());
-        type_oids
-            .iter()
-            .for_each(|oid| out.extend_from_slice(&oid.to_be_bytes()));
+        type_oids.iter().for_each(|oid| out.extend_from_slice(&oid.to_be_bytes()));
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check;
+
+    #[test]
+    fn as_the_manual_has_it() {
+        for (oids, wire) in [(&[][..], &b"t\0\0\0\x06\0\0"[..]), (&[23, 25], b"t\0\0\0\x0e\0\x02\0\0\0\x17\0\0\0\x19")]
+        {
+            let mut out = Vec::new();
+            encode_parameter_description(&mut out, oids);
+            assert_eq!(out, wire);
+            let body = check::body(wire, tag::PARAMETER_DESCRIPTION);
+            assert_eq!(ParameterDescription::decode(body).unwrap().type_oids().collect::<Vec<_>>(), oids);
+            check::refuses_parts(body, |part| ParameterDescription::decode(part).is_err());
+        }
+    }
 }

@@ -29,3 +29,17 @@ impl<'a> ParameterStatus<'a> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::exact;
+
+    #[test]
+    fn as_the_manual_has_it() {
+        let zone = ParameterStatus { name: b"TimeZone", value: b"Europe/Berlin" };
+        exact!(ParameterStatus, tag::PARAMETER_STATUS, zone, b"S\0\0\0\x1bTimeZone\0Europe/Berlin\0");
+        let empty = ParameterStatus { name: b"application_name", value: b"" };
+        exact!(ParameterStatus, tag::PARAMETER_STATUS, empty, b"S\0\0\0\x16application_name\0\0");
+    }
+}

@@ -45,8 +45,7 @@ impl ReadyForQuery {
     /// If the body is not exactly one of the three bytes.
     pub fn decode(body: &[u8]) -> Result<ReadyForQuery, Error> {
         let mut reader = Reader::new(body);
-        let status = Status::from_byte(reader.u8()?)
-            .ok_or(Error::BadValue("an unknown transaction status"))?;
+        let status = Status::from_byte(reader.u8()?).ok_or(Error::BadValue("an unknown transaction status"))?;
         reader.end()?;
         Ok(ReadyForQuery { status })
     }
@@ -60,4 +59,31 @@ impl ReadyForQuery {
 /// Appends ReadyForQuery.
 pub fn encode_ready(out: &mut Vec<u8>, status: Status) {
     ReadyForQuery { status }.encode(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::exact;
+
+    #[test]
+    fn as_the_manual_has_it() {
+        for (status, wire) in [
+            (Status::Idle, b"Z\0\0\0\x05I"),
+            (Status::InTransaction, b"Z\0\0\0\x05T"),
+            (Status::Failed, b"Z\0\0\0\x05E"),
+        ] {
+            exact!(ReadyForQuery, tag::READY_FOR_QUERY, ReadyForQuery { status }, wire);
+            let mut out = Vec::new();
+            encode_ready(&mut out, status);
+            assert_eq!(out, wire);
+        }
+    }
+
+    #[test]
+    fn only_three_states_there_are() {
+        for byte in (0..=255).filter(|byte| !b"ITE".contains(byte)) {
+            assert_eq!(ReadyForQuery::decode(&[byte]), Err(Error::BadValue("an unknown transaction status")));
+        }
+    }
 }

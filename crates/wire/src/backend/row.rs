@@ -55,9 +55,7 @@ pub fn encode_data_row<'v>(out: &mut Vec<u8>, values: impl IntoIterator<Item = O
         out.extend_from_slice(&[0; 2]);
         let mut count: u16 = 0;
         for value in values {
-            count = count
-                .checked_add(1)
-                .expect("a table of ours has few columns");
+            count = count.checked_add(1).expect("a table of ours has few columns");
             put_value(out, value);
         }
         out[at..at + 2].copy_from_slice(&count.to_be_bytes());
@@ -199,5 +197,133 @@ impl<'a> Iterator for Values<'a> {
         let value = reader.value().ok()?;
         self.rest = reader.rest();
         Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{self, Random};
+
+    const DESCRIPTION: &[u8] = b"T\0\0\0\x2f\0\x02\
+        id\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0\
+        t\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0";
+
+    #[test]
+    fn a_description_as_the_manual_has_it() {
+        let columns = [
+            Column { name: "id", type_oid: oid::INT4, type_len: 4 },
+            Column { name: "t", type_oid: oid::TEXT, type_len: -1 },
+        ];
+        let mut out = Vec::new();
+        encode_row_description(&mut out, &columns);
+        assert_eq!(out.escape_ascii().to_string(), DESCRIPTION.escape_ascii().to_string());
+
+        let body = check::body(DESCRIPTION, tag::ROW_DESCRIPTION);
+        let read = RowDescription::decode(body).unwrap();
+        assert_eq!((read.len(), read.is_empty()), (2, false));
+        let read: Vec<_> = read.columns().collect();
+        let plain = ColumnRead {
+            name: b"id",
+            table_oid: 0,
+            number: 0,
+            type_oid: oid::INT4,
+            type_len: 4,
+            type_modifier: -1,
+            format: 0,
+        };
+        assert_eq!(read[0], plain);
+        assert_eq!(read[1], ColumnRead { name: b"t", type_oid: oid::TEXT, type_len: -1, ..plain });
+        assert_eq!(read.len(), 2);
+        check::refuses_parts(body, |part| RowDescription::decode(part).is_err());
+    }
+
+    #[test]
+    fn every_number_of_a_column_is_read_from_its_place() {
+        let body = b"\0\x01c\0\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12";
+        let column = RowDescription::decode(body).unwrap().columns().next().unwrap();
+        let expected = ColumnRead {
+            name: b"c",
+            table_oid: 0x0102_0304,
+            number: 0x0506,
+            type_oid: 0x0708_090a,
+            type_len: 0x0b0c,
+            type_modifier: 0x0d0e_0f10,
+            format: 0x1112,
+        };
+        assert_eq!(column, expected);
+    }
+
+    #[test]
+    fn a_row_as_the_manual_has_it() {
+        let values = [Some(&b"42"[..]), None, Some(b"")];
+        let mut out = Vec::new();
+        encode_data_row(&mut out, values);
+        assert_eq!(out, b"D\0\0\0\x14\0\x03\0\0\0\x0242\xff\xff\xff\xff\0\0\0\0");
+        let body = check::body(&out, tag::DATA_ROW);
+        let row = DataRow::decode(body).unwrap();
+        assert_eq!((row.len(), row.is_empty()), (3, false));
+        assert_eq!(row.values().collect::<Vec<_>>(), values);
+        check::refuses_parts(body, |part| DataRow::decode(part).is_err());
+    }
+
+    #[test]
+    fn no_columns_at_all() {
+        let (mut description, mut row) = (Vec::new(), Vec::new());
+        encode_row_description(&mut description, &[]);
+        encode_data_row(&mut row, []);
+        assert_eq!(description, b"T\0\0\0\x06\0\0");
+        assert_eq!(row, b"D\0\0\0\x06\0\0");
+        assert!(RowDescription::decode(&description[5..]).unwrap().is_empty());
+        assert!(DataRow::decode(&row[5..]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn hostile_counts_and_lengths() {
+        assert_eq!(DataRow::decode(b"\xff\xff"), Err(Error::Truncated));
+        assert_eq!(RowDescription::decode(b"\xff\xff"), Err(Error::MissingTerminator));
+        let row = |len: i32| [&[0, 1][..], &len.to_be_bytes(), b"ab"].concat();
+        assert!(DataRow::decode(&row(2)).is_ok());
+        assert_eq!(DataRow::decode(&row(3)), Err(Error::Truncated));
+        assert_eq!(DataRow::decode(&row(i32::MAX)), Err(Error::Truncated));
+        assert_eq!(DataRow::decode(&row(-2)), Err(Error::BadValue("a value's length is below -1")));
+        for len in [-1, 0, 1] {
+            assert_eq!(DataRow::decode(&row(len)), Err(Error::BadValue("bytes follow the last field")));
+        }
+    }
+
+    #[test]
+    fn random_rows_come_back() {
+        let mut random = Random::new(5);
+        for _ in 0..2_000 {
+            let values: Vec<Option<Vec<u8>>> = (0..random.below(12))
+                .map(|_| {
+                    let len = random.below(40);
+                    (random.below(5) != 0).then(|| random.noise(len))
+                })
+                .collect();
+            let values: Vec<Option<&[u8]>> = values.iter().map(Option::as_deref).collect();
+            let mut out = Vec::new();
+            encode_data_row(&mut out, values.iter().copied());
+            let row = DataRow::decode(check::body(&out, tag::DATA_ROW)).unwrap();
+            assert_eq!(row.values().collect::<Vec<_>>(), values);
+        }
+    }
+
+    #[test]
+    fn damaged_rows_are_refused_or_come_back() {
+        let mut out = Vec::new();
+        encode_data_row(&mut out, [Some(&b"42"[..]), None, Some(b"")]);
+        check::damage(&out[5..], |body| {
+            let Ok(row) = DataRow::decode(body) else { return };
+            assert_eq!(row.values().count(), row.len());
+            let mut again = Vec::new();
+            encode_data_row(&mut again, row.values());
+            assert_eq!(&again[5..], body);
+        });
+        check::damage(&DESCRIPTION[5..], |body| {
+            let Ok(read) = RowDescription::decode(body) else { return };
+            assert_eq!(read.columns().count(), read.len());
+        });
     }
 }

@@ -46,3 +46,27 @@ pub fn encode_copy_done(out: &mut Vec<u8>) {
 pub fn decode_bare(body: &[u8]) -> Result<(), Error> {
     Reader::new(body).end()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check;
+
+    type Encode = fn(&mut Vec<u8>);
+
+    #[test]
+    fn as_the_manual_has_them() {
+        let all: [(Encode, u8); 4] =
+            [(encode_sync, b'S'), (encode_flush, b'H'), (encode_terminate, b'X'), (encode_copy_done, b'c')];
+        for (encode, tag) in all {
+            let mut out = Vec::new();
+            encode(&mut out);
+            assert_eq!(decode_bare(check::body(&out, tag)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_body_is_refused() {
+        check::refuses_parts(b"", |body| decode_bare(body).is_err());
+    }
+}

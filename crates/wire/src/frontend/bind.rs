@@ -34,9 +34,7 @@ impl Bind {
             out.extend_from_slice(&[0, 0]);
             let mut count: u16 = 0;
             for parameter in parameters {
-                count = count
-                    .checked_add(1)
-                    .expect("a statement of ours has few parameters");
+                count = count.checked_add(1).expect("a statement of ours has few parameters");
                 put_value(out, parameter);
             }
             out[at..at + 2].copy_from_slice(&count.to_be_bytes());
@@ -61,11 +59,7 @@ impl<'a> BindNames<'a> {
     pub fn decode(prefix: &'a [u8]) -> Option<BindNames<'a>> {
         let (portal, rest) = cstr(prefix)?;
         let (statement, rest) = cstr(rest)?;
-        Some(BindNames {
-            portal,
-            statement,
-            len: prefix.len() - rest.len(),
-        })
+        Some(BindNames { portal, statement, len: prefix.len() - rest.len() })
     }
 }
 
@@ -73,12 +67,7 @@ impl<'a> BindNames<'a> {
 ///
 /// # Errors
 /// [`Error::TooLarge`] if the whole is longer than a length word can say; nothing is appended then.
-pub fn encode_bind_prefix(
-    out: &mut Vec<u8>,
-    portal: &[u8],
-    statement: &[u8],
-    rest_len: usize,
-) -> Result<(), Error> {
+pub fn encode_bind_prefix(out: &mut Vec<u8>, portal: &[u8], statement: &[u8], rest_len: usize) -> Result<(), Error> {
     const MAX: usize = i32::MAX as usize;
     // Two slices in memory cannot make a usize overflow, but `rest_len` is a number of the caller's.
     let names_len = portal.len() + statement.len() + 2;
@@ -90,4 +79,63 @@ pub fn encode_bind_prefix(
     put_cstr(out, portal);
     put_cstr(out, statement);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{self, Random};
+
+    #[test]
+    fn as_the_manual_has_it() {
+        let mut out = Vec::new();
+        Bind::encode(&mut out, b"p", b"s1", [Some(&b"42"[..]), None, Some(b"")]);
+        let wire = b"B\0\0\0\x1dp\0s1\0\0\0\0\x03\0\0\0\x0242\xff\xff\xff\xff\0\0\0\0\0\0";
+        assert_eq!(out.escape_ascii().to_string(), wire.escape_ascii().to_string());
+        let names = BindNames::decode(check::body(&out, tag::BIND)).unwrap();
+        assert_eq!(names, BindNames { portal: b"p", statement: b"s1", len: 5 });
+    }
+
+    #[test]
+    fn names_need_their_second_nul() {
+        let body = b"portal\0statement\0\0\0rest";
+        for len in 0..body.len() {
+            let names = BindNames::decode(&body[..len]);
+            assert_eq!(names.is_some(), len >= 17, "{len} bytes");
+            if let Some(names) = names {
+                assert_eq!(names, BindNames { portal: b"portal", statement: b"statement", len: 17 });
+            }
+        }
+        let unnamed = BindNames::decode(b"\0\0").unwrap();
+        assert_eq!(unnamed, BindNames { portal: b"", statement: b"", len: 2 });
+    }
+
+    #[test]
+    fn a_name_is_replaced_and_the_rest_stays() {
+        let mut random = Random::new(3);
+        for len in 0..200 {
+            let rest = random.noise(len);
+            let body = [b"p\0old\0", &rest[..]].concat();
+            let names = BindNames::decode(&body).unwrap();
+            let mut out = Vec::new();
+            encode_bind_prefix(&mut out, names.portal, b"a_new_name", body.len() - names.len).unwrap();
+            out.extend_from_slice(&body[names.len..]);
+            assert_eq!(check::body(&out, tag::BIND), [b"p\0a_new_name\0", &rest[..]].concat());
+        }
+    }
+
+    #[test]
+    fn a_length_beyond_an_int32_is_an_error() {
+        const MAX: usize = i32::MAX as usize;
+        let room = MAX - 4 - 2 - 3; // the length word, two NULs, three letters
+        let mut out = Vec::new();
+        assert_eq!(encode_bind_prefix(&mut out, b"p", b"st", room), Ok(()));
+        assert_eq!(out, b"B\x7f\xff\xff\xffp\0st\0");
+        for (rest_len, len) in [(room + 1, MAX + 1), (usize::MAX - 1, usize::MAX), (usize::MAX, usize::MAX)] {
+            let mut out = Vec::new();
+            let told = encode_bind_prefix(&mut out, b"p", b"st", rest_len);
+            assert_eq!(told, Err(Error::TooLarge { len, max: MAX }));
+            assert!(out.is_empty());
+        }
+    }
 }

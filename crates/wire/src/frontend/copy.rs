@@ -31,3 +31,23 @@ impl<'a> CopyFail<'a> {
 pub fn encode_copy_data(out: &mut Vec<u8>, bytes: &[u8]) {
     message(out, tag::COPY_DATA, |out| out.extend_from_slice(bytes));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::exact;
+
+    #[test]
+    fn as_the_manual_has_it() {
+        exact!(CopyFail, tag::COPY_FAIL, CopyFail { message: b"disk is gone" }, b"f\0\0\0\x11disk is gone\0");
+        exact!(CopyFail, tag::COPY_FAIL, CopyFail { message: b"" }, b"f\0\0\0\x05\0");
+    }
+
+    #[test]
+    fn copy_data_holds_any_bytes() {
+        let mut out = Vec::new();
+        encode_copy_data(&mut out, b"1\t\0\xff\n");
+        encode_copy_data(&mut out, b"");
+        assert_eq!(out, b"d\0\0\0\x091\t\0\xff\nd\0\0\0\x04");
+    }
+}

@@ -31,3 +31,19 @@ impl<'a> Execute<'a> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::exact;
+
+    #[test]
+    fn as_the_manual_has_it() {
+        let all = Execute { portal: b"", rows_max: 0 };
+        exact!(Execute, tag::EXECUTE, all, b"E\0\0\0\x09\0\0\0\0\0");
+        let some = Execute { portal: b"p", rows_max: 0x0102_0304 };
+        exact!(Execute, tag::EXECUTE, some, b"E\0\0\0\x0ap\0\x01\x02\x03\x04");
+        let odd = Execute { portal: b"p", rows_max: -1 };
+        exact!(Execute, tag::EXECUTE, odd, b"E\0\0\0\x0ap\0\xff\xff\xff\xff");
+    }
+}

@@ -23,8 +23,7 @@ mod startup;
 mod target;
 
 pub use bare::{
-    COPY_DONE, FLUSH, SYNC, TERMINATE, decode_bare, encode_copy_done, encode_flush, encode_sync,
-    encode_terminate,
+    COPY_DONE, FLUSH, SYNC, TERMINATE, decode_bare, encode_copy_done, encode_flush, encode_sync, encode_terminate,
 };
 pub use bind::{Bind, BindNames, encode_bind_prefix};
 pub use cancel::CancelRequest;
@@ -33,13 +32,13 @@ pub use close::Close;
 pub use copy::{CopyFail, encode_copy_data};
 pub use describe::Describe;
 pub use execute::Execute;
-pub use limit::{LARGE_LEN_MAX, PASSWORD_LEN_MAX, SMALL_LEN_MAX, len_max};
+pub use limit::{LARGE_LEN_MAX, PASSWORD_LEN_MAX, SASL_LEN_MAX, SMALL_LEN_MAX, len_max};
 pub use parse::Parse;
 pub use password::Password;
 pub use query::Query;
 pub use sasl::{SaslInitial, SaslResponse};
 pub use startup::{
-    Parameters, STARTUP_LEN_MAX, Startup, StartupMessage, encode_gss_request, encode_ssl_request,
-    encode_startup, encode_startup_version, parse_startup,
+    Parameters, STARTUP_LEN_MAX, Startup, StartupMessage, encode_gss_request, encode_ssl_request, encode_startup,
+    encode_startup_version, parse_startup,
 };
 pub use target::Target;

@@ -25,3 +25,15 @@ impl<'a> Password<'a> {
         message(out, tag::PASSWORD, |out| put_cstr(out, self.password));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::exact;
+
+    #[test]
+    fn as_the_manual_has_it() {
+        exact!(Password, tag::PASSWORD, Password { password: b"geheim" }, b"p\0\0\0\x0bgeheim\0");
+        exact!(Password, tag::PASSWORD, Password { password: b"" }, b"p\0\0\0\x05\0");
+    }
+}

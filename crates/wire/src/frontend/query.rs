@@ -25,3 +25,23 @@ impl<'a> Query<'a> {
         message(out, tag::QUERY, |out| put_cstr(out, self.text));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::exact;
+
+    #[test]
+    fn as_the_manual_has_it() {
+        exact!(Query, tag::QUERY, Query { text: b"select 1" }, b"Q\0\0\0\x0dselect 1\0");
+        exact!(Query, tag::QUERY, Query { text: b"" }, b"Q\0\0\0\x05\0");
+        exact!(Query, tag::QUERY, Query { text: b"\xe9;\n" }, b"Q\0\0\0\x08\xe9;\n\0");
+    }
+
+    #[test]
+    fn two_strings_are_not_one() {
+        assert_eq!(Query::decode(b"select 1\0drop\0"), Err(Error::BadValue("bytes follow the last field")));
+        assert_eq!(Query::decode(b"select 1"), Err(Error::MissingTerminator));
+        assert_eq!(Query::decode(b""), Err(Error::MissingTerminator));
+    }
+}

@@ -52,10 +52,7 @@ impl<'a> StartupMessage<'a> {
 
     /// The value of a parameter. If the client sent it more than once the last one counts, as in PostgreSQL.
     pub fn parameter(&self, name: &[u8]) -> Option<&'a [u8]> {
-        self.parameters()
-            .filter(|(n, _)| *n == name)
-            .map(|(_, value)| value)
-            .last()
+        self.parameters().filter(|(n, _)| *n == name).map(|(_, value)| value).last()
     }
 }
 
@@ -90,9 +87,7 @@ pub fn parse_startup(bytes: &[u8]) -> Result<Option<(Startup<'_>, usize)>, Error
     let Some(packet) = bytes.get(..len) else {
         return Ok(None);
     };
-    let (code, body) = packet[4..]
-        .split_first_chunk::<4>()
-        .expect("the length is at least 8");
+    let (code, body) = packet[4..].split_first_chunk::<4>().expect("the length is at least 8");
     let startup = match u32::from_be_bytes(*code) {
         CODE_SSL => empty(body, len, Startup::Ssl)?,
         CODE_GSS => empty(body, len, Startup::GssEnc)?,
@@ -142,10 +137,7 @@ fn check_pairs(mut rest: &[u8]) -> Result<(), Error> {
 }
 
 /// Appends a StartupMessage of protocol 3.0.
-pub fn encode_startup<'p>(
-    out: &mut Vec<u8>,
-    parameters: impl IntoIterator<Item = (&'p [u8], &'p [u8])>,
-) {
+pub fn encode_startup<'p>(out: &mut Vec<u8>, parameters: impl IntoIterator<Item = (&'p [u8], &'p [u8])>) {
     encode_startup_version(out, 0, parameters);
 }
 
@@ -177,4 +169,162 @@ pub fn encode_ssl_request(out: &mut Vec<u8>) {
 //= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-GSSENCREQUEST
 pub fn encode_gss_request(out: &mut Vec<u8>) {
     counted(out, |out| out.extend_from_slice(&CODE_GSS.to_be_bytes()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{self, Random};
+
+    const PSQL: &[u8] = b"\0\0\0\x29\0\x03\0\0user\0ann\0database\0shop\0options\0\0\0";
+
+    fn packet(code: u32, body: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        counted(&mut out, |out| {
+            out.extend_from_slice(&code.to_be_bytes());
+            out.extend_from_slice(body);
+        });
+        out
+    }
+
+    fn start_of(bytes: &[u8]) -> StartupMessage<'_> {
+        match parse_startup(bytes) {
+            Ok(Some((Startup::Start(message), used))) if used == bytes.len() => message,
+            other => panic!("no whole startup message: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn as_the_manual_has_it() {
+        let pairs = [(&b"user"[..], &b"ann"[..]), (b"database", b"shop"), (b"options", b"")];
+        let mut out = Vec::new();
+        encode_startup(&mut out, pairs);
+        assert_eq!(out.escape_ascii().to_string(), PSQL.escape_ascii().to_string());
+        let message = start_of(PSQL);
+        assert_eq!(message.minor, 0);
+        assert_eq!(message.parameters().collect::<Vec<_>>(), pairs);
+        assert_eq!(message.parameter(b"database"), Some(&b"shop"[..]));
+        assert_eq!(message.parameter(b"options"), Some(&b""[..]));
+        assert_eq!(message.parameter(b"data"), None);
+    }
+
+    #[test]
+    fn the_last_of_a_name_counts() {
+        let mut out = Vec::new();
+        encode_startup_version(&mut out, 2, [(&b"user"[..], &b"a"[..]), (b"user", b"b")]);
+        assert_eq!(start_of(&out).parameter(b"user"), Some(&b"b"[..]));
+        assert_eq!(start_of(&out).minor, 2);
+        assert_eq!(start_of(&out).parameters().count(), 2);
+    }
+
+    #[test]
+    fn requests_for_encryption() {
+        let (mut ssl, mut gss) = (Vec::new(), Vec::new());
+        encode_ssl_request(&mut ssl);
+        encode_gss_request(&mut gss);
+        assert_eq!(ssl, [0, 0, 0, 8, 4, 210, 22, 47]);
+        assert_eq!(gss, [0, 0, 0, 8, 4, 210, 22, 48]);
+        assert_eq!(parse_startup(&ssl), Ok(Some((Startup::Ssl, 8))));
+        assert_eq!(parse_startup(&gss), Ok(Some((Startup::GssEnc, 8))));
+        for code in [CODE_SSL, CODE_GSS] {
+            assert_eq!(parse_startup(&packet(code, b"x")), Err(Error::BadLength { len: 9 }));
+        }
+    }
+
+    #[test]
+    fn what_follows_is_left_alone() {
+        let mut bytes = Vec::new();
+        encode_ssl_request(&mut bytes);
+        bytes.extend_from_slice(PSQL);
+        bytes.extend_from_slice(b"Q\0");
+        let (first, used) = parse_startup(&bytes).unwrap().unwrap();
+        assert_eq!((first, used), (Startup::Ssl, 8));
+        let (second, used) = parse_startup(&bytes[used..]).unwrap().unwrap();
+        assert!(matches!(second, Startup::Start(_)));
+        assert_eq!(used, PSQL.len());
+    }
+
+    #[test]
+    fn every_part_asks_for_more() {
+        for len in 0..PSQL.len() {
+            assert_eq!(parse_startup(&PSQL[..len]), Ok(None), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn lengths_at_the_borders() {
+        let max = STARTUP_LEN_MAX as i32;
+        for len in [0, -1, 4, 7, max + 1, i32::MAX, i32::MIN, i32::from_be_bytes(*b"GET ")] {
+            // At once, with four bytes: a liar is not waited for.
+            assert_eq!(parse_startup(&len.to_be_bytes()), Err(Error::BadLength { len }));
+        }
+        for len in [8, 9, max] {
+            assert_eq!(parse_startup(&len.to_be_bytes()), Ok(None));
+        }
+        let value = vec![b'v'; STARTUP_LEN_MAX - 8 - 3];
+        let body = [b"n\0", &value[..], b"\0\0"].concat();
+        let longest = packet(3 << 16, &body);
+        assert_eq!(longest.len(), STARTUP_LEN_MAX + 1);
+        assert!(parse_startup(&longest).is_err());
+        let body = [b"n\0", &value[1..], b"\0\0"].concat();
+        assert_eq!(start_of(&packet(3 << 16, &body)).parameter(b"n"), Some(&value[1..]));
+    }
+
+    #[test]
+    fn versions() {
+        for minor in [0, 1, 2, 0xffff] {
+            assert_eq!(start_of(&packet(3 << 16 | minor, b"\0")).minor, minor as u16);
+        }
+        for (major, minor) in [(0, 0), (2, 0), (4, 0), (1234, 5677), (1234, 5681), (0xffff, 0xffff)] {
+            let told = parse_startup(&packet(u32::from(major) << 16 | u32::from(minor), b"\0")).unwrap_err();
+            assert_eq!(told, Error::UnsupportedVersion { major, minor });
+        }
+    }
+
+    #[test]
+    fn bad_layouts() {
+        let bad: [(&[u8], Error); 9] = [
+            (b"", Error::MissingTerminator),
+            (b"user", Error::MissingTerminator),
+            (b"user\0", Error::MissingTerminator),
+            (b"user\0\0", Error::BadValue("a startup parameter without a value")),
+            (b"user\0ann", Error::MissingTerminator),
+            (b"user\0ann\0", Error::BadValue("a startup parameter without a value")),
+            (b"\0\0", Error::BadValue("a startup parameter without a name")),
+            (b"\0x\0\0", Error::BadValue("a startup parameter without a name")),
+            (b"user\0ann\0\0\0", Error::BadValue("a startup parameter without a name")),
+        ];
+        for (body, expected) in bad {
+            assert_eq!(parse_startup(&packet(3 << 16, body)), Err(expected), "{}", body.escape_ascii());
+        }
+        assert_eq!(start_of(&packet(3 << 16, b"\0")).parameters().count(), 0);
+    }
+
+    #[test]
+    fn damaged_packets_are_refused_or_read_whole() {
+        check::damage(&PSQL[8..], |body| {
+            let bytes = packet(3 << 16, body);
+            let Ok(read) = parse_startup(&bytes) else { return };
+            let (Startup::Start(message), used) = read.unwrap() else { panic!("it starts with a version") };
+            let mut again = Vec::new();
+            encode_startup(&mut again, message.parameters());
+            assert_eq!(again, bytes[..used]);
+        });
+    }
+
+    #[test]
+    fn noise_is_refused_or_read_within_its_length() {
+        let mut random = Random::new(4);
+        for turn in 0..20_000 {
+            let mut bytes = random.noise(turn % 64);
+            if bytes.len() >= 8 && turn % 2 == 0 {
+                let len = 8 + random.below(56) as u32;
+                bytes[..4].copy_from_slice(&len.to_be_bytes());
+                bytes[4..8].copy_from_slice(&[3 << 16, CODE_CANCEL, CODE_SSL][turn % 3].to_be_bytes());
+            }
+            if let Ok(Some((_, used))) = parse_startup(&bytes) {
+                assert!((8..=bytes.len()).contains(&used));
+            }
+        }
+    }
 }

@@ -30,8 +30,7 @@ impl Target {
 /// The body that Describe and Close share.
 pub(super) fn decode(body: &[u8]) -> Result<(Target, &[u8]), Error> {
     let mut reader = Reader::new(body);
-    let target = Target::from_byte(reader.u8()?)
-        .ok_or(Error::BadValue("neither a statement nor a portal"))?;
+    let target = Target::from_byte(reader.u8()?).ok_or(Error::BadValue("neither a statement nor a portal"))?;
     let name = reader.cstr()?;
     reader.end()?;
     Ok((target, name))
@@ -40,4 +39,16 @@ pub(super) fn decode(body: &[u8]) -> Result<(Target, &[u8]), Error> {
 pub(super) fn encode(out: &mut Vec<u8>, target: Target, name: &[u8]) {
     out.push(target.byte());
     put_cstr(out, name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_back() {
+        let found: Vec<(u8, Target)> = (0..=255).filter_map(|b| Some((b, Target::from_byte(b)?))).collect();
+        assert_eq!(found, [(b'P', Target::Portal), (b'S', Target::Statement)]);
+        assert!(found.iter().all(|(byte, target)| target.byte() == *byte));
+    }
 }
