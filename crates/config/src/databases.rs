@@ -1,0 +1,237 @@
+//! `[databases]`: names that clients use, and where each of them leads.
+//!
+//! Promises entries that can be connected to: at least one host, a port, no reserved name. Parameters that would need
+//! what is not supported yet are refused where passing them over would let somebody in or connect elsewhere.
+//= pgbouncer config.md#section-databases
+
+use std::net::IpAddr;
+
+use pooling::settings::{Address, CONSOLE_DATABASE, Database, Host, LoadBalanceHosts};
+
+use auth::Secret;
+
+use crate::entry::{Entry, Parameter, Parameters};
+use crate::problem::{Problem, quoted};
+
+/// PostgreSQL's names are shorter; PgBouncer's may be this long.
+pub const NAME_LEN_MAX: usize = 127;
+/// More hosts than anybody has.
+const HOSTS_MAX: usize = 256;
+const PORT: u16 = 5432;
+
+const fn p(name: &'static str, doc: &'static str) -> Parameter {
+    Parameter { name, doc }
+}
+
+#[rustfmt::skip]
+pub const PARAMETERS: &[Parameter] = &[
+    p("host", "Address, name or socket directory (`/dir`, `@abstract`) of PostgreSQL; several with commas. Default: the Unix socket in unix_socket_dir."),
+    p("port", "Default: 5432."),
+    p("dbname", "The database's name at the server. Default: the name that the client used."),
+    p("user", "The user to log in as at the server, whoever the client is. Default: the client's user."),
+    p("password", "The password of `user`. Default: the one in auth_file."),
+    p("pool_size", "In place of default_pool_size."),
+    p("min_pool_size", "In place of the global setting."),
+    p("reserve_pool_size", "In place of the global setting; `reserve_pool` is another name for it."),
+    p("max_db_connections", "In place of the global setting."),
+    p("max_db_client_connections", "In place of the global setting."),
+    p("pool_mode", "In place of the global setting."),
+    p("server_lifetime", "In place of the global setting."),
+    p("query_wait_timeout", "In place of the global setting."),
+    p("load_balance_hosts", "`round-robin`: each new connection goes to the next host. `disable`: stay with a host until a connection to it fails."),
+    p("connect_query", "Sent once on every new server connection."),
+    p("client_encoding", "Asked for at the server's login."),
+    p("datestyle", "Asked for at the server's login."),
+    p("timezone", "Asked for at the server's login."),
+    p("application_name", "Asked for at the server's login."),
+    p("target_session_attrs", "Only `any` is supported yet."),
+    p("auth_user", "Not supported yet: a value is refused."),
+    p("auth_query", "Not supported yet."),
+    p("auth_dbname", "Not supported yet."),
+    p("reserve_pool", "Another name for reserve_pool_size."),
+];
+
+/// An entry before it is known in which directory PostgreSQL's Unix sockets are.
+struct Draft {
+    database: Database,
+    host: Option<String>,
+    port: u16,
+}
+
+/// Reads one entry; `None` if it cannot be used, with the reasons in `problems`.
+pub fn read(entry: &Entry, unix_socket_dir: &str, problems: &mut Vec<Problem>) -> Option<Database> {
+    let errors_before = problems.len();
+    let mut parameters = Parameters { entry, problems };
+    name(&mut parameters);
+    let mut draft = Draft { database: blank(&entry.name), host: None, port: PORT };
+    for (key, value) in parameters.pairs() {
+        take(&mut draft, &key, &value, &mut parameters);
+    }
+    let hosts = match &draft.host {
+        Some(list) => hosts(list, draft.port, &mut parameters),
+        None if unix_socket_dir.is_empty() => {
+            let expected = "an address, since unix_socket_dir is empty";
+            parameters.error("host", "nothing".to_owned(), expected);
+            Vec::new()
+        }
+        None => vec![Address { host: Host::Unix(unix_socket_dir.to_owned()), port: draft.port }],
+    };
+    if draft.database.password.is_some() && draft.database.forced_user.is_none() {
+        let expected = "user= beside it: without, the client's user logs in, with its own password";
+        parameters.warning("password", "a password alone".to_owned(), expected);
+        draft.database.password = None;
+    }
+    draft.database.hosts = hosts;
+    let failed = problems[errors_before..].iter().any(|problem| problem.severity == crate::problem::Severity::Error);
+    (!failed).then_some(draft.database)
+}
+
+fn name(parameters: &mut Parameters) {
+    let name = &parameters.entry.name;
+    if name == CONSOLE_DATABASE {
+        let expected = "another name: this one is the console's";
+        parameters.error("", quoted(name), expected);
+    } else if name.is_empty() || name.len() > NAME_LEN_MAX {
+        let expected = format!("a name of 1 to {NAME_LEN_MAX} bytes");
+        parameters.error("", format!("a name of {} bytes", name.len()), &expected);
+    }
+}
+
+fn take(draft: &mut Draft, key: &str, value: &str, parameters: &mut Parameters) {
+    let database = &mut draft.database;
+    match key {
+        "host" => draft.host = parameters.text(value),
+        "port" => draft.port = parameters.port(value).unwrap_or(PORT),
+        "dbname" => database.dbname = parameters.text(value),
+        "user" => database.forced_user = parameters.text(value),
+        "password" => database.password = (!value.is_empty()).then(|| Secret::parse(value)),
+        "pool_size" => database.pool_size = parameters.count(key, value),
+        "min_pool_size" => database.min_pool_size = parameters.count(key, value),
+        "reserve_pool_size" | "reserve_pool" => database.reserve_pool_size = parameters.count(key, value),
+        "max_db_connections" => database.max_db_connections = parameters.count(key, value),
+        "max_db_client_connections" => database.max_db_client_connections = parameters.count(key, value),
+        "pool_mode" => database.pool_mode = parameters.pool_mode(value),
+        // 0 is a value here: used once, then closed.
+        "server_lifetime" => database.server_lifetime = parameters.time(key, value).map(Some),
+        "query_wait_timeout" => database.query_wait_timeout = parameters.limit(key, value),
+        "load_balance_hosts" => {
+            let choice = parameters.choice(key, value, &["round-robin", "disable"]);
+            database.load_balance_hosts = match choice {
+                Some("disable") => LoadBalanceHosts::Disable,
+                _ => LoadBalanceHosts::RoundRobin,
+            };
+        }
+        "connect_query" => database.connect_query = parameters.text(value),
+        "client_encoding" | "datestyle" | "timezone" | "application_name" => {
+            database.startup.retain(|(name, _)| name != key);
+            if !value.is_empty() {
+                database.startup.push((key.to_owned(), value.to_owned()));
+            }
+        }
+        _ => unsupported(key, value, parameters),
+    }
+}
+
+/// What PgBouncer has and we do not have yet.
+fn unsupported(key: &str, value: &str, parameters: &mut Parameters) {
+    match key {
+        "target_session_attrs" if value.is_empty() || value.eq_ignore_ascii_case("any") => {}
+        "target_session_attrs" => {
+            parameters.error(key, quoted(value), "any: the others are not supported yet");
+        }
+        "auth_user" if value.is_empty() => {}
+        "auth_user" => {
+            let expected = "users in auth_file: auth_query is not supported yet";
+            parameters.error(key, quoted(value), expected);
+        }
+        // Without auth_user PgBouncer does not use them either.
+        "auth_query" | "auth_dbname" => {}
+        _ => parameters.unknown(key, PARAMETERS),
+    }
+}
+
+fn hosts(list: &str, port: u16, parameters: &mut Parameters) -> Vec<Address> {
+    let mut hosts = Vec::new();
+    for text in list.split(',').take(HOSTS_MAX + 1) {
+        match host(text.trim()) {
+            Some(host) => hosts.push(Address { host, port }),
+            None => {
+                let expected = "an address, a name, or the directory of a Unix socket";
+                parameters.error("host", quoted(text), expected);
+            }
+        }
+    }
+    if hosts.len() > HOSTS_MAX {
+        parameters.error("host", "more".to_owned(), &format!("at most {HOSTS_MAX} hosts"));
+    }
+    hosts
+}
+
+/// One host of a list; `None` if it can be none.
+#[must_use]
+pub fn host(text: &str) -> Option<Host> {
+    if text.starts_with(['/', '@']) {
+        return (text.len() > 1).then(|| Host::Unix(text.to_owned()));
+    }
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Some(Host::Ip(ip));
+    }
+    let odd = |c: char| c.is_whitespace() || c.is_control() || "=/@[]'\"".contains(c);
+    let is_name = !text.is_empty() && text.len() <= 253 && !text.contains(odd);
+    is_name.then(|| Host::Name(text.to_owned()))
+}
+
+/// A database about which nothing was said.
+#[must_use]
+pub fn blank(name: &str) -> Database {
+    Database {
+        name: name.to_owned(),
+        hosts: Vec::new(),
+        load_balance_hosts: LoadBalanceHosts::RoundRobin,
+        dbname: None,
+        forced_user: None,
+        password: None,
+        pool_size: None,
+        min_pool_size: None,
+        reserve_pool_size: None,
+        pool_mode: None,
+        max_db_connections: None,
+        max_db_client_connections: None,
+        server_lifetime: None,
+        query_wait_timeout: None,
+        connect_query: None,
+        startup: Vec::new(),
+        automatic: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::problem::Place;
+
+    #[test]
+    fn every_parameter_of_the_table_is_taken() {
+        for parameter in PARAMETERS {
+            let entry = Entry {
+                place: Place::default(),
+                section: "databases",
+                name: "app".to_owned(),
+                text: format!("{}=''", parameter.name),
+            };
+            let mut problems = Vec::new();
+            let database = read(&entry, "/tmp", &mut problems);
+            assert!(database.is_some() && problems.is_empty(), "{}: {problems:?}", parameter.name);
+        }
+    }
+
+    #[test]
+    fn hosts_are_told_apart() {
+        assert_eq!(host("::1"), Some(Host::Ip("::1".parse().expect("an address"))));
+        assert_eq!(host("@weir"), Some(Host::Unix("@weir".to_owned())));
+        assert_eq!(host("db-1.local"), Some(Host::Name("db-1.local".to_owned())));
+        for nonsense in ["", "/", "a b", "port=5", "[::1]", "a/b"] {
+            assert_eq!(host(nonsense), None, "{nonsense}");
+        }
+    }
+}

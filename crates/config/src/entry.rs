@@ -1,0 +1,144 @@
+//! One entry of `[databases]`, `[users]` or `[peers]`: its parameters, read one by one.
+//!
+//! Promises that an empty value and -1 mean "not set", as in PgBouncer, and that what is no value of the parameter's
+//! kind is told with file, line and parameter. Stricter than PgBouncer in one point: it reads `pool_size=ten` as 0.
+
+use std::time::Duration;
+
+use pooling::settings::PoolMode;
+
+use crate::pairs;
+use crate::problem::{Place, Problem, one_of, quoted};
+use crate::table::POOL_MODES;
+use crate::value::{INT_MAX, Kind, Value, seconds, whole};
+
+/// One parameter of an entry, for the manual and for suggestions.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    pub name: &'static str,
+    pub doc: &'static str,
+}
+
+/// The text of an entry, as the file has it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub place: Place,
+    pub section: &'static str,
+    pub name: String,
+    pub text: String,
+}
+
+/// Where the parameters of one entry are read and its problems gathered.
+pub struct Parameters<'a> {
+    pub entry: &'a Entry,
+    pub problems: &'a mut Vec<Problem>,
+}
+
+impl Entry {
+    /// `databases.app.pool_size`, as messages name it.
+    #[must_use]
+    pub fn key(&self, parameter: &str) -> String {
+        let name: String = self.name.chars().take(63).filter(|c| !c.is_control()).collect();
+        if parameter.is_empty() {
+            format!("{}.{name}", self.section)
+        } else {
+            format!("{}.{name}.{parameter}", self.section)
+        }
+    }
+}
+
+impl Parameters<'_> {
+    /// The pairs, none if they cannot be told apart.
+    pub fn pairs(&mut self) -> Vec<(String, String)> {
+        match pairs::parse(&self.entry.text) {
+            Ok(pairs) => pairs,
+            Err(found) => {
+                self.error("", found, "key=value, with '' around a value that has blanks");
+                Vec::new()
+            }
+        }
+    }
+
+    pub fn error(&mut self, parameter: &str, found: String, expected: &str) {
+        let key = self.entry.key(parameter);
+        self.problems.push(Problem::error(&self.entry.place, &key, found, expected.to_owned()));
+    }
+
+    pub fn warning(&mut self, parameter: &str, found: String, expected: &str) {
+        let key = self.entry.key(parameter);
+        self.problems.push(Problem::warning(&self.entry.place, &key, found, expected.to_owned()));
+    }
+
+    pub fn unknown(&mut self, parameter: &str, known: &[Parameter]) {
+        let names: Vec<&str> = known.iter().map(|parameter| parameter.name).collect();
+        let what = format!("a parameter of [{}]", self.entry.section);
+        let key = self.entry.key(parameter);
+        self.problems.push(Problem::unknown(&self.entry.place, &key, &what, &names));
+    }
+
+    pub fn text(&mut self, value: &str) -> Option<String> {
+        (!value.is_empty()).then(|| value.to_owned())
+    }
+
+    pub fn count(&mut self, parameter: &str, value: &str) -> Option<u32> {
+        self.number(parameter, value, 0, INT_MAX)
+    }
+
+    pub fn port(&mut self, value: &str) -> Option<u16> {
+        self.number("port", value, 1, 65535)
+    }
+
+    fn number<T: TryFrom<i64>>(&mut self, parameter: &str, value: &str, min: i64, max: i64) -> Option<T> {
+        if is_unset(value) {
+            return None;
+        }
+        let number = whole(value).filter(|n| (min..=max).contains(n));
+        if number.is_none() {
+            let expected = Kind::Count(min, max, "").expected();
+            self.error(parameter, quoted(value), &expected);
+        }
+        number.and_then(|n| T::try_from(n).ok())
+    }
+
+    /// `Some(ZERO)` is a 0 in the file.
+    pub fn time(&mut self, parameter: &str, value: &str) -> Option<Duration> {
+        if is_unset(value) {
+            return None;
+        }
+        let time = seconds(value);
+        if time.is_none() {
+            self.error(parameter, quoted(value), &Kind::Seconds.expected());
+        }
+        time
+    }
+
+    /// A time of which 0 means that it is switched off.
+    pub fn limit(&mut self, parameter: &str, value: &str) -> Option<Option<Duration>> {
+        self.time(parameter, value).map(crate::settings::unless_zero)
+    }
+
+    pub fn pool_mode(&mut self, value: &str) -> Option<PoolMode> {
+        match self.choice("pool_mode", value, POOL_MODES)? {
+            "session" => Some(PoolMode::Session),
+            "transaction" => Some(PoolMode::Transaction),
+            _ => Some(PoolMode::Statement),
+        }
+    }
+
+    pub fn choice(&mut self, parameter: &str, value: &str, names: &'static [&'static str]) -> Option<&'static str> {
+        if value.is_empty() {
+            return None;
+        }
+        match Kind::Choice(names).read(value) {
+            Ok(Value::Choice(name)) => Some(name),
+            _ => {
+                self.error(parameter, quoted(value), &one_of(names));
+                None
+            }
+        }
+    }
+}
+
+fn is_unset(value: &str) -> bool {
+    value.is_empty() || value == "-1"
+}

@@ -1,0 +1,38 @@
+//! The user's pgbouncer.ini to settings, with messages a person can act on.
+//!
+//! ```text
+//!   file ─ ini ─▶ assignments ─┬─ table, value ─▶ settings   [pgbouncer]
+//!          (pairs)             ├─ databases                  [databases]
+//!                              └─ users                      [users] [peers]
+//!   auth_file ─ userlist ─▶ secrets            support: what is not there yet
+//!   postgres://… ─ url, passfile               explain, manual: settings back to words
+//! ```
+//!
+//! The crate promises: a file that PgBouncer loads means the same here or is refused with the reason; every mistake is
+//! named with file, line, key, what was found and what was expected, all of them in one run; no bytes make it panic or
+//! allocate without bound; no message repeats a password.
+//!
+//! It deliberately does not do: applying settings to anything that runs, looking up names or users, reading the clock
+//! or the environment (what it needs of them are arguments).
+
+pub mod databases;
+pub mod entry;
+pub mod explain;
+pub mod ini;
+pub mod load;
+pub mod manual;
+pub mod pairs;
+pub mod passfile;
+pub mod problem;
+pub mod settings;
+mod suggest;
+mod support;
+pub mod table;
+pub mod url;
+pub mod userlist;
+pub mod users;
+pub mod value;
+
+pub use load::{Config, ConfigRow, load, load_with};
+pub use problem::{Problem, Severity};
+pub use settings::{AdminSettings, Process};

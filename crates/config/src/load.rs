@@ -1,0 +1,244 @@
+//! From a file's name to a `Config`, or to everything that is wrong with it.
+//!
+//! Promises PgBouncer's order of things: the last assignment wins, `[pgbouncer]` begins anew from the defaults each
+//! time it appears, an entry of `[databases]` replaces an earlier one of that name, relative paths start at the working
+//! directory, and an auth_file that cannot be read is a warning.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use pooling::settings::Settings;
+
+use crate::entry::Entry;
+use crate::ini::{self, FILE_BYTES_MAX, Item, Read, Reader};
+use crate::problem::{PROBLEMS_MAX, Place, Problem, Severity, quoted};
+use crate::settings::{self, AdminSettings, Process, Values};
+use crate::table::{self, Key, TABLE};
+use crate::value::Value;
+use crate::{databases, support, userlist, users};
+
+const SECTIONS: [&str; 4] = ["pgbouncer", "databases", "users", "peers"];
+
+/// All that a file says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// For the decisions.
+    pub pooling: Settings,
+    /// For the engine.
+    pub process: Process,
+    /// For the console.
+    pub admin: AdminSettings,
+    /// What SHOW CONFIG shows, in its order.
+    pub rows: Vec<ConfigRow>,
+    /// What the user should know, though the file can be used.
+    pub warnings: Vec<Problem>,
+}
+
+/// A row of SHOW CONFIG.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigRow {
+    pub key: &'static str,
+    pub value: String,
+    pub default: &'static str,
+    /// Whether RELOAD and SET take it up.
+    pub changeable: bool,
+}
+
+/// Reads a file and what it names. `cores` is what `workers = 0` stands for. The error is all that is wrong with it,
+/// warnings too, in the order of the file.
+pub fn load(path: &Path, cores: u16) -> Result<Config, Vec<Problem>> {
+    let name = path.to_string_lossy();
+    load_with(&name, cores, &read_file)
+}
+
+/// The same from a reader of one's own, which gets every file's name as it is written.
+pub fn load_with(name: &str, cores: u16, read: &Read) -> Result<Config, Vec<Problem>> {
+    let mut reader = Reader::new(read);
+    let whole_file = Place { file: String::new(), line: 0 };
+    reader.file(name, &whole_file, 0);
+    let mut draft = Draft::default();
+    draft.problems = std::mem::take(&mut reader.problems);
+    for (place, item) in reader.items {
+        draft.take(place, item);
+        if draft.problems.len() >= PROBLEMS_MAX {
+            break;
+        }
+    }
+    if draft.problems.is_empty() && !draft.has_main_section {
+        let place = Place { file: name.to_owned(), line: 0 };
+        let found = "no such section".to_owned();
+        let expected = "a section [pgbouncer], if only an empty one".to_owned();
+        draft.problems.push(Problem::error(&place, "[pgbouncer]", found, expected));
+    }
+    draft.values.set(Key::conffile, Value::Text(name.to_owned()), None);
+    finish(draft, cores, read)
+}
+
+/// At most a little more than may be read, so that `ini` can tell.
+fn read_file(name: &str) -> io::Result<Vec<u8>> {
+    let limit = u64::try_from(FILE_BYTES_MAX).expect("the limit is small") + 1;
+    let mut bytes = Vec::new();
+    File::open(name)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Draft {
+    section: Option<&'static str>,
+    /// Inside a section that nobody knows: its lines would only be more of the same message.
+    is_skipping: bool,
+    has_main_section: bool,
+    values: Values,
+    databases: BTreeMap<String, Entry>,
+    users: BTreeMap<String, Entry>,
+    peers: BTreeMap<String, Entry>,
+    problems: Vec<Problem>,
+}
+
+impl Draft {
+    fn take(&mut self, place: Place, item: Item) {
+        match item {
+            Item::Section(name) => self.begin(&place, &name),
+            Item::Assignment { key, value } => self.assign(place, key, value),
+        }
+    }
+
+    fn begin(&mut self, place: &Place, name: &str) {
+        self.section = SECTIONS.iter().find(|section| **section == name).copied();
+        self.is_skipping = self.section.is_none();
+        if self.is_skipping {
+            let key = format!("[{name}]");
+            let known = SECTIONS.map(|section| format!("[{section}]"));
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let what = "[pgbouncer], [databases], [users] or [peers]";
+            self.problems.push(Problem::unknown(place, &key, what, &known));
+        }
+        if self.section == Some("pgbouncer") {
+            self.has_main_section = true;
+            self.restart(place);
+        }
+    }
+
+    fn restart(&mut self, place: &Place) {
+        let lost = self.values.restart();
+        if lost.is_empty() {
+            return;
+        }
+        let expected =
+            format!("one only: as in PgBouncer it starts from the defaults, so these are lost: {}", lost.join(", "));
+        let found = "this section again".to_owned();
+        self.problems.push(Problem::warning(place, "[pgbouncer]", found, expected));
+    }
+
+    fn assign(&mut self, place: Place, key: String, value: String) {
+        let entry = |section, name, text| Entry { place: place.clone(), section, name, text };
+        match self.section {
+            Some("databases") => drop(self.databases.insert(key.clone(), entry("databases", key, value))),
+            Some("users") => drop(self.users.insert(key.clone(), entry("users", key, value))),
+            Some("peers") => drop(self.peers.insert(key.clone(), entry("peers", key, value))),
+            Some(_) => self.setting(place, &key, &value),
+            None if self.is_skipping => {}
+            None => {
+                let found = "a setting before any section".to_owned();
+                self.problems.push(Problem::error(&place, &key, found, "[pgbouncer] above it".to_owned()));
+            }
+        }
+    }
+
+    fn setting(&mut self, place: Place, name: &str, text: &str) {
+        let Some(setting) = table::find(name) else {
+            let problem = Problem::unknown(&place, name, "a setting of [pgbouncer]", &table::known_names());
+            return self.problems.push(problem);
+        };
+        if text.is_empty() && !setting.kind.takes_empty() {
+            return self.values.set(setting.key, setting.default_value(), None);
+        }
+        match setting.kind.read(text) {
+            Ok(value) => self.values.set(setting.key, value, Some(place)),
+            Err(expected) => self.problems.push(Problem::error(&place, name, quoted(text), expected)),
+        }
+    }
+}
+
+fn finish(mut draft: Draft, cores: u16, read: &Read) -> Result<Config, Vec<Problem>> {
+    let values = &draft.values;
+    let problems = &mut draft.problems;
+    let own_peer = values.get(Key::peer_id).show();
+    let peers = draft.peers.values().filter(|peer| peer.name != own_peer);
+    problems.extend(support::judge(values, peers.map(|peer| &peer.place).next()));
+    draft.peers.values().for_each(|peer| users::read_peer(peer, problems));
+
+    let mut settings = settings::pooling(values, cores);
+    for entry in draft.databases.values() {
+        let Some(database) = databases::read(entry, values.text(Key::unix_socket_dir), problems) else {
+            continue;
+        };
+        if database.name == "*" {
+            settings.fallback = Some(Arc::new(database));
+        } else {
+            settings.databases.insert(database.name.clone(), Arc::new(database));
+        }
+    }
+    for entry in draft.users.values() {
+        settings.users.insert(entry.name.clone(), users::read(entry, problems));
+    }
+    secrets(values, read, &mut settings, problems);
+    let main_file = values.text(Key::conffile);
+    // The main file's come first, each file's in the order of its lines.
+    draft.problems.sort_by(|a, b| {
+        let order = |problem: &Problem| (problem.file != main_file, problem.file.clone(), problem.line);
+        order(a).cmp(&order(b))
+    });
+    if draft.problems.iter().any(|problem| problem.severity == Severity::Error) {
+        return Err(draft.problems);
+    }
+    Ok(assemble(&draft.values, settings, draft.problems))
+}
+
+/// All parts of a `Config` that follow from the values.
+pub(crate) fn assemble(values: &Values, pooling: Settings, warnings: Vec<Problem>) -> Config {
+    let rows = TABLE.iter().map(|setting| ConfigRow {
+        key: setting.name,
+        value: match setting.key {
+            Key::workers => pooling.workers.to_string(),
+            key => values.get(key).show(),
+        },
+        default: setting.default.unwrap_or(""),
+        changeable: setting.reloadable,
+    });
+    Config {
+        rows: rows.collect(),
+        process: settings::process(values),
+        admin: settings::admin(values),
+        pooling,
+        warnings,
+    }
+}
+
+fn secrets(values: &Values, read: &Read, settings: &mut Settings, problems: &mut Vec<Problem>) {
+    let file = values.text(Key::auth_file);
+    let place = values.place(Key::auth_file).cloned().unwrap_or_default();
+    if file.is_empty() {
+        return;
+    }
+    match read(file) {
+        Ok(bytes) if bytes.len() <= FILE_BYTES_MAX => {
+            let (users, warnings) = userlist::parse(file, &bytes);
+            settings.secrets = users;
+            problems.extend(warnings);
+        }
+        Ok(_) => {
+            let expected = format!("a file of at most {FILE_BYTES_MAX} bytes");
+            problems.push(Problem::error(&place, "auth_file", quoted(file), expected));
+        }
+        Err(error) => {
+            let found = format!("{}: {}", quoted(file), ini::words(&error));
+            let expected = "a readable file: nobody can log in without it".to_owned();
+            problems.push(Problem::warning(&place, "auth_file", found, expected));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What is wrong with the user's words: where it stands, what was found there and what was expected.
+//!
+//! Promises that every message fits on one line and never repeats a password. Does not decide what to do about it:
+//! an error keeps a file from being loaded, a warning does not.
+
+use std::fmt;
+
+use crate::suggest;
+
+/// At most this many are kept of one load: whoever has more reads the first ones anyway.
+pub const PROBLEMS_MAX: usize = 100;
+
+/// Longest piece of the user's text that a message repeats, in characters.
+const QUOTED_CHARS_MAX: usize = 60;
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The file must not be used.
+    Error,
+    /// The file can be used, but something in it has no effect or not the effect that its words suggest.
+    Warning,
+}
+
+impl Severity {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
+/// A file and a line in it. Line 0 means the file as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    pub file: String,
+    /// Counted from 1.
+    pub line: u32,
+}
+
+/// One message. `Display` gives `file:line: key: found X, expected Y`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub file: String,
+    /// Counted from 1; 0 means the file as a whole.
+    pub line: u32,
+    /// The setting, or for an entry of a section `databases.name.parameter`.
+    pub key: Option<String>,
+    /// What stands there; what is quoted from the file is in quotes already.
+    pub found: String,
+    pub expected: String,
+    pub severity: Severity,
+}
+
+impl Problem {
+    #[must_use]
+    pub fn error(place: &Place, key: &str, found: String, expected: String) -> Problem {
+        Problem {
+            file: place.file.clone(),
+            line: place.line,
+            key: (!key.is_empty()).then(|| key.to_owned()),
+            found,
+            expected,
+            severity: Severity::Error,
+        }
+    }
+
+    #[must_use]
+    pub fn warning(place: &Place, key: &str, found: String, expected: String) -> Problem {
+        Problem { severity: Severity::Warning, ..Problem::error(place, key, found, expected) }
+    }
+
+    /// A name that nothing is called by, with the nearest one that exists.
+    #[must_use]
+    pub fn unknown(place: &Place, key: &str, what: &str, known: &[&str]) -> Problem {
+        let expected = match suggest::nearest(key.rsplit('.').next().unwrap_or(key), known) {
+            Some(name) => format!("{what}; did you mean {name}?"),
+            None => what.to_owned(),
+        };
+        Problem::error(place, key, "an unknown name".to_owned(), expected)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.file.is_empty() {
+            f.write_str(&self.file)?;
+            if self.line > 0 {
+                write!(f, ":{}", self.line)?;
+            }
+            f.write_str(": ")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, "{key}: ")?;
+        }
+        write!(f, "found {}, expected {}", self.found, self.expected)
+    }
+}
+
+/// The user's text as a message repeats it: in quotes, without control characters, cut if long; `nothing` if empty.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    if text.is_empty() {
+        return "nothing".to_owned();
+    }
+    let mut shown: String = text.chars().take(QUOTED_CHARS_MAX).map(|c| if c.is_control() { '?' } else { c }).collect();
+    if text.chars().nth(QUOTED_CHARS_MAX).is_some() {
+        shown.push('…');
+    }
+    format!("\"{shown}\"")
+}
+
+/// `a, b or c`.
+#[must_use]
+pub fn one_of(names: &[&str]) -> String {
+    match names {
+        [] => "nothing".to_owned(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}

@@ -1,0 +1,88 @@
+//! What PgBouncer has and this program does not have yet.
+//!
+//! Promises that nothing is silently weaker than the file says: what would let somebody in, or send in the clear what
+//! should be encrypted, is an error; what merely has no effect is a warning, and only if it was changed.
+
+use crate::problem::{Place, Problem, quoted};
+use crate::settings::Values;
+use crate::table::{Effect, Key, TABLE};
+
+/// Judges the values of `[pgbouncer]`; `peers` is where `[peers]` has an entry of somebody else's.
+#[must_use]
+pub(crate) fn judge(values: &Values, peers: Option<&Place>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for setting in TABLE {
+        match setting.effect {
+            Effect::NotYet if !values.is_default(setting.key) => problems.extend(without_effect(values, setting.key)),
+            Effect::Partly => problems.extend(refused(values, setting.key)),
+            _ => {}
+        }
+    }
+    if let Some(place) = peers {
+        let found = "an entry".to_owned();
+        let expected = "none: passing cancel requests on to peers is not supported yet".to_owned();
+        problems.push(Problem::warning(place, "peers", found, expected));
+    }
+    problems
+}
+
+fn without_effect(values: &Values, key: Key) -> Option<Problem> {
+    if is_moot(values, key) {
+        return None;
+    }
+    let place = values.place(key).cloned().unwrap_or_default();
+    let found = quoted(&values.get(key).show());
+    if key == Key::auth_dbname && values.text(key) == pooling::settings::CONSOLE_DATABASE {
+        let expected = "another database: this one is the console's".to_owned();
+        return Some(Problem::error(&place, key.name(), found, expected));
+    }
+    let default = quoted(&key.setting().default_value().show());
+    let expected = format!("{default}: it is not supported yet and has no effect");
+    Some(Problem::warning(&place, key.name(), found, expected))
+}
+
+/// What PgBouncer would not look at either, given the other settings.
+fn is_moot(values: &Values, key: Key) -> bool {
+    match key {
+        Key::syslog_facility | Key::syslog_ident => !values.flag(Key::syslog),
+        // Used with auth_user only, and that is refused.
+        Key::auth_query => true,
+        // The mode decides, and it has a message of its own.
+        Key::client_tls_ca_file
+        | Key::client_tls_cert_file
+        | Key::client_tls_key_file
+        | Key::client_tls_ciphers
+        | Key::client_tls13_ciphers
+        | Key::client_tls_dheparams
+        | Key::client_tls_ecdhcurve
+        | Key::client_tls_protocols => true,
+        _ => false,
+    }
+}
+
+fn refused(values: &Values, key: Key) -> Option<Problem> {
+    let found = values.get(key).show();
+    let (is_error, expected) = match (key, found.as_str()) {
+        (Key::auth_type, "cert" | "hba" | "ldap" | "pam") => {
+            (true, "any, trust, plain, md5 or scram-sha-256: this one is not supported yet")
+        }
+        (Key::auth_user, user) if !user.is_empty() => {
+            (true, "nothing, and the users in auth_file: auth_query is not supported yet")
+        }
+        (Key::disable_pqexec, number) if number != "0" => (true, "0: forbidding simple queries is not supported yet"),
+        (Key::client_tls_sslmode, "allow" | "prefer") => {
+            (false, "disable: TLS is not supported yet, clients that ask for it are told to go on without")
+        }
+        (Key::client_tls_sslmode, mode) if mode != "disable" => {
+            (true, "disable: TLS is not supported yet, and clients could not log in without it")
+        }
+        (Key::server_tls_sslmode, "disable" | "allow" | "prefer") => return None,
+        (Key::server_tls_sslmode, _) => {
+            (true, "disable, allow or prefer: TLS is not supported yet, and passwords would travel without it")
+        }
+        _ => return None,
+    };
+    let place = values.place(key).cloned().unwrap_or_default();
+    let make = if is_error { Problem::error } else { Problem::warning };
+    Some(make(&place, key.name(), quoted(&found), expected.to_owned()))
+}

@@ -1,0 +1,117 @@
+//! `auth_file`: `"user" "secret" …`, one user a line.
+//!
+//! Promises what PgBouncer does: `""` stands for one quote, `;` begins a comment line, the rest of a line is ignored,
+//! and a file that is broken somewhere counts up to there. Never repeats a secret in a message.
+//= pgbouncer config.md#authentication-file-format
+
+use std::collections::BTreeMap;
+
+use auth::Secret;
+
+use crate::problem::{Place, Problem};
+
+/// A name of this many bytes, quotes doubled, is too long for PgBouncer.
+const NAME_BYTES_LIMIT: usize = 128;
+/// A secret may be longer than a PostgreSQL password message ever is, and no longer.
+const SECRET_BYTES_LIMIT: usize = 65_536;
+
+/// The users of the file and what was wrong with it, as warnings.
+#[must_use]
+pub fn parse(file: &str, bytes: &[u8]) -> (BTreeMap<String, Secret>, Vec<Problem>) {
+    let mut users = BTreeMap::new();
+    let mut problems = Vec::new();
+    let mut rest = bytes;
+    let mut place = Place { file: file.to_owned(), line: 1 };
+    let mut counted = bytes;
+    loop {
+        rest = rest.trim_ascii_start();
+        place.line = place.line.saturating_add(lines(&counted[..counted.len() - rest.len()]));
+        counted = rest;
+        match rest.first() {
+            None => break,
+            Some(b';') => {}
+            Some(b'"') => match entry(rest) {
+                Ok((name, secret, after)) => {
+                    add(&mut users, name, secret, &place, &mut problems);
+                    rest = after;
+                }
+                Err(found) => {
+                    problems.push(broken(&place, found));
+                    break;
+                }
+            },
+            Some(_) => {
+                problems.push(broken(&place, "a line without quotes".to_owned()));
+                break;
+            }
+        }
+        rest = match rest.iter().position(|&byte| byte == b'\n') {
+            Some(end) => &rest[end..],
+            None => break,
+        };
+    }
+    (users, problems)
+}
+
+fn add(
+    users: &mut BTreeMap<String, Secret>,
+    name: Vec<u8>,
+    secret: Vec<u8>,
+    place: &Place,
+    problems: &mut Vec<Problem>,
+) {
+    match (String::from_utf8(name), String::from_utf8(secret)) {
+        (Ok(name), Ok(secret)) if !name.contains('\0') && !secret.contains('\0') => {
+            users.insert(name, Secret::parse(&secret));
+        }
+        _ => {
+            let found = "bytes that are no text".to_owned();
+            let expected = "text in UTF-8; this user is left out".to_owned();
+            problems.push(Problem::warning(place, "auth_file", found, expected));
+        }
+    }
+}
+
+/// The name, the secret, and what follows the secret.
+fn entry(text: &[u8]) -> Result<(Vec<u8>, Vec<u8>, &[u8]), String> {
+    let (name, after) = field(text, NAME_BYTES_LIMIT, "user name")?;
+    let start = after.iter().position(|&byte| byte == b'"');
+    let Some(start) = start else {
+        return Err("a user without a secret".to_owned());
+    };
+    let (secret, after) = field(&after[start..], SECRET_BYTES_LIMIT, "secret")?;
+    Ok((name, secret, after))
+}
+
+/// What stands between quotes; as in PgBouncer the end of a line does not end it.
+fn field<'a>(text: &'a [u8], limit: usize, what: &str) -> Result<(Vec<u8>, &'a [u8]), String> {
+    let mut value = Vec::new();
+    let mut rest = &text[1..];
+    loop {
+        let Some(end) = rest.iter().position(|&byte| byte == b'"') else {
+            return Err(format!("a {what} without its closing quote"));
+        };
+        value.extend_from_slice(&rest[..end]);
+        rest = &rest[end + 1..];
+        if value.len() >= limit {
+            return Err(format!("a {what} of {limit} bytes or more"));
+        }
+        match rest.first() {
+            Some(b'"') => {
+                value.push(b'"');
+                rest = &rest[1..];
+            }
+            _ => return Ok((value, rest)),
+        }
+    }
+}
+
+fn broken(place: &Place, found: String) -> Problem {
+    let expected = "\"user\" \"secret\"; the file is not read any further".to_owned();
+    Problem::warning(place, "auth_file", found, expected)
+}
+
+fn lines(text: &[u8]) -> u32 {
+    let ends = text.iter().filter(|&&byte| byte == b'\n').count();
+    u32::try_from(ends).unwrap_or(u32::MAX)
+}

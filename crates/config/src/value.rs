@@ -1,0 +1,250 @@
+//! What a setting's text can be: numbers, switches, times, choices, text. Read and shown as PgBouncer does.
+//!
+//! Promises that a value that was read is within its bounds, and that showing it gives what PgBouncer's SHOW CONFIG
+//! gives. Does not know which settings there are.
+
+use std::time::Duration;
+
+use crate::problem::one_of;
+
+/// Longer times mean "never" to everybody, and must not overflow anybody's arithmetic.
+const SECONDS_MAX: f64 = 100.0 * 365.0 * 86_400.0;
+
+/// The largest number that PgBouncer's `int` settings hold.
+pub const INT_MAX: i64 = i32::MAX as i64;
+
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// Any text, also an empty one.
+    Text,
+    /// Names with commas between them.
+    List,
+    /// A file or directory; a relative one is taken from the working directory.
+    Path,
+    /// A whole number between the two, with its unit.
+    Count(i64, i64, &'static str),
+    /// 0 or 1.
+    Flag,
+    /// Seconds, with a fraction if wanted.
+    Seconds,
+    /// The permissions of a file, usually with a leading 0 for octal.
+    Mode,
+    Choice(&'static [&'static str]),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Text(String),
+    Number(i64),
+    Time(Duration),
+    Choice(&'static str),
+}
+
+impl Kind {
+    /// Reads a value. The error is what was expected instead.
+    pub fn read(self, text: &str) -> Result<Value, String> {
+        let value = match self {
+            Kind::Text | Kind::List | Kind::Path => Some(Value::Text(text.to_owned())),
+            Kind::Count(min, max, _) => whole(text).filter(|n| (min..=max).contains(n)).map(Value::Number),
+            Kind::Mode => whole(text).filter(|n| (0..=0o7777).contains(n)).map(Value::Number),
+            Kind::Flag => flag(text).map(Value::Number),
+            Kind::Seconds => seconds(text).map(Value::Time),
+            Kind::Choice(names) => {
+                names.iter().find(|name| name.eq_ignore_ascii_case(text)).map(|name| Value::Choice(name))
+            }
+        };
+        value.ok_or_else(|| self.expected())
+    }
+
+    /// What a value of this kind looks like, to complete "expected …".
+    #[must_use]
+    pub fn expected(self) -> String {
+        match self {
+            Kind::Text => "text".to_owned(),
+            Kind::List => "names with commas between them".to_owned(),
+            Kind::Path => "a path".to_owned(),
+            Kind::Count(min, max, "") => format!("a whole number from {min} to {max}"),
+            Kind::Count(min, max, unit) => {
+                format!("a whole number of {unit} from {min} to {max}")
+            }
+            Kind::Flag => "0 or 1".to_owned(),
+            Kind::Seconds => "a number of seconds, such as 30 or 0.5".to_owned(),
+            Kind::Mode => "an octal file mode such as 0777".to_owned(),
+            Kind::Choice(names) => one_of(names),
+        }
+    }
+
+    /// Whether an empty text is a value of its own, rather than no value at all.
+    #[must_use]
+    pub fn takes_empty(self) -> bool {
+        matches!(self, Kind::Text | Kind::List | Kind::Path)
+    }
+}
+
+impl Value {
+    /// As SHOW CONFIG prints it: numbers in decimal, times as C's `%g` would.
+    #[must_use]
+    pub fn show(&self) -> String {
+        match self {
+            Value::Text(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            Value::Time(time) => six_digits(time.as_secs_f64()),
+            Value::Choice(name) => (*name).to_owned(),
+        }
+    }
+}
+
+/// A whole number as C's `strtol` reads it with base 0: `0x` is hexadecimal, a leading `0` octal.
+#[must_use]
+pub fn whole(text: &str) -> Option<i64> {
+    let (negative, digits) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    // `from_str_radix` takes a second sign, `strtol` does not.
+    if digits.starts_with(['-', '+']) {
+        return None;
+    }
+    let number = if let Some(hex) = digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
+        if hex.starts_with(['-', '+']) {
+            return None;
+        }
+        i64::from_str_radix(hex, 16).ok()?
+    } else if digits.len() > 1 && digits.starts_with('0') {
+        i64::from_str_radix(&digits[1..], 8).ok().filter(|_| !digits[1..].starts_with(['-', '+']))?
+    } else {
+        digits.parse().ok()?
+    };
+    Some(if negative { -number } else { number })
+}
+
+/// PgBouncer takes any number, and all but 0 is on; the words are ours, since people write them.
+fn flag(text: &str) -> Option<i64> {
+    let on = ["yes", "on", "true"];
+    let off = ["no", "off", "false"];
+    if on.iter().any(|word| word.eq_ignore_ascii_case(text)) {
+        return Some(1);
+    }
+    if off.iter().any(|word| word.eq_ignore_ascii_case(text)) {
+        return Some(0);
+    }
+    whole(text).filter(|n| (0..=INT_MAX).contains(n))
+}
+
+/// Seconds with a fraction, never negative; more than a hundred years are a hundred years.
+#[must_use]
+pub fn seconds(text: &str) -> Option<Duration> {
+    let number: f64 = text.parse().ok()?;
+    if number.is_nan() || number < 0.0 {
+        return None;
+    }
+    // PgBouncer counts in microseconds, and what is below one is cut off.
+    Some(Duration::from_micros((number.min(SECONDS_MAX) * 1e6) as u64))
+}
+
+/// A number as C's `printf("%g")` writes it: six digits, no zeros at the end, an exponent where it is shorter.
+fn six_digits(number: f64) -> String {
+    if number == 0.0 {
+        return "0".to_owned();
+    }
+    let scientific = format!("{number:.5e}");
+    let (digits, exponent) = scientific.split_once('e').expect("Rust writes an e into every {:e}");
+    let exponent: i32 = exponent.parse().expect("Rust writes a number after the e");
+    if !(-4..6).contains(&exponent) {
+        let digits = digits.trim_end_matches('0').trim_end_matches('.');
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{digits}e{sign}{:02}", exponent.abs());
+    }
+    let decimals = usize::try_from(5 - exponent).expect("the exponent is below six");
+    let plain = format!("{number:.decimals$}");
+    if plain.contains('.') { plain.trim_end_matches('0').trim_end_matches('.').to_owned() } else { plain }
+}
+
+/// Splits a list as PgBouncer does: commas separate, and blanks do too.
+#[must_use]
+pub fn names(list: &str) -> Vec<&str> {
+    list.split(|c: char| c == ',' || c.is_ascii_whitespace()).filter(|name| !name.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_read_as_strtol_does() {
+        let table = [
+            ("0", Some(0)),
+            ("7", Some(7)),
+            ("+7", Some(7)),
+            ("-7", Some(-7)),
+            ("010", Some(8)),
+            ("0777", Some(511)),
+            ("0x10", Some(16)),
+            ("-0X1f", Some(-31)),
+            ("00", Some(0)),
+            ("", None),
+            ("-", None),
+            ("--1", None),
+            ("+-1", None),
+            ("0x", None),
+            ("0x-1", None),
+            ("0-1", None),
+            ("08", None),
+            ("1 ", None),
+            ("1.0", None),
+            ("ten", None),
+            ("9223372036854775808", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(whole(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn seconds_have_fractions_and_an_end() {
+        let table = [
+            ("0", Some(0)),
+            ("0.5", Some(500_000)),
+            ("1e3", Some(1_000_000_000)),
+            ("3600.0", Some(3_600_000_000)),
+            ("0.0000001", Some(0)),
+            ("inf", Some(3_153_600_000_000_000)),
+            ("1e300", Some(3_153_600_000_000_000)),
+            ("-1", None),
+            ("-0.001", None),
+            ("nan", None),
+            ("5s", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(seconds(text).map(|time| time.as_micros()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn times_show_as_printf_g() {
+        // The right column is what PgBouncer's SHOW CONFIG prints.
+        let table = [
+            (0.0, "0"),
+            (0.5, "0.5"),
+            (1.0 / 3.0, "0.333333"),
+            (120.0, "120"),
+            (999_999.0, "999999"),
+            (1_000_000.0, "1e+06"),
+            (1_234_567.5, "1.23457e+06"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (59.999_999_9, "60"),
+        ];
+        for (number, expected) in table {
+            assert_eq!(six_digits(number), expected);
+        }
+    }
+
+    #[test]
+    fn lists_split_at_commas_and_blanks() {
+        assert_eq!(names(" a,b  c ,, d"), ["a", "b", "c", "d"]);
+        assert_eq!(names("  "), Vec::<&str>::new());
+    }
+}
