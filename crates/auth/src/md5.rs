@@ -91,10 +91,7 @@ mod tests {
     fn agrees_with_the_oracle() {
         let users = ["", "u", "postgres", "Ünï"];
         let passwords = ["", "x", "a longer one, with spaces", "pässwörd"];
-        for (user, password) in users
-            .iter()
-            .flat_map(|u| passwords.iter().map(move |p| (*u, *p)))
-        {
+        for (user, password) in users.iter().flat_map(|u| passwords.iter().map(move |p| (*u, *p))) {
             let hash = Md5Hash::of(password, user);
             for salt in [[0; 4], [1, 2, 3, 4], [255; 4]] {
                 let expected = md5_hash(user.as_bytes(), password.as_bytes(), salt);

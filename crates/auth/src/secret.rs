@@ -120,9 +120,6 @@ mod tests {
         assert_ne!(Secret::parse("a"), Secret::parse("b"));
         assert_ne!(Secret::parse("a"), Secret::parse("aa"));
         assert_eq!(Secret::parse(SCRAM), Secret::parse(SCRAM));
-        assert_ne!(
-            Secret::parse(SCRAM),
-            Secret::parse(&SCRAM.replace("4096", "4095"))
-        );
+        assert_ne!(Secret::parse(SCRAM), Secret::parse(&SCRAM.replace("4096", "4095")));
     }
 }

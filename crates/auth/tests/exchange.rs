@@ -1,15 +1,10 @@
 //! Both sides against each other, and every small change to what they say.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "clippy sees only the functions marked as tests as such"
-)]
+#![allow(clippy::unwrap_used, reason = "clippy sees only the functions marked as tests as such")]
 
 use std::collections::HashMap;
 
-use auth::{
-    Challenge, ClientExchange, Keys, ScramError, ServerDone, ServerExchange, Verifier, scram,
-};
+use auth::{Challenge, ClientExchange, Keys, ScramError, ServerDone, ServerExchange, Verifier, scram};
 
 const PASSWORD: &str = "correct horse";
 const CLIENT_NONCE: [u8; 18] = [1; 18];
@@ -44,18 +39,12 @@ struct Exchange {
 
 fn honest() -> Exchange {
     let (mut client, client_first) = ClientExchange::start(&CLIENT_NONCE);
-    let (server, server_first) =
-        ServerExchange::start(&client_first, verifier(), &SERVER_NONCE).unwrap();
+    let (server, server_first) = ServerExchange::start(&client_first, verifier(), &SERVER_NONCE).unwrap();
     let challenge = client.challenge(&server_first).unwrap();
     let client_final = client.respond(&keys(PASSWORD, &challenge)).unwrap();
     let done = server.finish(&client_final).unwrap();
     client.verify(&done.server_final).unwrap();
-    Exchange {
-        client_first,
-        server_first,
-        client_final,
-        server_final: done.server_final,
-    }
+    Exchange { client_first, server_first, client_final, server_final: done.server_final }
 }
 
 /// Everything one byte away from a message, and everything it begins or ends with.
@@ -90,18 +79,12 @@ fn both_sides_agree() {
 fn messages_look_as_libpq_makes_them() {
     let exchange = honest();
     let text = |message: &[u8]| String::from_utf8(message.to_vec()).unwrap();
-    assert_eq!(
-        text(&exchange.client_first),
-        "n,,n=,r=AQEBAQEBAQEBAQEBAQEBAQEB"
-    );
+    assert_eq!(text(&exchange.client_first), "n,,n=,r=AQEBAQEBAQEBAQEBAQEBAQEB");
     assert_eq!(
         text(&exchange.server_first),
         "r=AQEBAQEBAQEBAQEBAQEBAQEBAgICAgICAgICAgICAgICAgIC,s=MDEyMzQ1Njc4OWFiY2RlZg==,i=8"
     );
-    assert!(
-        text(&exchange.client_final)
-            .starts_with("c=biws,r=AQEBAQEBAQEBAQEBAQEBAQEBAgICAgICAgICAgICAgICAgIC,p=")
-    );
+    assert!(text(&exchange.client_final).starts_with("c=biws,r=AQEBAQEBAQEBAQEBAQEBAQEBAgICAgICAgICAgICAgICAgIC,p="));
     assert!(text(&exchange.server_final).starts_with("v="));
 }
 
@@ -201,9 +184,7 @@ fn changed_server_first_never_logs_in() {
             continue;
         };
         read += 1;
-        let keys = known
-            .entry(challenge)
-            .or_insert_with_key(|challenge| keys(PASSWORD, challenge));
+        let keys = known.entry(challenge).or_insert_with_key(|challenge| keys(PASSWORD, challenge));
         let last = client.respond(keys).unwrap();
         assert!(client.verify(&exchange.server_final).is_err());
         let (server, _) = ServerExchange::start(&first, verifier(), &SERVER_NONCE).unwrap();
@@ -218,8 +199,7 @@ fn changed_client_final_never_logs_in() {
     let exchange = honest();
     let mut wrong_proofs = 0;
     for edit in edits(&exchange.client_final) {
-        let (server, _) =
-            ServerExchange::start(&exchange.client_first, verifier(), &SERVER_NONCE).unwrap();
+        let (server, _) = ServerExchange::start(&exchange.client_first, verifier(), &SERVER_NONCE).unwrap();
         let end = server.finish(&edit);
         assert!(end.is_err(), "{:?}", String::from_utf8_lossy(&edit));
         wrong_proofs += usize::from(end == Err(ScramError::WrongProof));
@@ -246,18 +226,13 @@ fn changed_server_final_is_never_believed() {
 /// Every short text over the alphabet of the grammar, in every place: nothing panics, nothing logs in.
 #[test]
 fn all_short_messages_are_survived() {
-    let tokens: [&[u8]; 16] = [
-        b"n", b"y", b"p", b"r", b"c", b"s", b"i", b"v", b"e", b"m", b"=", b",", b"A", b"0",
-        b"\xff", b"\0",
-    ];
+    let tokens: [&[u8]; 16] =
+        [b"n", b"y", b"p", b"r", b"c", b"s", b"i", b"v", b"e", b"m", b"=", b",", b"A", b"0", b"\xff", b"\0"];
     let exchange = honest();
     let mut messages: Vec<Vec<u8>> = vec![Vec::new()];
     let mut longest = messages.clone();
     for _ in 0..4 {
-        longest = longest
-            .iter()
-            .flat_map(|message| tokens.map(|token| [message, token].concat()))
-            .collect();
+        longest = longest.iter().flat_map(|message| tokens.map(|token| [message, token].concat())).collect();
         messages.extend_from_slice(&longest);
     }
     let (mut responded, _) = ClientExchange::start(&CLIENT_NONCE);
@@ -266,8 +241,7 @@ fn all_short_messages_are_survived() {
     let verifier = verifier();
     for message in &messages {
         assert!(ServerExchange::start(message, verifier.clone(), &SERVER_NONCE).is_err());
-        let (server, _) =
-            ServerExchange::start(&exchange.client_first, verifier.clone(), &SERVER_NONCE).unwrap();
+        let (server, _) = ServerExchange::start(&exchange.client_first, verifier.clone(), &SERVER_NONCE).unwrap();
         assert!(server.finish(message).is_err());
         let (mut client, _) = ClientExchange::start(&CLIENT_NONCE);
         assert!(client.challenge(message).is_err());
@@ -281,25 +255,13 @@ fn order_is_kept() {
     let some_keys = Keys::derive(PASSWORD, b"salt", 1);
     let (mut client, _) = ClientExchange::start(&CLIENT_NONCE);
     assert_eq!(client.respond(&some_keys), Err(ScramError::OutOfOrder));
-    assert_eq!(
-        client.verify(&exchange.server_final),
-        Err(ScramError::OutOfOrder)
-    );
+    assert_eq!(client.verify(&exchange.server_final), Err(ScramError::OutOfOrder));
     let challenge = client.challenge(&exchange.server_first).unwrap();
-    assert_eq!(
-        client.challenge(&exchange.server_first),
-        Err(ScramError::OutOfOrder)
-    );
-    assert_eq!(
-        client.verify(&exchange.server_final),
-        Err(ScramError::OutOfOrder)
-    );
+    assert_eq!(client.challenge(&exchange.server_first), Err(ScramError::OutOfOrder));
+    assert_eq!(client.verify(&exchange.server_final), Err(ScramError::OutOfOrder));
     client.respond(&keys(PASSWORD, &challenge)).unwrap();
     assert_eq!(client.respond(&some_keys), Err(ScramError::OutOfOrder));
-    assert_eq!(
-        client.challenge(&exchange.server_first),
-        Err(ScramError::OutOfOrder)
-    );
+    assert_eq!(client.challenge(&exchange.server_first), Err(ScramError::OutOfOrder));
     assert_eq!(client.verify(&exchange.server_final), Ok(()));
 }
 
@@ -308,8 +270,5 @@ fn debug_shows_no_secret() {
     let (client, done) = login(verifier(), PASSWORD);
     let keys = Keys::derive(PASSWORD, b"salt", 1);
     let shown = format!("{client:?} {:?} {keys:?} {:?}", done.unwrap(), verifier());
-    assert_eq!(
-        shown,
-        "ClientExchange(responded) ServerDone(..) Keys(..) Verifier(8 iterations, ..)"
-    );
+    assert_eq!(shown, "ClientExchange(responded) ServerDone(..) Keys(..) Verifier(8 iterations, ..)");
 }

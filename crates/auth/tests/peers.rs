@@ -2,10 +2,7 @@
 //!
 //! The client here is written by hand, so that it can prove a password over messages no honest client would send.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "clippy sees only the functions marked as tests as such"
-)]
+#![allow(clippy::unwrap_used, reason = "clippy sees only the functions marked as tests as such")]
 
 use auth::{ClientExchange, Keys, ScramError, ServerDone, ServerExchange, Verifier, scram};
 use base64ct::{Base64, Encoding};
@@ -34,24 +31,14 @@ fn refusal(client_first: &[u8]) -> Option<ScramError> {
 /// A client that knows the password and proves it over whatever `last` makes of the nonce: `{}` stands for it.
 fn proven(header: &str, bare: &str, last: &str) -> Result<ServerDone, ScramError> {
     let first = format!("{header}{bare}");
-    let (server, answer) =
-        ServerExchange::start(first.as_bytes(), verifier(), &SERVER_NONCE).unwrap();
+    let (server, answer) = ServerExchange::start(first.as_bytes(), verifier(), &SERVER_NONCE).unwrap();
     let answer = String::from_utf8(answer).unwrap();
-    let nonce = answer
-        .split(',')
-        .next()
-        .unwrap()
-        .strip_prefix("r=")
-        .unwrap();
+    let nonce = answer.split(',').next().unwrap().strip_prefix("r=").unwrap();
     let without_proof = last.replace("{}", nonce);
     let message = format!("{bare},{answer},{without_proof}");
     let keys = Keys::derive(PASSWORD, SALT, 8);
     let signature = hmac(&keys.stored_key(), message.as_bytes());
-    let proof: Vec<u8> = signature
-        .iter()
-        .zip(keys.client_key)
-        .map(|(a, b)| a ^ b)
-        .collect();
+    let proof: Vec<u8> = signature.iter().zip(keys.client_key).map(|(a, b)| a ^ b).collect();
     let proof = Base64::encode_string(&proof);
     server.finish(format!("{without_proof},p={proof}").as_bytes())
 }
@@ -83,11 +70,7 @@ fn right_proof_over_wrong_words_is_refused() {
         ("n,,", "c=biws=,r={}", BindingChanged),
         ("n,,", "c=biw,r={}", BindingChanged),
         // "p=tls-server-end-point,," and some hash: bound to a channel that nobody spoke of.
-        (
-            "n,,",
-            "c=cD10bHMtc2VydmVyLWVuZC1wb2ludCwsAAAA,r={}",
-            BindingChanged,
-        ),
+        ("n,,", "c=cD10bHMtc2VydmVyLWVuZC1wb2ludCwsAAAA,r={}", BindingChanged),
         ("n,,", "c=biws,r={}x", Nonce),
         ("n,,", "c=biws,r=x{}", Nonce),
         ("n,,", "c=biws,r=abc", Nonce),
@@ -157,8 +140,7 @@ fn client_first_messages_are_refused() {
 fn longest_nonce_of_a_client_needs_no_more_than_the_limit() {
     let longest = "a".repeat(scram::CLIENT_MESSAGE_LEN_MAX - "n,,n=,r=".len());
     let message = format!("n,,n=,r={longest}");
-    let (server, answer) =
-        ServerExchange::start(message.as_bytes(), verifier(), &SERVER_NONCE).unwrap();
+    let (server, answer) = ServerExchange::start(message.as_bytes(), verifier(), &SERVER_NONCE).unwrap();
     assert!(answer.len() < scram::CLIENT_MESSAGE_LEN_MAX + 100);
     // Its last message cannot be within the limit any more; as at PostgreSQL, it only hurts itself.
     let last = format!("c=biws,r={longest}AgICAgICAgICAgICAgICAgIC,p=");
@@ -167,11 +149,7 @@ fn longest_nonce_of_a_client_needs_no_more_than_the_limit() {
 
 #[test]
 fn proofs_of_odd_lengths_are_refused() {
-    let start = || {
-        ServerExchange::start(b"n,,n=,r=abc", verifier(), &SERVER_NONCE)
-            .unwrap()
-            .0
-    };
+    let start = || ServerExchange::start(b"n,,n=,r=abc", verifier(), &SERVER_NONCE).unwrap().0;
     let finish = |proof: &str| {
         let last = format!("c=biws,r=abcAgICAgICAgICAgICAgICAgIC,p={proof}");
         start().finish(last.as_bytes())
@@ -274,11 +252,7 @@ fn iterations_of_servers_are_bounded() {
         "\u{664}",
     ];
     for iterations in refused {
-        assert_eq!(
-            with(iterations),
-            Err(ScramError::Iterations),
-            "{iterations:?}"
-        );
+        assert_eq!(with(iterations), Err(ScramError::Iterations), "{iterations:?}");
     }
     let digits = "9".repeat(3000);
     assert_eq!(with(&digits), Err(ScramError::Iterations));
@@ -294,19 +268,7 @@ fn salts_of_servers_are_bounded() {
     for len in [0, 1025, 1026, 1027, 2000] {
         assert_eq!(of_len(len), Err(ScramError::Salt), "{len} bytes");
     }
-    for salt in [
-        "=",
-        "====",
-        "AAA",
-        "AA==A",
-        "A===",
-        "AB==",
-        "AA=",
-        "A A=",
-        "AAA-",
-        "\0\0\0\0",
-        "\u{e9}\u{e9}",
-    ] {
+    for salt in ["=", "====", "AAA", "AA==A", "A===", "AB==", "AA=", "A A=", "AAA-", "\0\0\0\0", "\u{e9}\u{e9}"] {
         assert_eq!(with(salt), Err(ScramError::Salt), "{salt:?}");
     }
 }
@@ -351,15 +313,9 @@ fn servers_without_the_keys_are_not_believed() {
     let right = Base64::encode_string(&hmac(&verifier().server_key, &transcript));
     let long = format!("v={}", "A".repeat(64 << 10));
     for (message, expected) in [
-        (
-            format!("v={}", Base64::encode_string(&by_stored_key)),
-            WrongSignature,
-        ),
+        (format!("v={}", Base64::encode_string(&by_stored_key)), WrongSignature),
         (format!("v={ours_again}"), WrongSignature),
-        (
-            format!("v={}", Base64::encode_string(&[0; 32])),
-            WrongSignature,
-        ),
+        (format!("v={}", Base64::encode_string(&[0; 32])), WrongSignature),
         (format!("v={}", Base64::encode_string(&[0; 31])), Malformed),
         (format!("v={}", Base64::encode_string(&[0; 33])), Malformed),
         (format!("v={right},"), Malformed),
@@ -374,11 +330,7 @@ fn servers_without_the_keys_are_not_believed() {
         ("".to_owned(), Malformed),
         (long, TooLong),
     ] {
-        assert_eq!(
-            client.verify(message.as_bytes()),
-            Err(expected),
-            "{message:.60}"
-        );
+        assert_eq!(client.verify(message.as_bytes()), Err(expected), "{message:.60}");
     }
     assert_eq!(client.verify(format!("v={right}").as_bytes()), Ok(()));
 }

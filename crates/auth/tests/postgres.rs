@@ -1,9 +1,6 @@
 //! Against what others made: verifiers stored by PostgreSQL 15, and the client of the postgres-protocol crate.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "clippy sees only the functions marked as tests as such"
-)]
+#![allow(clippy::unwrap_used, reason = "clippy sees only the functions marked as tests as such")]
 
 use auth::{Keys, ScramError, Secret, ServerExchange, Verifier, verify_plain};
 use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
@@ -89,15 +86,9 @@ fn stored_verifiers_check_passwords() {
     for (password, stored) in STORED.iter().chain(STORED_APART) {
         let secret = Secret::parse(stored);
         assert!(matches!(secret, Secret::Scram(_)), "{password:?}");
-        assert!(
-            verify_plain(&secret, "u", password.as_bytes()),
-            "{password:?}"
-        );
+        assert!(verify_plain(&secret, "u", password.as_bytes()), "{password:?}");
         let other = format!("{password}x");
-        assert!(
-            !verify_plain(&secret, "u", other.as_bytes()),
-            "{password:?}"
-        );
+        assert!(!verify_plain(&secret, "u", other.as_bytes()), "{password:?}");
     }
 }
 
@@ -116,17 +107,10 @@ fn spellings_of_one_password_are_one() {
         ("\u{fb01}sh", "fish"),
     ];
     for (one, other) in table {
-        assert!(
-            verify_plain(&stored(one), "u", other.as_bytes()),
-            "{one:?} {other:?}"
-        );
+        assert!(verify_plain(&stored(one), "u", other.as_bytes()), "{one:?} {other:?}");
     }
     // SASLprep refuses a control character; then the bytes count, and é is not e with an accent.
-    assert!(!verify_plain(
-        &stored("bell\u{7}\u{e9}"),
-        "u",
-        "bell\u{7}e\u{301}".as_bytes()
-    ));
+    assert!(!verify_plain(&stored("bell\u{7}\u{e9}"), "u", "bell\u{7}e\u{301}".as_bytes()));
 }
 
 #[test]
@@ -148,8 +132,7 @@ fn client_of_the_oracle_logs_in_at_our_server() {
         for binding in [ChannelBinding::unsupported(), ChannelBinding::unrequested()] {
             let mut client = ScramSha256::new(password.as_bytes(), binding);
             let verifier = Verifier::parse(stored).unwrap();
-            let (server, first) =
-                ServerExchange::start(client.message(), verifier, &[7; 18]).unwrap();
+            let (server, first) = ServerExchange::start(client.message(), verifier, &[7; 18]).unwrap();
             client.update(&first).unwrap();
             let done = server.finish(client.message()).unwrap();
             client.finish(&done.server_final).unwrap();

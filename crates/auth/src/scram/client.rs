@@ -53,10 +53,7 @@ impl ClientExchange {
     pub(super) fn start_with(user: &str, nonce: &str) -> (ClientExchange, Vec<u8>) {
         let bare = format!("n={user},r={nonce}");
         let client_first = format!("{HEADER}{bare}").into_bytes();
-        let phase = Phase::Started {
-            bare,
-            nonce_len: nonce.len(),
-        };
+        let phase = Phase::Started { bare, nonce_len: nonce.len() };
         (ClientExchange { phase }, client_first)
     }
 
@@ -82,10 +79,8 @@ impl ClientExchange {
         let salt = salt_of(fields.value(b's')?).ok_or(ScramError::Salt)?;
         let iterations = iterations(fields.value(b'i')?)?;
         fields.end()?;
-        self.phase = Phase::Challenged {
-            transcript: [bare.as_bytes(), b",", server_first].concat(),
-            nonce: nonce.to_owned(),
-        };
+        self.phase =
+            Phase::Challenged { transcript: [bare.as_bytes(), b",", server_first].concat(), nonce: nonce.to_owned() };
         Ok(Challenge { salt, iterations })
     }
 
@@ -102,9 +97,7 @@ impl ClientExchange {
         let message: [&[u8]; 3] = [transcript, b",", without_proof.as_bytes()];
         let client_signature = hmac(&keys.stored_key(), &message);
         let proof = encode(&xor(&keys.client_key, &client_signature));
-        self.phase = Phase::Responded {
-            signature: hmac(&keys.server_key, &message),
-        };
+        self.phase = Phase::Responded { signature: hmac(&keys.server_key, &message) };
         Ok(format!("{without_proof},p={proof}").into_bytes())
     }
 
@@ -135,10 +128,7 @@ impl ClientExchange {
 
 /// The iteration count, within what we are ready to compute.
 fn iterations(text: &[u8]) -> Result<u32, ScramError> {
-    std::str::from_utf8(text)
-        .ok()
-        .and_then(|text| number(text, ITERATIONS_MAX))
-        .ok_or(ScramError::Iterations)
+    std::str::from_utf8(text).ok().and_then(|text| number(text, ITERATIONS_MAX)).ok_or(ScramError::Iterations)
 }
 
 impl fmt::Debug for ClientExchange {

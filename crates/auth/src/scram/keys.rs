@@ -31,10 +31,7 @@ impl Keys {
     /// As `derive`, for a password as it came from the network, in whatever encoding.
     pub(crate) fn derive_bytes(password: &[u8], salt: &[u8], iterations: u32) -> Keys {
         let salted = salted_password(&prepared(password), salt, iterations);
-        Keys {
-            client_key: hmac(&*salted, &[b"Client Key"]),
-            server_key: hmac(&*salted, &[b"Server Key"]),
-        }
+        Keys { client_key: hmac(&*salted, &[b"Client Key"]), server_key: hmac(&*salted, &[b"Server Key"]) }
     }
 
     /// The keys for logging in at PostgreSQL without a password: the client key is what a client proved to us
@@ -42,10 +39,7 @@ impl Keys {
     ///
     /// They fit only a server that holds the same verifier: see `Verifier::matches`.
     pub fn from_verifier(verifier: &Verifier, client_key: [u8; 32]) -> Keys {
-        Keys {
-            client_key,
-            server_key: verifier.server_key,
-        }
+        Keys { client_key, server_key: verifier.server_key }
     }
 
     /// What a server stores of these keys.
@@ -99,11 +93,7 @@ fn keyed(key: &[u8]) -> Hmac<Sha256> {
 }
 
 /// RFC 5802's Hi(): PBKDF2 with HMAC-SHA-256 and one block of output.
-pub(super) fn salted_password(
-    password: &[u8],
-    salt: &[u8],
-    iterations: u32,
-) -> Zeroizing<[u8; 32]> {
+pub(super) fn salted_password(password: &[u8], salt: &[u8], iterations: u32) -> Zeroizing<[u8; 32]> {
     let mac = keyed(password);
     let mut round = mac.clone();
     round.update(salt);

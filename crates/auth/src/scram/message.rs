@@ -15,9 +15,7 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     pub(super) fn of(message: &'a [u8]) -> Fields<'a> {
-        Fields {
-            rest: Some(message),
-        }
+        Fields { rest: Some(message) }
     }
 
     /// The next field, whatever its name, or None at the end.

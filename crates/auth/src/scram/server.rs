@@ -88,10 +88,7 @@ impl ServerExchange {
             return Err(ScramError::WrongProof);
         }
         let server_signature = encode(&hmac(&self.verifier.server_key, &message));
-        Ok(ServerDone {
-            server_final: format!("v={server_signature}").into_bytes(),
-            client_key,
-        })
+        Ok(ServerDone { server_final: format!("v={server_signature}").into_bytes(), client_key })
     }
 }
 
@@ -128,11 +125,7 @@ impl<'a> ClientFirst<'a> {
         fields.value(b'n')?;
         let nonce = nonce(fields.value(b'r')?, CLIENT_MESSAGE_LEN_MAX)?;
         fields.skip_extensions()?;
-        Ok(ClientFirst {
-            header,
-            bare,
-            nonce,
-        })
+        Ok(ClientFirst { header, bare, nonce })
     }
 }
 
@@ -159,12 +152,7 @@ impl<'a> ClientFinal<'a> {
         let nonce = fields.value(b'r')?;
         fields.skip_extensions()?;
         let proof = Fields::of(&last[1..]).value(b'p')?;
-        Ok(ClientFinal {
-            without_proof,
-            binding,
-            nonce,
-            proof: decode_key(proof).ok_or(ScramError::Malformed)?,
-        })
+        Ok(ClientFinal { without_proof, binding, nonce, proof: decode_key(proof).ok_or(ScramError::Malformed)? })
     }
 }
 

@@ -27,10 +27,7 @@ fn rfc_7677_as_client() {
     let (mut client, first) = ClientExchange::start_with("user", example::CLIENT_NONCE);
     assert_eq!(first, example::CLIENT_FIRST);
     let challenge = client.challenge(example::SERVER_FIRST).unwrap();
-    let expected = Challenge {
-        salt: salt(),
-        iterations: 4096,
-    };
+    let expected = Challenge { salt: salt(), iterations: 4096 };
     assert_eq!(challenge, expected);
     let keys = Keys::derive("pencil", &challenge.salt, challenge.iterations);
     assert_eq!(client.respond(&keys).unwrap(), example::CLIENT_FINAL);
@@ -41,8 +38,7 @@ fn rfc_7677_as_client() {
 fn rfc_7677_as_server() {
     let verifier = Verifier::derive("pencil", &salt(), 4096);
     let keys = Keys::derive("pencil", &salt(), 4096);
-    let (server, first) =
-        ServerExchange::start_with(example::CLIENT_FIRST, verifier, example::SERVER_NONCE).unwrap();
+    let (server, first) = ServerExchange::start_with(example::CLIENT_FIRST, verifier, example::SERVER_NONCE).unwrap();
     assert_eq!(first, example::SERVER_FIRST);
     let done = server.finish(example::CLIENT_FINAL).unwrap();
     assert_eq!(done.server_final, example::SERVER_FINAL);

@@ -48,12 +48,7 @@ impl Verifier {
     /// Makes the verifier of a password. Slow: see `Keys::derive`.
     pub fn derive(password: &str, salt: &[u8], iterations: u32) -> Verifier {
         let keys = Keys::derive(password, salt, iterations);
-        Verifier {
-            iterations,
-            salt: salt.to_vec(),
-            stored_key: keys.stored_key(),
-            server_key: keys.server_key,
-        }
+        Verifier { iterations, salt: salt.to_vec(), stored_key: keys.stored_key(), server_key: keys.server_key }
     }
 
     /// For a user that does not exist: a salt that is the same at every attempt, derived from (seed, user), and keys
@@ -90,9 +85,7 @@ pub(super) fn number(text: &str, max: u32) -> Option<u32> {
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    text.parse()
-        .ok()
-        .filter(|number| (1..=max).contains(number))
+    text.parse().ok().filter(|number| (1..=max).contains(number))
 }
 
 impl fmt::Display for Verifier {
@@ -101,11 +94,7 @@ impl fmt::Display for Verifier {
         let salt = encode(&self.salt);
         let stored_key = encode(&self.stored_key);
         let server_key = encode(&self.server_key);
-        write!(
-            f,
-            "{MECHANISM}${}:{salt}${stored_key}:{server_key}",
-            self.iterations
-        )
+        write!(f, "{MECHANISM}${}:{salt}${stored_key}:{server_key}", self.iterations)
     }
 }
 
@@ -117,8 +106,7 @@ impl fmt::Debug for Verifier {
 
 impl PartialEq for Verifier {
     fn eq(&self, other: &Verifier) -> bool {
-        let keys_are_same =
-            same(&self.stored_key, &other.stored_key) & same(&self.server_key, &other.server_key);
+        let keys_are_same = same(&self.stored_key, &other.stored_key) & same(&self.server_key, &other.server_key);
         keys_are_same && self.iterations == other.iterations && self.salt == other.salt
     }
 }
