@@ -36,11 +36,22 @@ pub struct Asker {
 }
 
 /// What the engine counts of a worker, for SHOW WORKERS.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerFacts {
     pub worker: u16,
-    /// Rounds of its loop.
+    /// Rounds of its thread's loop.
     pub rounds: u64,
+    /// System calls that read.
+    pub recvs: u64,
+    /// System calls that write.
+    pub sends: u64,
+    pub epoll_ctls: u64,
+    /// Times it woke another thread, or was woken.
+    pub wakes: u64,
+    /// Messages that another thread's full mailbox refused.
+    pub returned: u64,
+    /// Panics that were caught: bugs.
+    pub panics: u64,
 }
 
 /// A configuration that was read without an error.

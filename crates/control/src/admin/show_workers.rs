@@ -1,10 +1,12 @@
 //! `SHOW WORKERS`: ours; one row for each thread that owns sessions and servers.
 //!
-//! A healthy pooler has few `lends` for its transactions, and workers with about as many transactions each.
+//! A healthy pooler has few `lends` for its transactions, hardly any `epoll_ctls`, and no `panics`. What the engine
+//! counts is NULL for a worker that did not answer in time.
 
 use pooling::Snapshot;
 use pooling::snapshot::PoolSnapshot;
 
+use crate::plane::WorkerFacts;
 use crate::table::{Column, Table, big, count, int, numeric};
 use crate::view::{View, clients, servers};
 
@@ -20,6 +22,12 @@ const COLUMNS: &[Column] = &[
     numeric("lends"),
     numeric("steps"),
     numeric("rounds"),
+    numeric("recvs"),
+    numeric("sends"),
+    numeric("epoll_ctls"),
+    numeric("wakes"),
+    numeric("returned"),
+    numeric("panics"),
 ];
 
 pub(super) fn table(view: &View<'_>) -> Table {
@@ -27,6 +35,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
     for snapshot in view.snapshots {
         let worker = snapshot.worker.map_or(0, |worker| worker.0);
         let facts = view.workers.iter().find(|facts| facts.worker == worker);
+        let counted = |of: fn(&WorkerFacts) -> u64| facts.map(|facts| of(facts).to_string());
         table.push(vec![
             count(worker),
             count(snapshot.pools.len()),
@@ -38,7 +47,13 @@ pub(super) fn table(view: &View<'_>) -> Table {
             big(snapshot.pools.iter().map(|pool| pool.totals.queries).sum()),
             big(snapshot.lends),
             big(snapshot.steps),
-            facts.map(|facts| facts.rounds.to_string()),
+            counted(|facts| facts.rounds),
+            counted(|facts| facts.recvs),
+            counted(|facts| facts.sends),
+            counted(|facts| facts.epoll_ctls),
+            counted(|facts| facts.wakes),
+            counted(|facts| facts.returned),
+            counted(|facts| facts.panics),
         ]);
     }
     table

@@ -37,7 +37,7 @@ impl World {
             row("listen_port", Some("6999"), Some("6432"), false),
             row("pool_mode", Some("transaction"), Some("session"), true),
         ];
-        let workers = vec![WorkerFacts { worker: 0, rounds: 900 }];
+        let workers = vec![WorkerFacts { worker: 0, rounds: 900, recvs: 800, sends: 700, ..WorkerFacts::default() }];
         World { settings: settings(), rows, snapshots, workers, averages, numbering }
     }
 
