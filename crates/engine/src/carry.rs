@@ -1,0 +1,236 @@
+//! Stepping a machine and carrying out, in order, what it asks for.
+//!
+//! Promises: all actions of a step are carried out before the next step of that machine; what they lead to (a blocked
+//! socket, a broken one, a connection that stands at once, a message that came back) is told after the last of them.
+
+use std::os::fd::OwnedFd;
+
+use pooling::{Action, ConnId, Event, Hangup, Kind, Mail, Place};
+use rustix::net::Shutdown;
+
+use crate::connect::Dial;
+use crate::connections::{Parcel, Phase};
+use crate::host::{Aftermath, Host, LocalMail};
+use crate::letter::{Letter, may_be_refused};
+use crate::poll::Interest;
+use crate::shared::Asked;
+
+/// Neighbouring sends that go into one system call.
+pub(crate) const GATHER_MAX: usize = 16;
+
+impl Host {
+    /// Tells a machine of an event and sees it through. Returns whether the machine asked for anything.
+    pub(crate) fn tell(&mut self, who: usize, event: Event<'_>) -> bool {
+        let acted = self.step(who, event);
+        if !self.aftermath.is_empty() {
+            self.tell_aftermath(who);
+        }
+        acted
+    }
+
+    pub(crate) fn tell_aftermath_to_owner(&mut self, conn: ConnId) {
+        if let Some(who) = self.resident_of(conn) {
+            self.tell_aftermath(who);
+        }
+    }
+
+    fn tell_aftermath(&mut self, who: usize) {
+        while let Some(next) = self.aftermath.pop_front() {
+            match next {
+                Aftermath::Blocked(conn) if self.connections.phase(conn).is_some() => {
+                    self.step(who, Event::Blocked { conn });
+                }
+                Aftermath::Broken(conn) if self.connections.phase(conn).is_some() => {
+                    self.connections.set_phase(conn, Phase::Ended);
+                    self.step(who, Event::Hangup { conn, why: Hangup::Broken });
+                    self.connections.ignore(&mut self.poll, conn);
+                }
+                Aftermath::Lost(conn) => {
+                    self.step(who, Event::Hangup { conn, why: Hangup::Broken });
+                }
+                Aftermath::Opened(conn) if self.connections.phase(conn).is_some() => {
+                    self.step(who, Event::Opened { conn });
+                }
+                Aftermath::OpenFailed(conn, why) => {
+                    self.step(who, Event::OpenFailed { conn, why });
+                }
+                Aftermath::Returned(mail, parcel) => {
+                    self.in_hand = parcel;
+                    self.step(who, Event::Returned(mail));
+                    self.in_hand = None;
+                }
+                // It was closed by a later action of the same list.
+                Aftermath::Blocked(_) | Aftermath::Broken(_) | Aftermath::Opened(_) => {}
+            }
+        }
+    }
+
+    fn step(&mut self, who: usize, event: Event<'_>) -> bool {
+        let chunk = if let Event::Received { bytes, .. } = &event { *bytes } else { &[] };
+        self.serving = Some((who, subject(&event)));
+        self.counters.steps += 1;
+        let resident = &mut self.residents[who];
+        resident.machine.step(self.now, &self.board, event, &mut resident.actions);
+        let acted = !resident.actions.is_empty();
+        if acted {
+            let mut list = resident.actions.take();
+            self.carry_out(who, &mut list, chunk);
+            self.residents[who].actions.put_back(list);
+        }
+        let resident = &mut self.residents[who];
+        resident.actions.clear(|buffer| resident.machine.recycle(buffer));
+        acted
+    }
+
+    fn carry_out(&mut self, who: usize, list: &mut [Action], chunk: &[u8]) {
+        let mut at = 0;
+        while at < list.len() {
+            if let Action::Send { conn, .. } = list[at] {
+                let goes_on = |action: &&Action| matches!(action, Action::Send { conn: next, .. } if *next == conn);
+                let count = list[at..].iter().take(GATHER_MAX).take_while(goes_on).count();
+                self.send(who, conn, &list[at..at + count], chunk);
+                at += count;
+            } else {
+                // Any action that owns nothing can stand in for the one taken out.
+                let action = std::mem::replace(&mut list[at], Action::Finished);
+                self.carry_out_one(who, action);
+                at += 1;
+            }
+        }
+    }
+
+    fn carry_out_one(&mut self, who: usize, action: Action) {
+        match action {
+            Action::Send { .. } => unreachable!("sends are gathered before"),
+            Action::Interest { conn, read, write } => self.connections.want(conn, Interest { read, write }),
+            Action::Close { conn } => self.close(conn),
+            Action::Open { conn, address } => {
+                let dial = self.dialer.begin(conn, &address);
+                self.dial(conn, dial);
+            }
+            Action::Compute { conn, job } => self.shared.computers.ask(conn, job, &self.mailbox),
+            Action::Post { to, mail, carrying } => self.post(to, mail, carrying),
+            Action::Adopt { conn } => self.adopt(conn),
+            Action::Publish { pool, cell } => {
+                if let Place::Worker(worker) = self.residents[who].place {
+                    self.shared.board.publish(pool, worker, cell);
+                    self.board.set(pool, worker, cell);
+                }
+            }
+            Action::AskControl { conn, question } => {
+                let worker = pooling::WorkerId(conn.owner());
+                // Nobody listens only while the process ends.
+                let _ = self.shared.questions.send(Asked { conn, worker, question });
+            }
+            Action::Report { ticket, snapshot } => self.shared.replies.snapshot(ticket, *snapshot),
+            Action::Finished => self.finish(self.residents[who].place),
+            Action::Tell(fact) => self.shared.log.tell(self.now, fact),
+        }
+    }
+
+    /// The socket is closed at once. What was sent before is on its way: a client that still writes would meet a reset
+    /// that could overtake it, so it is told first that nothing more comes.
+    fn close(&mut self, conn: ConnId) {
+        let is_client = matches!(conn.kind(), Kind::Login | Kind::Client);
+        if is_client && self.connections.phase(conn) == Some(Phase::Open)
+            && let Some(fd) = self.connections.fd(conn)
+        {
+            // Fails if the client is gone already.
+            let _ = rustix::net::shutdown(fd, Shutdown::Write);
+        }
+        if !is_client {
+            self.dialer.give_up(conn);
+        }
+        drop(self.connections.remove(conn));
+    }
+
+    fn post(&mut self, to: Place, mail: Mail, carrying: Option<ConnId>) {
+        let parcel = carrying.and_then(|conn| self.connections.remove(conn));
+        let thread = self.shared.thread_of(to);
+        if thread == self.thread {
+            self.local.push_back(LocalMail { to, mail, parcel });
+            return;
+        }
+        let fd = parcel.map(|parcel| self.unregister(parcel));
+        let mailbox = &self.shared.boxes[thread];
+        let (is_lend, may_be_refused) = (matches!(mail, Mail::Lend(_)), may_be_refused(&mail));
+        let letter = Letter::Mail { to, mail, fd };
+        let posted = if may_be_refused { mailbox.offer(letter) } else { Ok(mailbox.insist(letter)) };
+        match posted {
+            Ok(rung) => {
+                self.counters.wakes_sent += u64::from(rung);
+                self.counters.lends += u64::from(is_lend);
+            }
+            Err(letter) => self.take_back(letter),
+        }
+    }
+
+    fn take_back(&mut self, letter: Letter) {
+        let Letter::Mail { mail, fd, .. } = letter else { unreachable!("it is the letter that was offered") };
+        self.counters.returned += 1;
+        let parcel = fd.map(|fd| Parcel { fd, registered: false });
+        self.aftermath.push_back(Aftermath::Returned(mail, parcel));
+    }
+
+    /// A socket that leaves the thread leaves its epoll.
+    fn unregister(&mut self, parcel: Parcel) -> OwnedFd {
+        if parcel.registered {
+            // Fails only for a descriptor that is not registered.
+            let _ = self.poll.delete(&parcel.fd);
+        }
+        parcel.fd
+    }
+
+    /// Gives the socket that came with the message its new name. Without a socket the connection broke on its way.
+    fn adopt(&mut self, conn: ConnId) {
+        let adopted = self.in_hand.take().map(|parcel| {
+            self.connections.insert(&mut self.poll, conn, parcel, Phase::Open, Interest::READ)
+        });
+        if !matches!(adopted, Some(Ok(()))) {
+            self.aftermath.push_back(Aftermath::Lost(conn));
+        }
+    }
+
+    /// Does what comes next for a connection that is being opened.
+    pub(crate) fn dial(&mut self, conn: ConnId, dial: Dial) {
+        let (fd, phase, interest) = match dial {
+            Dial::Watch(fd) => (fd, Phase::Connecting, Interest::WRITE),
+            Dial::Standing(fd) => (fd, Phase::Open, Interest::READ),
+            Dial::Resolve(name) => return self.shared.resolver.ask(conn, name, &self.mailbox),
+            Dial::Failed(why) => return self.aftermath.push_back(Aftermath::OpenFailed(conn, why)),
+        };
+        let parcel = Parcel { fd, registered: false };
+        match self.connections.insert(&mut self.poll, conn, parcel, phase, interest) {
+            Ok(()) if phase == Phase::Open => self.aftermath.push_back(Aftermath::Opened(conn)),
+            Ok(()) => {}
+            Err(error) => {
+                self.dialer.give_up(conn);
+                let why = format!("connect failed: {error}");
+                self.aftermath.push_back(Aftermath::OpenFailed(conn, why));
+            }
+        }
+    }
+
+    fn finish(&mut self, place: Place) {
+        let places = self.shared.places().count();
+        if self.shared.end.finish(place, places) {
+            for mailbox in &self.shared.boxes {
+                mailbox.insist(Letter::Leave);
+            }
+        }
+    }
+}
+
+/// The connection that an event is about.
+fn subject(event: &Event<'_>) -> Option<ConnId> {
+    match event {
+        Event::Received { conn, .. }
+        | Event::Hangup { conn, .. }
+        | Event::Blocked { conn }
+        | Event::Drained { conn, .. }
+        | Event::Opened { conn }
+        | Event::OpenFailed { conn, .. }
+        | Event::Computed { conn, .. } => Some(*conn),
+        Event::Mail(_) | Event::Returned(_) | Event::DeadlineReached | Event::RoundEnded => None,
+    }
+}

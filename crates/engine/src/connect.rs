@@ -1,0 +1,208 @@
+//! Connecting to a PostgreSQL without waiting, to one address after the other until one answers.
+//!
+//! Promises: exactly one outcome for every [`Dialer::begin`] that is not taken back by [`Dialer::give_up`]. Knows
+//! neither epoll nor machines: each step says what the caller has to do next.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use pooling::ConnId;
+use pooling::settings::{Address, Host};
+use rustix::io::Errno;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::options::TcpOptions;
+use crate::resolve::Resolved;
+use crate::tcp;
+
+/// What comes next for a connection that is being opened.
+pub(crate) enum Dial {
+    /// Watch this socket for writability, then ask [`Dialer::verdict`].
+    Watch(OwnedFd),
+    /// It stands already, as Unix sockets do.
+    Standing(OwnedFd),
+    /// Look this name up, then tell [`Dialer::resolved`].
+    Resolve(String),
+    Failed(String),
+}
+
+struct Attempt {
+    port: u16,
+    /// Not yet tried, last first.
+    targets: Vec<IpAddr>,
+}
+
+pub(crate) struct Dialer {
+    tcp: TcpOptions,
+    attempts: BTreeMap<ConnId, Attempt>,
+}
+
+impl Dialer {
+    pub(crate) fn new(tcp: TcpOptions) -> Dialer {
+        Dialer { tcp, attempts: BTreeMap::new() }
+    }
+
+    pub(crate) fn begin(&mut self, conn: ConnId, address: &Address) -> Dial {
+        match &address.host {
+            Host::Unix(dir) => match connect_unix(dir, address.port) {
+                Ok(socket) => Dial::Standing(socket),
+                Err(error) => Dial::Failed(format!("connect failed: {error}")),
+            },
+            Host::Ip(ip) => {
+                self.attempts.insert(conn, Attempt { port: address.port, targets: vec![*ip] });
+                self.next(conn, None)
+            }
+            Host::Name(name) => {
+                self.attempts.insert(conn, Attempt { port: address.port, targets: Vec::new() });
+                Dial::Resolve(name.clone())
+            }
+        }
+    }
+
+    /// The answer to `Dial::Resolve`; `None` if the connection was given up meanwhile.
+    pub(crate) fn resolved(&mut self, conn: ConnId, resolved: Resolved) -> Option<Dial> {
+        let attempt = self.attempts.get_mut(&conn)?;
+        match resolved {
+            Ok(addresses) => {
+                attempt.targets = addresses.iter().rev().copied().collect();
+                Some(self.next(conn, None))
+            }
+            Err(why) => {
+                self.attempts.remove(&conn);
+                Some(Dial::Failed(why))
+            }
+        }
+    }
+
+    /// The socket that was watched has become ready: `None` says that it stands.
+    pub(crate) fn verdict(&mut self, conn: ConnId, error: Option<io::Error>) -> Option<Dial> {
+        match error {
+            None => {
+                self.attempts.remove(&conn);
+                None
+            }
+            Some(error) => Some(self.next(conn, Some(error))),
+        }
+    }
+
+    /// The machine no longer wants it.
+    pub(crate) fn give_up(&mut self, conn: ConnId) {
+        self.attempts.remove(&conn);
+    }
+
+    /// All of them.
+    pub(crate) fn give_up_all(&mut self) {
+        self.attempts.clear();
+    }
+
+    /// Tries the next address; out of addresses, it failed as the last one did.
+    fn next(&mut self, conn: ConnId, mut last: Option<io::Error>) -> Dial {
+        let Some(attempt) = self.attempts.get_mut(&conn) else {
+            return Dial::Failed("connect failed: it was given up".to_owned());
+        };
+        while let Some(ip) = attempt.targets.pop() {
+            match connect_tcp(SocketAddr::new(ip, attempt.port), &self.tcp) {
+                Ok(socket) => return Dial::Watch(socket),
+                Err(error) => last = Some(error),
+            }
+        }
+        self.attempts.remove(&conn);
+        let why = last.map_or_else(|| "there is no address".to_owned(), |error| error.to_string());
+        Dial::Failed(format!("connect failed: {why}"))
+    }
+}
+
+/// Begins a connection. One that stands at once is writable at once: no difference to the caller.
+fn connect_tcp(address: SocketAddr, options: &TcpOptions) -> io::Result<OwnedFd> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)?;
+    tcp::set(&socket, options)?;
+    match socket.connect(&SockAddr::from(address)) {
+        Ok(()) => Ok(socket.into()),
+        Err(error) if error.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => Ok(socket.into()),
+        Err(error) => Err(error),
+    }
+}
+
+//= pg18 runtime-config-connection#GUC-UNIX-SOCKET-DIRECTORIES
+pub(crate) fn unix_address(dir: &str, port: u16) -> io::Result<SockAddr> {
+    let name = format!("{dir}/.s.PGSQL.{port}");
+    match name.strip_prefix('@') {
+        // An abstract name starts with a NUL byte.
+        Some(name) => SockAddr::unix(format!("\0{name}")),
+        None => SockAddr::unix(name),
+    }
+}
+
+fn connect_unix(dir: &str, port: u16) -> io::Result<OwnedFd> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+    socket.connect(&unix_address(dir, port)?)?;
+    Ok(socket.into())
+}
+
+/// Used to read the outcome of a connect from a socket that has become writable.
+pub(crate) fn outcome(fd: impl std::os::fd::AsFd) -> Option<io::Error> {
+    match rustix::net::sockopt::socket_error(fd) {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) | Err(error) => Some(error.into()),
+    }
+}
+
+/// The addresses a name stands for, shared so that an answer is copied to nobody.
+#[cfg(test)]
+pub(crate) fn resolved_to(addresses: &[IpAddr]) -> Resolved {
+    Ok(std::sync::Arc::from(addresses))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn conn() -> ConnId {
+        ConnId::from_bits(2 << 61)
+    }
+
+    /// Waits for the socket as epoll would.
+    fn wait(fd: &OwnedFd) -> Option<io::Error> {
+        use rustix::event::{PollFd, PollFlags, poll};
+        poll(&mut [PollFd::new(fd, PollFlags::OUT)], None).expect("a socket can be polled");
+        outcome(fd)
+    }
+
+    #[test]
+    fn the_next_address_is_tried_when_one_refuses() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let port = listener.local_addr().expect("bound").port();
+        let mut dialer = Dialer::new(TcpOptions::default());
+        let address = Address { host: Host::Name("db".to_owned()), port };
+        assert!(matches!(dialer.begin(conn(), &address), Dial::Resolve(name) if name == "db"));
+        // Nobody listens there: 127.0.0.2 is this machine too.
+        let addresses = ["127.0.0.2".parse().expect("an address"), "127.0.0.1".parse().expect("an address")];
+        let mut dial = dialer.resolved(conn(), resolved_to(&addresses)).expect("it was asked for");
+        let mut refused = 0;
+        loop {
+            let Dial::Watch(socket) = dial else { panic!("the second address answers") };
+            match dialer.verdict(conn(), wait(&socket)) {
+                None => break,
+                Some(next) => (dial, refused) = (next, refused + 1),
+            }
+        }
+        assert_eq!(refused, 1);
+        assert!(dialer.attempts.is_empty());
+    }
+
+    #[test]
+    fn out_of_addresses_it_fails_in_words() {
+        let mut dialer = Dialer::new(TcpOptions::default());
+        let address = Address { host: Host::Name("db".to_owned()), port: 1 };
+        dialer.begin(conn(), &address);
+        let Some(Dial::Failed(why)) = dialer.resolved(conn(), Err("no such name".to_owned())) else { panic!("failed") };
+        assert_eq!(why, "no such name");
+        assert!(dialer.resolved(conn(), Err(String::new())).is_none(), "one outcome only");
+        let nowhere = Address { host: Host::Unix("/nowhere".to_owned()), port: 1 };
+        assert!(matches!(dialer.begin(conn(), &nowhere), Dial::Failed(why) if why.starts_with("connect failed: ")));
+    }
+}

@@ -1,0 +1,49 @@
+//! What a thread did, counted without atomics: each thread owns its counts and shows a copy when asked.
+//!
+//! Tests hold the loop to its promises by these: one clock read a round, no `epoll_ctl` in the steady state, how many
+//! system calls a transaction takes.
+
+/// Counts since the thread's start.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Rounds of the loop, one `epoll_wait` each.
+    pub rounds: u64,
+    pub clock_reads: u64,
+    pub recvs: u64,
+    /// `send` and `sendmsg`.
+    pub sends: u64,
+    pub epoll_ctls: u64,
+    pub accepts: u64,
+    /// Steps of all machines of the thread.
+    pub steps: u64,
+    /// Letters read from the thread's mailbox.
+    pub letters: u64,
+    /// Bells rung for other threads that slept.
+    pub wakes_sent: u64,
+    /// Bells answered.
+    pub wakes_taken: u64,
+    /// Servers sent to other threads.
+    pub lends: u64,
+    /// Letters that a full mailbox refused.
+    pub returned: u64,
+    pub panics: u64,
+}
+
+impl Counters {
+    /// Adds another thread's counts.
+    pub fn add(&mut self, other: &Counters) {
+        self.rounds += other.rounds;
+        self.clock_reads += other.clock_reads;
+        self.recvs += other.recvs;
+        self.sends += other.sends;
+        self.epoll_ctls += other.epoll_ctls;
+        self.accepts += other.accepts;
+        self.steps += other.steps;
+        self.letters += other.letters;
+        self.wakes_sent += other.wakes_sent;
+        self.wakes_taken += other.wakes_taken;
+        self.lends += other.lends;
+        self.returned += other.returned;
+        self.panics += other.panics;
+    }
+}

@@ -1,0 +1,170 @@
+//! The listeners within a thread's loop: when to accept, whom to turn away, when to pause.
+//!
+//! Promises: at most [`ACCEPTS_MAX`] clients a round, so that a storm of logins does not starve those who are in; a
+//! client for whom there is no descriptor is told FATAL 53300 by means of one kept in reserve, and then nobody is
+//! accepted for [`PAUSE`]: a listener that stays readable would make the loop spin.
+//!
+//! Descriptors: the kernel gives out the lowest free number, so the number of a new one tells how near the end is. The
+//! last [`KEPT_MAX`] are kept for servers and for clients of the Unix socket, by which an administrator comes in.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use pooling::{Peer, Time};
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use wire::backend::ErrorResponse;
+
+use crate::listener::{Accepted, Listener, Listening};
+use crate::poll::{Interest, Poll, Token};
+
+/// Clients accepted from one listener in one round.
+const ACCEPTS_MAX: usize = 32;
+
+/// How long nobody is accepted after descriptors ran out.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Descriptors that TCP clients leave to servers and to the console.
+const KEPT_MAX: u64 = 128;
+
+/// All listeners of a door's thread.
+pub(crate) struct Gate {
+    /// `None` where one was closed: its token is its index.
+    listeners: Vec<Option<Listener>>,
+    /// Given up to accept, and turn away, one client when nothing else is left.
+    reserve: Option<File>,
+    paused_until: Option<Time>,
+    /// TCP clients with a descriptor above this are turned away.
+    tcp_fd_max: u64,
+}
+
+impl Gate {
+    /// Registers the listeners.
+    ///
+    /// # Errors
+    /// The kernel's, if it has no room for them.
+    pub(crate) fn open(listeners: Vec<Listener>, poll: &mut Poll) -> io::Result<Gate> {
+        for (index, listener) in listeners.iter().enumerate() {
+            poll.add(listener, Token::Listener(index), Interest::READ)?;
+        }
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let tcp_fd_max = limit - KEPT_MAX.min(limit / 8);
+        let listeners = listeners.into_iter().map(Some).collect();
+        Ok(Gate { listeners, reserve: spare(), paused_until: None, tcp_fd_max })
+    }
+
+    /// Accepts from one listener, up to the quota; `admit` takes a client in or gives it back.
+    pub(crate) fn accept(
+        &mut self,
+        poll: &mut Poll,
+        index: usize,
+        now: Time,
+        mut admit: impl FnMut(&mut Poll, OwnedFd, Peer) -> Result<(), OwnedFd>,
+    ) -> u64 {
+        let mut count = 0;
+        for _ in 0..ACCEPTS_MAX {
+            let Some(Some(listener)) = self.listeners.get(index) else { break };
+            match listener.accept() {
+                Accepted::Client(fd, peer) => {
+                    count += 1;
+                    if matches!(peer, Peer::Tcp(_)) && fd.as_raw_fd().unsigned_abs() as u64 > self.tcp_fd_max {
+                        turn_away(fd);
+                    } else if let Err(fd) = admit(poll, fd, peer) {
+                        turn_away(fd);
+                    }
+                }
+                Accepted::Nobody => break,
+                Accepted::Exhausted => {
+                    self.turn_one_away(index);
+                    self.pause(poll, now);
+                    break;
+                }
+            }
+        }
+        count
+    }
+
+    /// Tells one waiting client by the reserved descriptor that there is no room.
+    fn turn_one_away(&mut self, index: usize) {
+        drop(self.reserve.take());
+        if let Some(Some(listener)) = self.listeners.get(index)
+            && let Accepted::Client(fd, _) = listener.accept()
+        {
+            turn_away(fd);
+        }
+        self.reserve = spare();
+    }
+
+    fn pause(&mut self, poll: &mut Poll, now: Time) {
+        self.paused_until = Some(now + PAUSE);
+        self.watch(poll, Interest::NONE);
+    }
+
+    /// Accepts again once the pause is over.
+    pub(crate) fn end_pause(&mut self, poll: &mut Poll, now: Time) {
+        if self.paused_until.is_some_and(|until| until <= now) {
+            self.paused_until = None;
+            self.reserve = self.reserve.take().or_else(spare);
+            self.watch(poll, Interest::READ);
+        }
+    }
+
+    /// When [`Gate::end_pause`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.paused_until
+    }
+
+    fn watch(&self, poll: &mut Poll, interest: Interest) {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let Some(listener) = listener else { continue };
+            // Fails only for a descriptor that is not registered.
+            let _ = poll.modify(listener, Token::Listener(index), interest);
+        }
+    }
+
+    /// Closes listeners: TCP ones, and with them Unix ones unless they are kept for the console.
+    pub(crate) fn close(&mut self, keep_unix: bool) {
+        for slot in &mut self.listeners {
+            if slot.as_ref().is_some_and(|listener| !(keep_unix && listener.is_unix())) {
+                *slot = None;
+            }
+        }
+    }
+
+    /// Where clients can come in.
+    pub(crate) fn places(&self) -> Vec<Listening> {
+        self.listeners.iter().flatten().map(|listener| listener.place.clone()).collect()
+    }
+}
+
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
+}
+
+/// Says that there is no room, and closes. What the socket does not take at once is not waited for.
+//= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
+fn turn_away(fd: OwnedFd) {
+    let mut bytes = Vec::new();
+    let error = ErrorResponse {
+        severity: "FATAL",
+        code: wire::sqlstate::TOO_MANY_CONNECTIONS,
+        message: "sorry, too many clients already: the connection pooler has no room for another",
+        detail: None,
+        hint: None,
+    };
+    error.encode(&mut bytes);
+    let _ = send(&fd, &bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    let _ = shutdown(&fd, Shutdown::Write);
+}
+
+/// As many descriptors as the system allows: a pooler is made of them.
+pub(crate) fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        // Not allowed here: then we live with what we have.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+}

@@ -1,0 +1,128 @@
+//! What the control plane holds of a running engine: ask, tell, stop. Every call returns soon; none touches a query.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pooling::{ConnId, Mail, Place, Settings, Snapshot, Stop, Time, WorkerId};
+
+use crate::count::Counters;
+use crate::letter::Letter;
+use crate::listener::Listening;
+use crate::log::Log;
+use crate::shared::Shared;
+
+/// Cloned freely, used from any thread.
+#[derive(Clone)]
+pub struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Handle {
+    pub(crate) fn new(shared: Arc<Shared>) -> Handle {
+        Handle { shared }
+    }
+
+    /// Puts a message into a machine's mailbox, in order, even into a full one.
+    pub fn post(&self, to: Place, mail: Mail) {
+        self.mailbox(self.shared.thread_of(to), Letter::Mail { to, mail, fd: None });
+    }
+
+    fn mailbox(&self, thread: usize, letter: Letter) {
+        self.shared.boxes[thread].insist(letter);
+    }
+
+    fn post_all(&self, mail: impl Fn() -> Mail) {
+        for place in self.shared.places() {
+            self.post(place, mail());
+        }
+    }
+
+    /// New settings for every machine. The number of workers stays as it was at start.
+    pub fn configure(&self, settings: &Arc<Settings>) {
+        self.shared.set_settings(Arc::clone(settings));
+        self.post_all(|| Mail::Configure(Arc::clone(settings)));
+    }
+
+    /// The settings that were told last.
+    #[must_use]
+    pub fn settings(&self) -> Arc<Settings> {
+        self.shared.settings()
+    }
+
+    /// Every worker's account of itself, in the order they answer; fewer if some have not answered when the time is up.
+    #[must_use]
+    pub fn look(&self, detail: bool, timeout: Duration) -> Vec<Snapshot> {
+        let ticket = self.shared.ticket();
+        self.shared.replies.expect(ticket);
+        for worker in 0..self.shared.workers {
+            self.post(Place::Worker(WorkerId(worker)), Mail::Look { ticket, detail });
+        }
+        self.shared.replies.collect(ticket, usize::from(self.shared.workers), timeout).snapshots
+    }
+
+    /// Every thread's counts since the start, as [`Handle::look`] brings snapshots.
+    #[must_use]
+    pub fn counters(&self, timeout: Duration) -> Vec<Counters> {
+        let ticket = self.shared.ticket();
+        self.shared.replies.expect(ticket);
+        for thread in 0..self.shared.boxes.len() {
+            self.mailbox(thread, Letter::Count { ticket });
+        }
+        self.shared.replies.collect(ticket, self.shared.boxes.len(), timeout).counters
+    }
+
+    /// Answers a console command; `close` ends that console session.
+    pub fn answer(&self, worker: WorkerId, conn: ConnId, bytes: Vec<u8>, close: bool) {
+        self.post(Place::Worker(worker), Mail::Answer { conn, bytes, close });
+    }
+
+    /// Ends, one way or another; `Engine::wait` returns when it is done. TCP listeners close at once; the Unix socket
+    /// stays for the console, unless it ends now.
+    //= pgbouncer usage.md#SHUTDOWN
+    pub fn stop(&self, stop: Stop) {
+        self.mailbox(0, Letter::CloseListeners { keep_unix: stop != Stop::Immediate });
+        self.post_all(|| Mail::Stop(stop));
+        if stop == Stop::Immediate {
+            // Behind the message in the same boxes: machines may still say farewell.
+            for thread in 0..self.shared.boxes.len() {
+                self.mailbox(thread, Letter::Leave);
+            }
+        }
+    }
+
+    /// Where clients can come in now.
+    #[must_use]
+    pub fn listening(&self) -> Vec<Listening> {
+        self.shared.listening()
+    }
+
+    #[must_use]
+    pub fn workers(&self) -> u16 {
+        self.shared.workers
+    }
+
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.shared.log
+    }
+
+    /// The moment, as snapshots count it.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.shared.clock.now()
+    }
+
+    /// What the wall clock shows at a moment of a snapshot.
+    #[must_use]
+    pub fn on_the_wall(&self, time: Time) -> Timestamp {
+        self.shared.clock.on_the_wall(time)
+    }
+
+    /// Whether all machines have come to their end.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.shared.end.over.load(Ordering::Acquire)
+    }
+}

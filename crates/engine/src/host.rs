@@ -1,0 +1,338 @@
+//! A thread: one epoll, the machines that live on it, and their sockets. Start reading here.
+//!
+//! ```text
+//!   wait ─► clock, once ─► board ─► mail ─► servers ─► clients ─► accept ─► deadlines ─► RoundEnded (twice if it acted)
+//!    ▲                                                                                       │
+//!    └──── interests that changed are told to the kernel ◄──── mail between neighbours ◄─────┘
+//! ```
+//!
+//! Promises: the contract of `pooling::Machine`, to the letter; one clock read a round; in the steady state no system
+//! call but `recv`, `send` and a share of `epoll_wait`, no lock, no allocation. Servers come before clients, else a
+//! client would be given a server whose last words lie unread in the same round.
+//!
+//! Decides nothing: what an event means is the machines' business.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pooling::limits::CHUNK_LEN_MAX;
+use pooling::{Actions, Board, ConnId, Event, Hangup, Kind, Mail, Place, Time};
+
+use crate::connect::Dialer;
+use crate::connections::{Connections, Parcel, Phase};
+use crate::count::Counters;
+use crate::gate::Gate;
+use crate::letter::{Letter, Letterbox};
+use crate::options::TcpOptions;
+use crate::poll::{Interest, Poll, Ready, Token};
+use crate::shared::{Builder, Shared};
+use crate::tenant::Tenant;
+
+/// Tellings of `RoundEnded` without a wait between them, while neighbours on this thread go on writing to each other.
+const EXCHANGES_MAX: usize = 16;
+
+/// A machine and its list of actions.
+pub(crate) struct Resident {
+    pub(crate) place: Place,
+    pub(crate) machine: Box<dyn Tenant>,
+    pub(crate) actions: Actions,
+}
+
+/// A message between two machines of one thread.
+pub(crate) struct LocalMail {
+    pub(crate) to: Place,
+    pub(crate) mail: Mail,
+    pub(crate) parcel: Option<Parcel>,
+}
+
+/// What a machine must be told after its list of actions was carried out.
+pub(crate) enum Aftermath {
+    Blocked(ConnId),
+    Broken(ConnId),
+    /// It was to be adopted, but there is no socket.
+    Lost(ConnId),
+    Opened(ConnId),
+    OpenFailed(ConnId, String),
+    Returned(Mail, Option<Parcel>),
+}
+
+pub(crate) struct Host {
+    pub(crate) residents: Vec<Resident>,
+    pub(crate) connections: Connections,
+    pub(crate) poll: Poll,
+    pub(crate) dialer: Dialer,
+    pub(crate) gate: Option<Gate>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) builder: Builder,
+    /// Which of the engine's threads this is.
+    pub(crate) thread: usize,
+    pub(crate) mailbox: Arc<Letterbox>,
+    pub(crate) letters: VecDeque<Letter>,
+    pub(crate) local: VecDeque<LocalMail>,
+    /// As last read; `seen` has the versions of its rows.
+    pub(crate) board: Board,
+    pub(crate) seen: Vec<u64>,
+    /// The one clock read of this round.
+    pub(crate) now: Time,
+    /// What one `recv` brings, of any connection.
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) aftermath: VecDeque<Aftermath>,
+    /// The socket that came with the mail being delivered, until it is adopted.
+    pub(crate) in_hand: Option<Parcel>,
+    /// Whom a panic would be blamed on.
+    pub(crate) serving: Option<(usize, Option<ConnId>)>,
+    pub(crate) counters: Counters,
+    pub(crate) leaving: bool,
+}
+
+/// What a host is made of.
+pub(crate) struct Plan {
+    pub(crate) thread: usize,
+    pub(crate) places: Vec<Place>,
+    pub(crate) builder: Builder,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) tcp: TcpOptions,
+    pub(crate) listeners: Vec<crate::listener::Listener>,
+}
+
+impl Host {
+    /// Makes the machines and the epoll; nothing runs yet.
+    ///
+    /// # Errors
+    /// The kernel's, if it has no descriptor left.
+    pub(crate) fn new(plan: Plan) -> io::Result<Host> {
+        let mut poll = Poll::new()?;
+        let mailbox = Arc::clone(&plan.shared.boxes[plan.thread]);
+        poll.add(mailbox.bell(), Token::Bell, Interest::READ)?;
+        let gate = if plan.listeners.is_empty() { None } else { Some(Gate::open(plan.listeners, &mut poll)?) };
+        let settings = plan.shared.settings();
+        let resident =
+            |place| Resident { place, machine: (plan.builder)(place, &settings), actions: Actions::new() };
+        Ok(Host {
+            residents: plan.places.iter().copied().map(resident).collect(),
+            connections: Connections::default(),
+            poll,
+            dialer: Dialer::new(plan.tcp),
+            gate,
+            board: Board::new(plan.shared.workers),
+            shared: plan.shared,
+            builder: plan.builder,
+            thread: plan.thread,
+            mailbox,
+            letters: VecDeque::new(),
+            local: VecDeque::new(),
+            seen: Vec::new(),
+            now: Time::ZERO,
+            buffer: vec![0; CHUNK_LEN_MAX],
+            aftermath: VecDeque::new(),
+            in_hand: None,
+            serving: None,
+            counters: Counters::default(),
+            leaving: false,
+        })
+    }
+
+    /// One round of the loop.
+    pub(crate) fn round(&mut self) {
+        self.wait();
+        self.read_clock();
+        self.read_board();
+        self.read_mail();
+        self.serve(|kind| matches!(kind, Kind::Server | Kind::Cancel));
+        self.serve(|kind| matches!(kind, Kind::Client | Kind::Login));
+        self.accept();
+        self.tell_deadlines();
+        self.end_round();
+        self.serving = None;
+    }
+
+    fn wait(&mut self) {
+        self.connections.settle(&mut self.poll);
+        let mut timeout = self.timeout();
+        if !self.local.is_empty() || !self.mailbox.lie_down() {
+            timeout = Some(Duration::ZERO);
+        }
+        self.poll.wait(timeout).expect("our own epoll and buffer are valid");
+        self.mailbox.get_up();
+        self.counters.rounds += 1;
+    }
+
+    /// Until the next deadline, in whole milliseconds rounded up: waking early would be a round for nothing.
+    fn timeout(&self) -> Option<Duration> {
+        let deadlines = self.residents.iter().filter_map(|resident| resident.machine.next_deadline());
+        let next = deadlines.chain(self.gate.as_ref().and_then(Gate::deadline)).min()?;
+        if next == Time::NEVER {
+            return None;
+        }
+        Some(Duration::from_millis(next.micros_since(self.now).div_ceil(1000)))
+    }
+
+    fn read_clock(&mut self) {
+        self.now = self.shared.clock.now().max(self.now);
+        self.counters.clock_reads += 1;
+    }
+
+    /// Reads the rows that this thread's worker wants to see. One worker alone has no need to.
+    fn read_board(&mut self) {
+        if self.shared.workers == 1 {
+            return;
+        }
+        for resident in &self.residents {
+            for &pool in resident.machine.shared_pools() {
+                let index = pool.0 as usize;
+                if self.seen.len() <= index {
+                    self.seen.resize(index + 1, 0);
+                }
+                self.seen[index] = self.shared.board.refresh(pool, self.seen[index], &mut self.board);
+            }
+        }
+    }
+
+    fn read_mail(&mut self) {
+        self.mailbox.empty(&mut self.letters);
+        while let Some(letter) = self.letters.pop_front() {
+            self.counters.letters += 1;
+            self.open_letter(letter);
+        }
+    }
+
+    fn open_letter(&mut self, letter: Letter) {
+        match letter {
+            Letter::Mail { to, mail, fd } => {
+                self.deliver(LocalMail { to, mail, parcel: fd.map(|fd| Parcel { fd, registered: false }) });
+            }
+            Letter::Computed { conn, done } => {
+                if let Some(who) = self.resident_of(conn) {
+                    self.tell(who, Event::Computed { conn, done });
+                }
+            }
+            Letter::Resolved { conn, resolved } => {
+                if let Some(dial) = self.dialer.resolved(conn, resolved) {
+                    self.dial(conn, dial);
+                    self.tell_aftermath_to_owner(conn);
+                }
+            }
+            Letter::Count { ticket } => self.shared.replies.counters(ticket, self.counted()),
+            Letter::CloseListeners { keep_unix } => self.close_listeners(keep_unix),
+            Letter::Leave => self.leaving = true,
+        }
+    }
+
+    /// Delivers a message, and with it perhaps a socket; one that is not adopted is closed.
+    fn deliver(&mut self, letter: LocalMail) {
+        let Some(who) = self.residents.iter().position(|resident| resident.place == letter.to) else { return };
+        self.in_hand = letter.parcel;
+        self.tell(who, Event::Mail(letter.mail));
+        self.in_hand = None;
+    }
+
+    fn close_listeners(&mut self, keep_unix: bool) {
+        if let Some(gate) = &mut self.gate {
+            gate.close(keep_unix);
+            self.shared.set_listening(gate.places());
+        }
+    }
+
+    fn counted(&self) -> Counters {
+        Counters { epoll_ctls: self.poll.ctls, ..self.counters }
+    }
+
+    /// Tells what happened on the connections of some kinds.
+    fn serve(&mut self, of: fn(Kind) -> bool) {
+        for index in 0..self.poll.ready_count() {
+            let ready = self.poll.ready(index);
+            if let Token::Conn(conn) = ready.token
+                && of(conn.kind())
+            {
+                self.serve_one(conn, ready);
+            }
+        }
+    }
+
+    fn serve_one(&mut self, conn: ConnId, ready: Ready) {
+        match self.connections.phase(conn) {
+            None | Some(Phase::Ended) => return,
+            Some(Phase::Connecting) => return self.connected(conn),
+            Some(Phase::Open | Phase::Deaf) => {}
+        }
+        if ready.write && self.connections.wanted(conn).write {
+            self.drain(conn);
+        }
+        // What was drained may have closed it, or changed what is wanted of it.
+        if self.connections.wanted(conn).read {
+            if ready.read || ready.hangup || ready.error {
+                self.receive(conn);
+            }
+        } else if ready.error {
+            self.hang_up(conn, Hangup::Broken);
+        } else if ready.hangup {
+            self.hang_up_unread(conn);
+        }
+    }
+
+    fn accept(&mut self) {
+        for index in 0..self.poll.ready_count() {
+            match self.poll.ready(index).token {
+                Token::Listener(listener) => self.accept_from(listener),
+                Token::Bell => {
+                    self.mailbox.bell().hush();
+                    self.counters.wakes_taken += 1;
+                }
+                Token::Conn(_) => {}
+            }
+        }
+    }
+
+    fn accept_from(&mut self, listener: usize) {
+        let Host { gate, residents, connections, poll, now, .. } = self;
+        let door = residents.iter_mut().find(|resident| matches!(resident.place, Place::Door(_)));
+        let (Some(gate), Some(door)) = (gate.as_mut(), door) else { return };
+        let admit = |poll: &mut Poll, fd: OwnedFd, peer| {
+            let Some(conn) = door.machine.accept(*now, peer) else { return Err(fd) };
+            let parcel = Parcel { fd, registered: false };
+            // Without kernel memory it is closed, and the machine's login deadline ends what it knows of it.
+            let _ = connections.insert(poll, conn, parcel, Phase::Open, Interest::READ);
+            Ok(())
+        };
+        self.counters.accepts += gate.accept(poll, listener, *now, admit);
+    }
+
+    fn tell_deadlines(&mut self) {
+        if let Some(gate) = &mut self.gate {
+            gate.end_pause(&mut self.poll, self.now);
+        }
+        for who in 0..self.residents.len() {
+            if self.residents[who].machine.next_deadline().is_some_and(|deadline| deadline <= self.now) {
+                self.tell(who, Event::DeadlineReached);
+            }
+        }
+    }
+
+    /// Mail between neighbours, then `RoundEnded`, until all is quiet. What is left after many exchanges waits for the
+    /// next round, which then does not sleep.
+    fn end_round(&mut self) {
+        for _ in 0..EXCHANGES_MAX {
+            while let Some(letter) = self.local.pop_front() {
+                self.deliver(letter);
+            }
+            for who in 0..self.residents.len() {
+                if self.tell(who, Event::RoundEnded) {
+                    self.read_board();
+                    self.tell(who, Event::RoundEnded);
+                }
+            }
+            if self.local.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// The machine that a connection belongs to.
+    pub(crate) fn resident_of(&self, conn: ConnId) -> Option<usize> {
+        let place = crate::shared::owner_of(conn);
+        self.residents.iter().position(|resident| resident.place == place)
+    }
+}

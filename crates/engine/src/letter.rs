@@ -1,0 +1,62 @@
+//! What threads write to each other, and the eventfd that wakes a thread from its wait.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use pooling::{ConnId, Done, Mail, Place};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::mailbox::{Bell, Mailbox};
+use crate::resolve::Resolved;
+
+/// Letters that may be refused and are waiting, before the next is: lends, arrivals and begging of one round.
+pub(crate) const OFFERED_MAX: usize = 1024;
+
+/// One thread's box.
+pub(crate) type Letterbox = Mailbox<Letter, EventBell>;
+
+pub(crate) enum Letter {
+    /// For a machine of the thread; a connection may come with it, which is in nobody's epoll.
+    Mail { to: Place, mail: Mail, fd: Option<OwnedFd> },
+    Computed { conn: ConnId, done: Done },
+    Resolved { conn: ConnId, resolved: Resolved },
+    /// Show your counters.
+    Count { ticket: u64 },
+    /// No new clients over TCP, and none at all without `keep_unix`.
+    CloseListeners { keep_unix: bool },
+    /// End the thread, closing everything.
+    Leave,
+}
+
+/// Whether the sender can live with having it back. All else must arrive.
+pub(crate) fn may_be_refused(mail: &Mail) -> bool {
+    matches!(mail, Mail::Lend(_) | Mail::Arrive(_) | Mail::Beg { .. })
+}
+
+/// An eventfd in the reader's epoll.
+pub(crate) struct EventBell(OwnedFd);
+
+impl EventBell {
+    pub(crate) fn new() -> io::Result<EventBell> {
+        Ok(EventBell(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
+    }
+
+    /// The reader's: silent again.
+    pub(crate) fn hush(&self) {
+        // Fails only if it was not ringing.
+        let _ = rustix::io::read(&self.0, &mut [0_u8; 8]);
+    }
+}
+
+impl Bell for EventBell {
+    fn ring(&self) {
+        // Fails only if it has rung 2^64 times unheard.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+impl AsFd for EventBell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,219 @@
+//! Threads, sockets and time. Carries out actions and decides nothing.
+//!
+//! ```text
+//!   1 worker:   one thread hosts door, coordinator and worker
+//!   N workers:  thread 0 hosts door and coordinator, threads 1..=N a worker each
+//!
+//!   thread = [`host`]: epoll + machines + sockets ◄── mailboxes ──► other threads, control plane
+//!   beside them: 2 threads that compute keys, 2 that look names up, 1 that writes the log
+//! ```
+//!
+//! Read [`host`] first (the loop, one page), then `carry` (actions) and `traffic` (bytes). What threads share is
+//! `mailbox` (wakes are never lost) and `shared_board`; both are tested with a scheduler's atomics behind them.
+
+mod carry;
+mod clock;
+mod compute;
+mod connect;
+mod connections;
+mod count;
+mod gate;
+mod handle;
+mod host;
+mod letter;
+mod listener;
+mod log;
+mod mailbox;
+mod options;
+mod poll;
+mod recover;
+mod resolve;
+mod shared;
+mod shared_board;
+mod sync;
+mod tcp;
+mod tenant;
+mod traffic;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::thread::JoinHandle;
+
+use pooling::{Coordinator, Door, Place, Settings, Worker};
+
+pub use clock::Clock;
+pub use count::Counters;
+pub use handle::Handle;
+pub use listener::{ListenError, Listening};
+pub use log::Log;
+pub use options::{LogOptions, Options, TcpOptions, UnixOptions};
+pub use shared::Asked;
+
+use host::{Host, Plan};
+use letter::{EventBell, Letterbox, OFFERED_MAX};
+use shared::{Builder, DOOR, Shared};
+use tenant::Tenant;
+
+/// Why the engine could not start.
+#[derive(Debug)]
+pub enum StartError {
+    Listen(ListenError),
+    /// The system refused what it was asked for: a thread, a descriptor, the log's file.
+    System(&'static str, io::Error),
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StartError::Listen(error) => error.fmt(f),
+            StartError::System(what, error) => write!(f, "{what}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// A running data plane.
+pub struct Engine {
+    handle: Handle,
+    questions: Option<Receiver<Asked>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Engine {
+    /// Listens and starts the threads. Privileges are dropped before this is called: threads have their own ids.
+    ///
+    /// # Errors
+    /// A place that cannot be listened on, a log that cannot be opened, no threads or descriptors.
+    pub fn start(options: &Options, settings: Arc<Settings>) -> Result<Engine, StartError> {
+        // Once here, so that a system without randomness is told of at start and not by a panic later.
+        seed().map_err(|error| StartError::System("no randomness", error))?;
+        Engine::start_with(options, settings, Arc::new(build))
+    }
+
+    pub(crate) fn start_with(
+        options: &Options,
+        settings: Arc<Settings>,
+        builder: Builder,
+    ) -> Result<Engine, StartError> {
+        gate::raise_descriptor_limit();
+        let clock = Clock::start();
+        let log = Log::start(&options.log, clock).map_err(|error| StartError::System("cannot open the log", error))?;
+        let listeners = listener::listen(options).map_err(StartError::Listen)?;
+        let places = listeners.iter().map(|listener| listener.place.clone()).collect();
+        let (asker, questions) = channel();
+        let make = || -> io::Result<Arc<Shared>> {
+            let boxes = boxes(Shared::threads(settings.workers.max(1)))?;
+            Ok(Arc::new(Shared::new(clock, log, settings, boxes, asker)?))
+        };
+        let system = |error| StartError::System("cannot start", error);
+        let shared = make().map_err(system)?;
+        shared.set_listening(places);
+        let handle = Handle::new(Arc::clone(&shared));
+        let mut engine = Engine { handle, questions: Some(questions), threads: Vec::new() };
+        for plan in plans(&shared, &builder, options, listeners) {
+            // When one cannot be started, dropping the engine ends those that could.
+            engine.threads.push(start_thread(plan).map_err(system)?);
+        }
+        Ok(engine)
+    }
+
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// The console's commands, to be answered by [`Handle::answer`]. There is one receiver: `None` if it was taken.
+    pub fn questions(&mut self) -> Option<Receiver<Asked>> {
+        self.questions.take()
+    }
+
+    /// Waits for the end that [`Handle::stop`] begins, and for the log's last lines.
+    pub fn wait(mut self) {
+        for thread in self.threads.drain(..) {
+            // A thread does not panic: it catches what its machines do.
+            let _ = thread.join();
+        }
+        self.handle.log().flush();
+    }
+}
+
+impl Drop for Engine {
+    /// Ends all threads without farewell; after [`Engine::wait`] there are none.
+    fn drop(&mut self) {
+        if self.threads.is_empty() {
+            return;
+        }
+        self.handle.stop(pooling::Stop::Immediate);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn boxes(count: usize) -> io::Result<Vec<Arc<Letterbox>>> {
+    (0..count).map(|_| Ok(Arc::new(Letterbox::new(OFFERED_MAX, EventBell::new()?)))).collect()
+}
+
+/// One host a thread, with its machines.
+fn plans(
+    shared: &Arc<Shared>,
+    builder: &Builder,
+    options: &Options,
+    listeners: Vec<listener::Listener>,
+) -> impl Iterator<Item = Plan> {
+    // The door's thread is the first.
+    let mut listeners = Some(listeners);
+    (0..shared.boxes.len()).map(move |thread| Plan {
+        thread,
+        places: shared.places().filter(|place| shared.thread_of(*place) == thread).collect(),
+        builder: Arc::clone(builder),
+        shared: Arc::clone(shared),
+        tcp: options.tcp.clone(),
+        listeners: listeners.take().unwrap_or_default(),
+    })
+}
+
+/// Makes the machines on the thread that will own them, and says how that went.
+fn start_thread(plan: Plan) -> io::Result<JoinHandle<()>> {
+    let (ready, readiness) = sync_channel(1);
+    let name = format!("worker-{}", plan.thread);
+    let thread = std::thread::Builder::new().name(name).spawn(move || {
+        let made = Host::new(plan);
+        let (host, result) = match made {
+            Ok(host) => (Some(host), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        let _ = ready.send(result);
+        if let Some(host) = host {
+            host.run();
+        }
+    })?;
+    readiness.recv().unwrap_or_else(|_| Err(io::Error::other("a thread ended while it was started")))?;
+    Ok(thread)
+}
+
+/// The real machines.
+fn build(place: Place, settings: &Arc<Settings>) -> Box<dyn Tenant> {
+    let workers = settings.workers.max(1);
+    let seed = || seed().expect("there was randomness at start");
+    let settings = Arc::clone(settings);
+    match place {
+        Place::Door(door) => Box::new(Door::new(door, settings, seed())),
+        Place::Coordinator => Box::new(Coordinator::new(workers, DOOR.0 + 1, settings)),
+        Place::Worker(worker) => Box::new(Worker::new(worker, workers, settings, seed())),
+    }
+}
+
+fn seed() -> io::Result<[u8; 32]> {
+    let mut seed = [0; 32];
+    let count = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
+    if count < seed.len() {
+        return Err(io::Error::other("too little randomness"));
+    }
+    Ok(seed)
+}

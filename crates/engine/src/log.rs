@@ -1,0 +1,355 @@
+//! The log: lines in PgBouncer's shape, written by a thread of its own.
+//!
+//! ```text
+//! 2026-11-21 04:12:00.123 UTC [4711] LOG C-0x2000000000001: shop/alice@127.0.0.1:5123 closing because: ... (age=3s)
+//! ```
+//!
+//! Promises: a log that blocks (a full disk, a stopped terminal) never stops service: lines beyond [`QUEUE_LEN_MAX`] are
+//! dropped, counted, and the count is written when there is room again. A line is in the file as soon as it was taken
+//! from the queue: nothing is buffered. Control characters are replaced here, in everything.
+//!
+//! Does not decide what is worth a line.
+
+use std::fmt::{self, Write as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use pooling::settings::{Address, Host};
+use pooling::{About, ConnId, Fact, Level, Peer, Time, Topic};
+
+use crate::clock::Clock;
+use crate::options::LogOptions;
+
+/// Lines that may wait for the writer.
+const QUEUE_LEN_MAX: usize = 8192;
+
+/// How long a stopping process waits for its last lines to be written.
+const FLUSH: Duration = Duration::from_secs(1);
+
+const DEBUG: u8 = 1;
+const CONNECTIONS: u8 = 2;
+const DISCONNECTIONS: u8 = 4;
+const POOLER_ERRORS: u8 = 8;
+
+/// Where facts are told to. Cloned freely.
+#[derive(Clone)]
+pub struct Log {
+    lines: SyncSender<Line>,
+    state: Arc<State>,
+    clock: Clock,
+}
+
+struct State {
+    switches: AtomicU8,
+    dropped: AtomicU64,
+}
+
+enum Line {
+    Fact(Time, Fact),
+    Reopen(LogOptions),
+    Flush(SyncSender<()>),
+}
+
+impl Log {
+    /// Opens the file and starts the thread, which ends when the last `Log` is dropped.
+    ///
+    /// # Errors
+    /// The system's, if the file cannot be opened or no thread can be had.
+    pub fn start(options: &LogOptions, clock: Clock) -> io::Result<Log> {
+        let file = options.file.as_ref().map(|path| open(path)).transpose()?;
+        let state = Arc::new(State { switches: AtomicU8::new(switches(options)), dropped: AtomicU64::new(0) });
+        let (lines, queue) = sync_channel(QUEUE_LEN_MAX);
+        let writer = Writer {
+            queue,
+            state: Arc::clone(&state),
+            clock,
+            zone: TimeZone::system(),
+            pid: std::process::id(),
+            options: options.clone(),
+            file,
+            text: String::new(),
+        };
+        std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.run())?;
+        Ok(Log { lines, state, clock })
+    }
+
+    /// Writes a fact of a moment, if its topic and level are switched on. Never waits.
+    pub fn tell(&self, now: Time, fact: Fact) {
+        if self.wants(fact.level, fact.topic) {
+            self.put(Line::Fact(now, fact));
+        }
+    }
+
+    /// Writes a line of the process's own.
+    pub fn say(&self, level: Level, text: impl Into<String>) {
+        let fact = Fact { level, topic: Topic::General, about: About::Pooler, text: text.into() };
+        self.tell(self.clock.now(), fact);
+    }
+
+    fn wants(&self, level: Level, topic: Topic) -> bool {
+        let switches = self.state.switches.load(Ordering::Relaxed);
+        let topic = match topic {
+            Topic::Connections => CONNECTIONS,
+            Topic::Disconnections => DISCONNECTIONS,
+            Topic::PoolerErrors => POOLER_ERRORS,
+            Topic::General => return level > Level::Debug || switches & DEBUG != 0,
+        };
+        switches & topic != 0 && (level > Level::Debug || switches & DEBUG != 0)
+    }
+
+    fn put(&self, line: Line) {
+        if self.lines.try_send(line).is_err() {
+            self.state.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Changes what is written and where; opens the file anew, so that a rotated one is let go.
+    pub fn reopen(&self, options: &LogOptions) {
+        self.state.switches.store(switches(options), Ordering::Relaxed);
+        self.put(Line::Reopen(options.clone()));
+    }
+
+    /// Lines that a full queue has refused and that were not yet mentioned in the log.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.state.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Waits until what was told before is written, a second at most.
+    pub fn flush(&self) {
+        let (done, wait) = sync_channel(1);
+        self.put(Line::Flush(done));
+        // A time-out means that the log is blocked: what it holds is lost, and the process ends all the same.
+        let _ = wait.recv_timeout(FLUSH);
+    }
+}
+
+fn switches(options: &LogOptions) -> u8 {
+    let of = |on: bool, switch: u8| if on { switch } else { 0 };
+    of(options.debug, DEBUG)
+        | of(options.log_connections, CONNECTIONS)
+        | of(options.log_disconnections, DISCONNECTIONS)
+        | of(options.log_pooler_errors, POOLER_ERRORS)
+}
+
+fn open(path: &std::path::Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+struct Writer {
+    queue: Receiver<Line>,
+    state: Arc<State>,
+    clock: Clock,
+    zone: TimeZone,
+    pid: u32,
+    options: LogOptions,
+    file: Option<File>,
+    /// One line, reused.
+    text: String,
+}
+
+impl Writer {
+    fn run(mut self) {
+        while let Ok(line) = self.queue.recv() {
+            match line {
+                Line::Fact(time, fact) => self.write(time, &fact),
+                Line::Reopen(options) => self.reopen(options),
+                Line::Flush(done) => {
+                    let _ = done.try_send(());
+                }
+            }
+            self.mention_dropped();
+        }
+    }
+
+    fn mention_dropped(&mut self) {
+        if self.state.dropped.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let dropped = self.state.dropped.swap(0, Ordering::Relaxed);
+        self.own(Level::Warning, format!("{dropped} log lines were lost because the log was blocked"));
+    }
+
+    fn own(&mut self, level: Level, text: String) {
+        let fact = Fact { level, topic: Topic::General, about: About::Pooler, text };
+        self.write(self.clock.now(), &fact);
+    }
+
+    fn reopen(&mut self, options: LogOptions) {
+        let opened = options.file.as_ref().map(|path| open(path)).transpose();
+        let before = std::mem::replace(&mut self.options, options);
+        match opened {
+            Ok(file) => self.file = file,
+            // The old file stays: better a line in a rotated file than none.
+            Err(error) => {
+                self.own(Level::Error, format!("could not open the log file, going on with the old one: {error}"));
+                self.options.file = before.file;
+            }
+        }
+    }
+
+    fn write(&mut self, time: Time, fact: &Fact) {
+        self.text.clear();
+        let moment = self.clock.on_the_wall(time).to_zoned(self.zone.clone());
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            self.text,
+            "{} [{}] {} {}{}",
+            moment.strftime("%Y-%m-%d %H:%M:%S.%3f %Z"),
+            self.pid,
+            word(fact.level),
+            Prefix { about: &fact.about, port: self.options.port },
+            Clean(&fact.text),
+        );
+        // A log that cannot be written has nobody to complain to.
+        if let Some(file) = &mut self.file {
+            let _ = file.write_all(self.text.as_bytes());
+        }
+        if self.options.stderr {
+            let _ = io::stderr().write_all(self.text.as_bytes());
+        }
+    }
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Debug => "DEBUG",
+        Level::Log => "LOG",
+        Level::Warning => "WARNING",
+        Level::Error => "ERROR",
+    }
+}
+
+/// `C-0x…: db/user@addr:port `, or nothing for the pooler's own lines.
+struct Prefix<'a> {
+    about: &'a About,
+    port: u16,
+}
+
+impl fmt::Display for Prefix<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.about {
+            About::Pooler => Ok(()),
+            About::Client { conn, database, user, peer } => {
+                let (database, user) = (database.as_deref(), user.as_deref());
+                names(f, 'C', *conn, database.unwrap_or("(nodb)"), user.unwrap_or("(nouser)"))?;
+                match peer {
+                    Peer::Tcp(address) => write!(f, "{}:{} ", Ip(address.ip()), address.port()),
+                    Peer::Unix { pid, .. } => write!(f, "unix({pid}):{} ", self.port),
+                }
+            }
+            About::Server { conn, database, user, address } => {
+                names(f, 'S', *conn, database, user)?;
+                write!(f, "{} ", Place(address))
+            }
+        }
+    }
+}
+
+fn names(f: &mut fmt::Formatter<'_>, letter: char, conn: ConnId, database: &str, user: &str) -> fmt::Result {
+    write!(f, "{letter}-{:#x}: {}/{}@", conn.to_bits(), Clean(database), Clean(user))
+}
+
+struct Ip(std::net::IpAddr);
+
+impl fmt::Display for Ip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.to_canonical() {
+            std::net::IpAddr::V4(ip) => write!(f, "{ip}"),
+            std::net::IpAddr::V6(ip) => write!(f, "[{ip}]"),
+        }
+    }
+}
+
+struct Place<'a>(&'a Address);
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.host {
+            Host::Unix(_) => write!(f, "unix:{}", self.0.port),
+            Host::Ip(ip) => write!(f, "{}:{}", Ip(*ip), self.0.port),
+            Host::Name(name) => write!(f, "{}:{}", Clean(name), self.0.port),
+        }
+    }
+}
+
+/// Text without control characters: a name with a line feed in it would forge a line.
+struct Clean<'a>(&'a str);
+
+impl fmt::Display for Clean<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, part) in self.0.split(char::is_control).enumerate() {
+            if index > 0 {
+                f.write_char('?')?;
+            }
+            f.write_str(part)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(name: &str) -> About {
+        let peer = Peer::Tcp("[::1]:5123".parse().expect("an address"));
+        About::Client { conn: ConnId::from_bits(0x1234), database: Some(name.into()), user: None, peer }
+    }
+
+    #[test]
+    fn a_line_says_who_and_cannot_be_forged() {
+        let about = client("shop\n2026");
+        let prefix = Prefix { about: &about, port: 6432 }.to_string();
+        assert_eq!(prefix, "C-0x1234: shop?2026/(nouser)@[::1]:5123 ");
+        assert_eq!(Clean("a\r\n\u{1b}[0mb").to_string(), "a???[0mb");
+    }
+
+    #[test]
+    fn a_mapped_address_is_shown_as_the_old_one() {
+        assert_eq!(Ip("::ffff:10.0.0.1".parse().expect("an address")).to_string(), "10.0.0.1");
+    }
+
+    #[test]
+    fn lines_reach_the_file_and_topics_obey_their_switches() {
+        let dir = std::env::temp_dir().join(format!("engine-log-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary directory");
+        let path = dir.join("pgweir.log");
+        let mut options =
+            LogOptions { file: Some(path.clone()), stderr: false, log_connections: false, ..LogOptions::default() };
+        let log = Log::start(&options, Clock::start()).expect("a file in a fresh directory");
+        let fact = |topic, text: &str| Fact { level: Level::Log, topic, about: client("db"), text: text.to_owned() };
+        log.tell(Time(1), fact(Topic::Connections, "unseen"));
+        log.tell(Time(1), fact(Topic::General, "seen"));
+        log.say(Level::Debug, "unseen too");
+        log.flush();
+        std::fs::rename(&path, dir.join("old")).expect("rotated");
+        options.log_connections = true;
+        options.debug = true;
+        log.reopen(&options);
+        log.tell(log.clock.now(), fact(Topic::Connections, "now it is"));
+        log.flush();
+        let old = std::fs::read_to_string(dir.join("old")).expect("the first file");
+        let new = std::fs::read_to_string(&path).expect("the second file");
+        std::fs::remove_dir_all(&dir).expect("our own directory");
+        assert_eq!(old.lines().count(), 1, "{old}");
+        assert!(old.ends_with("LOG C-0x1234: db/(nouser)@[::1]:5123 seen\n"), "{old}");
+        assert!(new.ends_with("now it is\n") && new.lines().count() == 1, "{new}");
+    }
+
+    #[test]
+    fn a_full_queue_drops_and_counts() {
+        let (lines, queue) = sync_channel(1);
+        let state = Arc::new(State { switches: AtomicU8::new(0), dropped: AtomicU64::new(0) });
+        let log = Log { lines, state, clock: Clock::start() };
+        log.say(Level::Log, "first");
+        log.say(Level::Log, "second");
+        assert_eq!(log.dropped(), 1);
+        drop(queue);
+    }
+}

@@ -1,0 +1,107 @@
+//! What the engine can be told at start: where to listen, what to set on sockets, where to log.
+//!
+//! Names and defaults are PgBouncer's (`//= pgbouncer config.md`). Of these only the log's part changes while running.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// All of them.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `listen_addr`: `*`, addresses, or names, which are looked up once at start. Empty: no TCP.
+    pub addresses: Vec<String>,
+    /// `listen_port`. 0: any free one, for tests.
+    pub port: u16,
+    pub unix: Option<UnixOptions>,
+    /// `listen_backlog`
+    pub backlog: i32,
+    /// `so_reuseport`
+    pub reuse_port: bool,
+    pub tcp: TcpOptions,
+    pub log: LogOptions,
+}
+
+/// The Unix socket to listen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnixOptions {
+    /// `unix_socket_dir`; a name that starts with `@` is abstract.
+    pub dir: String,
+    /// `unix_socket_mode`
+    pub mode: u32,
+    /// `unix_socket_group`: a name or a number.
+    pub group: Option<String>,
+}
+
+/// What is set on TCP sockets, clients' and servers' alike. `None` leaves the kernel's default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpOptions {
+    /// `tcp_keepalive`
+    pub keepalive: bool,
+    /// `tcp_keepidle`
+    pub keepalive_idle: Option<Duration>,
+    /// `tcp_keepintvl`
+    pub keepalive_interval: Option<Duration>,
+    /// `tcp_keepcnt`
+    pub keepalive_count: Option<u32>,
+    /// `tcp_user_timeout`
+    pub user_timeout: Option<Duration>,
+    /// `tcp_socket_buffer`, in bytes.
+    pub buffer_len: Option<usize>,
+}
+
+/// Where lines go, and which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// `logfile`; opened anew on reload.
+    pub file: Option<PathBuf>,
+    /// Also to standard error: off by `-q` and for a daemon.
+    pub stderr: bool,
+    /// Also `Level::Debug`: on by `-v`.
+    pub debug: bool,
+    pub log_connections: bool,
+    pub log_disconnections: bool,
+    pub log_pooler_errors: bool,
+    /// Shown for clients of the Unix socket, as in `unix(4711):6432`.
+    pub port: u16,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            addresses: Vec::new(),
+            port: 6432,
+            unix: Some(UnixOptions { dir: "/tmp".to_owned(), mode: 0o777, group: None }),
+            backlog: 128,
+            reuse_port: false,
+            tcp: TcpOptions::default(),
+            log: LogOptions::default(),
+        }
+    }
+}
+
+impl Default for TcpOptions {
+    fn default() -> TcpOptions {
+        TcpOptions {
+            keepalive: true,
+            keepalive_idle: None,
+            keepalive_interval: None,
+            keepalive_count: None,
+            user_timeout: None,
+            buffer_len: None,
+        }
+    }
+}
+
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions {
+            file: None,
+            stderr: true,
+            debug: false,
+            log_connections: true,
+            log_disconnections: true,
+            log_pooler_errors: true,
+            port: 6432,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Waiting for many descriptors at once: epoll, level-triggered, each descriptor registered for its life.
+//!
+//! A token is a connection's id ([`ConnId::to_bits`], whose top bit is 0) or one of the thread's own: its bell and its
+//! listeners, with the top bit set.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use pooling::ConnId;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+
+/// Descriptors reported at once. More are reported in the next round: level-triggered, so none is forgotten.
+const READY_MAX: usize = 4096;
+
+const OWN: u64 = 1 << 63;
+
+/// Whose readiness it is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    Conn(ConnId),
+    Bell,
+    Listener(usize),
+}
+
+impl Token {
+    fn to_bits(self) -> u64 {
+        match self {
+            Token::Conn(conn) => conn.to_bits(),
+            Token::Bell => OWN,
+            Token::Listener(index) => OWN | (index as u64 + 1),
+        }
+    }
+
+    fn from_bits(bits: u64) -> Token {
+        match bits {
+            OWN => Token::Bell,
+            _ if bits & OWN != 0 => Token::Listener((bits & !OWN) as usize - 1),
+            _ => Token::Conn(ConnId::from_bits(bits)),
+        }
+    }
+}
+
+/// What is wanted of a descriptor. Hang-ups and errors are always reported.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Interest {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+impl Interest {
+    pub(crate) const NONE: Interest = Interest { read: false, write: false };
+    pub(crate) const READ: Interest = Interest { read: true, write: false };
+    pub(crate) const WRITE: Interest = Interest { read: false, write: true };
+
+    fn flags(self) -> EventFlags {
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, self.read);
+        flags.set(EventFlags::OUT, self.write);
+        flags
+    }
+}
+
+/// What a descriptor is ready for.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Ready {
+    pub(crate) token: Token,
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+    /// Both directions are shut, or an error is pending.
+    pub(crate) hangup: bool,
+    pub(crate) error: bool,
+}
+
+pub(crate) struct Poll {
+    epoll: OwnedFd,
+    ready: Vec<epoll::Event>,
+    /// `epoll_ctl` calls so far.
+    pub(crate) ctls: u64,
+}
+
+impl Poll {
+    pub(crate) fn new() -> io::Result<Poll> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Poll { epoll, ready: Vec::with_capacity(READY_MAX), ctls: 0 })
+    }
+
+    pub(crate) fn add(&mut self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
+        self.ctls += 1;
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token.to_bits()), interest.flags())?)
+    }
+
+    pub(crate) fn modify(&mut self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
+        self.ctls += 1;
+        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token.to_bits()), interest.flags())?)
+    }
+
+    pub(crate) fn delete(&mut self, fd: impl AsFd) -> io::Result<()> {
+        self.ctls += 1;
+        Ok(epoll::delete(&self.epoll, fd)?)
+    }
+
+    /// Waits until something is ready or the time is up; `None` waits for ever. Interrupted waits count as none ready.
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.ready.clear();
+        let timeout = timeout.map(|span| rustix::event::Timespec {
+            tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(span.subsec_nanos()),
+        });
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.ready), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn ready_count(&self) -> usize {
+        self.ready.len()
+    }
+
+    pub(crate) fn ready(&self, index: usize) -> Ready {
+        let event = &self.ready[index];
+        let flags = event.flags;
+        Ready {
+            token: Token::from_bits(event.data.u64()),
+            read: flags.contains(EventFlags::IN),
+            write: flags.contains(EventFlags::OUT),
+            hangup: flags.contains(EventFlags::HUP),
+            error: flags.contains(EventFlags::ERR),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_keeps_what_it_names() {
+        for token in [Token::Bell, Token::Listener(0), Token::Listener(7), Token::Conn(ConnId::from_bits(0x1234_5678))] {
+            assert_eq!(Token::from_bits(token.to_bits()), token);
+        }
+    }
+}

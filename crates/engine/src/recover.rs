@@ -1,0 +1,101 @@
+//! After a panic in a machine: look it over, close what was being served, or start that machine anew.
+//!
+//! Promises: one connection ends, not the process, unless the machine is unsound: then its connections end. The
+//! coordinator is never made anew, because what it counts is known to nobody else.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pooling::limits::CHUNK_LEN_MAX;
+use pooling::{Actions, ConnId, Event, Hangup, Kind, Level, Place};
+
+use crate::host::Host;
+
+impl Host {
+    /// Runs the thread until it is told to leave.
+    pub(crate) fn run(mut self) {
+        while !self.leaving {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.round())) {
+                self.recover(panic.as_ref());
+            }
+        }
+    }
+
+    fn recover(&mut self, panic: &(dyn Any + Send)) {
+        self.counters.panics += 1;
+        let words = words(panic);
+        // What was half done is given up; level-triggered readiness and deadlines are reported again.
+        self.buffer = vec![0; CHUNK_LEN_MAX];
+        self.aftermath.clear();
+        self.in_hand = None;
+        for resident in &mut self.residents {
+            resident.actions = Actions::new();
+        }
+        let Some((who, conn)) = self.serving.take() else {
+            self.say(Level::Error, format!("panic in the event loop: {words}"));
+            return;
+        };
+        let place = self.residents[who].place;
+        match self.fault(who) {
+            None => {
+                self.say(Level::Error, format!("panic in {place:?} while serving {conn:?}, which is closed: {words}"));
+                self.end_served(who, conn);
+            }
+            Some(fault) => self.renew(who, &format!("{words}; {fault}")),
+        }
+    }
+
+    /// What is wrong with a machine, if looking itself over does not panic too.
+    fn fault(&self, who: usize) -> Option<String> {
+        let machine = &self.residents[who].machine;
+        catch_unwind(AssertUnwindSafe(|| machine.fault()))
+            .unwrap_or_else(|_| Some("looking it over panicked too".to_owned()))
+    }
+
+    /// Ends the one connection whose event led to the panic.
+    fn end_served(&mut self, who: usize, conn: Option<ConnId>) {
+        let Some(conn) = conn else { return };
+        drop(self.connections.remove(conn));
+        let told = catch_unwind(AssertUnwindSafe(|| {
+            self.tell(who, Event::Hangup { conn, why: Hangup::Broken });
+        }));
+        if told.is_err() {
+            self.counters.panics += 1;
+            self.residents[who].actions = Actions::new();
+            self.aftermath.clear();
+            self.renew(who, "it panicked again when the connection ended");
+        }
+    }
+
+    /// Closes everything of an unsound machine and starts an empty one.
+    fn renew(&mut self, who: usize, why: &str) {
+        let place = self.residents[who].place;
+        let kinds: &[Kind] = match place {
+            Place::Door(_) => &[Kind::Login],
+            Place::Worker(_) => &[Kind::Client, Kind::Server, Kind::Cancel],
+            Place::Coordinator => &[],
+        };
+        if kinds.is_empty() {
+            self.say(Level::Error, format!("panic in {place:?}, which goes on as it is: {why}"));
+            return;
+        }
+        self.say(Level::Error, format!("panic in {place:?}, which is unsound: all its connections are closed: {why}"));
+        for &kind in kinds {
+            self.connections.close_all(kind);
+        }
+        if matches!(place, Place::Worker(_)) {
+            self.dialer.give_up_all();
+        }
+        self.residents[who].machine = (self.builder)(place, &self.shared.settings());
+    }
+
+    fn say(&self, level: Level, text: String) {
+        self.shared.log.say(level, text);
+    }
+}
+
+/// What a panic said.
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without words")
+}

@@ -1,0 +1,198 @@
+//! What all threads of one engine know of each other: mailboxes, board, log, and where answers for the control plane go.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use pooling::{ConnId, DoorId, Kind, Place, Question, Settings, Snapshot, WorkerId};
+
+use crate::clock::Clock;
+use crate::compute::Computers;
+use crate::count::Counters;
+use crate::letter::Letterbox;
+use crate::listener::Listening;
+use crate::log::Log;
+use crate::resolve::Resolver;
+use crate::shared_board::SharedBoard;
+use crate::tenant::Tenant;
+
+/// The only door there is, so far.
+pub(crate) const DOOR: DoorId = DoorId(0);
+
+/// Makes a machine, at start and after a panic that left one unsound.
+pub(crate) type Builder = Arc<dyn Fn(Place, &Arc<Settings>) -> Box<dyn Tenant> + Send + Sync>;
+
+/// A console command on its way to the control plane.
+#[derive(Debug)]
+pub struct Asked {
+    pub conn: ConnId,
+    pub worker: WorkerId,
+    pub question: Question,
+}
+
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) log: Log,
+    pub(crate) workers: u16,
+    /// One a thread; which thread a machine lives on is [`Shared::thread_of`].
+    pub(crate) boxes: Vec<Arc<Letterbox>>,
+    pub(crate) board: SharedBoard,
+    pub(crate) computers: Computers,
+    pub(crate) resolver: Resolver,
+    pub(crate) questions: Sender<Asked>,
+    pub(crate) replies: Replies,
+    pub(crate) end: End,
+    listening: Mutex<Vec<Listening>>,
+    /// As last told to the machines: what a machine that is made anew begins with.
+    settings: Mutex<Arc<Settings>>,
+    /// Numbers for questions to the threads.
+    tickets: AtomicU64,
+}
+
+impl Shared {
+    /// Nothing listens yet.
+    pub(crate) fn new(
+        clock: Clock,
+        log: Log,
+        settings: Arc<Settings>,
+        boxes: Vec<Arc<Letterbox>>,
+        questions: Sender<Asked>,
+    ) -> std::io::Result<Shared> {
+        let workers = settings.workers.max(1);
+        Ok(Shared {
+            clock,
+            log,
+            workers,
+            boxes,
+            board: SharedBoard::new(workers),
+            computers: Computers::start()?,
+            resolver: Resolver::start()?,
+            questions,
+            replies: Replies::default(),
+            end: End::default(),
+            listening: Mutex::default(),
+            settings: Mutex::new(settings),
+            tickets: AtomicU64::new(1),
+        })
+    }
+
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.lock().expect("nothing panics while it holds this lock"))
+    }
+
+    pub(crate) fn set_settings(&self, settings: Arc<Settings>) {
+        *self.settings.lock().expect("nothing panics while it holds this lock") = settings;
+    }
+
+    pub(crate) fn listening(&self) -> Vec<Listening> {
+        self.listening.lock().expect("nothing panics while it holds this lock").clone()
+    }
+
+    pub(crate) fn set_listening(&self, places: Vec<Listening>) {
+        *self.listening.lock().expect("nothing panics while it holds this lock") = places;
+    }
+
+    /// Threads for so many workers: one hosts everything, or the door and the coordinator have one of their own.
+    pub(crate) fn threads(workers: u16) -> usize {
+        if workers == 1 { 1 } else { usize::from(workers) + 1 }
+    }
+
+    /// The thread a machine lives on.
+    pub(crate) fn thread_of(&self, place: Place) -> usize {
+        match place {
+            Place::Door(_) | Place::Coordinator => 0,
+            Place::Worker(_) if self.workers == 1 => 0,
+            Place::Worker(worker) => usize::from(worker.0) + 1,
+        }
+    }
+
+    /// All machines there are.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
+        let workers = (0..self.workers).map(|worker| Place::Worker(WorkerId(worker)));
+        [Place::Door(DOOR), Place::Coordinator].into_iter().chain(workers)
+    }
+
+    pub(crate) fn ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// The machine that a connection belongs to.
+pub(crate) fn owner_of(conn: ConnId) -> Place {
+    match conn.kind() {
+        Kind::Login => Place::Door(DOOR),
+        Kind::Client | Kind::Server | Kind::Cancel => Place::Worker(WorkerId(conn.owner())),
+    }
+}
+
+/// What threads answered to the control plane's questions, until it is fetched.
+#[derive(Default)]
+pub(crate) struct Replies {
+    open: Mutex<BTreeMap<u64, Reply>>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+pub(crate) struct Reply {
+    pub(crate) snapshots: Vec<Snapshot>,
+    pub(crate) counters: Vec<Counters>,
+}
+
+impl Replies {
+    /// Answers to this ticket will be kept.
+    pub(crate) fn expect(&self, ticket: u64) {
+        self.lock().insert(ticket, Reply::default());
+    }
+
+    pub(crate) fn snapshot(&self, ticket: u64, snapshot: Snapshot) {
+        // Nobody waits for a late answer any more.
+        if let Some(reply) = self.lock().get_mut(&ticket) {
+            reply.snapshots.push(snapshot);
+            self.arrived.notify_all();
+        }
+    }
+
+    pub(crate) fn counters(&self, ticket: u64, counters: Counters) {
+        if let Some(reply) = self.lock().get_mut(&ticket) {
+            reply.counters.push(counters);
+            self.arrived.notify_all();
+        }
+    }
+
+    /// Waits until so many have answered or the time is up; returns those who have.
+    pub(crate) fn collect(&self, ticket: u64, count: usize, timeout: Duration) -> Reply {
+        let until = Instant::now() + timeout;
+        let mut open = self.lock();
+        loop {
+            let have = open.get(&ticket).map_or(count, |reply| reply.snapshots.len() + reply.counters.len());
+            let left = until.saturating_duration_since(Instant::now());
+            if have >= count || left.is_zero() {
+                return open.remove(&ticket).unwrap_or_default();
+            }
+            open = self.arrived.wait_timeout(open, left).expect("nothing panics while it holds this lock").0;
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Reply>> {
+        self.open.lock().expect("nothing panics while it holds this lock")
+    }
+}
+
+/// Which machines have come to their end.
+#[derive(Default)]
+pub(crate) struct End {
+    pub(crate) over: AtomicBool,
+    finished: Mutex<std::collections::BTreeSet<Place>>,
+}
+
+impl End {
+    /// A machine has nothing left to wait for; true if it was the last of `count`.
+    pub(crate) fn finish(&self, place: Place, count: usize) -> bool {
+        let mut finished = self.finished.lock().expect("nothing panics while it holds this lock");
+        let is_last = finished.insert(place) && finished.len() == count;
+        self.over.fetch_or(is_last, Ordering::Release);
+        is_last
+    }
+}

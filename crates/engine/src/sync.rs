@@ -1,0 +1,8 @@
+//! The locks and atomics of what threads share, in one place so that a test can put a scheduler's own behind them
+//! (`tests/lost_wakes.rs`).
+
+pub(crate) use std::sync::Mutex;
+
+pub(crate) mod atomic {
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+}

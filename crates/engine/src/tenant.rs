@@ -1,0 +1,39 @@
+//! A machine as the loop sees it: what it is stepped by, and what else the loop asks of some of them.
+
+use pooling::{ConnId, Coordinator, Door, Machine, Peer, PoolId, Time, Worker};
+
+/// A machine that lives on a thread.
+pub(crate) trait Tenant: Machine {
+    /// A door's: takes a new client in, or has no room.
+    fn accept(&mut self, _now: Time, _peer: Peer) -> Option<ConnId> {
+        None
+    }
+
+    /// A worker's: the board's rows that it wants to see.
+    fn shared_pools(&self) -> &[PoolId] {
+        &[]
+    }
+
+    /// Looks itself over after a panic: the first broken invariant in words.
+    fn fault(&self) -> Option<String> {
+        None
+    }
+}
+
+impl Tenant for Door {
+    fn accept(&mut self, now: Time, peer: Peer) -> Option<ConnId> {
+        Door::accept(self, now, peer)
+    }
+}
+
+impl Tenant for Coordinator {}
+
+impl Tenant for Worker {
+    fn shared_pools(&self) -> &[PoolId] {
+        Worker::shared_pools(self)
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.check().err().map(|violation| format!("{violation:?}"))
+    }
+}

@@ -1,0 +1,1 @@
+//! Real sockets and machines made for the test.
