@@ -3,6 +3,9 @@
 //! The manual calls the number the newest minor version; PostgreSQL sends, and libpq from 18 on demands, the whole version
 //! with the major one in its upper half. It is written so, and read either way.
 //!
+//! It does not say when to send it. libpq ends the connection if nothing changes by it: it must not answer a client that asked
+//! for 3.0 and no `_pq_.` parameters.
+//!
 //= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-NEGOTIATEPROTOCOLVERSION
 
 use super::tag;
