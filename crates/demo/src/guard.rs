@@ -1,0 +1,66 @@
+//! A small shell beside us that ends PostgreSQL and removes its files if we are killed without a chance to do it.
+//!
+//! It reads from a pipe whose other end only we hold. When we die the pipe ends, however we died; then it acts. While we
+//! live it sleeps in that read and costs nothing. It runs as PostgreSQL's account, so it can do no more than that.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use crate::account::Account;
+use crate::error::Error;
+
+/// The last line read is the process to end, or `done`. `$1` is the directory to remove, `$2` the signal.
+const SCRIPT: &str = r#"
+trap '' HUP INT TERM
+pid=
+while read -r line; do pid=$line; done
+if [ "$pid" = done ]; then exit 0; fi
+if [ -n "$pid" ]; then
+  kill -"$2" "$pid"
+  left=600
+  while kill -0 "$pid" && [ "$left" -gt 0 ]; do sleep 0.1; left=$((left - 1)); done
+fi 2>/dev/null
+rm -rf -- "$1"
+"#;
+
+pub(crate) struct Guard {
+    shell: Child,
+    pipe: Option<ChildStdin>,
+}
+
+impl Guard {
+    /// `signal`: INT lets PostgreSQL write everything down first (data that is kept), QUIT does not wait for that.
+    pub(crate) fn start(home: &Path, signal: &str, account: Option<&Account>) -> Result<Self, Error> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", SCRIPT, "pgweir-guard"]).arg(home).arg(signal);
+        // Our terminal's Ctrl-C must not reach it, and it must not hold our standard output open.
+        command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        if let Some(account) = account {
+            account.apply(&mut command);
+        }
+        let mut shell = command.spawn().map_err(Error::system("start the guard (/bin/sh)"))?;
+        let pipe = shell.stdin.take();
+        Ok(Self { shell, pipe })
+    }
+
+    /// From now on `pid` is what must not outlive us.
+    pub(crate) fn watch(&mut self, pid: u32) -> Result<(), Error> {
+        self.tell(&pid.to_string())
+    }
+
+    fn tell(&mut self, line: &str) -> Result<(), Error> {
+        let pipe = self.pipe.as_mut().expect("the pipe is closed only when the guard is dropped");
+        writeln!(pipe, "{line}").map_err(Error::system("tell the guard"))
+    }
+}
+
+impl Drop for Guard {
+    /// Dismissed: PostgreSQL has been stopped, and nothing is left to guard.
+    fn drop(&mut self) {
+        let _ = self.tell("done");
+        drop(self.pipe.take());
+        let _ = self.shell.wait();
+    }
+}
