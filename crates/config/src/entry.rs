@@ -9,7 +9,7 @@ use pooling::settings::PoolMode;
 
 use crate::pairs;
 use crate::problem::{Place, Problem, one_of, quoted};
-use crate::table::POOL_MODES;
+use crate::table::{self, POOL_MODES};
 use crate::value::{INT_MAX, Kind, Value, seconds, whole};
 
 /// One parameter of an entry, for the manual and for suggestions.
@@ -53,7 +53,12 @@ impl Parameters<'_> {
         match pairs::parse(&self.entry.text) {
             Ok(pairs) => pairs,
             Err(found) => {
-                self.error("", found, "key=value, with '' around a value that has blanks");
+                let name = &self.entry.name;
+                let expected = match table::find(name) {
+                    Some(_) => format!("{name} under [pgbouncer], where it is a setting"),
+                    None => "key=value, with '' around a value that has blanks".to_owned(),
+                };
+                self.error("", found, &expected);
                 Vec::new()
             }
         }

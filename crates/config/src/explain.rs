@@ -1,1 +1,286 @@
-//! stub
+//! What a configuration means, in words: for `pgweir check`.
+//!
+//! Promises to say who may log in, which pools can exist, how many connections PostgreSQL must allow at worst, which
+//! time limits are on and what is not supported yet. Shows no secret.
+
+use std::fmt::{self, Write as _};
+use std::time::Duration;
+
+use auth::Secret;
+use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, Settings};
+
+use crate::demand::{self, Demand};
+use crate::load::Config;
+use crate::value::Value;
+
+/// Longer lists of names are cut: nobody reads the thousandth.
+const NAMES_SHOWN_MAX: usize = 12;
+
+/// A page of text, with a heading and indented lines for each topic.
+#[must_use]
+pub fn explain(config: &Config) -> String {
+    let mut page = Page(String::new());
+    clients(&mut page, config);
+    users(&mut page, &config.pooling);
+    databases(&mut page, &config.pooling);
+    connections(&mut page, &config.pooling);
+    times(&mut page, &config.pooling);
+    if !config.warnings.is_empty() {
+        page.heading("Warnings");
+        for warning in &config.warnings {
+            page.line(format_args!("{warning}"));
+        }
+    }
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    fn heading(&mut self, title: &str) {
+        let gap = if self.0.is_empty() { "" } else { "\n" };
+        let _ = writeln!(self.0, "{gap}{title}");
+    }
+
+    fn line(&mut self, line: fmt::Arguments) {
+        let _ = writeln!(self.0, "  {line}");
+    }
+}
+
+fn clients(page: &mut Page, config: &Config) {
+    page.heading("Listening");
+    let process = &config.process;
+    let port = process.listen_port;
+    for address in &process.listen_addr {
+        match address.as_str() {
+            "*" => page.line(format_args!("TCP port {port} on all addresses")),
+            address => page.line(format_args!("TCP port {port} on {address}")),
+        }
+    }
+    if let Some(dir) = &process.unix_socket_dir {
+        page.line(format_args!("Unix socket {dir}/.s.PGSQL.{port}"));
+    }
+    if process.listen_addr.is_empty() && process.unix_socket_dir.is_none() {
+        page.line(format_args!("nowhere: listen_addr and unix_socket_dir are both empty"));
+    }
+    page.line(format_args!("{}", counted(u64::from(config.pooling.workers), "worker thread")));
+    match config.pooling.max_client_conn {
+        0 => page.line(format_args!("as many clients as there are file descriptors")),
+        limit => page.line(format_args!("{} at a time", counted(u64::from(limit), "client"))),
+    }
+}
+
+fn users(page: &mut Page, settings: &Settings) {
+    page.heading("Who may log in");
+    let proof = match settings.auth_type {
+        AuthType::Any => "anybody, under any name, without a password",
+        AuthType::Trust => "the users below, without a password",
+        AuthType::Plain => "the users below, with a password that travels in clear text",
+        AuthType::Md5 => "the users below, by md5, or by SCRAM-SHA-256 where the stored secret is for SCRAM",
+        AuthType::Scram => "the users below, by SCRAM-SHA-256",
+    };
+    page.line(format_args!("{proof}"));
+    let (able, unable): (Vec<_>, Vec<_>) =
+        settings.secrets.iter().partition(|(_, secret)| demand::can_log_in(settings.auth_type, secret));
+    let able: Vec<&str> = able.into_iter().map(|(name, _)| name.as_str()).collect();
+    if settings.auth_type != AuthType::Any {
+        page.line(format_args!("{}: {}", counted(able.len() as u64, "user"), some(&able)));
+    }
+    for (name, secret) in unable.iter().take(NAMES_SHOWN_MAX) {
+        page.line(format_args!("not {name}: {}", why_not(secret)));
+    }
+    let console = |names: &std::collections::BTreeSet<String>| {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        some(&names)
+    };
+    if settings.auth_type == AuthType::Any {
+        page.line(format_args!("console, all commands: anybody, since auth_type is any"));
+        return;
+    }
+    page.line(format_args!("console, all commands: {}", console(&settings.admin_users)));
+    page.line(format_args!("console, SHOW only: {}", console(&settings.stats_users)));
+}
+
+fn why_not(secret: &Secret) -> &'static str {
+    match secret {
+        Secret::Md5(_) => "an md5 hash cannot be checked by SCRAM",
+        _ => "the password is empty",
+    }
+}
+
+fn databases(page: &mut Page, settings: &Settings) {
+    page.heading("Databases and pools");
+    let all = settings.databases.values().chain(settings.fallback.iter());
+    let mut is_empty = true;
+    for database in all {
+        is_empty = false;
+        let name = if database.name == "*" { "any other name" } else { &database.name };
+        page.line(format_args!("{name} → {}", destination(database)));
+        page.line(format_args!("  {}", pool_words(settings, database)));
+        if let Some(words) = forced_login(settings, database) {
+            page.line(format_args!("  {words}"));
+        }
+    }
+    if is_empty {
+        page.line(format_args!("none: [databases] is empty"));
+    }
+}
+
+fn destination(database: &Database) -> String {
+    let hosts: Vec<String> = database.hosts.iter().map(address).collect();
+    let mut words = hosts.join(", ");
+    if database.hosts.len() > 1 {
+        words.push_str(match database.load_balance_hosts {
+            LoadBalanceHosts::RoundRobin => " in turn",
+            LoadBalanceHosts::Disable => ", the next one when one fails",
+        });
+    }
+    if let Some(name) = &database.dbname {
+        let _ = write!(words, ", database {name}");
+    }
+    match &database.forced_user {
+        Some(user) => {
+            let _ = write!(words, ", always as user {user}");
+        }
+        None => words.push_str(", as the client's user"),
+    }
+    words
+}
+
+fn pool_words(settings: &Settings, database: &Database) -> String {
+    let mode = database.pool_mode.unwrap_or(settings.pool_mode).as_str();
+    let pools = demand::pools(settings, database);
+    let sizes = pools.iter().map(|(_, size)| *size);
+    let mut words = format!("{mode} mode, {} of ", counted(pools.len() as u64, "pool"));
+    match (sizes.clone().min(), sizes.max()) {
+        (Some(least), Some(most)) if least == most => words.push_str(&counted(most, "connection")),
+        (Some(least), Some(most)) => {
+            let _ = write!(words, "{least} to {most} connections");
+        }
+        _ => return format!("{mode} mode, no pool: nobody can log in"),
+    }
+    let reserve = database.reserve_pool_size.unwrap_or(settings.reserve_pool_size);
+    if reserve > 0 && settings.reserve_pool_timeout.is_some() {
+        let _ = write!(words, " (the reserve of {reserve} included)");
+    }
+    match database.max_db_connections.unwrap_or(settings.max_db_connections) {
+        0 => {}
+        limit => {
+            let _ = write!(words, ", {limit} together (max_db_connections)");
+        }
+    }
+    let users = settings
+        .users
+        .iter()
+        .filter(|(name, user)| user.pool_mode.is_some() && pools.iter().any(|(pool, _)| pool == name));
+    for (name, user) in users {
+        let mode = user.pool_mode.expect("only users with a mode are left").as_str();
+        let _ = write!(words, "; {name} in {mode} mode");
+    }
+    words
+}
+
+/// A verifier proves a client to us but not us to a server.
+fn forced_login(settings: &Settings, database: &Database) -> Option<String> {
+    let user = database.forced_user.as_ref()?;
+    let secret = database.password.as_ref().or(settings.secrets.get(user));
+    match secret {
+        Some(Secret::Scram(_)) => Some(format!(
+            "the secret of {user} is a SCRAM verifier, with which nobody can log in at PostgreSQL: it needs the password"
+        )),
+        None => Some(format!("no password for {user}: PostgreSQL must let it in without one")),
+        Some(_) => None,
+    }
+}
+
+fn connections(page: &mut Page, settings: &Settings) {
+    page.heading(
+        "Connections that PostgreSQL must allow at worst (its max_connections, without those it keeps for itself)",
+    );
+    let demands = demand::worst(settings);
+    for Demand { address: at, connections, databases, each_further_name } in &demands {
+        let names: Vec<&str> = databases.iter().map(String::as_str).collect();
+        let at = address(at);
+        match each_further_name {
+            None => page.line(format_args!("{at}: {connections} ({})", some(&names))),
+            Some(more) if names.is_empty() => {
+                page.line(format_args!("{at}: {more} for each database name that clients use"))
+            }
+            Some(more) => page.line(format_args!(
+                "{at}: {connections} ({}), and {more} for each further database name that clients use",
+                some(&names)
+            )),
+        }
+    }
+    if demands.is_empty() {
+        page.line(format_args!("none"));
+    }
+}
+
+fn times(page: &mut Page, settings: &Settings) {
+    page.heading("Time limits that are on");
+    let limits = [
+        ("query_wait_timeout", settings.query_wait_timeout, "a client that waits longer for a server is closed"),
+        ("query_wait_notify", settings.query_wait_notify, "a client that waits longer gets a NOTICE"),
+        ("query_timeout", settings.query_timeout, "a client whose query runs longer is closed"),
+        ("transaction_timeout", settings.transaction_timeout, "a client whose transaction lasts longer is closed"),
+        (
+            "idle_transaction_timeout",
+            settings.idle_transaction_timeout,
+            "a client that idles longer in a transaction is closed",
+        ),
+        ("client_idle_timeout", settings.client_idle_timeout, "a client that is silent for longer is closed"),
+        ("client_login_timeout", settings.client_login_timeout, "a client that takes longer to log in is closed"),
+        ("cancel_wait_timeout", settings.cancel_wait_timeout, "a cancel request that waits longer is dropped"),
+        (
+            "server_connect_timeout",
+            settings.server_connect_timeout,
+            "a server that takes longer to let us in is given up",
+        ),
+        ("server_idle_timeout", settings.server_idle_timeout, "a server that nobody uses for longer is closed"),
+        ("server_lifetime", settings.server_lifetime, "a server that is older is closed once it is free"),
+    ];
+    for (name, time, words) in limits {
+        if let Some(time) = time.filter(|time| !time.is_zero()) {
+            page.line(format_args!("{name} {}: {words}", seconds(time)));
+        }
+    }
+    if settings.server_lifetime == Some(Duration::ZERO) {
+        page.line(format_args!("every server is closed after its first use: server_lifetime is 0"));
+    }
+    let waits_for_ever = settings.query_wait_timeout.is_none();
+    if waits_for_ever {
+        page.line(format_args!("clients may wait for a server for ever: query_wait_timeout is 0"));
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{} s", Value::Time(time).show())
+}
+
+fn address(address: &Address) -> String {
+    match &address.host {
+        Host::Unix(dir) => format!("{dir}/.s.PGSQL.{}", address.port),
+        Host::Ip(ip) => std::net::SocketAddr::new(*ip, address.port).to_string(),
+        Host::Name(name) => format!("{name}:{}", address.port),
+    }
+}
+
+fn counted(number: u64, noun: &str) -> String {
+    match number {
+        0 => format!("no {noun}s"),
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
+    }
+}
+
+fn some(names: &[&str]) -> String {
+    match names.len() {
+        0 => "nobody".to_owned(),
+        len if len > NAMES_SHOWN_MAX => {
+            let shown = names[..NAMES_SHOWN_MAX].join(", ");
+            format!("{shown} and {} more", len - NAMES_SHOWN_MAX)
+        }
+        _ => names.join(", "),
+    }
+}

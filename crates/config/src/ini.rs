@@ -16,6 +16,9 @@ pub const FILE_BYTES_MAX: usize = 16 << 20;
 /// Of all files together.
 const TOTAL_BYTES_MAX: usize = 64 << 20;
 
+/// Sections and assignments of all files together; each takes more memory than its text.
+const ITEMS_MAX: usize = 250_000;
+
 /// How files are read: by name, at most `FILE_BYTES_MAX` and one more byte.
 pub type Read<'a> = dyn Fn(&str) -> io::Result<Vec<u8>> + 'a;
 
@@ -81,6 +84,10 @@ impl<'a> Reader<'a> {
                 b'[' => self.section(&mut cursor, &place),
                 b'%' => self.include(&mut cursor, &place, depth),
                 _ => self.assignment(&mut cursor, &place),
+            }
+            if self.items.len() > ITEMS_MAX {
+                let expected = format!("at most {ITEMS_MAX} lines that say something");
+                return self.wrong(Problem::error(&place, "", "one more".to_owned(), expected));
             }
             if self.problems.len() >= PROBLEMS_MAX {
                 return;

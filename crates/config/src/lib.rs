@@ -16,6 +16,7 @@
 //! or the environment (what it needs of them are arguments).
 
 pub mod databases;
+pub mod demand;
 pub mod entry;
 pub mod explain;
 pub mod ini;
@@ -33,6 +34,8 @@ pub mod userlist;
 pub mod users;
 pub mod value;
 
+pub use explain::explain;
 pub use load::{Config, ConfigRow, load, load_with};
 pub use problem::{Problem, Severity};
 pub use settings::{AdminSettings, Process};
+pub use url::{Upstream, from_url};

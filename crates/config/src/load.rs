@@ -35,6 +35,7 @@ pub struct Config {
     pub rows: Vec<ConfigRow>,
     /// What the user should know, though the file can be used.
     pub warnings: Vec<Problem>,
+    values: Values,
 }
 
 /// A row of SHOW CONFIG.
@@ -56,11 +57,62 @@ pub fn load(path: &Path, cores: u16) -> Result<Config, Vec<Problem>> {
 
 /// The same from a reader of one's own, which gets every file's name as it is written.
 pub fn load_with(name: &str, cores: u16, read: &Read) -> Result<Config, Vec<Problem>> {
+    finish(parse(name, read), cores, read)
+}
+
+impl Config {
+    /// Reads the file again, as RELOAD does: what cannot change while the process runs stays as it is, with a warning
+    /// for each setting that the file has changed. A `SET` is undone.
+    pub fn reload(&self) -> Result<Config, Vec<Problem>> {
+        self.reload_with(&read_file)
+    }
+
+    /// The same from a reader of one's own.
+    pub fn reload_with(&self, read: &Read) -> Result<Config, Vec<Problem>> {
+        let mut draft = parse(&self.admin.conffile, read);
+        for setting in TABLE.iter().filter(|setting| !setting.reloadable) {
+            let (running, wanted) = (self.values.get(setting.key), draft.values.get(setting.key));
+            if running == wanted {
+                continue;
+            }
+            let whole_file = || Place { file: self.admin.conffile.clone(), line: 0 };
+            let place = draft.values.place(setting.key).cloned().unwrap_or_else(whole_file);
+            let found = quoted(&wanted.show());
+            let expected = format!("{} until the next restart", quoted(&running.show()));
+            draft.problems.push(Problem::warning(&place, setting.name, found, expected));
+            draft.values.set(setting.key, running.clone(), Some(place));
+        }
+        finish(draft, self.pooling.workers, read)
+    }
+
+    /// The configuration with one setting changed, as SET does. What cannot change while the process runs is accepted
+    /// and stays as it is.
+    pub fn set(&self, name: &str, text: &str) -> Result<Config, Problem> {
+        let mut draft = Draft { values: self.values.clone(), ..Draft::default() };
+        draft.setting(Place::default(), name, text);
+        draft.problems.extend(support::judge(&draft.values, None));
+        let errors = |problem: &Problem| problem.severity == Severity::Error;
+        if let Some(problem) = draft.problems.into_iter().find(errors) {
+            return Err(problem);
+        }
+        if table::find(name).is_some_and(|setting| !setting.reloadable) {
+            return Ok(self.clone());
+        }
+        let mut pooling = settings::pooling(&draft.values, self.pooling.workers);
+        pooling.databases = self.pooling.databases.clone();
+        pooling.fallback = self.pooling.fallback.clone();
+        pooling.users = self.pooling.users.clone();
+        pooling.secrets = self.pooling.secrets.clone();
+        Ok(assemble(draft.values, pooling, self.warnings.clone()))
+    }
+}
+
+/// The words of the file, before they are taken together.
+fn parse(name: &str, read: &Read) -> Draft {
     let mut reader = Reader::new(read);
     let whole_file = Place { file: String::new(), line: 0 };
     reader.file(name, &whole_file, 0);
-    let mut draft = Draft::default();
-    draft.problems = std::mem::take(&mut reader.problems);
+    let mut draft = Draft { problems: std::mem::take(&mut reader.problems), ..Draft::default() };
     for (place, item) in reader.items {
         draft.take(place, item);
         if draft.problems.len() >= PROBLEMS_MAX {
@@ -74,7 +126,7 @@ pub fn load_with(name: &str, cores: u16, read: &Read) -> Result<Config, Vec<Prob
         draft.problems.push(Problem::error(&place, "[pgbouncer]", found, expected));
     }
     draft.values.set(Key::conffile, Value::Text(name.to_owned()), None);
-    finish(draft, cores, read)
+    draft
 }
 
 /// At most a little more than may be read, so that `ini` can tell.
@@ -196,11 +248,11 @@ fn finish(mut draft: Draft, cores: u16, read: &Read) -> Result<Config, Vec<Probl
     if draft.problems.iter().any(|problem| problem.severity == Severity::Error) {
         return Err(draft.problems);
     }
-    Ok(assemble(&draft.values, settings, draft.problems))
+    Ok(assemble(draft.values, settings, draft.problems))
 }
 
 /// All parts of a `Config` that follow from the values.
-pub(crate) fn assemble(values: &Values, pooling: Settings, warnings: Vec<Problem>) -> Config {
+pub(crate) fn assemble(values: Values, pooling: Settings, warnings: Vec<Problem>) -> Config {
     let rows = TABLE.iter().map(|setting| ConfigRow {
         key: setting.name,
         value: match setting.key {
@@ -212,10 +264,11 @@ pub(crate) fn assemble(values: &Values, pooling: Settings, warnings: Vec<Problem
     });
     Config {
         rows: rows.collect(),
-        process: settings::process(values),
-        admin: settings::admin(values),
+        process: settings::process(&values),
+        admin: settings::admin(&values),
         pooling,
         warnings,
+        values,
     }
 }
 

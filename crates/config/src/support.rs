@@ -56,6 +56,12 @@ fn is_moot(values: &Values, key: Key) -> bool {
         | Key::client_tls_dheparams
         | Key::client_tls_ecdhcurve
         | Key::client_tls_protocols => true,
+        Key::server_tls_ca_file
+        | Key::server_tls_cert_file
+        | Key::server_tls_key_file
+        | Key::server_tls_ciphers
+        | Key::server_tls13_ciphers
+        | Key::server_tls_protocols => values.choice(Key::server_tls_sslmode) == "disable",
         _ => false,
     }
 }

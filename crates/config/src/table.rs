@@ -265,7 +265,7 @@ mod tests {
         assert!(TABLE.is_sorted_by(|a, b| a.name < b.name));
         for (index, setting) in TABLE.iter().enumerate() {
             assert_eq!(setting.key as usize, index);
-            setting.default_value();
+            let _value = setting.default_value();
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
         assert_eq!(TABLE.len(), 101, "PgBouncer's hundred and workers");

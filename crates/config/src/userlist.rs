@@ -31,7 +31,7 @@ pub fn parse(file: &str, bytes: &[u8]) -> (BTreeMap<String, Secret>, Vec<Problem
             None => break,
             Some(b';') => {}
             Some(b'"') => match entry(rest) {
-                Ok((name, secret, after)) => {
+                Ok((name, (secret, after))) => {
                     add(&mut users, name, secret, &place, &mut problems);
                     rest = after;
                 }
@@ -72,19 +72,21 @@ fn add(
     }
 }
 
-/// The name, the secret, and what follows the secret.
-fn entry(text: &[u8]) -> Result<(Vec<u8>, Vec<u8>, &[u8]), String> {
+/// What stood between quotes, and what follows them.
+type Field<'a> = (Vec<u8>, &'a [u8]);
+
+/// The name and the secret.
+fn entry(text: &[u8]) -> Result<(Vec<u8>, Field<'_>), String> {
     let (name, after) = field(text, NAME_BYTES_LIMIT, "user name")?;
     let start = after.iter().position(|&byte| byte == b'"');
     let Some(start) = start else {
         return Err("a user without a secret".to_owned());
     };
-    let (secret, after) = field(&after[start..], SECRET_BYTES_LIMIT, "secret")?;
-    Ok((name, secret, after))
+    Ok((name, field(&after[start..], SECRET_BYTES_LIMIT, "secret")?))
 }
 
 /// What stands between quotes; as in PgBouncer the end of a line does not end it.
-fn field<'a>(text: &'a [u8], limit: usize, what: &str) -> Result<(Vec<u8>, &'a [u8]), String> {
+fn field<'a>(text: &'a [u8], limit: usize, what: &str) -> Result<Field<'a>, String> {
     let mut value = Vec::new();
     let mut rest = &text[1..];
     loop {

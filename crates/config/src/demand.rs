@@ -1,0 +1,120 @@
+//! How many connections each PostgreSQL must allow at worst: the sum of the pools, held against the limits.
+//!
+//! Promises an upper bound that no setting lets the pooler exceed. Several hosts of one database count in full for each
+//! of them, since all connections may end up at one. Not counted: databases that `*` makes, whose number clients choose.
+
+use std::collections::BTreeMap;
+
+use auth::Secret;
+use pooling::settings::{Address, AuthType, Database, Settings};
+
+/// One server's share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    pub address: Address,
+    pub connections: u64,
+    /// The names of the databases that lead there.
+    pub databases: Vec<String>,
+    /// What each further name adds that a client makes up, if `*` leads there.
+    pub each_further_name: Option<u64>,
+}
+
+/// One entry for each address, in the order of addresses.
+#[must_use]
+pub fn worst(settings: &Settings) -> Vec<Demand> {
+    let mut by_address: BTreeMap<&Address, (Vec<&Database>, Option<u64>)> = BTreeMap::new();
+    for database in settings.databases.values() {
+        for address in &database.hosts {
+            let databases = &mut by_address.entry(address).or_default().0;
+            // A host that is listed twice is still one server.
+            if !databases.iter().any(|other| other.name == database.name) {
+                databases.push(database);
+            }
+        }
+    }
+    for database in settings.fallback.iter() {
+        for address in &database.hosts {
+            let limit = bound(settings, &[database]);
+            by_address.entry(address).or_default().1 = Some(limit);
+        }
+    }
+    let demands = by_address.into_iter().map(|(address, (databases, each_further_name))| Demand {
+        address: address.clone(),
+        connections: bound(settings, &databases),
+        databases: databases.iter().map(|database| database.name.clone()).collect(),
+        each_further_name,
+    });
+    demands.collect()
+}
+
+/// Who can log in at all: an empty password lets nobody in, and SCRAM cannot check an md5 hash.
+#[must_use]
+pub fn can_log_in(auth_type: AuthType, secret: &Secret) -> bool {
+    match (auth_type, secret) {
+        (AuthType::Any | AuthType::Trust, _) => true,
+        (_, Secret::Plain(password)) => !password.as_str().is_empty(),
+        (AuthType::Scram, Secret::Md5(_)) => false,
+        _ => true,
+    }
+}
+
+fn able_users(settings: &Settings) -> Vec<&str> {
+    let able = settings.secrets.iter().filter(|(_, secret)| can_log_in(settings.auth_type, secret));
+    able.map(|(name, _)| name.as_str()).collect()
+}
+
+/// The users under whose names a database's pools can be, each with the size of its pool.
+#[must_use]
+pub fn pools<'a>(settings: &'a Settings, database: &'a Database) -> Vec<(&'a str, u64)> {
+    let users: Vec<&str> = match &database.forced_user {
+        Some(user) => vec![user],
+        // Then nobody's name counts, so there is none to log in with.
+        None if settings.auth_type == AuthType::Any => Vec::new(),
+        None => able_users(settings),
+    };
+    users.into_iter().map(|user| (user, pool_size(settings, database, user))).collect()
+}
+
+/// With the reserve.
+fn pool_size(settings: &Settings, database: &Database, user: &str) -> u64 {
+    let user = settings.users.get(user);
+    let size = user.and_then(|user| user.pool_size).or(database.pool_size).unwrap_or(settings.default_pool_size);
+    let reserve = user
+        .and_then(|user| user.reserve_pool_size)
+        .or(database.reserve_pool_size)
+        .unwrap_or(settings.reserve_pool_size);
+    let reserve = if settings.reserve_pool_timeout.is_some() { reserve } else { 0 };
+    u64::from(size) + u64::from(reserve)
+}
+
+fn of_database(settings: &Settings, database: &Database) -> u64 {
+    let pools = pools(settings, database).into_iter().map(|(_, size)| size).sum();
+    capped(pools, database.max_db_connections.unwrap_or(settings.max_db_connections))
+}
+
+fn bound(settings: &Settings, databases: &[&Database]) -> u64 {
+    by_databases(settings, databases).min(by_users(settings, databases))
+}
+
+fn by_databases(settings: &Settings, databases: &[&Database]) -> u64 {
+    databases.iter().map(|database| of_database(settings, database)).sum()
+}
+
+fn by_users(settings: &Settings, databases: &[&Database]) -> u64 {
+    let mut users: BTreeMap<&str, u64> = BTreeMap::new();
+    for database in databases {
+        for (user, size) in pools(settings, database) {
+            *users.entry(user).or_default() += size;
+        }
+    }
+    let limit = |user: &str| {
+        let own = settings.users.get(user).and_then(|user| user.max_user_connections);
+        own.unwrap_or(settings.max_user_connections)
+    };
+    users.into_iter().map(|(user, pools)| capped(pools, limit(user))).sum()
+}
+
+/// 0 is no limit.
+fn capped(connections: u64, limit: u32) -> u64 {
+    if limit == 0 { connections } else { connections.min(u64::from(limit)) }
+}

@@ -1,0 +1,193 @@
+//! URLs as a table, and the promises about passwords.
+
+use super::*;
+
+fn nothing(_: &str) -> Option<String> {
+    None
+}
+
+fn upstream(env: &dyn Fn(&str) -> Option<String>) -> Upstream<'_> {
+    Upstream { env, passfile: None, listen: "127.0.0.1:6432", cores: 2 }
+}
+
+/// `user password hosts… database startup…`, as one line.
+fn summary(config: &Config) -> String {
+    let (user, secret) = config.pooling.secrets.first_key_value().expect("there is one user");
+    let (name, database) = config.pooling.databases.first_key_value().expect("there is one database");
+    let password = match secret {
+        Secret::Plain(password) => password.as_str(),
+        _ => "not a password",
+    };
+    let hosts: Vec<String> = database.hosts.iter().map(shown).collect();
+    let startup: Vec<String> = database.startup.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    format!("{user} {password:?} {} {name} {}", hosts.join(","), startup.join(" ")).trim_end().to_owned()
+}
+
+fn shown(address: &Address) -> String {
+    match &address.host {
+        Host::Unix(dir) => format!("{dir}:{}", address.port),
+        Host::Ip(ip) => SocketAddr::new(*ip, address.port).to_string(),
+        Host::Name(name) => format!("{name}:{}", address.port),
+    }
+}
+
+#[test]
+fn urls_are_read_as_libpq_reads_them() {
+    let table = [
+        ("postgres://ann:pw@db:5433/app", r#"ann "pw" db:5433 app"#),
+        ("postgresql://ann@db", r#"ann "" db:5432 ann"#),
+        ("postgres://ann@/app", r#"ann "" /var/run/postgresql:5432,/tmp:5432 app"#),
+        ("postgres://ann:p%40%3A%2F%25@10.0.0.1/a%20b", r#"ann "p@:/%" 10.0.0.1:5432 a b"#),
+        ("postgres://ann:p@ss@db/app", r#"ann "p@ss" db:5432 app"#),
+        ("postgres://ann@[::1]:5433/app", r#"ann "" [::1]:5433 app"#),
+        ("postgres://ann@[fe80::1]/app", r#"ann "" [fe80::1]:5432 app"#),
+        ("postgres://ann@%2Frun%2Fpg/app", r#"ann "" /run/pg:5432 app"#),
+        ("postgres:///app?host=/run/pg&user=ann&port=7", r#"ann "" /run/pg:7 app"#),
+        ("postgres://ann@a,b:2,[::1]:3/app", r#"ann "" a:5432,b:2,[::1]:3 app"#),
+        ("postgres://ann@/app?host=a,b&port=9", r#"ann "" a:9,b:9 app"#),
+        ("postgres://ann@db/app?hostaddr=10.0.0.2", r#"ann "" 10.0.0.2:5432 app"#),
+        (
+            "postgres://ann@db/app?application_name=my%20app&sslmode=prefer",
+            r#"ann "" db:5432 app application_name=my app"#,
+        ),
+        ("postgres://ann@db/app?client_encoding=auto&connect_timeout=1", r#"ann "" db:5432 app"#),
+        (
+            "postgres://ann:md50123456789abcdef0123456789abcdef@db/app",
+            r#"ann "md50123456789abcdef0123456789abcdef" db:5432 app"#,
+        ),
+    ];
+    for (url, expected) in table {
+        let config = from_url(url, &upstream(&nothing)).unwrap_or_else(|problem| panic!("{url}: {problem}"));
+        assert_eq!(summary(&config), expected, "{url}");
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    let table = [
+        ("mysql://u@h/d", "URL: found \"mysql://\", expected postgres://user@host/database"),
+        ("ann:secret@db", "URL: found no postgres://, expected postgres://user@host/database"),
+        ("postgres://u@h:x/d", "port: found \"x\", expected a number from 1 to 65535"),
+        ("postgres://u@h:0/d", "port: found \"0\", expected a number from 1 to 65535"),
+        ("postgres://u@[::1/d", "host: found \"[::1\", expected a closing ] after the IPv6 address"),
+        ("postgres://u@[::1]x/d", "host: found \"[::1]x\", expected a port or nothing after the ]"),
+        ("postgres://u@a%20b/d", "host: found \"a b\", expected an address, a name, or the directory of a Unix socket"),
+        ("postgres://u@a,b,c/d?port=1,2", "port: found 2 ports for 3 hosts, expected one port, or one for each host"),
+        (
+            "postgres://u:s%zz@h/d",
+            "password: found a % that encodes nothing, expected two hexadecimal digits after each %, and %25 for a % itself",
+        ),
+        (
+            "postgres://u:s%00@h/d",
+            "password: found a % that encodes nothing, expected two hexadecimal digits after each %, and %25 for a % itself",
+        ),
+        ("postgres://u:s%ff@h/d", "password: found bytes that are no text, expected text in UTF-8"),
+        (
+            "postgres://u@h/d?sslmode=require",
+            "sslmode: found \"require\", expected disable, allow or prefer: the others are not supported yet",
+        ),
+        (
+            "postgres://u@h/d?ssl=true",
+            "sslmode: found \"require\", expected disable, allow or prefer: the others are not supported yet",
+        ),
+        ("postgres://u@h/d?options=-cx%3D1", "options: found \"-cx=1\", expected nothing: it is not supported yet"),
+        (
+            "postgres://u@h/d?aplication_name=x",
+            "aplication_name: found an unknown name, expected a parameter of libpq's; did you mean application_name?",
+        ),
+        ("postgres://u@h/d?x", "URL: found \"x\" without =, expected parameter=value after the ?"),
+        (
+            "postgres://u@h/d?connect_timeout=soon",
+            "connect_timeout: found \"soon\", expected a whole number of seconds",
+        ),
+        ("postgres://h/d", "user: found nothing, expected postgres://USER@host, or PGUSER"),
+    ];
+    for (url, expected) in table {
+        let problem = from_url(url, &upstream(&nothing)).expect_err(url);
+        assert_eq!(problem.to_string(), expected, "{url}");
+    }
+}
+
+#[test]
+fn the_environment_fills_what_the_url_leaves_out() {
+    let env = |name: &str| match name {
+        "PGHOST" => Some("envhost".to_owned()),
+        "PGHOSTADDR" => Some("10.9.9.9".to_owned()),
+        "PGPORT" => Some("7777".to_owned()),
+        "PGUSER" => Some("envuser".to_owned()),
+        "PGPASSWORD" => Some("envpass".to_owned()),
+        "PGDATABASE" => Some("envdb".to_owned()),
+        _ => None,
+    };
+    let table = [
+        ("postgres://", r#"envuser "envpass" 10.9.9.9:7777 envdb"#),
+        ("postgres://ann:pw@db:1/app", r#"ann "pw" db:1 app"#),
+        ("postgres://ann@db/app", r#"ann "envpass" db:7777 app"#),
+    ];
+    for (url, expected) in table {
+        let config = from_url(url, &upstream(&env)).expect(url);
+        assert_eq!(summary(&config), expected, "{url}");
+    }
+    let only_user = |name: &str| (name == "USER").then(|| "me".to_owned());
+    let config = from_url("postgres://db", &upstream(&only_user)).expect("USER is set");
+    assert_eq!(summary(&config), r#"me "" db:5432 me"#);
+}
+
+#[test]
+fn the_password_file_comes_last() {
+    let file = "db:5432:app:ann:fromfile\nlocalhost:*:*:ann:fromsocket\n";
+    let upstream = Upstream { passfile: Some(file), ..upstream(&nothing) };
+    let table = [
+        ("postgres://ann@db/app", "fromfile"),
+        ("postgres://ann:pw@db/app", "pw"),
+        ("postgres://ann@db/app?hostaddr=10.0.0.1", "fromfile"),
+        ("postgres://ann@/app", "fromsocket"),
+        ("postgres://ann@/app?host=/tmp", "fromsocket"),
+        ("postgres://ann@/app?host=/elsewhere", ""),
+    ];
+    for (url, expected) in table {
+        let config = from_url(url, &upstream).expect(url);
+        assert!(summary(&config).contains(&format!("{expected:?}")), "{url}: {}", summary(&config));
+    }
+}
+
+#[test]
+fn clients_are_trusted_on_this_machine_only_and_only_without_a_password() {
+    use pooling::settings::AuthType;
+    let with = |url: &str, listen: &'static str| from_url(url, &Upstream { listen, ..upstream(&nothing) });
+    for listen in ["127.0.0.1:6432", "[::1]:6432", "localhost", ":6543", "::1", "127.0.0.9"] {
+        let config = with("postgres://u@h/d", listen).expect(listen);
+        assert_eq!(config.pooling.auth_type, AuthType::Trust, "{listen}");
+        assert_eq!(config.warnings.len(), 1, "{listen}: it is said so");
+    }
+    for listen in ["*", "*:6432", "0.0.0.0:6432", "[::]:6432", "10.0.0.1", "example.net:1"] {
+        let problem = with("postgres://u@h/d", listen).expect_err(listen);
+        assert_eq!(problem.key.as_deref(), Some("password"), "{listen}");
+        let config = with("postgres://u:pw@h/d", listen).expect(listen);
+        assert_eq!(config.pooling.auth_type, AuthType::Scram, "{listen}");
+        assert!(config.warnings.is_empty());
+    }
+    for listen in ["", "a b", "h:x", "h:99999", "1:2:3", "/tmp"] {
+        let is_default = listen.is_empty();
+        assert_eq!(with("postgres://u:p@h/d", listen).is_ok(), is_default, "{listen:?}");
+    }
+}
+
+#[test]
+fn no_message_repeats_a_password() {
+    let urls = [
+        "postgres://u:hunter2%@h/d",
+        "postgres://u:hunter2@h:x/d",
+        "postgres://u:hunter2@h/d?port=y",
+        "http://u:hunter2@h/d",
+        "u:hunter2@h/d",
+        "postgres://u@h/d?password=hunter2&nonsense=1",
+        "postgres://u@h/d?password=hunter2%",
+    ];
+    for url in urls {
+        let problem = from_url(url, &upstream(&nothing)).expect_err(url);
+        assert!(!problem.to_string().contains("hunter2"), "{problem}");
+    }
+    let config = from_url("postgres://u:hunter2@h/d", &upstream(&nothing)).expect("it is well-formed");
+    assert!(!format!("{config:?}").contains("hunter2"));
+}

@@ -1,0 +1,50 @@
+//! The files that are made from the tables are in the tree as they would be made. `UPDATE=1` writes them.
+
+use std::fs;
+use std::path::PathBuf;
+
+fn docs(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
+}
+
+fn compare(name: &str, made: &str) {
+    let path = docs(name);
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, made).expect("docs/ can be written to");
+        return;
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == made, "docs/{name} is out of date: run UPDATE=1 cargo test -p config");
+}
+
+#[test]
+fn the_manual_page_is_up_to_date() {
+    compare("settings.md", &config::manual::settings_md());
+}
+
+#[test]
+fn the_sample_is_up_to_date_and_means_the_defaults() {
+    let sample = config::manual::sample_ini();
+    compare("pgweir.ini", &sample);
+    let read = |name: &str| match name {
+        "sample" => Ok(sample.clone().into_bytes()),
+        "empty" => Ok(b"[pgbouncer]".to_vec()),
+        _ => Err(std::io::ErrorKind::NotFound.into()),
+    };
+    let from_sample = config::load_with("sample", 4, &read).expect("the sample can be read");
+    let from_empty = config::load_with("empty", 4, &read).expect("an empty section can be read");
+    assert_eq!(from_sample.pooling, from_empty.pooling);
+    assert_eq!(from_sample.process, from_empty.process);
+    assert_eq!(from_sample.warnings, []);
+
+    // And so it stays when every line that holds a setting is switched on.
+    let setting = |line: &&str| line.starts_with(';') && !line.starts_with(";;");
+    let start = sample.find("[pgbouncer]").expect("the sample has that section");
+    let lines = sample[start..].lines().filter(setting).map(|line| &line[1..]);
+    let all = format!("[pgbouncer]\n{}", lines.collect::<Vec<_>>().join("\n"));
+    let read = |_: &str| Ok(all.clone().into_bytes());
+    let switched_on = config::load_with("all", 4, &read).expect("every default can be written");
+    assert_eq!(switched_on.pooling, from_empty.pooling);
+    assert_eq!(switched_on.process, from_empty.process);
+    assert_eq!(switched_on.warnings, []);
+}

@@ -1,0 +1,159 @@
+//! Sound files with bytes changed at random, but the same each time: nothing panics, nothing grows without bound, and
+//! what is refused is refused with a reason.
+
+use std::io;
+
+use config::problem::PROBLEMS_MAX;
+use config::{Severity, Upstream};
+
+const INI: &str = include_str!("../../../docs/pgweir.ini");
+const ENTRIES: &str = "\
+[databases]
+app = host=10.0.0.1,::1,/run/pg port=5433 dbname='a''b' user=web password='x y' pool_size=5 pool_mode=statement
+\"my db\" = connect_query='select 1' server_lifetime=0.5 timezone='UTC'
+* = host=@weir load_balance_hosts=disable
+[users]
+ann = pool_size=3 query_timeout=5 max_user_connections=-1
+[peers]
+1 = host=/run/weir port=6000
+%include other.ini
+[pgbouncer] auth_file = users.txt
+listen_addr = 127.0.0.1, ::1
+query_timeout = 0.5
+";
+const USERS: &str = "\
+\"ann\" \"secret\"
+; a comment
+\"md5\" \"md50123456789abcdef0123456789abcdef\" more
+\"quo\"\"ted\" \"se\"\"cret\"
+\"empty\" \"\"
+\"scram\" \"SCRAM-SHA-256$4096:AAECAwQFBgcICQoLDA0ODw==$AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\"
+";
+const URL: &str =
+    "postgres://ann:p%40ss@db:5433,[::1]:1/app%20x?application_name=a&sslmode=prefer&host=/run/pg&connect_timeout=5";
+const PASSFILE: &str = "db:5433:app x:ann:pa\\:ss\n*:*:*:*:any\n# comment\n\\::1";
+
+/// Marsaglia's xorshift: no seed but the loop's number.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(limit.max(1)).expect("a length")).expect("below a length")
+    }
+
+    /// Bytes changed, put in, taken out, doubled, swapped for pieces that mean something.
+    fn mutate(&mut self, text: &[u8]) -> Vec<u8> {
+        const PIECES: [&[u8]; 16] = [
+            b"=",
+            b"'",
+            b"\"",
+            b"\n",
+            b"[",
+            b"]",
+            b"%include weir.ini\n",
+            b"%",
+            b"\0",
+            b"\xff",
+            b" ",
+            b"-1",
+            b";",
+            b"99999999999999999999",
+            b"\\",
+            b",",
+        ];
+        let mut text = text.to_vec();
+        for _ in 0..=self.below(6) {
+            let at = self.below(text.len());
+            let end = (at + self.below(12)).min(text.len());
+            match self.below(5) {
+                0 if at < text.len() => text[at] = u8::try_from(self.below(256)).expect("below 256"),
+                1 => drop(text.drain(at..end)),
+                2 => {
+                    let again = text[at..end].to_vec();
+                    text.splice(at..at, again);
+                }
+                3 => text.truncate(at),
+                _ => drop(text.splice(at..end, PIECES[self.below(PIECES.len())].iter().copied())),
+            }
+        }
+        text
+    }
+}
+
+#[test]
+fn no_file_makes_it_panic() {
+    let ini = format!("{INI}\n{ENTRIES}");
+    let (mut loaded, mut refused) = (0, 0);
+    for seed in 1..3000 {
+        let mut random = Random(seed);
+        let whole = if seed % 2 == 0 { ENTRIES } else { &ini };
+        let (ini, users) = (random.mutate(whole.as_bytes()), random.mutate(USERS.as_bytes()));
+        let read = |name: &str| match name {
+            "weir.ini" => Ok(ini.clone()),
+            "other.ini" => Ok(b"pool_size = 3".to_vec()),
+            "users.txt" => Ok(users.clone()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        };
+        match config::load_with("weir.ini", 2, &read) {
+            Ok(config) => {
+                loaded += 1;
+                assert!(!config::explain(&config).is_empty());
+            }
+            Err(problems) => {
+                refused += 1;
+                assert!(problems.iter().any(|problem| problem.severity == Severity::Error), "seed {seed}");
+                assert!(problems.iter().all(|problem| !problem.to_string().contains('\n')), "seed {seed}");
+            }
+        }
+    }
+    // Else the mutations would be too gentle or too rough to say anything.
+    assert!(loaded > 100 && refused > 100, "{loaded} loaded, {refused} refused");
+}
+
+#[test]
+fn no_auth_file_makes_it_panic() {
+    for seed in 1..20_000 {
+        let mut random = Random(seed);
+        let (users, problems) = config::userlist::parse("users.txt", &random.mutate(USERS.as_bytes()));
+        assert!(users.len() <= USERS.len() && problems.len() <= PROBLEMS_MAX, "seed {seed}");
+    }
+}
+
+#[test]
+fn no_url_makes_it_panic() {
+    for seed in 1..20_000 {
+        let mut random = Random(seed);
+        let url = String::from_utf8_lossy(&random.mutate(URL.as_bytes())).into_owned();
+        let passfile = String::from_utf8_lossy(&random.mutate(PASSFILE.as_bytes())).into_owned();
+        let listen = ["127.0.0.1:6432", "*", "[::1]"][random.below(3)];
+        let upstream = Upstream { env: &|_| None, passfile: Some(&passfile), listen, cores: 1 };
+        if let Ok(config) = config::from_url(&url, &upstream) {
+            assert!(!config::explain(&config).is_empty());
+        }
+    }
+}
+
+#[test]
+fn files_that_include_each_other_come_to_an_end() {
+    let reads = std::cell::Cell::new(0);
+    let read = |_: &str| {
+        reads.set(reads.get() + 1);
+        Ok("%include a\n".repeat(20).into_bytes())
+    };
+    let problems = config::load_with("a", 1, &read).expect_err("it cannot end well");
+    assert!(reads.get() <= 1001, "{} reads", reads.get());
+    assert!(problems.len() <= 2 * PROBLEMS_MAX);
+}
+
+#[test]
+fn a_file_that_is_too_large_is_refused() {
+    let read = |_: &str| Ok(vec![b'\n'; config::ini::FILE_BYTES_MAX + 1]);
+    let problems = config::load_with("a", 1, &read).expect_err("it is too large");
+    assert!(problems[0].to_string().contains("expected at most 16777216 bytes"), "{}", problems[0]);
+    let read = |_: &str| Ok("[pgbouncer]\n".repeat(300_000).into_bytes());
+    let problems = config::load_with("a", 1, &read).expect_err("it has too many lines");
+    assert!(problems[0].to_string().contains("at most 250000 lines"), "{}", problems[0]);
+}

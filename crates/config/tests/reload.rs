@@ -1,0 +1,110 @@
+//! RELOAD and SET: what changes, what stays until a restart, what is refused.
+
+use std::io;
+
+use config::{Config, Severity};
+
+fn load(text: &str) -> Config {
+    config::load_with("weir.ini", 4, &read(text)).expect("the test's file is sound")
+}
+
+fn read(text: &str) -> impl Fn(&str) -> io::Result<Vec<u8>> {
+    let text = text.to_owned();
+    move |name| match name {
+        "weir.ini" => Ok(text.clone().into_bytes()),
+        "users.txt" => Ok(b"\"ann\" \"secret\"".to_vec()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+fn row(config: &Config, key: &str) -> String {
+    config.rows.iter().find(|row| row.key == key).expect("every setting has a row").value.clone()
+}
+
+#[test]
+fn a_reload_takes_up_what_it_can() {
+    let running = load("[pgbouncer]\nlisten_port = 7000\nmax_client_conn = 50\nworkers = 2\n[databases]\na =");
+    let file = "[databases]\nb =\n[pgbouncer]\nlisten_port = 7001\nunix_socket_dir = /run\nquery_timeout = 5\nauth_file = users.txt";
+    let config = running.reload_with(&read(file)).expect("the new file is sound");
+    assert_eq!(config.process, running.process, "nothing of it can change");
+    assert_eq!(row(&config, "listen_port"), "7000");
+    assert_eq!(config.pooling.workers, 2);
+    assert_eq!(config.pooling.max_client_conn, 100, "an absent setting is the default again");
+    assert_eq!(row(&config, "query_timeout"), "5");
+    assert!(config.pooling.secrets.contains_key("ann"));
+    assert!(!config.pooling.databases.contains_key("a"));
+    let hosts = format!("{:?}", config.pooling.databases["b"].hosts);
+    assert!(hosts.contains("/tmp"), "the directory of the sockets stays too: {hosts}");
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "weir.ini: workers: found \"0\", expected \"2\" until the next restart",
+            "weir.ini:4: listen_port: found \"7001\", expected \"7000\" until the next restart",
+            "weir.ini:5: unix_socket_dir: found \"/run\", expected \"/tmp\" until the next restart",
+        ]
+    );
+}
+
+#[test]
+fn a_reload_of_a_broken_file_is_an_error() {
+    let running = load("[pgbouncer]");
+    let problems = running.reload_with(&read("[pgbouncer]\npool_mode = fast")).expect_err("the file is broken");
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].severity, Severity::Error);
+    assert!(running.reload_with(&|_| Err(io::ErrorKind::NotFound.into())).is_err());
+}
+
+#[test]
+fn set_changes_one_setting_until_the_next_reload() {
+    let file = "[pgbouncer]\nauth_file = users.txt\n[databases]\na = host=10.0.0.1\n[users]\nann = pool_size=2";
+    let running = load(file);
+    let config = running.set("default_pool_size", "7").expect("a sound value");
+    assert_eq!(config.pooling.default_pool_size, 7);
+    assert_eq!(row(&config, "default_pool_size"), "7");
+    assert_eq!(config.pooling.databases, running.pooling.databases);
+    assert_eq!(config.pooling.users, running.pooling.users);
+    assert_eq!(config.pooling.secrets, running.pooling.secrets);
+    assert_eq!(config.reload_with(&read(file)), Ok(running.clone()));
+
+    assert_eq!(running.set("listen_port", "7000"), Ok(running.clone()), "accepted, without effect");
+    for (name, text) in [("default_pool_size", "many"), ("colour", "blue"), ("client_tls_sslmode", "require")] {
+        let problem = running.set(name, text).expect_err(name);
+        assert_eq!(problem.key.as_deref(), Some(name));
+    }
+}
+
+#[test]
+fn rows_are_those_of_pgbouncer_with_ours() {
+    let config = load("[pgbouncer]\nquery_timeout = 1234567.5\nunix_socket_mode = 0750\nauth_type = SCRAM-sha-256");
+    assert_eq!(config.rows.len(), 101);
+    assert!(config.rows.is_sorted_by(|a, b| a.key < b.key));
+    // As PgBouncer shows these three.
+    assert_eq!(row(&config, "query_timeout"), "1.23457e+06");
+    assert_eq!(row(&config, "unix_socket_mode"), "488");
+    assert_eq!(row(&config, "auth_type"), "scram-sha-256");
+    assert_eq!(row(&config, "conffile"), "weir.ini");
+    assert_eq!(row(&config, "verbose"), "0");
+    assert_eq!(row(&config, "workers"), "4", "what it comes to");
+    let fixed: Vec<&str> = config.rows.iter().filter(|row| !row.changeable).map(|row| row.key).collect();
+    assert_eq!(
+        fixed,
+        [
+            "disable_pqexec",
+            "job_name",
+            "listen_addr",
+            "listen_backlog",
+            "listen_port",
+            "pidfile",
+            "pkt_buf",
+            "resolv_conf",
+            "so_reuseport",
+            "track_extra_parameters",
+            "unix_socket_dir",
+            "unix_socket_group",
+            "unix_socket_mode",
+            "user",
+            "workers",
+        ]
+    );
+}
