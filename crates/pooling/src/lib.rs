@@ -29,6 +29,7 @@ pub mod mail;
 pub mod observe;
 pub mod parameters;
 pub mod prepared;
+pub mod sabotage;
 pub mod server;
 pub mod session;
 pub mod settings;

@@ -22,49 +22,98 @@ pub enum Place {
 pub enum Mail {
     // Door ⇄ coordinator: where does this login live?
     Apply(Application),
-    Placed { login: ConnId, pool: PoolId, homes: u16, worker: WorkerId },
-    NotPlaced { login: ConnId, why: Refusal },
+    Placed {
+        login: ConnId,
+        pool: PoolId,
+        homes: u16,
+        worker: WorkerId,
+        user: Arc<str>,
+    },
+    NotPlaced {
+        login: ConnId,
+        why: Refusal,
+    },
 
     // Door → worker
     /// A session that has logged in; its connection comes along.
     Arrive(Box<Arrival>),
     /// A CancelRequest whose key names this worker.
-    Cancel { pid: i32, secret: i32 },
+    Cancel {
+        pid: i32,
+        secret: i32,
+    },
 
     // Worker → coordinator: capacity is tokens, one a server connection.
     /// May I open a server? `reserve`: its oldest waiter has waited for reserve_pool_timeout.
-    Ask { pool: PoolId, worker: WorkerId, reserve: bool },
-    /// I no longer want what I asked for and did not get.
-    Withdraw { pool: PoolId, worker: WorkerId },
+    Ask {
+        pool: PoolId,
+        worker: WorkerId,
+        reserve: bool,
+    },
     /// A server is closed; its token comes back.
-    Freed { pool: PoolId, worker: WorkerId },
+    Freed {
+        pool: PoolId,
+        worker: WorkerId,
+    },
     /// A lent server has arrived: its token is now held by `to`.
-    Moved { pool: PoolId, from: WorkerId, to: WorkerId },
+    Moved {
+        pool: PoolId,
+        from: WorkerId,
+        to: WorkerId,
+    },
     /// `Recall` found nothing idle here.
-    NothingIdle { pool: PoolId, worker: WorkerId },
+    NothingIdle {
+        pool: PoolId,
+        worker: WorkerId,
+    },
     /// A session has ended.
-    Departed { pool: PoolId, worker: WorkerId, user: Arc<str> },
-    /// A server has logged in, or failed to: what min_pool_size waits for after a failure.
+    Departed {
+        pool: PoolId,
+        worker: WorkerId,
+        user: Arc<str>,
+    },
+
     // Coordinator → worker
-    /// Open one server.
-    Granted { pool: PoolId, homes: u16, key: PoolKey },
+    /// Open one server; `spare`: although nobody waits, for min_pool_size.
+    Granted {
+        pool: PoolId,
+        homes: u16,
+        key: PoolKey,
+        spare: bool,
+    },
     /// Close one idle server: another pool is waiting at a cap both share.
-    Recall { pool: PoolId },
+    Recall {
+        pool: PoolId,
+    },
 
     // Worker ⇄ worker
     /// A server, its connection with it. Counted by the sender until `Received` comes back.
     Lend(Box<Lent>),
-    Received { pool: PoolId },
+    Received {
+        pool: PoolId,
+        from: WorkerId,
+        to: WorkerId,
+    },
     /// I am hungry in this pool and the board says that you have an idle server.
-    Beg { pool: PoolId, from: WorkerId },
+    Beg {
+        pool: PoolId,
+        from: WorkerId,
+    },
 
     // Control plane → everybody
     Configure(Arc<Settings>),
     Stop(Stop),
     /// Show me yourself: `Action::Report` with the same ticket.
-    Look { ticket: u64, detail: bool },
+    Look {
+        ticket: u64,
+        detail: bool,
+    },
     /// The reply to a console client, as wire messages; `close` ends its session.
-    Answer { conn: ConnId, bytes: Vec<u8>, close: bool },
+    Answer {
+        conn: ConnId,
+        bytes: Vec<u8>,
+        close: bool,
+    },
 }
 
 /// A login that has proved who it is and wants a home.

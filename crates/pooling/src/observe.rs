@@ -19,7 +19,10 @@ pub enum Level {
 pub enum Peer {
     Tcp(SocketAddr),
     /// A Unix socket, with the process's ids as the kernel tells them.
-    Unix { pid: u32, uid: u32 },
+    Unix {
+        pid: u32,
+        uid: u32,
+    },
 }
 
 impl Peer {
@@ -38,9 +41,19 @@ impl Peer {
 pub enum About {
     Pooler,
     /// `C-…: db/user@addr`; names are `None` before the startup packet.
-    Client { conn: ConnId, database: Option<Arc<str>>, user: Option<Arc<str>>, peer: Peer },
+    Client {
+        conn: ConnId,
+        database: Option<Arc<str>>,
+        user: Option<Arc<str>>,
+        peer: Peer,
+    },
     /// `S-…: db/user@addr`.
-    Server { conn: ConnId, database: Arc<str>, user: Arc<str>, address: Arc<crate::settings::Address> },
+    Server {
+        conn: ConnId,
+        database: Arc<str>,
+        user: Arc<str>,
+        address: Arc<crate::settings::Address>,
+    },
 }
 
 /// Which of the log's switches a line obeys.

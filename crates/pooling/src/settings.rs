@@ -201,6 +201,9 @@ pub struct Settings {
     pub scram_iterations: u32,
     /// Threads that own sessions and servers; at least 1.
     pub workers: u16,
+    /// A deliberate fault, for tests of the tests.
+    #[cfg(feature = "sabotage")]
+    pub sabotage: Option<crate::sabotage::Sabotage>,
 }
 
 impl Default for Settings {
@@ -246,8 +249,10 @@ impl Default for Settings {
             max_prepared_statements: 200,
             application_name_add_host: false,
             login_notify_message: String::new(),
-            scram_iterations: auth::ITERATIONS,
+            scram_iterations: auth::scram::ITERATIONS,
             workers: 1,
+            #[cfg(feature = "sabotage")]
+            sabotage: None,
         }
     }
 }

@@ -1,0 +1,47 @@
+//! A session on its way from the door, where it logged in, to the worker where it will live.
+
+use std::sync::Arc;
+
+use auth::Keys;
+
+use crate::id::{PoolId, PoolKey, WorkerId};
+use crate::observe::Peer;
+use crate::time::Time;
+
+/// Who a client is. Set at login and never changed.
+#[derive(Debug)]
+pub struct Identity {
+    /// As the client named it.
+    pub database: Arc<str>,
+    /// Who logged in; the pool's user may be a forced one.
+    pub user: Arc<str>,
+    pub peer: Peer,
+    pub connected_at: Time,
+}
+
+/// What a client may do on the console.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ConsoleRights {
+    Admin,
+    Stats,
+}
+
+/// Everything a worker needs to know to let a session in.
+#[derive(Debug)]
+pub struct Arrival {
+    pub identity: Arc<Identity>,
+    pub pool: PoolId,
+    /// Its home.
+    pub worker: WorkerId,
+    pub key: PoolKey,
+    /// On how many workers the pool lives.
+    pub homes: u16,
+    /// `Some`: this session talks to the console, not to a pool.
+    pub console: Option<ConsoleRights>,
+    /// Tracked parameters of the startup packet, as the client wrote them.
+    pub parameters: Vec<(Vec<u8>, Vec<u8>)>,
+    /// From the client's SCRAM proof: good for proving the same password to PostgreSQL.
+    pub keys: Option<Keys>,
+    /// What the client sent beyond its login already.
+    pub leftover: Vec<u8>,
+}

@@ -1,0 +1,480 @@
+//! Who lives where, and capacity as tokens: the one place that knows all limits.
+//!
+//! A token is the right to have one server connection. A worker asks for one before it opens a server, and the token
+//! comes back when that server is closed; a server that is lent takes its token along. So no limit is ever exceeded
+//! (I5), whatever the order in which messages arrive: everything late is late on the safe side.
+//!
+//! ```text
+//!   worker ──Ask──► coordinator ──Granted──► worker: opens, uses, closes ──Freed──► coordinator
+//!                        └── at a shared cap: Recall ──► a worker with an idle server of another pool
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::action::{Action, Actions};
+use crate::board::Board;
+use crate::event::Event;
+use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
+use crate::invariants::Violation;
+use crate::limits;
+use crate::mail::{Application, Mail, Place, Refusal, Stop};
+use crate::settings::Settings;
+use crate::time::Time;
+
+/// The console is no pool: its sessions live on the first worker under this id.
+pub const CONSOLE: PoolId = PoolId(0);
+
+/// The coordinator of all workers of a process.
+#[derive(Debug)]
+pub struct Coordinator {
+    workers: u16,
+    settings: Arc<Settings>,
+    /// Indexed by [`PoolId`].
+    pools: Vec<Entry>,
+    ids: BTreeMap<PoolKey, PoolId>,
+    /// In order of arrival.
+    asks: Vec<Ask>,
+    clients: u32,
+    clients_by_database: BTreeMap<Arc<str>, u32>,
+    clients_by_user: BTreeMap<Arc<str>, u32>,
+    servers_by_database: BTreeMap<Arc<str>, u32>,
+    servers_by_user: BTreeMap<Arc<str>, u32>,
+    /// Some pool has a min_pool_size.
+    maintains: bool,
+    maintain_at: Time,
+    recall_at: Option<Time>,
+    stop: Option<Stop>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: PoolKey,
+    homes: Vec<WorkerId>,
+    /// Tokens out, by worker.
+    held: Vec<u32>,
+    /// Sessions, by worker.
+    sessions: Vec<u32>,
+    size: u32,
+    reserve: u32,
+    min: u32,
+    forced: bool,
+    max_db: u32,
+    max_user: u32,
+}
+
+impl Entry {
+    fn tokens(&self) -> u32 {
+        self.held.iter().sum()
+    }
+}
+
+#[derive(Debug)]
+struct Ask {
+    pool: PoolId,
+    worker: WorkerId,
+    reserve: bool,
+    /// Who has been asked for an idle server on behalf of this one since the last round of asking.
+    tried: BTreeSet<(PoolId, WorkerId)>,
+}
+
+/// What stands in the way of one more server.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Obstacle {
+    None,
+    PoolSize,
+    Database,
+    User,
+}
+
+impl Coordinator {
+    #[must_use]
+    pub fn new(workers: u16, _doors: u8, settings: Arc<Settings>) -> Coordinator {
+        let mut coordinator = Coordinator {
+            workers,
+            settings,
+            pools: Vec::new(),
+            ids: BTreeMap::new(),
+            asks: Vec::new(),
+            clients: 0,
+            clients_by_database: BTreeMap::new(),
+            clients_by_user: BTreeMap::new(),
+            servers_by_database: BTreeMap::new(),
+            servers_by_user: BTreeMap::new(),
+            maintains: false,
+            maintain_at: Time::ZERO,
+            recall_at: None,
+            stop: None,
+        };
+        let name: Arc<str> = crate::settings::CONSOLE_DATABASE.into();
+        let console = coordinator.add_pool(PoolKey { database: Arc::clone(&name), user: name });
+        assert_eq!(console, Some(CONSOLE), "the console is the first entry");
+        coordinator.add_forced_pools();
+        coordinator
+    }
+
+    /// Tokens that are out for a pool.
+    #[must_use]
+    pub fn held(&self, pool: PoolId) -> u32 {
+        self.pools.get(pool.0 as usize).map_or(0, Entry::tokens)
+    }
+
+    /// Pools known so far.
+    pub fn pools(&self) -> impl Iterator<Item = (PoolId, &PoolKey)> {
+        self.pools.iter().enumerate().map(|(index, entry)| (PoolId(index as u32), &entry.key))
+    }
+
+    /// Sessions placed and not departed.
+    #[must_use]
+    pub fn clients(&self) -> u32 {
+        self.clients
+    }
+
+    /// Checks that the sums are those of the parts, and no limit is exceeded (I5, I12).
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub fn check(&self) -> Result<(), Violation> {
+        let violation = |invariant, what| Err(Violation { invariant, what });
+        let mut by_database: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
+        for entry in &self.pools {
+            *by_database.entry(&entry.key.database).or_default() += entry.tokens();
+            if entry.tokens() > entry.size + entry.reserve && self.settings.databases.contains_key(&*entry.key.database)
+            {
+                return violation(5, format!("{:?} holds {} tokens", entry.key, entry.tokens()));
+            }
+        }
+        for (database, tokens) in by_database {
+            let counted = self.servers_by_database.get(database).copied().unwrap_or(0);
+            if tokens != counted {
+                return violation(12, format!("{database}: {tokens} tokens are out, {counted} are counted"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Forced users' pools exist before their first client, for min_pool_size.
+    fn add_forced_pools(&mut self) {
+        let settings = Arc::clone(&self.settings);
+        for database in settings.databases.values() {
+            if let Some(user) = &database.forced_user {
+                let key = PoolKey { database: database.name.as_str().into(), user: user.as_str().into() };
+                self.pool_of(&key);
+            }
+        }
+    }
+
+    fn pool_of(&mut self, key: &PoolKey) -> Option<PoolId> {
+        match self.ids.get(key) {
+            Some(&id) => Some(id),
+            None => self.add_pool(key.clone()),
+        }
+    }
+
+    fn add_pool(&mut self, key: PoolKey) -> Option<PoolId> {
+        if self.pools.len() >= limits::POOLS_MAX {
+            return None;
+        }
+        let id = PoolId(self.pools.len() as u32);
+        let workers = usize::from(self.workers);
+        let mut entry = Entry {
+            key: key.clone(),
+            homes: Vec::new(),
+            held: vec![0; workers],
+            sessions: vec![0; workers],
+            size: 0,
+            reserve: 0,
+            min: 0,
+            forced: false,
+            max_db: 0,
+            max_user: 0,
+        };
+        apply(&mut entry, &self.settings);
+        self.maintains |= entry.min > 0;
+        entry.homes = self.choose_homes(&entry, id);
+        self.pools.push(entry);
+        self.ids.insert(key, id);
+        Some(id)
+    }
+
+    /// A pool lives on as many workers as give each at least eight servers: with fewer, lending would be the normal
+    /// path. The least burdened workers are taken.
+    fn choose_homes(&self, entry: &Entry, id: PoolId) -> Vec<WorkerId> {
+        let on_board = (id.0 as usize) < Board::POOLS_MAX;
+        let homes = if on_board { (entry.size / 8).clamp(1, u32::from(self.workers)) } else { 1 };
+        let mut burden: Vec<(u32, u32, u16)> = (0..self.workers)
+            .map(|worker| {
+                let sessions = self.pools.iter().map(|pool| pool.sessions[usize::from(worker)]).sum();
+                let pools = self.pools.iter().filter(|pool| pool.homes.contains(&WorkerId(worker))).count();
+                (sessions, pools as u32, worker)
+            })
+            .collect();
+        burden.sort_unstable();
+        burden.iter().take(homes as usize).map(|&(_, _, worker)| WorkerId(worker)).collect()
+    }
+
+    fn apply_for(&mut self, application: Application, actions: &mut Actions) {
+        let Application { login, door, key, user, console, exempt } = application;
+        let answer = match self.admit(&key, &user, console, exempt) {
+            Err(why) => Mail::NotPlaced { login, why },
+            Ok(pool) => {
+                let worker = self.settle(pool, Arc::clone(&user));
+                let homes = self.pools[pool.0 as usize].homes.len() as u16;
+                Mail::Placed { login, pool, homes, worker, user }
+            }
+        };
+        post(actions, Place::Door(door), answer);
+    }
+
+    fn admit(&mut self, key: &PoolKey, user: &Arc<str>, console: bool, exempt: bool) -> Result<PoolId, Refusal> {
+        if self.stop.is_some() && !console {
+            return Err(Refusal::ShuttingDown);
+        }
+        if !exempt {
+            self.check_client_limits(key, user, console)?;
+        }
+        if console {
+            return Ok(CONSOLE);
+        }
+        self.pool_of(key).ok_or(Refusal::MaxClientConn)
+    }
+
+    fn check_client_limits(&self, key: &PoolKey, user: &Arc<str>, console: bool) -> Result<(), Refusal> {
+        let settings = &self.settings;
+        let full = |limit: u32, count: u32| limit > 0 && count >= limit;
+        let count = |counts: &BTreeMap<Arc<str>, u32>, name: &Arc<str>| counts.get(name).copied().unwrap_or(0);
+        if full(settings.max_client_conn, self.clients) {
+            return Err(Refusal::MaxClientConn);
+        }
+        let database = settings.database(&key.database).and_then(|database| database.max_db_client_connections);
+        let database_max = database.unwrap_or(settings.max_db_client_connections);
+        if !console && full(database_max, count(&self.clients_by_database, &key.database)) {
+            return Err(Refusal::MaxDbClientConnections);
+        }
+        let own = settings.users.get(&**user).and_then(|user| user.max_user_client_connections);
+        let user_max = own.unwrap_or(settings.max_user_client_connections);
+        if full(user_max, count(&self.clients_by_user, user)) {
+            return Err(Refusal::MaxUserClientConnections);
+        }
+        Ok(())
+    }
+
+    /// Gives a session its home: among the pool's, the worker with the fewest of its sessions.
+    fn settle(&mut self, pool: PoolId, user: Arc<str>) -> WorkerId {
+        let entry = &mut self.pools[pool.0 as usize];
+        let home = entry.homes.iter().copied().min_by_key(|home| entry.sessions[usize::from(home.0)]);
+        let worker = home.expect("a pool has a home");
+        entry.sessions[usize::from(worker.0)] += 1;
+        self.clients += 1;
+        *self.clients_by_database.entry(Arc::clone(&entry.key.database)).or_default() += 1;
+        *self.clients_by_user.entry(user).or_default() += 1;
+        worker
+    }
+
+    fn departed(&mut self, pool: PoolId, worker: WorkerId, user: &Arc<str>) {
+        let entry = &mut self.pools[pool.0 as usize];
+        entry.sessions[usize::from(worker.0)] -= 1;
+        self.clients -= 1;
+        lower(&mut self.clients_by_database, &entry.key.database);
+        lower(&mut self.clients_by_user, user);
+    }
+
+    fn obstacle(&self, pool: PoolId, reserve: bool) -> Obstacle {
+        let entry = &self.pools[pool.0 as usize];
+        let size = entry.size + if reserve { entry.reserve } else { 0 };
+        let full = |limit: u32, counts: &BTreeMap<Arc<str>, u32>, name: &Arc<str>| {
+            limit > 0 && counts.get(name).copied().unwrap_or(0) >= limit
+        };
+        if entry.tokens() >= size {
+            Obstacle::PoolSize
+        } else if full(entry.max_db, &self.servers_by_database, &entry.key.database) {
+            Obstacle::Database
+        } else if full(entry.max_user, &self.servers_by_user, &entry.key.user) {
+            Obstacle::User
+        } else {
+            Obstacle::None
+        }
+    }
+
+    fn grant(&mut self, pool: PoolId, worker: WorkerId, spare: bool, actions: &mut Actions) {
+        let entry = &mut self.pools[pool.0 as usize];
+        entry.held[usize::from(worker.0)] += 1;
+        *self.servers_by_database.entry(Arc::clone(&entry.key.database)).or_default() += 1;
+        *self.servers_by_user.entry(Arc::clone(&entry.key.user)).or_default() += 1;
+        let (homes, key) = (entry.homes.len() as u16, entry.key.clone());
+        post(actions, Place::Worker(worker), Mail::Granted { pool, homes, key, spare });
+    }
+
+    fn freed(&mut self, pool: PoolId, worker: WorkerId) {
+        let entry = &mut self.pools[pool.0 as usize];
+        let held = &mut entry.held[usize::from(worker.0)];
+        assert!(*held > 0, "I12: a token came back that was not out");
+        *held -= 1;
+        lower(&mut self.servers_by_database, &entry.key.database);
+        lower(&mut self.servers_by_user, &entry.key.user);
+    }
+
+    /// Grants what can be granted, in order of asking, and looks for idle servers of others where a cap is in the way.
+    fn serve_asks(&mut self, now: Time, actions: &mut Actions) {
+        let mut index = 0;
+        let mut capped = false;
+        while index < self.asks.len() {
+            let (pool, worker, reserve) = (self.asks[index].pool, self.asks[index].worker, self.asks[index].reserve);
+            match self.obstacle(pool, reserve) {
+                Obstacle::None => {
+                    self.asks.remove(index);
+                    self.grant(pool, worker, false, actions);
+                    continue;
+                }
+                Obstacle::PoolSize => {}
+                cap @ (Obstacle::Database | Obstacle::User) => {
+                    capped = true;
+                    self.recall_for(index, cap, actions);
+                }
+            }
+            index += 1;
+        }
+        if capped {
+            self.recall_at.get_or_insert(now + limits::RECALL);
+        } else {
+            self.recall_at = None;
+        }
+    }
+
+    /// Asks one more worker whether it has an idle server of another pool under the same cap.
+    fn recall_for(&mut self, index: usize, cap: Obstacle, actions: &mut Actions) {
+        let ask = &self.asks[index];
+        let own = &self.pools[ask.pool.0 as usize].key;
+        let shares = |entry: &Entry| match cap {
+            Obstacle::Database => entry.key.database == own.database && entry.key.user != own.user,
+            _ => entry.key.user == own.user && entry.key.database != own.database,
+        };
+        let holders = self.pools.iter().enumerate().filter(|(_, entry)| shares(entry)).flat_map(|(pool, entry)| {
+            let held = entry.held.iter().enumerate().filter(|(_, held)| **held > 0);
+            held.map(move |(worker, _)| (PoolId(pool as u32), WorkerId(worker as u16)))
+        });
+        let Some(next) = holders.into_iter().find(|holder| !ask.tried.contains(holder)) else { return };
+        self.asks[index].tried.insert(next);
+        post(actions, Place::Worker(next.1), Mail::Recall { pool: next.0 });
+    }
+
+    /// Three times a second: opens what min_pool_size wants, one server a pool.
+    fn maintain(&mut self, actions: &mut Actions) {
+        for index in 0..self.pools.len() {
+            let (pool, entry) = (PoolId(index as u32), &self.pools[index]);
+            let inhabited = entry.forced || entry.sessions.iter().any(|&sessions| sessions > 0);
+            let short = entry.tokens() < entry.min && inhabited && self.stop.is_none();
+            if !short || self.obstacle(pool, false) != Obstacle::None {
+                continue;
+            }
+            let entry = &self.pools[index];
+            let poorest = entry.homes.iter().copied().min_by_key(|home| entry.held[usize::from(home.0)]);
+            if let Some(worker) = poorest {
+                self.grant(pool, worker, true, actions);
+            }
+        }
+    }
+
+    fn configure(&mut self, settings: Arc<Settings>) {
+        self.settings = settings;
+        for entry in &mut self.pools {
+            apply(entry, &self.settings);
+        }
+        self.maintains = self.pools.iter().any(|entry| entry.min > 0);
+        self.add_forced_pools();
+    }
+
+    fn deadline_reached(&mut self, now: Time, actions: &mut Actions) {
+        if now >= self.maintain_at {
+            self.maintain_at = now + limits::MAINTENANCE;
+            self.maintain(actions);
+        }
+        if self.recall_at.is_some_and(|at| now >= at) {
+            self.recall_at = None;
+            self.asks.iter_mut().for_each(|ask| ask.tried.clear());
+            self.serve_asks(now, actions);
+        }
+    }
+}
+
+/// What the settings say of one pool: user over database over global.
+fn apply(entry: &mut Entry, settings: &Settings) {
+    let Some(database) = settings.database(&entry.key.database) else {
+        (entry.size, entry.reserve, entry.min) = (0, 0, 0);
+        return;
+    };
+    let user = settings.users.get(&*entry.key.user).cloned().unwrap_or_default();
+    entry.size = user.pool_size.or(database.pool_size).unwrap_or(settings.default_pool_size);
+    entry.reserve = user.reserve_pool_size.or(database.reserve_pool_size).unwrap_or(settings.reserve_pool_size);
+    entry.min = database.min_pool_size.unwrap_or(settings.min_pool_size);
+    entry.forced = database.forced_user.is_some();
+    entry.max_db = database.max_db_connections.unwrap_or(settings.max_db_connections);
+    entry.max_user = user.max_user_connections.unwrap_or(settings.max_user_connections);
+}
+
+fn lower(counts: &mut BTreeMap<Arc<str>, u32>, name: &Arc<str>) {
+    let Some(count) = counts.get_mut(name) else {
+        debug_assert!(false, "what is counted down was counted up");
+        return;
+    };
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(name);
+    }
+}
+
+fn post(actions: &mut Actions, to: Place, mail: Mail) {
+    actions.push(Action::Post { to, mail, carrying: None });
+}
+
+impl crate::Machine for Coordinator {
+    fn step(&mut self, now: Time, _board: &Board, event: Event<'_>, actions: &mut Actions) {
+        match event {
+            Event::Mail(Mail::Apply(application)) => self.apply_for(application, actions),
+            Event::Mail(Mail::Ask { pool, worker, reserve }) => {
+                self.asks.push(Ask { pool, worker, reserve, tried: BTreeSet::new() });
+                self.serve_asks(now, actions);
+            }
+            Event::Mail(Mail::Freed { pool, worker }) => {
+                self.freed(pool, worker);
+                self.serve_asks(now, actions);
+            }
+            Event::Mail(Mail::Moved { pool, from, to }) => {
+                let held = &mut self.pools[pool.0 as usize].held;
+                assert!(held[usize::from(from.0)] > 0, "I12: a token moved that was not there");
+                held[usize::from(from.0)] -= 1;
+                held[usize::from(to.0)] += 1;
+            }
+            Event::Mail(Mail::NothingIdle { .. }) => self.serve_asks(now, actions),
+            Event::Mail(Mail::Departed { pool, worker, user }) => self.departed(pool, worker, &user),
+            Event::Mail(Mail::Configure(settings)) => {
+                self.configure(settings);
+                self.serve_asks(now, actions);
+            }
+            Event::Mail(Mail::Stop(stop)) => {
+                self.stop = self.stop.max(Some(stop));
+                actions.push(Action::Finished);
+            }
+            Event::DeadlineReached => self.deadline_reached(now, actions),
+            _ => {}
+        }
+    }
+
+    fn backlog(&self, _conn: ConnId) -> &[u8] {
+        &[]
+    }
+
+    fn keep(&mut self, _conn: ConnId, _bytes: &[u8]) {
+        debug_assert!(false, "the coordinator has no connections");
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        let maintain = self.maintains.then_some(self.maintain_at);
+        maintain.into_iter().chain(self.recall_at).min()
+    }
+
+    fn recycle(&mut self, _buffer: Vec<u8>) {}
+}
+
+const _: () = assert!(limits::MAINTENANCE.as_millis() < Duration::from_secs(1).as_millis());

@@ -1,0 +1,425 @@
+//! A door: everything up to a successful login, so that slow and hostile clients are nobody else's trouble.
+//!
+//! ```text
+//!  accepted ─► Greeting ─► Proving (password, SCRAM) ─► Applying ─► posted to its home worker
+//!                 │  SSLRequest, GSSENCRequest: 'N'         └ asks the coordinator for a home
+//!                 └ CancelRequest: to the worker its key names, then closed
+//! ```
+//!
+//! Who fails is told once, in PostgreSQL's or PgBouncer's words, and closed. A client that is not there or not known
+//! takes the same exchange as one with a wrong password.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
+
+mod proof;
+mod startup;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use auth::{Keys, Verifier};
+use wire::backend::ErrorResponse;
+use wire::frontend::{self, Startup};
+use wire::{SqlState, sqlstate};
+
+use crate::action::{Action, Actions};
+use crate::arrival::{Arrival, ConsoleRights, Identity};
+use crate::board::Board;
+use crate::deadline::{Armed, Deadlines, Owner};
+use crate::event::Event;
+use crate::flow::Flow;
+use crate::id::{ConnId, DoorId, Kind, PoolKey, WorkerId};
+use crate::limits;
+use crate::mail::{Application, Mail, Place, Refusal, Stop};
+use crate::observe::{About, Fact, Level, Peer, Topic};
+use crate::random::Random;
+use crate::session;
+use crate::settings::Settings;
+use crate::table::Table;
+use crate::time::Time;
+use crate::work::Done;
+
+use proof::Proof;
+use startup::Wish;
+
+/// What a login is doing.
+#[derive(Debug)]
+enum Phase {
+    /// Startup packets, encryption requests.
+    Greeting,
+    /// The client proves who it is.
+    Proving(Proof),
+    /// The coordinator looks for a home.
+    Applying,
+}
+
+/// A client that has not logged in yet.
+#[derive(Debug)]
+struct Login {
+    phase: Phase,
+    peer: Peer,
+    since: Time,
+    inbox: Vec<u8>,
+    flow: Flow,
+    wish: Option<Box<Wish>>,
+    keys: Option<Keys>,
+    armed: Armed,
+}
+
+/// Why a login ends, in words for the client and the log.
+#[derive(Debug)]
+struct Refused(SqlState, String);
+
+impl From<wire::Error> for Refused {
+    fn from(error: wire::Error) -> Refused {
+        Refused(error.sqlstate(), error.to_string())
+    }
+}
+
+/// One door.
+#[derive(Debug)]
+pub struct Door {
+    id: DoorId,
+    settings: Arc<Settings>,
+    random: Random,
+    mock_seed: [u8; 32],
+    /// Whose Unix clients are the console's admin without a password: the user this process runs as.
+    owner_uid: Option<u32>,
+    logins: Table<Login>,
+    deadlines: Deadlines,
+    /// Verifiers made from secrets that are stored in the clear.
+    verifiers: BTreeMap<String, Verifier>,
+    stop: Option<Stop>,
+}
+
+impl Door {
+    /// `seed` must be unpredictable: nonces and salts are drawn from it.
+    #[must_use]
+    pub fn new(id: DoorId, settings: Arc<Settings>, seed: [u8; 32]) -> Door {
+        let mut random = Random::new(seed);
+        let mock_seed = random.bytes();
+        Door {
+            id,
+            settings,
+            random,
+            mock_seed,
+            owner_uid: None,
+            logins: Table::new(Kind::Login, u16::from(id.0)),
+            deadlines: Deadlines::default(),
+            verifiers: BTreeMap::new(),
+            stop: None,
+        }
+    }
+
+    /// Lets user `pgbouncer` over a Unix socket from this uid be the console's admin.
+    pub fn set_owner_uid(&mut self, uid: u32) {
+        self.owner_uid = Some(uid);
+    }
+
+    /// A client has connected. `None`: too many are logging in already; it is to be told so and closed.
+    pub fn accept(&mut self, now: Time, peer: Peer) -> Option<ConnId> {
+        if self.logins.len() >= limits::LOGINS_MAX {
+            return None;
+        }
+        let conn = self.logins.insert_with(|_| Login {
+            phase: Phase::Greeting,
+            peer,
+            since: now,
+            inbox: Vec::new(),
+            flow: Flow::default(),
+            wish: None,
+            keys: None,
+            armed: Armed::default(),
+        });
+        self.arm(conn);
+        Some(conn)
+    }
+
+    /// Clients that are logging in.
+    #[must_use]
+    pub fn logins(&self) -> usize {
+        self.logins.len()
+    }
+
+    fn arm(&mut self, conn: ConnId) {
+        let Some(timeout) = self.settings.client_login_timeout else { return };
+        if let Some(login) = self.logins.get_mut(conn) {
+            self.deadlines.arm(Owner::Conn(conn), &mut login.armed, login.since + timeout);
+        }
+    }
+
+    fn received(&mut self, now: Time, conn: ConnId, bytes: &[u8], actions: &mut Actions) {
+        let Some(login) = self.logins.get_mut(conn) else { return };
+        let room = limits::PASSWORD_LEN_MAX + limits::CHUNK_LEN_MAX;
+        if login.inbox.len() + bytes.len() > room + wire::HEADER_LEN {
+            // A login has nothing that long to say.
+            let refused = Refused(sqlstate::PROTOCOL_VIOLATION, "too much data before login".to_owned());
+            return self.refuse(now, conn, &refused, actions);
+        }
+        login.inbox.extend_from_slice(bytes);
+        self.progress(now, conn, actions);
+    }
+
+    /// Goes on with a login as far as what is at hand allows.
+    fn progress(&mut self, now: Time, conn: ConnId, actions: &mut Actions) {
+        loop {
+            let Some(login) = self.logins.get_mut(conn) else { return };
+            let step = match &mut login.phase {
+                Phase::Greeting => self.greet(now, conn, actions),
+                Phase::Proving(proof) if proof.is_waiting() => self.prove(conn, actions),
+                Phase::Proving(_) | Phase::Applying => return,
+            };
+            match step {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(refused) => return self.refuse(now, conn, &refused, actions),
+            }
+        }
+    }
+
+    /// Reads one startup packet. False: not all of it is there, or the login is over.
+    fn greet(&mut self, now: Time, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
+        let Some(login) = self.logins.get_mut(conn) else { return Ok(false) };
+        let inbox = std::mem::take(&mut login.inbox);
+        let Some((packet, used)) = frontend::parse_startup(&inbox)? else {
+            login.inbox = inbox;
+            return Ok(false);
+        };
+        login.inbox = inbox[used..].to_vec();
+        match packet {
+            Startup::Ssl | Startup::GssEnc => {
+                if !login.inbox.is_empty() {
+                    // Bytes sent before our answer would be read as if they had been encrypted (CVE-2021-23214).
+                    let text = "received unencrypted data after SSL request".to_owned();
+                    return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
+                }
+                actions.send_new(conn, |out| out.push(b'N'));
+                Ok(true)
+            }
+            Startup::Cancel(request) => {
+                if let (Some((worker, _)), Ok(secret)) =
+                    (session::from_virtual_pid(request.pid), request.secret.try_into())
+                {
+                    self.forward_cancel(worker, request.pid, i32::from_be_bytes(secret), actions);
+                }
+                self.close(conn, actions);
+                Ok(false)
+            }
+            Startup::Start(message) => {
+                let wish = Wish::read(&message, login.peer, self.owner_uid, &self.settings);
+                startup::negotiate(conn, &message, actions);
+                let wish = wish?;
+                self.tell(
+                    conn,
+                    Level::Debug,
+                    Topic::General,
+                    &format!("login attempt: db={} user={}", wish.database, wish.user),
+                    actions,
+                );
+                self.begin_proof(now, conn, wish, actions)?;
+                Ok(true)
+            }
+        }
+    }
+
+    fn forward_cancel(&self, worker: u16, pid: i32, secret: i32, actions: &mut Actions) {
+        if worker < self.settings.workers {
+            let to = Place::Worker(WorkerId(worker));
+            actions.push(Action::Post { to, mail: Mail::Cancel { pid, secret }, carrying: None });
+        }
+    }
+
+    /// The client is who it says: where does it live?
+    fn apply(&mut self, conn: ConnId, actions: &mut Actions) -> Result<(), Refused> {
+        let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
+        login.phase = Phase::Applying;
+        let Some(wish) = &login.wish else { return Ok(()) };
+        let key = match wish.console {
+            Some(_) => PoolKey { database: Arc::clone(&wish.database), user: Arc::clone(&wish.user) },
+            None => wish.key(&self.settings)?,
+        };
+        let application = Application {
+            login: conn,
+            door: self.id,
+            key,
+            user: Arc::clone(&wish.user),
+            console: wish.console.is_some(),
+            exempt: wish.console == Some(ConsoleRights::Admin),
+        };
+        actions.push(Action::Post { to: Place::Coordinator, mail: Mail::Apply(application), carrying: None });
+        Ok(())
+    }
+
+    fn placed(&mut self, conn: ConnId, pool: crate::id::PoolId, homes: u16, worker: WorkerId, actions: &mut Actions) {
+        let login = self.logins.remove(conn);
+        let Some((login, wish)) = login.and_then(|mut login| login.wish.take().map(|wish| (login, wish))) else {
+            return;
+        };
+        let key = match wish.console {
+            Some(_) => Ok(PoolKey { database: Arc::clone(&wish.database), user: Arc::clone(&wish.user) }),
+            None => wish.key(&self.settings),
+        };
+        let key = key.unwrap_or(PoolKey { database: Arc::clone(&wish.database), user: Arc::clone(&wish.user) });
+        let identity =
+            Identity { database: wish.database, user: wish.user, peer: login.peer, connected_at: login.since };
+        let arrival = Arrival {
+            identity: Arc::new(identity),
+            pool,
+            worker,
+            key,
+            homes,
+            console: wish.console,
+            parameters: wish.parameters,
+            keys: login.keys,
+            leftover: login.inbox,
+        };
+        let mail = Mail::Arrive(Box::new(arrival));
+        actions.push(Action::Post { to: Place::Worker(worker), mail, carrying: Some(conn) });
+    }
+
+    fn not_placed(&mut self, now: Time, conn: ConnId, why: Refusal, actions: &mut Actions) {
+        let (code, text) = match why {
+            Refusal::MaxClientConn => (sqlstate::TOO_MANY_CONNECTIONS, "no more connections allowed (max_client_conn)"),
+            Refusal::MaxDbClientConnections => {
+                (sqlstate::TOO_MANY_CONNECTIONS, "client connections exceeded (max_db_client_connections)")
+            }
+            Refusal::MaxUserClientConnections => {
+                (sqlstate::TOO_MANY_CONNECTIONS, "client connections exceeded (max_user_client_connections)")
+            }
+            Refusal::ShuttingDown => (sqlstate::CANNOT_CONNECT_NOW, "pooler is shutting down"),
+        };
+        self.refuse(now, conn, &Refused(code, text.to_owned()), actions);
+    }
+
+    fn refuse(&mut self, now: Time, conn: ConnId, refused: &Refused, actions: &mut Actions) {
+        let Refused(code, text) = refused;
+        let age = self.logins.get(conn).map_or(0, |login| now.since(login.since).as_secs());
+        self.tell(conn, Level::Log, Topic::Disconnections, &format!("closing because: {text} (age={age}s)"), actions);
+        let last = ErrorResponse { severity: "FATAL", code: *code, message: text, detail: None, hint: None };
+        actions.send_new(conn, |out| last.encode(out));
+        self.close(conn, actions);
+    }
+
+    fn close(&mut self, conn: ConnId, actions: &mut Actions) {
+        if self.logins.remove(conn).is_some() {
+            actions.push(Action::Close { conn });
+        }
+    }
+
+    /// A worker's mailbox was full: the client cannot be let in.
+    fn returned(&mut self, now: Time, mail: Mail, actions: &mut Actions) {
+        let Mail::Arrive(arrival) = mail else {
+            debug_assert!(false, "a door posts nothing else that may be returned");
+            return;
+        };
+        let conn = self.logins.insert_with(|_| Login {
+            phase: Phase::Applying,
+            peer: arrival.identity.peer,
+            since: now,
+            inbox: Vec::new(),
+            flow: Flow::default(),
+            wish: None,
+            keys: None,
+            armed: Armed::default(),
+        });
+        actions.push(Action::Adopt { conn });
+        let text = "too many clients are logging in at this moment".to_owned();
+        self.refuse(now, conn, &Refused(sqlstate::TOO_MANY_CONNECTIONS, text), actions);
+        depart(arrival.pool, arrival.worker, arrival.identity.user.clone(), actions);
+    }
+
+    fn tell(&self, conn: ConnId, level: Level, topic: Topic, text: &str, actions: &mut Actions) {
+        let Some(login) = self.logins.get(conn) else { return };
+        let about = About::Client {
+            conn,
+            database: login.wish.as_ref().map(|wish| Arc::clone(&wish.database)),
+            user: login.wish.as_ref().map(|wish| Arc::clone(&wish.user)),
+            peer: login.peer,
+        };
+        actions.push(Action::Tell(Fact { level, topic, about, text: text.to_owned() }));
+    }
+
+    fn deadline_reached(&mut self, now: Time, actions: &mut Actions) {
+        while let Some((at, owner)) = self.deadlines.pop_due(now) {
+            let Owner::Conn(conn) = owner else { continue };
+            let live = self.logins.get_mut(conn).is_some_and(|login| login.armed.spend(at));
+            if live {
+                let refused = Refused(sqlstate::PROTOCOL_VIOLATION, "client_login_timeout".to_owned());
+                self.refuse(now, conn, &refused, actions);
+            }
+        }
+    }
+
+    fn delivered(&mut self, now: Time, mail: Mail, actions: &mut Actions) {
+        match mail {
+            Mail::Placed { login, pool, homes, worker, user } => {
+                if self.logins.get(login).is_some() {
+                    self.placed(login, pool, homes, worker, actions);
+                } else {
+                    // The client left meanwhile: nobody will live there.
+                    depart(pool, worker, user, actions);
+                }
+            }
+            Mail::NotPlaced { login, why } => self.not_placed(now, login, why, actions),
+            Mail::Configure(settings) => {
+                self.settings = settings;
+                self.verifiers.clear();
+            }
+            Mail::Stop(stop) => {
+                self.stop = self.stop.max(Some(stop));
+                actions.push(Action::Finished);
+            }
+            _ => debug_assert!(false, "mail for somebody else came to a door"),
+        }
+    }
+
+    fn computed(&mut self, now: Time, conn: ConnId, done: Done, actions: &mut Actions) {
+        match self.proof_computed(conn, done, actions) {
+            Ok(()) => self.progress(now, conn, actions),
+            Err(refused) => self.refuse(now, conn, &refused, actions),
+        }
+    }
+}
+
+/// A home that was given is not needed.
+fn depart(pool: crate::id::PoolId, worker: WorkerId, user: Arc<str>, actions: &mut Actions) {
+    let mail = Mail::Departed { pool, worker, user };
+    actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+}
+
+impl crate::Machine for Door {
+    fn step(&mut self, now: Time, _board: &Board, event: Event<'_>, actions: &mut Actions) {
+        match event {
+            Event::Received { conn, bytes } => self.received(now, conn, bytes, actions),
+            Event::Hangup { conn, .. } => {
+                self.tell(conn, Level::Debug, Topic::Disconnections, "client disconnect before login", actions);
+                self.close(conn, actions);
+            }
+            Event::Blocked { conn } => {
+                // What a login is told is short; a client that does not take it has gone wrong.
+                self.close(conn, actions);
+            }
+            Event::Computed { conn, done } => self.computed(now, conn, done, actions),
+            Event::Mail(mail) => self.delivered(now, mail, actions),
+            Event::Returned(mail) => self.returned(now, mail, actions),
+            Event::DeadlineReached => self.deadline_reached(now, actions),
+            Event::Drained { .. } | Event::Opened { .. } | Event::OpenFailed { .. } | Event::RoundEnded => {}
+        }
+    }
+
+    fn backlog(&self, conn: ConnId) -> &[u8] {
+        self.logins.get(conn).map_or(&[], |login| login.flow.backlog())
+    }
+
+    fn keep(&mut self, conn: ConnId, bytes: &[u8]) {
+        if let Some(login) = self.logins.get_mut(conn) {
+            login.flow.keep(bytes, Vec::new);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.next()
+    }
+
+    fn recycle(&mut self, _buffer: Vec<u8>) {}
+}

@@ -1,0 +1,248 @@
+//! How a client proves who it is: not at all, a clear password, md5, SCRAM-SHA-256.
+//!
+//! Nothing here depends on whether a pool is warm, and a user who does not exist goes through the same messages as one
+//! who gives a wrong password.
+//!
+//! //= pg18 sasl-authentication
+
+use std::sync::Arc;
+
+use auth::{Keys, Password, Secret, ServerExchange, Verifier};
+use wire::backend::{self, Authentication};
+use wire::frontend::{Password as PasswordMessage, SaslInitial, SaslResponse, tag};
+use wire::{HEADER_LEN, Header, sqlstate};
+
+use super::startup::Wish;
+use super::{Door, Phase, Refused};
+use crate::action::{Action, Actions};
+use crate::id::ConnId;
+use crate::limits;
+use crate::settings::AuthType;
+use crate::time::Time;
+use crate::work::{Done, Job};
+
+/// Where a proof stands.
+#[derive(Debug)]
+pub(super) enum Proof {
+    Clear,
+    Md5 {
+        salt: [u8; 4],
+    },
+    /// SASLInitialResponse is awaited.
+    Sasl,
+    /// A hashing thread works; `client_first` is answered when it is done.
+    Computing {
+        client_first: Vec<u8>,
+    },
+    /// SASLResponse is awaited.
+    SaslFinal {
+        exchange: Box<ServerExchange>,
+        verifier: Verifier,
+    },
+}
+
+impl Proof {
+    /// Whether the next step is the client's.
+    pub(super) fn is_waiting(&self) -> bool {
+        !matches!(self, Proof::Computing { .. })
+    }
+}
+
+fn wrong_password() -> Refused {
+    Refused(sqlstate::INVALID_PASSWORD, "password authentication failed".to_owned())
+}
+
+fn sasl_failed() -> Refused {
+    Refused(sqlstate::INVALID_PASSWORD, "SASL authentication failed".to_owned())
+}
+
+impl Door {
+    /// Asks the client for what `auth_type` wants.
+    pub(super) fn begin_proof(
+        &mut self,
+        _now: Time,
+        conn: ConnId,
+        wish: Wish,
+        actions: &mut Actions,
+    ) -> Result<(), Refused> {
+        let secret = usable(self.settings.secrets.get(&*wish.user));
+        let known = self.settings.secrets.contains_key(&*wish.user);
+        let (auth_type, trusted) = (self.settings.auth_type, wish.trusted);
+        let scram = matches!(secret, Some(Secret::Scram(_)));
+        let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
+        login.wish = Some(Box::new(wish));
+        let proof = match auth_type {
+            _ if trusted => return self.apply(conn, actions),
+            AuthType::Any => return self.proved(conn, actions),
+            AuthType::Trust if known => return self.proved(conn, actions),
+            AuthType::Trust => {
+                let text = "\"trust\" authentication failed".to_owned();
+                return Err(Refused(sqlstate::INVALID_AUTHORIZATION, text));
+            }
+            AuthType::Plain => Proof::Clear,
+            AuthType::Md5 if !scram => Proof::Md5 { salt: self.random.bytes() },
+            AuthType::Md5 | AuthType::Scram => Proof::Sasl,
+        };
+        actions.send_new(conn, |out| match &proof {
+            Proof::Clear => Authentication::CleartextPassword.encode(out),
+            Proof::Md5 { salt } => Authentication::Md5Password { salt: *salt }.encode(out),
+            _ => backend::encode_sasl(out, &[auth::scram::MECHANISM.as_bytes()]),
+        });
+        login.phase = Phase::Proving(proof);
+        Ok(())
+    }
+
+    /// Reads one message of the client's proof. False: not all of it is there, or the login has moved on.
+    pub(super) fn prove(&mut self, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
+        let Some(login) = self.logins.get_mut(conn) else { return Ok(false) };
+        if login.inbox.first().is_some_and(|&first| first != tag::PASSWORD) {
+            let text = "expected a password response".to_owned();
+            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
+        }
+        let Some(header) = Header::parse(&login.inbox)? else { return Ok(false) };
+        if header.body_len() > limits::PASSWORD_LEN_MAX {
+            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, "password message is too long".to_owned()));
+        }
+        if login.inbox.len() < header.total_len() {
+            return Ok(false);
+        }
+        let message: Vec<u8> = login.inbox.drain(..header.total_len()).collect();
+        let body = &message[HEADER_LEN..];
+        let Phase::Proving(proof) = std::mem::replace(&mut login.phase, Phase::Greeting) else { return Ok(false) };
+        let Some(user) = login.wish.as_ref().map(|wish| Arc::clone(&wish.user)) else { return Ok(false) };
+        match proof {
+            Proof::Clear => self.check_clear(conn, &user, body, actions)?,
+            Proof::Md5 { salt } => {
+                let given = PasswordMessage::decode(body)?.password;
+                let secret = usable(self.settings.secrets.get(&*user));
+                if !secret.is_some_and(|secret| auth::verify_md5(secret, &user, salt, given)) {
+                    return Err(wrong_password());
+                }
+                self.proved(conn, actions)?;
+            }
+            Proof::Sasl => self.sasl_initial(conn, &user, body, actions)?,
+            Proof::SaslFinal { exchange, verifier } => self.sasl_final(conn, *exchange, &verifier, body, actions)?,
+            Proof::Computing { .. } => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn set_proof(&mut self, conn: ConnId, proof: Proof) {
+        if let Some(login) = self.logins.get_mut(conn) {
+            login.phase = Phase::Proving(proof);
+        }
+    }
+
+    fn check_clear(&mut self, conn: ConnId, user: &str, body: &[u8], actions: &mut Actions) -> Result<(), Refused> {
+        let given = PasswordMessage::decode(body)?.password.to_vec();
+        // Hashing is slow for a stored verifier; who does not exist costs the same.
+        let mock = Secret::Scram(Verifier::mock(&self.mock_seed, user.as_bytes()));
+        let secret = usable(self.settings.secrets.get(user)).cloned().unwrap_or(mock);
+        if matches!(secret, Secret::Scram(_)) {
+            let job = Job::CheckPlain { secret, user: user.to_owned(), given };
+            actions.push(Action::Compute { conn, job });
+            self.set_proof(conn, Proof::Computing { client_first: Vec::new() });
+            return Ok(());
+        }
+        if !auth::verify_plain(&secret, user, &given) {
+            return Err(wrong_password());
+        }
+        self.proved(conn, actions)
+    }
+
+    fn sasl_initial(&mut self, conn: ConnId, user: &str, body: &[u8], actions: &mut Actions) -> Result<(), Refused> {
+        let initial = SaslInitial::decode(body)?;
+        if initial.mechanism != auth::scram::MECHANISM.as_bytes() {
+            let text = "client selected an invalid SASL authentication mechanism".to_owned();
+            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
+        }
+        let client_first = initial.response.unwrap_or_default().to_vec();
+        let verifier = match usable(self.settings.secrets.get(user)) {
+            Some(Secret::Scram(verifier)) => Some(verifier.clone()),
+            Some(Secret::Plain(password)) => match self.verifiers.get(user) {
+                Some(known) => Some(known.clone()),
+                None => {
+                    let job = Job::DeriveVerifier {
+                        password: Password::new(password.as_str()),
+                        salt: self.random.bytes::<{ auth::scram::SALT_LEN }>().to_vec(),
+                        iterations: self.settings.scram_iterations,
+                    };
+                    actions.push(Action::Compute { conn, job });
+                    None
+                }
+            },
+            // An md5 hash proves nothing to SCRAM; like an unknown user.
+            Some(Secret::Md5(_)) | None => Some(Verifier::mock(&self.mock_seed, user.as_bytes())),
+        };
+        match verifier {
+            Some(verifier) => self.sasl_continue(conn, &client_first, verifier, actions),
+            None => {
+                self.set_proof(conn, Proof::Computing { client_first });
+                Ok(())
+            }
+        }
+    }
+
+    fn sasl_continue(
+        &mut self,
+        conn: ConnId,
+        client_first: &[u8],
+        verifier: Verifier,
+        actions: &mut Actions,
+    ) -> Result<(), Refused> {
+        let nonce = self.random.bytes();
+        let started = ServerExchange::start(client_first, verifier.clone(), &nonce);
+        let (exchange, server_first) = started.map_err(|_| sasl_failed())?;
+        actions.send_new(conn, |out| Authentication::SaslContinue(&server_first).encode(out));
+        self.set_proof(conn, Proof::SaslFinal { exchange: Box::new(exchange), verifier });
+        Ok(())
+    }
+
+    fn sasl_final(
+        &mut self,
+        conn: ConnId,
+        exchange: ServerExchange,
+        verifier: &Verifier,
+        body: &[u8],
+        actions: &mut Actions,
+    ) -> Result<(), Refused> {
+        let response = SaslResponse::decode(body)?;
+        let done = exchange.finish(response.response).map_err(|_| sasl_failed())?;
+        actions.send_new(conn, |out| Authentication::SaslFinal(&done.server_final).encode(out));
+        if let Some(login) = self.logins.get_mut(conn) {
+            login.keys = Some(Keys::from_verifier(verifier, done.client_key));
+        }
+        self.proved(conn, actions)
+    }
+
+    /// A hashing thread is done.
+    pub(super) fn proof_computed(&mut self, conn: ConnId, done: Done, actions: &mut Actions) -> Result<(), Refused> {
+        let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
+        let Phase::Proving(Proof::Computing { client_first }) = &mut login.phase else { return Ok(()) };
+        let client_first = std::mem::take(client_first);
+        let user = login.wish.as_ref().map(|wish| wish.user.to_string()).unwrap_or_default();
+        match done {
+            Done::Checked(true) => self.proved(conn, actions),
+            Done::Checked(false) => Err(wrong_password()),
+            Done::Verifier(verifier) => {
+                self.verifiers.insert(user, verifier.clone());
+                self.sasl_continue(conn, &client_first, verifier, actions)
+            }
+            Done::Keys(_) => Ok(()),
+        }
+    }
+
+    /// The client is who it says. May it come in?
+    fn proved(&mut self, conn: ConnId, actions: &mut Actions) -> Result<(), Refused> {
+        let forbidden = self.logins.get(conn).and_then(|login| login.wish.as_ref()).is_some_and(|wish| wish.forbidden);
+        if forbidden {
+            return Err(Refused(sqlstate::INVALID_AUTHORIZATION, "not allowed".to_owned()));
+        }
+        self.apply(conn, actions)
+    }
+}
+
+/// An empty password in the file means that there is none.
+fn usable(secret: Option<&Secret>) -> Option<&Secret> {
+    secret.filter(|secret| !matches!(secret, Secret::Plain(password) if password.as_str().is_empty()))
+}

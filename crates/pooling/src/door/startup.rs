@@ -1,0 +1,295 @@
+//! What a client wishes for in its startup packet.
+//!
+//! //= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-STARTUPMESSAGE
+//! //= pgbouncer config.md#ignore_startup_parameters
+
+use std::sync::Arc;
+
+use wire::backend::NegotiateVersion;
+use wire::frontend::StartupMessage;
+use wire::sqlstate;
+
+use super::Refused;
+use crate::action::Actions;
+use crate::arrival::ConsoleRights;
+use crate::id::{ConnId, PoolKey};
+use crate::observe::Peer;
+use crate::parameters::Tracked;
+use crate::settings::{CONSOLE_DATABASE, Settings};
+
+/// A startup packet, understood.
+#[derive(Debug)]
+pub(super) struct Wish {
+    pub(super) database: Arc<str>,
+    pub(super) user: Arc<str>,
+    /// Tracked parameters.
+    pub(super) parameters: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(super) console: Option<ConsoleRights>,
+    /// The process's own user over the Unix socket: no password asked.
+    pub(super) trusted: bool,
+    /// Wants the console and may not: told only after the password was right.
+    pub(super) forbidden: bool,
+}
+
+/// A client that speaks a newer minor version, or asks for protocol extensions, is told what we speak: 3.0, none.
+pub(super) fn negotiate(conn: ConnId, message: &StartupMessage<'_>, actions: &mut Actions) {
+    let unknown: Vec<&[u8]> =
+        message.parameters().map(|(name, _)| name).filter(|name| name.starts_with(b"_pq_.")).collect();
+    if message.minor > 0 || !unknown.is_empty() {
+        actions.send_new(conn, |out| NegotiateVersion { minor: 0, unknown: &unknown }.encode(out));
+    }
+}
+
+fn text<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str, Refused> {
+    std::str::from_utf8(bytes).map_err(|_| Refused(sqlstate::PROTOCOL_VIOLATION, format!("{what} is not valid UTF-8")))
+}
+
+impl Wish {
+    pub(super) fn read(
+        message: &StartupMessage<'_>,
+        peer: Peer,
+        owner_uid: Option<u32>,
+        settings: &Settings,
+    ) -> Result<Wish, Refused> {
+        let user = text(message.parameter(b"user").unwrap_or_default(), "user name")?;
+        if user.is_empty() {
+            let text = "no PostgreSQL user name specified in startup packet".to_owned();
+            return Err(Refused(sqlstate::INVALID_AUTHORIZATION, text));
+        }
+        let database = match message.parameter(b"database") {
+            Some(name) if !name.is_empty() => text(name, "database name")?,
+            _ => user,
+        };
+        let mut wish = Wish {
+            database: database.into(),
+            user: user.into(),
+            parameters: Vec::new(),
+            console: None,
+            trusted: false,
+            forbidden: false,
+        };
+        wish.read_parameters(message, settings)?;
+        if settings.application_name_add_host {
+            wish.add_host(peer);
+        }
+        if database == CONSOLE_DATABASE {
+            wish.read_console_rights(peer, owner_uid, settings);
+        }
+        Ok(wish)
+    }
+
+    fn read_console_rights(&mut self, peer: Peer, owner_uid: Option<u32>, settings: &Settings) {
+        let owner = matches!(peer, Peer::Unix { uid, .. } if Some(uid) == owner_uid);
+        self.trusted = owner && &*self.user == CONSOLE_DATABASE;
+        let admin = self.trusted || settings.admin_users.contains(&*self.user);
+        self.console = Some(if admin { ConsoleRights::Admin } else { ConsoleRights::Stats });
+        self.forbidden = !admin && !settings.stats_users.contains(&*self.user);
+    }
+
+    fn read_parameters(&mut self, message: &StartupMessage<'_>, settings: &Settings) -> Result<(), Refused> {
+        let tracked = Tracked::new(&settings.track_extra_parameters);
+        for (name, value) in message.parameters() {
+            match name {
+                b"user" | b"database" => {}
+                b"replication" if is_off(value) => {}
+                b"replication" => {
+                    let text = "replication connections are not supported yet".to_owned();
+                    return Err(Refused(sqlstate::FEATURE_NOT_SUPPORTED, text));
+                }
+                b"options" => self.read_options(value, &tracked, settings)?,
+                _ if name.starts_with(b"_pq_.") => {}
+                _ => self.read_parameter(name, value, "", &tracked, settings)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn read_parameter(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        place: &str,
+        tracked: &Tracked,
+        settings: &Settings,
+    ) -> Result<(), Refused> {
+        if tracked.index(name).is_some() {
+            self.parameters.push((name.to_vec(), value.to_vec()));
+            return Ok(());
+        }
+        let shown = String::from_utf8_lossy(name);
+        let ignored = settings.ignore_startup_parameters.contains(&shown.to_ascii_lowercase());
+        let options_ignored = !place.is_empty() && settings.ignore_startup_parameters.contains("options");
+        if ignored || options_ignored {
+            return Ok(());
+        }
+        let text = format!("unsupported startup parameter{place}: {}", shown.escape_debug());
+        Err(Refused(sqlstate::PROTOCOL_VIOLATION, text))
+    }
+
+    /// `-c name=value`, `-cname=value`, `--name=value`, with backslash escapes and any number of blanks.
+    fn read_options(&mut self, options: &[u8], tracked: &Tracked, settings: &Settings) -> Result<(), Refused> {
+        let ignored = settings.ignore_startup_parameters.contains("options");
+        let mut words = split_options(options).into_iter();
+        while let Some(word) = words.next() {
+            let setting = if word == b"-c" {
+                words.next().unwrap_or_default()
+            } else if let Some(rest) = word.strip_prefix(b"--").or_else(|| word.strip_prefix(b"-c")) {
+                rest.to_vec()
+            } else {
+                Vec::new()
+            };
+            let Some(equals) = setting.iter().position(|&byte| byte == b'=') else {
+                if ignored {
+                    continue;
+                }
+                let text = "unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed";
+                return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text.to_owned()));
+            };
+            // PostgreSQL takes dashes in a name for underscores.
+            let name: Vec<u8> = setting[..equals].iter().map(|&byte| if byte == b'-' { b'_' } else { byte }).collect();
+            self.read_parameter(&name, &setting[equals + 1..], " in options", tracked, settings)?;
+        }
+        Ok(())
+    }
+
+    fn add_host(&mut self, peer: Peer) {
+        let host = match peer {
+            Peer::Tcp(address) => format!("{}:{}", address.ip().to_canonical(), address.port()),
+            Peer::Unix { pid, .. } => format!("unix({pid})"),
+        };
+        let known = self.parameters.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case(b"application_name"));
+        match known {
+            Some((_, value)) => value.extend_from_slice(format!(" - {host}").as_bytes()),
+            None => self.parameters.push((b"application_name".to_vec(), format!("app - {host}").into_bytes())),
+        }
+    }
+
+    /// The pool this client uses: its database, and the forced user where there is one.
+    pub(super) fn key(&self, settings: &Settings) -> Result<PoolKey, Refused> {
+        let Some(database) = settings.database(&self.database) else {
+            return Err(Refused(sqlstate::INVALID_CATALOG_NAME, format!("no such database: {}", self.database)));
+        };
+        let user = match &database.forced_user {
+            Some(forced) => forced.as_str().into(),
+            None => Arc::clone(&self.user),
+        };
+        Ok(PoolKey { database: Arc::clone(&self.database), user })
+    }
+}
+
+/// What PostgreSQL reads as "no" for `replication`.
+fn is_off(value: &[u8]) -> bool {
+    let off: [&[u8]; 4] = [b"false", b"off", b"no", b"0"];
+    off.iter().any(|word| word.eq_ignore_ascii_case(value))
+}
+
+/// As PostgreSQL's `pg_split_opts`: blanks separate, a backslash takes the next byte as it is.
+fn split_options(options: &[u8]) -> Vec<Vec<u8>> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut bytes = options.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => words.extend(word.take()),
+            b'\\' => word.get_or_insert_default().extend(bytes.next()),
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+    use wire::frontend::{Startup, encode_startup, parse_startup};
+
+    fn read(parameters: &[(&str, &str)], change: impl FnOnce(&mut Settings)) -> Result<Wish, String> {
+        let mut packet = Vec::new();
+        encode_startup(&mut packet, parameters.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let peer = Peer::Tcp(SocketAddr::from(([10, 0, 0, 7], 4711)));
+        match parse_startup(&packet) {
+            Ok(Some((Startup::Start(message), _))) => Wish::read(&message, peer, Some(1000), &settings)
+                .map_err(|Refused(code, text)| format!("{code} {text}")),
+            other => panic!("not a startup message: {other:?}"),
+        }
+    }
+
+    fn parameters(wish: &Wish) -> Vec<String> {
+        let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        wish.parameters.iter().map(|(name, value)| format!("{}={}", show(name), show(value))).collect()
+    }
+
+    #[test]
+    fn the_database_is_the_user_unless_named() {
+        let wish = read(&[("user", "ann")], |_| ()).expect("fine");
+        assert_eq!((&*wish.database, &*wish.user), ("ann", "ann"));
+        assert!(read(&[("database", "x")], |_| ()).expect_err("no user").starts_with("28000"));
+    }
+
+    #[test]
+    fn tracked_parameters_are_kept_others_refused_or_passed_over() {
+        let asked = [("user", "u"), ("TimeZone", "UTC"), ("intervalstyle", "iso_8601")];
+        assert_eq!(parameters(&read(&asked, |_| ()).expect("fine")), ["TimeZone=UTC", "intervalstyle=iso_8601"]);
+        let asked = [("user", "u"), ("extra_float_digits", "3")];
+        let error = read(&asked, |_| ()).expect_err("not tracked");
+        assert_eq!(error, "08P01 unsupported startup parameter: extra_float_digits");
+        let ignore = |settings: &mut Settings| {
+            settings.ignore_startup_parameters.insert("extra_float_digits".to_owned());
+        };
+        assert!(parameters(&read(&asked, ignore).expect("passed over")).is_empty());
+    }
+
+    #[test]
+    fn options_come_in_three_spellings_with_escapes() {
+        let options = r"-c timezone=UTC  -cdatestyle=ISO --client-encoding=LATIN1 -c application_name=a\ b";
+        let wish = read(&[("user", "u"), ("options", options)], |_| ()).expect("fine");
+        let expected = ["timezone=UTC", "datestyle=ISO", "client_encoding=LATIN1", "application_name=a b"];
+        assert_eq!(parameters(&wish), expected);
+        let error = read(&[("user", "u"), ("options", "-d 5")], |_| ()).expect_err("unknown option");
+        assert!(error.contains("only '-c config=val' and '--config=val' are allowed"), "{error}");
+        let error = read(&[("user", "u"), ("options", "-c geqo=off")], |_| ()).expect_err("not tracked");
+        assert_eq!(error, "08P01 unsupported startup parameter in options: geqo");
+    }
+
+    #[test]
+    fn ignored_options_still_apply_what_is_known() {
+        let ignore = |settings: &mut Settings| {
+            settings.ignore_startup_parameters.insert("options".to_owned());
+        };
+        let wish = read(&[("user", "u"), ("options", "-d 5 -c geqo=off -c timezone=UTC")], ignore).expect("fine");
+        assert_eq!(parameters(&wish), ["timezone=UTC"]);
+    }
+
+    #[test]
+    fn replication_is_refused_for_now() {
+        assert!(read(&[("user", "u"), ("replication", "true")], |_| ()).expect_err("refused").starts_with("0A000"));
+        assert!(read(&[("user", "u"), ("replication", "off")], |_| ()).is_ok());
+    }
+
+    #[test]
+    fn the_host_may_follow_the_application_name() {
+        let add = |settings: &mut Settings| settings.application_name_add_host = true;
+        let wish = read(&[("user", "u"), ("application_name", "psql")], add).expect("fine");
+        assert_eq!(parameters(&wish), ["application_name=psql - 10.0.0.7:4711"]);
+    }
+
+    #[test]
+    fn the_console_is_for_those_who_are_named() {
+        let admins = |settings: &mut Settings| {
+            settings.admin_users.insert("ann".to_owned());
+            settings.stats_users.insert("joe".to_owned());
+        };
+        let rights = |user| {
+            let wish = read(&[("user", user), ("database", "pgbouncer")], admins).expect("fine");
+            (wish.console, wish.forbidden, wish.trusted)
+        };
+        assert_eq!(rights("ann"), (Some(ConsoleRights::Admin), false, false));
+        assert_eq!(rights("joe"), (Some(ConsoleRights::Stats), false, false));
+        assert_eq!(rights("eve"), (Some(ConsoleRights::Stats), true, false));
+        assert_eq!(rights("pgbouncer"), (Some(ConsoleRights::Stats), true, false), "not over TCP");
+    }
+}

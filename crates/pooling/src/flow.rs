@@ -1,0 +1,113 @@
+//! What a connection may read and write: backlog and interest.
+//!
+//! ```text
+//!   peer A ──read──► decide ──Send──► peer B's socket
+//!                                      │ takes less than all
+//!                                      ▼
+//!                                    backlog ──► A is not read until it is empty
+//! ```
+//!
+//! One rule gives back-pressure both ways and bounds memory: a connection with a backlog stops the reading of whoever
+//! feeds it. A connection owns a buffer only while something is unsent.
+
+use crate::action::{Action, Actions};
+use crate::id::ConnId;
+use crate::limits;
+
+/// The flow state of one connection.
+#[derive(Debug)]
+pub struct Flow {
+    unsent: Vec<u8>,
+    /// Bytes of `unsent` that are gone already.
+    gone: u32,
+    reading: bool,
+    writing: bool,
+}
+
+impl Default for Flow {
+    fn default() -> Flow {
+        Flow { unsent: Vec::new(), gone: 0, reading: true, writing: false }
+    }
+}
+
+impl Flow {
+    /// What the socket did not take, oldest first.
+    #[must_use]
+    pub fn backlog(&self) -> &[u8] {
+        &self.unsent[self.gone as usize..]
+    }
+
+    #[must_use]
+    pub fn is_clear(&self) -> bool {
+        self.unsent.is_empty()
+    }
+
+    /// Appends what the socket did not take. `spare` supplies a buffer if there is none yet.
+    pub(crate) fn keep(&mut self, bytes: &[u8], spare: impl FnOnce() -> Vec<u8>) {
+        if self.unsent.capacity() == 0 {
+            self.unsent = spare();
+        }
+        debug_assert!(self.backlog().len() + bytes.len() <= limits::BACKLOG_LEN_MAX, "I10: nobody paused the source");
+        self.unsent.extend_from_slice(bytes);
+    }
+
+    /// The socket took `count` bytes. Returns the buffer once nothing is left.
+    pub(crate) fn drained(&mut self, count: usize) -> Option<Vec<u8>> {
+        debug_assert!(count <= self.backlog().len(), "more was taken than there was");
+        self.gone += count as u32;
+        if (self.gone as usize) < self.unsent.len() {
+            return None;
+        }
+        self.gone = 0;
+        Some(std::mem::take(&mut self.unsent))
+    }
+
+    #[must_use]
+    pub(crate) fn is_reading(&self) -> bool {
+        self.reading
+    }
+
+    /// Tells the engine what to watch for, if that changed.
+    pub(crate) fn watch(&mut self, conn: ConnId, read: bool, actions: &mut Actions) {
+        let write = !self.is_clear();
+        if (read, write) == (self.reading, self.writing) {
+            return;
+        }
+        (self.reading, self.writing) = (read, write);
+        actions.push(Action::Interest { conn, read, write });
+    }
+
+    /// After a move to another worker, where a connection starts with reading only.
+    pub(crate) fn restart(&mut self) {
+        debug_assert!(self.is_clear(), "only a connection without a backlog moves");
+        (self.reading, self.writing) = (true, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Kind;
+
+    #[test]
+    fn a_backlog_shrinks_from_the_front_and_gives_its_buffer_back() {
+        let mut flow = Flow::default();
+        flow.keep(b"hello", Vec::new);
+        assert!(flow.drained(2).is_none());
+        assert_eq!(flow.backlog(), b"llo");
+        flow.keep(b"!", Vec::new);
+        assert!(flow.drained(4).is_some());
+        assert!(flow.is_clear());
+    }
+
+    #[test]
+    fn interest_is_told_only_when_it_changes() {
+        let conn = ConnId::new(Kind::Client, 0, 0, 0);
+        let (mut flow, mut actions) = (Flow::default(), Actions::new());
+        flow.watch(conn, true, &mut actions);
+        assert!(actions.is_empty());
+        flow.watch(conn, false, &mut actions);
+        flow.watch(conn, false, &mut actions);
+        assert_eq!(actions.as_slice().len(), 1);
+    }
+}

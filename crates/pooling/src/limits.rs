@@ -1,0 +1,79 @@
+//! Every bound in one place, each with its reason.
+
+use std::time::Duration;
+
+/// What one read brings at most, and what a session may have waiting undecided before reading from it pauses. Large
+/// results want large reads: at 64 kB the system call no longer shows beside the copy.
+pub const CHUNK_LEN_MAX: usize = 64 * 1024;
+
+/// A backlog longer than this is a bug: reading is paused as soon as there is any, and one step adds at most what was
+/// read, what had been waiting, and what we put in between.
+pub const BACKLOG_LEN_MAX: usize = 4 * CHUNK_LEN_MAX;
+
+/// What a client may send before it has logged in, as in PostgreSQL (`PG_MAX_AUTH_TOKEN_LENGTH`).
+pub const PASSWORD_LEN_MAX: usize = 65_535;
+
+/// A server's message that must be read whole (an error, a parameter, a ready) and is longer ends that server.
+pub const SERVER_MESSAGE_LEN_MAX: usize = 64 * 1024;
+
+/// A statement longer than this is not kept by name: it would be one client's memory at everybody's cost.
+pub const STATEMENT_LEN_MAX: usize = 256 * 1024;
+
+/// A statement or portal name. PgBouncer's tests use names of 16 kB.
+pub const NAME_LEN_MAX: usize = 32 * 1024;
+
+/// Bytes of statement texts and names one client may keep.
+pub const STATEMENT_BYTES_PER_CLIENT_MAX: usize = 16 * 1024 * 1024;
+
+/// Named statements one client may keep.
+pub const STATEMENTS_PER_CLIENT_MAX: usize = 16 * 1024;
+
+/// A tracked parameter's value.
+pub const PARAMETER_LEN_MAX: usize = 4096;
+
+/// Answers owed on one server before reading from its client pauses: a pipeline deeper than this waits for answers.
+pub const OWED_MAX: usize = 16 * 1024;
+
+/// Servers of one pool on one worker that may be asked for or logging in at once: a burst is met quickly, and
+/// PostgreSQL is not asked to fork a pool's worth of backends at one moment.
+pub const OPENING_MAX: u32 = 4;
+
+/// Pools the process keeps. An authenticated client may name any database where there is a `*` entry.
+pub const POOLS_MAX: usize = 65_536;
+
+/// Clients at a door that have not logged in yet; beyond it they are refused at once.
+pub const LOGINS_MAX: usize = 60_000;
+
+/// How long a server may take to answer what the pooler itself asked: a reset, a check, a rollback.
+pub const HOUSEKEEPING: Duration = Duration::from_secs(15);
+
+/// How long a server that lost its client may go on answering before it is asked to stop, and how much of it is read.
+pub const DRAIN: Duration = Duration::from_millis(100);
+pub const DRAIN_LEN_MAX: u64 = 1024 * 1024;
+
+/// How long a linked client may leave a message half sent, or an answer half taken, before its server is worth more.
+pub const STALL: Duration = Duration::from_secs(300);
+
+/// How long a closed client may take to read what it is still owed.
+pub const FAREWELL: Duration = Duration::from_secs(10);
+
+/// A stranger on another worker is served before one's own waiter once it has waited this much longer, and the mean
+/// service time on top: less would make servers travel for nothing.
+pub const STRANGER: Duration = Duration::from_millis(1);
+
+/// How often capacity that another pool holds idle is asked for again while somebody waits for it.
+pub const RECALL: Duration = Duration::from_millis(20);
+
+/// How often the coordinator looks after min_pool_size, as PgBouncer does.
+pub const MAINTENANCE: Duration = Duration::from_millis(333);
+
+/// Cancel connections in flight for one pool on one worker, as a multiple of its size (as in PgBouncer).
+pub const CANCELS_PER_SERVER_MAX: u32 = 2;
+
+/// Buffers kept for use again by one worker, and the largest kept.
+pub const SPARE_BUFFERS_MAX: usize = 256;
+pub const SPARE_BUFFER_LEN_MAX: usize = 16 * 1024;
+
+const _: () = assert!(STATEMENT_LEN_MAX >= CHUNK_LEN_MAX);
+const _: () = assert!(NAME_LEN_MAX < CHUNK_LEN_MAX);
+const _: () = assert!(BACKLOG_LEN_MAX > 3 * CHUNK_LEN_MAX);

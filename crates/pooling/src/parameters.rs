@@ -1,0 +1,175 @@
+//! Settings that follow the client from server to server: `client_encoding`, `DateStyle`, `TimeZone`,
+//! `standard_conforming_strings`, `application_name`, and what `track_extra_parameters` adds (`IntervalStyle`).
+//!
+//! PostgreSQL reports these by ParameterStatus, so both sides are known without asking. Values are shared: thousands of
+//! clients with the same values hold one copy, and the common case of equal values is one comparison of pointers.
+//!
+//! //= pgbouncer config.md#track_extra_parameters
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::limits;
+
+const FIXED: [&str; 5] =
+    ["client_encoding", "DateStyle", "TimeZone", "standard_conforming_strings", "application_name"];
+
+/// Which parameters are tracked; a value's index is its name's index here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tracked {
+    names: Vec<String>,
+}
+
+impl Tracked {
+    pub(crate) fn new(extra: &[String]) -> Tracked {
+        let mut names: Vec<String> = FIXED.iter().map(|&name| name.to_owned()).collect();
+        for name in extra {
+            if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                names.push(name.clone());
+            }
+        }
+        Tracked { names }
+    }
+
+    /// PostgreSQL compares parameter names without regard to case.
+    pub(crate) fn index(&self, name: &[u8]) -> Option<usize> {
+        self.names.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    pub(crate) fn empty(&self) -> Parameters {
+        Parameters { values: vec![None; self.names.len()].into() }
+    }
+
+    pub(crate) const APPLICATION_NAME: usize = 4;
+}
+
+/// The values of all tracked parameters; `None`: not known, so not followed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Parameters {
+    values: Box<[Option<Box<[u8]>>]>,
+}
+
+impl Parameters {
+    pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
+        self.values.get(index)?.as_deref()
+    }
+
+    /// The same with one value changed; `None` if the value is too long to keep.
+    pub(crate) fn with(&self, index: usize, value: &[u8]) -> Option<Parameters> {
+        if value.len() > limits::PARAMETER_LEN_MAX {
+            return None;
+        }
+        let mut changed = self.clone();
+        changed.values[index] = Some(value.into());
+        Some(changed)
+    }
+
+    /// These values laid over others: what is `None` here is taken from there.
+    pub(crate) fn over(&self, base: &Parameters) -> Parameters {
+        let pairs = self.values.iter().zip(base.values.iter());
+        Parameters { values: pairs.map(|(own, below)| own.clone().or_else(|| below.clone())).collect() }
+    }
+
+    /// Writes the SETs that make a server with `server`'s values have these; says whether there are any.
+    pub(crate) fn write_difference(&self, server: &Parameters, tracked: &Tracked, out: &mut Vec<u8>) -> bool {
+        let before = out.len();
+        for (index, name) in tracked.names.iter().enumerate() {
+            let (Some(wanted), Some(found)) = (self.get(index), server.get(index)) else { continue };
+            if wanted == found {
+                continue;
+            }
+            out.extend_from_slice(b"SET ");
+            out.extend_from_slice(name.as_bytes());
+            out.push(b'=');
+            quote_literal(wanted, out);
+            out.push(b';');
+        }
+        out.len() > before
+    }
+}
+
+/// A string literal that means the same whatever standard_conforming_strings says.
+/// PostgreSQL manual, "4.1.2.2. String Constants with C-Style Escapes".
+pub(crate) fn quote_literal(text: &[u8], out: &mut Vec<u8>) {
+    let escapes = text.contains(&b'\\');
+    out.extend_from_slice(if escapes { b" E'" } else { b"'" });
+    for &byte in text {
+        if byte == b'\'' || byte == b'\\' {
+            out.push(byte);
+        }
+        out.push(byte);
+    }
+    out.push(b'\'');
+}
+
+/// One copy of each set of values on a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Interned {
+    sets: BTreeSet<Arc<Parameters>>,
+    /// Sweep the unused when the set has grown to this.
+    sweep_at: usize,
+}
+
+impl Interned {
+    pub(crate) fn intern(&mut self, parameters: Parameters) -> Arc<Parameters> {
+        if let Some(known) = self.sets.get(&parameters) {
+            return Arc::clone(known);
+        }
+        if self.sets.len() >= self.sweep_at {
+            self.sets.retain(|set| Arc::strong_count(set) > 1);
+            self.sweep_at = 64 + 2 * self.sets.len();
+        }
+        let shared = Arc::new(parameters);
+        self.sets.insert(Arc::clone(&shared));
+        shared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn difference(wanted: &Parameters, found: &Parameters, tracked: &Tracked) -> String {
+        let mut out = Vec::new();
+        let any = wanted.write_difference(found, tracked, &mut out);
+        assert_eq!(any, !out.is_empty());
+        String::from_utf8(out).expect("names and test values are ASCII")
+    }
+
+    #[test]
+    fn only_what_differs_and_is_known_is_set() {
+        let tracked = Tracked::new(&["IntervalStyle".to_owned(), "timezone".to_owned()]);
+        let base = tracked.empty().with(2, b"UTC").and_then(|set| set.with(0, b"UTF8")).expect("short");
+        let client = base.with(2, b"Europe/Zurich").and_then(|set| set.with(4, b"psql")).expect("short");
+        assert_eq!(difference(&client, &base, &tracked), "SET TimeZone='Europe/Zurich';");
+        assert_eq!(difference(&base, &base, &tracked), "");
+        assert_eq!(tracked.index(b"timezone"), Some(2));
+        assert_eq!(tracked.index(b"intervalstyle"), Some(5));
+    }
+
+    #[test]
+    fn a_value_cannot_leave_its_quotes() {
+        let tracked = Tracked::new(&[]);
+        let base = tracked.empty().with(4, b"").expect("short");
+        let sly = base.with(4, br"x'; drop table t; --\").expect("short");
+        assert_eq!(difference(&sly, &base, &tracked), r"SET application_name= E'x''; drop table t; --\\';");
+    }
+
+    #[test]
+    fn equal_values_are_one_copy() {
+        let tracked = Tracked::new(&[]);
+        let mut interned = Interned::default();
+        let first = interned.intern(tracked.empty());
+        let second = interned.intern(tracked.empty());
+        assert!(Arc::ptr_eq(&first, &second));
+        for number in 0..1000_u32 {
+            interned.intern(tracked.empty().with(4, &number.to_be_bytes()).expect("short"));
+        }
+        assert!(interned.sets.len() < 200, "what nobody uses is swept");
+    }
+
+    #[test]
+    fn a_value_that_is_too_long_is_refused() {
+        assert!(Tracked::new(&[]).empty().with(4, &vec![b'x'; limits::PARAMETER_LEN_MAX + 1]).is_none());
+    }
+}

@@ -1,0 +1,24 @@
+//! Randomness as an input: a cryptographic generator from a seed that the caller draws.
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+/// Nonces, salts and cancel secrets come from here.
+#[derive(Debug)]
+pub(crate) struct Random(ChaCha20Rng);
+
+impl Random {
+    pub(crate) fn new(seed: [u8; 32]) -> Random {
+        Random(ChaCha20Rng::from_seed(seed))
+    }
+
+    pub(crate) fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.0.fill_bytes(&mut bytes);
+        bytes
+    }
+
+    pub(crate) fn secret(&mut self) -> i32 {
+        i32::from_ne_bytes(self.bytes())
+    }
+}

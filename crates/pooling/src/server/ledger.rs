@@ -1,0 +1,456 @@
+//! Who is owed what: the answers one server still has to give, oldest first, each with an owner and an end.
+//!
+//! Every message that makes PostgreSQL answer adds an entry when it is sent; the message that ends the answer removes
+//! it. Invariants I2 and I3 are statements about this list. The rules follow PostgreSQL's main loop:
+//!
+//! * after an error in the extended protocol everything is skipped up to the next Sync;
+//! * during COPY IN, Sync and Flush are ignored, and anything else ends the copy with an error;
+//! * CopyData, CopyDone and CopyFail outside COPY IN are ignored.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
+//! //= pg18 protocol-flow#PROTOCOL-COPY
+
+use std::collections::VecDeque;
+
+use wire::backend::tag;
+
+use crate::prepared::StatementId;
+
+/// Who an answer belongs to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answerer {
+    /// The session linked now.
+    Client,
+    /// SETs that make the server's parameters the session's.
+    Replay,
+    /// A statement prepared, or closed, on the client's behalf.
+    Prepare,
+    /// `server_reset_query`, a check, a rollback, the connect query.
+    Chore,
+    /// A client that is gone.
+    Nobody,
+}
+
+/// What ends an answer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Expect {
+    /// ReadyForQuery, as for the next two.
+    Query,
+    Function,
+    Sync,
+    /// ParseComplete; the statement is this one, if it is tracked.
+    Parse(Option<StatementId>),
+    Bind,
+    /// RowDescription or NoData.
+    Describe,
+    /// CommandComplete, EmptyQueryResponse or PortalSuspended.
+    Execute,
+    /// CloseComplete; evicted if tracked.
+    Close(Option<StatementId>),
+    /// Nothing: marks where the client ended its COPY IN.
+    CopyEnd,
+    /// Nothing is sent by the server: we answer ParseComplete when its turn comes.
+    FakeParse(StatementId),
+    FakeClose,
+}
+
+impl Expect {
+    fn is_extended(self) -> bool {
+        !matches!(self, Expect::Query | Expect::Function | Expect::Sync | Expect::CopyEnd)
+    }
+
+    fn is_fake(self) -> bool {
+        matches!(self, Expect::FakeParse(_) | Expect::FakeClose)
+    }
+}
+
+/// One answer owed.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) owner: Answerer,
+    pub(crate) expect: Expect,
+}
+
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+enum CopyIn {
+    #[default]
+    No,
+    /// The server reads copy data and nothing that ends it has been sent.
+    Open,
+    /// The end has been sent.
+    Ended,
+}
+
+/// The server said something that nothing accounts for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unexpected(pub(crate) u8);
+
+/// The list of one server.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    entries: VecDeque<Entry>,
+    copy: CopyIn,
+    /// An extended batch failed and the client has not sent its Sync yet.
+    skipping: bool,
+    /// Extended messages were sent since the last Sync or Query.
+    open: bool,
+    /// Whether the server read something inside or outside of COPY IN cannot be known: do not use it again.
+    doubtful: bool,
+}
+
+impl Ledger {
+    /// Nothing is owed and no batch is open.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.entries.is_empty() && !self.open && !self.skipping && self.copy == CopyIn::No
+    }
+
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.doubtful
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether messages are thrown away by the server until the next Sync.
+    pub(crate) fn is_skipping(&self) -> bool {
+        self.skipping
+    }
+
+    pub(crate) fn is_copy_open(&self) -> bool {
+        self.copy == CopyIn::Open
+    }
+
+    /// Extended messages without their Sync: somebody has to send it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open || self.skipping
+    }
+
+    /// Whether the answer being read comes from an extended Execute.
+    pub(crate) fn is_extended(&self) -> bool {
+        self.entries.front().is_some_and(|entry| entry.expect.is_extended())
+    }
+
+    /// Whose answer is being read; `None`: nothing is owed.
+    pub(crate) fn owner(&self) -> Option<Answerer> {
+        self.entries.front().map(|entry| entry.owner)
+    }
+
+    /// A message was sent. False: the server will not answer it, because it skips to Sync or is in COPY IN.
+    pub(crate) fn sent(&mut self, owner: Answerer, expect: Expect) -> bool {
+        if self.copy == CopyIn::Open {
+            return self.sent_in_copy(expect);
+        }
+        if self.skipping {
+            if expect != Expect::Sync {
+                return false;
+            }
+            self.skipping = false;
+        }
+        match expect {
+            Expect::CopyEnd if self.entries.is_empty() => return false,
+            Expect::Sync | Expect::Query => self.open = false,
+            Expect::Function | Expect::CopyEnd | Expect::FakeParse(_) | Expect::FakeClose => {}
+            _ => self.open = true,
+        }
+        self.entries.push_back(Entry { owner, expect });
+        true
+    }
+
+    fn sent_in_copy(&mut self, expect: Expect) -> bool {
+        match expect {
+            Expect::Sync => {
+                // Ignored if the server is still in COPY IN, answered if it has failed meanwhile.
+                self.doubtful = true;
+                return false;
+            }
+            Expect::FakeParse(_) | Expect::FakeClose => return false,
+            Expect::CopyEnd => {}
+            _ => self.doubtful = true,
+        }
+        self.copy = CopyIn::Ended;
+        self.entries.push_back(Entry { owner: Answerer::Client, expect: Expect::CopyEnd });
+        true
+    }
+
+    /// A message of an answer has been read to its end. Returns the entry it completed, if it did.
+    pub(crate) fn answered(&mut self, message: u8) -> Result<Option<Entry>, Unexpected> {
+        let Some(front) = self.entries.front().copied() else { return Err(Unexpected(message)) };
+        let completes = match (message, front.expect) {
+            (tag::READY_FOR_QUERY, Expect::Query | Expect::Function | Expect::Sync) => {
+                self.copy = CopyIn::No;
+                true
+            }
+            (tag::PARSE_COMPLETE, Expect::Parse(_)) => true,
+            (tag::BIND_COMPLETE, Expect::Bind) => true,
+            (tag::CLOSE_COMPLETE, Expect::Close(_)) => true,
+            (tag::ROW_DESCRIPTION | tag::NO_DATA, Expect::Describe) => true,
+            (tag::PARAMETER_DESCRIPTION, Expect::Describe) => false,
+            (tag::COMMAND_COMPLETE, Expect::Execute) => {
+                self.copy_done();
+                true
+            }
+            (tag::COMMAND_COMPLETE, Expect::Query) => {
+                self.copy_done();
+                false
+            }
+            (tag::EMPTY_QUERY | tag::PORTAL_SUSPENDED, Expect::Execute) => true,
+            (tag::EMPTY_QUERY | tag::ROW_DESCRIPTION, Expect::Query) => false,
+            (tag::DATA_ROW | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_OUT, Expect::Query | Expect::Execute) => false,
+            (tag::COPY_IN, Expect::Query | Expect::Execute) => {
+                self.copy_begins();
+                false
+            }
+            (tag::FUNCTION_CALL_RESPONSE, Expect::Function) => false,
+            _ => return Err(Unexpected(message)),
+        };
+        if !completes {
+            return Ok(None);
+        }
+        self.entries.pop_front();
+        self.pass_copy_ends();
+        Ok(Some(front))
+    }
+
+    /// The next answer that we give in the server's stead, if its turn has come.
+    pub(crate) fn next_fake(&mut self) -> Option<Entry> {
+        let front = self.entries.front().copied().filter(|entry| entry.expect.is_fake())?;
+        self.entries.pop_front();
+        self.pass_copy_ends();
+        Some(front)
+    }
+
+    /// An ErrorResponse has been read. What it makes void goes to `dropped`.
+    pub(crate) fn failed(&mut self, mut dropped: impl FnMut(Entry)) -> Result<(), Unexpected> {
+        let Some(front) = self.entries.front().copied() else { return Err(Unexpected(tag::ERROR)) };
+        if self.copy == CopyIn::Open && !front.expect.is_extended() {
+            // What the client sends until it learns of this is ignored, as copy data outside of COPY.
+            self.copy = CopyIn::No;
+        }
+        if !front.expect.is_extended() {
+            return Ok(());
+        }
+        self.copy = CopyIn::No;
+        while let Some(entry) = self.entries.front().copied() {
+            if entry.expect == Expect::Sync {
+                return Ok(());
+            }
+            self.entries.pop_front();
+            dropped(entry);
+        }
+        self.skipping = true;
+        self.open = false;
+        Ok(())
+    }
+
+    /// The client is gone: nobody wants what is still owed.
+    pub(crate) fn disown(&mut self) {
+        self.entries.retain(|entry| !entry.expect.is_fake());
+        self.entries.iter_mut().for_each(|entry| entry.owner = Answerer::Nobody);
+    }
+
+    fn copy_begins(&mut self) {
+        self.copy = CopyIn::Open;
+        let mut index = 1;
+        while let Some(entry) = self.entries.get(index).copied() {
+            match entry.expect {
+                Expect::CopyEnd => {
+                    self.copy = CopyIn::Ended;
+                    return;
+                }
+                // Sent before the server was known to be in COPY IN, which ignores it.
+                Expect::Sync => {
+                    self.entries.remove(index);
+                    self.open = true;
+                }
+                Expect::FakeParse(_) | Expect::FakeClose => index += 1,
+                _ => {
+                    // Read by the server as the end of the copy, and as an error.
+                    self.entries[index].expect = Expect::CopyEnd;
+                    self.copy = CopyIn::Ended;
+                    self.doubtful = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn copy_done(&mut self) {
+        if self.copy == CopyIn::No {
+            return;
+        }
+        self.copy = CopyIn::No;
+        let end = self.entries.iter().position(|entry| entry.expect == Expect::CopyEnd);
+        if let Some(end) = end {
+            self.entries.remove(end);
+        }
+    }
+
+    fn pass_copy_ends(&mut self) {
+        while self.entries.front().is_some_and(|entry| entry.expect == Expect::CopyEnd) {
+            self.entries.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: Answerer = Answerer::Client;
+
+    fn ledger(sent: &[Expect]) -> Ledger {
+        let mut ledger = Ledger::default();
+        for &expect in sent {
+            assert!(ledger.sent(CLIENT, expect));
+        }
+        ledger
+    }
+
+    fn answer(ledger: &mut Ledger, tags: &[u8]) {
+        for &tag in tags {
+            ledger.answered(tag).expect("the answer is expected");
+        }
+    }
+
+    #[test]
+    fn a_simple_query_ends_with_ready_for_query_however_many_results() {
+        let mut ledger = ledger(&[Expect::Query, Expect::Query]);
+        answer(&mut ledger, b"TDCTDCIZ");
+        assert_eq!(ledger.len(), 1);
+        answer(&mut ledger, b"CZ");
+        assert!(ledger.is_clear());
+        assert_eq!(ledger.answered(b'Z'), Err(Unexpected(b'Z')));
+    }
+
+    #[test]
+    fn a_batch_without_sync_is_not_clear() {
+        let mut ledger = ledger(&[Expect::Parse(None), Expect::Describe]);
+        answer(&mut ledger, b"1tT");
+        assert_eq!(ledger.len(), 0);
+        assert!(!ledger.is_clear());
+        ledger.sent(CLIENT, Expect::Sync);
+        answer(&mut ledger, b"Z");
+        assert!(ledger.is_clear());
+    }
+
+    #[test]
+    fn an_error_skips_to_the_next_sync() {
+        let batch = [Expect::Parse(Some(7)), Expect::Bind, Expect::Execute, Expect::Sync, Expect::Bind, Expect::Sync];
+        let mut ledger = ledger(&batch);
+        let mut dropped = Vec::new();
+        ledger.failed(|entry| dropped.push(entry.expect)).expect("an answer is owed");
+        assert_eq!(dropped, [Expect::Parse(Some(7)), Expect::Bind, Expect::Execute]);
+        answer(&mut ledger, b"Z2Z");
+        assert!(ledger.is_clear());
+    }
+
+    #[test]
+    fn after_an_error_only_a_sync_is_answered() {
+        let mut ledger = ledger(&[Expect::Bind]);
+        ledger.failed(|_| ()).expect("an answer is owed");
+        assert!(!ledger.sent(CLIENT, Expect::Execute));
+        assert!(!ledger.sent(CLIENT, Expect::Query), "a simple query is skipped too");
+        assert!(!ledger.is_clear());
+        assert!(ledger.sent(CLIENT, Expect::Sync));
+        answer(&mut ledger, b"Z");
+        assert!(ledger.is_clear());
+    }
+
+    #[test]
+    fn an_error_at_sync_is_followed_by_ready() {
+        let mut ledger = ledger(&[Expect::Sync]);
+        ledger.failed(|_| ()).expect("an answer is owed");
+        answer(&mut ledger, b"Z");
+        assert!(ledger.is_clear());
+    }
+
+    #[test]
+    fn a_sync_sent_along_with_copy_is_swallowed_by_it() {
+        // libpq sends Parse, Bind, Describe, Execute, Sync at once and learns of the COPY afterwards.
+        let mut ledger = ledger(&[Expect::Bind, Expect::Execute, Expect::Sync]);
+        answer(&mut ledger, b"2G");
+        assert!(ledger.is_copy_open());
+        assert!(ledger.sent(CLIENT, Expect::CopyEnd));
+        assert!(ledger.sent(CLIENT, Expect::Sync));
+        answer(&mut ledger, b"CZ");
+        assert!(ledger.is_clear() && !ledger.is_doubtful());
+    }
+
+    #[test]
+    fn copy_data_sent_ahead_needs_no_answer_of_its_own() {
+        let mut ledger = ledger(&[Expect::Query, Expect::CopyEnd]);
+        answer(&mut ledger, b"GCZ");
+        assert!(ledger.is_clear());
+        assert!(!ledger.sent(CLIENT, Expect::CopyEnd), "a late CopyDone is ignored by the server");
+        assert!(ledger.is_clear());
+    }
+
+    #[test]
+    fn two_copies_in_one_query_end_separately() {
+        let mut ledger = ledger(&[Expect::Query]);
+        answer(&mut ledger, b"G");
+        ledger.sent(CLIENT, Expect::CopyEnd);
+        answer(&mut ledger, b"CG");
+        assert!(ledger.is_copy_open());
+        ledger.sent(CLIENT, Expect::CopyEnd);
+        answer(&mut ledger, b"CZ");
+        assert!(ledger.is_clear());
+    }
+
+    #[test]
+    fn a_failed_copy_ends_like_a_failed_query() {
+        let mut ledger = ledger(&[Expect::Query]);
+        answer(&mut ledger, b"G");
+        ledger.failed(|_| ()).expect("an answer is owed");
+        ledger.sent(CLIENT, Expect::CopyEnd);
+        answer(&mut ledger, b"Z");
+        assert!(ledger.is_clear());
+    }
+
+    #[test]
+    fn a_sync_inside_copy_data_makes_the_server_doubtful() {
+        let mut ledger = ledger(&[Expect::Query]);
+        answer(&mut ledger, b"G");
+        assert!(!ledger.sent(CLIENT, Expect::Sync));
+        assert!(ledger.is_doubtful());
+    }
+
+    #[test]
+    fn a_query_inside_copy_data_ends_the_copy() {
+        let mut ledger = ledger(&[Expect::Query]);
+        answer(&mut ledger, b"G");
+        ledger.sent(CLIENT, Expect::Query);
+        ledger.failed(|_| ()).expect("an answer is owed");
+        answer(&mut ledger, b"Z");
+        assert!(ledger.is_clear() && ledger.is_doubtful());
+    }
+
+    #[test]
+    fn our_own_answers_wait_their_turn() {
+        let mut ledger = ledger(&[Expect::Bind, Expect::Execute, Expect::FakeParse(3), Expect::Bind]);
+        answer(&mut ledger, b"2");
+        assert_eq!(ledger.next_fake(), None);
+        answer(&mut ledger, b"C");
+        assert_eq!(ledger.next_fake().map(|fake| fake.expect), Some(Expect::FakeParse(3)));
+        assert_eq!(ledger.next_fake(), None);
+        answer(&mut ledger, b"2");
+    }
+
+    #[test]
+    fn an_answer_to_nothing_is_unexpected() {
+        let mut ledger = ledger(&[Expect::Query]);
+        assert_eq!(ledger.answered(b'1'), Err(Unexpected(b'1')));
+        let mut empty = Ledger::default();
+        assert_eq!(empty.failed(|_| ()), Err(Unexpected(b'E')));
+    }
+
+    #[test]
+    fn a_vanished_client_is_owed_nothing() {
+        let mut ledger = ledger(&[Expect::Query, Expect::FakeClose]);
+        ledger.disown();
+        assert_eq!(ledger.owner(), Some(Answerer::Nobody));
+        answer(&mut ledger, b"CZ");
+        assert!(ledger.is_clear());
+    }
+}

@@ -1,0 +1,181 @@
+//! One connection to PostgreSQL: a value that refers to nothing of its worker but ids, so that it can be lent.
+//!
+//! ```text
+//!  Connecting ─► LoggingIn ─► Busy(Setup) ─► Idle ◄────────────────────────────┐
+//!                                            │  ▲                              │
+//!                                  link      ▼  │ release           clean      │
+//!                                          Linked ──► Draining ──► Busy(Rollback, Reset)
+//!                                                     (client vanished)        ▲
+//!                      Idle ─► Busy(Check) ─► Idle         Held: clean, but a cancel is in flight
+//! ```
+
+pub(crate) mod ledger;
+
+use std::sync::Arc;
+
+use auth::{Challenge, ClientExchange};
+use wire::backend::Status;
+
+use crate::deadline::Armed;
+use crate::flow::Flow;
+use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
+use crate::parameters::Parameters;
+use crate::prepared::Prepared;
+use crate::settings::Address;
+use crate::time::Time;
+
+pub(crate) use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
+
+/// What a server is doing.
+#[derive(Debug)]
+pub(crate) enum State {
+    Connecting,
+    LoggingIn(Box<Login>),
+    /// Answering something of the pooler's own.
+    Busy(Chore),
+    Idle,
+    Linked(ConnId),
+    /// Its client is gone; what it still owes is read and thrown away.
+    Draining {
+        read: u64,
+        cancelled: bool,
+    },
+    /// Clean, but a cancel for its last client is still under way (I3).
+    Held,
+}
+
+/// What the pooler itself asks a server.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Chore {
+    /// `connect_query`
+    Setup,
+    /// `server_check_query`
+    Check,
+    /// Ends a transaction whose client is gone.
+    Rollback,
+    /// `server_reset_query`
+    Reset,
+}
+
+impl Chore {
+    /// As the log says it.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Chore::Setup => "connect query",
+            Chore::Check => "server check",
+            Chore::Rollback => "rollback",
+            Chore::Reset => "reset query",
+        }
+    }
+}
+
+/// A login in progress.
+#[derive(Debug, Default)]
+pub(crate) struct Login {
+    pub(crate) scram: Option<ClientExchange>,
+    /// Asked of the hashing threads; the answer goes on with the exchange.
+    pub(crate) computing: Option<Challenge>,
+    /// The server has proved that it knows our keys too.
+    pub(crate) verified: bool,
+    pub(crate) authenticated: bool,
+    /// ParameterStatus as they came.
+    pub(crate) reported: Vec<(Box<[u8]>, Box<[u8]>)>,
+}
+
+/// The groups that a pool counts its servers by.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    Opening,
+    /// Soon idle: checks and resets.
+    Returning,
+    /// Not soon: draining, held.
+    Recovering,
+    Idle,
+    Linked,
+}
+
+impl State {
+    pub(crate) fn group(&self) -> Group {
+        match self {
+            State::Connecting | State::LoggingIn(_) | State::Busy(Chore::Setup) => Group::Opening,
+            State::Busy(_) => Group::Returning,
+            State::Draining { .. } | State::Held => Group::Recovering,
+            State::Idle => Group::Idle,
+            State::Linked(_) => Group::Linked,
+        }
+    }
+}
+
+/// One server connection.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) state: State,
+    pub(crate) pool: PoolId,
+    pub(crate) address: Arc<Address>,
+    pub(crate) flow: Flow,
+    /// The beginning of a message that must be read whole.
+    pub(crate) inbox: Vec<u8>,
+    /// Bytes of the current message still to come, its tag, and whether they are the client's.
+    pub(crate) skip: u32,
+    pub(crate) skip_tag: u8,
+    pub(crate) skip_forward: bool,
+    pub(crate) ledger: Ledger,
+    pub(crate) status: Status,
+    pub(crate) prepared: Prepared,
+    pub(crate) parameters: Arc<Parameters>,
+    pub(crate) backend_pid: i32,
+    pub(crate) backend_secret: Box<[u8]>,
+    pub(crate) connected_at: Time,
+    /// When the state last changed.
+    pub(crate) since: Time,
+    pub(crate) query_at: Time,
+    pub(crate) transaction_at: Option<Time>,
+    /// Cancel connections under way for whoever is, or was, linked.
+    pub(crate) cancels: u32,
+    /// Not to be used again once released, and why.
+    pub(crate) close_needed: Option<&'static str>,
+    /// A ReadyForQuery has come since the link.
+    #[cfg(feature = "sabotage")]
+    pub(crate) status_seen: bool,
+    /// Its client has been told by the server itself why it ends.
+    pub(crate) last_words_told: bool,
+    /// Its client's messages wait until the server has accepted the client's parameters.
+    pub(crate) gated: bool,
+    pub(crate) armed: Armed,
+}
+
+impl Server {
+    pub(crate) fn is_gated(&self) -> bool {
+        self.gated
+    }
+
+    /// Nothing owed, nothing half read, outside a transaction (I3).
+    pub(crate) fn is_clean(&self) -> bool {
+        self.ledger.is_clear() && self.skip == 0 && self.inbox.is_empty() && self.status == Status::Idle
+    }
+
+    pub(crate) fn session(&self) -> Option<ConnId> {
+        match self.state {
+            State::Linked(session) => Some(session),
+            _ => None,
+        }
+    }
+}
+
+/// A server on its way to another worker, idle and clean.
+#[derive(Debug)]
+pub struct Lent {
+    pub(crate) server: Server,
+    pub(crate) key: PoolKey,
+    pub(crate) homes: u16,
+    /// Who counts it until the other side acknowledges.
+    pub(crate) from: WorkerId,
+    pub(crate) to: WorkerId,
+}
+
+impl Lent {
+    #[must_use]
+    pub fn pool(&self) -> PoolId {
+        self.server.pool
+    }
+}

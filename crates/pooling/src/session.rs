@@ -1,0 +1,130 @@
+//! A client's conversation: a value that refers to nothing of its worker but ids.
+//!
+//! ```text
+//!              welcome                    first whole message
+//!  Welcoming ───────────► Idle ─────────────────────────────────► Linked
+//!      │                  ▲  │                                    ▲    │
+//!      │                  │  └── no server free ──► Waiting ──────┘    │
+//!      │                  └────────────── released ────────────────────┘
+//!      └─────────── any of them ───► Leaving (last words unsent) ───► gone
+//!  Console: for the admin database, never linked.
+//! ```
+
+use std::sync::Arc;
+
+use crate::arrival::{ConsoleRights, Identity};
+use crate::deadline::Armed;
+use crate::flow::Flow;
+use crate::id::{ConnId, PoolId};
+use crate::parameters::Parameters;
+use crate::prepared::Names;
+use crate::time::Time;
+
+/// What a session is doing. What is not valid in a state is not a field of it.
+#[derive(Debug)]
+pub enum State {
+    /// Logged in; the pool's parameters are not known yet, because no server ever logged in.
+    Welcoming { since: Time },
+    /// Between transactions, nothing at hand but perhaps part of a message.
+    Idle { since: Time },
+    /// A whole message is at hand and no server is free. The ticket is its place in the queue.
+    Waiting { since: Time, ticket: u64, notified: bool },
+    /// A server is this session's alone.
+    Linked { server: ConnId },
+    /// Talks to the control plane; `asked`: an answer is outstanding.
+    Console { rights: ConsoleRights, asked: bool },
+    /// Ended; only what it is still owed is being written.
+    Leaving { until: Time },
+}
+
+/// What happens to the rest of a message whose beginning was dealt with.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    Forward,
+    Discard,
+}
+
+/// One client after login.
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) state: State,
+    pub(crate) pool: PoolId,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) parameters: Arc<Parameters>,
+    /// A server has accepted these parameters once; before that they are set and waited for, not just sent ahead.
+    pub(crate) confirmed: bool,
+    pub(crate) rest: Rest,
+    /// Bytes of the current message still to come.
+    pub(crate) skip: u32,
+    pub(crate) flow: Flow,
+    /// Received and undecided: part of a message, or what waits for a server.
+    pub(crate) inbox: Vec<u8>,
+    pub(crate) names: Option<Box<Names>>,
+    /// The secret half of its cancel key.
+    pub(crate) secret: i32,
+    pub(crate) request_at: Time,
+    /// The last byte that moved, in either direction.
+    pub(crate) progress_at: Time,
+    pub(crate) armed: Armed,
+}
+
+impl Session {
+    pub(crate) fn server(&self) -> Option<ConnId> {
+        match self.state {
+            State::Linked { server } => Some(server),
+            _ => None,
+        }
+    }
+
+    /// A statement turned out not to parse.
+    pub(crate) fn forget_unconfirmed(&mut self, id: crate::prepared::StatementId) {
+        if let Some(names) = &mut self.names {
+            names.forget(id);
+        }
+    }
+
+    /// A message of which the server has the beginning only.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.skip > 0 && self.rest == Rest::Forward
+    }
+}
+
+/// The pid a client is told: its worker and slot, above every pid that a kernel gives out (2²²), so that
+/// `pg_terminate_backend` with it hits nobody.
+///
+/// ```text
+/// 0 1 wwwwwwwww ssssssssssssssssssss     9 bits of worker, 20+1 bits of slot
+/// ```
+#[must_use]
+pub fn virtual_pid(conn: ConnId) -> i32 {
+    (1 << 30) | i32::from(conn.owner()) << 21 | (conn.slot() as i32 & 0x1f_ffff)
+}
+
+/// Worker and slot that a pid of a CancelRequest names, if it is one of ours.
+#[must_use]
+pub fn from_virtual_pid(pid: i32) -> Option<(u16, usize)> {
+    let ours = pid >> 30 == 1;
+    ours.then_some(((pid >> 21 & 0x1ff) as u16, (pid & 0x1f_ffff) as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Kind;
+
+    #[test]
+    fn a_virtual_pid_tells_worker_and_slot_and_is_no_real_pid() {
+        for (owner, slot) in [(0, 0), (511, 0x1f_ffff), (3, 70_000)] {
+            let pid = virtual_pid(ConnId::new(Kind::Client, owner, slot, 9));
+            assert!(pid > 1 << 22);
+            assert_eq!(from_virtual_pid(pid), Some((owner, slot as usize)));
+        }
+        assert_eq!(from_virtual_pid(4711), None);
+        assert_eq!(from_virtual_pid(-1), None);
+    }
+
+    #[test]
+    fn an_idle_session_is_small() {
+        assert!(size_of::<Session>() <= 224, "{}", size_of::<Session>());
+    }
+}

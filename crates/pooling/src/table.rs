@@ -1,0 +1,143 @@
+//! Connections by id: slots in fixed blocks, each with a generation, so that a stale id finds nothing.
+//!
+//! Blocks instead of one vector: growing neither moves what is there nor doubles the memory of idle clients.
+
+use crate::id::{ConnId, Kind};
+
+const BLOCK: usize = 64;
+
+#[derive(Debug)]
+struct Slot<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+/// A table of one kind of connection.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    kind: Kind,
+    owner: u16,
+    blocks: Vec<Box<[Slot<T>]>>,
+    free: Vec<u32>,
+    len: usize,
+}
+
+impl<T> Table<T> {
+    pub(crate) fn new(kind: Kind, owner: u16) -> Table<T> {
+        Table { kind, owner, blocks: Vec::new(), free: Vec::new(), len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Puts a value in, made with the id it gets.
+    pub(crate) fn insert_with(&mut self, make: impl FnOnce(ConnId) -> T) -> ConnId {
+        if self.free.is_empty() {
+            self.grow();
+        }
+        let slot = self.free.pop().expect("a block was just added");
+        let entry = &mut self.blocks[slot as usize / BLOCK][slot as usize % BLOCK];
+        debug_assert!(entry.value.is_none());
+        let id = ConnId::new(self.kind, self.owner, slot, entry.generation);
+        entry.value = Some(make(id));
+        self.len += 1;
+        id
+    }
+
+    fn grow(&mut self) {
+        let first = self.blocks.len() * BLOCK;
+        assert!(first + BLOCK <= ConnId::SLOTS_MAX, "descriptors run out long before slots do");
+        let block: Box<[Slot<T>]> = (0..BLOCK).map(|_| Slot { generation: 0, value: None }).collect();
+        self.blocks.push(block);
+        self.free.extend((first as u32..(first + BLOCK) as u32).rev());
+    }
+
+    fn slot(&self, id: ConnId) -> Option<&Slot<T>> {
+        if id.kind() != self.kind || id.owner() != self.owner {
+            return None;
+        }
+        let slot = self.blocks.get(id.slot() / BLOCK)?.get(id.slot() % BLOCK)?;
+        let same = slot.generation & 0x7ff_ffff == id.generation();
+        same.then_some(slot)
+    }
+
+    pub(crate) fn get(&self, id: ConnId) -> Option<&T> {
+        self.slot(id)?.value.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut T> {
+        self.slot(id)?;
+        self.blocks[id.slot() / BLOCK][id.slot() % BLOCK].value.as_mut()
+    }
+
+    pub(crate) fn remove(&mut self, id: ConnId) -> Option<T> {
+        self.slot(id)?;
+        let slot = &mut self.blocks[id.slot() / BLOCK][id.slot() % BLOCK];
+        let value = slot.value.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(id.slot() as u32);
+        self.len -= 1;
+        Some(value)
+    }
+
+    /// The id of whatever is in a slot now.
+    pub(crate) fn id_at(&self, slot: usize) -> Option<ConnId> {
+        let entry = self.blocks.get(slot / BLOCK)?.get(slot % BLOCK)?;
+        entry.value.as_ref()?;
+        Some(ConnId::new(self.kind, self.owner, slot as u32, entry.generation))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ConnId, &T)> {
+        let (kind, owner) = (self.kind, self.owner);
+        let slots = self.blocks.iter().flatten().enumerate();
+        slots.filter_map(move |(index, slot)| {
+            let id = ConnId::new(kind, owner, index as u32, slot.generation);
+            slot.value.as_ref().map(|value| (id, value))
+        })
+    }
+
+    pub(crate) fn ids(&self) -> Vec<ConnId> {
+        self.iter().map(|(id, _)| id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_id_finds_nothing() {
+        let mut table: Table<&str> = Table::new(Kind::Server, 3);
+        let first = table.insert_with(|_| "first");
+        assert_eq!(table.remove(first), Some("first"));
+        let second = table.insert_with(|_| "second");
+        assert_eq!(first.slot(), second.slot());
+        assert_eq!((table.get(first), table.get(second)), (None, Some(&"second")));
+        assert_eq!(table.remove(first), None);
+        assert_eq!(table.len(), 1);
+    }
+
+    #[test]
+    fn ids_of_other_tables_find_nothing() {
+        let mut table: Table<u8> = Table::new(Kind::Server, 3);
+        let mut other: Table<u8> = Table::new(Kind::Client, 3);
+        let mut elsewhere: Table<u8> = Table::new(Kind::Server, 4);
+        let id = table.insert_with(|_| 1);
+        assert!(other.get_mut(id).is_none() && elsewhere.remove(id).is_none());
+        other.insert_with(|_| 2);
+        elsewhere.insert_with(|_| 3);
+        assert_eq!(table.get(id), Some(&1));
+    }
+
+    #[test]
+    fn slots_are_used_again_before_the_table_grows() {
+        let mut table: Table<u32> = Table::new(Kind::Client, 0);
+        for round in 0..1000 {
+            let id = table.insert_with(|_| round);
+            assert_eq!(table.id_at(id.slot()), Some(id));
+            table.remove(id);
+        }
+        assert_eq!(table.blocks.len(), 1);
+    }
+}

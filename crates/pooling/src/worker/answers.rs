@@ -1,0 +1,519 @@
+//! What a server's bytes mean, and what of them goes to its client.
+//!
+//! Rows pass by length, however large. What must be read whole is small: ReadyForQuery, ParameterStatus, command tags,
+//! and errors that answer the pooler's own questions.
+//!
+//! //= pg18 protocol-flow
+
+use std::sync::Arc;
+
+use wire::backend::{self, Fields, ParameterStatus, ReadyForQuery, Status, tag};
+use wire::{HEADER_LEN, Header};
+
+use super::pool::Pool;
+use super::stream::Stream;
+use super::{Turn, Worker};
+use crate::action::{Actions, Source};
+use crate::id::ConnId;
+use crate::limits;
+use crate::parameters::{Interned, Tracked};
+use crate::server::{Answerer, Chore, Entry, Expect, Server, State, Unexpected};
+use crate::session::Session;
+use crate::settings::PoolMode;
+use crate::time::Time;
+
+/// A server that cannot be trusted any more, and why.
+#[derive(Debug)]
+pub(super) struct Broken(pub(super) String);
+
+impl From<wire::Error> for Broken {
+    fn from(error: wire::Error) -> Broken {
+        Broken(format!("invalid message from server: {error}"))
+    }
+}
+
+impl From<Unexpected> for Broken {
+    fn from(Unexpected(message): Unexpected) -> Broken {
+        Broken(format!("unexpected message from server: {}", message.escape_ascii()))
+    }
+}
+
+/// What reading a server's bytes brought to light, for the worker to act upon.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// The server accepted the session's parameters.
+    pub(super) replayed: bool,
+    /// The error with which a server refused them: the body of an ErrorResponse.
+    pub(super) replay_error: Option<Vec<u8>>,
+    /// A chore failed, in the server's words.
+    pub(super) chore_error: Option<String>,
+    /// ReadyForQuery inside a transaction, in statement mode.
+    pub(super) transaction_block: bool,
+    /// An error outside of any answer: the server is about to close.
+    pub(super) dying: Option<String>,
+}
+
+impl Worker {
+    pub(super) fn server_received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        match server.state {
+            State::Connecting => self.break_server(turn, conn, "server spoke before it was asked"),
+            State::LoggingIn(_) => self.login_received(turn, conn, bytes),
+            _ => self.answers(turn, conn, bytes, Source::Chunk),
+        }
+    }
+
+    /// Bytes of a server that has logged in.
+    pub(super) fn answers(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source) {
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        if let State::Draining { read, .. } = &mut server.state {
+            *read += bytes.len() as u64;
+        }
+        let client = server.session();
+        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        let session = client.and_then(|id| self.sessions.get_mut(id).map(|session| (id, session)));
+        let mut answers = Answers {
+            now: turn.now,
+            server,
+            session,
+            pool,
+            tracked: &self.tracked,
+            interned: &mut self.interned,
+            actions: turn.actions,
+            stream: Stream::new(bytes, source, 0),
+            findings: Findings::default(),
+        };
+        let end = answers.read();
+        answers.flush();
+        let findings = answers.findings;
+        match end {
+            Ok(()) => self.act_on(turn, conn, findings),
+            Err(Broken(why)) => self.break_server(turn, conn, &why),
+        }
+    }
+
+    fn act_on(&mut self, turn: &mut Turn<'_>, conn: ConnId, findings: Findings) {
+        if let Some(words) = findings.dying {
+            let Some(server) = self.servers.get_mut(conn) else { return };
+            server.close_needed = Some("server is shutting down");
+            if server.session().is_none() {
+                self.break_server(turn, conn, &words);
+                return;
+            }
+        }
+        if let Some(error) = findings.replay_error {
+            self.replay_refused(turn, conn, &error);
+            return;
+        }
+        if findings.transaction_block {
+            self.refuse_transaction_block(turn, conn);
+            return;
+        }
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        match server.state {
+            State::Linked(session) => {
+                if findings.replayed {
+                    self.replayed(turn, conn, session);
+                }
+                if self.servers.get(conn).is_some_and(|server| server.ledger.len() < limits::OWED_MAX / 2) {
+                    self.balance_if_paused(turn, session);
+                }
+                self.release_if_done(turn, conn);
+                self.arm_linked(turn, session);
+            }
+            State::Busy(chore) => self.chore_progress(turn, conn, chore, findings.chore_error),
+            State::Draining { .. } => self.drain_progress(turn, conn),
+            State::Idle | State::Held | State::Connecting | State::LoggingIn(_) => {}
+        }
+    }
+
+    fn chore_progress(&mut self, turn: &mut Turn<'_>, conn: ConnId, chore: Chore, error: Option<String>) {
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        if let Some(words) = error {
+            // Remembered until the answer has come to its end, so that the log tells it once.
+            self.break_server(turn, conn, &format!("{} failed: {words}", chore.words()));
+            return;
+        }
+        if !server.ledger.is_clear() || server.skip > 0 || !server.inbox.is_empty() {
+            return;
+        }
+        if server.status != Status::Idle {
+            self.break_server(turn, conn, &format!("{} left a transaction open", chore.words()));
+            return;
+        }
+        match chore {
+            Chore::Setup => self.server_ready(turn, conn),
+            Chore::Rollback => self.reset_or_free(turn, conn),
+            Chore::Check | Chore::Reset => self.free(turn, conn),
+        }
+    }
+
+    fn drain_progress(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        let State::Draining { read, .. } = server.state else { return };
+        if !server.ledger.is_clear() || server.skip > 0 || !server.inbox.is_empty() {
+            if read > limits::DRAIN_LEN_MAX {
+                self.cancel_drain(turn, conn);
+            }
+            return;
+        }
+        match server.status {
+            Status::Idle => self.reset_or_free(turn, conn),
+            Status::InTransaction | Status::Failed => self.start_chore(turn, conn, Chore::Rollback, b"ROLLBACK"),
+        }
+    }
+}
+
+/// Writes the answer that we give in a server's stead.
+pub(super) fn answer_fake(conn: ConnId, session: &mut Session, fake: Expect, actions: &mut Actions) {
+    match fake {
+        Expect::FakeParse(id) => {
+            if let Some(names) = &mut session.names {
+                names.confirm(id);
+            }
+            actions.send_new(conn, backend::encode_parse_complete);
+        }
+        Expect::FakeClose => actions.send_new(conn, backend::encode_close_complete),
+        _ => debug_assert!(false, "only fakes are ours to answer"),
+    }
+}
+
+/// A server's messages on their way to its client, or to nobody.
+struct Answers<'a> {
+    now: Time,
+    server: &'a mut Server,
+    session: Option<(ConnId, &'a mut Session)>,
+    pool: &'a mut Pool,
+    tracked: &'a Tracked,
+    interned: &'a mut Interned,
+    actions: &'a mut Actions,
+    stream: Stream<'a>,
+    findings: Findings,
+}
+
+impl Answers<'_> {
+    fn read(&mut self) -> Result<(), Broken> {
+        loop {
+            if self.server.skip > 0 {
+                let count = self.stream.left().min(self.server.skip as usize);
+                self.consume(count, self.server.skip_forward);
+                self.server.skip -= count as u32;
+                if self.server.skip > 0 {
+                    return Ok(());
+                }
+                self.message_ended(self.server.skip_tag)?;
+            }
+            if self.stream.left() == 0 {
+                return Ok(());
+            }
+            let goes_on = if self.server.inbox.is_empty() { self.next()? } else { self.next_from_inbox()? };
+            if !goes_on {
+                return Ok(());
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some((conn, _)) = self.session {
+            self.pool.totals.sent += self.stream.flush(conn, self.actions) as u64;
+        }
+    }
+
+    /// Passes bytes of the stream on, or throws them away.
+    fn consume(&mut self, count: usize, forward: bool) {
+        match &self.session {
+            Some(_) if forward => self.stream.pass(count),
+            Some((conn, _)) => self.pool.totals.sent += self.stream.skip(count, *conn, self.actions) as u64,
+            None => self.stream.drop(count),
+        }
+    }
+
+    /// Whether the message that begins now is the client's.
+    fn is_clients(&self) -> bool {
+        let owner = self.server.ledger.owner();
+        self.session.is_some() && matches!(owner, None | Some(Answerer::Client))
+    }
+
+    /// Whether an error is what a client gets for a message of its own.
+    fn is_error_answer(&self) -> bool {
+        let owner = self.server.ledger.owner();
+        self.session.is_some() && matches!(owner, Some(Answerer::Client | Answerer::Prepare))
+    }
+
+    /// Whether a message must be read whole before anything is done about it.
+    fn is_whole(&self, header: Header) -> bool {
+        match header.tag {
+            tag::READY_FOR_QUERY | tag::PARAMETER_STATUS => true,
+            // Tags of commands are short; a longer one is none we know.
+            tag::COMMAND_COMPLETE => header.body_len() <= 64,
+            // A longer one passes by length if it is a client's answer.
+            tag::ERROR => header.body_len() <= limits::SERVER_MESSAGE_LEN_MAX || !self.is_error_answer(),
+            _ => false,
+        }
+    }
+
+    /// The next message lies in the stream. False: not enough of it.
+    fn next(&mut self) -> Result<bool, Broken> {
+        let rest = self.stream.rest();
+        let Some(header) = Header::parse(rest)? else { return Ok(self.keep(rest)) };
+        if !self.is_whole(header) {
+            self.begin(header)?;
+            let at_hand = rest.len().min(header.total_len());
+            self.consume(at_hand, self.server.skip_forward);
+            self.rest_follows(header, at_hand)?;
+            return Ok(true);
+        }
+        if header.body_len() > limits::SERVER_MESSAGE_LEN_MAX {
+            return Err(Broken("message from server is too long".to_owned()));
+        }
+        if rest.len() < header.total_len() {
+            return Ok(self.keep(rest));
+        }
+        let forward = self.whole(header, &rest[HEADER_LEN..header.total_len()])?;
+        self.consume(header.total_len(), forward);
+        self.message_ended(header.tag)?;
+        Ok(true)
+    }
+
+    /// The next message began in an earlier read. False: still not enough of it.
+    fn next_from_inbox(&mut self) -> Result<bool, Broken> {
+        loop {
+            let header = Header::parse(&self.server.inbox)?;
+            let wanted = match header {
+                None => HEADER_LEN,
+                Some(header) if !self.is_whole(header) => HEADER_LEN,
+                Some(header) if header.body_len() > limits::SERVER_MESSAGE_LEN_MAX => {
+                    return Err(Broken("message from server is too long".to_owned()));
+                }
+                Some(header) => header.total_len(),
+            };
+            if let Some(header) = header.filter(|_| self.server.inbox.len() >= wanted) {
+                self.from_inbox(header)?;
+                return Ok(true);
+            }
+            if self.stream.left() == 0 {
+                return Ok(false);
+            }
+            let count = (wanted - self.server.inbox.len()).min(self.stream.left());
+            let more = &self.stream.rest()[..count];
+            self.server.inbox.extend_from_slice(more);
+            self.consume(count, false);
+        }
+    }
+
+    /// Deals with what the inbox holds: a whole message, or the header of one that passes by length.
+    fn from_inbox(&mut self, header: Header) -> Result<(), Broken> {
+        let inbox = std::mem::take(&mut self.server.inbox);
+        if self.is_whole(header) {
+            let forward = self.whole(header, &inbox[HEADER_LEN..])?;
+            self.send_apart(&inbox, forward);
+            return self.message_ended(header.tag);
+        }
+        self.begin(header)?;
+        self.send_apart(&inbox, self.server.skip_forward);
+        self.rest_follows(header, inbox.len())
+    }
+
+    /// Sends bytes that do not lie in the stream.
+    fn send_apart(&mut self, bytes: &[u8], forward: bool) {
+        self.flush();
+        if let (Some((conn, _)), true) = (&self.session, forward) {
+            self.actions.send_new(*conn, |out| out.extend_from_slice(bytes));
+            self.pool.totals.sent += bytes.len() as u64;
+        }
+    }
+
+    /// Keeps the beginning of a message for later. Always false: reading cannot go on.
+    fn keep(&mut self, rest: &[u8]) -> bool {
+        self.server.inbox.extend_from_slice(rest);
+        self.consume(rest.len(), false);
+        false
+    }
+
+    /// A message begins that passes by length.
+    fn begin(&mut self, header: Header) -> Result<(), Broken> {
+        let forward = match header.tag {
+            tag::AUTHENTICATION | tag::BACKEND_KEY_DATA | tag::NEGOTIATE_VERSION | tag::COPY_BOTH => {
+                return Err(Unexpected(header.tag).into());
+            }
+            // These come at any time and belong to whoever is linked.
+            tag::NOTICE | tag::NOTIFICATION => self.is_clients(),
+            tag::ERROR => self.is_error_answer(),
+            _ if self.server.ledger.owner().is_none() => return Err(Unexpected(header.tag).into()),
+            _ => self.is_clients(),
+        };
+        self.server.skip_tag = header.tag;
+        self.server.skip_forward = forward;
+        Ok(())
+    }
+
+    fn rest_follows(&mut self, header: Header, at_hand: usize) -> Result<(), Broken> {
+        self.server.skip = (header.total_len() - at_hand) as u32;
+        if self.server.skip == 0 {
+            self.message_ended(header.tag)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a whole message. Returns whether it is the client's.
+    fn whole(&mut self, header: Header, body: &[u8]) -> Result<bool, Broken> {
+        let clients = self.is_clients();
+        match header.tag {
+            tag::READY_FOR_QUERY => {
+                let ready = ReadyForQuery::decode(body)?;
+                self.ready(ready.status)?;
+                Ok(clients)
+            }
+            tag::PARAMETER_STATUS => {
+                let status = ParameterStatus::decode(body)?;
+                self.parameter(&status, clients);
+                Ok(clients)
+            }
+            tag::COMMAND_COMPLETE => {
+                self.command(body);
+                Ok(clients)
+            }
+            _ => Ok(self.error(body)),
+        }
+    }
+
+    /// An error, whole. Returns whether it is the client's.
+    fn error(&mut self, body: &[u8]) -> bool {
+        let fields = Fields::decode(body);
+        let words = || String::from_utf8_lossy(fields.message().unwrap_or(b"no message")).into_owned();
+        let clients = match self.server.ledger.owner() {
+            None => {
+                self.findings.dying = Some(words());
+                // Between transactions it is not the client's business: its next statement goes elsewhere.
+                let engaged = self.server.status != Status::Idle || self.pool.rules.mode == PoolMode::Session;
+                self.session.is_some() && engaged
+            }
+            Some(Answerer::Replay) => {
+                self.findings.replay_error = Some(body.to_vec());
+                false
+            }
+            Some(Answerer::Chore) => {
+                self.findings.chore_error = Some(words());
+                false
+            }
+            Some(Answerer::Prepare | Answerer::Nobody | Answerer::Client) => self.is_error_answer(),
+        };
+        self.server.last_words_told |= clients && fields.is_fatal();
+        clients
+    }
+
+    fn parameter(&mut self, status: &ParameterStatus<'_>, clients: bool) {
+        let Some(index) = self.tracked.index(status.name) else { return };
+        let Some(changed) = self.server.parameters.with(index, status.value) else { return };
+        let before = Arc::clone(&self.server.parameters);
+        self.server.parameters = self.interned.intern(changed);
+        let Some((_, session)) = self.session.as_mut().filter(|_| clients) else { return };
+        if Arc::ptr_eq(&session.parameters, &before) {
+            session.parameters = Arc::clone(&self.server.parameters);
+        } else if let Some(changed) = session.parameters.with(index, status.value) {
+            session.parameters = self.interned.intern(changed);
+        }
+    }
+
+    /// Commands that make statements unknown to the server.
+    fn command(&mut self, body: &[u8]) {
+        let forgets = matches!(body, b"DISCARD ALL\0" | b"DEALLOCATE ALL\0");
+        if !forgets {
+            return;
+        }
+        self.server.prepared.clear();
+        if let Some((_, session)) = &mut self.session
+            && self.server.ledger.owner() == Some(Answerer::Client)
+        {
+            session.names = None;
+        }
+    }
+
+    fn ready(&mut self, status: Status) -> Result<(), Broken> {
+        let owner = self.server.ledger.owner();
+        self.server.status = status;
+        #[cfg(feature = "sabotage")]
+        {
+            self.server.status_seen = true;
+        }
+        if owner == Some(Answerer::Client) {
+            self.count_query(status);
+        }
+        Ok(())
+    }
+
+    fn count_query(&mut self, status: Status) {
+        let totals = &mut self.pool.totals;
+        totals.queries += 1;
+        totals.query_us += self.now.micros_since(self.server.query_at);
+        self.server.query_at = self.now;
+        if status == Status::Idle {
+            totals.transactions += 1;
+            let began = self.server.transaction_at.take().unwrap_or(self.now);
+            totals.transaction_us += self.now.micros_since(began);
+        }
+        let block = self.pool.rules.mode == PoolMode::Statement && status != Status::Idle;
+        self.findings.transaction_block |= block;
+    }
+
+    /// A message has been read to its end: what did it complete?
+    fn message_ended(&mut self, message: u8) -> Result<(), Broken> {
+        match message {
+            tag::NOTICE | tag::NOTIFICATION | tag::PARAMETER_STATUS => return Ok(()),
+            tag::ERROR => return self.failed(),
+            _ => {}
+        }
+        if let Some(entry) = self.server.ledger.answered(message)? {
+            self.completed(entry);
+        }
+        self.answer_fakes();
+        Ok(())
+    }
+
+    fn completed(&mut self, entry: Entry) {
+        match (entry.owner, entry.expect) {
+            (Answerer::Client, Expect::Parse(Some(id))) => {
+                if let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) {
+                    names.confirm(id);
+                }
+            }
+            (Answerer::Replay, Expect::Query) => self.findings.replayed = true,
+            _ => {}
+        }
+    }
+
+    fn failed(&mut self) -> Result<(), Broken> {
+        if self.server.ledger.owner().is_none() {
+            // Told to nobody: whoever is linked has all its answers.
+            self.findings.dying.get_or_insert_with(|| "server sent an error while idle".to_owned());
+            return Ok(());
+        }
+        let (server, session) = (&mut *self.server, &mut self.session);
+        let prepared = &mut server.prepared;
+        server.ledger.failed(|entry| match (entry.owner, entry.expect) {
+            (owner, Expect::Parse(Some(id))) => {
+                prepared.remove(id);
+                if let (Answerer::Client, Some((_, session))) = (owner, session.as_mut()) {
+                    session.forget_unconfirmed(id);
+                }
+            }
+            (_, Expect::FakeParse(id)) => {
+                if let Some((_, session)) = session.as_mut() {
+                    session.forget_unconfirmed(id);
+                }
+            }
+            (_, Expect::Close(Some(id))) => prepared.add(id),
+            _ => {}
+        })?;
+        Ok(())
+    }
+
+    fn answer_fakes(&mut self) {
+        while let Some(fake) = self.server.ledger.next_fake() {
+            self.flush();
+            if let Some((conn, session)) = &mut self.session {
+                answer_fake(*conn, session, fake.expect, self.actions);
+            }
+        }
+    }
+}

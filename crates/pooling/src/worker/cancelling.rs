@@ -1,0 +1,187 @@
+//! Which CancelRequest reaches which query (I4).
+//!
+//! A cancel travels on a connection of its own and strikes whatever its backend is then doing. So it is sent only while
+//! the key's owner has an answer owed, and the server is not handed to anybody else until PostgreSQL has closed that
+//! connection, which it does after the signal is sent. A cancel whose end was not seen makes its server unusable.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
+
+use wire::backend::{self, ErrorResponse, Status};
+use wire::frontend::{CancelRequest, tag};
+use wire::{Header, sqlstate};
+
+use super::{Turn, Worker};
+use crate::action::Action;
+use crate::deadline::Armed;
+use crate::flow::Flow;
+use crate::id::{ConnId, PoolId};
+use crate::limits;
+use crate::server::{Answerer, State as ServerState};
+use crate::session::{self, State};
+use crate::time::Time;
+
+/// A connection that carries one CancelRequest to PostgreSQL.
+#[derive(Debug)]
+pub(crate) struct Canceller {
+    server: ConnId,
+    pool: PoolId,
+    /// The request is under way: from here on it may strike.
+    pub(super) sent: bool,
+    pub(super) since: Time,
+    pub(super) flow: Flow,
+    pub(super) armed: Armed,
+}
+
+impl Worker {
+    /// A CancelRequest came to a door, with a key that names this worker.
+    pub(super) fn cancel_requested(&mut self, turn: &mut Turn<'_>, pid: i32, secret: i32) {
+        let Some((owner, slot)) = session::from_virtual_pid(pid) else { return };
+        if owner != self.id.0 {
+            return;
+        }
+        let Some(conn) = self.sessions.id_at(slot) else { return };
+        let Some(session) = self.sessions.get(conn) else { return };
+        if session.secret != secret {
+            return;
+        }
+        match session.state {
+            State::Linked { server } => {
+                let owed = self.servers.get(server).and_then(|server| server.ledger.owner());
+                if owed == Some(Answerer::Client) {
+                    self.start_cancel(turn, server);
+                }
+            }
+            State::Waiting { .. } => self.cancel_waiting(turn, conn),
+            State::Idle { .. } if crate::sabotage::forwards_late_cancel(&self.settings) => {
+                let linked = self.servers.iter().find(|(_, server)| server.session().is_some());
+                if let Some((stranger, _)) = linked {
+                    self.start_cancel(turn, stranger);
+                }
+            }
+            State::Idle { .. } | State::Welcoming { .. } | State::Console { .. } | State::Leaving { .. } => {}
+        }
+    }
+
+    /// The query has not been sent to any server: it is taken back here.
+    fn cancel_waiting(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let State::Waiting { ticket, .. } = session.state else { return };
+        let Some(end) = first_request_len(&session.inbox) else { return };
+        session.inbox.drain(..end);
+        session.state = State::Idle { since: turn.now };
+        let more = !session.inbox.is_empty();
+        if let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() {
+            pool.queue.leave(ticket);
+            if pool.homes > 1 {
+                self.restless.push(pool.id);
+            }
+        }
+        let cancelled = ErrorResponse {
+            severity: "ERROR",
+            code: sqlstate::QUERY_CANCELED,
+            message: "canceling statement due to user request",
+            detail: None,
+            hint: None,
+        };
+        turn.actions.send_new(conn, |out| {
+            cancelled.encode(out);
+            backend::encode_ready(out, Status::Idle);
+        });
+        if more {
+            self.stirred.push(conn);
+        }
+        self.arm_session(turn, conn);
+        self.balance_if_paused(turn, conn);
+    }
+
+    /// Sends a cancel to a server's backend.
+    pub(super) fn start_cancel(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        if server.cancels >= limits::CANCELS_PER_SERVER_MAX || server.backend_secret.is_empty() {
+            return;
+        }
+        server.cancels += 1;
+        let address = server.address.clone();
+        let pool = server.pool;
+        let canceller = Canceller {
+            server: server_id,
+            pool,
+            sent: false,
+            since: turn.now,
+            flow: Flow::default(),
+            armed: Armed::default(),
+        };
+        let conn = self.cancellers.insert_with(|_| canceller);
+        if let Some(pool) = self.pool_mut(pool) {
+            pool.cancels += 1;
+        }
+        turn.actions.push(Action::Open { conn, address });
+        self.arm_canceller(turn, conn);
+    }
+
+    pub(super) fn canceller_opened(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(canceller) = self.cancellers.get_mut(conn) else { return };
+        let Some(server) = self.servers.get(canceller.server) else {
+            self.canceller_done(turn, conn);
+            return;
+        };
+        let answering = server.ledger.len() > 0 || crate::sabotage::forwards_late_cancel(&self.settings);
+        if !answering {
+            // The query ended while we connected: there is nothing left to cancel.
+            self.canceller_done(turn, conn);
+            return;
+        }
+        canceller.sent = true;
+        let request = CancelRequest { pid: server.backend_pid, secret: &server.backend_secret };
+        turn.actions.send_new(conn, |out| request.encode(out));
+    }
+
+    /// PostgreSQL has closed the connection, or it never stood: the cancel is over.
+    pub(super) fn canceller_done(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(canceller) = self.cancellers.remove(conn) else { return };
+        turn.actions.push(Action::Close { conn });
+        if let Some(pool) = self.pool_mut(canceller.pool) {
+            pool.cancels -= 1;
+        }
+        let Some(server) = self.servers.get_mut(canceller.server) else { return };
+        server.cancels -= 1;
+        if server.cancels == 0 && matches!(server.state, ServerState::Held) {
+            self.free(turn, canceller.server);
+        }
+    }
+
+    /// PostgreSQL did not take the cancel in time. If it was sent, it may strike at any time: its server is given up.
+    pub(super) fn canceller_late(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(canceller) = self.cancellers.get(conn) else { return };
+        let doubtful = canceller.sent.then_some(canceller.server);
+        if let Some(server) = doubtful.and_then(|id| self.servers.get_mut(id)) {
+            server.close_needed = Some("cancel_wait_timeout");
+        }
+        self.canceller_done(turn, conn);
+    }
+
+    /// A server that lost its client goes on answering: it is asked to stop.
+    pub(super) fn cancel_drain(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        let ServerState::Draining { cancelled, .. } = &mut server.state else { return };
+        if !std::mem::replace(cancelled, true) {
+            self.start_cancel(turn, server_id);
+        }
+    }
+}
+
+/// Length of what a cancel takes back: up to the first Query, or the first Sync of an extended batch.
+fn first_request_len(inbox: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let header = Header::parse(&inbox[at..]).ok()??;
+        let end = at + header.total_len();
+        if end > inbox.len() {
+            return None;
+        }
+        if matches!(header.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL) {
+            return Some(end);
+        }
+        at = end;
+    }
+}

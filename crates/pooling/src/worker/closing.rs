@@ -1,0 +1,249 @@
+//! How sessions and servers end. Whoever is closed is told why, unless it left by itself or half a message is under way.
+
+use wire::backend::{ErrorResponse, Status};
+use wire::frontend::{self, CopyFail};
+use wire::{SqlState, sqlstate};
+
+use super::{Turn, Worker};
+use crate::action::Action;
+use crate::event::Hangup;
+use crate::id::ConnId;
+use crate::limits;
+use crate::mail::{Mail, Place};
+use crate::observe::{About, Fact, Level, Topic};
+use crate::server::{Chore, Server, State as ServerState};
+use crate::session::State;
+
+impl Worker {
+    pub(super) fn client_hung_up(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        if self.sessions.get(conn).is_some_and(|session| matches!(session.state, State::Leaving { .. })) {
+            self.bury(turn, conn);
+            return;
+        }
+        self.client_left(turn, conn, "client unexpected eof");
+    }
+
+    /// The client is gone, or has said goodbye.
+    pub(super) fn client_left(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
+        if self.sessions.get(conn).is_none() {
+            return;
+        }
+        self.tell_of_session(turn, conn, Level::Log, why);
+        self.depart(turn, conn);
+        self.bury(turn, conn);
+    }
+
+    /// The client is told FATAL, and closed once it has read what it is owed.
+    pub(super) fn refuse_session(&mut self, turn: &mut Turn<'_>, conn: ConnId, code: SqlState, text: &str) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        if matches!(session.state, State::Leaving { .. }) {
+            return;
+        }
+        // In the midst of a server's message there is no place for one of ours.
+        let server = session.server().and_then(|id| self.servers.get(id));
+        let speakable = server.is_none_or(|server| server.skip == 0 || !server.skip_forward);
+        self.tell_of_session(turn, conn, Level::Log, text);
+        self.depart(turn, conn);
+        if speakable {
+            let last = ErrorResponse { severity: "FATAL", code, message: text, detail: None, hint: None };
+            turn.actions.send_new(conn, |out| last.encode(out));
+        }
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        session.inbox = Vec::new();
+        if session.flow.is_clear() {
+            self.bury(turn, conn);
+            return;
+        }
+        session.state = State::Leaving { until: turn.now + limits::FAREWELL };
+        session.flow.watch(conn, false, turn.actions);
+        self.arm_session(turn, conn);
+    }
+
+    fn tell_of_session(&mut self, turn: &mut Turn<'_>, conn: ConnId, level: Level, why: &str) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let age = turn.now.since(session.identity.connected_at).as_secs();
+        let fact = Fact {
+            level,
+            topic: Topic::Disconnections,
+            about: About::Client {
+                conn,
+                database: Some(session.identity.database.clone()),
+                user: Some(session.identity.user.clone()),
+                peer: session.identity.peer,
+            },
+            text: format!("closing because: {why} (age={age}s)"),
+        };
+        turn.actions.push(Action::Tell(fact));
+    }
+
+    /// Takes a session out of whatever it is in: the queue, its link, its pool's counts.
+    fn depart(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let (pool, user) = (session.pool, session.identity.user.clone());
+        let torn = session.is_torn();
+        match session.state {
+            State::Linked { server } => {
+                session.state = State::Leaving { until: turn.now };
+                self.detach(turn, server, torn);
+            }
+            State::Waiting { ticket, .. } => {
+                if let Some(pool) = self.pools[pool.0 as usize].as_deref_mut() {
+                    pool.queue.leave(ticket);
+                    if pool.homes > 1 {
+                        self.restless.push(pool.id);
+                    }
+                }
+            }
+            State::Welcoming { .. } => {
+                if let Some(pool) = self.pools[pool.0 as usize].as_deref_mut() {
+                    pool.welcoming.retain(|&waiting| waiting != conn);
+                }
+            }
+            State::Idle { .. } | State::Console { .. } | State::Leaving { .. } => {}
+        }
+        if let Some(pool) = self.pool_mut(pool) {
+            pool.sessions -= 1;
+        }
+        let departed = Mail::Departed { pool, worker: self.id, user };
+        turn.actions.push(Action::Post { to: Place::Coordinator, mail: departed, carrying: None });
+    }
+
+    /// The last of a session: its connection is closed and its id is free.
+    pub(super) fn bury(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        if self.sessions.remove(conn).is_some() {
+            turn.actions.push(Action::Close { conn });
+        }
+    }
+
+    /// A linked server loses its client: whatever it owes is read and thrown away before it is used again.
+    fn detach(&mut self, turn: &mut Turn<'_>, server_id: ConnId, torn: bool) {
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        if torn {
+            self.close_server(turn, server_id, "client disconnect in the middle of a message");
+            return;
+        }
+        if server.close_needed.is_some() {
+            self.close_server(turn, server_id, "client disconnect");
+            return;
+        }
+        server.gated = false;
+        server.skip_forward = false;
+        if crate::sabotage::skips_drain(&self.settings) {
+            server.ledger = crate::server::Ledger::default();
+            server.status = Status::Idle;
+            self.free(turn, server_id);
+            return;
+        }
+        if server.is_clean() {
+            self.reset_or_free(turn, server_id);
+            return;
+        }
+        hush(server_id, server, turn);
+        server.ledger.disown();
+        let calm = server.ledger.is_clear() && server.skip == 0 && server.inbox.is_empty();
+        server.flow.watch(server_id, true, turn.actions);
+        if calm {
+            self.start_chore(turn, server_id, Chore::Rollback, b"ROLLBACK");
+        } else {
+            self.turn_server(turn, server_id, ServerState::Draining { read: 0, cancelled: false });
+        }
+    }
+
+    pub(super) fn server_hung_up(&mut self, turn: &mut Turn<'_>, conn: ConnId, _why: Hangup) {
+        let Some(server) = self.servers.get(conn) else { return };
+        let why = match server.state {
+            ServerState::Connecting | ServerState::LoggingIn(_) => "server conn crashed during login",
+            _ => "server conn crashed?",
+        };
+        self.break_server(turn, conn, why);
+    }
+
+    /// A server that cannot be used any more, through no wish of ours.
+    pub(super) fn break_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
+        let Some(server) = self.servers.get(conn) else { return };
+        match server.state {
+            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
+                self.login_failed(turn, conn, why);
+            }
+            ServerState::Linked(session) => {
+                let told = server.last_words_told;
+                self.close_server(turn, conn, why);
+                if told {
+                    self.client_left(turn, session, why);
+                } else {
+                    self.refuse_session(turn, session, sqlstate::CONNECTION_FAILURE, why);
+                }
+            }
+            _ => self.close_server(turn, conn, why),
+        }
+    }
+
+    /// Closes a server and gives its token back. Its session, if any, is the caller's to tell.
+    pub(super) fn close_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
+        let Some(server) = self.servers.get(conn) else { return };
+        let (id, group) = (server.pool, server.state.group());
+        self.tell_of_server(turn, conn, Level::Log, &format!("closing because: {why} (age={}s)", self.age(turn, conn)));
+        let Some(server) = self.servers.remove(conn) else { return };
+        let greeted = !matches!(server.state, ServerState::Connecting | ServerState::LoggingIn(_));
+        if greeted && server.flow.is_clear() && server.is_clean() {
+            turn.actions.send_new(conn, frontend::encode_terminate);
+        }
+        turn.actions.push(Action::Close { conn });
+        if let Some(pool) = self.pools[id.0 as usize].as_deref_mut() {
+            pool.leave(group);
+            pool.idle.retain(|&idle| idle != conn);
+            if pool.homes > 1 {
+                self.restless.push(id);
+            }
+        }
+        let freed = Mail::Freed { pool: id, worker: self.id };
+        turn.actions.push(Action::Post { to: Place::Coordinator, mail: freed, carrying: None });
+        self.touched.push(id);
+    }
+
+    fn age(&self, turn: &Turn<'_>, conn: ConnId) -> u64 {
+        self.servers.get(conn).map_or(0, |server| turn.now.since(server.connected_at).as_secs())
+    }
+
+    pub(super) fn tell_of_server(&self, turn: &mut Turn<'_>, conn: ConnId, level: Level, text: &str) {
+        let Some(server) = self.servers.get(conn) else { return };
+        let Some(pool) = self.pool(server.pool) else { return };
+        let about = About::Server {
+            conn,
+            database: pool.key.database.clone(),
+            user: pool.key.user.clone(),
+            address: server.address.clone(),
+        };
+        let topic = if level >= Level::Warning { Topic::PoolerErrors } else { Topic::Disconnections };
+        turn.actions.push(Action::Tell(Fact { level, topic, about, text: text.to_owned() }));
+    }
+
+    /// In statement mode a transaction of several statements is refused, as in PgBouncer.
+    pub(super) fn refuse_transaction_block(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        const WORDS: &str = "transaction blocks not allowed in statement pooling mode";
+        let session = self.servers.get(conn).and_then(Server::session);
+        self.close_server(turn, conn, WORDS);
+        if let Some(session) = session {
+            self.refuse_session(turn, session, sqlstate::PROTOCOL_VIOLATION, WORDS);
+        }
+    }
+}
+
+/// Brings a server whose client vanished to where it answers by itself: ends its COPY, sends the missing Sync.
+fn hush(server_id: ConnId, server: &mut Server, turn: &mut Turn<'_>) {
+    use crate::server::{Answerer, Expect};
+    let extended = server.ledger.is_extended();
+    if server.ledger.is_copy_open() {
+        server.ledger.sent(Answerer::Nobody, Expect::CopyEnd);
+        turn.actions.send_new(server_id, |out| CopyFail { message: b"client disconnected" }.encode(out));
+        if extended {
+            server.ledger.sent(Answerer::Nobody, Expect::Sync);
+            turn.actions.send_new(server_id, frontend::encode_sync);
+        }
+        return;
+    }
+    if server.ledger.is_open() {
+        server.ledger.sent(Answerer::Nobody, Expect::Sync);
+        turn.actions.send_new(server_id, frontend::encode_sync);
+    }
+}

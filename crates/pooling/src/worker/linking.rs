@@ -1,0 +1,453 @@
+//! Who gets a server, and what happens to a server that is free.
+//!
+//! Waiters are served first in, first out; a server that is released goes to exactly one of them, or to a stranger on
+//! another worker who has waited clearly longer, or becomes idle.
+
+use std::sync::Arc;
+
+use wire::backend::Fields;
+use wire::frontend::Query;
+
+use super::pool::Pool;
+use super::{Turn, Worker};
+use crate::action::{Action, Source};
+use crate::board::{Board, Cell};
+use crate::id::{ConnId, PoolId, WorkerId};
+use crate::limits;
+use crate::mail::{Mail, Place, Stop};
+use crate::server::{Answerer, Chore, Expect, Group, Lent, Server, State as ServerState};
+use crate::session::State;
+use crate::settings::PoolMode;
+use crate::time::Time;
+
+impl Worker {
+    /// Moves a server to another state, and its pool's counts with it.
+    pub(super) fn turn_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, state: ServerState) {
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        let (from, to) = (server.state.group(), state.group());
+        if from != to {
+            pool.leave(from);
+            pool.enter(to);
+            if from == Group::Idle {
+                pool.idle.retain(|&idle| idle != conn);
+            }
+            if to == Group::Idle {
+                pool.idle.push_back(conn);
+            }
+            if pool.homes > 1 && (from == Group::Idle || to == Group::Idle) {
+                self.restless.push(server.pool);
+            }
+        }
+        server.state = state;
+        server.since = turn.now;
+        self.arm_server(turn, conn);
+    }
+
+    /// A session needs a server for `bytes` from `at`: at once if one is idle, else it waits.
+    pub(super) fn acquire_for(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        session.request_at = turn.now;
+        let pool = session.pool;
+        if self.stop == Some(Stop::WaitForServers) {
+            self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+            return;
+        }
+        // Whoever waits already comes first.
+        let may_take = self.pool(pool).is_some_and(|pool| pool.queue.is_empty());
+        let server = if may_take { self.take_idle(turn, pool) } else { None };
+        match server {
+            Some(server) => {
+                self.link(turn, conn, server);
+                if self.servers.get(server).is_some_and(Server::is_gated) {
+                    self.stash(turn, conn, &bytes[at..]);
+                } else {
+                    self.requests(turn, conn, bytes, source, at);
+                }
+            }
+            None => {
+                self.stash(turn, conn, &bytes[at..]);
+                self.wait(turn, conn);
+            }
+        }
+    }
+
+    fn wait(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
+        let ticket = pool.queue.push(conn, turn.now);
+        session.state = State::Waiting { since: turn.now, ticket, notified: false };
+        self.touched.push(pool.id);
+        if pool.homes > 1 {
+            self.restless.push(pool.id);
+        }
+        self.arm_session(turn, conn);
+    }
+
+    /// An idle server that may be used as it is. One that has been idle for long is checked first: it comes later.
+    fn take_idle(&mut self, turn: &mut Turn<'_>, pool: PoolId) -> Option<ConnId> {
+        loop {
+            let round_robin = self.settings.server_round_robin;
+            let pool = self.pool(pool)?;
+            let conn = *if round_robin { pool.idle.front() } else { pool.idle.back() }?;
+            let server = self.servers.get(conn)?;
+            if let Some(why) = self.expired(turn.now, server, pool) {
+                self.close_server(turn, conn, why);
+                continue;
+            }
+            let check = self.settings.server_check_query.as_ref();
+            let stale = turn.now.since(server.since) > self.settings.server_check_delay;
+            match check.filter(|_| stale).cloned() {
+                Some(check) => {
+                    self.start_chore(turn, conn, Chore::Check, check.as_bytes());
+                    return None;
+                }
+                None => return Some(conn),
+            }
+        }
+    }
+
+    fn expired(&self, now: Time, server: &Server, pool: &Pool) -> Option<&'static str> {
+        if let Some(why) = server.close_needed {
+            return Some(why);
+        }
+        let lifetime = pool.rules.server_lifetime?;
+        (now.since(server.connected_at) >= lifetime).then_some("server lifetime over")
+    }
+
+    /// A server and a session belong to each other from now on (I1).
+    pub(super) fn link(&mut self, turn: &mut Turn<'_>, conn: ConnId, server_id: ConnId) {
+        let Some(server) = self.servers.get(server_id) else { return };
+        assert!(server.is_clean() && server.cancels == 0, "I3: only a clean server is handed out");
+        debug_assert!(server.session().is_none(), "I1: a server has one session at most");
+        self.turn_server(turn, server_id, ServerState::Linked(conn));
+        let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
+            return;
+        };
+        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
+        let waited = match session.state {
+            State::Waiting { since, .. } => turn.now.micros_since(since),
+            _ => 0,
+        };
+        pool.totals.server_assignments += 1;
+        pool.totals.wait_us += waited;
+        session.state = State::Linked { server: server_id };
+        session.progress_at = turn.now;
+        server.query_at = turn.now;
+        server.transaction_at = Some(turn.now);
+        server.last_words_told = false;
+        #[cfg(feature = "sabotage")]
+        {
+            server.status_seen = false;
+        }
+        let same = Arc::ptr_eq(&session.parameters, &server.parameters);
+        if !same {
+            let (wanted, found, tracked) = (&session.parameters, &server.parameters, &self.tracked);
+            let mut text = Vec::new();
+            if wanted.write_difference(found, tracked, &mut text) {
+                server.ledger.sent(Answerer::Replay, Expect::Query);
+                server.gated = !session.confirmed;
+                turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
+            } else {
+                session.parameters = Arc::clone(&server.parameters);
+                session.confirmed = true;
+            }
+        }
+        self.balance_if_paused(turn, conn);
+    }
+
+    /// A session whose reading may have been paused for want of a server.
+    pub(super) fn balance_if_paused(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let server_reads =
+            session.server().and_then(|id| self.servers.get(id)).is_none_or(|server| server.flow.is_reading());
+        if !session.flow.is_reading() || !session.flow.is_clear() || !server_reads {
+            self.balance_session(turn, conn);
+        }
+    }
+
+    /// The server accepted its session's parameters; they are now what the server reports.
+    pub(super) fn replayed(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) {
+        let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
+            return;
+        };
+        let first = !std::mem::replace(&mut session.confirmed, true);
+        if first {
+            session.parameters = Arc::clone(&server.parameters);
+        }
+        if std::mem::take(&mut server.gated) {
+            self.requests_from_inbox(turn, conn);
+        }
+    }
+
+    /// The server does not accept its session's parameters: as PostgreSQL would not have let it in with them.
+    pub(super) fn replay_refused(&mut self, turn: &mut Turn<'_>, server_id: ConnId, error: &[u8]) {
+        let Some(conn) = self.servers.get(server_id).and_then(Server::session) else { return };
+        let fields = Fields::decode(error);
+        let code = fields.sqlstate().unwrap_or(wire::sqlstate::PROTOCOL_VIOLATION);
+        let words = String::from_utf8_lossy(fields.message().unwrap_or(b"parameters refused")).into_owned();
+        self.refuse_session(turn, conn, code, &words);
+    }
+
+    /// Lets a linked server go if its client's transaction is over and nothing is owed (I3).
+    pub(super) fn release_if_done(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        let ServerState::Linked(conn) = server.state else { return };
+        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        if pool.rules.mode == PoolMode::Session || server.gated {
+            return;
+        }
+        if !crate::sabotage::releases_early(&self.settings, server) && !server.is_clean() {
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        if session.is_torn() {
+            return;
+        }
+        pool.observe_service(turn.now.micros_since(server.since));
+        session.state = State::Idle { since: turn.now };
+        if !session.inbox.is_empty() {
+            self.stirred.push(conn);
+        }
+        self.arm_session(turn, conn);
+        if self.settings.server_reset_query_always {
+            self.reset_or_free(turn, server_id);
+        } else {
+            self.free(turn, server_id);
+        }
+    }
+
+    /// A clean server that lost its client: reset if its mode wants that, then free.
+    pub(super) fn reset_or_free(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
+        let Some(server) = self.servers.get(server_id) else { return };
+        let Some(pool) = self.pool(server.pool) else { return };
+        let resets = pool.rules.mode == PoolMode::Session || self.settings.server_reset_query_always;
+        if resets && !self.settings.server_reset_query.is_empty() {
+            let settings = Arc::clone(&self.settings);
+            self.start_chore(turn, server_id, Chore::Reset, settings.server_reset_query.as_bytes());
+        } else {
+            self.free(turn, server_id);
+        }
+    }
+
+    pub(super) fn start_chore(&mut self, turn: &mut Turn<'_>, server_id: ConnId, chore: Chore, query: &[u8]) {
+        self.turn_server(turn, server_id, ServerState::Busy(chore));
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        server.ledger.sent(Answerer::Chore, Expect::Query);
+        turn.actions.send_new(server_id, |out| Query { text: query }.encode(out));
+        server.flow.watch(server_id, true, turn.actions);
+    }
+
+    /// A clean server has no work: it is settled at the end of the step.
+    pub(super) fn free(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        server.gated = false;
+        server.transaction_at = None;
+        if server.cancels > 0 {
+            self.turn_server(turn, server_id, ServerState::Held);
+            return;
+        }
+        if server.ledger.is_doubtful() {
+            server.close_needed = Some("copy protocol left in doubt");
+        }
+        if !server.flow.is_reading() {
+            server.flow.watch(server_id, true, turn.actions);
+        }
+        self.turn_server(turn, server_id, ServerState::Idle);
+        self.freed.push(server_id);
+    }
+
+    /// Finds work for an idle server: the oldest waiter here, or a stranger who has waited clearly longer.
+    pub(super) fn place(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
+        let Some(server) = self.servers.get(server_id) else { return };
+        if server.state.group() != Group::Idle {
+            return;
+        }
+        let Some(pool) = self.pool(server.pool) else { return };
+        let id = pool.id;
+        if let Some(why) = self.expired(turn.now, server, pool) {
+            self.close_server(turn, server_id, why);
+            return;
+        }
+        if self.stop == Some(Stop::WaitForServers) {
+            return;
+        }
+        if pool.homes > 1
+            && let Some((to, since)) = self.stranger(turn.board, pool)
+        {
+            self.lend(turn, server_id, to, since);
+            return;
+        }
+        let Some(waiter) = self.next_waiter(id) else { return };
+        self.link(turn, waiter, server_id);
+        if self.servers.get(server_id).is_some_and(|server| !server.is_gated()) {
+            self.requests_from_inbox(turn, waiter);
+        }
+    }
+
+    fn next_waiter(&mut self, pool: PoolId) -> Option<ConnId> {
+        let newest = crate::sabotage::serves_newest(&self.settings);
+        let pool = self.pool_mut(pool)?;
+        let waiter = crate::sabotage::pop(&mut pool.queue, newest)?;
+        if pool.homes > 1 {
+            let id = pool.id;
+            self.restless.push(id);
+        }
+        Some(waiter.session)
+    }
+
+    /// Who on another worker is to be served before our own oldest waiter, by what the board says.
+    fn stranger(&self, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
+        let workers = 0..self.settings.workers;
+        let hungry = workers.map(WorkerId).filter(|&worker| worker != self.id).filter_map(|worker| {
+            let since = board.cell(pool.id, worker).hungry_since;
+            // The board may be late: one server for one waiter.
+            let fed = pool.fed.get(&worker) == Some(&since);
+            (since != Time::NEVER && !fed).then_some((worker, since))
+        });
+        let (worker, since) = hungry.min_by_key(|&(_, since)| since)?;
+        let head_start = limits::STRANGER.as_micros() as u64 + pool.service_us;
+        let own = pool.queue.front().map_or(Time::NEVER, |waiter| waiter.since);
+        (since.0.saturating_add(head_start) < own.0).then_some((worker, since))
+    }
+
+    fn lend(&mut self, turn: &mut Turn<'_>, server_id: ConnId, to: WorkerId, since: Time) {
+        self.turn_server(turn, server_id, ServerState::Held);
+        let from = self.id;
+        if crate::sabotage::loses_lent(&self.settings) {
+            return;
+        }
+        let Some(server) = self.servers.remove(server_id) else { return };
+        assert!(server.is_clean() && server.flow.is_clear() && server.cancels == 0, "I3: only a clean server is lent");
+        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        pool.fed.insert(to, since);
+        pool.lent += 1;
+        self.lends += 1;
+        let lent = Lent { key: pool.key.clone(), homes: pool.homes, from, to, server };
+        // The group count stays until the other side acknowledges: the server is still ours to answer for (I5).
+        turn.actions.push(Action::Post {
+            to: Place::Worker(to),
+            mail: Mail::Lend(Box::new(lent)),
+            carrying: Some(server_id),
+        });
+    }
+
+    /// The other worker's mailbox was full: the server stays.
+    pub(super) fn lend_returned(&mut self, turn: &mut Turn<'_>, lent: Lent) {
+        let Some(pool) = self.pools[lent.pool().0 as usize].as_deref_mut() else { return };
+        pool.leave(Group::Recovering);
+        pool.lent -= 1;
+        pool.fed.remove(&lent.to);
+        self.lends -= 1;
+        self.adopt(turn, lent.server);
+    }
+
+    pub(super) fn lent_to_us(&mut self, turn: &mut Turn<'_>, lent: Lent) {
+        let (pool, from) = (lent.pool(), lent.from);
+        if self.ensure_pool(pool, lent.key, lent.homes).is_none() {
+            debug_assert!(false, "a pool that is lent to us has a database");
+            return;
+        }
+        let received = Mail::Received { pool, from, to: self.id };
+        turn.actions.push(Action::Post { to: Place::Worker(from), mail: received, carrying: None });
+        self.adopt(turn, lent.server);
+    }
+
+    /// Takes in a server that comes with its connection.
+    fn adopt(&mut self, turn: &mut Turn<'_>, mut server: Server) {
+        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        server.state = ServerState::Held;
+        server.armed = crate::deadline::Armed::default();
+        server.flow.restart();
+        server.parameters = self.interned.intern((*server.parameters).clone());
+        pool.enter(Group::Recovering);
+        let conn = self.servers.insert_with(|_| server);
+        turn.actions.push(Action::Adopt { conn });
+        self.free(turn, conn);
+    }
+
+    /// A server that we lent has arrived: its token is the other worker's now.
+    pub(super) fn lend_received(&mut self, turn: &mut Turn<'_>, pool: PoolId, from: WorkerId, to: WorkerId) {
+        let Some(entry) = self.pool_mut(pool) else { return };
+        entry.leave(Group::Recovering);
+        entry.lent -= 1;
+        turn.actions.push(Action::Post {
+            to: Place::Coordinator,
+            mail: Mail::Moved { pool, from, to },
+            carrying: None,
+        });
+        self.touched.push(pool);
+    }
+
+    /// Another worker is hungry and believes that we have an idle server.
+    pub(super) fn begged(&mut self, turn: &mut Turn<'_>, pool: PoolId, from: WorkerId) {
+        let Some(entry) = self.pool(pool) else { return };
+        let Some(&server) = entry.idle.back() else { return };
+        let since = turn.board.cell(pool, from).hungry_since;
+        let fed = since != Time::NEVER && entry.fed.get(&from) == Some(&since);
+        if entry.queue.is_empty() && !fed && self.stop.is_none() {
+            self.lend(turn, server, from, since);
+        }
+    }
+
+    /// The end of a round: show on the board what changed, then look who could help or be helped.
+    pub(super) fn round_ended(&mut self, turn: &mut Turn<'_>) {
+        let mut restless = std::mem::take(&mut self.restless);
+        restless.sort_unstable();
+        restless.dedup();
+        for &pool in &restless {
+            self.publish(turn, pool);
+        }
+        restless.clear();
+        self.restless = restless;
+        if !turn.actions.is_empty() {
+            // Published just now: the board is read anew and this is told once more.
+            return;
+        }
+        for index in 0..self.shared.len() {
+            self.look_around(turn, self.shared[index]);
+        }
+    }
+
+    fn publish(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
+        let Some(entry) = self.pool_mut(pool) else { return };
+        let hungry_since = entry.queue.front().map_or(Time::NEVER, |waiter| waiter.since);
+        let cell = Cell { hungry_since, idle: entry.count(Group::Idle) };
+        if cell != entry.published {
+            entry.published = cell;
+            turn.actions.push(Action::Publish { pool, cell });
+        }
+    }
+
+    fn look_around(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
+        let Some(entry) = self.pool(pool) else { return };
+        if let Some(&server) = entry.idle.back()
+            && self.stop.is_none()
+            && let Some((to, since)) = self.stranger(turn.board, entry)
+        {
+            self.lend(turn, server, to, since);
+            return;
+        }
+        let Some(hungry) = entry.queue.front() else { return };
+        let others = (0..self.settings.workers).map(WorkerId).filter(|&worker| worker != self.id);
+        let rich = others.max_by_key(|&worker| turn.board.cell(pool, worker).idle);
+        let Some(rich) = rich.filter(|&worker| turn.board.cell(pool, worker).idle > 0) else { return };
+        let from = self.id;
+        let Some(entry) = self.pool_mut(pool) else { return };
+        // One begging a waiter and worker: whoever was begged and had nothing sees our hunger when it has.
+        if entry.begged.insert(rich, hungry.since) != Some(hungry.since) {
+            turn.actions.push(Action::Post { to: Place::Worker(rich), mail: Mail::Beg { pool, from }, carrying: None });
+        }
+    }
+
+    /// A released session has more at hand.
+    pub(super) fn reconsider(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let idle = self
+            .sessions
+            .get(conn)
+            .is_some_and(|session| matches!(session.state, State::Idle { .. }) && !session.inbox.is_empty());
+        if idle {
+            self.begin_from_inbox(turn, conn);
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! A worker: owns sessions, servers and pools, and decides about them alone.
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `requests` | what a client's bytes mean, and what of them goes to its server |
+//! | `answers` | what a server's bytes mean, and what of them goes to its client |
+//! | `linking` | who gets a server, and what happens to a server that is free |
+//! | `opening` | when to ask for capacity, and how a server logs in |
+//! | `closing` | how sessions and servers end |
+//! | `welcoming` | how a session that has logged in is let in |
+//! | `cancelling` | which CancelRequest reaches which query |
+//! | `consoling` | sessions of the admin database |
+//! | `timing` | every timer |
+//! | `steering` | reload, shutdown, snapshots |
+//!
+//! Work that follows from a decision (a server is free, a session has more at hand, a pool may be hungry) is put on
+//! three short lists and settled at the end of the step, so nothing recurses.
+
+mod answers;
+mod cancelling;
+mod closing;
+mod consoling;
+mod linking;
+mod opening;
+pub(crate) mod pool;
+mod requests;
+pub(crate) mod steering;
+mod stream;
+mod timing;
+mod welcoming;
+
+use std::sync::Arc;
+
+use crate::action::{Action, Actions};
+use crate::board::Board;
+use crate::deadline::Deadlines;
+use crate::event::{Event, Hangup};
+use crate::flow::Flow;
+use crate::id::{ConnId, Kind, PoolId, WorkerId};
+use crate::limits;
+use crate::mail::{Mail, Stop};
+use crate::parameters::{Interned, Tracked};
+use crate::prepared::Catalog;
+use crate::random::Random;
+use crate::server::{Server, State as ServerState};
+use crate::session::{Session, State as SessionState};
+use crate::settings::Settings;
+use crate::table::Table;
+use crate::time::Time;
+
+use cancelling::Canceller;
+use pool::Pool;
+
+/// What a step works with besides the worker itself.
+pub(crate) struct Turn<'a> {
+    pub(crate) now: Time,
+    pub(crate) board: &'a Board,
+    pub(crate) actions: &'a mut Actions,
+}
+
+/// One worker.
+#[derive(Debug)]
+pub struct Worker {
+    id: WorkerId,
+    settings: Arc<Settings>,
+    tracked: Tracked,
+    random: Random,
+    sessions: Table<Session>,
+    servers: Table<Server>,
+    cancellers: Table<Canceller>,
+    /// Indexed by [`PoolId`]; ids are dense.
+    pools: Vec<Option<Box<Pool>>>,
+    /// Pools that live on other workers too.
+    shared: Vec<PoolId>,
+    deadlines: Deadlines,
+    interned: Interned,
+    catalog: Catalog,
+    spare: Vec<Vec<u8>>,
+    /// Servers to find work for, sessions with more at hand, pools that may be hungry.
+    freed: Vec<ConnId>,
+    stirred: Vec<ConnId>,
+    touched: Vec<PoolId>,
+    /// Pools whose cell on the board may have changed this round.
+    restless: Vec<PoolId>,
+    stop: Option<Stop>,
+    finished: bool,
+    lends: u64,
+    steps: u64,
+}
+
+impl Worker {
+    /// An empty worker. `seed` must be unpredictable: cancel secrets and nonces are drawn from it.
+    #[must_use]
+    pub fn new(id: WorkerId, workers: u16, settings: Arc<Settings>, seed: [u8; 32]) -> Worker {
+        assert!(id.0 < workers && workers <= WorkerId::COUNT_MAX);
+        Worker {
+            id,
+            tracked: Tracked::new(&settings.track_extra_parameters),
+            settings,
+            random: Random::new(seed),
+            sessions: Table::new(Kind::Client, id.0),
+            servers: Table::new(Kind::Server, id.0),
+            cancellers: Table::new(Kind::Cancel, id.0),
+            pools: Vec::new(),
+            shared: Vec::new(),
+            deadlines: Deadlines::default(),
+            interned: Interned::default(),
+            catalog: Catalog::default(),
+            spare: Vec::new(),
+            freed: Vec::new(),
+            stirred: Vec::new(),
+            touched: Vec::new(),
+            restless: Vec::new(),
+            stop: None,
+            finished: false,
+            lends: 0,
+            steps: 0,
+        }
+    }
+
+    /// Pools whose rows of the board this worker wants read anew each round.
+    #[must_use]
+    pub fn shared_pools(&self) -> &[PoolId] {
+        &self.shared
+    }
+
+    fn dispatch(&mut self, turn: &mut Turn<'_>, event: Event<'_>) {
+        match event {
+            Event::Received { conn, bytes } => match conn.kind() {
+                Kind::Client => self.client_received(turn, conn, bytes),
+                Kind::Server => self.server_received(turn, conn, bytes),
+                Kind::Cancel | Kind::Login => {}
+            },
+            Event::Hangup { conn, why } => self.hung_up(turn, conn, why),
+            Event::Blocked { conn } => self.blocked(turn, conn),
+            Event::Drained { conn, count } => self.drained(turn, conn, count),
+            Event::Opened { conn } => match conn.kind() {
+                Kind::Server => self.server_opened(turn, conn),
+                Kind::Cancel => self.canceller_opened(turn, conn),
+                Kind::Client | Kind::Login => {}
+            },
+            Event::OpenFailed { conn, why } => match conn.kind() {
+                Kind::Server => self.server_open_failed(turn, conn, &why),
+                Kind::Cancel => self.canceller_done(turn, conn),
+                Kind::Client | Kind::Login => {}
+            },
+            Event::Computed { conn, done } => self.login_computed(turn, conn, done),
+            Event::Mail(mail) => self.delivered(turn, mail),
+            Event::Returned(mail) => self.returned(turn, mail),
+            Event::DeadlineReached => self.deadline_reached(turn),
+            Event::RoundEnded => self.round_ended(turn),
+        }
+    }
+
+    fn delivered(&mut self, turn: &mut Turn<'_>, mail: Mail) {
+        match mail {
+            Mail::Arrive(arrival) => self.arrived(turn, *arrival),
+            Mail::Cancel { pid, secret } => self.cancel_requested(turn, pid, secret),
+            Mail::Granted { pool, homes, key, spare } => self.granted(turn, pool, homes, key, spare),
+            Mail::Recall { pool } => self.recalled(turn, pool),
+            Mail::Lend(lent) => self.lent_to_us(turn, *lent),
+            Mail::Received { pool, from, to } => self.lend_received(turn, pool, from, to),
+            Mail::Beg { pool, from } => self.begged(turn, pool, from),
+            Mail::Configure(settings) => self.configure(turn, settings),
+            Mail::Stop(stop) => self.stop(turn, stop),
+            Mail::Look { ticket, detail } => {
+                let snapshot = Box::new(self.snapshot(turn.now, detail));
+                turn.actions.push(Action::Report { ticket, snapshot });
+            }
+            Mail::Answer { conn, bytes, close } => self.console_answered(turn, conn, &bytes, close),
+            Mail::Apply(_)
+            | Mail::Placed { .. }
+            | Mail::NotPlaced { .. }
+            | Mail::Ask { .. }
+            | Mail::Freed { .. }
+            | Mail::Moved { .. }
+            | Mail::NothingIdle { .. }
+            | Mail::Departed { .. } => debug_assert!(false, "mail for a door or the coordinator came to a worker"),
+        }
+    }
+
+    fn returned(&mut self, turn: &mut Turn<'_>, mail: Mail) {
+        match mail {
+            Mail::Lend(lent) => self.lend_returned(turn, *lent),
+            // Whoever is begged sees our hunger on the board at its next release.
+            Mail::Beg { pool, from: _ } => self.restless.push(pool),
+            other => debug_assert!(false, "only lends and begs may be returned, not {other:?}"),
+        }
+    }
+
+    fn hung_up(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: Hangup) {
+        match conn.kind() {
+            Kind::Client => self.client_hung_up(turn, conn),
+            Kind::Server => self.server_hung_up(turn, conn, why),
+            Kind::Cancel => self.canceller_done(turn, conn),
+            Kind::Login => {}
+        }
+    }
+
+    /// Does what follows from the decisions so far, until nothing follows any more.
+    fn settle(&mut self, turn: &mut Turn<'_>) {
+        loop {
+            if let Some(server) = self.freed.pop() {
+                self.place(turn, server);
+            } else if let Some(session) = self.stirred.pop() {
+                self.reconsider(turn, session);
+            } else if let Some(pool) = self.touched.pop() {
+                self.feed(turn, pool);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn flow(&self, conn: ConnId) -> Option<&Flow> {
+        match conn.kind() {
+            Kind::Client => self.sessions.get(conn).map(|session| &session.flow),
+            Kind::Server => self.servers.get(conn).map(|server| &server.flow),
+            Kind::Cancel => self.cancellers.get(conn).map(|canceller| &canceller.flow),
+            Kind::Login => None,
+        }
+    }
+
+    fn flow_mut(&mut self, conn: ConnId) -> Option<&mut Flow> {
+        match conn.kind() {
+            Kind::Client => self.sessions.get_mut(conn).map(|session| &mut session.flow),
+            Kind::Server => self.servers.get_mut(conn).map(|server| &mut server.flow),
+            Kind::Cancel => self.cancellers.get_mut(conn).map(|canceller| &mut canceller.flow),
+            Kind::Login => None,
+        }
+    }
+
+    fn pool(&self, id: PoolId) -> Option<&Pool> {
+        self.pools.get(id.0 as usize)?.as_deref()
+    }
+
+    fn pool_mut(&mut self, id: PoolId) -> Option<&mut Pool> {
+        self.pools.get_mut(id.0 as usize)?.as_deref_mut()
+    }
+
+    /// A buffer that was used before, if there is one.
+    fn spare_buffer(spare: &mut Vec<Vec<u8>>) -> Vec<u8> {
+        spare.pop().unwrap_or_else(|| Vec::with_capacity(1024))
+    }
+
+    /// The socket did not take everything: whoever feeds it is not read until it has.
+    fn blocked(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        match conn.kind() {
+            Kind::Client => self.balance_session(turn, conn),
+            Kind::Server => self.balance_server(turn, conn),
+            Kind::Cancel | Kind::Login => {
+                if let Some(flow) = self.flow_mut(conn) {
+                    flow.watch(conn, true, turn.actions);
+                }
+            }
+        }
+    }
+
+    fn drained(&mut self, turn: &mut Turn<'_>, conn: ConnId, count: usize) {
+        let Some(flow) = self.flow_mut(conn) else { return };
+        if let Some(buffer) = flow.drained(count) {
+            crate::Machine::recycle(self, buffer);
+        }
+        if let Some(session) = self.sessions.get_mut(conn) {
+            session.progress_at = turn.now;
+            let left = session.flow.is_clear() && matches!(session.state, SessionState::Leaving { .. });
+            if left {
+                self.bury(turn, conn);
+                return;
+            }
+        }
+        self.blocked(turn, conn);
+    }
+
+    /// Sets what is read of a session and of its server, from who waits for whom.
+    fn balance_session(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let roomy = session.inbox.len() < limits::CHUNK_LEN_MAX;
+        let clear = session.flow.is_clear();
+        let (read, server) = match session.state {
+            SessionState::Idle { .. } => (true, None),
+            SessionState::Welcoming { .. } | SessionState::Waiting { .. } | SessionState::Console { .. } => {
+                (roomy, None)
+            }
+            SessionState::Leaving { .. } => (false, None),
+            SessionState::Linked { server } => match self.servers.get_mut(server) {
+                Some(link) => {
+                    let deep = link.ledger.len() >= limits::OWED_MAX;
+                    // A message that must be whole before it is sent may be longer than a chunk.
+                    let gated = link.is_gated();
+                    (link.flow.is_clear() && !deep && (roomy || !gated), Some((server, link)))
+                }
+                None => (roomy, None),
+            },
+        };
+        session.flow.watch(conn, read, turn.actions);
+        if let Some((id, link)) = server {
+            link.flow.watch(id, clear, turn.actions);
+        }
+    }
+
+    fn balance_server(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        match server.state {
+            ServerState::Linked(session) => self.balance_session(turn, session),
+            _ => server.flow.watch(conn, true, turn.actions),
+        }
+    }
+}
+
+impl crate::Machine for Worker {
+    fn step(&mut self, now: Time, board: &Board, event: Event<'_>, actions: &mut Actions) {
+        debug_assert!(actions.is_empty(), "the actions of the last step were not carried out");
+        self.steps += 1;
+        let mut turn = Turn { now, board, actions };
+        self.dispatch(&mut turn, event);
+        self.settle(&mut turn);
+        self.finish_if_done(&mut turn);
+    }
+
+    fn backlog(&self, conn: ConnId) -> &[u8] {
+        self.flow(conn).map_or(&[], Flow::backlog)
+    }
+
+    fn keep(&mut self, conn: ConnId, bytes: &[u8]) {
+        let mut buffer = Worker::spare_buffer(&mut self.spare);
+        if let Some(flow) = self.flow_mut(conn) {
+            flow.keep(bytes, || std::mem::take(&mut buffer));
+        }
+        self.recycle(buffer);
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.next()
+    }
+
+    fn recycle(&mut self, mut buffer: Vec<u8>) {
+        let useful = (1..=limits::SPARE_BUFFER_LEN_MAX).contains(&buffer.capacity());
+        if useful && self.spare.len() < limits::SPARE_BUFFERS_MAX {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! When to ask for capacity, and how a server logs in.
+//!
+//! A server is opened only with a token from the coordinator (I5). A login that PostgreSQL refuses for good is told to
+//! everybody who waits, at once, in its words; anything else is tried again, with pauses that double up to
+//! `server_login_retry`, while people wait.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::{ClientExchange, Keys, Md5Hash, Secret};
+use wire::backend::{Authentication, BackendKeyData, Fields, ParameterStatus, ReadyForQuery, Status, tag};
+use wire::frontend::{self, Password, SaslInitial, SaslResponse};
+use wire::{HEADER_LEN, Header, SqlState, sqlstate};
+
+use super::answers::Broken;
+use super::pool::{Base, Pool};
+use super::{Turn, Worker};
+use crate::action::Action;
+use crate::deadline::Armed;
+use crate::flow::Flow;
+use crate::id::{ConnId, PoolId, PoolKey};
+use crate::limits;
+use crate::mail::{Mail, Place, Stop};
+use crate::observe::Level;
+use crate::prepared::Prepared;
+use crate::server::{Chore, Group, Ledger, Server, State};
+use crate::settings::Database;
+use crate::time::Time;
+use crate::work::{Done, Job};
+
+/// After a failure, the first pause before the next try.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+
+impl Worker {
+    /// The pool of this id, made if this worker does not have it yet. `None`: its database is not configured.
+    pub(super) fn ensure_pool(&mut self, id: PoolId, key: PoolKey, homes: u16) -> Option<&mut Pool> {
+        let index = id.0 as usize;
+        if self.pools.len() <= index {
+            self.pools.resize_with(index + 1, || None);
+        }
+        if self.pools[index].is_none() {
+            let database = self.settings.database(&key.database)?;
+            self.pools[index] = Some(Box::new(Pool::new(id, key, homes, database, &self.settings)));
+            if homes > 1 {
+                self.shared.push(id);
+            }
+        }
+        self.pools[index].as_deref_mut()
+    }
+
+    /// Asks for servers if people wait and none is coming.
+    pub(super) fn feed(&mut self, turn: &mut Turn<'_>, id: PoolId) {
+        let worker = self.id;
+        let Some(pool) = self.pool_mut(id) else { return };
+        if pool.wanted() == 0 {
+            return;
+        }
+        if turn.now < pool.retry_at {
+            self.arm_pool(turn, id);
+            return;
+        }
+        for _ in 0..pool.missing(limits::OPENING_MAX) {
+            pool.asked += 1;
+            let ask = Mail::Ask { pool: id, worker, reserve: false };
+            turn.actions.push(Action::Post { to: Place::Coordinator, mail: ask, carrying: None });
+        }
+        self.arm_pool(turn, id);
+    }
+
+    /// The oldest waiter has waited for reserve_pool_timeout: the reserve may be opened.
+    pub(super) fn ask_for_reserve(&mut self, turn: &mut Turn<'_>, id: PoolId) {
+        let worker = self.id;
+        let Some(timeout) = self.settings.reserve_pool_timeout else { return };
+        let Some(pool) = self.pool_mut(id) else { return };
+        let waited = pool.queue.front().map(|waiter| turn.now.since(waiter.since));
+        let due = pool.rules.reserve_pool_size > 0 && waited.is_some_and(|waited| waited >= timeout);
+        if due && !pool.asked_reserve && turn.now >= pool.retry_at {
+            pool.asked_reserve = true;
+            pool.asked += 1;
+            let ask = Mail::Ask { pool: id, worker, reserve: true };
+            turn.actions.push(Action::Post { to: Place::Coordinator, mail: ask, carrying: None });
+        }
+    }
+
+    /// The coordinator granted a token: open a server, or give it back if nobody wants it any more.
+    pub(super) fn granted(&mut self, turn: &mut Turn<'_>, id: PoolId, homes: u16, key: PoolKey, spare: bool) {
+        let worker = self.id;
+        let stopping = self.stop == Some(Stop::WaitForServers);
+        let now = turn.now;
+        let wanted = match self.ensure_pool(id, key, homes) {
+            Some(pool) => {
+                if !spare {
+                    pool.asked = pool.asked.saturating_sub(1);
+                    pool.asked_reserve = false;
+                }
+                let coming = pool.count(Group::Idle) + pool.count(Group::Opening);
+                !stopping && now >= pool.retry_at && (spare || pool.wanted() > coming)
+            }
+            None => false,
+        };
+        if wanted {
+            self.open_server(turn, id);
+        } else {
+            let freed = Mail::Freed { pool: id, worker };
+            turn.actions.push(Action::Post { to: Place::Coordinator, mail: freed, carrying: None });
+        }
+    }
+
+    fn open_server(&mut self, turn: &mut Turn<'_>, id: PoolId) {
+        let empty = self.interned.intern(self.tracked.empty());
+        let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
+        let hosts = &pool.database.hosts;
+        let address = Arc::new(hosts[pool.next_host % hosts.len()].clone());
+        if pool.database.load_balance_hosts == crate::settings::LoadBalanceHosts::RoundRobin {
+            pool.next_host = (pool.next_host + 1) % hosts.len();
+        }
+        let server = Server {
+            state: State::Connecting,
+            pool: id,
+            address: Arc::clone(&address),
+            flow: Flow::default(),
+            inbox: Vec::new(),
+            skip: 0,
+            skip_tag: 0,
+            skip_forward: false,
+            ledger: Ledger::default(),
+            status: Status::Idle,
+            prepared: Prepared::default(),
+            parameters: empty,
+            backend_pid: 0,
+            backend_secret: Box::default(),
+            connected_at: turn.now,
+            since: turn.now,
+            query_at: turn.now,
+            transaction_at: None,
+            cancels: 0,
+            close_needed: None,
+            #[cfg(feature = "sabotage")]
+            status_seen: false,
+            last_words_told: false,
+            gated: false,
+            armed: Armed::default(),
+        };
+        pool.enter(server.state.group());
+        let conn = self.servers.insert_with(|_| server);
+        turn.actions.push(Action::Open { conn, address });
+        self.arm_server(turn, conn);
+    }
+
+    /// The connection stands: say who we are.
+    pub(super) fn server_opened(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        if !matches!(server.state, State::Connecting) {
+            return;
+        }
+        server.state = State::LoggingIn(Box::default());
+        let Some(pool) = self.pools[server.pool.0 as usize].as_deref() else { return };
+        let database = &pool.database;
+        let dbname = database.dbname.as_deref().unwrap_or(&database.name);
+        let fixed = [("user", &*pool.key.user), ("database", dbname)];
+        let own = database.startup.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let parameters = fixed.into_iter().chain(own).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        turn.actions.send_new(conn, |out| frontend::encode_startup(out, parameters));
+    }
+
+    pub(super) fn server_open_failed(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
+        let Some(server) = self.servers.get(conn) else { return };
+        if let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() {
+            // Also with load_balance_hosts=disable: the host has failed.
+            pool.next_host = (pool.next_host + 1) % pool.database.hosts.len();
+        }
+        self.login_failed(turn, conn, &format!("connect failed: {why}"));
+    }
+
+    /// Bytes of a server that is logging in.
+    pub(super) fn login_received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        server.inbox.extend_from_slice(bytes);
+        let inbox = std::mem::take(&mut server.inbox);
+        let mut at = 0;
+        let end = loop {
+            let logging_in = self.servers.get(conn).is_some_and(|server| matches!(server.state, State::LoggingIn(_)));
+            if !logging_in {
+                break Ok(());
+            }
+            match self.login_message(turn, conn, &inbox[at..]) {
+                Ok(0) => break Ok(()),
+                Ok(used) => at += used,
+                Err(broken) => break Err(broken),
+            }
+        };
+        match end {
+            Ok(()) => self.keep_login_rest(turn, conn, &inbox[at..]),
+            Err(Broken(why)) => self.login_failed(turn, conn, &why),
+        }
+    }
+
+    /// What came after the part of the login that could be read: more of it, or already something else.
+    fn keep_login_rest(&mut self, turn: &mut Turn<'_>, conn: ConnId, rest: &[u8]) {
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        if rest.is_empty() {
+            return;
+        }
+        if matches!(server.state, State::LoggingIn(_)) {
+            server.inbox = rest.to_vec();
+            return;
+        }
+        // Asynchronous messages right behind the login; they are read as any other.
+        let source = turn.actions.next_kept();
+        let rest = rest.to_vec();
+        self.answers(turn, conn, &rest, source);
+        turn.actions.keep(rest);
+    }
+
+    /// One message of a login. Returns its length, 0 if it is not all there.
+    fn login_message(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) -> Result<usize, Broken> {
+        let Some(header) = Header::parse(bytes)? else { return Ok(0) };
+        if header.body_len() > limits::SERVER_MESSAGE_LEN_MAX {
+            return Err(Broken("message from server is too long".to_owned()));
+        }
+        if bytes.len() < header.total_len() {
+            return Ok(0);
+        }
+        let body = &bytes[HEADER_LEN..header.total_len()];
+        let Some(server) = self.servers.get_mut(conn) else { return Ok(0) };
+        let State::LoggingIn(login) = &mut server.state else { return Ok(0) };
+        match header.tag {
+            tag::AUTHENTICATION => self.authenticate(turn, conn, Authentication::decode(body)?)?,
+            tag::ERROR => {
+                self.login_refused(turn, conn, body);
+            }
+            tag::NOTICE | tag::NEGOTIATE_VERSION => {}
+            _ if !login.authenticated => {
+                return Err(Broken(format!("unexpected message before authentication: {}", header.tag.escape_ascii())));
+            }
+            tag::PARAMETER_STATUS => {
+                let status = ParameterStatus::decode(body)?;
+                if login.reported.len() < 1000 {
+                    login.reported.push((status.name.into(), status.value.into()));
+                }
+            }
+            tag::BACKEND_KEY_DATA => {
+                let key = BackendKeyData::decode(body)?;
+                (server.backend_pid, server.backend_secret) = (key.pid, key.secret.into());
+            }
+            tag::READY_FOR_QUERY => {
+                let ready = ReadyForQuery::decode(body)?;
+                if ready.status != Status::Idle {
+                    return Err(Broken("server starts inside a transaction".to_owned()));
+                }
+                self.logged_in(turn, conn);
+            }
+            other => return Err(Broken(format!("unexpected message during login: {}", other.escape_ascii()))),
+        }
+        Ok(header.total_len())
+    }
+
+    fn authenticate(&mut self, turn: &mut Turn<'_>, conn: ConnId, request: Authentication<'_>) -> Result<(), Broken> {
+        let nonce = self.random.bytes();
+        let Some(server) = self.servers.get_mut(conn) else { return Ok(()) };
+        let Some(pool) = self.pools[server.pool.0 as usize].as_deref() else { return Ok(()) };
+        let State::LoggingIn(login) = &mut server.state else { return Ok(()) };
+        if login.authenticated {
+            return Err(Broken("authentication request after AuthenticationOk".to_owned()));
+        }
+        let secret = own_secret(pool, &self.settings);
+        match request {
+            Authentication::Ok => {
+                if login.scram.is_some() && !login.verified {
+                    return Err(Broken("server skipped its part of the SCRAM exchange".to_owned()));
+                }
+                login.authenticated = true;
+            }
+            Authentication::CleartextPassword => {
+                let Some(Secret::Plain(password)) = secret else { return Err(wrong_password_type()) };
+                let text = password.as_str().as_bytes();
+                turn.actions.send_new(conn, |out| Password { password: text }.encode(out));
+            }
+            Authentication::Md5Password { salt } => {
+                let hash = match secret {
+                    Some(Secret::Plain(password)) => Md5Hash::of(password.as_str(), &pool.key.user),
+                    Some(Secret::Md5(hash)) => hash.clone(),
+                    _ => return Err(wrong_password_type()),
+                };
+                let text = auth::md5::response(&hash, salt);
+                turn.actions.send_new(conn, |out| Password { password: text.as_bytes() }.encode(out));
+            }
+            Authentication::Sasl { mechanisms } => {
+                if !mechanisms.offers(auth::scram::MECHANISM.as_bytes()) || login.scram.is_some() {
+                    return Err(Broken("server offers no SASL mechanism we know".to_owned()));
+                }
+                let (exchange, first) = ClientExchange::start(&nonce);
+                login.scram = Some(exchange);
+                let initial = SaslInitial { mechanism: auth::scram::MECHANISM.as_bytes(), response: Some(&first) };
+                turn.actions.send_new(conn, |out| initial.encode(out));
+            }
+            Authentication::SaslContinue(data) => return self.challenged(turn, conn, data),
+            Authentication::SaslFinal(data) => {
+                let scram = login.scram.as_mut().ok_or_else(|| Broken("SASL message out of order".to_owned()))?;
+                scram.verify(data).map_err(|error| Broken(error.to_string()))?;
+                login.verified = true;
+            }
+            Authentication::Other(method) => {
+                return Err(Broken(format!("server asks for an unknown authentication method: {method}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn challenged(&mut self, turn: &mut Turn<'_>, conn: ConnId, data: &[u8]) -> Result<(), Broken> {
+        let Some(server) = self.servers.get_mut(conn) else { return Ok(()) };
+        let Some(pool) = self.pools[server.pool.0 as usize].as_deref() else { return Ok(()) };
+        let State::LoggingIn(login) = &mut server.state else { return Ok(()) };
+        let scram = login.scram.as_mut().ok_or_else(|| Broken("SASL message out of order".to_owned()))?;
+        let challenge = scram.challenge(data).map_err(|error| Broken(error.to_string()))?;
+        let cached = pool.keys.as_ref().filter(|(known, _)| *known == challenge).map(|(_, keys)| keys);
+        let keys = match (cached, own_secret(pool, &self.settings)) {
+            (Some(keys), _) => Some(keys.clone()),
+            (None, Some(Secret::Plain(_))) => None,
+            (None, _) => Some(pool.client_keys.clone().ok_or_else(wrong_password_type)?),
+        };
+        if let Some(keys) = keys {
+            return respond(turn, conn, scram, &keys);
+        }
+        let Some(Secret::Plain(password)) = own_secret(pool, &self.settings) else { return Ok(()) };
+        let job = Job::DeriveKeys {
+            password: password.clone(),
+            salt: challenge.salt.clone(),
+            iterations: challenge.iterations,
+        };
+        login.computing = Some(challenge);
+        turn.actions.push(Action::Compute { conn, job });
+        Ok(())
+    }
+
+    pub(super) fn login_computed(&mut self, turn: &mut Turn<'_>, conn: ConnId, done: Done) {
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        let (State::LoggingIn(login), Done::Keys(keys)) = (&mut server.state, done) else { return };
+        let (Some(challenge), Some(scram)) = (login.computing.take(), login.scram.as_mut()) else { return };
+        let end = respond(turn, conn, scram, &keys);
+        pool.keys = Some((challenge, keys));
+        if let Err(Broken(why)) = end {
+            self.login_failed(turn, conn, &why);
+        }
+    }
+
+    /// ReadyForQuery: the server is ours to use.
+    fn logged_in(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        let State::LoggingIn(login) = &mut server.state else { return };
+        let reported = std::mem::take(&mut login.reported);
+        let mut parameters = self.tracked.empty();
+        for (name, value) in &reported {
+            let known = self.tracked.index(name).and_then(|index| parameters.with(index, value));
+            parameters = known.unwrap_or(parameters);
+        }
+        let parameters = self.interned.intern(parameters);
+        server.parameters = Arc::clone(&parameters);
+        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        (pool.failures, pool.retry_at) = (0, Time::ZERO);
+        pool.base = Some(Base { reported, parameters });
+        let setup = pool.database.connect_query.clone();
+        match setup {
+            Some(query) => self.start_chore(turn, conn, Chore::Setup, query.as_bytes()),
+            None => self.server_ready(turn, conn),
+        }
+    }
+
+    /// A new server may be used.
+    pub(super) fn server_ready(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(pool) = self.servers.get(conn).map(|server| server.pool) else { return };
+        self.tell_of_server(turn, conn, Level::Log, "new connection to server");
+        self.free(turn, conn);
+        self.welcome_all(turn, pool);
+    }
+
+    /// PostgreSQL answered a login with an error.
+    fn login_refused(&mut self, turn: &mut Turn<'_>, conn: ConnId, body: &[u8]) {
+        let fields = Fields::decode(body);
+        let code = fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE);
+        let words = String::from_utf8_lossy(fields.message().unwrap_or(b"login failed")).into_owned();
+        self.tell_of_server(turn, conn, Level::Warning, &format!("server login failed: FATAL {words}"));
+        let Some(pool) = self.servers.get(conn).map(|server| server.pool) else { return };
+        if is_final(code) {
+            self.close_server(turn, conn, "login failed");
+            self.refuse_waiting(turn, pool, code, &words);
+        } else {
+            self.login_failed(turn, conn, "login failed");
+        }
+    }
+
+    /// A login came to nothing: close, and try again after a pause.
+    pub(super) fn login_failed(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
+        let Some(id) = self.servers.get(conn).map(|server| server.pool) else { return };
+        self.close_server(turn, conn, why);
+        let longest = self.settings.server_login_retry;
+        let Some(pool) = self.pool_mut(id) else { return };
+        let pause = RETRY_FIRST.saturating_mul(1 << pool.failures.min(16)).min(longest);
+        pool.failures += 1;
+        pool.retry_at = turn.now + pause;
+        if why == WRONG_PASSWORD_TYPE {
+            self.refuse_waiting(turn, id, sqlstate::INVALID_AUTHORIZATION, why);
+        }
+    }
+
+    /// Everybody who waits for this pool is told why there will be no server.
+    fn refuse_waiting(&mut self, turn: &mut Turn<'_>, id: PoolId, code: SqlState, words: &str) {
+        let Some(pool) = self.pool(id) else { return };
+        let mut waiting = pool.queue.sessions();
+        waiting.extend_from_slice(&pool.welcoming);
+        for conn in waiting {
+            self.refuse_session(turn, conn, code, words);
+        }
+    }
+}
+
+/// What this pool logs in at PostgreSQL with.
+fn own_secret<'a>(pool: &'a Pool, settings: &'a crate::settings::Settings) -> Option<&'a Secret> {
+    let database: &Database = &pool.database;
+    database.password.as_ref().or_else(|| settings.secrets.get(&*pool.key.user))
+}
+
+fn respond(turn: &mut Turn<'_>, conn: ConnId, scram: &mut ClientExchange, keys: &Keys) -> Result<(), Broken> {
+    let last = scram.respond(keys).map_err(|error| Broken(error.to_string()))?;
+    turn.actions.send_new(conn, |out| SaslResponse { response: &last }.encode(out));
+    Ok(())
+}
+
+const WRONG_PASSWORD_TYPE: &str = "wrong password type";
+
+fn wrong_password_type() -> Broken {
+    Broken(WRONG_PASSWORD_TYPE.to_owned())
+}
+
+/// Errors that trying again does not cure: credentials, no such database, no right to connect.
+fn is_final(code: SqlState) -> bool {
+    &code.class() == b"28" || [sqlstate::INVALID_CATALOG_NAME, SqlState(*b"42501")].contains(&code)
+}

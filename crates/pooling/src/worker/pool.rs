@@ -1,0 +1,283 @@
+//! Servers of one database and user on one worker, and who waits for them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::{Challenge, Keys};
+
+use crate::board::Cell;
+use crate::deadline::Armed;
+use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
+use crate::parameters::Parameters;
+use crate::server::Group;
+use crate::settings::{Database, PoolMode, Settings};
+use crate::snapshot::Totals;
+use crate::time::Time;
+
+/// What the settings mean for one pool: user over database over global.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    pub(crate) mode: PoolMode,
+    pub(crate) query_wait_timeout: Option<Duration>,
+    pub(crate) query_timeout: Option<Duration>,
+    pub(crate) idle_transaction_timeout: Option<Duration>,
+    pub(crate) transaction_timeout: Option<Duration>,
+    pub(crate) client_idle_timeout: Option<Duration>,
+    pub(crate) server_lifetime: Option<Duration>,
+    pub(crate) reserve_pool_size: u32,
+    /// 0: names go through untouched.
+    pub(crate) max_prepared_statements: usize,
+}
+
+impl Rules {
+    pub(crate) fn new(key: &PoolKey, database: &Database, settings: &Settings) -> Rules {
+        let user = settings.users.get(&*key.user).cloned().unwrap_or_default();
+        let mode = user.pool_mode.or(database.pool_mode).unwrap_or(settings.pool_mode);
+        let wait = user.query_wait_timeout.or(database.query_wait_timeout);
+        let reserve = user.reserve_pool_size.or(database.reserve_pool_size);
+        let mapped = mode != PoolMode::Session;
+        Rules {
+            mode,
+            query_wait_timeout: wait.unwrap_or(settings.query_wait_timeout),
+            query_timeout: user.query_timeout.unwrap_or(settings.query_timeout),
+            idle_transaction_timeout: user.idle_transaction_timeout.unwrap_or(settings.idle_transaction_timeout),
+            transaction_timeout: user.transaction_timeout.unwrap_or(settings.transaction_timeout),
+            client_idle_timeout: user.client_idle_timeout.unwrap_or(settings.client_idle_timeout),
+            server_lifetime: database.server_lifetime.unwrap_or(settings.server_lifetime),
+            reserve_pool_size: reserve.unwrap_or(settings.reserve_pool_size),
+            max_prepared_statements: if mapped { settings.max_prepared_statements as usize } else { 0 },
+        }
+    }
+
+    /// Whether any timeout runs while a session is linked.
+    pub(crate) fn times_links(&self) -> bool {
+        let session = self.mode == PoolMode::Session && self.client_idle_timeout.is_some();
+        let running = [self.query_timeout, self.idle_transaction_timeout, self.transaction_timeout];
+        session || running.iter().any(Option::is_some)
+    }
+}
+
+/// What a freshly logged-in server reports: what clients are told at their login.
+#[derive(Debug)]
+pub(crate) struct Base {
+    /// All ParameterStatus, in the server's order.
+    pub(crate) reported: Vec<(Box<[u8]>, Box<[u8]>)>,
+    /// The tracked ones among them.
+    pub(crate) parameters: Arc<Parameters>,
+}
+
+/// One pool's part on one worker.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) id: PoolId,
+    pub(crate) key: PoolKey,
+    pub(crate) homes: u16,
+    pub(crate) rules: Rules,
+    pub(crate) database: Arc<Database>,
+    /// Least recently used first.
+    pub(crate) idle: VecDeque<ConnId>,
+    pub(crate) queue: Queue,
+    /// Sessions that only wait to learn the pool's parameters.
+    pub(crate) welcoming: Vec<ConnId>,
+    pub(crate) base: Option<Base>,
+    groups: [u32; 5],
+    /// Tokens asked for and not granted yet.
+    pub(crate) asked: u32,
+    pub(crate) asked_reserve: bool,
+    /// After a failure nothing is opened before this; the pause doubles with each failure in a row.
+    pub(crate) retry_at: Time,
+    pub(crate) failures: u32,
+    /// Which host is next.
+    pub(crate) next_host: usize,
+    /// Keys that proved the password to PostgreSQL, so that a login derives them once.
+    pub(crate) keys: Option<(Challenge, Keys)>,
+    /// Keys from a client's own SCRAM proof.
+    pub(crate) client_keys: Option<Keys>,
+    /// Smoothed time from link to release, in microseconds.
+    pub(crate) service_us: u64,
+    /// What the board shows of this worker.
+    pub(crate) published: Cell,
+    /// Whose hunger has been answered with a server, and which: the board may show it a little longer.
+    pub(crate) fed: BTreeMap<WorkerId, Time>,
+    /// Who was begged, and for which waiter.
+    pub(crate) begged: BTreeMap<WorkerId, Time>,
+    /// Servers on their way to other workers, counted here until they have arrived.
+    pub(crate) lent: u32,
+    /// Sessions of this pool here.
+    pub(crate) sessions: u32,
+    pub(crate) cancels: u32,
+    pub(crate) totals: Totals,
+    pub(crate) armed: Armed,
+}
+
+impl Pool {
+    pub(crate) fn new(id: PoolId, key: PoolKey, homes: u16, database: Arc<Database>, settings: &Settings) -> Pool {
+        Pool {
+            rules: Rules::new(&key, &database, settings),
+            id,
+            key,
+            homes,
+            database,
+            idle: VecDeque::new(),
+            queue: Queue::default(),
+            welcoming: Vec::new(),
+            base: None,
+            groups: [0; 5],
+            asked: 0,
+            asked_reserve: false,
+            retry_at: Time::ZERO,
+            failures: 0,
+            next_host: 0,
+            keys: None,
+            client_keys: None,
+            service_us: 0,
+            published: Cell::CALM,
+            fed: BTreeMap::new(),
+            begged: BTreeMap::new(),
+            lent: 0,
+            sessions: 0,
+            cancels: 0,
+            totals: Totals::default(),
+            armed: Armed::default(),
+        }
+    }
+
+    pub(crate) fn count(&self, group: Group) -> u32 {
+        self.groups[group as usize]
+    }
+
+    pub(crate) fn enter(&mut self, group: Group) {
+        self.groups[group as usize] += 1;
+    }
+
+    pub(crate) fn leave(&mut self, group: Group) {
+        debug_assert!(self.groups[group as usize] > 0, "counts per group have come apart");
+        self.groups[group as usize] -= 1;
+    }
+
+    /// How many servers somebody waits for.
+    pub(crate) fn wanted(&self) -> u32 {
+        let to_welcome = u32::from(self.base.is_none() && !self.welcoming.is_empty());
+        self.queue.len().max(to_welcome)
+    }
+
+    /// How many more should be asked for now.
+    pub(crate) fn missing(&self, opening_max: u32) -> u32 {
+        let coming = self.count(Group::Idle) + self.count(Group::Returning) + self.count(Group::Opening) + self.asked;
+        let room = opening_max.saturating_sub(self.count(Group::Opening) + self.asked);
+        self.wanted().saturating_sub(coming).min(room)
+    }
+
+    /// Learns how long a link lasted.
+    pub(crate) fn observe_service(&mut self, micros: u64) {
+        self.service_us = if self.service_us == 0 { micros } else { (self.service_us * 7 + micros) / 8 };
+    }
+}
+
+/// Who waits, first in, first out. Leaving from the middle costs nothing: such entries are passed over later.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    entries: VecDeque<Waiter>,
+    next_ticket: u64,
+    len: u32,
+}
+
+/// One place in the queue.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) session: ConnId,
+    pub(crate) since: Time,
+    /// Tells this wait from the session's other ones.
+    pub(crate) ticket: u64,
+    gone: bool,
+}
+
+impl Queue {
+    /// Who waits now.
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn push(&mut self, session: ConnId, since: Time) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.entries.push_back(Waiter { session, since, ticket, gone: false });
+        self.len += 1;
+        ticket
+    }
+
+    /// The oldest waiter.
+    pub(crate) fn front(&self) -> Option<Waiter> {
+        self.entries.front().copied()
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Waiter> {
+        let waiter = self.entries.pop_front()?;
+        debug_assert!(!waiter.gone, "the front is always somebody who waits");
+        self.len -= 1;
+        self.trim();
+        Some(waiter)
+    }
+
+    /// Serves the newest first: a deliberate fault, for showing that the simulator sees it.
+    #[cfg(feature = "sabotage")]
+    pub(crate) fn pop_newest(&mut self) -> Option<Waiter> {
+        while self.entries.back().is_some_and(|waiter| waiter.gone) {
+            self.entries.pop_back();
+        }
+        let waiter = self.entries.pop_back()?;
+        self.len -= 1;
+        self.trim();
+        Some(waiter)
+    }
+
+    /// A session stops waiting without having been served.
+    pub(crate) fn leave(&mut self, ticket: u64) {
+        // Tickets rise along the queue, so the place is found by bisection.
+        let Ok(index) = self.entries.binary_search_by_key(&ticket, |waiter| waiter.ticket) else {
+            debug_assert!(false, "a waiting session is in the queue");
+            return;
+        };
+        self.entries[index].gone = true;
+        self.len -= 1;
+        self.trim();
+    }
+
+    fn trim(&mut self) {
+        while self.entries.front().is_some_and(|waiter| waiter.gone) {
+            self.entries.pop_front();
+        }
+    }
+
+    /// Everybody, oldest first.
+    pub(crate) fn sessions(&self) -> Vec<ConnId> {
+        self.entries.iter().filter(|waiter| !waiter.gone).map(|waiter| waiter.session).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Kind;
+
+    fn session(slot: u32) -> ConnId {
+        ConnId::new(Kind::Client, 0, slot, 0)
+    }
+
+    #[test]
+    fn the_queue_keeps_the_order_of_arrival_when_people_leave() {
+        let mut queue = Queue::default();
+        let tickets: Vec<u64> = (0..5).map(|slot| queue.push(session(slot), Time(u64::from(slot)))).collect();
+        queue.leave(tickets[0]);
+        queue.leave(tickets[2]);
+        assert_eq!((queue.len(), queue.front().map(|waiter| waiter.since)), (3, Some(Time(1))));
+        let served: Vec<ConnId> = std::iter::from_fn(|| queue.pop()).map(|waiter| waiter.session).collect();
+        assert_eq!(served, [session(1), session(3), session(4)]);
+        assert!(queue.is_empty() && queue.front().is_none());
+    }
+}

@@ -1,0 +1,259 @@
+//! Reload, shutdown, and a worker's account of itself.
+
+use std::sync::Arc;
+
+use super::pool::{Pool, Rules};
+use super::{Turn, Worker};
+use crate::action::Action;
+use crate::id::ConnId;
+use crate::limits;
+use crate::mail::Stop;
+use crate::parameters::Tracked;
+use crate::server::{Chore, Group, Server, State as ServerState};
+use crate::session::{Session, State, virtual_pid};
+use crate::settings::{Database, Settings};
+use crate::snapshot::{ClientSnapshot, PoolSnapshot, ServerSnapshot, Snapshot};
+use crate::time::Time;
+
+impl Worker {
+    /// New settings hold from now on. Servers of databases that changed are closed when they are released.
+    pub(super) fn configure(&mut self, turn: &mut Turn<'_>, settings: Arc<Settings>) {
+        self.settings = settings;
+        for index in 0..self.pools.len() {
+            let Some(pool) = self.pools[index].as_deref_mut() else { continue };
+            let found = self.settings.database(&pool.key.database);
+            let secret_changed = pool.keys.take().is_some();
+            let changed = found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
+            if let Some(found) = found {
+                pool.database = found;
+            }
+            pool.rules = Rules::new(&pool.key, &pool.database, &self.settings);
+            let id = pool.id;
+            if changed {
+                self.retire_servers(turn, |server| server.pool == id, "database configuration changed");
+            }
+            let _ = secret_changed;
+            self.touched.push(id);
+        }
+    }
+
+    fn retire_servers(&mut self, turn: &mut Turn<'_>, which: impl Fn(&Server) -> bool, why: &'static str) {
+        for conn in self.servers.ids() {
+            let Some(server) = self.servers.get_mut(conn) else { continue };
+            if !which(server) {
+                continue;
+            }
+            server.close_needed = Some(why);
+            if server.state.group() == Group::Idle {
+                self.close_server(turn, conn, why);
+            }
+        }
+    }
+
+    /// The coordinator wants an idle server back: another pool waits at a cap that both share.
+    pub(super) fn recalled(&mut self, turn: &mut Turn<'_>, pool: crate::id::PoolId) {
+        let idle = self.pool(pool).and_then(|pool| pool.idle.front().copied());
+        match idle {
+            Some(conn) => self.close_server(turn, conn, "evicted"),
+            None => {
+                let nothing = crate::mail::Mail::NothingIdle { pool, worker: self.id };
+                let to = crate::mail::Place::Coordinator;
+                turn.actions.push(Action::Post { to, mail: nothing, carrying: None });
+            }
+        }
+    }
+
+    pub(super) fn stop(&mut self, turn: &mut Turn<'_>, stop: Stop) {
+        if self.stop >= Some(stop) {
+            return;
+        }
+        self.stop = Some(stop);
+        if !self.refuses_new_work() {
+            return;
+        }
+        for conn in self.sessions.ids() {
+            let queued = self
+                .sessions
+                .get(conn)
+                .is_some_and(|session| matches!(session.state, State::Waiting { .. } | State::Welcoming { .. }));
+            if queued {
+                self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+            }
+        }
+    }
+
+    /// Tells once that a shutdown has nothing left to wait for here.
+    pub(super) fn finish_if_done(&mut self, turn: &mut Turn<'_>) {
+        let Some(stop) = self.stop.filter(|_| !self.finished) else { return };
+        let done = match stop {
+            Stop::Immediate => true,
+            Stop::WaitForServers => self.servers.iter().all(|(_, server)| server.session().is_none()),
+            Stop::WaitForClients => {
+                self.sessions.iter().all(|(_, session)| matches!(session.state, State::Console { .. }))
+            }
+        };
+        if done {
+            self.finished = true;
+            turn.actions.push(Action::Finished);
+        }
+    }
+
+    /// This worker at this moment; `detail` adds every client and server.
+    #[must_use]
+    pub fn snapshot(&self, now: Time, detail: bool) -> Snapshot {
+        let mut pools: Vec<PoolSnapshot> = self.pools.iter().flatten().map(|pool| snapshot_of(pool, now)).collect();
+        let mut place = vec![usize::MAX; self.pools.len()];
+        for (index, pool) in pools.iter().enumerate() {
+            place[pool.id.0 as usize] = index;
+        }
+        let mut count = |id: crate::id::PoolId, add: &mut dyn FnMut(&mut PoolSnapshot)| {
+            if let Some(pool) = place.get(id.0 as usize).and_then(|&index| pools.get_mut(index)) {
+                add(pool);
+            }
+        };
+        for (_, session) in self.sessions.iter() {
+            count(session.pool, &mut |pool| match session.state {
+                State::Idle { .. } | State::Linked { .. } => pool.cl_active += 1,
+                State::Waiting { .. } | State::Welcoming { .. } => pool.cl_waiting += 1,
+                State::Console { .. } | State::Leaving { .. } => {}
+            });
+        }
+        for (_, server) in self.servers.iter() {
+            let stale = now.since(server.since) > self.settings.server_check_delay;
+            count(server.pool, &mut |pool| match server_state(server, stale) {
+                "active" => pool.sv_active += 1,
+                "being_canceled" => pool.sv_being_canceled += 1,
+                "idle" => pool.sv_idle += 1,
+                "used" => pool.sv_used += 1,
+                "tested" => pool.sv_tested += 1,
+                _ => pool.sv_login += 1,
+            });
+        }
+        let clients = self.sessions.iter().filter(|_| detail).map(|(id, session)| self.client_snapshot(id, session));
+        let servers =
+            self.servers.iter().filter(|_| detail).filter_map(|(id, server)| self.server_snapshot(now, id, server));
+        let (clients, servers) = (clients.collect(), servers.collect());
+        Snapshot { worker: Some(self.id), now, pools, clients, servers, lends: self.lends, steps: self.steps }
+    }
+
+    fn client_snapshot(&self, conn: ConnId, session: &Session) -> ClientSnapshot {
+        let pool = self.pool(session.pool);
+        let key = pool.map(|pool| pool.key.clone()).unwrap_or_else(|| crate::id::PoolKey {
+            database: session.identity.database.clone(),
+            user: session.identity.user.clone(),
+        });
+        let (state, waiting_since) = match session.state {
+            State::Idle { .. } => ("idle", None),
+            State::Linked { .. } | State::Console { .. } => ("active", None),
+            State::Waiting { since, .. } | State::Welcoming { since } => ("waiting", Some(since)),
+            State::Leaving { .. } => ("leaving", None),
+        };
+        let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        ClientSnapshot {
+            conn,
+            key,
+            user: session.identity.user.clone(),
+            state,
+            peer: session.identity.peer,
+            connected_at: session.identity.connected_at,
+            request_at: session.request_at,
+            waiting_since,
+            link: session.server(),
+            application_name: String::from_utf8_lossy(name).into_owned(),
+            prepared_statements: session.names.as_ref().map_or(0, |names| names.len() as u32),
+            pid: virtual_pid(conn),
+        }
+    }
+
+    fn server_snapshot(&self, now: Time, conn: ConnId, server: &Server) -> Option<ServerSnapshot> {
+        let pool = self.pool(server.pool)?;
+        let stale = now.since(server.since) > self.settings.server_check_delay;
+        let name = server.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        Some(ServerSnapshot {
+            conn,
+            pool: pool.id,
+            key: pool.key.clone(),
+            state: server_state(server, stale),
+            address: Arc::clone(&server.address),
+            connected_at: server.connected_at,
+            request_at: server.query_at,
+            link: server.session(),
+            remote_pid: server.backend_pid,
+            application_name: String::from_utf8_lossy(name).into_owned(),
+            prepared_statements: server.prepared.len() as u32,
+            close_needed: server.close_needed.is_some(),
+        })
+    }
+
+    /// The pools' own counts and the tables they count, for [`crate::invariants`].
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        Parts {
+            sessions: self.sessions.iter().collect(),
+            servers: self.servers.iter().collect(),
+            pools: self.pools.iter().flatten().map(|pool| &**pool).collect(),
+            settled: self.freed.is_empty() && self.stirred.is_empty() && self.touched.is_empty(),
+            stopping: self.refuses_new_work(),
+        }
+    }
+
+    #[must_use]
+    pub fn backlog_total(&self) -> usize {
+        let sessions = self.sessions.iter().map(|(_, session)| session.flow.backlog().len() + session.inbox.len());
+        let servers = self.servers.iter().map(|(_, server)| server.flow.backlog().len() + server.inbox.len());
+        sessions.chain(servers).sum::<usize>() + self.spare.iter().map(Vec::capacity).sum::<usize>()
+    }
+}
+
+/// What the invariants are statements about.
+pub(crate) struct Parts<'a> {
+    pub(crate) sessions: Vec<(ConnId, &'a Session)>,
+    pub(crate) servers: Vec<(ConnId, &'a Server)>,
+    pub(crate) pools: Vec<&'a Pool>,
+    pub(crate) settled: bool,
+    pub(crate) stopping: bool,
+}
+
+const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
+
+/// Whether a change of a database's entry makes its servers wrong.
+fn concerns_servers(new: &Database, old: &Database) -> bool {
+    new.hosts != old.hosts
+        || new.dbname != old.dbname
+        || new.forced_user != old.forced_user
+        || new.password != old.password
+        || new.connect_query != old.connect_query
+        || new.startup != old.startup
+}
+
+fn server_state(server: &Server, stale: bool) -> &'static str {
+    match server.state {
+        ServerState::Linked(_) if server.cancels > 0 => "being_canceled",
+        ServerState::Linked(_) | ServerState::Draining { .. } => "active",
+        ServerState::Held => "being_canceled",
+        ServerState::Idle if stale => "used",
+        ServerState::Idle => "idle",
+        ServerState::Busy(Chore::Setup) | ServerState::Connecting | ServerState::LoggingIn(_) => "new",
+        ServerState::Busy(_) => "tested",
+    }
+}
+
+fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
+    PoolSnapshot {
+        id: pool.id,
+        key: pool.key.clone(),
+        mode: pool.rules.mode,
+        cl_active: 0,
+        cl_waiting: 0,
+        cl_active_cancel_req: pool.cancels,
+        cl_waiting_cancel_req: 0,
+        sv_active: 0,
+        sv_active_cancel: pool.cancels,
+        sv_being_canceled: 0,
+        sv_idle: 0,
+        sv_used: 0,
+        sv_tested: 0,
+        sv_login: 0,
+        maxwait_us: pool.queue.front().map_or(0, |waiter| now.micros_since(waiter.since)),
+        totals: pool.totals,
+    }
+}

@@ -1,0 +1,232 @@
+//! Every timer of a worker: computed from states, looked at only when one may be due.
+
+use std::time::Duration;
+
+use wire::backend::Status;
+use wire::sqlstate;
+
+use super::pool::Pool;
+use super::welcoming::write_notice;
+use super::{Turn, Worker};
+use crate::deadline::Owner;
+use crate::id::{ConnId, Kind, PoolId};
+use crate::limits;
+use crate::server::{Chore, State as ServerState};
+use crate::session::{Session, State};
+use crate::time::Time;
+
+/// What a session's time is up for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Due {
+    Refuse(&'static str),
+    NotifyWaiting,
+    Farewell,
+}
+
+/// The earliest of some moments that may not be set.
+#[derive(Default)]
+struct Earliest(Option<(Time, Due)>);
+
+impl Earliest {
+    fn add(&mut self, from: Time, after: Option<Duration>, due: Due) {
+        let Some(after) = after else { return };
+        let at = from + after;
+        if self.0.is_none_or(|(earliest, _)| at < earliest) {
+            self.0 = Some((at, due));
+        }
+    }
+}
+
+impl Worker {
+    pub(super) fn deadline_reached(&mut self, turn: &mut Turn<'_>) {
+        while let Some((at, owner)) = self.deadlines.pop_due(turn.now) {
+            match owner {
+                Owner::Conn(conn) => match conn.kind() {
+                    Kind::Client => self.session_due(turn, conn, at),
+                    Kind::Server => self.server_due(turn, conn, at),
+                    Kind::Cancel => self.canceller_due(turn, conn, at),
+                    Kind::Login => {}
+                },
+                Owner::Pool(pool) => self.pool_due(turn, pool, at),
+            }
+        }
+    }
+
+    /// Sees to it that a session is looked at when its time is up.
+    pub(super) fn arm_session(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let Some((at, _)) = self.session_deadline(session) else { return };
+        debug_assert!(at >= turn.now || at <= turn.now, "a deadline may have passed already");
+        if let Some(session) = self.sessions.get_mut(conn) {
+            self.deadlines.arm(Owner::Conn(conn), &mut session.armed, at);
+        }
+    }
+
+    /// As [`Worker::arm_session`], on a query's way: nothing to do where no timeout is set and nothing stalls.
+    pub(super) fn arm_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let Some(pool) = self.pool(session.pool) else { return };
+        if pool.rules.times_links() || session.is_torn() || !session.flow.is_clear() {
+            self.arm_session(turn, conn);
+        }
+    }
+
+    fn session_deadline(&self, session: &Session) -> Option<(Time, Due)> {
+        let pool = self.pool(session.pool);
+        let rules = pool.map(|pool| &pool.rules);
+        let mut earliest = Earliest::default();
+        match session.state {
+            State::Welcoming { since } => {
+                earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
+            }
+            State::Waiting { since, notified, .. } => {
+                earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
+                earliest.add(since, rules?.query_timeout, Due::Refuse("query_timeout"));
+                let notify = self.settings.query_wait_notify.filter(|_| !notified);
+                earliest.add(since, notify, Due::NotifyWaiting);
+            }
+            State::Idle { since } => {
+                earliest.add(since, rules?.client_idle_timeout, Due::Refuse("client_idle_timeout"));
+            }
+            State::Linked { server } => self.link_deadline(session, pool?, server, &mut earliest),
+            State::Leaving { until } => earliest.add(until, Some(Duration::ZERO), Due::Farewell),
+            State::Console { .. } => {}
+        }
+        earliest.0
+    }
+
+    fn link_deadline(&self, session: &Session, pool: &Pool, server: ConnId, earliest: &mut Earliest) {
+        let Some(server) = self.servers.get(server) else { return };
+        let rules = &pool.rules;
+        if session.is_torn() || !session.flow.is_clear() {
+            earliest.add(session.progress_at, Some(limits::STALL), Due::Refuse("client stalled"));
+        }
+        if server.ledger.len() > 0 {
+            earliest.add(server.query_at, rules.query_timeout, Due::Refuse("query timeout"));
+        } else if server.status == Status::Idle {
+            earliest.add(server.query_at, rules.client_idle_timeout, Due::Refuse("client_idle_timeout"));
+        } else {
+            earliest.add(server.query_at, rules.idle_transaction_timeout, Due::Refuse("idle transaction timeout"));
+        }
+        if let Some(began) = server.transaction_at.filter(|_| server.ledger.len() > 0 || server.status != Status::Idle)
+        {
+            earliest.add(began, rules.transaction_timeout, Due::Refuse("transaction timeout"));
+        }
+    }
+
+    fn session_due(&mut self, turn: &mut Turn<'_>, conn: ConnId, at: Time) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        if !session.armed.spend(at) {
+            return;
+        }
+        let Some(session) = self.sessions.get(conn) else { return };
+        let due = self.session_deadline(session).filter(|(when, _)| *when <= turn.now);
+        match due {
+            None => self.arm_session(turn, conn),
+            Some((_, Due::Refuse(words))) => {
+                self.refuse_session(turn, conn, sqlstate::PROTOCOL_VIOLATION, words);
+            }
+            Some((_, Due::Farewell)) => self.bury(turn, conn),
+            Some((_, Due::NotifyWaiting)) => self.notify_waiting(turn, conn),
+        }
+    }
+
+    fn notify_waiting(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        const WORDS: &str = "No server connection available in postgres backend, client being queued";
+        if let Some(session) = self.sessions.get_mut(conn)
+            && let State::Waiting { notified, .. } = &mut session.state
+        {
+            *notified = true;
+            turn.actions.send_new(conn, |out| write_notice(WORDS, out));
+        }
+        self.arm_session(turn, conn);
+    }
+
+    pub(super) fn arm_server(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some((at, _)) = self.server_deadline(conn) else { return };
+        debug_assert!(at != Time::ZERO || turn.now == Time::ZERO);
+        if let Some(server) = self.servers.get_mut(conn) {
+            self.deadlines.arm(Owner::Conn(conn), &mut server.armed, at);
+        }
+    }
+
+    fn server_deadline(&self, conn: ConnId) -> Option<(Time, &'static str)> {
+        let server = self.servers.get(conn)?;
+        let rules = &self.pool(server.pool)?.rules;
+        match server.state {
+            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
+                Some((server.connected_at + self.settings.server_connect_timeout?, "connect timeout"))
+            }
+            ServerState::Busy(chore) => Some((server.since + limits::HOUSEKEEPING, chore.words())),
+            ServerState::Draining { cancelled: false, .. } => Some((server.since + limits::DRAIN, "drain")),
+            ServerState::Draining { .. } => Some((server.since + limits::HOUSEKEEPING, "client disconnect")),
+            ServerState::Idle => {
+                let idle = self.settings.server_idle_timeout.map(|after| (server.since + after, "server idle timeout"));
+                let life = rules.server_lifetime.map(|after| (server.connected_at + after, "server lifetime over"));
+                idle.into_iter().chain(life).min()
+            }
+            ServerState::Linked(_) | ServerState::Held => None,
+        }
+    }
+
+    fn server_due(&mut self, turn: &mut Turn<'_>, conn: ConnId, at: Time) {
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        if !server.armed.spend(at) {
+            return;
+        }
+        let Some((when, why)) = self.server_deadline(conn) else { return };
+        if when > turn.now {
+            self.arm_server(turn, conn);
+            return;
+        }
+        let Some(server) = self.servers.get(conn) else { return };
+        match server.state {
+            ServerState::Draining { cancelled: false, .. } => {
+                self.cancel_drain(turn, conn);
+                self.arm_server(turn, conn);
+            }
+            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
+                self.login_failed(turn, conn, why);
+            }
+            _ => self.close_server(turn, conn, why),
+        }
+    }
+
+    pub(super) fn arm_canceller(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let timeout = self.settings.cancel_wait_timeout.unwrap_or(limits::HOUSEKEEPING);
+        if let Some(canceller) = self.cancellers.get_mut(conn) {
+            let at = canceller.since.max(turn.now) + timeout;
+            self.deadlines.arm(Owner::Conn(conn), &mut canceller.armed, at);
+        }
+    }
+
+    fn canceller_due(&mut self, turn: &mut Turn<'_>, conn: ConnId, at: Time) {
+        let Some(canceller) = self.cancellers.get_mut(conn) else { return };
+        if canceller.armed.spend(at) {
+            self.canceller_late(turn, conn);
+        }
+    }
+
+    /// Sees to it that a pool is looked at when it may open servers again, or its reserve.
+    pub(super) fn arm_pool(&mut self, turn: &mut Turn<'_>, id: PoolId) {
+        let reserve_timeout = self.settings.reserve_pool_timeout;
+        let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
+        if pool.retry_at > turn.now {
+            self.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.retry_at);
+            return;
+        }
+        let reserve = pool.rules.reserve_pool_size > 0 && !pool.asked_reserve;
+        if let (Some(waiter), Some(timeout), true) = (pool.queue.front(), reserve_timeout, reserve) {
+            let at = (waiter.since + timeout).max(turn.now + Duration::from_millis(1));
+            self.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+        }
+    }
+
+    fn pool_due(&mut self, turn: &mut Turn<'_>, id: PoolId, at: Time) {
+        let Some(pool) = self.pool_mut(id) else { return };
+        if pool.armed.spend(at) {
+            self.ask_for_reserve(turn, id);
+            self.touched.push(id);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! How a session that has logged in is let in: with the parameters of its pool's servers, its own laid over, and a
+//! cancel key of ours. The first login of a pool waits for a server to log in.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
+
+use std::sync::Arc;
+
+use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, ParameterStatus, Status};
+use wire::sqlstate;
+
+use super::pool::Base;
+use super::{Turn, Worker};
+use crate::action::Action;
+use crate::arrival::Arrival;
+use crate::deadline::Armed;
+use crate::flow::Flow;
+use crate::id::{ConnId, PoolId};
+use crate::mail::Stop;
+use crate::parameters::Parameters;
+use crate::session::{Rest, Session, State, virtual_pid};
+
+impl Worker {
+    /// A session comes from the door, its connection with it.
+    pub(super) fn arrived(&mut self, turn: &mut Turn<'_>, arrival: Arrival) {
+        let pool = arrival.pool;
+        let configured = self.ensure_pool(pool, arrival.key, arrival.homes).is_some();
+        let mut parameters = self.tracked.empty();
+        for (name, value) in &arrival.parameters {
+            let known = self.tracked.index(name).and_then(|index| parameters.with(index, value));
+            parameters = known.unwrap_or(parameters);
+        }
+        let state = match arrival.console {
+            Some(rights) => State::Console { rights, asked: false },
+            None => State::Welcoming { since: turn.now },
+        };
+        let session = Session {
+            state,
+            pool,
+            identity: arrival.identity,
+            parameters: self.interned.intern(parameters),
+            confirmed: false,
+            rest: Rest::Discard,
+            skip: 0,
+            flow: Flow::default(),
+            inbox: Vec::new(),
+            names: None,
+            secret: self.random.secret(),
+            request_at: turn.now,
+            progress_at: turn.now,
+            armed: Armed::default(),
+        };
+        let conn = self.sessions.insert_with(|_| session);
+        turn.actions.push(Action::Adopt { conn });
+        if let Some(pool) = self.pool_mut(pool) {
+            pool.sessions += 1;
+            pool.totals.logins += 1;
+            pool.client_keys = arrival.keys.or(pool.client_keys.take());
+        }
+        self.stash(turn, conn, &arrival.leftover);
+        if arrival.console.is_some() {
+            self.welcome_to_console(turn, conn);
+        } else if !configured {
+            self.refuse_session(turn, conn, sqlstate::INVALID_CATALOG_NAME, "no such database");
+        } else if self.stop.is_some() {
+            self.refuse_session(turn, conn, sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+        } else {
+            self.welcome_or_wait(turn, conn, pool);
+        }
+    }
+
+    fn welcome_or_wait(&mut self, turn: &mut Turn<'_>, conn: ConnId, pool: PoolId) {
+        let Some(entry) = self.pool_mut(pool) else { return };
+        if entry.base.is_some() {
+            self.welcome(turn, conn);
+            return;
+        }
+        entry.welcoming.push(conn);
+        self.touched.push(pool);
+        self.arm_session(turn, conn);
+    }
+
+    /// A server has logged in: whoever waited to learn its parameters is let in.
+    pub(super) fn welcome_all(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
+        let Some(entry) = self.pool_mut(pool) else { return };
+        for conn in std::mem::take(&mut entry.welcoming) {
+            self.welcome(turn, conn);
+        }
+    }
+
+    fn welcome(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Some(pool) = self.pools[session.pool.0 as usize].as_deref() else { return };
+        let Some(base) = &pool.base else { return };
+        session.parameters = self.interned.intern(session.parameters.over(&base.parameters));
+        session.confirmed = Arc::ptr_eq(&session.parameters, &base.parameters);
+        session.state = State::Idle { since: turn.now };
+        let (parameters, secret) = (Arc::clone(&session.parameters), session.secret);
+        let notify = &self.settings.login_notify_message;
+        turn.actions.send_new(conn, |out| {
+            Authentication::Ok.encode(out);
+            write_parameters(base, &parameters, &self.tracked, out);
+            BackendKeyData { pid: virtual_pid(conn), secret: &secret.to_be_bytes() }.encode(out);
+            if !notify.is_empty() {
+                write_notice(notify, out);
+            }
+            backend::encode_ready(out, Status::Idle);
+        });
+        if !session.inbox.is_empty() {
+            self.stirred.push(conn);
+        }
+        self.arm_session(turn, conn);
+    }
+
+    pub(super) fn refuses_new_work(&self) -> bool {
+        self.stop == Some(Stop::WaitForServers)
+    }
+}
+
+fn write_parameters(base: &Base, own: &Parameters, tracked: &crate::parameters::Tracked, out: &mut Vec<u8>) {
+    for (name, reported) in &base.reported {
+        let value = tracked.index(name).and_then(|index| own.get(index)).unwrap_or(reported);
+        ParameterStatus { name, value }.encode(out);
+    }
+}
+
+/// A NOTICE without a meaning of its own.
+pub(super) fn write_notice(text: &str, out: &mut Vec<u8>) {
+    let notice = ErrorResponse { severity: "NOTICE", code: sqlstate::SUCCESS, message: text, detail: None, hint: None };
+    notice.encode_notice(out);
+}
