@@ -1,0 +1,27 @@
+//! `pgweir check FILE`: what a file means on stdout, what is wrong with it on stderr.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use config::Problem;
+
+/// Status 0 if the file can be used, warnings or not; 1 if not.
+pub(crate) fn check(file: &Path, cores: u16) -> ExitCode {
+    match config::load(file, cores) {
+        Ok(config) => {
+            print!("{}", config::explain::explain(&config));
+            complain(&config.warnings);
+            ExitCode::SUCCESS
+        }
+        Err(problems) => {
+            complain(&problems);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn complain(problems: &[Problem]) {
+    for problem in problems {
+        eprintln!("{}: {problem}", problem.severity.as_str());
+    }
+}

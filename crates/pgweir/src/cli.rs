@@ -1,0 +1,256 @@
+//! The command line: PgBouncer's flags and one file, or one of three commands of our own.
+//!
+//! The first argument that is no option decides: `run`, `dev`, `check`, anything else is a configuration file. A file
+//! with one of these names is reachable as `./run`.
+//= pgbouncer usage.md#command-line-switches
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use lexopt::{Arg, Parser, ValueExt};
+
+/// What the user asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Invocation {
+    Help,
+    Version,
+    /// Serve what a file says.
+    Serve {
+        file: PathBuf,
+        flags: Flags,
+    },
+    /// Serve one upstream, without a file.
+    Run {
+        url: String,
+        listen: Option<String>,
+        flags: Flags,
+    },
+    /// Serve a PostgreSQL of one's own.
+    Dev {
+        port: Option<u16>,
+        data: Option<PathBuf>,
+        flags: Flags,
+    },
+    /// Read a file and say what it means.
+    Check {
+        file: PathBuf,
+    },
+}
+
+/// What holds for everything that serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags {
+    pub(crate) daemon: bool,
+    /// Nothing on stderr.
+    pub(crate) quiet: bool,
+    /// How often `-v` was given.
+    pub(crate) verbose: u8,
+    /// Take over from a running process.
+    pub(crate) reboot: bool,
+    /// Who to run as.
+    pub(crate) user: Option<String>,
+}
+
+/// What is wrong with the command line, without the program's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Misuse(pub(crate) String);
+
+/// Everything an option can say, wherever it stands.
+#[derive(Default)]
+struct Given {
+    flags: Flags,
+    words: Vec<OsString>,
+    listen: Option<String>,
+    port: Option<u16>,
+    data: Option<PathBuf>,
+}
+
+/// Reads the arguments that follow the program's name.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Misuse> {
+    let mut given = Given::default();
+    let mut parser = Parser::from_args(arguments);
+    while let Some(arg) = parser.next().map_err(misuse)? {
+        match arg {
+            Arg::Short('h') | Arg::Long("help") => return Ok(Invocation::Help),
+            Arg::Short('V') | Arg::Long("version") => return Ok(Invocation::Version),
+            Arg::Short('d') | Arg::Long("daemon") => given.flags.daemon = true,
+            Arg::Short('q') | Arg::Long("quiet") => given.flags.quiet = true,
+            Arg::Short('v') | Arg::Long("verbose") => given.flags.verbose = given.flags.verbose.saturating_add(1),
+            Arg::Short('R') | Arg::Long("reboot") => given.flags.reboot = true,
+            Arg::Short('u') | Arg::Long("user") => given.flags.user = Some(text(parser.value(), "--user")?),
+            Arg::Long("listen") => given.listen = Some(text(parser.value(), "--listen")?),
+            Arg::Long("port") => given.port = Some(port(&text(parser.value(), "--port")?)?),
+            Arg::Long("data") => given.data = Some(parser.value().map_err(misuse)?.into()),
+            Arg::Value(word) => given.words.push(word),
+            other => return Err(misuse(other.unexpected())),
+        }
+    }
+    given.into_invocation()
+}
+
+impl Given {
+    fn into_invocation(self) -> Result<Invocation, Misuse> {
+        let mut words = self.words.into_iter();
+        let first = words.next().ok_or_else(|| Misuse("no configuration file specified".to_owned()))?;
+        let second = words.next();
+        if words.next().is_some() {
+            return Err(Misuse("too many arguments".to_owned()));
+        }
+        let command = first.to_str().filter(|word| ["run", "dev", "check"].contains(word));
+        only_for("--listen", self.listen.is_some(), "run", command)?;
+        only_for("--port", self.port.is_some(), "dev", command)?;
+        only_for("--data", self.data.is_some(), "dev", command)?;
+        let flags = self.flags;
+        match (command, second) {
+            (Some("run"), Some(url)) => {
+                let url = url.into_string().map_err(|_| Misuse("the URL is not text".to_owned()))?;
+                Ok(Invocation::Run { url, listen: self.listen, flags })
+            }
+            (Some("run"), None) => Err(Misuse("run needs a URL, as in run 'postgres://user@host/db'".to_owned())),
+            (Some("dev"), None) => Ok(Invocation::Dev { port: self.port, data: self.data, flags }),
+            (Some("check"), Some(file)) => Ok(Invocation::Check { file: file.into() }),
+            (Some("check"), None) => Err(Misuse("check needs a configuration file".to_owned())),
+            (None, None) => Ok(Invocation::Serve { file: first.into(), flags }),
+            (_, Some(word)) => Err(Misuse(format!("one argument too many: {}", shown(&word)))),
+            (Some(_), None) => unreachable!("the three commands are above"),
+        }
+    }
+}
+
+/// An option that only one command has must not be given to another.
+fn only_for(option: &str, is_given: bool, command: &str, found: Option<&str>) -> Result<(), Misuse> {
+    if !is_given || found == Some(command) {
+        return Ok(());
+    }
+    Err(Misuse(format!("{option} is for \"{command}\" only")))
+}
+
+fn text(value: Result<OsString, lexopt::Error>, option: &str) -> Result<String, Misuse> {
+    value.map_err(misuse)?.string().map_err(|_| Misuse(format!("the value of {option} is not text")))
+}
+
+fn port(text: &str) -> Result<u16, Misuse> {
+    text.parse().map_err(|_| Misuse(format!("--port needs a number up to 65535, not \"{text}\"")))
+}
+
+/// As getopt_long(3) words it, which is what scripts know.
+fn misuse(error: lexopt::Error) -> Misuse {
+    Misuse(match error {
+        lexopt::Error::UnexpectedOption(option) => match option.strip_prefix("--") {
+            Some(_) => format!("unrecognized option '{option}'"),
+            None => format!("invalid option -- '{}'", option.trim_start_matches('-')),
+        },
+        other => other.to_string(),
+    })
+}
+
+fn shown(word: &OsStr) -> String {
+    word.to_string_lossy().into_owned()
+}
+
+/// The text of `--help`.
+pub(crate) fn help(program: &str) -> String {
+    format!(
+        "\
+{program} is a connection pooler and queue for PostgreSQL.
+
+Usage:
+  {program} [OPTION]... CONFIG_FILE     serve what a pgbouncer.ini says
+  {program} run URL [--listen ADDR]     serve one PostgreSQL, without a file
+  {program} dev [--port N] [--data DIR] serve a PostgreSQL of its own, for trying things
+  {program} check CONFIG_FILE           say what a file means, and what is wrong with it
+
+Options:
+  -d, --daemon         run in background (as a daemon)
+  -q, --quiet          run quietly
+  -R, --reboot         do an online reboot (not supported yet)
+  -u, --user=USERNAME  assume identity of USERNAME
+  -v, --verbose        increase verbosity
+  -V, --version        show version, then exit
+  -h, --help           show this help, then exit
+
+A URL is postgres://user[:password]@host[:port]/database. Without a password there, PGPASSWORD or ~/.pgpass has it.
+A file that is called run, dev or check is given as ./run, ./dev or ./check.
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Invocation, Misuse> {
+        parse(line.split_whitespace().map(OsString::from))
+    }
+
+    fn serve(file: &str, flags: Flags) -> Result<Invocation, Misuse> {
+        Ok(Invocation::Serve { file: file.into(), flags })
+    }
+
+    #[test]
+    fn a_table_of_lines() {
+        let nobody = || Flags { user: Some("nobody".to_owned()), ..Flags::default() };
+        let table = [
+            ("-h", Ok(Invocation::Help)),
+            ("--help --frob", Ok(Invocation::Help)),
+            ("-V", Ok(Invocation::Version)),
+            ("a.ini --version", Ok(Invocation::Version)),
+            ("a.ini", serve("a.ini", Flags::default())),
+            ("./run", serve("./run", Flags::default())),
+            ("a.ini -u nobody", serve("a.ini", nobody())),
+            ("-unobody a.ini", serve("a.ini", nobody())),
+            ("--user=nobody a.ini", serve("a.ini", nobody())),
+            ("--user nobody a.ini", serve("a.ini", nobody())),
+            ("-dqv -v a.ini", serve("a.ini", Flags { daemon: true, quiet: true, verbose: 2, ..Flags::default() })),
+            ("-R a.ini", serve("a.ini", Flags { reboot: true, ..Flags::default() })),
+            ("check x.ini", Ok(Invocation::Check { file: "x.ini".into() })),
+            ("dev", Ok(Invocation::Dev { port: None, data: None, flags: Flags::default() })),
+            (
+                "dev --port 7000 --data=/d",
+                Ok(Invocation::Dev { port: Some(7000), data: Some("/d".into()), flags: Flags::default() }),
+            ),
+            (
+                "run postgres://h/d --listen :7000",
+                Ok(Invocation::Run {
+                    url: "postgres://h/d".to_owned(),
+                    listen: Some(":7000".to_owned()),
+                    flags: Flags::default(),
+                }),
+            ),
+        ];
+        for (line, expected) in table {
+            assert_eq!(parsed(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_table_of_mistakes() {
+        let table = [
+            ("", "no configuration file specified"),
+            ("-q", "no configuration file specified"),
+            ("--frob a.ini", "unrecognized option '--frob'"),
+            ("-x", "invalid option -- 'x'"),
+            ("a.ini b.ini", "one argument too many: b.ini"),
+            ("a.ini b.ini c.ini", "too many arguments"),
+            ("run", "run needs a URL, as in run 'postgres://user@host/db'"),
+            ("check", "check needs a configuration file"),
+            ("dev x", "one argument too many: x"),
+            ("dev --port 70000", "--port needs a number up to 65535, not \"70000\""),
+            ("a.ini --port 7000", "--port is for \"dev\" only"),
+            ("dev --listen :1", "--listen is for \"run\" only"),
+        ];
+        for (line, expected) in table {
+            assert_eq!(parsed(line), Err(Misuse(expected.to_owned())), "{line}");
+        }
+        assert!(parsed("a.ini -u").is_err());
+    }
+
+    #[test]
+    fn help_names_every_option() {
+        let help = help("pgweir");
+        for option in ["-d,", "-q,", "-R,", "-u,", "-v,", "-V,", "-h,", "--listen", "--port", "--data", "check", "dev"]
+        {
+            assert!(help.contains(option), "{option}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What is said before there is a log: lines on stderr in the log's shape, and what is wrong with a file.
+//!
+//! Ends with a status, because whoever complains here does not go on.
+
+use std::process::ExitCode;
+
+use config::{Problem, Severity};
+use jiff::Zoned;
+
+/// Exit status of everything that went wrong, as PgBouncer's.
+const FAILURE: u8 = 1;
+
+/// One line in the log's shape. Nothing if `-q` was given.
+pub(crate) fn line(quiet: bool, level: &str, text: &str) {
+    if quiet {
+        return;
+    }
+    let now = Zoned::now().strftime("%Y-%m-%d %H:%M:%S%.3f %Z").to_string();
+    eprintln!("{now} [{}] {level} {text}", std::process::id());
+}
+
+/// The last line before the end.
+pub(crate) fn fatal(quiet: bool, text: &str) -> ExitCode {
+    line(quiet, "FATAL", text);
+    ExitCode::from(FAILURE)
+}
+
+/// A file that cannot be used: all that is wrong with it, then the end.
+pub(crate) fn unusable(quiet: bool, problems: &[Problem]) -> ExitCode {
+    for problem in problems {
+        line(quiet, level(problem), &problem.to_string());
+    }
+    fatal(quiet, "cannot load config file")
+}
+
+/// How the log calls a problem.
+pub(crate) fn level(problem: &Problem) -> &'static str {
+    match problem.severity {
+        Severity::Error => "ERROR",
+        Severity::Warning => "WARNING",
+    }
+}

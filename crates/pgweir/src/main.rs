@@ -1,0 +1,52 @@
+//! The program: command line and wiring.
+//!
+//! ```text
+//!   cli ─┬─ FILE.ini ─┐
+//!        ├─ run URL ──┴─► serve: config ─► engine (data plane) + control::Steward (this thread)
+//!        ├─ dev ────────► demo PostgreSQL + this program once more, with a file
+//!        └─ check FILE ─► config, in words
+//! ```
+//!
+//! No logic of its own beyond what a process is: who it runs as, where its complaints go, what its exit status says.
+
+mod announce;
+mod check;
+mod cli;
+mod complain;
+mod daemon;
+mod dev;
+mod identity;
+mod plane;
+mod serve;
+mod settings;
+
+use std::process::ExitCode;
+
+use cli::{Invocation, Misuse};
+
+/// The C library's allocator takes a lock where threads meet; this one does not.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().map_or_else(|| "pgweir".to_owned(), |name| name.to_string_lossy().into_owned());
+    match cli::parse(arguments) {
+        Ok(Invocation::Help) => {
+            print!("{}", cli::help(&program));
+            ExitCode::SUCCESS
+        }
+        Ok(Invocation::Version) => {
+            println!("{}", control::version::text());
+            ExitCode::SUCCESS
+        }
+        Ok(Invocation::Serve { file, flags }) => serve::serve_file(&file, &flags),
+        Ok(Invocation::Run { url, listen, flags }) => serve::serve_url(&url, listen.as_deref(), &flags),
+        Ok(Invocation::Dev { port, data, flags }) => dev::dev(port, data, &flags),
+        Ok(Invocation::Check { file }) => check::check(&file, settings::cores()),
+        Err(Misuse(text)) => {
+            eprintln!("{program}: {text}\nTry \"{program} --help\" for more information.");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The engine as the control plane sees it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::{Asker, Plane, WorkerFacts};
+use engine::{Counters, Handle};
+use pooling::{Level, Settings, Snapshot, Stop};
+
+/// How long a worker may take to answer. One that is busier than this is left out of what the console shows.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A handle, in the control plane's words.
+pub(crate) struct EnginePlane(pub(crate) Handle);
+
+impl Plane for EnginePlane {
+    fn look(&mut self, detail: bool) -> Vec<Snapshot> {
+        let mut snapshots = self.0.look(detail, LOOK);
+        snapshots.sort_by_key(|snapshot| snapshot.worker);
+        snapshots
+    }
+
+    fn workers(&mut self) -> Vec<WorkerFacts> {
+        // Counts say nothing of whose they are: with several threads they cannot be told apart.
+        match self.0.counters(LOOK).as_slice() {
+            [only] => vec![facts(0, only)],
+            _ => Vec::new(),
+        }
+    }
+
+    fn configure(&mut self, settings: Arc<Settings>) {
+        self.0.configure(&settings);
+    }
+
+    fn stop(&mut self, stop: Stop) {
+        self.0.stop(stop);
+    }
+
+    fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool) {
+        self.0.answer(to.worker, to.conn, bytes, close);
+    }
+
+    fn tell(&mut self, level: Level, text: String) {
+        self.0.log().say(level, text);
+    }
+}
+
+fn facts(worker: u16, counters: &Counters) -> WorkerFacts {
+    WorkerFacts {
+        worker,
+        rounds: counters.rounds,
+        recvs: counters.recvs,
+        sends: counters.sends,
+        epoll_ctls: counters.epoll_ctls,
+        wakes: counters.wakes_sent + counters.wakes_taken,
+        returned: counters.returned,
+        panics: counters.panics,
+    }
+}

@@ -1,0 +1,232 @@
+//! Serving: from a configuration to a running process, and to its end.
+//!
+//! The order matters and is PgBouncer's: read the file, go to the background, stop being root, write the pidfile, listen.
+//! Threads come last, since they inherit who we are.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use config::{Config, Problem, Upstream};
+use control::pidfile::Pidfile;
+use control::{Asker, Ending, Knock, Loaded, Signal, Steward};
+use engine::{Asked, Engine, Handle};
+use pooling::Level;
+use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+
+use crate::cli::Flags;
+use crate::plane::EnginePlane;
+use crate::{announce, complain, daemon, dev, identity, settings};
+
+/// Where `run` listens unless told otherwise.
+const LISTEN: &str = "127.0.0.1:6432";
+
+/// Serves what a file says.
+pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
+    if flags.reboot {
+        return complain::fatal(flags.quiet, "online restart (-R) is not supported yet");
+    }
+    let config = match config::load(file, settings::cores()) {
+        Ok(config) => config,
+        Err(problems) => return complain::unusable(flags.quiet, &problems),
+    };
+    let file = file.to_owned();
+    serve(config, flags, None, move || config::load(&file, settings::cores()))
+}
+
+/// Serves one upstream, without a file.
+pub(crate) fn serve_url(url: &str, listen: Option<&str>, flags: &Flags) -> ExitCode {
+    let variable = |name: &str| std::env::var(name).ok();
+    let passfile = passfile();
+    let upstream = Upstream {
+        env: &variable,
+        passfile: passfile.as_deref(),
+        listen: listen.unwrap_or(LISTEN),
+        cores: settings::cores(),
+    };
+    let config = match config::from_url(url, &upstream) {
+        Ok(config) => config,
+        Err(problem) => return complain::fatal(flags.quiet, &problem.to_string()),
+    };
+    let fallback_user = demo::unprivileged().map(|account| account.name);
+    let again = config.clone();
+    serve(config, flags, fallback_user, move || Ok(again.clone()))
+}
+
+/// The password file, unless others can read it too.
+//= pg18 libpq-pgpass
+fn passfile() -> Option<String> {
+    use std::os::unix::fs::PermissionsExt;
+    let named = std::env::var_os("PGPASSFILE").map(std::path::PathBuf::from);
+    let path = named.or_else(|| Some(std::path::PathBuf::from(std::env::var_os("HOME")?).join(".pgpass")))?;
+    let mode = std::fs::metadata(&path).ok()?.permissions().mode();
+    if mode & 0o077 != 0 {
+        eprintln!("pgweir: {} is ignored: others can read it (chmod 600 would help)", path.display());
+        return None;
+    }
+    std::fs::read_to_string(path).ok()
+}
+
+/// `fallback_user`: whom root becomes if nobody says otherwise. `again` reads the configuration once more.
+fn serve(
+    config: Config,
+    flags: &Flags,
+    fallback_user: Option<String>,
+    again: impl FnMut() -> Result<Config, Vec<Problem>>,
+) -> ExitCode {
+    let user = flags.user.clone().or_else(|| config.process.user.clone()).or(fallback_user);
+    match prepare(&config, flags, user.as_deref()) {
+        Ok(Prepared::Child(pidfile)) => match up(&config, flags) {
+            Ok(engine) => run(engine, &config, flags, again, pidfile),
+            Err(text) => complain::fatal(flags.quiet, &text),
+        },
+        Ok(Prepared::Parent(code)) => code,
+        Err(text) => complain::fatal(flags.quiet, &text),
+    }
+}
+
+/// Which side of going to the background we are on.
+enum Prepared {
+    Child(Option<Pidfile>),
+    Parent(ExitCode),
+}
+
+/// Everything that must happen while there is one thread.
+fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepared, String> {
+    if identity::is_root() && user.is_none() {
+        return Err("PgBouncer should not run as root: set user= in the file, or give -u USERNAME".to_owned());
+    }
+    if flags.daemon && !daemon::is_child() {
+        if config.process.pidfile.is_none() {
+            return Err("daemon needs pidfile configured".to_owned());
+        }
+        if config.process.logfile.is_none() && !config.process.syslog {
+            return Err("daemon needs logfile configured".to_owned());
+        }
+        return daemon::start().map(Prepared::Parent).map_err(|why| format!("cannot go to the background: {why}"));
+    }
+    if daemon::is_child() {
+        daemon::leave_session().map_err(|why| format!("cannot leave the terminal's session: {why}"))?;
+    }
+    if let Some(user) = user.filter(|_| identity::is_root()) {
+        identity::become_user(user)?;
+    }
+    dev::end_with_parent().map_err(|why| format!("cannot end with the parent: {why}"))?;
+    let pidfile = config.process.pidfile.as_ref().map(|path| Pidfile::write(Path::new(path))).transpose()?;
+    Ok(Prepared::Child(pidfile))
+}
+
+/// Starts the data plane and says so.
+fn up(config: &Config, flags: &Flags) -> Result<Engine, String> {
+    let loaded = settings::loaded(config);
+    let engine = Engine::start(&settings::options(&config.process, flags), loaded.settings)
+        .map_err(|error| error.to_string())?;
+    let handle = engine.handle();
+    for warning in &loaded.warnings {
+        handle.log().say(Level::Warning, warning.clone());
+    }
+    for place in handle.listening() {
+        handle.log().say(Level::Log, format!("listening on {place}"));
+    }
+    let version = control::version::text();
+    handle.log().say(Level::Log, format!("process up: {version}, {} workers", handle.workers()));
+    let failed = |why| format!("cannot let go of the terminal: {why}");
+    announce::announce().map_err(failed)?;
+    if daemon::is_child() {
+        daemon::let_go().map_err(failed)?;
+    }
+    Ok(engine)
+}
+
+/// Serves until the end.
+fn run(
+    mut engine: Engine,
+    config: &Config,
+    flags: &Flags,
+    again: impl FnMut() -> Result<Config, Vec<Problem>>,
+    pidfile: Option<Pidfile>,
+) -> ExitCode {
+    let handle = engine.handle();
+    let (knock, knocks) = channel();
+    let questions = engine.questions().expect("nobody took them before");
+    let steward = Steward::new(
+        EnginePlane(handle.clone()),
+        reload(handle.clone(), flags.clone(), again),
+        settings::loaded(config),
+    );
+    let ended = watch(engine, questions, knock).and_then(|end| {
+        let ending = { steward }.run(&knocks);
+        if ending == Ending::AtOnce {
+            // Told already, unless nobody can knock any more.
+            handle.stop(pooling::Stop::Immediate);
+        }
+        end.join().map_err(|_| "the engine's end was not seen".to_owned())
+    });
+    handle.log().flush();
+    drop(pidfile);
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => complain::fatal(flags.quiet, &text),
+    }
+}
+
+/// Threads that knock: for signals, for the console, and when the engine has come to its end.
+fn watch(engine: Engine, questions: Receiver<Asked>, knock: Sender<Knock>) -> Result<thread::JoinHandle<()>, String> {
+    let system = |why: std::io::Error| format!("cannot start a thread: {why}");
+    let named = |name: &str| thread::Builder::new().name(name.to_owned());
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(system)?;
+    let for_signals = knock.clone();
+    named("signals")
+        .spawn(move || {
+            for number in signals.forever() {
+                // Fails when the process is about to end, as does the next one.
+                let _ = for_signals.send(Knock::Signal(meaning(number)));
+            }
+        })
+        .map_err(system)?;
+    let for_console = knock.clone();
+    named("console")
+        .spawn(move || {
+            for Asked { conn, worker, question } in questions {
+                let _ = for_console.send(Knock::Asked { asker: Asker { worker, conn }, question });
+            }
+        })
+        .map_err(system)?;
+    named("end")
+        .spawn(move || {
+            engine.wait();
+            let _ = knock.send(Knock::Finished);
+        })
+        .map_err(system)
+}
+
+fn meaning(number: i32) -> Signal {
+    match number {
+        SIGHUP => Signal::Hangup,
+        SIGINT => Signal::Interrupt,
+        SIGTERM => Signal::Terminate,
+        SIGUSR1 => Signal::User1,
+        SIGUSR2 => Signal::User2,
+        // The only other one that is asked for.
+        _ => Signal::Quit,
+    }
+}
+
+/// Reads the configuration again for the control plane; the log takes up its part at once.
+fn reload(
+    handle: Handle,
+    flags: Flags,
+    mut again: impl FnMut() -> Result<Config, Vec<Problem>>,
+) -> impl FnMut() -> Result<Loaded, Vec<String>> {
+    move || match again() {
+        Ok(mut config) => {
+            // Threads are as many as they were at start.
+            config.pooling.workers = handle.workers();
+            handle.log().reopen(&settings::log(&config.process, &flags));
+            Ok(settings::loaded(&config))
+        }
+        Err(problems) => Err(problems.iter().map(Problem::to_string).collect()),
+    }
+}

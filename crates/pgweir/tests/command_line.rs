@@ -1,0 +1,132 @@
+//! The built program from outside, as far as no PostgreSQL is needed: what it prints, and its exit status.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+const PGWEIR: &str = env!("CARGO_BIN_EXE_pgweir");
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(PGWEIR).args(arguments).output().expect("the program was built")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("we write UTF-8")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("we write UTF-8")
+}
+
+/// A file with these contents, gone at the end of the test.
+struct Ini(PathBuf);
+
+impl Ini {
+    fn new(name: &str, text: &str) -> Ini {
+        let path = std::env::temp_dir().join(format!("pgweir-{}-{name}.ini", std::process::id()));
+        std::fs::write(&path, text).expect("the directory for temporary files is writable");
+        Ini(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("we named it")
+    }
+}
+
+impl Drop for Ini {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn version_is_one_that_exporters_can_read() {
+    for flag in ["-V", "--version"] {
+        let output = run(&[flag]);
+        assert!(output.status.success());
+        let text = stdout(&output);
+        let first = text.lines().next().expect("a line");
+        assert_eq!(first, control::version::text());
+        assert!(first.starts_with("PgBouncer 1."), "{first}");
+        assert!(first.contains("pgweir"), "{first}");
+        assert_eq!(stderr(&output), "");
+    }
+}
+
+#[test]
+fn help_goes_to_stdout() {
+    for flag in ["-h", "--help"] {
+        let output = run(&[flag]);
+        assert!(output.status.success());
+        assert!(stdout(&output).contains("CONFIG_FILE"));
+        assert_eq!(stderr(&output), "");
+    }
+}
+
+#[test]
+fn mistakes_on_the_command_line_end_with_one_and_a_hint() {
+    let table: &[(&[&str], &str)] = &[
+        (&[], "no configuration file specified"),
+        (&["--frob"], "unrecognized option '--frob'"),
+        (&["-x"], "invalid option -- 'x'"),
+        (&["run"], "run needs a URL"),
+        (&["check"], "check needs a configuration file"),
+    ];
+    for (arguments, expected) in table {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let text = stderr(&output);
+        assert!(text.contains(expected) && text.contains("--help"), "{text}");
+        assert_eq!(stdout(&output), "");
+    }
+}
+
+#[test]
+fn check_says_what_a_good_file_means() {
+    let text = "[databases]\napp = host=127.0.0.1 port=5432 pool_size=7\n[pgbouncer]\npool_mode = transaction\n";
+    let ini = Ini::new("good", text);
+    let output = run(&["check", ini.path()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("app") && text.contains("transaction"), "{text}");
+}
+
+#[test]
+fn check_names_file_line_key_and_what_was_expected() {
+    let ini = Ini::new("bad", "[databases]\n[pgbouncer]\nlisten_port = abc\npool_mod = session\n");
+    let output = run(&["check", ini.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    let place = |line: u32| format!("{}:{line}", ini.path());
+    assert!(text.contains(&place(3)) && text.contains("listen_port") && text.contains("abc"), "{text}");
+    assert!(text.contains(&place(4)) && text.contains("pool_mod"), "{text}");
+}
+
+#[test]
+fn check_of_a_missing_file_fails() {
+    let output = run(&["check", "/nonexistent/pgbouncer.ini"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("/nonexistent/pgbouncer.ini"));
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_fatal() {
+    let ini = Ini::new("unusable", "[databases]\n[pgbouncer]\nfrob = abc\n");
+    for file in ["/nonexistent/pgbouncer.ini", ini.path()] {
+        let output = run(&[file]);
+        assert_eq!(output.status.code(), Some(1));
+        let text = stderr(&output);
+        assert!(text.contains("FATAL cannot load config file"), "{text}");
+        assert!(text.contains(file), "{text}");
+        let quiet = run(&["-q", file]);
+        assert_eq!(quiet.status.code(), Some(1));
+        assert_eq!(stderr(&quiet), "");
+    }
+}
+
+#[test]
+fn a_takeover_is_refused_in_words() {
+    let ini = Ini::new("reboot", "[databases]\n[pgbouncer]\n");
+    let output = run(&["-R", ini.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("not supported yet"));
+}
