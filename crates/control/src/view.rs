@@ -1,10 +1,11 @@
 //! What the console shows is made of: settings, snapshots, averages, and the time of day, at one moment.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Zoned;
-use pooling::settings::{CONSOLE_DATABASE, Database, Host};
+use pooling::settings::{CONSOLE_DATABASE, Database, Host, PoolMode};
 use pooling::snapshot::{PoolSnapshot, ServerSnapshot};
 use pooling::{ConnId, PoolKey, Settings, Snapshot, Time};
 
@@ -30,20 +31,25 @@ pub struct View<'a> {
 impl View<'_> {
     /// Each pool once, summed over the workers it lives on, by database and user.
     #[must_use]
-    pub fn pools(&self) -> BTreeMap<&PoolKey, PoolSnapshot> {
-        let mut sums: BTreeMap<&PoolKey, PoolSnapshot> = BTreeMap::new();
+    pub fn pools(&self) -> BTreeMap<PoolKey, PoolSnapshot> {
+        let mut sums: BTreeMap<PoolKey, PoolSnapshot> = BTreeMap::new();
         for part in self.snapshots.iter().flat_map(|snapshot| &snapshot.pools) {
+            let part = as_shown(part);
             match sums.get_mut(&part.key) {
-                Some(sum) => add(sum, part),
-                None => drop(sums.insert(&part.key, part.clone())),
+                Some(sum) => add(sum, &part),
+                None => drop(sums.insert(part.key.clone(), part)),
             }
+        }
+        if let Some(console) = sums.get_mut(&console_key()) {
+            // Whoever reads this is one.
+            console.cl_active = console.cl_active.max(1);
         }
         sums
     }
 
     /// Each database once: the configured ones, those made from `*` that have a pool, and the console's.
     #[must_use]
-    pub fn databases(&self) -> BTreeMap<String, Option<std::sync::Arc<Database>>> {
+    pub fn databases(&self) -> BTreeMap<String, Option<Arc<Database>>> {
         let mut databases: BTreeMap<_, _> =
             self.settings.databases.iter().map(|(name, database)| (name.clone(), Some(database.clone()))).collect();
         for key in self.pools().into_keys() {
@@ -125,6 +131,19 @@ fn host(host: &Host) -> String {
 #[must_use]
 pub fn seconds(span: Option<Duration>) -> u64 {
     span.map_or(0, |span| span.as_secs())
+}
+
+/// All administrators share one pool of the console, whoever they are, as PgBouncer has it.
+fn as_shown(pool: &PoolSnapshot) -> PoolSnapshot {
+    let mut shown = pool.clone();
+    if *pool.key.database == *CONSOLE_DATABASE {
+        (shown.key, shown.mode) = (console_key(), PoolMode::Statement);
+    }
+    shown
+}
+
+fn console_key() -> PoolKey {
+    PoolKey { database: CONSOLE_DATABASE.into(), user: CONSOLE_DATABASE.into() }
 }
 
 fn add(sum: &mut PoolSnapshot, part: &PoolSnapshot) {

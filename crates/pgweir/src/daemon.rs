@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::announce;
@@ -20,6 +21,9 @@ pub(crate) fn is_child() -> bool {
 /// In the parent: starts the child with the same arguments and waits until it listens.
 pub(crate) fn start() -> io::Result<ExitCode> {
     let mut command = Command::new("/proc/self/exe");
+    if let Some(name) = std::env::args_os().next() {
+        command.arg0(name);
+    }
     command.args(std::env::args_os().skip(1)).env(VARIABLE, "1").stdin(Stdio::null());
     announce::ask(&mut command);
     let mut child = command.spawn()?;

@@ -128,6 +128,8 @@ fn write_private(path: &Path, text: &str, account: Option<&Account>) -> io::Resu
 
 fn start(file: &Path, account: Option<&Account>, flags: &Flags) -> io::Result<Child> {
     let mut command = Command::new("/proc/self/exe");
+    // What ps shows.
+    command.arg0("pgweir");
     if let Some(account) = account {
         command.arg("--user").arg(&account.name);
     }
