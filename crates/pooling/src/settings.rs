@@ -264,7 +264,8 @@ impl Settings {
         if let Some(database) = self.databases.get(name) {
             return Some(Arc::clone(database));
         }
-        let fallback = self.fallback.as_ref()?;
+        // The console is no database, whatever `*` says.
+        let fallback = self.fallback.as_ref().filter(|_| name != CONSOLE_DATABASE)?;
         let mut database = Database::clone(fallback);
         database.name = name.to_owned();
         database.automatic = true;

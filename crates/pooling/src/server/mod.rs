@@ -69,6 +69,9 @@ impl Chore {
     }
 }
 
+/// ParameterStatus: names and values, in the server's order.
+pub(crate) type Reported = Vec<(Box<[u8]>, Box<[u8]>)>;
+
 /// A login in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Login {
@@ -79,7 +82,7 @@ pub(crate) struct Login {
     pub(crate) verified: bool,
     pub(crate) authenticated: bool,
     /// ParameterStatus as they came.
-    pub(crate) reported: Vec<(Box<[u8]>, Box<[u8]>)>,
+    pub(crate) reported: Reported,
 }
 
 /// The groups that a pool counts its servers by.

@@ -288,7 +288,7 @@ impl Answers<'_> {
                 Some(header) => header.total_len(),
             };
             if let Some(header) = header.filter(|_| self.server.inbox.len() >= wanted) {
-                self.from_inbox(header)?;
+                self.take_inbox(header)?;
                 return Ok(true);
             }
             if self.stream.left() == 0 {
@@ -302,7 +302,7 @@ impl Answers<'_> {
     }
 
     /// Deals with what the inbox holds: a whole message, or the header of one that passes by length.
-    fn from_inbox(&mut self, header: Header) -> Result<(), Broken> {
+    fn take_inbox(&mut self, header: Header) -> Result<(), Broken> {
         let inbox = std::mem::take(&mut self.server.inbox);
         if self.is_whole(header) {
             let forward = self.whole(header, &inbox[HEADER_LEN..])?;

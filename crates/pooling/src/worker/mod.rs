@@ -246,7 +246,10 @@ impl Worker {
     /// The socket did not take everything: whoever feeds it is not read until it has.
     fn blocked(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         match conn.kind() {
-            Kind::Client => self.balance_session(turn, conn),
+            Kind::Client => {
+                self.balance_session(turn, conn);
+                self.arm_linked(turn, conn);
+            }
             Kind::Server => self.balance_server(turn, conn),
             Kind::Cancel | Kind::Login => {
                 if let Some(flow) = self.flow_mut(conn) {

@@ -10,7 +10,7 @@ use crate::board::Cell;
 use crate::deadline::Armed;
 use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
 use crate::parameters::Parameters;
-use crate::server::Group;
+use crate::server::{Group, Reported};
 use crate::settings::{Database, PoolMode, Settings};
 use crate::snapshot::Totals;
 use crate::time::Time;
@@ -62,7 +62,7 @@ impl Rules {
 #[derive(Debug)]
 pub(crate) struct Base {
     /// All ParameterStatus, in the server's order.
-    pub(crate) reported: Vec<(Box<[u8]>, Box<[u8]>)>,
+    pub(crate) reported: Reported,
     /// The tracked ones among them.
     pub(crate) parameters: Arc<Parameters>,
 }
