@@ -1,7 +1,7 @@
 //! What a configuration means, in words: for `pgweir check`.
 //!
-//! Promises to say who may log in, which pools can exist, how many connections PostgreSQL must allow at worst, which
-//! time limits are on and what is not supported yet. Shows no secret.
+//! Promises to say who may log in, which pools can exist, how many connections PostgreSQL must allow at worst and which
+//! time limits are on. Shows no secret. Does not repeat the warnings, which say what is not supported yet.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -25,12 +25,6 @@ pub fn explain(config: &Config) -> String {
     databases(&mut page, &config.pooling);
     connections(&mut page, &config.pooling);
     times(&mut page, &config.pooling);
-    if !config.warnings.is_empty() {
-        page.heading("Warnings");
-        for warning in &config.warnings {
-            page.line(format_args!("{warning}"));
-        }
-    }
     page.0
 }
 

@@ -10,6 +10,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use auth::Secret;
 use pooling::settings::Settings;
 
 use crate::entry::Entry;
@@ -57,12 +58,12 @@ pub fn load(path: &Path, cores: u16) -> Result<Config, Vec<Problem>> {
 
 /// The same from a reader of one's own, which gets every file's name as it is written.
 pub fn load_with(name: &str, cores: u16, read: &Read) -> Result<Config, Vec<Problem>> {
-    finish(parse(name, read), cores, read)
+    finish(parse(name, read), cores, read, &BTreeMap::new())
 }
 
 impl Config {
     /// Reads the file again, as RELOAD does: what cannot change while the process runs stays as it is, with a warning
-    /// for each setting that the file has changed. A `SET` is undone.
+    /// for each setting that the file has changed, and so do the users if auth_file cannot be read. A `SET` is undone.
     pub fn reload(&self) -> Result<Config, Vec<Problem>> {
         self.reload_with(&read_file)
     }
@@ -82,7 +83,7 @@ impl Config {
             draft.problems.push(Problem::warning(&place, setting.name, found, expected));
             draft.values.set(setting.key, running.clone(), Some(place));
         }
-        finish(draft, self.pooling.workers, read)
+        finish(draft, self.pooling.workers, read, &self.pooling.secrets)
     }
 
     /// The configuration with one setting changed, as SET does. What cannot change while the process runs is accepted
@@ -216,7 +217,13 @@ impl Draft {
     }
 }
 
-fn finish(mut draft: Draft, cores: u16, read: &Read) -> Result<Config, Vec<Problem>> {
+/// `secrets` are those so far, which stay if auth_file cannot be read.
+fn finish(
+    mut draft: Draft,
+    cores: u16,
+    read: &Read,
+    secrets: &BTreeMap<String, Secret>,
+) -> Result<Config, Vec<Problem>> {
     let values = &draft.values;
     let problems = &mut draft.problems;
     let own_peer = values.get(Key::peer_id).show();
@@ -238,7 +245,7 @@ fn finish(mut draft: Draft, cores: u16, read: &Read) -> Result<Config, Vec<Probl
     for entry in draft.users.values() {
         settings.users.insert(entry.name.clone(), users::read(entry, problems));
     }
-    secrets(values, read, &mut settings, problems);
+    settings.secrets = auth_file(values, read, problems).unwrap_or_else(|| secrets.clone());
     let main_file = values.text(Key::conffile);
     // The main file's come first, each file's in the order of its lines.
     draft.problems.sort_by(|a, b| {
@@ -272,26 +279,29 @@ pub(crate) fn assemble(values: Values, pooling: Settings, warnings: Vec<Problem>
     }
 }
 
-fn secrets(values: &Values, read: &Read, settings: &mut Settings, problems: &mut Vec<Problem>) {
+/// The users of auth_file, none if it is not set; `None` if it cannot be read, which PgBouncer too lives with.
+fn auth_file(values: &Values, read: &Read, problems: &mut Vec<Problem>) -> Option<BTreeMap<String, Secret>> {
     let file = values.text(Key::auth_file);
     let place = values.place(Key::auth_file).cloned().unwrap_or_default();
     if file.is_empty() {
-        return;
+        return Some(BTreeMap::new());
     }
     match read(file) {
         Ok(bytes) if bytes.len() <= FILE_BYTES_MAX => {
             let (users, warnings) = userlist::parse(file, &bytes);
-            settings.secrets = users;
             problems.extend(warnings);
+            Some(users)
         }
         Ok(_) => {
             let expected = format!("a file of at most {FILE_BYTES_MAX} bytes");
             problems.push(Problem::error(&place, "auth_file", quoted(file), expected));
+            None
         }
         Err(error) => {
             let found = format!("{}: {}", quoted(file), ini::words(&error));
-            let expected = "a readable file: nobody can log in without it".to_owned();
+            let expected = "a readable file; until there is one the users stay as they were".to_owned();
             problems.push(Problem::warning(&place, "auth_file", found, expected));
+            None
         }
     }
 }

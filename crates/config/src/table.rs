@@ -147,7 +147,7 @@ settings! {
     dns_zone_check_period: Seconds, Some("0"), Yes, NotYet, Names, "How often to ask whether a whole zone has changed.";
     idle_transaction_timeout: Seconds, Some("0"), Yes, Works, Waiting, "Closes a client that idles inside a transaction for so long; 0: never.";
     ignore_startup_parameters: List, Some(""), Yes, Works, Startup, "Startup parameters to pass over rather than refuse.";
-    job_name: Text, Some("pgbouncer"), No, Works, Listening, "The name of the process.";
+    job_name: Text, Some("pgbouncer"), No, Unneeded, Listening, "The name of the service on systems that have no need of it here.";
     listen_addr: List, Some(""), No, Works, Listening, "Addresses to listen on by TCP; * is all of them, empty is none.";
     listen_backlog: NUMBER, Some("128"), No, Works, Network, "How many connections the kernel keeps until they are accepted.";
     listen_port: Count(0, 65535, ""), Some("6432"), No, Works, Listening, "The port, for TCP and in the name of the Unix socket.";
@@ -181,7 +181,7 @@ settings! {
     server_check_delay: Seconds, Some("30"), Yes, Works, Servers, "A server that has idled for longer is checked before its next use; 0: before every use.";
     server_check_query: Text, Some("<empty>"), Yes, Works, Servers, "The check. Nothing: no check. <empty>: the empty query.";
     server_connect_timeout: Seconds, Some("15"), Yes, Works, Servers, "How long connecting and logging in to PostgreSQL may take; 0: for ever.";
-    server_fast_close: Flag, Some("0"), Yes, Works, Servers, "In session mode, closes servers whose configuration has changed without waiting for the client to leave.";
+    server_fast_close: Flag, Some("0"), Yes, NotYet, Servers, "In session mode, closes servers whose configuration has changed without waiting for the client to leave.";
     server_idle_timeout: Seconds, Some("600"), Yes, Works, Servers, "Closes a server that nobody has used for so long; 0: never.";
     server_lifetime: Seconds, Some("3600"), Yes, Works, Servers, "Closes a server of that age once nobody uses it; 0: after its first use.";
     server_login_retry: Seconds, Some("15"), Yes, Works, Servers, "How long to leave PostgreSQL alone after a failed login.";
@@ -202,7 +202,7 @@ settings! {
     syslog: Flag, Some("0"), Yes, NotYet, Log, "Writes the log to syslog.";
     syslog_facility: Text, Some("daemon"), Yes, NotYet, Log, "The facility for syslog.";
     syslog_ident: Text, Some("pgbouncer"), Yes, NotYet, Log, "The name for syslog.";
-    tcp_defer_accept: Flag, Some("1"), Yes, Works, Network, "Leaves a new connection to the kernel until the client has sent something.";
+    tcp_defer_accept: Flag, Some("1"), Yes, Unneeded, Network, "PgBouncer leaves a new connection to the kernel until the client has sent something; here it is accepted at once.";
     tcp_keepalive: Flag, Some("1"), Yes, Works, Network, "Has the kernel ask idle connections whether they live.";
     tcp_keepcnt: NUMBER, Some("0"), Yes, Works, Network, "How many such questions go unanswered before it gives up; 0: the kernel's default.";
     tcp_keepidle: Count(0, INT_MAX, "seconds"), Some("0"), Yes, Works, Network, "How long a connection idles before the first question; 0: the kernel's default.";

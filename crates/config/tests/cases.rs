@@ -164,6 +164,10 @@ fn join(field: &mut String, line: &str) {
 
 #[test]
 fn every_setting_and_parameter_has_a_case() {
+    // The files are being written just now.
+    if std::env::var_os("UPDATE").is_some() {
+        return;
+    }
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let read = |name: &str| fs::read_to_string(dir.join(name)).expect("the cases are beside this file");
     let values = read("values.txt");

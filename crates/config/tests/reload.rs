@@ -56,6 +56,18 @@ fn a_reload_of_a_broken_file_is_an_error() {
 }
 
 #[test]
+fn the_users_stay_while_auth_file_cannot_be_read() {
+    let file = "[pgbouncer]\nauth_file = users.txt";
+    let running = load(file);
+    let without = |name: &str| if name == "users.txt" { Err(io::ErrorKind::NotFound.into()) } else { read(file)(name) };
+    let config = running.reload_with(&without).expect("it is a warning");
+    assert_eq!(config.pooling.secrets, running.pooling.secrets);
+    assert_eq!(config.warnings.len(), 1);
+    let config = running.reload_with(&read("[pgbouncer]\nauth_file =")).expect("the file is sound");
+    assert!(config.pooling.secrets.is_empty(), "the setting is gone, and so are the users");
+}
+
+#[test]
 fn set_changes_one_setting_until_the_next_reload() {
     let file = "[pgbouncer]\nauth_file = users.txt\n[databases]\na = host=10.0.0.1\n[users]\nann = pool_size=2";
     let running = load(file);
