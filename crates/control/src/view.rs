@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::Zoned;
 use pooling::settings::{CONSOLE_DATABASE, Database, Host, PoolMode};
-use pooling::snapshot::{PoolSnapshot, ServerSnapshot};
-use pooling::{ConnId, PoolKey, Settings, Snapshot, Time};
+use pooling::snapshot::{PoolSnapshot, ServerSnapshot, Totals};
+use pooling::{ConnId, PoolId, PoolKey, Settings, Snapshot, Time};
 
 use crate::averages::Averages;
 use crate::numbering::Numbering;
@@ -29,7 +29,7 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// Each pool once, summed over the workers it lives on, by database and user.
+    /// Each pool once, summed over the workers it lives on, by database and user; the console's always.
     #[must_use]
     pub fn pools(&self) -> BTreeMap<PoolKey, PoolSnapshot> {
         let mut sums: BTreeMap<PoolKey, PoolSnapshot> = BTreeMap::new();
@@ -40,10 +40,11 @@ impl View<'_> {
                 None => drop(sums.insert(part.key.clone(), part)),
             }
         }
-        if let Some(console) = sums.get_mut(&console_key()) {
-            // Whoever reads this is one.
-            console.cl_active = console.cl_active.max(1);
-        }
+        // Workers do not count the console's clients; whoever reads this is one.
+        let on_console = self.snapshots.iter().flat_map(|snapshot| &snapshot.clients);
+        let on_console = on_console.filter(|client| *client.key.database == *CONSOLE_DATABASE).count();
+        let console = sums.entry(console_key()).or_insert_with(console_pool);
+        console.cl_active = console.cl_active.max(u32::try_from(on_console).unwrap_or(u32::MAX)).max(1);
         sums
     }
 
@@ -144,6 +145,28 @@ fn as_shown(pool: &PoolSnapshot) -> PoolSnapshot {
 
 fn console_key() -> PoolKey {
     PoolKey { database: CONSOLE_DATABASE.into(), user: CONSOLE_DATABASE.into() }
+}
+
+fn console_pool() -> PoolSnapshot {
+    PoolSnapshot {
+        // Of no use to a reader: no worker has it.
+        id: PoolId(u32::MAX),
+        key: console_key(),
+        mode: PoolMode::Statement,
+        cl_active: 0,
+        cl_waiting: 0,
+        cl_active_cancel_req: 0,
+        cl_waiting_cancel_req: 0,
+        sv_active: 0,
+        sv_active_cancel: 0,
+        sv_being_canceled: 0,
+        sv_idle: 0,
+        sv_used: 0,
+        sv_tested: 0,
+        sv_login: 0,
+        maxwait_us: 0,
+        totals: Totals::default(),
+    }
 }
 
 fn add(sum: &mut PoolSnapshot, part: &PoolSnapshot) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use control::{Asker, Plane, WorkerFacts};
 use engine::{Counters, Handle};
-use pooling::{Level, Settings, Snapshot, Stop};
+use pooling::{Level, Settings, Snapshot, Stop, WorkerId};
 
 /// How long a worker may take to answer. One that is busier than this is left out of what the console shows.
 const LOOK: Duration = Duration::from_millis(500);
@@ -21,11 +21,8 @@ impl Plane for EnginePlane {
     }
 
     fn workers(&mut self) -> Vec<WorkerFacts> {
-        // Counts say nothing of whose they are: with several threads they cannot be told apart.
-        match self.0.counters(LOOK).as_slice() {
-            [only] => vec![facts(0, only)],
-            _ => Vec::new(),
-        }
+        let threads = self.0.counters(LOOK);
+        threads.iter().filter_map(|thread| Some(facts(thread.worker?, &thread.counters))).collect()
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {
@@ -45,9 +42,9 @@ impl Plane for EnginePlane {
     }
 }
 
-fn facts(worker: u16, counters: &Counters) -> WorkerFacts {
+fn facts(worker: WorkerId, counters: &Counters) -> WorkerFacts {
     WorkerFacts {
-        worker,
+        worker: worker.0,
         rounds: counters.rounds,
         recvs: counters.recvs,
         sends: counters.sends,
