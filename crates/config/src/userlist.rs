@@ -117,3 +117,26 @@ fn lines(text: &[u8]) -> u32 {
     let ends = text.iter().filter(|&&byte| byte == b'\n').count();
     u32::try_from(ends).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_may_be_as_long_as_a_password_message() {
+        for (len, fits) in [(65_530, true), (65_535, true), (65_536, false)] {
+            let text = format!("\"ann\" \"{}\"\n\"bob\" \"b\"", "x".repeat(len));
+            let (users, problems) = parse("users.txt", text.as_bytes());
+            assert_eq!(users.len(), if fits { 2 } else { 0 }, "{len}");
+            assert_eq!(problems.is_empty(), fits, "{len}");
+        }
+    }
+
+    #[test]
+    fn many_users_take_time_in_proportion() {
+        let text: String = (0..200_000).map(|number| format!("\"user{number}\" \"secret\"\n")).collect();
+        let (users, problems) = parse("users.txt", format!("{text}broken").as_bytes());
+        assert_eq!(users.len(), 200_000);
+        assert_eq!(problems[0].line, 200_001);
+    }
+}
