@@ -2,6 +2,7 @@
 //!
 //! Ends with a status, because whoever complains here does not go on.
 
+use std::io;
 use std::process::ExitCode;
 
 use config::{Problem, Severity};
@@ -31,6 +32,15 @@ pub(crate) fn unusable(quiet: bool, problems: &[Problem]) -> ExitCode {
         line(quiet, level(problem), &problem.to_string());
     }
     fatal(quiet, "cannot load config file")
+}
+
+/// The system's words for an error, without its number.
+pub(crate) fn why(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
 }
 
 /// How the log calls a problem.

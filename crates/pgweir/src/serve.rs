@@ -3,6 +3,8 @@
 //! The order matters and is PgBouncer's: read the file, go to the background, stop being root, write the pidfile, listen.
 //! Threads come last, since they inherit who we are.
 
+use std::fs::File;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -27,6 +29,11 @@ const LISTEN: &str = "127.0.0.1:6432";
 pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
     if flags.reboot {
         return complain::fatal(flags.quiet, "online restart (-R) is not supported yet");
+    }
+    if let Err(error) = File::open(file) {
+        let text = format!("could not load file \"{}\": {}", file.display(), complain::why(&error));
+        complain::line(flags.quiet, "ERROR", &text);
+        return complain::unusable(flags.quiet, &[]);
     }
     let config = match config::load(file, settings::cores()) {
         Ok(config) => config,
@@ -114,8 +121,25 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
         identity::become_user(user)?;
     }
     dev::end_with_parent().map_err(|why| format!("cannot end with the parent: {why}"))?;
+    if let Some(path) = &config.process.logfile {
+        let opened = File::options().append(true).create(true).open(path);
+        opened.map_err(|error| format!("could not open logfile '{path}': {}", complain::why(&error)))?;
+    }
+    if is_served_already(config) {
+        return Err("unix socket is in use, cannot continue".to_owned());
+    }
     let pidfile = config.process.pidfile.as_ref().map(|path| Pidfile::write(Path::new(path))).transpose()?;
     Ok(Prepared::Child(pidfile))
+}
+
+/// Does another process answer on the Unix socket that we are to listen on? Asked before anything else is taken, so that
+/// the other one notices nothing.
+fn is_served_already(config: &Config) -> bool {
+    let process = &config.process;
+    let Some(dir) = process.unix_socket_dir.as_ref().filter(|dir| !dir.starts_with('@')) else {
+        return false;
+    };
+    UnixStream::connect(Path::new(dir).join(format!(".s.PGSQL.{}", process.listen_port))).is_ok()
 }
 
 /// Starts the data plane and says so.

@@ -115,7 +115,7 @@ fn a_file_that_cannot_be_used_is_fatal() {
         let output = run(&[file]);
         assert_eq!(output.status.code(), Some(1));
         let text = stderr(&output);
-        assert!(text.contains("FATAL cannot load config file"), "{text}");
+        assert!(text.contains("ERROR ") && text.contains("FATAL cannot load config file"), "{text}");
         assert!(text.contains(file), "{text}");
         let quiet = run(&["-q", file]);
         assert_eq!(quiet.status.code(), Some(1));
