@@ -1,0 +1,41 @@
+# The commands of a day. Everything they fetch lands in target/ and .cache/.
+
+# cargo may live in a place that a bare environment does not know, and Debian's tools need the sbin directories.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+CARGO := cargo
+
+.PHONY: help run build test bench lint toolchain
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make run    build pgweir, start it with a PostgreSQL of its own, and serve until Ctrl-C'
+	@echo '            (make run ARGS="--port 7000 --data DIR" keeps the data)'
+	@echo 'make test   every test, those against a real PostgreSQL included; fetches what they need'
+	@echo 'make lint   formatting, clippy, and the house rules of STYLE.md'
+	@echo 'make bench  measure against PgBouncer and a direct connection (make bench ARGS=--help)'
+	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'
+
+run: build
+	@exec $(TARGET)/release/pgweir dev $(ARGS)
+
+build: toolchain
+	$(CARGO) build --release -p pgweir
+
+test: build
+	@tools/test
+
+lint: toolchain
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) run --quiet -p xtask -- tidy
+
+bench: build
+	$(CARGO) run --release -p bench -- $(ARGS)
+
+toolchain:
+	@command -v cargo >/dev/null || { \
+	  echo 'cargo is missing. Get Rust with rustup (https://rustup.rs), which needs no root, then run make again.' >&2; \
+	  exit 1; }
+	@command -v cc >/dev/null || { \
+	  echo 'cc is missing: cargo links with a C compiler. On Debian: apt-get install build-essential' >&2; exit 1; }
