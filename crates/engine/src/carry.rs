@@ -70,14 +70,11 @@ impl Host {
         self.serving = Some((who, subject(&event)));
         self.counters.steps += 1;
         let resident = &mut self.residents[who];
-        resident.machine.step(self.now, &self.board, event, &mut resident.actions);
-        let acted = !resident.actions.is_empty();
-        if acted {
-            let mut list = resident.actions.take();
-            self.carry_out(who, &mut list, chunk);
-            self.residents[who].actions.put_back(list);
-        }
+        let mut list = resident.machine.decide(self.now, &self.board, event, &mut resident.actions);
+        let acted = !list.is_empty();
+        self.carry_out(who, &mut list, chunk);
         let resident = &mut self.residents[who];
+        resident.actions.put_back(list);
         resident.actions.clear(|buffer| resident.machine.recycle(buffer));
         acted
     }
@@ -214,9 +211,7 @@ impl Host {
     fn finish(&mut self, place: Place) {
         let places = self.shared.places().count();
         if self.shared.end.finish(place, places) {
-            for mailbox in &self.shared.boxes {
-                mailbox.insist(Letter::Leave);
-            }
+            self.shared.leave();
         }
     }
 }

@@ -163,10 +163,4 @@ impl Connections {
             *slot = Slot::empty();
         }
     }
-
-    /// Open sockets of one kind.
-    #[cfg(test)]
-    pub(crate) fn count(&self, kind: Kind) -> usize {
-        self.tables[kind as usize].iter().filter(|slot| slot.fd.is_some()).count()
-    }
 }

@@ -3,6 +3,18 @@
 //! Tests hold the loop to its promises by these: one clock read a round, no `epoll_ctl` in the steady state, how many
 //! system calls a transaction takes.
 
+use pooling::WorkerId;
+
+/// One thread's counts, and whose they are.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ThreadCounters {
+    /// 0 is the door's.
+    pub thread: usize,
+    /// The worker that lives on it, if one does.
+    pub worker: Option<WorkerId>,
+    pub counters: Counters,
+}
+
 /// Counts since the thread's start.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {

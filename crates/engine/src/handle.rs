@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use pooling::{ConnId, Mail, Place, Settings, Snapshot, Stop, Time, WorkerId};
 
-use crate::count::Counters;
+use crate::count::ThreadCounters;
 use crate::letter::Letter;
 use crate::listener::Listening;
 use crate::log::Log;
@@ -51,7 +51,7 @@ impl Handle {
         self.shared.settings()
     }
 
-    /// Every worker's account of itself, in the order they answer; fewer if some have not answered when the time is up.
+    /// Every worker's account of itself, in their order; fewer if some have not answered when the time is up.
     #[must_use]
     pub fn look(&self, detail: bool, timeout: Duration) -> Vec<Snapshot> {
         let ticket = self.shared.ticket();
@@ -59,18 +59,22 @@ impl Handle {
         for worker in 0..self.shared.workers {
             self.post(Place::Worker(WorkerId(worker)), Mail::Look { ticket, detail });
         }
-        self.shared.replies.collect(ticket, usize::from(self.shared.workers), timeout).snapshots
+        let mut found = self.shared.replies.collect(ticket, usize::from(self.shared.workers), timeout).snapshots;
+        found.sort_by_key(|snapshot| snapshot.worker);
+        found
     }
 
     /// Every thread's counts since the start, as [`Handle::look`] brings snapshots.
     #[must_use]
-    pub fn counters(&self, timeout: Duration) -> Vec<Counters> {
+    pub fn counters(&self, timeout: Duration) -> Vec<ThreadCounters> {
         let ticket = self.shared.ticket();
         self.shared.replies.expect(ticket);
         for thread in 0..self.shared.boxes.len() {
             self.mailbox(thread, Letter::Count { ticket });
         }
-        self.shared.replies.collect(ticket, self.shared.boxes.len(), timeout).counters
+        let mut found = self.shared.replies.collect(ticket, self.shared.boxes.len(), timeout).counters;
+        found.sort_by_key(|counters| counters.thread);
+        found
     }
 
     /// Answers a console command; `close` ends that console session.
@@ -86,9 +90,7 @@ impl Handle {
         self.post_all(|| Mail::Stop(stop));
         if stop == Stop::Immediate {
             // Behind the message in the same boxes: machines may still say farewell.
-            for thread in 0..self.shared.boxes.len() {
-                self.mailbox(thread, Letter::Leave);
-            }
+            self.shared.leave();
         }
     }
 

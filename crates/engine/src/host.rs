@@ -23,7 +23,7 @@ use pooling::{Actions, Board, ConnId, Event, Hangup, Kind, Mail, Place, Time};
 
 use crate::connect::Dialer;
 use crate::connections::{Connections, Parcel, Phase};
-use crate::count::Counters;
+use crate::count::{Counters, ThreadCounters};
 use crate::gate::Gate;
 use crate::letter::{Letter, Letterbox};
 use crate::options::TcpOptions;
@@ -85,6 +85,8 @@ pub(crate) struct Host {
     /// Whom a panic would be blamed on.
     pub(crate) serving: Option<(usize, Option<ConnId>)>,
     pub(crate) counters: Counters,
+    /// Rounds without one between them.
+    pub(crate) panics_in_a_row: u32,
     pub(crate) leaving: bool,
 }
 
@@ -131,6 +133,7 @@ impl Host {
             in_hand: None,
             serving: None,
             counters: Counters::default(),
+            panics_in_a_row: 0,
             leaving: false,
         })
     }
@@ -147,12 +150,14 @@ impl Host {
         self.tell_deadlines();
         self.end_round();
         self.serving = None;
+        self.panics_in_a_row = 0;
     }
 
     fn wait(&mut self) {
         self.connections.settle(&mut self.poll);
         let mut timeout = self.timeout();
-        if !self.local.is_empty() || !self.mailbox.lie_down() {
+        let has_mail = !self.local.is_empty() || !self.letters.is_empty();
+        if has_mail || !self.mailbox.lie_down() {
             timeout = Some(Duration::ZERO);
         }
         self.poll.wait(timeout).expect("our own epoll and buffer are valid");
@@ -192,7 +197,10 @@ impl Host {
     }
 
     fn read_mail(&mut self) {
-        self.mailbox.empty(&mut self.letters);
+        // After a panic some of the last round's are left.
+        if self.letters.is_empty() {
+            self.mailbox.empty(&mut self.letters);
+        }
         while let Some(letter) = self.letters.pop_front() {
             self.counters.letters += 1;
             self.open_letter(letter);
@@ -236,8 +244,13 @@ impl Host {
         }
     }
 
-    fn counted(&self) -> Counters {
-        Counters { epoll_ctls: self.poll.ctls, ..self.counters }
+    fn counted(&self) -> ThreadCounters {
+        let worker = self.residents.iter().find_map(|resident| match resident.place {
+            Place::Worker(worker) => Some(worker),
+            Place::Door(_) | Place::Coordinator => None,
+        });
+        let counters = Counters { epoll_ctls: self.poll.ctls, ..self.counters };
+        ThreadCounters { thread: self.thread, worker, counters }
     }
 
     /// Tells what happened on the connections of some kinds.

@@ -46,7 +46,7 @@ use std::thread::JoinHandle;
 use pooling::{Coordinator, Door, Place, Settings, Worker};
 
 pub use clock::Clock;
-pub use count::Counters;
+pub use count::{Counters, ThreadCounters};
 pub use handle::Handle;
 pub use listener::{ListenError, Listening};
 pub use log::Log;

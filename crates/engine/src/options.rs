@@ -45,6 +45,8 @@ pub struct TcpOptions {
     pub keepalive_count: Option<u32>,
     /// `tcp_user_timeout`
     pub user_timeout: Option<Duration>,
+    /// `tcp_defer_accept`. **Without effect**: neither rustix nor socket2 has a safe call for it.
+    pub defer_accept: Option<Duration>,
     /// `tcp_socket_buffer`, in bytes.
     pub buffer_len: Option<usize>,
 }
@@ -87,6 +89,7 @@ impl Default for TcpOptions {
             keepalive_interval: None,
             keepalive_count: None,
             user_timeout: None,
+            defer_accept: None,
             buffer_len: None,
         }
     }

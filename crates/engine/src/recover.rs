@@ -1,7 +1,7 @@
 //! After a panic in a machine: look it over, close what was being served, or start that machine anew.
 //!
 //! Promises: one connection ends, not the process, unless the machine is unsound: then its connections end. The
-//! coordinator is never made anew, because what it counts is known to nobody else.
+//! coordinator is never made anew, because what it counts is known to nobody else: if it cannot go on, the process ends.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,6 +10,9 @@ use pooling::limits::CHUNK_LEN_MAX;
 use pooling::{Actions, ConnId, Event, Hangup, Kind, Level, Place};
 
 use crate::host::Host;
+
+/// A machine that panics in so many rounds running will do so for ever, whatever it thinks of itself.
+const PANICS_MAX: u32 = 4;
 
 impl Host {
     /// Runs the thread until it is told to leave.
@@ -36,7 +39,11 @@ impl Host {
             return;
         };
         let place = self.residents[who].place;
+        self.panics_in_a_row += 1;
         match self.fault(who) {
+            None if self.panics_in_a_row >= PANICS_MAX => {
+                self.renew(who, &format!("{words}; so it did {} times in a row", self.panics_in_a_row));
+            }
             None => {
                 self.say(Level::Error, format!("panic in {place:?} while serving {conn:?}, which is closed: {words}"));
                 self.end_served(who, conn);
@@ -76,7 +83,10 @@ impl Host {
             Place::Coordinator => &[],
         };
         if kinds.is_empty() {
-            self.say(Level::Error, format!("panic in {place:?}, which goes on as it is: {why}"));
+            self.say(Level::Error, format!("panic in {place:?}, which cannot be made anew: {why}"));
+            if self.panics_in_a_row >= PANICS_MAX {
+                self.shared.leave();
+            }
             return;
         }
         self.say(Level::Error, format!("panic in {place:?}, which is unsound: all its connections are closed: {why}"));

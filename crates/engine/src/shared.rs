@@ -10,8 +10,8 @@ use pooling::{ConnId, DoorId, Kind, Place, Question, Settings, Snapshot, WorkerI
 
 use crate::clock::Clock;
 use crate::compute::Computers;
-use crate::count::Counters;
-use crate::letter::Letterbox;
+use crate::count::ThreadCounters;
+use crate::letter::{Letter, Letterbox};
 use crate::listener::Listening;
 use crate::log::Log;
 use crate::resolve::Resolver;
@@ -114,6 +114,13 @@ impl Shared {
         [Place::Door(DOOR), Place::Coordinator].into_iter().chain(workers)
     }
 
+    /// Ends all threads.
+    pub(crate) fn leave(&self) {
+        for mailbox in &self.boxes {
+            mailbox.insist(Letter::Leave);
+        }
+    }
+
     pub(crate) fn ticket(&self) -> u64 {
         self.tickets.fetch_add(1, Ordering::Relaxed)
     }
@@ -137,7 +144,7 @@ pub(crate) struct Replies {
 #[derive(Default)]
 pub(crate) struct Reply {
     pub(crate) snapshots: Vec<Snapshot>,
-    pub(crate) counters: Vec<Counters>,
+    pub(crate) counters: Vec<ThreadCounters>,
 }
 
 impl Replies {
@@ -154,7 +161,7 @@ impl Replies {
         }
     }
 
-    pub(crate) fn counters(&self, ticket: u64, counters: Counters) {
+    pub(crate) fn counters(&self, ticket: u64, counters: ThreadCounters) {
         if let Some(reply) = self.lock().get_mut(&ticket) {
             reply.counters.push(counters);
             self.arrived.notify_all();

@@ -1,9 +1,15 @@
 //! A machine as the loop sees it: what it is stepped by, and what else the loop asks of some of them.
 
-use pooling::{ConnId, Coordinator, Door, Machine, Peer, PoolId, Time, Worker};
+use pooling::{Action, Actions, Board, ConnId, Coordinator, Door, Event, Machine, Peer, PoolId, Time, Worker};
 
 /// A machine that lives on a thread.
 pub(crate) trait Tenant: Machine {
+    /// Steps it and takes out what it asks for; `actions` keeps the bytes meant. Tests put in lists of their own.
+    fn decide(&mut self, now: Time, board: &Board, event: Event<'_>, actions: &mut Actions) -> Vec<Action> {
+        self.step(now, board, event, actions);
+        actions.take()
+    }
+
     /// A door's: takes a new client in, or has no room.
     fn accept(&mut self, _now: Time, _peer: Peer) -> Option<ConnId> {
         None

@@ -1,1 +1,270 @@
-//! Real sockets and machines made for the test.
+//! Real sockets on this machine, and machines made for the test. Nothing sleeps: machines note what they are told in a
+//! channel, and sockets are waited for.
+
+mod exhaustion;
+mod panics;
+mod sockets;
+mod stopping;
+mod threads;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pooling::{Action, Actions, Board, ConnId, Event, Kind, Machine, Peer, Piece, Place, Settings, Source, Time};
+
+use crate::shared::{Builder, owner_of};
+use crate::tenant::Tenant;
+use crate::{Engine, Listening, LogOptions, Options, UnixOptions};
+
+/// Long enough for a loaded machine; a test that waits it out has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An id as a machine would give it out (`pooling::id`).
+fn conn(kind: Kind, owner: u16, slot: u32) -> ConnId {
+    ConnId::from_bits((((kind as u64) << 10 | u64::from(owner)) << 24 | u64::from(slot)) << 27 | 1)
+}
+
+/// What the test does when a machine is told something. What it returns is carried out.
+type Script = Box<dyn FnMut(&mut Actor, &Event<'_>) -> Vec<Action> + Send>;
+
+/// A machine that plays a script. It keeps backlogs as a real one does.
+struct Actor {
+    place: Place,
+    script: Option<Script>,
+    backlog: BTreeMap<ConnId, Vec<u8>>,
+    slots: u32,
+    deadline: Option<Time>,
+    now: Time,
+    fault: Option<String>,
+    notes: Sender<String>,
+}
+
+impl Actor {
+    fn note(&self, text: impl Into<String>) {
+        // The test may have ended.
+        let _ = self.notes.send(text.into());
+    }
+
+    fn fresh(&mut self, kind: Kind) -> ConnId {
+        let owner = match self.place {
+            Place::Worker(worker) => worker.0,
+            Place::Door(_) | Place::Coordinator => 0,
+        };
+        self.slots += 1;
+        conn(kind, owner, self.slots - 1)
+    }
+
+    /// Echoes, with back-pressure as a machine should do it.
+    fn echo(&mut self, event: &Event<'_>) -> Vec<Action> {
+        match *event {
+            Event::Received { conn, bytes } => vec![whole(conn, bytes)],
+            Event::Blocked { conn } => vec![Action::Interest { conn, read: false, write: true }],
+            Event::Drained { conn, count } => {
+                let backlog = self.backlog.get_mut(&conn).expect("only a backlog is drained");
+                backlog.drain(..count);
+                let is_empty = backlog.is_empty();
+                is_empty.then_some(Action::Interest { conn, read: true, write: false }).into_iter().collect()
+            }
+            Event::Hangup { conn, .. } => {
+                self.backlog.remove(&conn);
+                vec![Action::Close { conn }]
+            }
+            // A real one's deadline is never in the past after this.
+            Event::DeadlineReached => panic!("no script took the deadline back"),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn whole(conn: ConnId, bytes: &[u8]) -> Action {
+    let len = u32::try_from(bytes.len()).expect("a chunk");
+    Action::Send { conn, piece: Piece { source: Source::Chunk, start: 0, len } }
+}
+
+impl Machine for Actor {
+    fn step(&mut self, _: Time, _: &Board, _: Event<'_>, _: &mut Actions) {
+        unreachable!("decide is overridden")
+    }
+
+    fn backlog(&self, conn: ConnId) -> &[u8] {
+        self.backlog.get(&conn).map_or(&[], Vec::as_slice)
+    }
+
+    fn keep(&mut self, conn: ConnId, bytes: &[u8]) {
+        self.backlog.entry(conn).or_default().extend_from_slice(bytes);
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.deadline
+    }
+
+    fn recycle(&mut self, _: Vec<u8>) {}
+}
+
+impl Tenant for Actor {
+    fn decide(&mut self, now: Time, _: &Board, event: Event<'_>, _: &mut Actions) -> Vec<Action> {
+        self.now = now;
+        let Some(mut script) = self.script.take() else { return self.echo(&event) };
+        let list = script(self, &event);
+        self.script = Some(script);
+        list
+    }
+
+    fn accept(&mut self, _: Time, peer: Peer) -> Option<ConnId> {
+        let conn = self.fresh(Kind::Login);
+        self.note(format!("accept {peer:?}"));
+        (self.slots < 10_000).then_some(conn)
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.fault.clone()
+    }
+}
+
+/// An engine with actors in it.
+struct Stage {
+    engine: Option<Engine>,
+    notes: Receiver<String>,
+    dir: std::path::PathBuf,
+}
+
+impl Stage {
+    /// `script` makes each place's script; without one it echoes.
+    fn open(workers: u16, script: impl Fn(Place) -> Option<Script> + Send + Sync + 'static) -> Stage {
+        Stage::open_with(workers, |_| {}, script)
+    }
+
+    fn open_with(
+        workers: u16,
+        change: impl FnOnce(&mut Options),
+        script: impl Fn(Place) -> Option<Script> + Send + Sync + 'static,
+    ) -> Stage {
+        static STAGES: AtomicU32 = AtomicU32::new(0);
+        let number = STAGES.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("engine-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary directory");
+        let unix = UnixOptions { dir: dir.to_str().expect("plain").to_owned(), mode: 0o700, group: None };
+        let mut options = Options {
+            addresses: vec!["127.0.0.1".to_owned()],
+            port: 0,
+            unix: Some(unix),
+            log: LogOptions { file: Some(dir.join("log")), stderr: false, ..LogOptions::default() },
+            ..Options::default()
+        };
+        change(&mut options);
+        let (sender, notes) = channel();
+        let sender = Mutex::new(sender);
+        let builder: Builder = Arc::new(move |place, _| {
+            let notes = sender.lock().expect("not poisoned").clone();
+            Box::new(Actor {
+                place,
+                script: script(place),
+                backlog: BTreeMap::new(),
+                slots: 0,
+                deadline: None,
+                now: Time::ZERO,
+                fault: None,
+                notes,
+            })
+        });
+        let settings = Settings { workers, ..Settings::default() };
+        let engine = Engine::start_with(&options, Arc::new(settings), builder).expect("a free port");
+        Stage { engine: Some(engine), notes, dir }
+    }
+
+    fn engine(&self) -> &Engine {
+        self.engine.as_ref().expect("it runs")
+    }
+
+    fn tcp(&self) -> TcpStream {
+        client(self.addresses()[0])
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        let tcp = |place| match place {
+            Listening::Tcp(address) => Some(address),
+            Listening::Unix(_) => None,
+        };
+        self.engine().handle().listening().into_iter().filter_map(tcp).collect()
+    }
+
+    fn unix(&self) -> std::os::unix::net::UnixStream {
+        let path = self.unix_path();
+        let stream = std::os::unix::net::UnixStream::connect(path).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+        stream
+    }
+
+    fn unix_path(&self) -> String {
+        let unix = |place| match place {
+            Listening::Unix(path) => Some(path),
+            Listening::Tcp(_) => None,
+        };
+        self.engine().handle().listening().into_iter().find_map(unix).expect("it has a Unix socket")
+    }
+
+    /// Waits for a note that begins like this; others are passed over.
+    fn expect(&self, beginning: &str) -> String {
+        let mut passed = Vec::new();
+        loop {
+            match self.notes.recv_timeout(PATIENCE) {
+                Ok(note) if note.starts_with(beginning) => return note,
+                Ok(note) => passed.push(note),
+                Err(_) => panic!("no note {beginning:?}, but {passed:?}"),
+            }
+        }
+    }
+
+    fn counters(&self) -> crate::Counters {
+        let mut sum = crate::Counters::default();
+        for thread in self.engine().handle().counters(PATIENCE) {
+            sum.add(&thread.counters);
+        }
+        sum
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        drop(self.engine.take());
+        // Best effort in a temporary directory.
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn client(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("it listens");
+    stream.set_nodelay(true).expect("TCP");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    stream
+}
+
+/// Sends and expects the same back.
+fn ping(stream: &mut (impl Read + Write), bytes: &[u8]) {
+    stream.write_all(bytes).expect("it reads");
+    let mut back = vec![0; bytes.len()];
+    stream.read_exact(&mut back).expect("it answers");
+    assert_eq!(back, bytes);
+}
+
+/// Reads until the end; a reset counts as one.
+fn rest(stream: &mut impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Ok(_) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => bytes,
+        Err(error) => panic!("no end after {} bytes: {error}", bytes.len()),
+    }
+}
+
+#[test]
+fn ids_of_the_tests_are_as_pooling_reads_them() {
+    let id = conn(Kind::Server, 5, 77);
+    assert_eq!((id.kind(), id.owner(), id.slot()), (Kind::Server, 5, 77));
+    assert_eq!(owner_of(id), Place::Worker(pooling::WorkerId(5)));
+}

@@ -1,0 +1,91 @@
+//! Running out of descriptors, in a process of its own: the limit is the process's.
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+use super::{PATIENCE, Stage, client, ping};
+
+/// Few enough that a test can use them up.
+const DESCRIPTORS: u64 = 64;
+
+#[test]
+fn without_descriptors_clients_are_told_and_the_loop_does_not_spin() {
+    let this = std::env::current_exe().expect("it runs");
+    let name = "tests::exhaustion::in_a_process_of_its_own";
+    let output = std::process::Command::new(this)
+        .args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"])
+        .output()
+        .expect("it can run itself");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Whether this connection was turned away with 53300.
+fn is_told(mut stream: impl Read) -> bool {
+    let mut told = Vec::new();
+    // A reset after the message is an end too.
+    let _ = stream.read_to_end(&mut told);
+    told.windows(5).any(|code| code == b"53300")
+}
+
+#[test]
+#[ignore = "started by the test above, in a process whose limit it may change"]
+fn in_a_process_of_its_own() {
+    let stage = Stage::open(1, |_| None);
+    let (address, path) = (stage.addresses()[0], stage.unix_path());
+    let mut first = stage.tcp();
+    ping(&mut first, b"in time");
+    drop(stage);
+    // The engine raises its limit to the hard one, so that is what must be low before it starts.
+    let limit = Rlimit { current: Some(DESCRIPTORS), maximum: Some(DESCRIPTORS) };
+    setrlimit(Resource::Nofile, limit).expect("lowering is always allowed");
+    let _ = (address, path);
+    let stage = Stage::open(1, |_| None);
+    let mut first = stage.tcp();
+    ping(&mut first, b"in time");
+    tcp_is_refused_before_the_end(&stage);
+    ping(&mut first, b"still served");
+    nobody_gets_one_at_the_end(&stage, &mut first);
+}
+
+/// TCP clients leave the last descriptors to servers and the Unix socket.
+fn tcp_is_refused_before_the_end(stage: &Stage) {
+    let mut clients = Vec::new();
+    // Our own ends count in the same process, so there is not even room for half of them.
+    let told = (0..DESCRIPTORS).find_map(|_| {
+        let stream = client(stage.addresses()[0]);
+        stream.set_read_timeout(Some(std::time::Duration::from_millis(50))).expect("a time");
+        let told = is_told(&stream);
+        clients.push(stream);
+        told.then_some(())
+    });
+    assert!(told.is_some(), "TCP clients took the last descriptor");
+    drop(clients);
+    ping(&mut stage.unix(), b"the console comes in");
+}
+
+fn nobody_gets_one_at_the_end(stage: &Stage, first: &mut TcpStream) {
+    // Take what is left but two, for our end and the engine's attempt.
+    let path = stage.unix_path();
+    let mut held: Vec<std::fs::File> = Vec::new();
+    while let Ok(file) = std::fs::File::open("/dev/null") {
+        held.push(file);
+    }
+    held.pop();
+    let stream = UnixStream::connect(&path).expect("its own end is the last descriptor");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    assert!(is_told(&stream), "a client in the kernel's queue was not told");
+    drop(stream);
+    let before = stage.counters();
+    ping(first, b"still served");
+    let turned = stage.counters().rounds - before.rounds;
+    assert!(turned < 20, "{turned} rounds: the loop spins");
+    drop(held);
+    // The pause ends by itself.
+    let mut later = UnixStream::connect(&path).expect("there is room again");
+    later.set_read_timeout(Some(PATIENCE)).expect("a time");
+    ping(&mut later, b"in again");
+}

@@ -1,0 +1,74 @@
+//! A machine that panics ends one connection, or all of its own, never the process.
+
+use std::io::Write;
+
+use pooling::{Event, Place};
+
+use super::{Script, Stage, ping, rest};
+
+/// Panics at `p`; at `u` it becomes unsound before.
+fn fragile(place: Place) -> Option<Script> {
+    let is_door = matches!(place, Place::Door(_));
+    is_door.then(|| -> Script {
+        Box::new(|actor, event| {
+            if let Event::Received { bytes, .. } = event {
+                if bytes.starts_with(b"u") {
+                    actor.fault = Some("I5 does not hold".to_owned());
+                }
+                assert!(!bytes.starts_with(b"p") && !bytes.starts_with(b"u"), "asked for");
+            }
+            if let Event::Hangup { .. } = event {
+                actor.note("end");
+            }
+            actor.echo(event)
+        })
+    })
+}
+
+// The script is taken out while it plays, so that a panic leaves a machine that merely echoes: good enough here.
+#[test]
+fn a_panic_of_a_sound_machine_ends_one_connection() {
+    let stage = Stage::open(1, fragile);
+    let (mut other, mut stream) = (stage.tcp(), stage.tcp());
+    ping(&mut other, b"before");
+    stream.write_all(b"p").expect("it reads");
+    assert_eq!(rest(&mut stream), b"");
+    ping(&mut other, b"after");
+    assert_eq!(stage.counters().panics, 1);
+}
+
+#[test]
+fn a_panic_of_an_unsound_machine_ends_its_connections_and_it_begins_anew() {
+    let stage = Stage::open(1, fragile);
+    let (mut other, mut stream) = (stage.tcp(), stage.tcp());
+    ping(&mut other, b"before");
+    stream.write_all(b"u").expect("it reads");
+    assert_eq!(rest(&mut stream), b"");
+    assert_eq!(rest(&mut other), b"");
+    ping(&mut stage.tcp(), b"anew");
+    stage.engine().handle().log().flush();
+    let log = std::fs::read_to_string(stage.dir.join("log")).expect("a log");
+    assert!(log.contains("I5 does not hold"), "{log}");
+}
+
+#[test]
+fn a_machine_that_panics_for_ever_is_made_anew() {
+    // Its deadline has always passed, and it panics whenever it is told so.
+    let made = std::sync::atomic::AtomicU32::new(0);
+    let stage = Stage::open(1, move |place| {
+        let is_first = matches!(place, Place::Door(_)) && made.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
+        is_first.then(|| -> Script {
+            Box::new(|actor, event| {
+                if let Event::Received { .. } = event {
+                    actor.deadline = Some(pooling::Time::ZERO);
+                }
+                actor.echo(event)
+            })
+        })
+    });
+    let mut stream = stage.tcp();
+    stream.write_all(b"x").expect("it reads");
+    assert_eq!(rest(&mut stream), b"x");
+    ping(&mut stage.tcp(), b"anew");
+    assert_eq!(stage.counters().panics, 4);
+}

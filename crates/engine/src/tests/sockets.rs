@@ -1,0 +1,286 @@
+//! Bytes in and out: echo, back-pressure, ends, connecting.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener};
+use std::sync::Arc;
+
+use pooling::settings::{Address, Host};
+use pooling::{Action, Event, Kind, Mail, Piece, Place, Source};
+use socket2::SockRef;
+
+use super::{PATIENCE, Script, Stage, client, ping, rest};
+
+#[test]
+fn it_echoes_over_tcp_of_both_kinds_and_unix() {
+    let stage = Stage::open_with(1, |options| options.addresses = vec!["127.0.0.1".to_owned(), "::1".to_owned()], |_| None);
+    for address in stage.addresses() {
+        ping(&mut client(address), b"over TCP");
+        let note = stage.expect("accept Tcp(");
+        assert!(note.contains(&address.ip().to_string()), "{note}");
+    }
+    ping(&mut stage.unix(), b"over Unix");
+    let note = stage.expect("accept Unix");
+    assert!(note.contains(&format!("pid: {}", std::process::id())), "{note}");
+}
+
+#[test]
+fn star_means_both_kinds_on_one_port() {
+    let free = TcpListener::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound").port();
+    let change = |options: &mut crate::Options| (options.addresses, options.port) = (vec!["*".to_owned()], free);
+    let stage = Stage::open_with(1, change, |_| None);
+    for text in [format!("127.0.0.1:{free}"), format!("[::1]:{free}")] {
+        ping(&mut client(text.parse().expect("an address")), b"x");
+    }
+    drop(stage);
+}
+
+#[test]
+fn the_steady_state_is_one_recv_and_one_send_and_one_clock_read_a_round() {
+    let stage = Stage::open(1, |_| None);
+    let mut stream = stage.tcp();
+    ping(&mut stream, b"warm");
+    let before = stage.counters();
+    for _ in 0..1000 {
+        ping(&mut stream, b"sixty bytes, more or less");
+    }
+    let after = stage.counters();
+    assert_eq!(after.rounds, after.clock_reads);
+    assert_eq!((after.recvs - before.recvs, after.sends - before.sends), (1000, 1000));
+    assert_eq!(after.epoll_ctls, before.epoll_ctls);
+    // The questions for the counters are the only letters.
+    assert!(after.rounds - before.rounds <= 1002, "{before:?} {after:?}");
+}
+
+#[test]
+fn a_slow_reader_gets_everything_in_order() {
+    let stage = Stage::open_with(1, |options| options.tcp.buffer_len = Some(8192), |_| None);
+    let mut stream = stage.tcp();
+    let sent: Vec<u8> = (0..4_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let mut writer = stream.try_clone().expect("a descriptor");
+    let copy = sent.clone();
+    // Nobody reads until the writer has met the back-pressure of both directions or is done.
+    let writing = std::thread::spawn(move || {
+        writer.write_all(&copy).expect("it is read from in the end");
+        writer.shutdown(Shutdown::Write).expect("open");
+    });
+    let mut first = [0; 1];
+    stream.read_exact(&mut first).expect("an echo");
+    let mut got = first.to_vec();
+    got.resize(sent.len(), 0);
+    stream.read_exact(&mut got[1..]).expect("the whole echo");
+    writing.join().expect("written");
+    assert!(got == sent, "bytes were lost, doubled or put in another order");
+    assert!(stage.counters().epoll_ctls > 4, "the test met no back-pressure");
+}
+
+/// Splits each chunk into three sends, which are gathered.
+fn in_three() -> Option<Script> {
+    Some(Box::new(|actor, event| {
+        let Event::Received { conn, bytes } = *event else { return actor.echo(event) };
+        let len = u32::try_from(bytes.len()).expect("a chunk");
+        let piece = |start: u32, end: u32| Action::Send {
+            conn,
+            piece: Piece { source: Source::Chunk, start, len: end - start },
+        };
+        vec![piece(0, len / 3), piece(len / 3, len / 2), piece(len / 2, len)]
+    }))
+}
+
+#[test]
+fn neighbouring_sends_are_one_call_and_short_writes_keep_the_rest() {
+    let change = |options: &mut crate::Options| options.tcp.buffer_len = Some(8192);
+    let stage = Stage::open_with(1, change, |_| in_three());
+    let mut stream = stage.tcp();
+    ping(&mut stream, b"abcdefghi");
+    assert_eq!(stage.counters().sends, 1);
+    let sent: Vec<u8> = (0..1_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let mut writer = stream.try_clone().expect("a descriptor");
+    let copy = sent.clone();
+    let writing = std::thread::spawn(move || writer.write_all(&copy).expect("it is read from"));
+    let mut got = vec![0; sent.len()];
+    stream.read_exact(&mut got).expect("the whole echo");
+    writing.join().expect("written");
+    assert!(got == sent, "bytes were lost, doubled or put in another order");
+}
+
+/// Notes ends; obeys `-` (stop reading) and `+` by a mail, echoes nothing.
+fn noting() -> Option<Script> {
+    let mut last = None;
+    Some(Box::new(move |actor, event| match *event {
+        Event::Received { conn, bytes } => {
+            actor.note(format!("got {}", String::from_utf8_lossy(bytes)));
+            last = Some(conn);
+            let stops = bytes.ends_with(b"-");
+            stops.then_some(Action::Interest { conn, read: false, write: false }).into_iter().collect()
+        }
+        Event::Mail(Mail::Cancel { .. }) => {
+            let go_on = |conn| Action::Interest { conn, read: true, write: false };
+            last.map(go_on).into_iter().collect()
+        }
+        Event::Hangup { conn, why } => {
+            actor.note(format!("end {why:?}"));
+            vec![Action::Close { conn }]
+        }
+        _ => Vec::new(),
+    }))
+}
+
+fn wake_door(stage: &Stage) {
+    let mail = Mail::Cancel { pid: 0, secret: 0 };
+    stage.engine().handle().post(Place::Door(crate::shared::DOOR), mail);
+}
+
+#[test]
+fn an_end_is_told_once_and_says_how() {
+    let stage = Stage::open(1, |_| noting());
+    let mut stream = stage.tcp();
+    stream.write_all(b"bye").expect("it reads");
+    drop(stream);
+    assert_eq!(stage.expect("end"), "end Closed");
+    let stream = stage.tcp();
+    stage.expect("accept");
+    SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).expect("TCP");
+    drop(stream);
+    assert_eq!(stage.expect("end"), "end Broken");
+}
+
+#[test]
+fn a_reset_is_seen_while_nobody_reads() {
+    let stage = Stage::open(1, |_| noting());
+    let mut stream = stage.tcp();
+    stream.write_all(b"-").expect("it reads");
+    stage.expect("got -");
+    SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).expect("TCP");
+    drop(stream);
+    assert_eq!(stage.expect("end"), "end Broken");
+}
+
+#[test]
+fn what_was_sent_before_the_end_is_read_although_nobody_read_when_it_came() {
+    let stage = Stage::open(1, |_| noting());
+    let mut stream = stage.unix();
+    stream.write_all(b"-").expect("it reads");
+    stage.expect("got -");
+    // A Unix socket reports a hang-up at once, with bytes still unread.
+    stream.write_all(b"last words").expect("there is room");
+    drop(stream);
+    let before = stage.counters().rounds;
+    // Not a busy loop: asking is all that makes it turn.
+    let turned = stage.counters().rounds - before;
+    assert!(turned <= 4, "{turned} rounds");
+    wake_door(&stage);
+    assert_eq!(stage.expect("got"), "got last words");
+    assert_eq!(stage.expect("end"), "end Closed");
+}
+
+#[test]
+fn a_peer_that_takes_nothing_any_more_is_still_heard() {
+    // The machine answers "go" although the peer has sent its last words and closed.
+    let stage = Stage::open(1, |_| {
+        let mut first = true;
+        Some(Box::new(move |actor, event| match *event {
+            Event::Received { conn, bytes } if first => {
+                first = false;
+                actor.note("got the first");
+                // Held until the peer has closed.
+                actor.backlog.insert(conn, vec![0; 1]);
+                actor.note(format!("{}", bytes.len()));
+                vec![Action::Interest { conn, read: false, write: false }]
+            }
+            Event::Mail(Mail::Cancel { .. }) => {
+                let waiting = std::mem::take(&mut actor.backlog);
+                waiting.into_keys().map(|conn| Action::Interest { conn, read: true, write: false }).collect()
+            }
+            Event::Received { bytes, .. } => {
+                actor.note(format!("got {}", String::from_utf8_lossy(bytes)));
+                Vec::new()
+            }
+            _ => actor.echo(event),
+        }))
+    });
+    let mut stream = stage.unix();
+    stream.write_all(b"x").expect("it reads");
+    stage.expect("got the first");
+    stream.write_all(b"FATAL").expect("there is room");
+    drop(stream);
+    wake_door(&stage);
+    assert_eq!(stage.expect("got"), "got FATAL");
+}
+
+/// Opens a server when told by a mail, sends it nothing, notes what comes.
+fn opening(address: Address) -> impl Fn(Place) -> Option<Script> + Send + Sync {
+    let address = Arc::new(address);
+    move |place| {
+        let address = Arc::clone(&address);
+        matches!(place, Place::Worker(_)).then(|| -> Script {
+            Box::new(move |actor, event| match event {
+                Event::Mail(Mail::Cancel { .. }) => {
+                    let conn = actor.fresh(Kind::Server);
+                    vec![Action::Open { conn, address: Arc::clone(&address) }]
+                }
+                Event::Opened { .. } => {
+                    actor.note("opened");
+                    Vec::new()
+                }
+                Event::OpenFailed { why, .. } => {
+                    actor.note(format!("failed: {why}"));
+                    Vec::new()
+                }
+                _ => actor.echo(event),
+            })
+        })
+    }
+}
+
+fn open_server(stage: &Stage) {
+    let mail = Mail::Cancel { pid: 0, secret: 0 };
+    stage.engine().handle().post(Place::Worker(pooling::WorkerId(0)), mail);
+}
+
+#[test]
+fn servers_are_reached_by_address_name_and_socket() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let port = listener.local_addr().expect("bound").port();
+    for host in [Host::Ip([127, 0, 0, 1].into()), Host::Name("localhost".to_owned())] {
+        let stage = Stage::open(1, opening(Address { host, port }));
+        open_server(&stage);
+        assert_eq!(stage.expect(""), "opened");
+        let (mut server, _) = listener.accept().expect("a connection");
+        server.set_read_timeout(Some(PATIENCE)).expect("a time");
+        ping(&mut server, b"hello from the server");
+    }
+    let other = Stage::open(1, |_| None);
+    let dir = other.dir.to_str().expect("plain").to_owned();
+    let port = other.addresses()[0].port();
+    let stage = Stage::open(1, opening(Address { host: Host::Unix(dir), port }));
+    open_server(&stage);
+    assert_eq!(stage.expect(""), "opened");
+    other.expect("accept Unix");
+}
+
+#[test]
+fn a_server_that_is_not_there_fails_in_words() {
+    let gone = TcpListener::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound").port();
+    let hosts = [Host::Ip([127, 0, 0, 1].into()), Host::Unix("/nowhere".to_owned()), Host::Name("no.invalid".to_owned())];
+    for host in hosts {
+        let stage = Stage::open(1, opening(Address { host, port: gone }));
+        open_server(&stage);
+        let note = stage.expect("failed: ");
+        assert!(note.contains("connect failed: ") || note.contains("server DNS lookup failed: "), "{note}");
+    }
+}
+
+#[test]
+fn a_final_error_reaches_a_client_that_goes_on_writing() {
+    let stage = Stage::open(1, |_| {
+        Some(Box::new(|actor, event| match *event {
+            Event::Received { conn, bytes } => vec![super::whole(conn, bytes), Action::Close { conn }],
+            _ => actor.echo(event),
+        }))
+    });
+    let mut stream = stage.tcp();
+    stream.write_all(b"farewell").expect("it reads");
+    // It may fail, as the connection is being closed.
+    let _ = stream.write_all(&[0; 100_000]);
+    assert!(rest(&mut stream).starts_with(b"farewell"));
+}

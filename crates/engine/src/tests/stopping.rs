@@ -1,0 +1,139 @@
+//! Starting where another already listens, and the three ways to end.
+
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+
+use pooling::{Action, Event, Mail, Place, Settings, Stop};
+
+use super::{Script, Stage, ping, rest};
+use crate::{Engine, LogOptions, Options, UnixOptions};
+
+/// Finishes when told to stop; the door first waits for its clients.
+fn obedient(place: Place) -> Option<Script> {
+    let mut stopping = false;
+    let mut clients = std::collections::BTreeSet::new();
+    let is_door = matches!(place, Place::Door(_));
+    Some(Box::new(move |actor, event| {
+        match event {
+            Event::Received { conn, .. } => {
+                clients.insert(*conn);
+            }
+            Event::Hangup { conn, .. } => {
+                clients.remove(conn);
+            }
+            Event::Mail(Mail::Stop(_)) => {
+                stopping = true;
+                actor.note("stopping");
+            }
+            _ => {}
+        }
+        let mut list = actor.echo(event);
+        if stopping && (clients.is_empty() || !is_door) {
+            list.push(Action::Finished);
+            stopping = false;
+        }
+        list
+    }))
+}
+
+#[test]
+fn a_gentle_stop_closes_tcp_keeps_the_socket_and_ends_with_the_last_client() {
+    let mut stage = Stage::open(2, obedient);
+    let path = stage.unix_path();
+    let mut stream = stage.tcp();
+    ping(&mut stream, b"one client");
+    let address = stage.addresses()[0];
+    stage.engine().handle().stop(Stop::WaitForClients);
+    for _ in 0..4 {
+        stage.expect("stopping");
+    }
+    assert!(std::net::TcpStream::connect(address).is_err(), "TCP is closed");
+    ping(&mut stage.unix(), b"the console");
+    ping(&mut stream, b"still served");
+    assert!(!stage.engine().handle().is_over());
+    drop(stream);
+    let handle = stage.engine().handle();
+    stage.engine.take().expect("it runs").wait();
+    assert!(handle.is_over());
+    assert!(!std::path::Path::new(&path).exists(), "the socket's file is gone");
+}
+
+#[test]
+fn an_immediate_stop_waits_for_nobody() {
+    let mut stage = Stage::open(2, |_| None);
+    let mut stream = stage.tcp();
+    ping(&mut stream, b"one client");
+    stage.engine().handle().stop(Stop::Immediate);
+    stage.engine.take().expect("it runs").wait();
+    assert_eq!(rest(&mut stream), b"");
+}
+
+fn only_unix(dir: &std::path::Path) -> Options {
+    let unix = UnixOptions { dir: dir.to_str().expect("plain").to_owned(), mode: 0o711, group: None };
+    Options {
+        port: 7,
+        unix: Some(unix),
+        log: LogOptions { stderr: false, ..LogOptions::default() },
+        ..Options::default()
+    }
+}
+
+#[test]
+fn a_socket_in_use_is_respected_and_one_left_behind_replaced() {
+    let dir = std::env::temp_dir().join(format!("engine-stale-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a temporary directory");
+    let path = dir.join(".s.PGSQL.7");
+    let start = || {
+        let builder: crate::shared::Builder = Arc::new(|_, _| unreachable_machine());
+        Engine::start_with(&only_unix(&dir), Arc::new(Settings::default()), builder)
+    };
+    let other = UnixListener::bind(&path).expect("a fresh directory");
+    let why = start().err().expect("somebody listens").to_string();
+    assert!(why.contains("unix socket is in use, cannot continue"), "{why}");
+    // Dropping a listener leaves its file behind, as a killed process does.
+    drop(other);
+    let engine = start().expect("nobody listens");
+    let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o711);
+    drop(UnixStream::connect(&path).expect("it listens"));
+    drop(engine);
+    std::fs::write(&path, "precious").expect("our own directory");
+    let why = start().err().expect("a plain file").to_string();
+    assert!(why.contains("no socket"), "{why}");
+    std::fs::remove_dir_all(&dir).expect("our own directory");
+}
+
+/// A machine that is told nothing of interest.
+fn unreachable_machine() -> Box<dyn crate::tenant::Tenant> {
+    let (notes, _) = std::sync::mpsc::channel();
+    Box::new(super::Actor {
+        place: Place::Coordinator,
+        script: Some(Box::new(|_, _| Vec::new())),
+        backlog: Default::default(),
+        slots: 20_000,
+        deadline: None,
+        now: pooling::Time::ZERO,
+        fault: None,
+        notes,
+    })
+}
+
+#[test]
+fn a_client_without_room_is_told_so() {
+    let stage = Stage::open(1, |_| None);
+    // The actors have room for 9,999: ask the machine that has none instead.
+    drop(stage);
+    let dir = std::env::temp_dir().join(format!("engine-full-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a temporary directory");
+    let builder: crate::shared::Builder = Arc::new(|_, _| unreachable_machine());
+    let engine = Engine::start_with(&only_unix(&dir), Arc::new(Settings::default()), builder).expect("free");
+    let mut stream = UnixStream::connect(dir.join(".s.PGSQL.7")).expect("it listens");
+    let mut told = Vec::new();
+    stream.read_to_end(&mut told).expect("an answer");
+    assert_eq!(told[0], b'E');
+    assert!(told.windows(5).any(|code| code == b"53300"), "{}", String::from_utf8_lossy(&told));
+    drop(engine);
+    std::fs::remove_dir_all(&dir).expect("our own directory");
+}

@@ -1,0 +1,207 @@
+//! What goes from thread to thread: messages with sockets, refusals, computations, deadlines, answers.
+
+use std::io::Write;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use auth::Secret;
+use pooling::{Action, Event, Job, Kind, Mail, Place, PoolId, Snapshot, WorkerId};
+
+use super::{PATIENCE, Script, Stage, ping};
+use crate::letter::OFFERED_MAX;
+
+/// The door sends every client on to a worker with its first byte, which the worker echoes as the rest.
+fn sending_on(to: WorkerId) -> impl Fn(Place) -> Option<Script> + Send + Sync {
+    move |place| {
+        Some(match place {
+            Place::Door(_) => Box::new(move |actor, event| match *event {
+                Event::Received { conn, bytes } => {
+                    let mail = Mail::Cancel { pid: i32::from(bytes[0]), secret: 0 };
+                    vec![Action::Post { to: Place::Worker(to), mail, carrying: Some(conn) }]
+                }
+                _ => actor.echo(event),
+            }),
+            Place::Worker(_) | Place::Coordinator => Box::new(|actor, event| match *event {
+                Event::Mail(Mail::Cancel { pid, .. }) => {
+                    let conn = actor.fresh(Kind::Client);
+                    actor.note(format!("{:?} adopts with {pid}", actor.place));
+                    vec![Action::Adopt { conn }]
+                }
+                _ => actor.echo(event),
+            }),
+        })
+    }
+}
+
+#[test]
+fn a_client_moves_to_its_worker_with_what_it_has_sent() {
+    for workers in [1, 3] {
+        let home = WorkerId(workers - 1);
+        let stage = Stage::open(workers, sending_on(home));
+        let mut stream = stage.tcp();
+        stream.write_all(b"!").expect("it reads");
+        assert_eq!(stage.expect("Worker"), format!("{:?} adopts with 33", Place::Worker(home)));
+        for _ in 0..100 {
+            ping(&mut stream, b"served at home");
+        }
+        drop(stream);
+    }
+}
+
+#[test]
+fn a_busy_reader_costs_its_writers_no_wake() {
+    let stage = Stage::open(2, sending_on(WorkerId(0)));
+    for _ in 0..50 {
+        let mut stream = stage.tcp();
+        stream.write_all(b"!").expect("it reads");
+        stage.expect("Worker");
+        ping(&mut stream, b"x");
+    }
+    let counters = stage.counters();
+    // Each message rings at most once; bells rung are bells heard, but for those of the control plane's own letters.
+    assert!(counters.wakes_sent <= 50, "{counters:?}");
+    assert!(counters.wakes_taken >= counters.wakes_sent, "{counters:?}");
+}
+
+/// The worker stands still until the test lets it go on; the door sends its client again and again, and takes it back.
+fn refusing(go_on: Receiver<()>) -> impl Fn(Place) -> Option<Script> + Send + Sync {
+    let go_on = Arc::new(Mutex::new(go_on));
+    let begging = || Mail::Beg { pool: PoolId(0), from: WorkerId(0) };
+    let worker = Place::Worker(WorkerId(0));
+    move |place| {
+        let go_on = Arc::clone(&go_on);
+        Some(match place {
+            Place::Door(_) => Box::new(move |actor, event| match *event {
+                Event::Received { conn, bytes: b"fill" } => {
+                    let full = (0..OFFERED_MAX + 1).map(|_| Action::Post { to: worker, mail: begging(), carrying: None });
+                    full.chain([Action::Post { to: worker, mail: begging(), carrying: Some(conn) }]).collect()
+                }
+                Event::Returned(Mail::Beg { .. }) => {
+                    let conn = actor.fresh(Kind::Login);
+                    actor.note("returned");
+                    vec![Action::Adopt { conn }]
+                }
+                _ => actor.echo(event),
+            }),
+            Place::Worker(WorkerId(0)) => Box::new(move |actor, event| {
+                if let Event::Mail(Mail::Cancel { .. }) = event {
+                    actor.note("stands still");
+                    let _ = go_on.lock().expect("one waits").recv_timeout(PATIENCE);
+                }
+                Vec::new()
+            }),
+            Place::Worker(_) | Place::Coordinator => Box::new(|_, _| Vec::new()),
+        })
+    }
+}
+
+#[test]
+fn a_full_mailbox_gives_the_message_back_with_its_socket() {
+    let (sender, go_on): (Sender<()>, _) = channel();
+    let stage = Stage::open(2, refusing(go_on));
+    // It stands still with one message taken out; those that must arrive do.
+    stage.engine().handle().post(Place::Worker(WorkerId(0)), Mail::Cancel { pid: 0, secret: 0 });
+    stage.expect("stands still");
+    let mut stream = stage.tcp();
+    stream.write_all(b"fill").expect("it reads");
+    stage.expect("returned");
+    stage.expect("returned");
+    ping(&mut stream, b"still mine");
+    drop(sender);
+    let counters = stage.counters();
+    assert_eq!(counters.returned, 2);
+}
+
+#[test]
+fn a_computation_comes_back_to_who_asked() {
+    let stage = Stage::open(1, |place| {
+        let is_door = matches!(place, Place::Door(_));
+        is_door.then(|| -> Script {
+            Box::new(|actor, event| match event {
+                Event::Received { conn, .. } => {
+                    let secret = Secret::parse("open sesame");
+                    let job = Job::CheckPlain { secret, user: "ali".to_owned(), given: b"open sesame".to_vec() };
+                    vec![Action::Compute { conn: *conn, job }]
+                }
+                Event::Computed { done, .. } => {
+                    actor.note(format!("{done:?}"));
+                    Vec::new()
+                }
+                _ => actor.echo(event),
+            })
+        })
+    });
+    stage.tcp().write_all(b"?").expect("it reads");
+    assert_eq!(stage.expect("Checked"), "Checked(true)");
+}
+
+#[test]
+fn a_deadline_is_told_when_it_has_passed_and_not_before() {
+    let stage = Stage::open(1, |place| {
+        let is_worker = matches!(place, Place::Worker(_));
+        is_worker.then(|| -> Script {
+            let mut due = None;
+            Box::new(move |actor, event| {
+                match event {
+                    Event::Mail(Mail::Cancel { .. }) => {
+                        due = Some(actor.now + Duration::from_millis(30));
+                        actor.deadline = due;
+                    }
+                    Event::DeadlineReached => {
+                        actor.note(format!("late: {}", due.is_some_and(|due| due <= actor.now)));
+                        actor.deadline = None;
+                    }
+                    _ => {}
+                }
+                Vec::new()
+            })
+        })
+    });
+    stage.engine().handle().post(Place::Worker(WorkerId(0)), Mail::Cancel { pid: 0, secret: 0 });
+    assert_eq!(stage.expect("late"), "late: true");
+    // A wait for a deadline is one wait.
+    assert!(stage.counters().rounds < 10);
+}
+
+#[test]
+fn neighbours_on_one_thread_write_to_each_other_without_a_wait() {
+    let stage = Stage::open(1, |place| {
+        Some(Box::new(move |actor, event| match (place, event) {
+            (Place::Worker(_), Event::Mail(Mail::Beg { pool, from })) => {
+                let mail = Mail::Beg { pool: PoolId(pool.0 + 1), from: *from };
+                vec![Action::Post { to: Place::Coordinator, mail, carrying: None }]
+            }
+            (Place::Coordinator, Event::Mail(Mail::Beg { pool, from })) if pool.0 < 99 => {
+                let mail = Mail::Beg { pool: PoolId(pool.0 + 1), from: *from };
+                vec![Action::Post { to: Place::Worker(*from), mail, carrying: None }]
+            }
+            (Place::Coordinator, Event::Mail(Mail::Beg { pool, .. })) => {
+                actor.note(format!("done {}", pool.0));
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }))
+    });
+    let mail = Mail::Beg { pool: PoolId(0), from: WorkerId(0) };
+    stage.engine().handle().post(Place::Worker(WorkerId(0)), mail);
+    stage.expect("done 99");
+    assert!(stage.counters().rounds < 10);
+}
+
+#[test]
+fn every_worker_shows_itself_in_order() {
+    let stage = Stage::open(3, |place| {
+        Some(Box::new(move |_, event| match (place, event) {
+            (Place::Worker(worker), Event::Mail(Mail::Look { ticket, .. })) => {
+                let snapshot = Snapshot { worker: Some(worker), ..Snapshot::default() };
+                vec![Action::Report { ticket: *ticket, snapshot: Box::new(snapshot) }]
+            }
+            _ => Vec::new(),
+        }))
+    });
+    let seen: Vec<_> = stage.engine().handle().look(true, PATIENCE).iter().map(|snapshot| snapshot.worker).collect();
+    assert_eq!(seen, [0, 1, 2].map(|worker| Some(WorkerId(worker))));
+    let threads: Vec<_> = stage.engine().handle().counters(PATIENCE).iter().map(|counted| counted.worker).collect();
+    assert_eq!(threads, [None, Some(WorkerId(0)), Some(WorkerId(1)), Some(WorkerId(2))]);
+}

@@ -1,0 +1,145 @@
+//! The mailbox and the board under every order of their steps that a scheduler of our own tries: no wake is lost, no
+//! letter, and of two workers that publish and then look at least one sees the other.
+//!
+//! The files under test are compiled here once more, with the scheduler's locks and atomics behind them.
+
+mod sync {
+    pub(crate) use shuttle::sync::Mutex;
+
+    pub(crate) mod atomic {
+        pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+    }
+}
+
+#[path = "../src/mailbox.rs"]
+mod mailbox;
+#[path = "../src/shared_board.rs"]
+mod shared_board;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use pooling::{Board, Cell, PoolId, Time, WorkerId};
+use shuttle::sync::{Condvar, Mutex};
+use shuttle::thread;
+
+use mailbox::{Bell, Mailbox};
+use shared_board::SharedBoard;
+
+const RUNS: usize = 20_000;
+
+/// An eventfd: rings once however often it was struck, until it is heard.
+#[derive(Default)]
+struct Gong {
+    rung: Mutex<bool>,
+    heard: Condvar,
+}
+
+impl Bell for Gong {
+    fn ring(&self) {
+        *self.rung.lock().expect("not poisoned") = true;
+        self.heard.notify_one();
+    }
+}
+
+impl Gong {
+    /// epoll_wait without a timeout: if nobody rings, the scheduler reports a deadlock.
+    fn wait(&self) {
+        let mut rung = self.rung.lock().expect("not poisoned");
+        while !*rung {
+            rung = self.heard.wait(rung).expect("not poisoned");
+        }
+        *rung = false;
+    }
+}
+
+/// The reader's side of a loop: sleeps only if it may, and returns when it has read so many letters.
+fn read(mailbox: &Mailbox<u32, Gong>, count: usize) -> Vec<u32> {
+    let (mut seen, mut letters) = (Vec::new(), VecDeque::new());
+    while seen.len() < count {
+        if mailbox.lie_down() {
+            mailbox.bell().wait();
+        }
+        mailbox.get_up();
+        mailbox.empty(&mut letters);
+        seen.extend(letters.drain(..));
+    }
+    seen
+}
+
+#[test]
+fn no_wake_and_no_letter_is_lost() {
+    shuttle::check_random(
+        || {
+            let mailbox = Arc::new(Mailbox::new(8, Gong::default()));
+            let writers: Vec<_> = (0..2)
+                .map(|writer| {
+                    let mailbox = Arc::clone(&mailbox);
+                    thread::spawn(move || {
+                        assert!(mailbox.offer(writer * 10).is_ok());
+                        mailbox.insist(writer * 10 + 1);
+                    })
+                })
+                .collect();
+            let seen = read(&mailbox, 4);
+            for writer in writers {
+                writer.join().expect("it does not panic");
+            }
+            for first in [0, 10] {
+                let mine: Vec<u32> = seen.iter().copied().filter(|letter| letter / 10 * 10 == first).collect();
+                assert_eq!(mine, [first, first + 1], "a writer's letters keep their order");
+            }
+        },
+        RUNS,
+    );
+}
+
+#[test]
+fn a_full_box_refuses_and_takes_again() {
+    shuttle::check_random(
+        || {
+            let mailbox = Arc::new(Mailbox::new(1, Gong::default()));
+            let writer = {
+                let mailbox = Arc::clone(&mailbox);
+                thread::spawn(move || {
+                    let refused = (0..3).filter(|letter| mailbox.offer(*letter).is_err()).count();
+                    mailbox.insist(99);
+                    refused
+                })
+            };
+            let mut seen = Vec::new();
+            while seen.last() != Some(&99) {
+                seen.extend(read(&mailbox, 1));
+            }
+            let refused = writer.join().expect("it does not panic");
+            assert_eq!(seen.len() + refused, 4, "a letter is delivered or given back, never both or neither");
+        },
+        RUNS,
+    );
+}
+
+#[test]
+fn of_two_that_publish_and_look_one_sees_the_other() {
+    shuttle::check_random(
+        || {
+            let board = Arc::new(SharedBoard::new(2));
+            let hungry = Cell { hungry_since: Time(7), idle: 0 };
+            let idle = Cell { hungry_since: Time::NEVER, idle: 1 };
+            let publish_and_look = |me: u16, mine: Cell, theirs: Cell| {
+                let board = Arc::clone(&board);
+                thread::spawn(move || {
+                    let mut copy = Board::new(2);
+                    // As a loop does: looked before, so that the row's version is known and may be skipped.
+                    let seen = board.refresh(PoolId(3), 0, &mut copy);
+                    board.publish(PoolId(3), WorkerId(me), mine);
+                    board.refresh(PoolId(3), seen, &mut copy);
+                    copy.cell(PoolId(3), WorkerId(1 - me)) == theirs
+                })
+            };
+            let (a, b) = (publish_and_look(0, hungry, idle), publish_and_look(1, idle, hungry));
+            let saw = (a.join().expect("it does not panic"), b.join().expect("it does not panic"));
+            assert!(saw.0 || saw.1, "both looked before the other wrote");
+        },
+        RUNS,
+    );
+}
