@@ -1,0 +1,212 @@
+//! In the steady state a transaction allocates nothing: not when a server is idle, not when clients wait in the queue,
+//! not for prepared statements that are known already.
+
+use std::sync::Arc;
+
+use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, PoolMode};
+use pooling::{Action, Actions, Board, ConnId, Coordinator, Door, DoorId, Event, Machine, Peer, Place};
+use pooling::{Settings, Time, Worker, WorkerId};
+use wire::{backend, frontend};
+
+fn settings() -> Arc<Settings> {
+    let mut settings = Settings { auth_type: AuthType::Trust, pool_mode: PoolMode::Transaction, ..Settings::default() };
+    settings.default_pool_size = 1;
+    settings.secrets.insert("ann".to_owned(), auth::Secret::parse("secret"));
+    let database = Database {
+        name: "shop".to_owned(),
+        hosts: vec![Address { host: Host::Unix("/nowhere".to_owned()), port: 5432 }],
+        load_balance_hosts: LoadBalanceHosts::RoundRobin,
+        dbname: None,
+        forced_user: None,
+        password: None,
+        pool_size: None,
+        min_pool_size: None,
+        reserve_pool_size: None,
+        pool_mode: None,
+        max_db_connections: None,
+        max_db_client_connections: None,
+        server_lifetime: None,
+        query_wait_timeout: None,
+        connect_query: None,
+        startup: Vec::new(),
+        automatic: false,
+    };
+    settings.databases.insert("shop".to_owned(), Arc::new(database));
+    Arc::new(settings)
+}
+
+/// One of each machine; mail is delivered at once.
+struct World {
+    door: Door,
+    coordinator: Coordinator,
+    worker: Worker,
+    board: Board,
+    actions: Actions,
+    now: Time,
+    /// What was sent, by connection, in order.
+    sent: Vec<(ConnId, usize)>,
+    adopted: Vec<ConnId>,
+    opened: Vec<ConnId>,
+}
+
+impl World {
+    fn new() -> World {
+        let settings = settings();
+        World {
+            door: Door::new(DoorId(0), Arc::clone(&settings), [1; 32]),
+            coordinator: Coordinator::new(1, 1, Arc::clone(&settings)),
+            worker: Worker::new(WorkerId(0), 1, settings, [2; 32]),
+            board: Board::new(1),
+            actions: Actions::new(),
+            now: Time(1),
+            sent: Vec::with_capacity(64),
+            adopted: Vec::new(),
+            opened: Vec::new(),
+        }
+    }
+
+    fn tell(&mut self, place: Place, event: Event<'_>) {
+        self.now.0 += 1;
+        let machine: &mut dyn Machine = match place {
+            Place::Door(_) => &mut self.door,
+            Place::Coordinator => &mut self.coordinator,
+            Place::Worker(_) => &mut self.worker,
+        };
+        machine.step(self.now, &self.board, event, &mut self.actions);
+        let mut list = self.actions.take();
+        let mut mails = Vec::new();
+        for action in list.drain(..) {
+            match action {
+                Action::Send { conn, piece } => self.sent.push((conn, piece.len as usize)),
+                Action::Post { to, mail, .. } => mails.push((to, mail)),
+                Action::Adopt { conn } => self.adopted.push(conn),
+                Action::Open { conn, .. } => self.opened.push(conn),
+                _ => {}
+            }
+        }
+        self.actions.put_back(list);
+        match place {
+            Place::Door(_) => self.actions.clear(|buffer| self.door.recycle(buffer)),
+            Place::Coordinator => self.actions.clear(drop),
+            Place::Worker(_) => self.actions.clear(|buffer| self.worker.recycle(buffer)),
+        }
+        for (to, mail) in mails {
+            self.tell(to, Event::Mail(mail));
+        }
+    }
+
+    fn worker_reads(&mut self, conn: ConnId, bytes: &[u8]) {
+        self.tell(Place::Worker(WorkerId(0)), Event::Received { conn, bytes });
+    }
+
+    fn login(&mut self) -> ConnId {
+        let mut packet = Vec::new();
+        let pairs: [(&[u8], &[u8]); 2] = [(b"user", b"ann"), (b"database", b"shop")];
+        frontend::encode_startup(&mut packet, pairs);
+        let conn = self.door.accept(self.now, Peer::Unix { pid: 1, uid: 1 }).expect("there is room");
+        self.tell(Place::Door(DoorId(0)), Event::Received { conn, bytes: &packet });
+        *self.adopted.last().expect("the session has arrived")
+    }
+
+    fn server_logs_in(&mut self) -> ConnId {
+        let conn = *self.opened.last().expect("a server was asked for");
+        self.tell(Place::Worker(WorkerId(0)), Event::Opened { conn });
+        let mut bytes = Vec::new();
+        backend::Authentication::Ok.encode(&mut bytes);
+        backend::ParameterStatus { name: b"client_encoding", value: b"UTF8" }.encode(&mut bytes);
+        backend::BackendKeyData { pid: 7, secret: &[0; 4] }.encode(&mut bytes);
+        backend::encode_ready(&mut bytes, backend::Status::Idle);
+        self.worker_reads(conn, &bytes);
+        conn
+    }
+}
+
+fn query() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frontend::Query { text: b"select abalance from pgbench_accounts where aid = 1" }.encode(&mut bytes);
+    bytes
+}
+
+fn answer(simple: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if !simple {
+        backend::encode_bind_complete(&mut bytes);
+    }
+    let column = backend::Column { name: "abalance", type_oid: backend::oid::INT4, type_len: 4 };
+    backend::encode_row_description(&mut bytes, &[column]);
+    backend::encode_data_row(&mut bytes, [Some(&b"1"[..])]);
+    backend::encode_command_complete(&mut bytes, "SELECT 1");
+    backend::encode_ready(&mut bytes, backend::Status::Idle);
+    bytes
+}
+
+fn allocations(mut round: impl FnMut()) -> u64 {
+    (0..100).for_each(|_| round());
+    let counted = allocation_counter::measure(|| (0..1000).for_each(|_| round()));
+    counted.count_total
+}
+
+#[test]
+fn a_transaction_on_an_idle_server_allocates_nothing() {
+    let mut world = World::new();
+    let client = world.login();
+    let server = world.server_logs_in();
+    let (query, answer) = (query(), answer(true));
+    let count = allocations(|| {
+        world.sent.clear();
+        world.worker_reads(client, &query);
+        world.worker_reads(server, &answer);
+        assert_eq!(world.sent, [(server, query.len()), (client, answer.len())]);
+    });
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn a_transaction_that_waited_in_the_queue_allocates_nothing() {
+    let mut world = World::new();
+    let first = world.login();
+    let server = world.server_logs_in();
+    let second = world.login();
+    let (query, answer) = (query(), answer(true));
+    world.worker_reads(first, &query);
+    let mut turn = [first, second];
+    let count = allocations(|| {
+        world.sent.clear();
+        world.worker_reads(turn[1], &query);
+        world.worker_reads(server, &answer);
+        assert_eq!(world.sent, [(turn[0], answer.len()), (server, query.len())], "the waiter is served at once");
+        turn.swap(0, 1);
+    });
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn a_known_prepared_statement_allocates_nothing() {
+    let mut world = World::new();
+    let client = world.login();
+    let server = world.server_logs_in();
+    let mut bytes = Vec::new();
+    let types = frontend::Parse::NO_TYPES;
+    frontend::Parse { name: b"s1", query: b"select $1", types }.encode(&mut bytes);
+    frontend::encode_sync(&mut bytes);
+    world.worker_reads(client, &bytes);
+    bytes.clear();
+    backend::encode_parse_complete(&mut bytes);
+    backend::encode_ready(&mut bytes, backend::Status::Idle);
+    world.worker_reads(server, &bytes);
+
+    let mut batch = Vec::new();
+    frontend::encode_bind_prefix(&mut batch, b"", b"s1", 6).expect("short");
+    batch.extend_from_slice(&[0; 6]);
+    frontend::Describe { target: frontend::Target::Portal, name: b"" }.encode(&mut batch);
+    frontend::Execute { portal: b"", rows_max: 0 }.encode(&mut batch);
+    frontend::encode_sync(&mut batch);
+    let answer = answer(false);
+    let count = allocations(|| {
+        world.sent.clear();
+        world.worker_reads(client, &batch);
+        world.worker_reads(server, &answer);
+        assert_eq!(world.sent.last(), Some(&(client, answer.len())));
+    });
+    assert_eq!(count, 0);
+}
