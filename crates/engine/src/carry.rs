@@ -129,7 +129,8 @@ impl Host {
     /// that could overtake it, so it is told first that nothing more comes.
     fn close(&mut self, conn: ConnId) {
         let is_client = matches!(conn.kind(), Kind::Login | Kind::Client);
-        if is_client && self.connections.phase(conn) == Some(Phase::Open)
+        if is_client
+            && self.connections.phase(conn) == Some(Phase::Open)
             && let Some(fd) = self.connections.fd(conn)
         {
             // Fails if the client is gone already.
@@ -180,9 +181,10 @@ impl Host {
 
     /// Gives the socket that came with the message its new name. Without a socket the connection broke on its way.
     fn adopt(&mut self, conn: ConnId) {
-        let adopted = self.in_hand.take().map(|parcel| {
-            self.connections.insert(&mut self.poll, conn, parcel, Phase::Open, Interest::READ)
-        });
+        let adopted = self
+            .in_hand
+            .take()
+            .map(|parcel| self.connections.insert(&mut self.poll, conn, parcel, Phase::Open, Interest::READ));
         if !matches!(adopted, Some(Ok(()))) {
             self.aftermath.push_back(Aftermath::Lost(conn));
         }

@@ -111,8 +111,7 @@ impl Host {
         poll.add(mailbox.bell(), Token::Bell, Interest::READ)?;
         let gate = if plan.listeners.is_empty() { None } else { Some(Gate::open(plan.listeners, &mut poll)?) };
         let settings = plan.shared.settings();
-        let resident =
-            |place| Resident { place, machine: (plan.builder)(place, &settings), actions: Actions::new() };
+        let resident = |place| Resident { place, machine: (plan.builder)(place, &settings), actions: Actions::new() };
         Ok(Host {
             residents: plan.places.iter().copied().map(resident).collect(),
             connections: Connections::default(),

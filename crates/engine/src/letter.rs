@@ -17,13 +17,27 @@ pub(crate) type Letterbox = Mailbox<Letter, EventBell>;
 
 pub(crate) enum Letter {
     /// For a machine of the thread; a connection may come with it, which is in nobody's epoll.
-    Mail { to: Place, mail: Mail, fd: Option<OwnedFd> },
-    Computed { conn: ConnId, done: Done },
-    Resolved { conn: ConnId, resolved: Resolved },
+    Mail {
+        to: Place,
+        mail: Mail,
+        fd: Option<OwnedFd>,
+    },
+    Computed {
+        conn: ConnId,
+        done: Done,
+    },
+    Resolved {
+        conn: ConnId,
+        resolved: Resolved,
+    },
     /// Show your counters.
-    Count { ticket: u64 },
+    Count {
+        ticket: u64,
+    },
     /// No new clients over TCP, and none at all without `keep_unix`.
-    CloseListeners { keep_unix: bool },
+    CloseListeners {
+        keep_unix: bool,
+    },
     /// End the thread, closing everything.
     Leave,
 }

@@ -203,7 +203,11 @@ fn build(place: Place, settings: &Arc<Settings>) -> Box<dyn Tenant> {
     let seed = || seed().expect("there was randomness at start");
     let settings = Arc::clone(settings);
     match place {
-        Place::Door(door) => Box::new(Door::new(door, settings, seed())),
+        Place::Door(door) => {
+            let mut door = Door::new(door, settings, seed());
+            door.set_owner_uid(rustix::process::geteuid().as_raw());
+            Box::new(door)
+        }
         Place::Coordinator => Box::new(Coordinator::new(workers, DOOR.0 + 1, settings)),
         Place::Worker(worker) => Box::new(Worker::new(worker, workers, settings, seed())),
     }

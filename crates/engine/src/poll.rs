@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn a_token_keeps_what_it_names() {
-        for token in [Token::Bell, Token::Listener(0), Token::Listener(7), Token::Conn(ConnId::from_bits(0x1234_5678))] {
+        for token in [Token::Bell, Token::Listener(0), Token::Listener(7), Token::Conn(ConnId::from_bits(0x1234_5678))]
+        {
             assert_eq!(Token::from_bits(token.to_bits()), token);
         }
     }

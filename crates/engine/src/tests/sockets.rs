@@ -12,7 +12,8 @@ use super::{PATIENCE, Script, Stage, client, ping, rest};
 
 #[test]
 fn it_echoes_over_tcp_of_both_kinds_and_unix() {
-    let stage = Stage::open_with(1, |options| options.addresses = vec!["127.0.0.1".to_owned(), "::1".to_owned()], |_| None);
+    let stage =
+        Stage::open_with(1, |options| options.addresses = vec!["127.0.0.1".to_owned(), "::1".to_owned()], |_| None);
     for address in stage.addresses() {
         ping(&mut client(address), b"over TCP");
         let note = stage.expect("accept Tcp(");
@@ -261,7 +262,8 @@ fn servers_are_reached_by_address_name_and_socket() {
 #[test]
 fn a_server_that_is_not_there_fails_in_words() {
     let gone = TcpListener::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound").port();
-    let hosts = [Host::Ip([127, 0, 0, 1].into()), Host::Unix("/nowhere".to_owned()), Host::Name("no.invalid".to_owned())];
+    let hosts =
+        [Host::Ip([127, 0, 0, 1].into()), Host::Unix("/nowhere".to_owned()), Host::Name("no.invalid".to_owned())];
     for host in hosts {
         let stage = Stage::open(1, opening(Address { host, port: gone }));
         open_server(&stage);

@@ -74,7 +74,8 @@ fn refusing(go_on: Receiver<()>) -> impl Fn(Place) -> Option<Script> + Send + Sy
         Some(match place {
             Place::Door(_) => Box::new(move |actor, event| match *event {
                 Event::Received { conn, bytes: b"fill" } => {
-                    let full = (0..OFFERED_MAX + 1).map(|_| Action::Post { to: worker, mail: begging(), carrying: None });
+                    let full =
+                        (0..OFFERED_MAX + 1).map(|_| Action::Post { to: worker, mail: begging(), carrying: None });
                     full.chain([Action::Post { to: worker, mail: begging(), carrying: Some(conn) }]).collect()
                 }
                 Event::Returned(Mail::Beg { .. }) => {
