@@ -1,0 +1,300 @@
+//! The built program serving a file, from outside: console, signals, reload, pidfile, background. The console needs no
+//! PostgreSQL, so that neither do these tests.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use wire::{HEADER_LEN, Header, backend, frontend};
+
+const PGWEIR: &str = env!("CARGO_BIN_EXE_pgweir");
+
+/// How long anything may take before a test fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A directory with a configuration that listens on a Unix socket in it; gone at the end of the test.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Place {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("pgweir-test-{}-{number}", std::process::id()));
+        fs::create_dir(&dir).expect("nobody else has this name");
+        // The tests may run as root, and the program then as nobody.
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).expect("it is ours");
+        let place = Place(dir);
+        fs::write(place.path("users.txt"), "\"adm\" \"\"\n\"sta\" \"\"\n").expect("it is ours");
+        place.write_ini("pool_mode = transaction");
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn write_ini(&self, more: &str) {
+        let dir = self.0.display();
+        let text = format!(
+            "[databases]\napp = host=127.0.0.1 port=1\n[pgbouncer]\nlisten_addr =\nlisten_port = 6432\n\
+             unix_socket_dir = {dir}\nauth_type = trust\nauth_file = {dir}/users.txt\nadmin_users = adm\n\
+             stats_users = sta\nlogfile = {dir}/log\npidfile = {dir}/pid\nworkers = 1\n{more}\n"
+        );
+        fs::write(self.path("pgweir.ini"), text).expect("it is ours");
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(PGWEIR);
+        command.arg(self.path("pgweir.ini"));
+        if rustix::process::geteuid().is_root() {
+            command.args(["-u", "nobody"]);
+        }
+        command
+    }
+
+    /// Starts the program and waits until it listens.
+    fn start(&self) -> Running {
+        let mut command = self.command();
+        let child = command.arg("-q").env("PGWEIR_ANNOUNCE", "1").stdout(Stdio::piped()).spawn().expect("it was built");
+        let mut running = Running(child);
+        let mut line = String::new();
+        let stdout = running.0.stdout.take().expect("it is a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("a pipe can be read");
+        assert_eq!(line, "listening\n", "the log says:\n{}", self.log());
+        running
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    fn pid(&self) -> Pid {
+        let text = fs::read_to_string(self.path("pid")).expect("a pidfile");
+        Pid::from_raw(text.trim().parse().expect("a number")).expect("a process id")
+    }
+
+    fn console(&self, user: &str) -> Console {
+        Console::open(&self.path(".s.PGSQL.6432"), user)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Running(Child);
+
+impl Running {
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.0.id().try_into().expect("Linux numbers processes so")).expect("not zero");
+        kill_process(pid, signal).expect("it runs");
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        wait_until("the program to end", || self.0.try_wait().expect("it is our child"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn wait_until<T>(what: &str, mut try_it: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = try_it() {
+            return found;
+        }
+        assert!(Instant::now() < until, "waited too long for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A client on the admin database.
+struct Console(UnixStream);
+
+impl Console {
+    fn open(socket: &Path, user: &str) -> Console {
+        let stream = UnixStream::connect(socket).expect("the program listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
+        let mut console = Console(stream);
+        let mut body = 196_608_i32.to_be_bytes().to_vec();
+        body.extend_from_slice(format!("user\0{user}\0database\0pgbouncer\0\0").as_bytes());
+        let len = i32::try_from(body.len() + 4).expect("short");
+        console.0.write_all(&[&len.to_be_bytes(), body.as_slice()].concat()).expect("it reads");
+        console.answer();
+        console
+    }
+
+    /// What a command leads to: rows with `|` between values, the error's code and text, the tag.
+    fn ask(&mut self, text: &str) -> Vec<String> {
+        let mut bytes = Vec::new();
+        frontend::Query { text: text.as_bytes() }.encode(&mut bytes);
+        self.0.write_all(&bytes).expect("it reads");
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        loop {
+            let (tag, body) = self.message().expect("the answer ends with ReadyForQuery");
+            match tag {
+                b'Z' => return lines,
+                b'C' => lines.push(String::from_utf8_lossy(&body[..body.len() - 1]).into_owned()),
+                b'D' => {
+                    let row = backend::DataRow::decode(&body).expect("sound");
+                    let values = row.values().map(|value| String::from_utf8_lossy(value.unwrap_or(b"NULL")));
+                    lines.push(values.collect::<Vec<_>>().join("|"));
+                }
+                b'E' => {
+                    let fields = backend::Fields::decode(&body);
+                    let text = |field: Option<&[u8]>| String::from_utf8_lossy(field.expect("there")).into_owned();
+                    lines.push(format!("{} {}", text(fields.code()), text(fields.message())));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// `None` at the end of the stream.
+    fn message(&mut self) -> Option<(u8, Vec<u8>)> {
+        let mut head = [0; HEADER_LEN];
+        self.0.read_exact(&mut head).ok()?;
+        let header = Header::parse(&head).expect("sound").expect("whole");
+        let mut body = vec![0; header.body_len()];
+        self.0.read_exact(&mut body).ok()?;
+        Some((header.tag, body))
+    }
+}
+
+#[test]
+fn the_console_shows_the_version_that_the_program_prints() {
+    let place = Place::new();
+    let mut running = place.start();
+    let printed = Command::new(PGWEIR).arg("--version").output().expect("it was built").stdout;
+    let printed = String::from_utf8(printed).expect("text");
+    let mut console = place.console("adm");
+    assert_eq!(console.ask("show version;"), [printed.lines().next().expect("a line"), "SHOW"]);
+    assert_eq!(console.ask("show state"), ["active|yes", "paused|no", "suspended|no", "SHOW"]);
+    assert_eq!(console.ask("select 1"), ["08P01 invalid command 'select 1', use SHOW HELP;"]);
+    let clients = console.ask("show clients");
+    assert!(clients[0].starts_with("C|adm|pgbouncer|none|active|unix|6432|unix|6432|"), "{clients:?}");
+    assert_eq!(console.ask("show workers").len(), 2, "one worker and the tag");
+    let mut watcher = place.console("sta");
+    assert_eq!(watcher.ask("reload"), ["08P01 admin access needed"]);
+    assert_eq!(watcher.ask("show pools").last().map(String::as_str), Some("SHOW"));
+    running.signal(Signal::QUIT);
+    assert!(running.wait().success());
+}
+
+#[test]
+fn a_reload_takes_up_a_good_file_and_leaves_a_bad_one() {
+    let place = Place::new();
+    let mut running = place.start();
+    let mut console = place.console("adm");
+    let pool_mode = |console: &mut Console| {
+        let rows = console.ask("show config");
+        rows.into_iter().find(|row| row.starts_with("pool_mode|")).expect("it is a setting")
+    };
+    assert_eq!(pool_mode(&mut console), "pool_mode|transaction|session|yes");
+    place.write_ini("pool_mode = statement");
+    assert_eq!(console.ask("RELOAD;"), ["RELOAD"]);
+    assert_eq!(pool_mode(&mut console), "pool_mode|statement|session|yes");
+    place.write_ini("pool_mode = frob");
+    assert_eq!(console.ask("reload"), ["F0000 RELOAD failed, see logs for additional details"]);
+    assert_eq!(pool_mode(&mut console), "pool_mode|statement|session|yes");
+    wait_until("the log", || place.log().contains("config file loading failed").then_some(()));
+    let log = place.log();
+    assert!(log.contains("pgweir.ini:14: pool_mode: found \"frob\""), "{log}");
+    place.write_ini("pool_mode = session");
+    running.signal(Signal::HUP);
+    wait_until("the reload", || (pool_mode(&mut console) == "pool_mode|session|session|yes").then_some(()));
+    assert!(place.log().contains("got SIGHUP, re-reading config"));
+    running.signal(Signal::TERM);
+    assert!(running.wait().success());
+}
+
+#[test]
+fn the_soft_signals_end_what_has_no_clients() {
+    let table = [
+        (Signal::TERM, "got SIGTERM, shutting down", "client connections dropped, exiting"),
+        (Signal::INT, "got SIGINT, shutting down", "server connections dropped, exiting"),
+    ];
+    for (signal, first, last) in table {
+        let place = Place::new();
+        let mut running = place.start();
+        assert_eq!(place.pid().as_raw_nonzero().get(), i32::try_from(running.0.id()).expect("a process id"));
+        running.signal(signal);
+        assert!(running.wait().success());
+        let log = place.log();
+        assert!(log.contains(first) && log.trim_end().ends_with(last), "{log}");
+        assert!(!place.path("pid").exists() && !place.path(".s.PGSQL.6432").exists());
+    }
+}
+
+#[test]
+fn quit_and_shutdown_end_at_once() {
+    let place = Place::new();
+    let mut running = place.start();
+    let mut console = place.console("adm");
+    running.signal(Signal::QUIT);
+    assert!(running.wait().success());
+    assert_eq!(console.message(), None, "a client just sees the end");
+    assert!(!place.path("pid").exists() && !place.path(".s.PGSQL.6432").exists());
+    let mut running = place.start();
+    let mut console = place.console("adm");
+    let mut bytes = Vec::new();
+    frontend::Query { text: b"shutdown" }.encode(&mut bytes);
+    console.0.write_all(&bytes).expect("it reads");
+    assert_eq!(console.message(), None);
+    assert!(running.wait().success());
+    assert!(place.log().contains("SHUTDOWN command issued"));
+}
+
+#[test]
+fn a_second_process_on_the_same_socket_is_refused() {
+    let place = Place::new();
+    let mut running = place.start();
+    // Another pidfile, so that it comes as far as the socket.
+    place.write_ini(&format!("pidfile = {}", place.path("pid2").display()));
+    let output = place.command().output().expect("it was built");
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("FATAL unix socket is in use, cannot continue"), "{text}");
+    assert_eq!(place.console("adm").ask("show state").last().map(String::as_str), Some("SHOW"));
+    running.signal(Signal::TERM);
+    assert!(running.wait().success());
+}
+
+#[test]
+fn in_the_background_it_is_ready_when_the_parent_ends() {
+    let place = Place::new();
+    let status = place.command().args(["-q", "-d"]).status().expect("it was built");
+    assert!(status.success(), "{}", place.log());
+    let pid = place.pid();
+    let mut console = place.console("adm");
+    assert_eq!(console.ask("show state").last().map(String::as_str), Some("SHOW"));
+    kill_process(pid, Signal::TERM).expect("it runs");
+    wait_until("the pidfile to go", || (!place.path("pid").exists()).then_some(()));
+}
+
+#[test]
+fn the_background_needs_a_pidfile() {
+    let place = Place::new();
+    place.write_ini("pidfile =");
+    let output = place.command().arg("-d").output().expect("it was built");
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("FATAL daemon needs pidfile configured"), "{text}");
+}
