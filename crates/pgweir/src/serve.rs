@@ -85,8 +85,8 @@ fn serve(
 ) -> ExitCode {
     let user = flags.user.clone().or_else(|| config.process.user.clone()).or(fallback_user);
     match prepare(&config, flags, user.as_deref()) {
-        Ok(Prepared::Child(pidfile)) => match up(&config, flags) {
-            Ok(engine) => run(engine, &config, flags, again, pidfile),
+        Ok(Prepared::Child(pidfile, signals)) => match up(&config, flags) {
+            Ok(engine) => run(engine, signals, &config, flags, again, pidfile),
             Err(text) => complain::fatal(flags.quiet, &text),
         },
         Ok(Prepared::Parent(code)) => code,
@@ -96,7 +96,7 @@ fn serve(
 
 /// Which side of going to the background we are on.
 enum Prepared {
-    Child(Option<Pidfile>),
+    Child(Option<Pidfile>, Signals),
     Parent(ExitCode),
 }
 
@@ -128,8 +128,11 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
     if is_served_already(config) {
         return Err("unix socket is in use, cannot continue".to_owned());
     }
+    // Whoever reads the pidfile or hears that we listen may send one at once.
+    let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
+    let signals = signals.map_err(|error| format!("cannot receive signals: {}", complain::why(&error)))?;
     let pidfile = config.process.pidfile.as_ref().map(|path| Pidfile::write(Path::new(path))).transpose()?;
-    Ok(Prepared::Child(pidfile))
+    Ok(Prepared::Child(pidfile, signals))
 }
 
 /// Does another process answer on the Unix socket that we are to listen on? Asked before anything else is taken, so that
@@ -167,6 +170,7 @@ fn up(config: &Config, flags: &Flags) -> Result<Engine, String> {
 /// Serves until the end.
 fn run(
     mut engine: Engine,
+    signals: Signals,
     config: &Config,
     flags: &Flags,
     again: impl FnMut() -> Result<Config, Vec<Problem>>,
@@ -180,7 +184,7 @@ fn run(
         reload(handle.clone(), flags.clone(), again),
         settings::loaded(config),
     );
-    let ended = watch(engine, questions, knock).and_then(|end| {
+    let ended = watch(engine, signals, questions, knock).and_then(|end| {
         let ending = { steward }.run(&knocks);
         if ending == Ending::AtOnce {
             // Told already, unless nobody can knock any more.
@@ -197,10 +201,14 @@ fn run(
 }
 
 /// Threads that knock: for signals, for the console, and when the engine has come to its end.
-fn watch(engine: Engine, questions: Receiver<Asked>, knock: Sender<Knock>) -> Result<thread::JoinHandle<()>, String> {
+fn watch(
+    engine: Engine,
+    mut signals: Signals,
+    questions: Receiver<Asked>,
+    knock: Sender<Knock>,
+) -> Result<thread::JoinHandle<()>, String> {
     let system = |why: std::io::Error| format!("cannot start a thread: {why}");
     let named = |name: &str| thread::Builder::new().name(name.to_owned());
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(system)?;
     let for_signals = knock.clone();
     named("signals")
         .spawn(move || {
