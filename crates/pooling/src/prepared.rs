@@ -121,6 +121,13 @@ impl Names {
         unconfirmed.for_each(|named| named.confirmed = true);
     }
 
+    /// Forgets the names whose Parse was not answered: the server that should have is lost.
+    pub(crate) fn forget_all_unconfirmed(&mut self) {
+        let pending: Vec<StatementId> =
+            self.names.values().filter(|named| !named.confirmed).map(|named| named.statement.id).collect();
+        pending.into_iter().for_each(|id| self.forget(id));
+    }
+
     /// Forgets the names of a statement whose Parse failed, but not those that an earlier Parse gave it.
     pub(crate) fn forget(&mut self, id: StatementId) {
         let bytes = &mut self.bytes;

@@ -243,6 +243,20 @@ impl Ledger {
         Ok(())
     }
 
+    /// What the client still waits for: how many answers that end with ReadyForQuery, and whether a batch without its
+    /// Sync comes after them.
+    pub(crate) fn owing(&self) -> (usize, bool) {
+        let (mut answers, mut batch) = (0, false);
+        for entry in self.entries.iter().filter(|entry| entry.owner == Answerer::Client) {
+            match entry.expect {
+                Expect::Query | Expect::Function | Expect::Sync => (answers, batch) = (answers + 1, false),
+                Expect::CopyEnd => {}
+                _ => batch = true,
+            }
+        }
+        (answers, batch || self.open)
+    }
+
     /// The client is gone: nobody wants what is still owed.
     pub(crate) fn disown(&mut self) {
         self.entries.retain(|entry| !entry.expect.is_fake());
@@ -443,6 +457,13 @@ mod tests {
         assert_eq!(ledger.answered(b'1'), Err(Unexpected(b'1')));
         let mut empty = Ledger::default();
         assert_eq!(empty.failed(|_| ()), Err(Unexpected(b'E')));
+    }
+
+    #[test]
+    fn what_is_owed_is_counted_by_ready_for_query() {
+        assert_eq!(ledger(&[Expect::Query, Expect::Bind, Expect::Execute, Expect::Sync]).owing(), (2, false));
+        assert_eq!(ledger(&[Expect::Query, Expect::Bind]).owing(), (1, true));
+        assert_eq!(Ledger::default().owing(), (0, false));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use wire::backend::{self, Fields, ParameterStatus, ReadyForQuery, Status, tag};
-use wire::{HEADER_LEN, Header};
+use wire::{HEADER_LEN, Header, SqlState, sqlstate};
 
 use super::pool::Pool;
 use super::stream::Stream;
@@ -51,6 +51,8 @@ pub(super) struct Findings {
     pub(super) transaction_block: bool,
     /// An error outside of any answer: the server is about to close.
     pub(super) dying: Option<String>,
+    /// A FATAL for the linked client, whose session outlives it.
+    pub(super) lost: Option<(SqlState, String)>,
 }
 
 impl Worker {
@@ -93,6 +95,10 @@ impl Worker {
     }
 
     fn act_on(&mut self, turn: &mut Turn<'_>, conn: ConnId, findings: Findings) {
+        if let Some((code, words)) = findings.lost {
+            self.server_lost(turn, conn, code, &words);
+            return;
+        }
         if let Some(words) = findings.dying {
             let Some(server) = self.servers.get_mut(conn) else { return };
             server.close_needed = Some("server is shutting down");
@@ -381,6 +387,12 @@ impl Answers<'_> {
     fn error(&mut self, body: &[u8]) -> bool {
         let fields = Fields::decode(body);
         let words = || String::from_utf8_lossy(fields.message().unwrap_or(b"no message")).into_owned();
+        let engaged = self.server.status != Status::Idle || self.server.ledger.owner().is_some();
+        if fields.is_fatal() && self.session.is_some() && self.pool.rules.mode != PoolMode::Session && engaged {
+            // The server ends, the session does not: it is told as an error of its request.
+            self.findings.lost = Some((fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE), words()));
+            return false;
+        }
         let clients = match self.server.ledger.owner() {
             None => {
                 self.findings.dying = Some(words());
@@ -483,6 +495,9 @@ impl Answers<'_> {
     }
 
     fn failed(&mut self) -> Result<(), Broken> {
+        if self.findings.lost.is_some() {
+            return Ok(());
+        }
         if self.server.ledger.owner().is_none() {
             // Told to nobody: whoever is linked has all its answers.
             self.findings.dying.get_or_insert_with(|| "server sent an error while idle".to_owned());

@@ -1,6 +1,6 @@
 //! How sessions and servers end. Whoever is closed is told why, unless it left by itself or half a message is under way.
 
-use wire::backend::{ErrorResponse, Status};
+use wire::backend::{self, ErrorResponse, Status};
 use wire::frontend::{self, CopyFail};
 use wire::{SqlState, sqlstate};
 
@@ -12,7 +12,8 @@ use crate::limits;
 use crate::mail::{Mail, Place};
 use crate::observe::{About, Fact, Level, Topic};
 use crate::server::{Chore, Server, State as ServerState};
-use crate::session::State;
+use crate::session::{Debt, Rest, State};
+use crate::settings::PoolMode;
 
 impl Worker {
     pub(super) fn client_hung_up(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
@@ -165,17 +166,57 @@ impl Worker {
             ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
                 self.login_failed(turn, conn, why);
             }
-            ServerState::Linked(session) => {
-                let told = server.last_words_told;
-                self.close_server(turn, conn, why);
-                if told {
-                    self.client_left(turn, session, why);
-                } else {
-                    self.refuse_session(turn, session, sqlstate::CONNECTION_FAILURE, why);
-                }
-            }
+            ServerState::Linked(_) => self.server_lost(turn, conn, sqlstate::CONNECTION_FAILURE, why),
             _ => self.close_server(turn, conn, why),
         }
+    }
+
+    /// A linked server is gone. In session mode its session goes with it; else the session stays, and is told of its
+    /// request, or of its transaction at the next one. What was sent is never sent again: whether it took effect is not
+    /// known.
+    pub(super) fn server_lost(&mut self, turn: &mut Turn<'_>, conn: ConnId, code: SqlState, why: &str) {
+        let Some(server) = self.servers.get(conn) else { return };
+        let ServerState::Linked(session) = server.state else { return self.break_server(turn, conn, why) };
+        let loss = Loss::of(server);
+        let keeps = self.pool(server.pool).is_some_and(|pool| pool.rules.mode != PoolMode::Session) && !loss.in_answer;
+        self.close_server(turn, conn, why);
+        if keeps {
+            self.outlive_server(turn, session, &loss, code, why);
+        } else if loss.told {
+            self.client_left(turn, session, why);
+        } else {
+            self.refuse_session(turn, session, code, why);
+        }
+    }
+
+    fn outlive_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, loss: &Loss, code: SqlState, why: &str) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        session.state = State::Idle { since: turn.now };
+        // The server has the first half of a message; nobody wants the other.
+        session.rest = Rest::Discard;
+        if let Some(names) = &mut session.names {
+            names.forget_all_unconfirmed();
+        }
+        session.debt = match (loss.skipping, loss.batch) {
+            (true, _) | (_, true) => Debt::SkipToSync,
+            _ if loss.answers == 0 && loss.in_transaction => Debt::FailNext,
+            _ => Debt::None,
+        };
+        let error = ErrorResponse { severity: "ERROR", code, message: why, detail: None, hint: None };
+        turn.actions.send_new(conn, |out| {
+            for _ in 0..loss.answers {
+                error.encode(out);
+                backend::encode_ready(out, Status::Idle);
+            }
+            if loss.batch && !loss.skipping {
+                error.encode(out);
+            }
+        });
+        if !session.inbox.is_empty() {
+            self.stirred.push(conn);
+        }
+        self.arm_session(turn, conn);
+        self.balance_if_paused(turn, conn);
     }
 
     /// Closes a server and gives its token back. Its session, if any, is the caller's to tell.
@@ -225,6 +266,34 @@ impl Worker {
         self.close_server(turn, conn, WORDS);
         if let Some(session) = session {
             self.refuse_session(turn, session, sqlstate::PROTOCOL_VIOLATION, WORDS);
+        }
+    }
+}
+
+/// What a session loses with its server.
+struct Loss {
+    /// Answers that end with ReadyForQuery, and a batch without its Sync behind them.
+    answers: usize,
+    batch: bool,
+    /// The batch has failed already, and its client knows.
+    skipping: bool,
+    in_transaction: bool,
+    /// The client has the first half of a server's message.
+    in_answer: bool,
+    /// The server's own last words have reached the client.
+    told: bool,
+}
+
+impl Loss {
+    fn of(server: &Server) -> Loss {
+        let (answers, batch) = server.ledger.owing();
+        Loss {
+            answers,
+            batch,
+            skipping: server.ledger.is_skipping(),
+            in_transaction: server.status != Status::Idle,
+            in_answer: server.skip > 0 && server.skip_forward,
+            told: server.last_words_told,
         }
     }
 }

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use wire::backend::ErrorResponse;
 use wire::frontend::{self, BindNames, Close, Describe, Parse, Target, tag};
 use wire::{HEADER_LEN, Header, SqlState, backend, sqlstate};
 
@@ -18,7 +19,7 @@ use crate::id::ConnId;
 use crate::limits;
 use crate::prepared::{self, Catalog, Statement, StatementId};
 use crate::server::{Answerer, Expect, Server};
-use crate::session::{Rest, Session, State};
+use crate::session::{Debt, Rest, Session, State};
 
 /// Why a client's conversation ends because of what it sent.
 #[derive(Debug)]
@@ -218,6 +219,12 @@ impl Unlinked<'_> {
             let Some(header) = checked_header(rest)? else { return Ok(Begun::Incomplete(at)) };
             match header.tag {
                 tag::TERMINATE => return Err(Ending::Terminate),
+                _ if self.session.debt != Debt::None => {
+                    self.pay(header);
+                    (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
+                    at += HEADER_LEN;
+                    continue;
+                }
                 tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH => {
                     // PostgreSQL ignores these outside of COPY: a client may learn late that its COPY failed.
                     (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
@@ -233,6 +240,38 @@ impl Unlinked<'_> {
                 return Ok(Begun::Needs(at));
             }
             at += header.total_len();
+        }
+    }
+
+    /// The session's server was lost: this request is answered with that, and not sent anywhere.
+    fn pay(&mut self, header: Header) {
+        let copies = matches!(header.tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH);
+        let fails = self.session.debt == Debt::FailNext && !copies;
+        let ends = match (header.tag, fails) {
+            (tag::SYNC, _) | (tag::QUERY | tag::FUNCTION_CALL, true) => true,
+            (_, true) => {
+                self.session.debt = Debt::SkipToSync;
+                false
+            }
+            _ => false,
+        };
+        let error = ErrorResponse {
+            severity: "ERROR",
+            code: sqlstate::CONNECTION_FAILURE,
+            message: "server connection was lost in the middle of a transaction",
+            detail: None,
+            hint: None,
+        };
+        self.actions.send_new(self.conn, |out| {
+            if fails {
+                error.encode(out);
+            }
+            if ends {
+                backend::encode_ready(out, backend::Status::Idle);
+            }
+        });
+        if ends {
+            self.session.debt = Debt::None;
         }
     }
 
