@@ -240,7 +240,9 @@ impl Worker {
 
     /// A buffer that was used before, if there is one.
     fn spare_buffer(spare: &mut Vec<Vec<u8>>) -> Vec<u8> {
-        spare.pop().unwrap_or_else(|| Vec::with_capacity(1024))
+        let buffer = spare.pop().unwrap_or_else(|| Vec::with_capacity(1024));
+        assert!(buffer.is_empty(), "I2: a buffer that is used again holds nobody's bytes");
+        buffer
     }
 
     /// The socket did not take everything: whoever feeds it is not read until it has.

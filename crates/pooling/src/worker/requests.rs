@@ -370,9 +370,10 @@ impl Requests<'_> {
                 None => false,
             };
             if let (Some(header), true) = (header, enough) {
-                let inbox = std::mem::take(&mut self.session.inbox);
+                let mut inbox = std::mem::take(&mut self.session.inbox);
                 let dealt_with = self.message(header, &inbox, false)?;
                 debug_assert!(dealt_with, "enough of the message is at hand");
+                inbox.clear();
                 self.spare.push(inbox);
                 return Ok(true);
             }
