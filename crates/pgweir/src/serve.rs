@@ -39,8 +39,11 @@ pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
         Ok(config) => config,
         Err(problems) => return complain::unusable(flags.quiet, &problems),
     };
-    let file = file.to_owned();
-    serve(config, flags, None, move || config::load(&file, settings::cores()))
+    let mut running = config.clone();
+    serve(config, flags, None, move || {
+        running = running.reload()?;
+        Ok(running.clone())
+    })
 }
 
 /// Serves one upstream, without a file.
