@@ -1,0 +1,111 @@
+//! Plays one transcript: its lines into the machines, what they ask for into text.
+
+mod backend;
+mod frontend;
+mod report;
+mod settings;
+mod socket;
+pub(crate) mod transcript;
+mod verbs;
+mod watch;
+mod words;
+mod world;
+
+use pooling::Settings;
+
+use transcript::{Block, Transcript};
+use watch::Watch;
+use words::Words;
+use world::{Cut, World};
+
+/// What a transcript's blocks led to, or the line that went wrong.
+pub(crate) fn play(transcript: &Transcript) -> Result<Vec<Vec<String>>, String> {
+    Ok(play_cut(transcript, Cut::Nowhere)?.answers)
+}
+
+struct Played {
+    answers: Vec<Vec<String>>,
+    /// All bytes that each connection was ever sent, by name.
+    bytes: Vec<(String, Vec<u8>)>,
+    /// How many bytes each send had.
+    sends: usize,
+}
+
+fn play_cut(transcript: &Transcript, cut: Cut) -> Result<Played, String> {
+    let mut stage = Stage::default();
+    let answers = transcript.blocks.iter().map(|block| stage.play(block, cut)).collect::<Result<_, _>>()?;
+    let Some(world) = stage.world else { return Err("nothing happens in it".to_owned()) };
+    let bytes = world.sockets.into_iter().map(|socket| (socket.name, socket.all)).collect();
+    Ok(Played { answers, bytes, sends: world.sent })
+}
+
+/// A transcript with the line `also split at every byte` is played again with each send cut in two, at every place, and
+/// once with every byte alone; every connection must be sent the same bytes.
+pub(crate) fn play_split(transcript: &Transcript) -> Result<(), String> {
+    if !transcript.splits {
+        return Ok(());
+    }
+    let whole = play_cut(transcript, Cut::Nowhere)?;
+    let compare = |cut: Cut| -> Result<(), String> {
+        let other = play_cut(transcript, cut)?;
+        for ((name, wanted), (_, bytes)) in whole.bytes.iter().zip(&other.bytes) {
+            if wanted != bytes {
+                return Err(format!("{cut:?}: {name} is sent other bytes:\n{wanted:02x?}\n{bytes:02x?}"));
+            }
+        }
+        if whole.bytes.len() == other.bytes.len() { Ok(()) } else { Err(format!("{cut:?}: other connections")) }
+    };
+    compare(Cut::EveryByte)?;
+    for send in 0..whole.sends {
+        for after in 1..transcript::SPLIT_LEN_MAX {
+            compare(Cut::Once { send, after })?;
+        }
+    }
+    Ok(())
+}
+
+/// The settings as far as they are read, and the world once something has happened.
+#[derive(Default)]
+struct Stage {
+    settings: Option<Settings>,
+    world: Option<World>,
+    watch: Watch,
+}
+
+impl Stage {
+    fn play(&mut self, block: &Block, cut: Cut) -> Result<Vec<String>, String> {
+        let mut seen = Vec::new();
+        for line in &block.input {
+            let told = self.line(line, cut);
+            if let Some(world) = &mut self.world {
+                seen.extend(world.report.take());
+                seen.extend(self.watch.changes(world));
+                world.violation().map_err(|why| format!("'{line}': {why}\n{}", seen.join("\n")))?;
+            }
+            told.map_err(|why| format!("'{line}': {why}"))?;
+        }
+        Ok(seen)
+    }
+
+    fn line(&mut self, line: &str, cut: Cut) -> Result<(), String> {
+        if line.starts_with('#') {
+            return Ok(());
+        }
+        if self.world.is_none() {
+            let split = words::split(line)?;
+            let settings = self.settings.get_or_insert_with(settings::initial);
+            if settings::apply(settings, Words::new(&split))? {
+                return Ok(());
+            }
+        }
+        let settings = &self.settings;
+        let world = self.world.get_or_insert_with(|| {
+            let mut world = World::new(settings.clone().unwrap_or_else(settings::initial));
+            world.cut = cut;
+            world
+        });
+        verbs::run(world, line)?;
+        world.settle();
+        Ok(())
+    }
+}

@@ -1,0 +1,239 @@
+//! The lines at a transcript's head that say how the pooler is set up: `pool size=1 mode=transaction`.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::Secret;
+use pooling::Settings;
+use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, PoolMode, UserSettings};
+
+use super::words::Words;
+
+/// What every transcript starts from: PgBouncer's defaults, one database `db`, three users who need no password.
+pub(crate) fn initial() -> Settings {
+    let mut settings = Settings { auth_type: AuthType::Trust, ..Settings::default() };
+    settings.databases.insert("db".to_owned(), Arc::new(database("db")));
+    for user in ["u", "v", "w"] {
+        settings.secrets.insert(user.to_owned(), Secret::parse("secret"));
+    }
+    // The default takes a noticeable time by design.
+    settings.scram_iterations = 2;
+    settings
+}
+
+fn database(name: &str) -> Database {
+    Database {
+        name: name.to_owned(),
+        hosts: vec![address("127.0.0.1:5432").expect("it is one")],
+        load_balance_hosts: LoadBalanceHosts::RoundRobin,
+        dbname: None,
+        forced_user: None,
+        password: None,
+        pool_size: None,
+        min_pool_size: None,
+        reserve_pool_size: None,
+        pool_mode: None,
+        max_db_connections: None,
+        max_db_client_connections: None,
+        server_lifetime: None,
+        query_wait_timeout: None,
+        connect_query: None,
+        startup: Vec::new(),
+        automatic: false,
+    }
+}
+
+fn address(text: &str) -> Result<Address, String> {
+    let (host, port) = text.rsplit_once(':').ok_or_else(|| format!("'{text}' is no host:port"))?;
+    let port = port.parse().map_err(|_| format!("'{port}' is no port"))?;
+    let host = match host.parse::<IpAddr>() {
+        Ok(ip) => Host::Ip(ip),
+        Err(_) if host.starts_with('/') => Host::Unix(host.to_owned()),
+        Err(_) => Host::Name(host.to_owned()),
+    };
+    Ok(Address { host, port })
+}
+
+/// Reads one line of settings. False: it is none.
+pub(crate) fn apply(settings: &mut Settings, mut words: Words<'_>) -> Result<bool, String> {
+    if words.eat("pool") || words.eat("settings") {
+        for_each_pair(words, |key, value| set(settings, key, value))?;
+    } else if words.eat("database") {
+        let name = words.bare("the database's name")?;
+        let known = if name == "*" { settings.fallback.as_ref() } else { settings.databases.get(name) };
+        let mut entry = known.map_or_else(|| database(name), |known| Database::clone(known));
+        for_each_pair(words, |key, value| set_database(&mut entry, key, value))?;
+        if name == "*" {
+            settings.fallback = Some(Arc::new(entry));
+        } else {
+            settings.databases.insert(name.to_owned(), Arc::new(entry));
+        }
+    } else if words.eat("no database") {
+        settings.databases.remove(words.bare("the database's name")?);
+    } else if words.eat("user") {
+        let entry = settings.users.entry(words.bare("the user's name")?.to_owned()).or_default();
+        for_each_pair(words, |key, value| set_user(entry, key, value))?;
+    } else if words.eat("secret") {
+        let user = words.bare("the user's name")?;
+        settings.secrets.insert(user.to_owned(), Secret::parse(&words.string("the secret")?));
+    } else if words.eat("no secret") {
+        settings.secrets.remove(words.bare("the user's name")?);
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+fn for_each_pair(mut words: Words<'_>, mut set: impl FnMut(&str, &str) -> Result<(), String>) -> Result<(), String> {
+    while let Some(word) = words.any() {
+        let text = String::from_utf8_lossy(&word.text);
+        let (key, value) = text.split_once('=').ok_or_else(|| format!("'{text}' is no key=value"))?;
+        set(key, value)?;
+    }
+    Ok(())
+}
+
+fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("'{value}' is no number"))
+}
+
+/// `5s`, `20ms`, `3us`.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let count: u64 = number(digits)?;
+    Ok(match &text[digits.len()..] {
+        "us" => Duration::from_micros(count),
+        "ms" => Duration::from_millis(count),
+        "s" => Duration::from_secs(count),
+        other => return Err(format!("'{other}' is no unit of time: us, ms or s")),
+    })
+}
+
+fn timeout(text: &str) -> Result<Option<Duration>, String> {
+    if text == "off" { Ok(None) } else { span(text).map(Some) }
+}
+
+fn mode(text: &str) -> Result<PoolMode, String> {
+    match text {
+        "session" => Ok(PoolMode::Session),
+        "transaction" => Ok(PoolMode::Transaction),
+        "statement" => Ok(PoolMode::Statement),
+        other => Err(format!("'{other}' is no pool mode")),
+    }
+}
+
+fn names(text: &str) -> impl Iterator<Item = String> {
+    text.split(',').filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
+fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
+    if set_timeout(settings, key, value)? {
+        return Ok(());
+    }
+    match key {
+        "size" | "default_pool_size" => settings.default_pool_size = number(value)?,
+        "mode" | "pool_mode" => settings.pool_mode = mode(value)?,
+        "min" | "min_pool_size" => settings.min_pool_size = number(value)?,
+        "reserve" | "reserve_pool_size" => settings.reserve_pool_size = number(value)?,
+        "max_client_conn" => settings.max_client_conn = number(value)?,
+        "max_db_connections" => settings.max_db_connections = number(value)?,
+        "max_user_connections" => settings.max_user_connections = number(value)?,
+        "max_db_client_connections" => settings.max_db_client_connections = number(value)?,
+        "max_user_client_connections" => settings.max_user_client_connections = number(value)?,
+        "max_prepared_statements" => settings.max_prepared_statements = number(value)?,
+        "workers" => settings.workers = number(value)?,
+        "auth_type" => settings.auth_type = auth_type(value)?,
+        "admin_users" => settings.admin_users = names(value).collect(),
+        "stats_users" => settings.stats_users = names(value).collect(),
+        "server_check_query" => settings.server_check_query = (value != "off").then(|| value.to_owned()),
+        "server_reset_query" => settings.server_reset_query = value.to_owned(),
+        "server_reset_query_always" => settings.server_reset_query_always = value == "1",
+        "server_round_robin" => settings.server_round_robin = value == "1",
+        "ignore_startup_parameters" => settings.ignore_startup_parameters = names(value).collect(),
+        "track_extra_parameters" => settings.track_extra_parameters = names(value).collect(),
+        "application_name_add_host" => settings.application_name_add_host = value == "1",
+        "login_notify_message" => settings.login_notify_message = value.to_owned(),
+        "scram_iterations" => settings.scram_iterations = number(value)?,
+        other => return Err(format!("'{other}' is no setting")),
+    }
+    Ok(())
+}
+
+fn set_timeout(settings: &mut Settings, key: &str, value: &str) -> Result<bool, String> {
+    let place = match key {
+        "reserve_pool_timeout" => &mut settings.reserve_pool_timeout,
+        "query_wait_timeout" => &mut settings.query_wait_timeout,
+        "query_wait_notify" => &mut settings.query_wait_notify,
+        "query_timeout" => &mut settings.query_timeout,
+        "idle_transaction_timeout" => &mut settings.idle_transaction_timeout,
+        "transaction_timeout" => &mut settings.transaction_timeout,
+        "client_idle_timeout" => &mut settings.client_idle_timeout,
+        "client_login_timeout" => &mut settings.client_login_timeout,
+        "server_connect_timeout" => &mut settings.server_connect_timeout,
+        "server_idle_timeout" => &mut settings.server_idle_timeout,
+        "server_lifetime" => &mut settings.server_lifetime,
+        "cancel_wait_timeout" => &mut settings.cancel_wait_timeout,
+        "server_login_retry" => {
+            settings.server_login_retry = span(value)?;
+            return Ok(true);
+        }
+        "server_check_delay" => {
+            settings.server_check_delay = span(value)?;
+            return Ok(true);
+        }
+        _ => return Ok(false),
+    };
+    *place = timeout(value)?;
+    Ok(true)
+}
+
+fn auth_type(value: &str) -> Result<AuthType, String> {
+    Ok(match value {
+        "trust" => AuthType::Trust,
+        "any" => AuthType::Any,
+        "plain" => AuthType::Plain,
+        "md5" => AuthType::Md5,
+        "scram-sha-256" => AuthType::Scram,
+        other => return Err(format!("'{other}' is no auth_type")),
+    })
+}
+
+fn set_database(entry: &mut Database, key: &str, value: &str) -> Result<(), String> {
+    match key {
+        "host" => entry.hosts = value.split(',').map(address).collect::<Result<_, _>>()?,
+        "load_balance_hosts" if value == "disable" => entry.load_balance_hosts = LoadBalanceHosts::Disable,
+        "dbname" => entry.dbname = Some(value.to_owned()),
+        "user" => entry.forced_user = Some(value.to_owned()),
+        "password" => entry.password = Some(Secret::parse(value)),
+        "pool_size" => entry.pool_size = Some(number(value)?),
+        "min_pool_size" => entry.min_pool_size = Some(number(value)?),
+        "reserve_pool_size" => entry.reserve_pool_size = Some(number(value)?),
+        "pool_mode" => entry.pool_mode = Some(mode(value)?),
+        "max_db_connections" => entry.max_db_connections = Some(number(value)?),
+        "max_db_client_connections" => entry.max_db_client_connections = Some(number(value)?),
+        "server_lifetime" => entry.server_lifetime = Some(timeout(value)?),
+        "query_wait_timeout" => entry.query_wait_timeout = Some(timeout(value)?),
+        "connect_query" => entry.connect_query = Some(value.to_owned()),
+        "client_encoding" | "datestyle" | "timezone" => entry.startup.push((key.to_owned(), value.to_owned())),
+        other => return Err(format!("'{other}' is no setting of a database")),
+    }
+    Ok(())
+}
+
+fn set_user(entry: &mut UserSettings, key: &str, value: &str) -> Result<(), String> {
+    match key {
+        "pool_mode" => entry.pool_mode = Some(mode(value)?),
+        "pool_size" => entry.pool_size = Some(number(value)?),
+        "reserve_pool_size" => entry.reserve_pool_size = Some(number(value)?),
+        "max_user_connections" => entry.max_user_connections = Some(number(value)?),
+        "max_user_client_connections" => entry.max_user_client_connections = Some(number(value)?),
+        "query_timeout" => entry.query_timeout = Some(timeout(value)?),
+        "query_wait_timeout" => entry.query_wait_timeout = Some(timeout(value)?),
+        "idle_transaction_timeout" => entry.idle_transaction_timeout = Some(timeout(value)?),
+        "transaction_timeout" => entry.transaction_timeout = Some(timeout(value)?),
+        "client_idle_timeout" => entry.client_idle_timeout = Some(timeout(value)?),
+        other => return Err(format!("'{other}' is no setting of a user")),
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! One connection of the world, seen from its far end: what it was sent, and what of that has been shown.
+
+use std::collections::VecDeque;
+
+use pooling::ConnId;
+use wire::backend::{Authentication, BackendKeyData, tag};
+use wire::{HEADER_LEN, Header};
+
+use super::{backend, frontend};
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Client,
+    Server,
+    /// Carries one CancelRequest to PostgreSQL.
+    Cancel,
+}
+
+/// A client's side of a login.
+#[derive(Debug, Default)]
+pub(crate) struct Proof {
+    pub(crate) user: String,
+    pub(crate) password: String,
+    pub(crate) exchange: Option<auth::ClientExchange>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    /// What its machine calls it; `None` while it travels and once it is closed.
+    pub(crate) id: Option<ConnId>,
+    pub(crate) closed: bool,
+    /// How many more bytes the far end takes; `None`: any number.
+    pub(crate) room: Option<usize>,
+    pub(crate) reading: bool,
+    /// The rest of a message that was sent in part.
+    pub(crate) rest: Vec<u8>,
+    /// The cancel key it was given.
+    pub(crate) key: Option<(i32, i32)>,
+    /// The body of the last authentication request, and what the client proves with.
+    pub(crate) asked: Option<Vec<u8>>,
+    pub(crate) proof: Proof,
+    /// The body of the last password or SASL message it was sent.
+    pub(crate) answered: Option<Vec<u8>>,
+    /// Sent to the pooler and not read by it yet.
+    pub(crate) in_flight: VecDeque<Vec<u8>>,
+    /// What is said during its login is not shown.
+    pub(crate) quiet: bool,
+    /// Bytes of our answer to an SSLRequest or GSSENCRequest that are still to come.
+    pub(crate) letters: usize,
+    /// Everything it was ever sent, for comparing runs.
+    pub(crate) all: Vec<u8>,
+    /// The first packet has no tag.
+    untagged: bool,
+    unread: Vec<u8>,
+    /// How much of an unfinished message has been shown.
+    told: usize,
+}
+
+impl Socket {
+    pub(crate) fn new(name: String, role: Role, id: ConnId) -> Socket {
+        Socket {
+            name,
+            role,
+            id: Some(id),
+            closed: false,
+            room: None,
+            reading: true,
+            rest: Vec::new(),
+            key: None,
+            asked: None,
+            proof: Proof::default(),
+            answered: None,
+            in_flight: VecDeque::new(),
+            quiet: false,
+            letters: 0,
+            all: Vec::new(),
+            untagged: role != Role::Client,
+            unread: Vec::new(),
+            told: 0,
+        }
+    }
+
+    pub(crate) fn receive(&mut self, bytes: &[u8]) {
+        self.unread.extend_from_slice(bytes);
+        self.all.extend_from_slice(bytes);
+    }
+
+    /// What has come since the last time, as texts; a message that is not whole as far as it goes.
+    pub(crate) fn take(&mut self) -> Vec<String> {
+        let mut shown = Vec::new();
+        let unread = std::mem::take(&mut self.unread);
+        let mut at = 0;
+        while let Some((text, used)) = self.next(&unread[at..]) {
+            let continued = if std::mem::take(&mut self.told) > 0 { "..." } else { "" };
+            shown.push(format!("{continued}{text}"));
+            at += used;
+        }
+        let left = unread.len() - at;
+        if left > self.told {
+            self.told = left;
+            shown.push(self.unfinished(&unread[at..]));
+        }
+        self.unread = unread[at..].to_vec();
+        shown
+    }
+
+    fn next(&mut self, bytes: &[u8]) -> Option<(String, usize)> {
+        if self.letters > 0 && !bytes.is_empty() {
+            self.letters -= 1;
+            return Some((format!("'{}'", bytes[0] as char), 1));
+        }
+        if self.untagged {
+            let (text, used) = frontend::show_startup(bytes)?;
+            self.untagged = false;
+            return Some((text, used));
+        }
+        let header = Header::parse(bytes).expect("what the pooler writes has sound lengths")?;
+        let body = bytes.get(HEADER_LEN..header.total_len())?;
+        let text = match self.role {
+            Role::Client => {
+                self.learn(header.tag, body);
+                backend::show_message(header.tag, body)
+            }
+            Role::Server | Role::Cancel => {
+                if header.tag == wire::frontend::tag::PASSWORD {
+                    self.answered = Some(body.to_vec());
+                }
+                frontend::show_message(header.tag, body)
+            }
+        };
+        Some((text, header.total_len()))
+    }
+
+    fn learn(&mut self, message: u8, body: &[u8]) {
+        match message {
+            tag::BACKEND_KEY_DATA => {
+                let key = BackendKeyData::decode(body).expect("the pooler's own key");
+                let secret = i32::from_be_bytes(key.secret.try_into().expect("protocol 3.0 has four bytes"));
+                self.key = Some((key.pid, secret));
+            }
+            tag::AUTHENTICATION if Authentication::decode(body) != Ok(Authentication::Ok) => {
+                self.asked = Some(body.to_vec());
+            }
+            _ => {}
+        }
+    }
+
+    fn unfinished(&self, bytes: &[u8]) -> String {
+        let Ok(Some(header)) = Header::parse(bytes) else { return format!("<{} bytes>", bytes.len()) };
+        let name = match self.role {
+            Role::Client => backend::name(header.tag),
+            Role::Server | Role::Cancel => frontend::name(header.tag),
+        };
+        format!("{name} ({} of {} bytes)", bytes.len(), header.total_len())
+    }
+}

@@ -1,0 +1,97 @@
+//! `server 1: …` and `cancel 1: …`
+
+use auth::{ServerExchange, Verifier};
+use pooling::{Event, Hangup};
+use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, ParameterStatus, Status};
+use wire::frontend::{SaslInitial, SaslResponse};
+
+use super::speak;
+use crate::runner::backend as messages;
+use crate::runner::words::{Word, Words};
+use crate::runner::world::World;
+
+/// What PostgreSQL says after a login.
+const PARAMETERS: [(&str, &str); 7] = [
+    ("server_version", "18.0"),
+    ("client_encoding", "UTF8"),
+    ("DateStyle", "ISO, MDY"),
+    ("TimeZone", "UTC"),
+    ("standard_conforming_strings", "on"),
+    ("application_name", ""),
+    ("IntervalStyle", "postgres"),
+];
+
+pub(crate) fn run(world: &mut World, name: &str, mut words: Words<'_>) -> Result<(), String> {
+    let socket = world.socket(name)?;
+    if words.eat("connects") {
+        let Some(conn) = world.sockets[socket].id else { return Err("it is closed".to_owned()) };
+        world.step(World::place(conn), Event::Opened { conn });
+        world.settle();
+        return words.end();
+    }
+    if words.eat("connect fails") {
+        let why = words.string("the reason")?;
+        let Some(conn) = world.sockets[socket].id else { return Err("it is closed".to_owned()) };
+        world.step(World::place(conn), Event::OpenFailed { conn, why });
+        world.settle();
+        return words.end();
+    }
+    if words.eat("logs in") {
+        let changed: Vec<&Word> = std::iter::from_fn(|| words.any()).collect();
+        let bytes = welcome(name, &changed);
+        world.transmit(socket, &bytes);
+        return Ok(());
+    }
+    if words.eat("checks SCRAM of") {
+        let password = words.string("the password")?;
+        check_scram(world, socket, &password)?;
+        return words.end();
+    }
+    if words.eat("hangup") || words.eat("closes") {
+        return super::hang_up(world, socket, Hangup::Closed);
+    }
+    speak::run(world, socket, words, messages::encode)
+}
+
+/// AuthenticationOk, ParameterStatus, BackendKeyData, ReadyForQuery of server `name`.
+pub(crate) fn welcome(name: &str, changed: &[&Word]) -> Vec<u8> {
+    let number: i32 = name.parse().unwrap_or(0);
+    let mut out = Vec::new();
+    Authentication::Ok.encode(&mut out);
+    for (name, value) in PARAMETERS {
+        let own = changed.iter().find_map(|word| word.text.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+        ParameterStatus { name: name.as_bytes(), value: own.unwrap_or(value.as_bytes()) }.encode(&mut out);
+    }
+    BackendKeyData { pid: 100 + number, secret: &number.to_be_bytes() }.encode(&mut out);
+    backend::encode_ready(&mut out, Status::Idle);
+    out
+}
+
+/// A server that asks for SCRAM and knows the password as its user has it.
+fn check_scram(world: &mut World, socket: usize, password: &str) -> Result<(), String> {
+    let mut out = Vec::new();
+    backend::encode_sasl(&mut out, &[auth::scram::MECHANISM.as_bytes()]);
+    world.transmit(socket, &out);
+    let body = world.sockets[socket].answered.take().ok_or("it was sent no SASLInitialResponse")?;
+    let initial = SaslInitial::decode(&body).map_err(|error| error.to_string())?;
+    let verifier = Verifier::derive(password, b"some salt", 2);
+    let nonce = [9; auth::scram::NONCE_LEN];
+    let (exchange, first) = ServerExchange::start(initial.response.unwrap_or_default(), verifier, &nonce)
+        .map_err(|error| error.to_string())?;
+    let mut out = Vec::new();
+    Authentication::SaslContinue(&first).encode(&mut out);
+    world.transmit(socket, &out);
+    let Some(body) = world.sockets[socket].answered.take() else { return Ok(()) };
+    let response = SaslResponse::decode(&body).map_err(|error| error.to_string())?;
+    let mut out = Vec::new();
+    match exchange.finish(response.response) {
+        Ok(done) => Authentication::SaslFinal(&done.server_final).encode(&mut out),
+        Err(_) => {
+            let message = "password authentication failed for user \"u\"";
+            let code = wire::sqlstate::INVALID_PASSWORD;
+            ErrorResponse { severity: "FATAL", code, message, detail: None, hint: None }.encode(&mut out);
+        }
+    }
+    world.transmit(socket, &out);
+    Ok(())
+}

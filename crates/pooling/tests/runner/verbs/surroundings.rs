@@ -1,0 +1,166 @@
+//! What is nobody's doing in particular: time, reload, shutdown, full mailboxes, a late board, the control plane.
+
+use std::sync::Arc;
+
+use pooling::{Event, Mail, Stop, WorkerId};
+
+use crate::runner::backend;
+use crate::runner::settings;
+use crate::runner::words::Words;
+use crate::runner::world::World;
+
+pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
+    if words.eat("after") {
+        let span = settings::span(words.bare("how long")?)?;
+        let until = world.now + span;
+        world.wait(until)?;
+        return words.end();
+    }
+    if words.eat("reload") {
+        return reload(world, words);
+    }
+    if words.eat("stop") {
+        let stop = match words.bare("how to stop")? {
+            "wait_for_clients" => Stop::WaitForClients,
+            "wait_for_servers" => Stop::WaitForServers,
+            "immediate" => Stop::Immediate,
+            other => return Err(format!("'{other}' is no way to stop")),
+        };
+        world.tell_everybody(|| Mail::Stop(stop));
+        world.settle();
+        return words.end();
+    }
+    if words.eat("mailbox of worker") {
+        let worker: u16 = words.number("the worker")?;
+        let worker = WorkerId(worker - 1);
+        if words.eat("is full") {
+            world.full.insert(worker);
+        } else if words.eat("has room") {
+            world.full.remove(&worker);
+        }
+        return words.end();
+    }
+    if words.eat("control answers") {
+        return control_answers(world, words);
+    }
+    if words.eat("pools") {
+        return pools(world, words);
+    }
+    if words.eat("totals") {
+        return totals(world, words);
+    }
+    switch(world, &mut words)?;
+    world.settle();
+    words.end()
+}
+
+fn switch(world: &mut World, words: &mut Words<'_>) -> Result<(), String> {
+    if words.eat("mail waits") {
+        world.mail_waits = true;
+    } else if words.eat("mail goes on") {
+        world.mail_waits = false;
+    } else if words.eat("board is late") {
+        world.board_is_late = true;
+    } else if words.eat("board is read") {
+        world.board_is_late = false;
+    } else if words.eat("hashing waits") {
+        world.hashing_waits = true;
+    } else if words.eat("hashing goes on") {
+        world.hashing_waits = false;
+    } else if words.eat("servers wait") {
+        world.automatic = false;
+    } else if words.eat("servers log in") {
+        world.automatic = true;
+    } else if words.eat("show startup") {
+        world.report.shows_startup = true;
+    } else if words.eat("show mail") {
+        world.report.shows_mail = true;
+    } else {
+        let word = words.bare("a verb")?;
+        return Err(format!("'{word}' is no verb"));
+    }
+    Ok(())
+}
+
+/// `reload pool size=2`, `reload database db host=127.0.0.1:5433`
+fn reload(world: &mut World, words: Words<'_>) -> Result<(), String> {
+    if !words.is_empty() && !settings::apply(&mut world.settings, words)? {
+        return Err("reload pool, database, user or secret …".to_owned());
+    }
+    let shared = Arc::new(world.settings.clone());
+    world.tell_everybody(|| Mail::Configure(Arc::clone(&shared)));
+    world.settle();
+    Ok(())
+}
+
+/// `control answers a: CommandComplete "SHOW" | ReadyForQuery I`; `control answers and closes a: …`
+fn control_answers(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
+    let close = words.eat("and closes");
+    let name = words.bare("the client's name")?.trim_end_matches(':');
+    let socket = world.socket(name)?;
+    let conn = world.sockets[socket].id.ok_or("it is closed")?;
+    let mut bytes = Vec::new();
+    for message in words.messages() {
+        bytes.extend(backend::encode(message)?);
+    }
+    world.step(World::place(conn), Event::Mail(Mail::Answer { conn, bytes, close }));
+    world.settle();
+    Ok(())
+}
+
+/// The line of SHOW POOLS for each worker, what is not zero of it.
+fn pools(world: &mut World, words: Words<'_>) -> Result<(), String> {
+    for worker in 0..world.workers.len() {
+        let snapshot = world.workers[worker].snapshot(world.now, false);
+        for pool in snapshot.pools {
+            let counts = [
+                ("cl_active", u64::from(pool.cl_active)),
+                ("cl_waiting", u64::from(pool.cl_waiting)),
+                ("cl_active_cancel_req", u64::from(pool.cl_active_cancel_req)),
+                ("sv_active", u64::from(pool.sv_active)),
+                ("sv_active_cancel", u64::from(pool.sv_active_cancel)),
+                ("sv_being_canceled", u64::from(pool.sv_being_canceled)),
+                ("sv_idle", u64::from(pool.sv_idle)),
+                ("sv_used", u64::from(pool.sv_used)),
+                ("sv_tested", u64::from(pool.sv_tested)),
+                ("sv_login", u64::from(pool.sv_login)),
+                ("maxwait_us", pool.maxwait_us),
+            ];
+            line(world, worker, &format!("{}/{}", pool.key.database, pool.key.user), &counts);
+        }
+    }
+    words.end()
+}
+
+/// What SHOW STATS_TOTALS is made of.
+fn totals(world: &mut World, words: Words<'_>) -> Result<(), String> {
+    for worker in 0..world.workers.len() {
+        let snapshot = world.workers[worker].snapshot(world.now, false);
+        for pool in snapshot.pools {
+            let all = pool.totals;
+            let counts = [
+                ("assignments", all.server_assignments),
+                ("transactions", all.transactions),
+                ("queries", all.queries),
+                ("received", all.received),
+                ("sent", all.sent),
+                ("transaction_us", all.transaction_us),
+                ("query_us", all.query_us),
+                ("wait_us", all.wait_us),
+                ("client_parses", all.client_parses),
+                ("server_parses", all.server_parses),
+                ("binds", all.binds),
+                ("logins", all.logins),
+            ];
+            line(world, worker, &format!("{}/{}", pool.key.database, pool.key.user), &counts);
+        }
+    }
+    words.end()
+}
+
+fn line(world: &mut World, worker: usize, pool: &str, counts: &[(&str, u64)]) {
+    let shown: String =
+        counts.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!(" {name}={count}")).collect();
+    let at = if world.workers.len() > 1 { format!(" at worker {}", worker + 1) } else { String::new() };
+    world.note(format!("{pool}{at}:{shown}"));
+}

@@ -1,0 +1,435 @@
+//! One door, one coordinator, some workers, and what connects them: mail that arrives at once and in order, a board, a
+//! clock that stands still, sockets whose far ends the transcript plays.
+//!
+//! It carries out actions as the engine must: all of a step, in order, before the next step.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use pooling::limits;
+use pooling::{Action, Actions, Board, ConnId, Coordinator, Door, DoorId, Event, Kind, Machine};
+use pooling::{Mail, Place, Settings, Time, Worker, WorkerId};
+
+use super::report::Report;
+use super::socket::{Role, Socket};
+
+/// Mail under way, with the socket that goes along.
+struct Letter {
+    from: Place,
+    to: Place,
+    mail: Mail,
+    carrying: Option<usize>,
+}
+
+/// How the network splits what the far ends send.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    Nowhere,
+    EveryByte,
+    /// One of the sends, after so many bytes.
+    Once {
+        send: usize,
+        after: usize,
+    },
+}
+
+pub(crate) struct World {
+    pub(crate) now: Time,
+    pub(crate) settings: Settings,
+    pub(crate) door: Door,
+    pub(crate) coordinator: Coordinator,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) sockets: Vec<Socket>,
+    pub(crate) report: Report,
+    /// Servers log in by themselves.
+    pub(crate) automatic: bool,
+    pub(crate) mail_waits: bool,
+    pub(crate) board_is_late: bool,
+    pub(crate) hashing_waits: bool,
+    pub(crate) full: BTreeSet<WorkerId>,
+    /// How what is sent to the pooler is cut up, and how often something was sent.
+    pub(crate) cut: Cut,
+    pub(crate) sent: usize,
+    by_id: BTreeMap<ConnId, usize>,
+    board: Board,
+    written: Board,
+    letters: VecDeque<Letter>,
+    to_log_in: VecDeque<usize>,
+    computations: VecDeque<(ConnId, pooling::Job)>,
+    /// The socket that comes with the mail being delivered.
+    in_hand: Option<usize>,
+    actions: Actions,
+    violation: Option<String>,
+}
+
+impl World {
+    pub(crate) fn new(settings: Settings) -> World {
+        let shared = Arc::new(settings.clone());
+        let count = settings.workers;
+        let worker = |number: u16| Worker::new(WorkerId(number), count, Arc::clone(&shared), [number as u8 + 1; 32]);
+        let mut door = Door::new(DoorId(0), Arc::clone(&shared), [0; 32]);
+        door.set_owner_uid(1000);
+        World {
+            now: Time(1_000_000),
+            door,
+            coordinator: Coordinator::new(count, 1, Arc::clone(&shared)),
+            workers: (0..count).map(worker).collect(),
+            sockets: Vec::new(),
+            report: Report::default(),
+            automatic: true,
+            mail_waits: false,
+            board_is_late: false,
+            hashing_waits: false,
+            full: BTreeSet::new(),
+            cut: Cut::Nowhere,
+            sent: 0,
+            by_id: BTreeMap::new(),
+            board: Board::new(count),
+            written: Board::new(count),
+            letters: VecDeque::new(),
+            to_log_in: VecDeque::new(),
+            computations: VecDeque::new(),
+            in_hand: None,
+            actions: Actions::new(),
+            violation: None,
+            settings,
+        }
+    }
+
+    pub(crate) fn socket(&self, name: &str) -> Result<usize, String> {
+        // Names may be used again once their first owner is gone.
+        let found = self.sockets.iter().rposition(|socket| socket.name == name);
+        found.ok_or_else(|| format!("there is no connection '{name}'"))
+    }
+
+    pub(crate) fn add(&mut self, name: String, role: Role, id: ConnId) -> usize {
+        let socket = self.sockets.len();
+        self.sockets.push(Socket::new(name, role, id));
+        self.by_id.insert(id, socket);
+        socket
+    }
+
+    /// Who decides about a connection.
+    pub(crate) fn place(conn: ConnId) -> Place {
+        match conn.kind() {
+            Kind::Login => Place::Door(DoorId(0)),
+            Kind::Client | Kind::Server | Kind::Cancel => Place::Worker(WorkerId(conn.owner())),
+        }
+    }
+
+    fn machine(&mut self, place: Place) -> &mut dyn Machine {
+        match place {
+            Place::Door(_) => &mut self.door,
+            Place::Coordinator => &mut self.coordinator,
+            Place::Worker(worker) => &mut self.workers[usize::from(worker.0)],
+        }
+    }
+
+    pub(crate) fn backlog(&mut self, socket: usize) -> Vec<u8> {
+        let Some(id) = self.sockets[socket].id else { return Vec::new() };
+        self.machine(World::place(id)).backlog(id).to_vec()
+    }
+
+    /// Tells a machine one thing and sees it through. Returns whether it asked for anything.
+    pub(crate) fn step(&mut self, place: Place, event: Event<'_>) -> bool {
+        let chunk = if let Event::Received { bytes, .. } = &event { *bytes } else { &[] };
+        let mut actions = std::mem::take(&mut self.actions);
+        let (now, board) = (self.now, self.board.clone());
+        self.machine(place).step(now, &board, event, &mut actions);
+        self.check(place);
+        let mut list = actions.take();
+        let acted = !list.is_empty();
+        let mut blocked = Vec::new();
+        for action in list.drain(..) {
+            self.carry_out(place, action, &actions, chunk, &mut blocked);
+        }
+        actions.put_back(list);
+        let machine = self.machine(place);
+        actions.clear(|buffer| machine.recycle(buffer));
+        self.actions = actions;
+        for conn in blocked {
+            if self.by_id.contains_key(&conn) {
+                self.step(place, Event::Blocked { conn });
+            }
+        }
+        acted
+    }
+
+    fn check(&mut self, place: Place) {
+        let sound = match place {
+            Place::Worker(worker) => self.workers[usize::from(worker.0)].check(),
+            Place::Coordinator => self.coordinator.check(),
+            Place::Door(_) => Ok(()),
+        };
+        if let Err(violation) = sound {
+            self.violation.get_or_insert(violation.to_string());
+        }
+    }
+
+    pub(crate) fn violation(&mut self) -> Result<(), String> {
+        self.violation.take().map_or(Ok(()), |violation| Err(format!("an invariant does not hold: {violation}")))
+    }
+
+    fn carry_out(&mut self, from: Place, action: Action, bytes: &Actions, chunk: &[u8], blocked: &mut Vec<ConnId>) {
+        match action {
+            Action::Send { conn, piece } => self.send(from, conn, bytes.bytes(piece, chunk), blocked),
+            Action::Interest { conn, read, .. } => {
+                let Some(&socket) = self.by_id.get(&conn) else { return };
+                let before = std::mem::replace(&mut self.sockets[socket].reading, read);
+                if before != read {
+                    let words = if read { "is read again" } else { "is not read" };
+                    self.note(format!("{} {words}", self.sockets[socket].name));
+                }
+            }
+            Action::Close { conn } => {
+                let Some(socket) = self.by_id.remove(&conn) else { return };
+                self.note(format!("close {}", self.sockets[socket].name));
+                (self.sockets[socket].id, self.sockets[socket].closed) = (None, true);
+            }
+            Action::Open { conn, address } => self.open(from, conn, address.port),
+            Action::Compute { conn, job } => self.computations.push_back((conn, job)),
+            Action::Post { to, mail, carrying } => self.post(from, to, mail, carrying),
+            Action::Adopt { conn } => self.adopt(conn),
+            Action::Publish { pool, cell } => {
+                let Place::Worker(worker) = from else { return };
+                self.written.set(pool, worker, cell);
+            }
+            Action::AskControl { conn, question } => {
+                let rights = if question.admin { "an admin" } else { "no admin" };
+                let text = super::words::show(&question.text);
+                let who = self.by_id.get(&conn).map_or("?", |&socket| &self.sockets[socket].name);
+                self.note(format!("control is asked {text} by {who}: {} ({rights})", question.user));
+            }
+            Action::Report { .. } => {}
+            Action::Finished => {
+                if let Place::Worker(worker) = from {
+                    self.note(format!("worker {} is finished", worker.0 + 1));
+                }
+            }
+            Action::Tell(fact) => self.tell(&fact),
+        }
+    }
+
+    /// Writes a line of what was seen; sends gathered so far come first.
+    pub(crate) fn note(&mut self, line: String) {
+        self.report.flush(&mut self.sockets);
+        self.report.line(line);
+    }
+
+    fn tell(&mut self, fact: &pooling::Fact) {
+        use pooling::{About, Level};
+        let conn = match fact.about {
+            About::Pooler => None,
+            About::Client { conn, .. } | About::Server { conn, .. } => Some(conn),
+        };
+        let who = conn.and_then(|conn| self.by_id.get(&conn)).map(|&socket| self.sockets[socket].name.clone());
+        let who = who.unwrap_or_else(|| "pooler".to_owned());
+        let level = match fact.level {
+            Level::Debug => return,
+            Level::Log => "log",
+            Level::Warning => "warning",
+            Level::Error => "error",
+        };
+        self.note(format!("{level} {who}: {}", fact.text));
+    }
+
+    fn send(&mut self, from: Place, conn: ConnId, bytes: &[u8], blocked: &mut Vec<ConnId>) {
+        let Some(&socket) = self.by_id.get(&conn) else { return };
+        let behind = !self.machine(from).backlog(conn).is_empty();
+        let room = self.sockets[socket].room;
+        let taken = if behind { 0 } else { room.unwrap_or(usize::MAX).min(bytes.len()) };
+        self.sockets[socket].room = room.map(|room| room - taken);
+        self.receive(socket, &bytes[..taken]);
+        if taken < bytes.len() {
+            self.machine(from).keep(conn, &bytes[taken..]);
+            blocked.push(conn);
+        }
+    }
+
+    /// The far end gets bytes.
+    pub(crate) fn receive(&mut self, socket: usize, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.report.turn_to(socket, &mut self.sockets);
+            self.sockets[socket].receive(bytes);
+        }
+    }
+
+    fn open(&mut self, from: Place, conn: ConnId, port: u16) {
+        let role = if conn.kind() == Kind::Cancel { Role::Cancel } else { Role::Server };
+        let number = self.sockets.iter().filter(|socket| socket.role == role).count() + 1;
+        let name = if role == Role::Cancel { format!("cancel {number}") } else { number.to_string() };
+        let socket = self.add(name.clone(), role, conn);
+        let worker = match from {
+            Place::Worker(worker) if self.workers.len() > 1 => format!(" at worker {}", worker.0 + 1),
+            _ => String::new(),
+        };
+        let port = if port == 5432 { String::new() } else { format!(" to port {port}") };
+        self.note(format!("open {name}{worker}{port}"));
+        if role == Role::Server && self.automatic {
+            self.sockets[socket].quiet = true;
+            self.to_log_in.push_back(socket);
+        }
+    }
+
+    fn adopt(&mut self, conn: ConnId) {
+        let socket = self.in_hand.take().expect("a connection is adopted from the mail that carries it");
+        self.by_id.insert(conn, socket);
+        self.sockets[socket].id = Some(conn);
+        self.sockets[socket].reading = true;
+        if self.workers.len() > 1 && conn.kind() != Kind::Login {
+            let words = if conn.kind() == Kind::Client { "lives on" } else { "is now at" };
+            self.note(format!("{} {words} worker {}", self.sockets[socket].name, conn.owner() + 1));
+        }
+    }
+
+    fn post(&mut self, from: Place, to: Place, mail: Mail, carrying: Option<ConnId>) {
+        let socket = carrying.and_then(|conn| self.by_id.remove(&conn));
+        if let Some(socket) = socket {
+            self.sockets[socket].id = None;
+        }
+        if self.report.shows_mail {
+            self.note(format!("mail {} -> {}: {}", place_name(from), place_name(to), mail_name(&mail)));
+        }
+        self.letters.push_back(Letter { from, to, mail, carrying: socket });
+    }
+
+    /// Everything that follows by itself: mail, hashing, logins of servers, the end of the round.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..10_000 {
+            if self.deliver_one() || self.compute_one() || self.log_in_one() || self.read_one() || self.end_round() {
+                continue;
+            }
+            self.report.flush(&mut self.sockets);
+            return;
+        }
+        panic!("the world does not come to rest");
+    }
+
+    fn deliver_one(&mut self) -> bool {
+        if self.mail_waits {
+            return false;
+        }
+        let Some(letter) = self.letters.pop_front() else { return false };
+        self.in_hand = letter.carrying;
+        let refusable = matches!(letter.mail, Mail::Lend(_) | Mail::Beg { .. } | Mail::Arrive(_));
+        match letter.to {
+            Place::Worker(worker) if refusable && self.full.contains(&worker) => {
+                self.step(letter.from, Event::Returned(letter.mail));
+            }
+            to => {
+                self.step(to, Event::Mail(letter.mail));
+            }
+        }
+        assert!(self.in_hand.is_none(), "a connection that came with mail was not adopted");
+        true
+    }
+
+    fn compute_one(&mut self) -> bool {
+        if self.hashing_waits {
+            return false;
+        }
+        let Some((conn, job)) = self.computations.pop_front() else { return false };
+        self.step(World::place(conn), Event::Computed { conn, done: job.run() });
+        true
+    }
+
+    fn log_in_one(&mut self) -> bool {
+        let Some(socket) = self.to_log_in.pop_front() else { return false };
+        let Some(conn) = self.sockets[socket].id else { return true };
+        self.step(World::place(conn), Event::Opened { conn });
+        self.report.flush(&mut self.sockets);
+        let welcome = super::verbs::server::welcome(&self.sockets[socket].name, &[]);
+        self.step(World::place(conn), Event::Received { conn, bytes: &welcome });
+        self.sockets[socket].quiet = false;
+        true
+    }
+
+    /// The far end of a connection sends bytes; they are read once the pooler wants to read.
+    pub(crate) fn transmit(&mut self, socket: usize, bytes: &[u8]) {
+        let after = match self.cut {
+            Cut::Once { send, after } if send == self.sent => after.min(bytes.len()),
+            _ => 0,
+        };
+        self.sent += 1;
+        let (first, second) = bytes.split_at(after);
+        let chunk = if self.cut == Cut::EveryByte { 1 } else { limits::CHUNK_LEN_MAX };
+        let pieces = first.chunks(chunk).chain(second.chunks(chunk));
+        self.sockets[socket].in_flight.extend(pieces.map(<[u8]>::to_vec));
+        self.settle();
+    }
+
+    fn read_one(&mut self) -> bool {
+        let ready = |socket: &Socket| socket.id.is_some() && socket.reading && !socket.in_flight.is_empty();
+        let Some(socket) = self.sockets.iter_mut().find(|socket| ready(socket)) else { return false };
+        let (Some(conn), Some(bytes)) = (socket.id, socket.in_flight.pop_front()) else { return false };
+        self.step(World::place(conn), Event::Received { conn, bytes: &bytes });
+        true
+    }
+
+    fn end_round(&mut self) -> bool {
+        let mut acted = false;
+        for worker in 0..self.workers.len() {
+            let place = Place::Worker(WorkerId(worker as u16));
+            self.read_board();
+            let first = self.step(place, Event::RoundEnded);
+            self.read_board();
+            acted |= first;
+            if first {
+                self.step(place, Event::RoundEnded);
+            }
+        }
+        acted
+    }
+
+    fn read_board(&mut self) {
+        if !self.board_is_late {
+            self.board = self.written.clone();
+        }
+    }
+
+    /// Lets time pass, stopping wherever a deadline is.
+    pub(crate) fn wait(&mut self, until: Time) -> Result<(), String> {
+        for _ in 0..100_000 {
+            let mut places = vec![Place::Door(DoorId(0)), Place::Coordinator];
+            places.extend((0..self.workers.len()).map(|worker| Place::Worker(WorkerId(worker as u16))));
+            let next = places
+                .into_iter()
+                .filter_map(|place| self.machine(place).next_deadline().map(|at| (at.max(self.now), place)));
+            match next.min().filter(|(at, _)| *at <= until) {
+                Some((at, place)) => {
+                    self.now = at;
+                    self.step(place, Event::DeadlineReached);
+                    self.settle();
+                }
+                None => {
+                    self.now = until;
+                    return Ok(());
+                }
+            }
+        }
+        Err("a deadline is reached again and again".to_owned())
+    }
+
+    /// The same for everybody: new settings, the end.
+    pub(crate) fn tell_everybody(&mut self, mail: impl Fn() -> Mail) {
+        self.step(Place::Door(DoorId(0)), Event::Mail(mail()));
+        self.step(Place::Coordinator, Event::Mail(mail()));
+        for worker in 0..self.workers.len() {
+            self.step(Place::Worker(WorkerId(worker as u16)), Event::Mail(mail()));
+        }
+    }
+}
+
+fn place_name(place: Place) -> String {
+    match place {
+        Place::Door(_) => "door".to_owned(),
+        Place::Coordinator => "coordinator".to_owned(),
+        Place::Worker(worker) => format!("worker {}", worker.0 + 1),
+    }
+}
+
+fn mail_name(mail: &Mail) -> String {
+    let shown = format!("{mail:?}");
+    let end = shown.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(shown.len());
+    shown[..end].to_owned()
+}
