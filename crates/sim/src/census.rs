@@ -1,0 +1,132 @@
+//! What was exercised, so that one sees it: a workload in which something never happens proves nothing about it.
+
+/// Counts over one run, or many.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    pub worlds: u64,
+    pub steps: u64,
+    pub rounds: u64,
+    pub logins: u64,
+    pub queries: u64,
+    pub messages: u64,
+    pub transactions: u64,
+    pub pipelines: u64,
+    pub prepared: u64,
+    pub copies_in: u64,
+    pub copies_out: u64,
+    pub function_calls: u64,
+    pub large_values: u64,
+    pub errors: u64,
+    pub sets: u64,
+    pub cancels_asked: u64,
+    pub cancels_struck: u64,
+    pub cancels_wrong: u64,
+    pub vanished: u64,
+    pub cuts: u64,
+    pub refused: u64,
+    pub short_writes: u64,
+    pub short_reads: u64,
+    pub lends: u64,
+    pub returned_mail: u64,
+    pub late_boards: u64,
+    pub server_logins: u64,
+    pub server_deaths: u64,
+    pub server_stalls: u64,
+    pub last_words: u64,
+    pub restarts: u64,
+    pub connects_refused: u64,
+    pub connects_lost: u64,
+    pub logins_refused: u64,
+    pub waits: u64,
+    pub quiet_ends: u64,
+}
+
+impl Census {
+    /// All counts with their names.
+    #[must_use]
+    pub fn rows(&self) -> Vec<(&'static str, u64)> {
+        let Census { worlds, steps, rounds, .. } = *self;
+        let mut rows = vec![("worlds", worlds), ("steps", steps), ("rounds", rounds)];
+        rows.extend_from_slice(&[
+            ("logins", self.logins),
+            ("queries", self.queries),
+            ("messages", self.messages),
+            ("transactions", self.transactions),
+            ("pipelines", self.pipelines),
+            ("prepared", self.prepared),
+            ("copies_in", self.copies_in),
+            ("copies_out", self.copies_out),
+            ("function_calls", self.function_calls),
+            ("large_values", self.large_values),
+            ("errors", self.errors),
+            ("sets", self.sets),
+            ("cancels_asked", self.cancels_asked),
+            ("cancels_struck", self.cancels_struck),
+            ("cancels_wrong", self.cancels_wrong),
+            ("vanished", self.vanished),
+            ("cuts", self.cuts),
+            ("refused", self.refused),
+            ("short_writes", self.short_writes),
+            ("short_reads", self.short_reads),
+            ("lends", self.lends),
+            ("returned_mail", self.returned_mail),
+            ("late_boards", self.late_boards),
+            ("server_logins", self.server_logins),
+            ("server_deaths", self.server_deaths),
+            ("server_stalls", self.server_stalls),
+            ("last_words", self.last_words),
+            ("restarts", self.restarts),
+            ("connects_refused", self.connects_refused),
+            ("connects_lost", self.connects_lost),
+            ("logins_refused", self.logins_refused),
+            ("waits", self.waits),
+            ("quiet_ends", self.quiet_ends),
+        ]);
+        rows
+    }
+
+    /// Names of what never happened.
+    #[must_use]
+    pub fn never(&self) -> Vec<&'static str> {
+        self.rows().into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect()
+    }
+
+    pub fn add(&mut self, other: &Census) {
+        self.worlds += other.worlds;
+        self.steps += other.steps;
+        self.rounds += other.rounds;
+        self.logins += other.logins;
+        self.queries += other.queries;
+        self.messages += other.messages;
+        self.transactions += other.transactions;
+        self.pipelines += other.pipelines;
+        self.prepared += other.prepared;
+        self.copies_in += other.copies_in;
+        self.copies_out += other.copies_out;
+        self.function_calls += other.function_calls;
+        self.large_values += other.large_values;
+        self.errors += other.errors;
+        self.sets += other.sets;
+        self.cancels_asked += other.cancels_asked;
+        self.cancels_struck += other.cancels_struck;
+        self.cancels_wrong += other.cancels_wrong;
+        self.vanished += other.vanished;
+        self.cuts += other.cuts;
+        self.refused += other.refused;
+        self.short_writes += other.short_writes;
+        self.short_reads += other.short_reads;
+        self.lends += other.lends;
+        self.returned_mail += other.returned_mail;
+        self.late_boards += other.late_boards;
+        self.server_logins += other.server_logins;
+        self.server_deaths += other.server_deaths;
+        self.server_stalls += other.server_stalls;
+        self.last_words += other.last_words;
+        self.restarts += other.restarts;
+        self.connects_refused += other.connects_refused;
+        self.connects_lost += other.connects_lost;
+        self.logins_refused += other.logins_refused;
+        self.waits += other.waits;
+        self.quiet_ends += other.quiet_ends;
+    }
+}

@@ -1,0 +1,26 @@
+//! I1: a server is linked to at most one session, and both say so.
+
+use std::collections::BTreeMap;
+
+use pooling::{ConnId, Snapshot};
+
+use crate::world::World;
+
+pub fn check(world: &mut World, snapshot: &Snapshot) {
+    let mut links: BTreeMap<ConnId, ConnId> = BTreeMap::new();
+    for client in &snapshot.clients {
+        let Some(server) = client.link else { continue };
+        if let Some(other) = links.insert(server, client.conn) {
+            return world.fail(1, format!("{server:?} is linked to {other:?} and to {:?}", client.conn));
+        }
+    }
+    for server in &snapshot.servers {
+        let told = links.remove(&server.conn);
+        if told != server.link {
+            return world.fail(1, format!("{:?} says {:?} is its session, sessions say {told:?}", server.conn, server.link));
+        }
+    }
+    if let Some((server, client)) = links.first_key_value() {
+        world.fail(1, format!("{client:?} is linked to {server:?}, which is not there"));
+    }
+}

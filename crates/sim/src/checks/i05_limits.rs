@@ -1,0 +1,79 @@
+//! I5: no limit is ever exceeded; connections count from the moment they are opened to the moment they are closed.
+
+use std::collections::BTreeMap;
+
+use pooling::{ConnId, Kind};
+
+use crate::network::{LinkId, Peer};
+use crate::postgres::Process;
+use crate::world::World;
+
+/// Connections that the pooler holds.
+#[derive(Debug, Default)]
+pub struct Counts {
+    by_database: BTreeMap<u16, u32>,
+    /// From the startup packet on, which says the user.
+    by_pool: BTreeMap<(u16, String), u32>,
+}
+
+impl World {
+    pub(crate) fn count_opened(&mut self, database: u16, conn: ConnId) {
+        if conn.kind() != Kind::Server {
+            return;
+        }
+        let count = self.checks.limits.by_database.entry(database).or_default();
+        *count += 1;
+        let count = *count;
+        let name = &self.plan.databases[usize::from(database)].name;
+        let settings = &self.plan.settings;
+        let own = settings.databases.get(name).and_then(|entry| entry.max_db_connections);
+        let limit = own.unwrap_or(settings.max_db_connections);
+        if limit > 0 && count > limit {
+            self.fail(5, format!("database {database} has {count} connections, max_db_connections is {limit}"));
+        }
+    }
+
+    /// A server's startup packet has come: the connection counts for its pool and its user.
+    pub(crate) fn count_started(&mut self, process: &Process) {
+        let held = self.network.get(process.link).is_some_and(|link| !link.pooler_closed);
+        if !held {
+            return;
+        }
+        if let Some(link) = self.network.get_mut(process.link) {
+            link.counted = Some(process.user.clone());
+        }
+        let count = self.checks.limits.by_pool.entry((process.database, process.user.clone())).or_default();
+        *count += 1;
+        let count = *count;
+        let name = &self.plan.databases[usize::from(process.database)].name;
+        let limit = self.plan.pool_max(name, &process.user);
+        if count > limit {
+            return self.fail(5, format!("pool {name}/{} has {count} connections, its size is {limit}", process.user));
+        }
+        let settings = &self.plan.settings;
+        let own = settings.users.get(&process.user).and_then(|user| user.max_user_connections);
+        let limit = own.unwrap_or(settings.max_user_connections);
+        let users = self.checks.limits.by_pool.iter().filter(|((_, user), _)| *user == process.user);
+        let total: u32 = users.map(|(_, count)| count).sum();
+        if limit > 0 && total > limit {
+            self.fail(5, format!("{} has {total} connections, max_user_connections is {limit}", process.user));
+        }
+    }
+
+    pub(crate) fn count_closed(&mut self, id: LinkId, conn: ConnId) {
+        if conn.kind() != Kind::Server {
+            return;
+        }
+        let Some(link) = self.network.get_mut(id) else { return };
+        let Peer::Postgres { database, .. } = link.peer else { return };
+        let counted = link.counted.take();
+        if let Some(count) = self.checks.limits.by_database.get_mut(&database) {
+            *count -= 1;
+        }
+        if let Some(user) = counted
+            && let Some(count) = self.checks.limits.by_pool.get_mut(&(database, user))
+        {
+            *count -= 1;
+        }
+    }
+}

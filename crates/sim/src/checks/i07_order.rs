@@ -1,0 +1,45 @@
+//! I7: within a pool and worker nobody is overtaken: whoever waits no longer, and was not refused, came before everybody
+//! who still waits.
+
+use std::collections::BTreeMap;
+
+use pooling::{ConnId, Snapshot, Time};
+
+use crate::world::World;
+
+/// Who waited at the last look, and since when.
+#[derive(Debug, Default)]
+pub struct Queues {
+    waiting: BTreeMap<u16, BTreeMap<ConnId, (Time, PoolKeyed)>>,
+}
+
+/// A pool's number on a worker; sessions of one key share one.
+type PoolKeyed = usize;
+
+pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
+    let mut waiting = BTreeMap::new();
+    let mut linked = BTreeMap::new();
+    for client in &snapshot.clients {
+        let Some(pool) = snapshot.pools.iter().position(|pool| pool.key == client.key) else { continue };
+        if let Some(since) = client.waiting_since {
+            waiting.insert(client.conn, (since, pool));
+        } else if client.link.is_some() {
+            linked.insert(client.conn, pool);
+        }
+    }
+    let before = world.checks.order.waiting.insert(worker, waiting.clone()).unwrap_or_default();
+    // Whoever waited before and is linked now was served; whoever waits on since earlier was overtaken.
+    let overtaken = before.iter().find_map(|(served, (since, pool))| {
+        if linked.get(served) != Some(pool) {
+            return None;
+        }
+        let passed_over = waiting.iter().find(|(_, (other, place))| place == pool && other < since)?;
+        Some(format!(
+            "worker {worker}: {served:?}, waiting since {}, is served before {:?}, waiting since {}",
+            since.0, passed_over.0, passed_over.1.0.0
+        ))
+    });
+    if let Some(text) = overtaken {
+        world.fail(7, text);
+    }
+}

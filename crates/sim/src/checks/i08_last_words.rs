@@ -1,0 +1,20 @@
+//! I8: a client is not handed to a server whose last words had come before the round began: it would be told somebody
+//! else's end. Hence servers are told of before clients.
+
+use pooling::{ConnId, Kind};
+
+use crate::network::LinkId;
+use crate::world::World;
+
+impl World {
+    pub(crate) fn check_last_words(&mut self, id: LinkId, conn: ConnId, bytes: &[u8]) {
+        if !self.serving_clients || conn.kind() != Kind::Server || bytes.first() == Some(&wire::frontend::tag::TERMINATE) {
+            return;
+        }
+        let Some(link) = self.network.get(id) else { return };
+        let unread = link.read && link.last_words_at.is_some_and(|at| at < self.now) && !link.up.readable().is_empty();
+        if unread {
+            self.fail(8, format!("a client's statement goes to {conn:?}, whose last words lie unread"));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The invariants, one file each. Cheap ones are checked wherever something happens that could break them, those that
+//! must look at everything after a worker's rounds.
+//!
+//! | invariant | where the world sees it |
+//! |---|---|
+//! | I1 one link | `i01_one_link`: snapshots; and no action may name a connection that is not there |
+//! | I2, I11 answers | in the model clients, against their twins |
+//! | I3 clean servers | in the model PostgreSQL: whose transaction, batch, session a statement comes into |
+//! | I4 cancels | `i04_cancels`: whom a cancel strikes |
+//! | I5 limits | `i05_limits`: connections that exist at this moment, opening ones too |
+//! | I6 nobody waits beside an idle server | `i06_idle` |
+//! | I7 order | `i07_order` |
+//! | I8 told why | in the model clients; and `i08_last_words`, `i08_deadlines` |
+//! | I9 settings | in the model PostgreSQL: every statement says what its session's settings are |
+//! | I10 memory | `i10_memory` |
+//! | I12 capacity | `i12_capacity` |
+
+pub mod i01_one_link;
+pub mod i04_cancels;
+pub mod i05_limits;
+pub mod i06_idle;
+pub mod i07_order;
+pub mod i08_deadlines;
+pub mod i08_last_words;
+pub mod i10_memory;
+pub mod i12_capacity;
+
+use pooling::{Place, Snapshot, Time};
+
+use crate::rounds::Machinery;
+use crate::world::World;
+
+/// What the checks remember between two looks.
+#[derive(Debug, Default)]
+pub struct Checks {
+    pub(crate) limits: i05_limits::Counts,
+    pub(crate) beside: i06_idle::Beside,
+    pub(crate) order: i07_order::Queues,
+}
+
+impl World {
+    /// After a round: the machine's own check, and now and then a look at everything it has.
+    pub(crate) fn checks_after_round(&mut self, node: u16) {
+        let entry = &self.nodes[usize::from(node)];
+        let due = entry.rounds.is_multiple_of(self.plan.look_every);
+        let checked = match &entry.machinery {
+            Machinery::Worker(worker) if due => worker.check(),
+            Machinery::Coordinator(coordinator) => coordinator.check(),
+            Machinery::Worker(_) | Machinery::Door(_) => Ok(()),
+        };
+        if let Err(violation) = checked {
+            let place = entry.place;
+            return self.fail(violation.invariant, format!("{place:?}: {}", violation.what));
+        }
+        if !due || self.failure.is_some() {
+            return;
+        }
+        let Place::Worker(id) = entry.place else { return };
+        let Some(snapshot) = entry.worker().map(|worker| worker.snapshot(Time(self.now), true)) else { return };
+        self.look_at(id.0, &snapshot);
+    }
+
+    fn look_at(&mut self, worker: u16, snapshot: &Snapshot) {
+        i01_one_link::check(self, snapshot);
+        i06_idle::check(self, worker, snapshot);
+        i07_order::check(self, worker, snapshot);
+        i08_deadlines::check(self, snapshot);
+        self.census.waits += snapshot.pools.iter().map(|pool| u64::from(pool.cl_waiting)).sum::<u64>();
+    }
+}

@@ -1,0 +1,184 @@
+//! Compares what comes with what the twin says.
+
+use wire::backend::{Fields, Status, tag};
+use wire::frontend::{self, tag as request};
+use wire::{HEADER_LEN, Header};
+
+use super::{Circumstances, Client, Finding, Phase};
+use crate::backend::Progress;
+use crate::census::Census;
+use crate::plan::Plan;
+use crate::statement::{Body, Statement};
+
+const CANCELLED: &[u8] = b"57014";
+
+impl Client {
+    /// Deals with every whole message that has come.
+    pub(super) fn progress(&mut self, facts: Circumstances, plan: &Plan, census: &mut Census) -> Result<(), Finding> {
+        let inbox_before = self.inbox.len();
+        if matches!(self.phase, Phase::Starting { asked_for_tls: true }) && !self.inbox.is_empty() && self.inbox[0] != b'E' {
+            self.encryption_answered(plan)?;
+        }
+        let inbox = std::mem::take(&mut self.inbox);
+        let mut at = 0;
+        loop {
+            let rest = &inbox[at..];
+            let header = Header::parse(rest).map_err(|error| (11, format!("broken framing: {error}")))?;
+            let Some(header) = header.filter(|header| rest.len() >= header.total_len()) else { break };
+            let body = &rest[HEADER_LEN..header.total_len()];
+            self.message(header.tag, body, facts, plan, census)?;
+            at += header.total_len();
+        }
+        self.inbox = inbox;
+        self.inbox.drain(..at);
+        if inbox_before > self.inbox.len() && self.is_owed() {
+            self.owed_since = Some(facts.now);
+        }
+        Ok(())
+    }
+
+    fn message(
+        &mut self,
+        message: u8,
+        body: &[u8],
+        facts: Circumstances,
+        plan: &Plan,
+        census: &mut Census,
+    ) -> Result<(), Finding> {
+        if let Some(told) = &self.told {
+            return Err((11, format!("message {:?} came after FATAL {told}", char::from(message))));
+        }
+        if message == tag::NOTICE {
+            return Ok(());
+        }
+        if message == tag::ERROR && Fields::decode(body).is_fatal() {
+            return self.fatal(body, facts, plan, census);
+        }
+        if !matches!(self.phase, Phase::Ready) {
+            if message == tag::ERROR {
+                return Err((8, "an error during login must be FATAL".to_owned()));
+            }
+            return self.login_message(message, body, plan);
+        }
+        self.decide(message, body);
+        self.compare(message, body)?;
+        census.messages += 1;
+        if message == tag::READY_FOR_QUERY {
+            census.queries += 1;
+        }
+        Ok(())
+    }
+
+    /// Runs the twin as far as the message at hand tells what became of the work that a cancel may have struck.
+    fn decide(&mut self, message: u8, body: &[u8]) {
+        let struck = message == tag::ERROR
+            && Fields::decode(body).code() == Some(CANCELLED)
+            && self.cancels_seen < self.cancels_sent;
+        let waits = self.expected_at == self.expected.len();
+        if struck && waits {
+            self.cancels_seen += 1;
+        }
+        if struck && waits && !self.at_work && !self.is_struck_at_work() {
+            self.take_back();
+            return;
+        }
+        while self.expected_at == self.expected.len() && (self.at_work || !self.undecided.is_empty()) {
+            let mut out = std::mem::take(&mut self.expected);
+            out.clear();
+            self.expected_at = 0;
+            if std::mem::take(&mut self.at_work) {
+                let progress = self.twin.wake(struck, &mut out);
+                self.at_work = matches!(progress, Progress::Works(_));
+            } else if struck && self.twin.is_in_copy() {
+                self.twin.wake(true, &mut out);
+            } else {
+                let (message, body) = self.undecided.remove(0);
+                self.at_work = matches!(self.twin.message(message, &body, &mut out), Progress::Works(_));
+            }
+            self.expected = out;
+        }
+    }
+
+    /// Whether a cancel that is the first answer to a unit struck it at work, not while it waited for a server.
+    fn is_struck_at_work(&self) -> bool {
+        if self.twin.is_in_copy() {
+            return true;
+        }
+        let Some((request::QUERY, body)) = self.undecided.first() else { return false };
+        let text = String::from_utf8_lossy(&body[..body.len() - 1]);
+        matches!(Statement::parse(&text).body, Body::Sleep { .. } | Body::CopyIn)
+    }
+
+    /// A unit was cancelled before any server saw it: an error, and the end of the query or batch.
+    fn take_back(&mut self) {
+        let end = self.undecided.iter().position(|(message, _)| matches!(*message, request::QUERY | request::SYNC));
+        let end = end.map_or(self.undecided.len(), |at| at + 1);
+        self.undecided.drain(..end);
+        self.expected.clear();
+        self.expected_at = 0;
+        let code = wire::SqlState(*b"57014");
+        let error = wire::backend::ErrorResponse { severity: "ERROR", code, message: "", detail: None, hint: None };
+        error.encode(&mut self.expected);
+        wire::backend::encode_ready(&mut self.expected, Status::Idle);
+    }
+
+    fn compare(&mut self, message: u8, body: &[u8]) -> Result<(), Finding> {
+        let rest = &self.expected[self.expected_at..];
+        let header = Header::parse(rest).map_err(|error| (11, format!("the twin's framing: {error}")))?;
+        let Some(header) = header else {
+            return Err((2, format!("{} came and nothing is owed", show(message, body))));
+        };
+        let expected = &rest[HEADER_LEN..header.total_len()];
+        let same = message == header.tag && (body == expected || is_same_error(message, body, expected));
+        if !same {
+            let (found, wanted) = (show(message, body), show(header.tag, expected));
+            let strange = is_strangers(body, self.number);
+            return Err((if strange { 2 } else { 11 }, format!("client {} got {found} instead of {wanted}", self.number)));
+        }
+        self.expected_at += header.total_len();
+        Ok(())
+    }
+
+    /// Sends a message, and has the twin answer it, now or when it is known whether a cancel struck.
+    pub(super) fn send(&mut self, message: u8, encode: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.outbox.len();
+        encode(&mut self.outbox);
+        let body = &self.outbox[start + HEADER_LEN..];
+        debug_assert_eq!(self.outbox[start], message);
+        if self.habits.cancels {
+            self.undecided.push((message, body.to_vec()));
+            return;
+        }
+        if self.expected_at == self.expected.len() {
+            self.expected.clear();
+            self.expected_at = 0;
+        }
+        let mut progress = self.twin.message(message, body, &mut self.expected);
+        while let Progress::Works(_) = progress {
+            progress = self.twin.wake(false, &mut self.expected);
+        }
+    }
+
+    pub(super) fn query(&mut self, text: &str) {
+        self.send(request::QUERY, |out| frontend::Query { text: text.as_bytes() }.encode(out));
+    }
+}
+
+/// Errors agree in severity and code where the words are the pooler's, or name a statement by its name on the server.
+fn is_same_error(message: u8, body: &[u8], expected: &[u8]) -> bool {
+    let (found, wanted) = (Fields::decode(body), Fields::decode(expected));
+    let words_differ = matches!(wanted.code(), Some(b"57014" | b"26000" | b"42P05"));
+    message == tag::ERROR && words_differ && found.code() == wanted.code() && found.severity() == wanted.severity()
+}
+
+fn is_strangers(body: &[u8], own: u32) -> bool {
+    let text = String::from_utf8_lossy(body);
+    let mut names = text.split('c').filter_map(|part| part.split_once('.')?.0.parse::<u32>().ok());
+    names.any(|number| number != own)
+}
+
+/// A message in few words.
+pub(super) fn show(message: u8, body: &[u8]) -> String {
+    let head = &body[..body.len().min(60)];
+    format!("{} ({} bytes: {})", char::from(message), body.len(), head.escape_ascii())
+}

@@ -1,0 +1,147 @@
+//! How a model client logs in, by whatever it is asked for, with the right password or a wrong one.
+
+use auth::{ClientExchange, Keys, Md5Hash};
+use wire::backend::{Authentication, BackendKeyData, ParameterStatus, tag};
+use wire::frontend::{self, Password, SaslInitial, SaslResponse};
+
+use super::{Client, Finding, Phase};
+use crate::parameters;
+use crate::plan::{PASSWORD, Plan};
+use crate::random::Random;
+
+impl Client {
+    /// Says who it is; sometimes it asks for TLS first.
+    pub fn greet(&mut self, plan: &Plan, random: &mut Random) {
+        if random.chance(100) {
+            self.phase = Phase::Starting { asked_for_tls: true };
+            if random.chance(500) {
+                frontend::encode_ssl_request(&mut self.outbox);
+            } else {
+                frontend::encode_gss_request(&mut self.outbox);
+            }
+        }
+        let mut values = self.twin.values();
+        let mut chosen: Vec<usize> = Vec::new();
+        for (parameter, value) in values.iter_mut().enumerate() {
+            // PostgreSQL has no startup default for standard_conforming_strings in common use; clients may send it.
+            if random.chance(plan.manners.sets / 2) {
+                *value = random.below(u64::from(parameters::choices(parameter))) as u8;
+                chosen.push(parameter);
+            }
+        }
+        self.twin.start_with(values);
+        self.wishes = chosen;
+        if matches!(self.phase, Phase::Starting { asked_for_tls: false }) {
+            self.start(plan);
+        }
+    }
+
+    fn start(&mut self, plan: &Plan) {
+        let (database, user) = (&plan.databases[self.database].name, &plan.users[self.user].name);
+        let values = self.twin.values();
+        let mut pairs: Vec<(&[u8], &[u8])> = vec![(b"user", user.as_bytes()), (b"database", database.as_bytes())];
+        for &parameter in &self.wishes {
+            let value = parameters::value(parameter, values[parameter]);
+            pairs.push((parameters::NAMES[parameter].as_bytes(), value.as_bytes()));
+        }
+        frontend::encode_startup(&mut self.outbox, pairs);
+    }
+
+    /// The one byte that answers an encryption request.
+    pub(super) fn encryption_answered(&mut self, plan: &Plan) -> Result<(), Finding> {
+        if self.inbox[0] != b'N' {
+            return Err((11, format!("an encryption request was answered by byte {}", self.inbox[0])));
+        }
+        self.inbox.remove(0);
+        self.phase = Phase::Starting { asked_for_tls: false };
+        self.start(plan);
+        Ok(())
+    }
+
+    /// One message before the first ReadyForQuery, other than errors and notices.
+    pub(super) fn login_message(&mut self, message: u8, body: &[u8], plan: &Plan) -> Result<(), Finding> {
+        match message {
+            tag::AUTHENTICATION => {
+                let request = Authentication::decode(body).map_err(|error| (11, error.to_string()))?;
+                self.authenticate(request, plan)
+            }
+            _ if !matches!(self.phase, Phase::Welcoming) => {
+                Err((11, format!("message {:?} came before AuthenticationOk", char::from(message))))
+            }
+            tag::PARAMETER_STATUS => self.parameter(body),
+            tag::BACKEND_KEY_DATA => {
+                let key = BackendKeyData::decode(body).map_err(|error| (11, error.to_string()))?;
+                let secret = key.secret.try_into().map_err(|_| (11, "a cancel secret has four bytes".to_owned()))?;
+                self.key = Some((key.pid, secret));
+                Ok(())
+            }
+            tag::READY_FOR_QUERY => {
+                if self.key.is_none() {
+                    return Err((11, "no BackendKeyData before the first ReadyForQuery".to_owned()));
+                }
+                self.phase = Phase::Ready;
+                Ok(())
+            }
+            other => Err((11, format!("message {:?} came during login", char::from(other)))),
+        }
+    }
+
+    fn parameter(&self, body: &[u8]) -> Result<(), Finding> {
+        let status = ParameterStatus::decode(body).map_err(|error| (11, error.to_string()))?;
+        let (name, value) = (String::from_utf8_lossy(status.name), String::from_utf8_lossy(status.value));
+        let Some(parameter) = parameters::index(&name) else { return Ok(()) };
+        let wanted = parameters::value(parameter, self.twin.values()[parameter]);
+        if value != wanted {
+            return Err((9, format!("login reports {name} = {value:?}, the session's is {wanted:?}")));
+        }
+        Ok(())
+    }
+
+    fn authenticate(&mut self, request: Authentication<'_>, plan: &Plan) -> Result<(), Finding> {
+        let password = if self.habits.wrong_password { "a wrong password" } else { PASSWORD };
+        let user = &plan.users[self.user].name;
+        match request {
+            Authentication::Ok => {
+                let tested = !matches!(plan.settings.auth_type, pooling::settings::AuthType::Trust);
+                if self.habits.wrong_password && tested {
+                    return Err((8, "a wrong password was accepted".to_owned()));
+                }
+                self.phase = Phase::Welcoming;
+            }
+            Authentication::CleartextPassword => {
+                Password { password: password.as_bytes() }.encode(&mut self.outbox);
+                self.phase = Phase::Proving(None);
+            }
+            Authentication::Md5Password { salt } => {
+                let answer = auth::md5::response(&Md5Hash::of(password, user), salt);
+                Password { password: answer.as_bytes() }.encode(&mut self.outbox);
+                self.phase = Phase::Proving(None);
+            }
+            Authentication::Sasl { .. } => {
+                let mut nonce = [7; auth::scram::NONCE_LEN];
+                nonce[..4].copy_from_slice(&self.number.to_be_bytes());
+                let (exchange, first) = ClientExchange::start(&nonce);
+                let mechanism = auth::scram::MECHANISM.as_bytes();
+                SaslInitial { mechanism, response: Some(&first) }.encode(&mut self.outbox);
+                self.phase = Phase::Proving(Some(Box::new(exchange)));
+            }
+            Authentication::SaslContinue(data) => {
+                let Phase::Proving(Some(exchange)) = &mut self.phase else {
+                    return Err((11, "SASLContinue out of order".to_owned()));
+                };
+                let challenge = exchange.challenge(data).map_err(|error| (11, error.to_string()))?;
+                let keys = Keys::derive(password, &challenge.salt, challenge.iterations);
+                let last = exchange.respond(&keys).map_err(|error| (11, error.to_string()))?;
+                SaslResponse { response: &last }.encode(&mut self.outbox);
+            }
+            Authentication::SaslFinal(data) => {
+                let Phase::Proving(Some(exchange)) = &self.phase else {
+                    return Err((11, "SASLFinal out of order".to_owned()));
+                };
+                exchange.verify(data).map_err(|error| (11, error.to_string()))?;
+            }
+            Authentication::Other(method) => return Err((11, format!("asked for method {method}"))),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,278 @@
+//! One model client: logs in, works, checks every answer, leaves or vanishes.
+//!
+//! Beside it runs its twin, a PostgreSQL session of its own that gets the same messages. Whatever the pooler hands the
+//! client must be what the twin says, byte for byte and in order, with nothing missing and nothing besides (I2, I11).
+//! Notices are passed over. If the connection ends, there must be a reason, and the client must be told it (I8).
+
+mod answers;
+mod ending;
+mod login;
+mod turn;
+
+use pooling::settings::PoolMode;
+use wire::backend::Status;
+
+use crate::backend::Backend;
+use crate::census::Census;
+use crate::network::LinkId;
+use crate::plan::Plan;
+use crate::random::Random;
+
+/// An invariant that a client found broken, and how.
+pub type Finding = (u8, String);
+
+/// What a client does on the way.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Habits {
+    /// Sends CancelRequests; then it sends one unit at a time.
+    pub cancels: bool,
+    /// Reads and writes so many bytes at a time; 0: as many as there are.
+    pub pace: usize,
+    /// Breaks off after that many bytes were sent; orderly or not.
+    pub vanishes_after: Option<u64>,
+    pub vanishes_orderly: bool,
+    pub wrong_password: bool,
+    /// Leaves without saying Terminate.
+    pub impolite: bool,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// The startup packet is sent, or an SSLRequest before it.
+    Starting { asked_for_tls: bool },
+    Proving(Option<Box<auth::ClientExchange>>),
+    /// AuthenticationOk was read.
+    Welcoming,
+    Ready,
+    Over,
+}
+
+/// Why a client's connection was given up, from its own side.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    Orderly,
+    Cut,
+}
+
+/// What a client wants of the world after it was awake.
+#[derive(Debug, Default)]
+pub struct Wants {
+    pub leave: Option<Leaving>,
+    /// A CancelRequest with this key.
+    pub cancel: Option<(i32, [u8; 4])>,
+    /// Wake it again after so many microseconds.
+    pub again: Option<u64>,
+}
+
+/// What the world knows and a client judges by.
+#[derive(Copy, Clone, Debug)]
+pub struct Circumstances {
+    pub now: u64,
+    /// When a server last died, or a login at PostgreSQL last failed.
+    pub trouble_at: Option<u64>,
+    pub closing_time: bool,
+}
+
+/// The client.
+#[derive(Debug)]
+pub struct Client {
+    pub number: u32,
+    pub link: LinkId,
+    pub mode: PoolMode,
+    pub database: usize,
+    pub user: usize,
+    pub habits: Habits,
+    phase: Phase,
+    since: u64,
+    twin: Backend,
+    /// What the twin said and the pooler has not said yet.
+    expected: Vec<u8>,
+    expected_at: usize,
+    /// Messages that the twin has not been given, because a cancel may strike them.
+    undecided: Vec<(u8, Vec<u8>)>,
+    /// The twin is at a statement that takes time, and it depends on the next answer how that ends.
+    at_work: bool,
+    inbox: Vec<u8>,
+    outbox: Vec<u8>,
+    outbox_at: usize,
+    sent: u64,
+    key: Option<(i32, [u8; 4])>,
+    pub cancels_sent: u32,
+    cancels_seen: u32,
+    cancel_at: Option<u64>,
+    units: u64,
+    marks: u32,
+    /// Since when it is owed something.
+    owed_since: Option<u64>,
+    resting_until: u64,
+    began_block: bool,
+    /// Tracked parameters it names in its startup packet.
+    wishes: Vec<usize>,
+    said_goodbye: bool,
+    /// The FATAL it was told.
+    told: Option<String>,
+    /// When it last was in the middle of something with a server.
+    engaged_at: Option<u64>,
+}
+
+impl Client {
+    #[must_use]
+    pub fn new(number: u32, link: LinkId, plan: &Plan, random: &mut Random, now: u64) -> Client {
+        let manners = &plan.manners;
+        let database = random.below(plan.databases.len() as u64) as usize;
+        let user = random.below(plan.users.len() as u64) as usize;
+        let key = pooling::PoolKey {
+            database: plan.databases[database].name.as_str().into(),
+            user: plan.users[plan.databases[database].forced.unwrap_or(user)].name.as_str().into(),
+        };
+        let habits = Habits {
+            cancels: random.chance(manners.cancellers),
+            pace: if random.chance(manners.slow) { random.skewed(1, 5_000) as usize } else { 0 },
+            vanishes_after: random.chance(manners.vanish).then(|| random.skewed(1, 20_000)),
+            vanishes_orderly: random.chance(500),
+            wrong_password: random.chance(manners.wrong_password),
+            impolite: random.chance(200),
+        };
+        let defaults = plan.databases[database].defaults;
+        Client {
+            number,
+            link,
+            mode: plan.mode(&key),
+            database,
+            user,
+            habits,
+            phase: Phase::Starting { asked_for_tls: false },
+            since: now,
+            twin: Backend::new(defaults, false, false),
+            expected: Vec::new(),
+            expected_at: 0,
+            undecided: Vec::new(),
+            at_work: false,
+            inbox: Vec::new(),
+            outbox: Vec::new(),
+            outbox_at: 0,
+            sent: 0,
+            key: None,
+            cancels_sent: 0,
+            cancels_seen: 0,
+            cancel_at: None,
+            units: random.range(1, manners.units_max),
+            marks: 0,
+            owed_since: None,
+            resting_until: 0,
+            began_block: false,
+            wishes: Vec::new(),
+            said_goodbye: false,
+            told: None,
+            engaged_at: None,
+        }
+    }
+
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
+    }
+
+    /// For reports of clients that are still there at the end.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!(
+            "client {} ({:?} {:?}) since {}: {} bytes expected, {} undecided, {} to send, twin {:?}",
+            self.number,
+            self.phase,
+            self.mode,
+            self.since,
+            self.expected.len() - self.expected_at,
+            self.undecided.len(),
+            self.outbox.len() - self.outbox_at,
+            self.twin.status(),
+        )
+    }
+
+    fn is_owed(&self) -> bool {
+        self.expected_at < self.expected.len() || !self.undecided.is_empty()
+    }
+
+    /// In the middle of something: the end of a server may be the end of this client.
+    fn is_engaged(&self) -> bool {
+        self.is_owed()
+            || self.twin.status() != Status::Idle
+            || self.mode == PoolMode::Session
+            || self.outbox_at < self.outbox.len()
+            || !matches!(self.phase, Phase::Ready)
+    }
+
+    /// Reads what has come, works on, and writes what the connection takes. `read` and `write` are the connection's.
+    ///
+    /// # Errors
+    /// What it got is not what it was owed.
+    pub fn wake(
+        &mut self,
+        facts: Circumstances,
+        plan: &Plan,
+        random: &mut Random,
+        census: &mut Census,
+        link: &mut crate::network::Link,
+    ) -> Result<Wants, Finding> {
+        let mut wants = Wants::default();
+        self.read(link, &mut wants);
+        self.progress(facts, plan, census)?;
+        let over = link.down.end_arrived && link.down.is_empty();
+        if over || matches!(self.phase, Phase::Over) {
+            if over {
+                self.judge_end(facts, plan, census)?;
+            }
+            wants.leave = Some(Leaving::Orderly);
+            return Ok(wants);
+        }
+        if matches!(self.phase, Phase::Ready) {
+            self.work(facts, plan, random, census, &mut wants);
+        }
+        self.write(link, &mut wants);
+        if self.is_engaged() {
+            self.engaged_at = Some(facts.now);
+        }
+        if self.is_owed() {
+            self.owed_since.get_or_insert(facts.now);
+        } else {
+            self.owed_since = None;
+        }
+        if let Some(limit) = self.habits.vanishes_after
+            && self.sent >= limit
+        {
+            census.vanished += 1;
+            wants.leave = Some(if self.habits.vanishes_orderly { Leaving::Orderly } else { Leaving::Cut });
+        }
+        Ok(wants)
+    }
+
+    fn read(&mut self, link: &mut crate::network::Link, wants: &mut Wants) {
+        let available = link.down.readable().len();
+        let count = if self.habits.pace > 0 { available.min(self.habits.pace) } else { available };
+        self.inbox.extend_from_slice(&link.down.readable()[..count]);
+        link.down.consume(count);
+        if count < available {
+            wants.again = Some(300);
+        }
+    }
+
+    fn write(&mut self, link: &mut crate::network::Link, wants: &mut Wants) {
+        let mut rest = &self.outbox[self.outbox_at..];
+        if self.habits.pace > 0 {
+            rest = &rest[..rest.len().min(self.habits.pace)];
+        }
+        if let Some(limit) = self.habits.vanishes_after {
+            rest = &rest[..rest.len().min(limit.saturating_sub(self.sent) as usize)];
+        }
+        let count = link.up.write(rest);
+        let paced = self.habits.pace > 0 && count == rest.len();
+        self.outbox_at += count;
+        self.sent += count as u64;
+        if self.outbox_at == self.outbox.len() {
+            self.outbox.clear();
+            self.outbox_at = 0;
+        } else if paced {
+            wants.again = Some(700);
+        }
+    }
+}

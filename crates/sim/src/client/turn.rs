@@ -1,0 +1,370 @@
+//! What a logged-in client does next: one unit of work, sent as a whole or in a pipeline with what is still owed.
+
+use pooling::settings::PoolMode;
+use wire::backend::Status;
+use wire::frontend::{self, Bind, Close, CopyFail, Describe, Execute, Parse, Target, tag};
+
+use super::{Circumstances, Client, Leaving, Wants};
+use crate::census::Census;
+use crate::parameters;
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::statement::Mark;
+
+/// Texts that clients prepare by name; many clients prepare the same.
+const TEXTS: [&str; 7] = ["select 1 10", "select 3 50", "select 0 0", "copyout 2 10", "sleep 200", "fail", "select 12 900"];
+
+/// A pipeline sends no more while so much is owed or unsent.
+const OWED_LEN_MAX: usize = 40_000;
+
+/// What a unit is made with.
+struct Turn<'a> {
+    plan: &'a Plan,
+    random: &'a mut Random,
+    census: &'a mut Census,
+}
+
+impl Client {
+    pub(super) fn work(
+        &mut self,
+        facts: Circumstances,
+        plan: &Plan,
+        random: &mut Random,
+        census: &mut Census,
+        wants: &mut Wants,
+    ) {
+        self.maybe_cancel(facts, random, census, wants);
+        let mut turn = Turn { plan, random, census };
+        for _ in 0..8 {
+            let owed = self.is_owed();
+            let unsent = self.outbox.len() - self.outbox_at;
+            let busy = unsent + self.expected.len() - self.expected_at > OWED_LEN_MAX;
+            let pipelines = !self.habits.cancels && turn.random.chance(turn.plan.manners.pipeline);
+            if busy || (owed && !pipelines) || (unsent > 0 && self.habits.pace > 0) {
+                return;
+            }
+            if facts.now < self.resting_until {
+                wants.again = Some(self.resting_until - facts.now);
+                return;
+            }
+            let calm = self.twin.status() == Status::Idle && !owed;
+            if (self.units == 0 || facts.closing_time) && calm {
+                self.say_goodbye(wants);
+                return;
+            }
+            if owed {
+                turn.census.pipelines += 1;
+            }
+            if turn.plan.manners.think_max > 0 && !owed && turn.random.chance(400) {
+                let think = turn.random.skewed(1, turn.plan.manners.think_max);
+                self.resting_until = facts.now + think;
+                wants.again = Some(think);
+                return;
+            }
+            self.unit(facts, &mut turn);
+            if self.habits.cancels && turn.random.chance(500) {
+                self.cancel_at = Some(facts.now + turn.random.skewed(1, 2 * turn.plan.manners.sleep_max));
+                wants.again = self.cancel_at.map(|at| at - facts.now);
+            }
+        }
+        wants.again.get_or_insert(100);
+    }
+
+    /// Goodbye: with Terminate, or just by closing.
+    fn say_goodbye(&mut self, wants: &mut Wants) {
+        if self.habits.impolite || self.outbox_at == self.outbox.len() && self.said_goodbye {
+            wants.leave = Some(Leaving::Orderly);
+        } else if !self.said_goodbye {
+            self.said_goodbye = true;
+            frontend::encode_terminate(&mut self.outbox);
+            wants.again = Some(1);
+        }
+    }
+
+    fn maybe_cancel(&mut self, facts: Circumstances, random: &mut Random, census: &mut Census, wants: &mut Wants) {
+        let Some((pid, mut secret)) = self.key else { return };
+        if !self.habits.cancels {
+            // A cancel with a wrong key must do nothing, whoever's it is.
+            if random.chance(3) {
+                secret[3] ^= 1;
+                wants.cancel = Some((pid, secret));
+                census.cancels_wrong += 1;
+            }
+            return;
+        }
+        let Some(at) = self.cancel_at else { return };
+        if facts.now >= at {
+            self.cancel_at = None;
+            self.cancels_sent += 1;
+            census.cancels_asked += 1;
+            wants.cancel = Some((pid, secret));
+        } else {
+            wants.again = Some(at - facts.now);
+        }
+    }
+
+    fn mark(&mut self) -> Mark {
+        self.marks += 1;
+        Mark { client: self.number, number: self.marks, values: self.twin.values() }
+    }
+
+    fn marked(&mut self, body: &str) -> String {
+        let mark = self.mark();
+        format!("{body} /*{}*/", mark.text())
+    }
+
+    fn unit(&mut self, facts: Circumstances, turn: &mut Turn<'_>) {
+        self.units = self.units.saturating_sub(1);
+        match self.twin.status() {
+            Status::Idle => {
+                let block = if self.mode == PoolMode::Statement { 5 } else { 300 };
+                if turn.random.chance(block) {
+                    turn.census.transactions += 1;
+                    self.began_block |= self.mode == PoolMode::Statement;
+                    let text = self.marked("begin");
+                    self.query(&text);
+                    return;
+                }
+            }
+            Status::InTransaction if self.units == 0 || facts.closing_time || turn.random.chance(300) => {
+                let end = if turn.random.chance(700) { "commit" } else { "rollback" };
+                let text = self.marked(end);
+                self.query(&text);
+                return;
+            }
+            Status::Failed if self.units == 0 || facts.closing_time || turn.random.chance(700) => {
+                let text = self.marked("rollback");
+                self.query(&text);
+                return;
+            }
+            Status::InTransaction | Status::Failed => {}
+        }
+        self.statement(turn);
+    }
+
+    fn statement(&mut self, turn: &mut Turn<'_>) {
+        if turn.random.chance(turn.plan.manners.errors) {
+            turn.census.errors += 1;
+            let body = *turn.random.pick(&["fail", "no such words", "set TimeZone = 'Mars/Olympus'"]);
+            let text = self.marked(body);
+            self.query(&text);
+            return;
+        }
+        if turn.random.chance(turn.plan.manners.sets) {
+            turn.census.sets += 1;
+            return self.set(turn);
+        }
+        if turn.random.chance(turn.plan.manners.large) {
+            turn.census.large_values += 1;
+            let len = turn.random.skewed(10_000, 300_000);
+            let text = self.marked(&format!("select 1 {len}"));
+            return self.query(&text);
+        }
+        match turn.random.below(if self.habits.cancels { 12 } else { 24 }) {
+            0..=3 => self.select(turn),
+            4..=6 => self.sleep(turn),
+            7 => self.copy_in(turn),
+            8 => {
+                turn.census.copies_out += 1;
+                let rows = turn.random.skewed(1, 200);
+                let text = self.marked(&format!("copyout {rows} 20"));
+                self.query(&text);
+            }
+            9 | 10 => self.sleep(turn),
+            11 => {
+                turn.census.function_calls += 1;
+                let mark = self.mark();
+                self.send(tag::FUNCTION_CALL, |out| {
+                    wire::message(out, tag::FUNCTION_CALL, |out| out.extend_from_slice(mark.text().as_bytes()));
+                });
+            }
+            12 => self.query(""),
+            13 | 14 => self.several(turn),
+            15 => self.extended_copy_in(turn),
+            16 if self.wishes.is_empty() && self.twin.status() == Status::Idle => {
+                let text = self.marked(if turn.random.chance(500) { "discard all" } else { "deallocate all" });
+                self.query(&text);
+            }
+            17 => {
+                // What PostgreSQL ignores outside of COPY, and an empty batch.
+                self.send(tag::COPY_DONE, frontend::encode_copy_done);
+                self.send(tag::SYNC, frontend::encode_sync);
+            }
+            _ => self.batch(turn),
+        }
+    }
+
+    fn select(&mut self, turn: &mut Turn<'_>) {
+        let (rows, len) = (turn.random.skewed(0, 30), turn.random.skewed(0, 300));
+        let text = self.marked(&format!("select {rows} {len}"));
+        self.query(&text);
+    }
+
+    fn sleep(&mut self, turn: &mut Turn<'_>) {
+        let micros = turn.random.skewed(1, turn.plan.manners.sleep_max);
+        if turn.random.chance(300) {
+            let text = self.marked(&format!("sleep {micros}"));
+            self.one(&text);
+        } else {
+            let text = self.marked(&format!("sleep {micros}"));
+            self.query(&text);
+        }
+    }
+
+    fn set(&mut self, turn: &mut Turn<'_>) {
+        let parameter = turn.random.below(parameters::COUNT as u64) as usize;
+        let digit = turn.random.below(u64::from(parameters::choices(parameter))) as u8;
+        let text = self.marked(&parameters::set_text(parameter, digit));
+        if turn.random.chance(300) {
+            self.one(&text);
+        } else {
+            self.query(&text);
+        }
+    }
+
+    /// Several statements in one query, each marked with what the ones before it did.
+    fn several(&mut self, turn: &mut Turn<'_>) {
+        let idle = self.twin.status() == Status::Idle;
+        let mut texts = Vec::new();
+        let mut values = self.twin.values();
+        for _ in 0..turn.random.range(2, 4) {
+            let mut mark = self.mark();
+            mark.values = values;
+            let mark = mark.text();
+            let body = match turn.random.below(6) {
+                0 => {
+                    let parameter = turn.random.below(parameters::COUNT as u64) as usize;
+                    let digit = turn.random.below(u64::from(parameters::choices(parameter))) as u8;
+                    values[parameter] = digit;
+                    parameters::set_text(parameter, digit)
+                }
+                1 => "sleep 50".to_owned(),
+                2 if turn.random.chance(300) => "fail".to_owned(),
+                _ => "select 2 20".to_owned(),
+            };
+            texts.push(format!("{body} /*{mark}*/"));
+        }
+        if idle && self.mode != PoolMode::Statement && turn.random.chance(300) {
+            let mark = self.mark().text();
+            texts.insert(0, format!("begin /*{mark}*/"));
+            let mut last = self.mark();
+            last.values = values;
+            texts.push(format!("commit /*{}*/", last.text()));
+        }
+        self.query(&texts.join("; "));
+    }
+
+    /// Data for COPY FROM STDIN, its end by CopyDone, CopyFail or an error, all at once or after a Flush.
+    fn copy_data(&mut self, turn: &mut Turn<'_>) {
+        for _ in 0..turn.random.skewed(0, 20) {
+            let len = turn.random.skewed(0, 3_000) as usize;
+            let data = vec![b'a' + (len % 26) as u8; len];
+            self.send(tag::COPY_DATA, |out| frontend::encode_copy_data(out, &data));
+        }
+        if turn.random.chance(700) {
+            self.send(tag::COPY_DONE, frontend::encode_copy_done);
+        } else {
+            self.send(tag::COPY_FAIL, |out| CopyFail { message: b"no more" }.encode(out));
+        }
+    }
+
+    fn copy_in(&mut self, turn: &mut Turn<'_>) {
+        turn.census.copies_in += 1;
+        let text = self.marked("copyin");
+        self.query(&text);
+        self.copy_data(turn);
+    }
+
+    fn extended_copy_in(&mut self, turn: &mut Turn<'_>) {
+        turn.census.copies_in += 1;
+        let text = self.marked("copyin");
+        self.parse(b"", &text);
+        self.bind(b"", b"", None);
+        self.execute(b"", 0);
+        if turn.random.chance(300) {
+            self.send(tag::FLUSH, frontend::encode_flush);
+        }
+        self.copy_data(turn);
+        self.send(tag::SYNC, frontend::encode_sync);
+    }
+
+    /// One statement by the unnamed statement and portal.
+    fn one(&mut self, text: &str) {
+        self.parse(b"", text);
+        self.bind(b"", b"", None);
+        self.execute(b"", 0);
+        self.send(tag::SYNC, frontend::encode_sync);
+    }
+
+    fn parse(&mut self, name: &[u8], text: &str) {
+        let parse = Parse { name, query: text.as_bytes(), types: Parse::NO_TYPES };
+        self.send(tag::PARSE, |out| parse.encode(out));
+    }
+
+    fn bind(&mut self, portal: &[u8], statement: &[u8], mark: Option<Mark>) {
+        let text = mark.map(|mark| mark.text());
+        let values = text.as_deref().map(|text| Some(text.as_bytes()));
+        self.send(tag::BIND, |out| Bind::encode(out, portal, statement, values));
+    }
+
+    fn execute(&mut self, portal: &[u8], rows_max: i32) {
+        self.send(tag::EXECUTE, |out| Execute { portal, rows_max }.encode(out));
+    }
+
+    /// A pipeline of the extended protocol up to its Sync.
+    fn batch(&mut self, turn: &mut Turn<'_>) {
+        for _ in 0..turn.random.skewed(1, 12) {
+            match turn.random.below(10) {
+                0 => self.describe_or_close(turn),
+                1 => {
+                    let (rows, len) = (turn.random.skewed(0, 10), turn.random.skewed(0, 100));
+                    let text = self.marked(&format!("select {rows} {len}"));
+                    self.parse(b"", &text);
+                    self.bind(b"", b"", None);
+                    self.send(tag::DESCRIBE, |out| Describe { target: Target::Portal, name: b"" }.encode(out));
+                    let some = if turn.random.chance(300) { 2 } else { 0 };
+                    self.execute(b"", some);
+                    if some > 0 && turn.random.chance(700) {
+                        self.execute(b"", 0);
+                    }
+                }
+                2 => self.send(tag::FLUSH, frontend::encode_flush),
+                3 if turn.random.chance(100) => {
+                    let mark = self.mark();
+                    self.bind(b"", b"no such statement", Some(mark));
+                }
+                _ => self.prepared(turn),
+            }
+        }
+        self.send(tag::SYNC, frontend::encode_sync);
+    }
+
+    fn prepared(&mut self, turn: &mut Turn<'_>) {
+        turn.census.prepared += 1;
+        let kinds = if turn.random.chance(200) { TEXTS.len() } else { 3 };
+        let text = *turn.random.pick(&TEXTS[..kinds]);
+        let name = format!("s{}", turn.random.below(4));
+        let known = self.twin.has_statement(name.as_bytes());
+        // Once in a while a name that is taken, or one that is not there.
+        if known == turn.random.chance(20) {
+            self.parse(name.as_bytes(), text);
+            if turn.random.chance(300) {
+                let name = name.as_bytes();
+                self.send(tag::DESCRIBE, |out| Describe { target: Target::Statement, name }.encode(out));
+            }
+        }
+        let mark = self.mark();
+        self.bind(b"", name.as_bytes(), Some(mark));
+        self.execute(b"", 0);
+    }
+
+    fn describe_or_close(&mut self, turn: &mut Turn<'_>) {
+        let name = format!("s{}", turn.random.below(4));
+        let (target, name) = (Target::Statement, name.as_bytes());
+        if turn.random.chance(500) {
+            self.send(tag::CLOSE, |out| Close { target, name }.encode(out));
+        } else if self.twin.has_statement(name) || turn.random.chance(50) {
+            self.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out));
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! A seeded world that drives the very same decisions: model clients, model PostgreSQL, a bad network, a virtual clock.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `plan` | what a seed decides: settings, users, weather, faults, manners |
+//! | `world` | the clock and everything that is to happen |
+//! | `rounds`, `carrying` | how the machines are stepped, and what they ask for carried out |
+//! | `network`, `wires` | connections: buffers, delays, pieces, ends, breaks |
+//! | `postgres`, `trouble`, `backend` | the model PostgreSQL, what goes wrong there, one of its sessions |
+//! | `client` | model clients, each with a twin that says what it is owed |
+//! | `checks` | the invariants, one file each |
+//! | `run`, `census`, `trace` | one seed, what was exercised, what happened |
+//!
+//! A failure prints the one command that replays it. The same seed is the same world, bit for bit.
+
+pub mod backend;
+pub mod census;
+pub mod checks;
+pub mod client;
+pub mod network;
+pub mod parameters;
+pub mod plan;
+pub mod run;
+pub mod statement;
+pub mod trace;
+pub mod world;
+
+mod carrying;
+mod postgres;
+mod random;
+mod rounds;
+mod trouble;
+mod wires;
+mod words;

@@ -1,0 +1,165 @@
+//! The simulator's command line.
+//!
+//! `sim --seed N [--steps M] [--workers W] [--verbose]` runs one seed; `sim --time SECONDS` runs fresh seeds until the
+//! time is up; `--sabotage NAME` (with the feature) says how long it takes to catch a deliberate fault.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+use sim::census::Census;
+use sim::plan::Wishes;
+use sim::run;
+
+const USAGE: &str =
+    "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--verbose] [--sabotage NAME]";
+
+#[derive(Debug, Default)]
+struct Arguments {
+    wishes: Wishes,
+    seeded: bool,
+    seeds: u64,
+    time: Option<Duration>,
+    verbose: bool,
+    sabotage: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let arguments = match parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(words) => {
+            eprintln!("{words}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    run::catch_panics();
+    if arguments.seeded && arguments.seeds <= 1 && arguments.time.is_none() {
+        return one(&arguments);
+    }
+    many(&arguments)
+}
+
+fn one(arguments: &Arguments) -> ExitCode {
+    let outcome = run::run(&arguments.wishes, arguments.verbose, arguments.verbose);
+    println!("seed {}: hash {:016x}, {} steps", arguments.wishes.seed, outcome.hash, outcome.census.steps);
+    match outcome.failure {
+        None => ExitCode::SUCCESS,
+        Some(failure) => {
+            print!("{}", run::report(&arguments.wishes, &failure, &replay(arguments, &arguments.wishes)));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn many(arguments: &Arguments) -> ExitCode {
+    let began = Instant::now();
+    let first = if arguments.seeded { arguments.wishes.seed } else { fresh_seed() };
+    let mut total = Census::default();
+    for offset in 0.. {
+        let up = match arguments.time {
+            Some(time) => began.elapsed() >= time,
+            None => offset >= arguments.seeds.max(1),
+        };
+        if up {
+            break;
+        }
+        let wishes = Wishes { seed: first.wrapping_add(offset), ..arguments.wishes };
+        let outcome = run::run(&wishes, false, false);
+        total.add(&outcome.census);
+        if let Some(failure) = outcome.failure {
+            let after = began.elapsed().as_secs_f64();
+            if let Some(name) = &arguments.sabotage {
+                println!("{name}: caught by I{} at seed {} after {after:.1} s: {}", failure.invariant, wishes.seed, failure.text);
+                return ExitCode::SUCCESS;
+            }
+            print!("{}", run::report(&wishes, &failure, &replay(arguments, &wishes)));
+            return ExitCode::FAILURE;
+        }
+    }
+    summary(arguments, &total, began.elapsed())
+}
+
+fn summary(arguments: &Arguments, total: &Census, elapsed: Duration) -> ExitCode {
+    let seconds = elapsed.as_secs_f64();
+    println!(
+        "{} worlds in {seconds:.1} s: {:.1} seeds/s, {:.0} steps/s",
+        total.worlds,
+        total.worlds as f64 / seconds,
+        total.steps as f64 / seconds
+    );
+    for chunk in total.rows().chunks(6) {
+        let cells: Vec<String> = chunk.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        println!("  {}", cells.join(", "));
+    }
+    if let Some(name) = &arguments.sabotage {
+        println!("{name}: NOT caught within {seconds:.1} s");
+        return ExitCode::FAILURE;
+    }
+    let never = total.never();
+    if arguments.time.is_some_and(|time| time >= Duration::from_secs(30)) && !never.is_empty() {
+        println!("never happened: {}", never.join(", "));
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn replay(arguments: &Arguments, wishes: &Wishes) -> String {
+    let mut command = "cargo run -p sim".to_owned();
+    if let Some(name) = &arguments.sabotage {
+        command += &format!(" --features sabotage -- --sabotage {name}");
+    } else {
+        command += " --";
+    }
+    command += &format!(" --seed {}", wishes.seed);
+    if let Some(steps) = wishes.steps {
+        command += &format!(" --steps {steps}");
+    }
+    if let Some(workers) = wishes.workers {
+        command += &format!(" --workers {workers}");
+    }
+    if wishes.calm {
+        command += " --calm";
+    }
+    command
+}
+
+/// Seeds nobody has tried, by the clock.
+fn fresh_seed() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    since.as_secs() * 100_000
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let mut arguments = Arguments::default();
+    while let Some(word) = words.next() {
+        let mut number = || words.next().and_then(|text| text.parse::<u64>().ok()).ok_or(format!("{word} wants a number"));
+        match word.as_str() {
+            "--seed" => (arguments.wishes.seed, arguments.seeded) = (number()?, true),
+            "--seeds" => arguments.seeds = number()?,
+            "--steps" => arguments.wishes.steps = Some(number()?),
+            "--workers" => arguments.wishes.workers = Some(number()?.clamp(1, 64) as u16),
+            "--time" => arguments.time = Some(Duration::from_secs(number()?)),
+            "--calm" => arguments.wishes.calm = true,
+            "--verbose" => arguments.verbose = true,
+            "--sabotage" => {
+                let name = words.next().ok_or("--sabotage wants a name")?;
+                sabotage(&name, &mut arguments.wishes)?;
+                arguments.sabotage = Some(name);
+            }
+            _ => return Err(format!("unknown argument: {word}")),
+        }
+    }
+    Ok(arguments)
+}
+
+#[cfg(feature = "sabotage")]
+fn sabotage(name: &str, wishes: &mut Wishes) -> Result<(), String> {
+    let all = pooling::sabotage::Sabotage::ALL;
+    let found = all.into_iter().find(|fault| format!("{fault:?}") == name);
+    wishes.sabotage = Some(found.ok_or_else(|| format!("no such fault; there are {all:?}"))?);
+    Ok(())
+}
+
+#[cfg(not(feature = "sabotage"))]
+fn sabotage(_: &str, _: &mut Wishes) -> Result<(), String> {
+    Err("built without the feature: cargo run -p sim --features sabotage".to_owned())
+}

@@ -1,0 +1,273 @@
+//! Connections: two byte streams each, with small buffers, that arrive late and in pieces and may break.
+//!
+//! ```text
+//!   peer ──write──► │ in flight ░░░░│ arrived ████│ ──read──► pooler        "up"
+//!   peer ◄──read─── │ arrived ████│ in flight ░░░░│ ◄──write── pooler       "down"
+//! ```
+//!
+//! A stream holds no more than its buffer: a writer gets less than it wanted written, as with a socket.
+
+use pooling::ConnId;
+
+/// One direction of a connection.
+#[derive(Debug, Default)]
+pub struct Pipe {
+    data: Vec<u8>,
+    head: usize,
+    /// How many of the bytes from `head` the reader can have.
+    arrived: usize,
+    room: usize,
+    /// The writer has closed; once everything has arrived the reader learns of it.
+    ended: bool,
+    pub end_arrived: bool,
+    /// A piece is on its way, or the end is.
+    pub moving: bool,
+}
+
+impl Pipe {
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.data.len() - self.head
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[must_use]
+    pub fn space(&self) -> usize {
+        self.room.saturating_sub(self.len())
+    }
+
+    /// Takes as much as there is room for; returns how much.
+    pub fn write(&mut self, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(self.space());
+        self.force(&bytes[..count]);
+        count
+    }
+
+    /// Takes everything, were the buffer full.
+    pub fn force(&mut self, bytes: &[u8]) {
+        if self.head > 0 && self.head == self.data.len() {
+            self.data.clear();
+            self.head = 0;
+        } else if self.head > 64 * 1024 {
+            self.data.drain(..self.head);
+            self.head = 0;
+        }
+        self.data.extend_from_slice(bytes);
+    }
+
+    /// Nothing more will be written.
+    pub fn end(&mut self) {
+        self.ended = true;
+    }
+
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.len() - self.arrived
+    }
+
+    /// Something is on its way: bytes or the end.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.in_flight() > 0 || (self.ended && !self.end_arrived)
+    }
+
+    /// So many bytes more have arrived; with the last of them the end, if there is one.
+    pub fn arrive(&mut self, count: usize) {
+        self.arrived += count.min(self.in_flight());
+        self.end_arrived = self.ended && self.in_flight() == 0;
+    }
+
+    #[must_use]
+    pub fn readable(&self) -> &[u8] {
+        &self.data[self.head..self.head + self.arrived]
+    }
+
+    pub fn consume(&mut self, count: usize) {
+        self.head += count;
+        self.arrived -= count;
+    }
+
+    /// Cuts the stream after `count` of the bytes that are in it.
+    pub fn cut(&mut self, count: usize) {
+        self.data.truncate(self.head + count.min(self.len()));
+        self.arrived = self.arrived.min(self.len());
+    }
+}
+
+/// Who is at the other end of one of the pooler's connections.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// A model client, by its index and its number.
+    Client(u32, u32),
+    /// A client's connection that carries a CancelRequest.
+    Canceller,
+    /// Whatever connects to PostgreSQL on the port of this database; what it wants shows its first packet.
+    Postgres { database: u16, backend: Option<u32> },
+}
+
+/// Names a connection; one that is gone finds nothing.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LinkId {
+    index: u32,
+    generation: u32,
+}
+
+impl LinkId {
+    /// For the trace.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Link {
+    pub up: Pipe,
+    pub down: Pipe,
+    pub peer: Peer,
+    /// Which machine has it, and under which name; none while it travels.
+    pub node: Option<u16>,
+    pub conn: Option<ConnId>,
+    pub read: bool,
+    pub write: bool,
+    /// What came of connecting, until the pooler is told.
+    pub opened: Option<bool>,
+    /// Connected, so that it may be read and written.
+    pub stands: bool,
+    pub broken: bool,
+    /// The pooler has been told of the end.
+    pub told: bool,
+    /// On its machine's list of connections with something to tell.
+    pub listed: bool,
+    pub pooler_closed: bool,
+    pub peer_closed: bool,
+    /// A slow reader or writer, in bytes a wake; 0: not slow.
+    pub pace: usize,
+    /// An error that ends the server lies unread, since then: it must be read before anybody is linked to it (I8).
+    pub last_words_at: Option<u64>,
+    /// An idle server is about to say them.
+    pub dying: bool,
+    /// What the socket did not take of the last words to a peer that is being closed.
+    pub lingering: Vec<u8>,
+    /// The user it counts for, once its startup packet has come.
+    pub counted: Option<String>,
+    /// The peer has more to write than there was room for.
+    pub peer_blocked: bool,
+}
+
+/// All connections.
+#[derive(Debug, Default)]
+pub struct Network {
+    links: Vec<(u32, Option<Box<Link>>)>,
+    free: Vec<u32>,
+    live: usize,
+}
+
+impl Network {
+    pub fn open(&mut self, peer: Peer, up_room: usize, down_room: usize) -> LinkId {
+        let link = Link {
+            up: Pipe { room: up_room, ..Pipe::default() },
+            down: Pipe { room: down_room, ..Pipe::default() },
+            peer,
+            node: None,
+            conn: None,
+            read: true,
+            write: false,
+            opened: None,
+            stands: false,
+            broken: false,
+            told: false,
+            listed: false,
+            pooler_closed: false,
+            peer_closed: false,
+            pace: 0,
+            last_words_at: None,
+            dying: false,
+            lingering: Vec::new(),
+            counted: None,
+            peer_blocked: false,
+        };
+        self.live += 1;
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.links.push((0, None));
+            self.links.len() as u32 - 1
+        });
+        let slot = &mut self.links[index as usize];
+        slot.1 = Some(Box::new(link));
+        LinkId { index, generation: slot.0 }
+    }
+
+    #[must_use]
+    pub fn get(&self, id: LinkId) -> Option<&Link> {
+        let slot = self.links.get(id.index as usize)?;
+        slot.1.as_deref().filter(|_| slot.0 == id.generation)
+    }
+
+    #[must_use]
+    pub fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
+        let slot = self.links.get_mut(id.index as usize)?;
+        slot.1.as_deref_mut().filter(|_| slot.0 == id.generation)
+    }
+
+    /// Forgets a connection that both sides have closed.
+    pub fn sweep(&mut self, id: LinkId) {
+        let over = self.get(id).is_some_and(|link| link.pooler_closed && link.peer_closed);
+        if over {
+            let slot = &mut self.links[id.index as usize];
+            slot.0 += 1;
+            slot.1 = None;
+            self.free.push(id.index);
+            self.live -= 1;
+        }
+    }
+
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (LinkId, &Link)> {
+        self.links.iter().enumerate().filter_map(|(index, (generation, link))| {
+            let id = LinkId { index: index as u32, generation: *generation };
+            link.as_deref().map(|link| (id, link))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_arrive_in_order_and_the_end_comes_last() {
+        let mut pipe = Pipe { room: 4, ..Pipe::default() };
+        assert_eq!(pipe.write(b"hello"), 4);
+        pipe.end();
+        pipe.arrive(3);
+        assert_eq!((pipe.readable(), pipe.end_arrived), (&b"hel"[..], false));
+        pipe.consume(3);
+        pipe.arrive(1);
+        assert_eq!((pipe.readable(), pipe.end_arrived, pipe.space()), (&b"l"[..], true, 3));
+    }
+
+    #[test]
+    fn a_stale_name_finds_nothing() {
+        let mut network = Network::default();
+        let first = network.open(Peer::Canceller, 1, 1);
+        let link = network.get_mut(first).expect("just opened");
+        (link.pooler_closed, link.peer_closed) = (true, true);
+        network.sweep(first);
+        let second = network.open(Peer::Canceller, 1, 1);
+        assert!(network.get(first).is_none() && network.get(second).is_some());
+    }
+}

@@ -1,0 +1,368 @@
+//! What the world of one seed is like: settings, databases, users, how bad the network is, what breaks, who comes.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::{Md5Hash, Password, Secret, Verifier};
+use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, PoolMode, UserSettings};
+use pooling::{PoolKey, Settings};
+
+use crate::parameters::{self, Values};
+use crate::random::Random;
+
+/// SCRAM's cost in the model world: two rounds. What is slow in earnest is only slow here in virtual time.
+const ITERATIONS: u32 = 2;
+
+pub const PASSWORD: &str = "a password";
+
+/// How the model PostgreSQL lets a user in.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Login {
+    Trust,
+    Clear,
+    Md5,
+    Scram,
+}
+
+/// One user, at the pooler and at PostgreSQL.
+#[derive(Clone, Debug)]
+pub struct UserPlan {
+    pub name: String,
+    pub verifier: Verifier,
+    pub login: Login,
+}
+
+/// One database.
+#[derive(Clone, Debug)]
+pub struct DatabasePlan {
+    pub name: String,
+    pub forced: Option<usize>,
+    pub defaults: Values,
+}
+
+/// Network weather: delays in microseconds, sizes in bytes.
+#[derive(Copy, Clone, Debug)]
+pub struct Weather {
+    pub delay_min: u64,
+    pub delay_max: u64,
+    /// Per mille of pieces that take a hundred times as long.
+    pub late: u32,
+    /// Per mille of arrivals that bring only part of what is in flight, and of reads and writes that are short.
+    pub pieces: u32,
+    /// Pieces are single bytes.
+    pub bytewise: bool,
+    pub room_min: u64,
+    pub room_max: u64,
+}
+
+/// Per mille each, of the chances they are about.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Faults {
+    /// A client's connection is cut some time in its life.
+    pub cuts: u32,
+    /// Microseconds between two faults at PostgreSQL; 0: none.
+    pub every: u64,
+    /// Connecting to PostgreSQL is refused, or never ends.
+    pub refused: u32,
+    pub lost_connects: u32,
+    /// A server login ends in an error of the kind that passes.
+    pub refused_logins: u32,
+    /// A worker's mailbox has no room.
+    pub full_mailbox: u32,
+    /// The board a worker sees is the last round's.
+    pub late_board: u32,
+    /// A round begins late, as after a long step of another kind.
+    pub late_round: u32,
+}
+
+/// What clients do, per mille of their units of work or of the clients.
+#[derive(Copy, Clone, Debug)]
+pub struct Manners {
+    pub cancellers: u32,
+    pub slow: u32,
+    pub vanish: u32,
+    pub wrong_password: u32,
+    pub pipeline: u32,
+    pub errors: u32,
+    pub large: u32,
+    pub sets: u32,
+    /// Longest pause between units, and longest statement, in microseconds.
+    pub think_max: u64,
+    pub sleep_max: u64,
+    pub units_max: u64,
+}
+
+/// Everything that a seed decides before the world begins.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub steps_max: u64,
+    pub workers: u16,
+    pub clients: u32,
+    /// Clients that come in all.
+    pub visits: u32,
+    pub settings: Arc<Settings>,
+    pub users: Vec<UserPlan>,
+    pub databases: Vec<DatabasePlan>,
+    pub weather: Weather,
+    pub faults: Faults,
+    pub manners: Manners,
+    /// Clients' events are told before servers': a fault, for showing that the checks see it.
+    pub clients_first: bool,
+    /// How many rounds between two looks at everything.
+    pub look_every: u64,
+}
+
+/// What the command line, or a test, says about a run.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Wishes {
+    pub seed: u64,
+    pub steps: Option<u64>,
+    pub workers: Option<u16>,
+    /// A small calm world.
+    pub calm: bool,
+    #[cfg(feature = "sabotage")]
+    pub sabotage: Option<pooling::sabotage::Sabotage>,
+}
+
+impl Plan {
+    #[must_use]
+    pub fn new(wishes: &Wishes) -> Plan {
+        let mut random = Random::new(wishes.seed ^ 0x706c_616e);
+        let calm = wishes.calm || random.chance(150);
+        let workers = wishes.workers.unwrap_or_else(|| *random.pick(&[1, 1, 1, 2, 2, 3, 4, 8]));
+        let clients = if calm { random.range(1, 4) } else { random.skewed(2, 200) } as u32;
+        let (users, databases, settings) = settle(&mut random, workers, clients, wishes);
+        let sleep_max = *random.pick(&[500, 5_000, 50_000]);
+        Plan {
+            seed: wishes.seed,
+            steps_max: wishes.steps.unwrap_or_else(|| random.range(2_000, 20_000)),
+            workers,
+            clients,
+            visits: clients * random.range(1, 4) as u32,
+            settings: Arc::new(settings),
+            users,
+            databases,
+            weather: weather(&mut random, calm),
+            faults: if calm || random.chance(200) { Faults::default() } else { faults(&mut random) },
+            manners: manners(&mut random, calm, sleep_max),
+            clients_first: clients_first(wishes),
+            look_every: if clients <= 12 { 1 } else { u64::from(clients) / 4 },
+        }
+    }
+
+    /// The mode of the pool a client lands in.
+    #[must_use]
+    pub fn mode(&self, key: &PoolKey) -> PoolMode {
+        let user = self.settings.users.get(&*key.user).and_then(|user| user.pool_mode);
+        let database = self.settings.databases.get(&*key.database).and_then(|database| database.pool_mode);
+        user.or(database).unwrap_or(self.settings.pool_mode)
+    }
+
+    /// Servers one pool may have.
+    #[must_use]
+    pub fn pool_max(&self, database: &str, user: &str) -> u32 {
+        let entry = self.settings.databases.get(database);
+        let own = self.settings.users.get(user);
+        let size = own.and_then(|user| user.pool_size).or(entry.and_then(|entry| entry.pool_size));
+        let reserve = own.and_then(|user| user.reserve_pool_size).or(entry.and_then(|entry| entry.reserve_pool_size));
+        size.unwrap_or(self.settings.default_pool_size) + reserve.unwrap_or(self.settings.reserve_pool_size)
+    }
+}
+
+#[cfg(feature = "sabotage")]
+fn clients_first(wishes: &Wishes) -> bool {
+    wishes.sabotage == Some(pooling::sabotage::Sabotage::LinkBeforeFatal)
+}
+
+#[cfg(not(feature = "sabotage"))]
+fn clients_first(_: &Wishes) -> bool {
+    false
+}
+
+fn weather(random: &mut Random, calm: bool) -> Weather {
+    if calm {
+        return Weather {
+            delay_min: 20,
+            delay_max: 50,
+            late: 0,
+            pieces: if random.chance(500) { 0 } else { 200 },
+            bytewise: false,
+            room_min: 60_000,
+            room_max: 200_000,
+        };
+    }
+    let small = random.chance(400);
+    Weather {
+        delay_min: 10,
+        delay_max: random.skewed(20, 5_000),
+        late: *random.pick(&[0, 0, 5, 20]),
+        pieces: *random.pick(&[0, 50, 300, 1000]),
+        bytewise: random.chance(150),
+        room_min: if small { 600 } else { 8_000 },
+        room_max: if small { 4_000 } else { 200_000 },
+    }
+}
+
+fn faults(random: &mut Random) -> Faults {
+    let mut maybe = |per_mille: u32, most: u32| if random.chance(per_mille) { random.skewed(1, most.into()) as u32 } else { 0 };
+    Faults {
+        cuts: maybe(600, 300),
+        refused: maybe(300, 300),
+        lost_connects: maybe(200, 100),
+        refused_logins: maybe(300, 200),
+        full_mailbox: maybe(400, 500),
+        late_board: maybe(500, 900),
+        late_round: maybe(400, 100),
+        every: if random.chance(600) { random.skewed(20_000, 5_000_000) } else { 0 },
+    }
+}
+
+fn manners(random: &mut Random, calm: bool, sleep_max: u64) -> Manners {
+    let mut maybe = |per_mille: u32, most: u32| {
+        let chance = if calm { per_mille / 3 } else { per_mille };
+        if random.chance(chance) { random.skewed(1, most.into()) as u32 } else { 0 }
+    };
+    Manners {
+        cancellers: maybe(600, 600),
+        slow: maybe(400, 300),
+        vanish: maybe(600, 400),
+        wrong_password: maybe(300, 200),
+        pipeline: maybe(700, 800),
+        errors: maybe(800, 200),
+        large: maybe(400, 100),
+        sets: maybe(700, 300),
+        think_max: *random.pick(&[0, 300, 5_000, 100_000]),
+        sleep_max,
+        units_max: random.range(2, 40),
+    }
+}
+
+fn settle(
+    random: &mut Random,
+    workers: u16,
+    clients: u32,
+    wishes: &Wishes,
+) -> (Vec<UserPlan>, Vec<DatabasePlan>, Settings) {
+    let auth_type = *random.pick(&[AuthType::Trust, AuthType::Md5, AuthType::Scram, AuthType::Plain]);
+    let mut settings = Settings { auth_type, workers, scram_iterations: ITERATIONS, ..Settings::default() };
+    let mut users = Vec::new();
+    for index in 0..random.range(1, 3) {
+        let (plan, secret) = user(random, index as usize, auth_type);
+        settings.secrets.insert(plan.name.clone(), secret);
+        if random.chance(150) {
+            let own = UserSettings { pool_size: Some(random.range(1, 6) as u32), ..UserSettings::default() };
+            settings.users.insert(plan.name.clone(), own);
+        }
+        users.push(plan);
+    }
+    let count = random.range(1, 3) as usize;
+    let databases: Vec<DatabasePlan> = (0..count).map(|index| database(random, index, &users)).collect();
+    let wide = workers > 1 && random.chance(700);
+    let entries = databases.iter().enumerate().map(|(index, plan)| {
+        let entry = entry(random, index, plan, &users, wide);
+        (plan.name.clone(), Arc::new(entry))
+    });
+    settings.databases = entries.collect::<BTreeMap<_, _>>();
+    limit(random, clients, &mut settings);
+    time(random, &mut settings);
+    apply_sabotage(&mut settings, wishes);
+    (users, databases, settings)
+}
+
+#[cfg(feature = "sabotage")]
+fn apply_sabotage(settings: &mut Settings, wishes: &Wishes) {
+    settings.sabotage = wishes.sabotage;
+}
+
+#[cfg(not(feature = "sabotage"))]
+fn apply_sabotage(_: &mut Settings, _: &Wishes) {}
+
+/// A user whose stored secret suffices for whatever both sides ask for.
+fn user(random: &mut Random, index: usize, auth_type: AuthType) -> (UserPlan, Secret) {
+    let name = format!("user{index}");
+    let verifier = Verifier::derive(PASSWORD, b"a salt of sixteen", ITERATIONS);
+    let plain = Secret::Plain(Password::new(PASSWORD));
+    let choice = random.below(3);
+    let (secret, login) = match (choice, auth_type) {
+        (0, AuthType::Md5 | AuthType::Plain) => {
+            (Secret::Md5(Md5Hash::of(PASSWORD, &name)), *random.pick(&[Login::Trust, Login::Md5]))
+        }
+        // A SCRAM verifier opens PostgreSQL only with the keys of a client's own SCRAM proof.
+        (1, AuthType::Md5 | AuthType::Scram) => {
+            (Secret::Scram(verifier.clone()), *random.pick(&[Login::Trust, Login::Scram]))
+        }
+        _ => (plain, *random.pick(&[Login::Trust, Login::Clear, Login::Md5, Login::Scram])),
+    };
+    (UserPlan { name, verifier, login }, secret)
+}
+
+fn database(random: &mut Random, index: usize, users: &[UserPlan]) -> DatabasePlan {
+    let mut defaults = parameters::DEFAULTS;
+    if random.chance(300) {
+        defaults[2] = random.range(0, 2) as u8;
+    }
+    let forced = random.chance(200).then(|| random.below(users.len() as u64) as usize);
+    DatabasePlan { name: format!("base{index}"), forced, defaults }
+}
+
+fn entry(random: &mut Random, index: usize, plan: &DatabasePlan, users: &[UserPlan], wide: bool) -> Database {
+    let startup = (plan.defaults[2] != 0)
+        .then(|| ("timezone".to_owned(), parameters::value(2, plan.defaults[2]).to_owned()));
+    let pool_size = if wide && index == 0 { random.range(16, 24) } else { random.skewed(1, 10) };
+    Database {
+        name: plan.name.clone(),
+        hosts: vec![Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)), port: 5000 + index as u16 }],
+        load_balance_hosts: LoadBalanceHosts::RoundRobin,
+        dbname: None,
+        forced_user: plan.forced.map(|user| users[user].name.clone()),
+        password: plan.forced.map(|_| Secret::Plain(Password::new(PASSWORD))),
+        pool_size: Some(pool_size as u32),
+        min_pool_size: None,
+        reserve_pool_size: random.chance(200).then(|| random.range(1, 3) as u32),
+        pool_mode: Some(*random.pick(&[
+            PoolMode::Transaction,
+            PoolMode::Transaction,
+            PoolMode::Transaction,
+            PoolMode::Session,
+            PoolMode::Statement,
+        ])),
+        max_db_connections: random.chance(200).then(|| random.range(1, 8) as u32),
+        max_db_client_connections: None,
+        server_lifetime: None,
+        query_wait_timeout: None,
+        connect_query: random.chance(100).then(|| "select 1 0".to_owned()),
+        startup: startup.into_iter().collect(),
+        automatic: false,
+    }
+}
+
+fn limit(random: &mut Random, clients: u32, settings: &mut Settings) {
+    settings.max_client_conn = if random.chance(150) { random.range(1, clients.into()) as u32 } else { 10_000 };
+    settings.max_user_connections = if random.chance(150) { random.range(1, 12) as u32 } else { 0 };
+    settings.max_prepared_statements = *random.pick(&[200, 200, 1, 2, 5]);
+    settings.server_round_robin = random.chance(300);
+    settings.server_reset_query_always = random.chance(100);
+}
+
+fn time(random: &mut Random, settings: &mut Settings) {
+    let mut span = |per_mille: u32, low: u64, high: u64| {
+        random.chance(per_mille).then(|| Duration::from_millis(random.skewed(low, high)))
+    };
+    settings.query_wait_timeout = Some(span(300, 200, 5_000).unwrap_or(Duration::from_secs(120)));
+    settings.query_wait_notify = span(300, 10, 1_000);
+    settings.query_timeout = span(50, 20, 2_000);
+    settings.idle_transaction_timeout = span(50, 20, 1_000);
+    settings.transaction_timeout = span(50, 20, 2_000);
+    settings.client_idle_timeout = span(50, 50, 2_000);
+    settings.client_login_timeout = Some(span(300, 500, 5_000).unwrap_or(Duration::from_secs(60)));
+    settings.server_connect_timeout = Some(Duration::from_millis(random.skewed(100, 3_000)));
+    settings.server_idle_timeout = Some(Duration::from_millis(random.skewed(20, 10_000)));
+    settings.server_lifetime = Some(Duration::from_millis(random.skewed(50, 20_000)));
+    settings.server_login_retry = Duration::from_millis(random.skewed(10, 1_000));
+    settings.cancel_wait_timeout = Some(Duration::from_millis(random.skewed(100, 3_000)));
+    settings.server_check_delay = *random.pick(&[Duration::ZERO, Duration::from_millis(5), Duration::from_secs(30)]);
+    settings.reserve_pool_timeout = Some(Duration::from_millis(random.skewed(5, 500)));
+}

@@ -1,0 +1,74 @@
+//! One seed from beginning to end, and the report when something is wrong.
+
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
+
+use crate::census::Census;
+use crate::plan::{Plan, Wishes};
+use crate::trace::Trace;
+use crate::world::{Failure, World};
+
+thread_local! {
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// What came of a seed.
+#[derive(Debug)]
+pub struct Outcome {
+    pub census: Census,
+    pub hash: u64,
+    pub failure: Option<Failure>,
+    pub lines: Vec<String>,
+}
+
+/// Panics are failures like others: their words go into the report, not to the terminal.
+pub fn catch_panics() {
+    panic::set_hook(Box::new(|details| {
+        let place = details.location().map(|at| format!(" at {at}")).unwrap_or_default();
+        let words = format!("{}{place}", details.payload_as_str().unwrap_or("no words"));
+        PANIC.with_borrow_mut(|kept| *kept = Some(words));
+    }));
+}
+
+/// Runs one seed. `records`: keep the trace's lines; `prints`: and print them.
+#[must_use]
+pub fn run(wishes: &Wishes, records: bool, prints: bool) -> Outcome {
+    let plan = Plan::new(wishes);
+    let trace = Trace::new(records, prints);
+    let mut world = World::new(plan, trace);
+    let ended = panic::catch_unwind(AssertUnwindSafe(|| world.run()));
+    let failure = match ended {
+        Ok(result) => result.err(),
+        Err(_) => {
+            let words = PANIC.with_borrow_mut(Option::take).unwrap_or_else(|| "a panic without words".to_owned());
+            // The core's own assertions name their invariant, if they state one.
+            let invariant = words.strip_prefix('I').and_then(|rest| rest.split(':').next()?.parse().ok()).unwrap_or(0);
+            Some(Failure { invariant, text: format!("panic: {words}"), step: world.census().steps })
+        }
+    };
+    Outcome { census: *world.census(), hash: world.hash(), failure, lines: world.take_lines() }
+}
+
+/// Runs a failed seed again with its trace, writes that into `failures/`, and says all that is known.
+#[must_use]
+pub fn report(wishes: &Wishes, failure: &Failure, replay: &str) -> String {
+    let again = run(wishes, true, false);
+    let mut text = format!("replay: {replay}\n");
+    text += &format!("I{} at step {}: {}\n", failure.invariant, failure.step, failure.text);
+    let tail = again.lines.len().saturating_sub(40);
+    for line in &again.lines[tail..] {
+        text += line;
+        text.push('\n');
+    }
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("failures");
+    let path = folder.join(format!("seed-{}.txt", wishes.seed));
+    let written = std::fs::create_dir_all(&folder).and_then(|()| {
+        let all = format!("{text}\nthe whole trace:\n{}\n", again.lines.join("\n"));
+        std::fs::write(&path, all)
+    });
+    if written.is_ok() {
+        text += &format!("trace: {}\n", path.display());
+    }
+    text
+}
