@@ -34,6 +34,9 @@ use crate::tenant::Tenant;
 /// Tellings of `RoundEnded` without a wait between them, while neighbours on this thread go on writing to each other.
 const EXCHANGES_MAX: usize = 16;
 
+/// A longer wait would not fit the argument of `epoll_pwait` and need a newer system call, which sandboxes may forbid.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
+
 /// A machine and its list of actions.
 pub(crate) struct Resident {
     pub(crate) place: Place,
@@ -171,7 +174,8 @@ impl Host {
         if next == Time::NEVER {
             return None;
         }
-        Some(Duration::from_millis(next.micros_since(self.now).div_ceil(1000)))
+        let wait = Duration::from_millis(next.micros_since(self.now).div_ceil(1000));
+        Some(wait.min(WAIT_MAX))
     }
 
     fn read_clock(&mut self) {
@@ -272,8 +276,11 @@ impl Host {
         }
         if ready.write && self.connections.wanted(conn).write {
             self.drain(conn);
+            // It may have been closed by this, or found to be broken.
+            if !matches!(self.connections.phase(conn), Some(Phase::Open | Phase::Deaf)) {
+                return;
+            }
         }
-        // What was drained may have closed it, or changed what is wanted of it.
         if self.connections.wanted(conn).read {
             if ready.read || ready.hangup || ready.error {
                 self.receive(conn);

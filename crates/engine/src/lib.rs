@@ -181,7 +181,10 @@ fn plans(
 /// Makes the machines on the thread that will own them, and says how that went.
 fn start_thread(plan: Plan) -> io::Result<JoinHandle<()>> {
     let (ready, readiness) = sync_channel(1);
-    let name = format!("worker-{}", plan.thread);
+    let name = match plan.places.last() {
+        Some(Place::Worker(worker)) => format!("worker-{}", worker.0),
+        Some(Place::Door(_) | Place::Coordinator) | None => "door".to_owned(),
+    };
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         let made = Host::new(plan);
         let (host, result) = match made {

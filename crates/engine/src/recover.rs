@@ -26,6 +26,7 @@ impl Host {
 
     fn recover(&mut self, panic: &(dyn Any + Send)) {
         self.counters.panics += 1;
+        self.panics_in_a_row += 1;
         let words = words(panic);
         // What was half done is given up; level-triggered readiness and deadlines are reported again.
         self.buffer = vec![0; CHUNK_LEN_MAX];
@@ -36,10 +37,12 @@ impl Host {
         }
         let Some((who, conn)) = self.serving.take() else {
             self.say(Level::Error, format!("panic in the event loop: {words}"));
+            if self.panics_in_a_row >= PANICS_MAX {
+                self.shared.leave();
+            }
             return;
         };
         let place = self.residents[who].place;
-        self.panics_in_a_row += 1;
         match self.fault(who) {
             None if self.panics_in_a_row >= PANICS_MAX => {
                 self.renew(who, &format!("{words}; so it did {} times in a row", self.panics_in_a_row));

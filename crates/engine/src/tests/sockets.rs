@@ -208,6 +208,29 @@ fn a_peer_that_takes_nothing_any_more_is_still_heard() {
     assert_eq!(stage.expect("got"), "got FATAL");
 }
 
+#[test]
+fn a_reader_that_vanishes_while_much_is_waiting_for_it_ends_once() {
+    let stage = Stage::open(1, |_| {
+        Some(Box::new(|actor, event| {
+            if let Event::Hangup { conn, why } = event {
+                actor.note(format!("end {} {why:?}", conn.slot()));
+            }
+            if let Event::Blocked { .. } = event {
+                actor.note("blocked");
+            }
+            actor.echo(event)
+        }))
+    });
+    let mut stream = stage.unix();
+    stream.set_nonblocking(true).expect("a socket");
+    while stream.write(&[7; 50_000]).is_ok() {}
+    stage.expect("blocked");
+    drop(stream);
+    assert_eq!(stage.expect("end"), "end 0 Broken");
+    drop(stage.unix());
+    assert_eq!(stage.expect("end"), "end 1 Closed", "the first end was told twice");
+}
+
 /// Opens a server when told by a mail, sends it nothing, notes what comes.
 fn opening(address: Address) -> impl Fn(Place) -> Option<Script> + Send + Sync {
     let address = Arc::new(address);
