@@ -121,6 +121,17 @@ impl Names {
         unconfirmed.for_each(|named| named.confirmed = true);
     }
 
+    /// The client discarded all its statements. What it has parsed since is not answered yet.
+    pub(crate) fn discard_answered(&mut self) {
+        let bytes = &mut self.bytes;
+        self.names.retain(|name, named| {
+            if named.confirmed {
+                *bytes -= name.len() + named.statement.len();
+            }
+            !named.confirmed
+        });
+    }
+
     /// Forgets the names whose Parse was not answered: the server that should have is lost.
     pub(crate) fn forget_all_unconfirmed(&mut self) {
         let pending: Vec<StatementId> =
@@ -177,8 +188,9 @@ impl Prepared {
         self.used.iter().min_by_key(|(_, used)| **used).map(|(id, _)| *id)
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.used.clear();
+    /// The server has discarded everything but these.
+    pub(crate) fn keep_only(&mut self, which: impl Fn(StatementId) -> bool) {
+        self.used.retain(|id, _| which(*id));
     }
 
     pub(crate) fn len(&self) -> usize {

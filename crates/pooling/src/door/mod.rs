@@ -51,6 +51,8 @@ enum Phase {
     Proving(Proof),
     /// The coordinator looks for a home.
     Applying,
+    /// It has been told why not; closed at the end of the round.
+    Leaving,
 }
 
 /// A client that has not logged in yet.
@@ -89,6 +91,7 @@ pub struct Door {
     deadlines: Deadlines,
     /// Verifiers made from secrets that are stored in the clear.
     verifiers: BTreeMap<String, Verifier>,
+    leaving: Vec<ConnId>,
     stop: Option<Stop>,
 }
 
@@ -107,6 +110,7 @@ impl Door {
             logins: Table::new(Kind::Login, u16::from(id.0)),
             deadlines: Deadlines::default(),
             verifiers: BTreeMap::new(),
+            leaving: Vec::new(),
             stop: None,
         }
     }
@@ -149,7 +153,9 @@ impl Door {
     }
 
     fn received(&mut self, now: Time, conn: ConnId, bytes: &[u8], actions: &mut Actions) {
-        let Some(login) = self.logins.get_mut(conn) else { return };
+        let Some(login) = self.logins.get_mut(conn).filter(|login| !matches!(login.phase, Phase::Leaving)) else {
+            return;
+        };
         let room = limits::PASSWORD_LEN_MAX + limits::CHUNK_LEN_MAX;
         if login.inbox.len() + bytes.len() > room + wire::HEADER_LEN {
             // A login has nothing that long to say.
@@ -167,7 +173,7 @@ impl Door {
             let step = match &mut login.phase {
                 Phase::Greeting => self.greet(now, conn, actions),
                 Phase::Proving(proof) if proof.is_waiting() => self.prove(conn, actions),
-                Phase::Proving(_) | Phase::Applying => return,
+                Phase::Proving(_) | Phase::Applying | Phase::Leaving => return,
             };
             match step {
                 Ok(true) => {}
@@ -297,7 +303,19 @@ impl Door {
         self.tell(conn, Level::Log, Topic::Disconnections, &format!("closing because: {text} (age={age}s)"), actions);
         let last = ErrorResponse { severity: "FATAL", code: *code, message: text, detail: None, hint: None };
         actions.send_new(conn, |out| last.encode(out));
-        self.close(conn, actions);
+        // Whether the socket took it shows only after this step.
+        if let Some(login) = self.logins.get_mut(conn) {
+            login.phase = Phase::Leaving;
+            login.inbox = Vec::new();
+            self.leaving.push(conn);
+        }
+    }
+
+    /// The end of a round: whoever was refused is closed. What its socket did not take of so few bytes, it never will.
+    fn close_leaving(&mut self, actions: &mut Actions) {
+        while let Some(conn) = self.leaving.pop() {
+            self.close(conn, actions);
+        }
     }
 
     fn close(&mut self, conn: ConnId, actions: &mut Actions) {
@@ -342,7 +360,8 @@ impl Door {
     fn deadline_reached(&mut self, now: Time, actions: &mut Actions) {
         while let Some((at, owner)) = self.deadlines.pop_due(now) {
             let Owner::Conn(conn) = owner else { continue };
-            let live = self.logins.get_mut(conn).is_some_and(|login| login.armed.spend(at));
+            let login = self.logins.get_mut(conn).filter(|login| !matches!(login.phase, Phase::Leaving));
+            let live = login.is_some_and(|login| login.armed.spend(at));
             if live {
                 let refused = Refused(sqlstate::PROTOCOL_VIOLATION, "client_login_timeout".to_owned());
                 self.refuse(now, conn, &refused, actions);
@@ -353,7 +372,7 @@ impl Door {
     fn delivered(&mut self, now: Time, mail: Mail, actions: &mut Actions) {
         match mail {
             Mail::Placed { login, pool, homes, worker, user } => {
-                if self.logins.get(login).is_some() {
+                if self.logins.get(login).is_some_and(|login| matches!(login.phase, Phase::Applying)) {
                     self.placed(login, pool, homes, worker, actions);
                 } else {
                     // The client left meanwhile: nobody will live there.
@@ -395,15 +414,14 @@ impl crate::Machine for Door {
                 self.tell(conn, Level::Debug, Topic::Disconnections, "client disconnect before login", actions);
                 self.close(conn, actions);
             }
-            Event::Blocked { conn } => {
-                // What a login is told is short; a client that does not take it has gone wrong.
-                self.close(conn, actions);
-            }
+            // What a login is told is short; a client that does not take it has gone wrong.
+            Event::Blocked { conn } => self.close(conn, actions),
             Event::Computed { conn, done } => self.computed(now, conn, done, actions),
             Event::Mail(mail) => self.delivered(now, mail, actions),
             Event::Returned(mail) => self.returned(now, mail, actions),
             Event::DeadlineReached => self.deadline_reached(now, actions),
-            Event::Drained { .. } | Event::Opened { .. } | Event::OpenFailed { .. } | Event::RoundEnded => {}
+            Event::RoundEnded => self.close_leaving(actions),
+            Event::Drained { .. } | Event::Opened { .. } | Event::OpenFailed { .. } => {}
         }
     }
 

@@ -243,6 +243,16 @@ impl Ledger {
         Ok(())
     }
 
+    /// Whether a simple query is under way: it may discard prepared statements.
+    pub(crate) fn has_query(&self) -> bool {
+        self.entries.iter().any(|entry| entry.expect == Expect::Query && entry.owner == Answerer::Client)
+    }
+
+    /// Whether a statement is being prepared.
+    pub(crate) fn is_preparing(&self, id: StatementId) -> bool {
+        self.entries.iter().any(|entry| entry.expect == Expect::Parse(Some(id)))
+    }
+
     /// What the client still waits for: how many answers that end with ReadyForQuery, and whether a batch without its
     /// Sync comes after them.
     pub(crate) fn owing(&self) -> (usize, bool) {

@@ -433,11 +433,14 @@ impl Answers<'_> {
         if !forgets {
             return;
         }
-        self.server.prepared.clear();
+        // What was sent behind the command, in one pipeline with it, stays.
+        let ledger = &self.server.ledger;
+        self.server.prepared.keep_only(|id| ledger.is_preparing(id));
         if let Some((_, session)) = &mut self.session
-            && self.server.ledger.owner() == Some(Answerer::Client)
+            && ledger.owner() == Some(Answerer::Client)
+            && let Some(names) = &mut session.names
         {
-            session.names = None;
+            names.discard_answered();
         }
     }
 
@@ -505,6 +508,7 @@ impl Answers<'_> {
         }
         let (server, session) = (&mut *self.server, &mut self.session);
         let prepared = &mut server.prepared;
+        let mut in_doubt = false;
         server.ledger.failed(|entry| match (entry.owner, entry.expect) {
             (owner, Expect::Parse(Some(id))) => {
                 prepared.remove(id);
@@ -518,8 +522,12 @@ impl Answers<'_> {
                 }
             }
             (_, Expect::Close(Some(id))) => prepared.add(id),
+            (Answerer::Prepare, Expect::Close(None)) => in_doubt = true,
             _ => {}
         })?;
+        if in_doubt {
+            server.close_needed = Some("prepared statements in doubt");
+        }
         Ok(())
     }
 

@@ -34,6 +34,13 @@ impl Worker {
         self.bury(turn, conn);
     }
 
+    /// A console client has been told all there is to tell.
+    pub(super) fn leave_console(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
+        self.tell_of_session(turn, conn, Level::Log, why);
+        self.depart(turn, conn);
+        self.see_off(turn, conn);
+    }
+
     /// The client is told FATAL, and closed once it has read what it is owed.
     pub(super) fn refuse_session(&mut self, turn: &mut Turn<'_>, conn: ConnId, code: SqlState, text: &str) {
         let Some(session) = self.sessions.get(conn) else { return };
@@ -49,15 +56,28 @@ impl Worker {
             let last = ErrorResponse { severity: "FATAL", code, message: text, detail: None, hint: None };
             turn.actions.send_new(conn, |out| last.encode(out));
         }
+        self.see_off(turn, conn);
+    }
+
+    /// A session has been told its last words: it is closed when they are written. Whether the socket took them shows
+    /// only when the actions of this step have been carried out.
+    pub(super) fn see_off(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         session.inbox = Vec::new();
-        if session.flow.is_clear() {
-            self.bury(turn, conn);
-            return;
-        }
         session.state = State::Leaving { until: turn.now + limits::FAREWELL };
         session.flow.watch(conn, false, turn.actions);
+        self.leaving.push(conn);
         self.arm_session(turn, conn);
+    }
+
+    /// The end of a round: who has read its last words is closed.
+    pub(super) fn bury_leaving(&mut self, turn: &mut Turn<'_>) {
+        while let Some(conn) = self.leaving.pop() {
+            let written = self.sessions.get(conn).is_some_and(|session| session.flow.is_clear());
+            if written {
+                self.bury(turn, conn);
+            }
+        }
     }
 
     fn tell_of_session(&mut self, turn: &mut Turn<'_>, conn: ConnId, level: Level, why: &str) {

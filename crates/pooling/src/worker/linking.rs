@@ -95,16 +95,25 @@ impl Worker {
                 self.close_server(turn, conn, why);
                 continue;
             }
-            let check = self.settings.server_check_query.as_ref();
-            let stale = turn.now.since(server.since) > self.settings.server_check_delay;
-            match check.filter(|_| stale).cloned() {
-                Some(check) => {
-                    self.start_chore(turn, conn, Chore::Check, check.as_bytes());
-                    return None;
-                }
-                None => return Some(conn),
+            let Some(check) = self.settings.server_check_query.clone() else { return Some(conn) };
+            if !self.is_stale(turn.now, server) {
+                return Some(conn);
             }
+            let fresh = pool.idle.iter().copied().find(|&other| {
+                self.servers
+                    .get(other)
+                    .is_some_and(|other| !self.is_stale(turn.now, other) && other.close_needed.is_none())
+            });
+            if fresh.is_none() {
+                self.start_chore(turn, conn, Chore::Check, check.as_bytes());
+            }
+            return fresh;
         }
+    }
+
+    /// Idle for so long that it is asked whether it still lives.
+    fn is_stale(&self, now: Time, server: &Server) -> bool {
+        now.since(server.since) > self.settings.server_check_delay
     }
 
     fn expired(&self, now: Time, server: &Server, pool: &Pool) -> Option<&'static str> {
@@ -392,6 +401,7 @@ impl Worker {
 
     /// The end of a round: show on the board what changed, then look who could help or be helped.
     pub(super) fn round_ended(&mut self, turn: &mut Turn<'_>) {
+        self.bury_leaving(turn);
         let mut restless = std::mem::take(&mut self.restless);
         restless.sort_unstable();
         restless.dedup();

@@ -80,6 +80,8 @@ pub struct Worker {
     freed: Vec<ConnId>,
     stirred: Vec<ConnId>,
     touched: Vec<PoolId>,
+    /// Sessions that have had their last words: closed at the end of the round, if those are written by then.
+    leaving: Vec<ConnId>,
     /// Pools whose cell on the board may have changed this round.
     restless: Vec<PoolId>,
     stop: Option<Stop>,
@@ -110,6 +112,7 @@ impl Worker {
             freed: Vec::new(),
             stirred: Vec::new(),
             touched: Vec::new(),
+            leaving: Vec::new(),
             restless: Vec::new(),
             stop: None,
             finished: false,

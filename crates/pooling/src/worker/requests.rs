@@ -533,13 +533,14 @@ impl Requests<'_> {
             let text = "too many prepared statements in one session".to_owned();
             return Err(Ending::Refuse(sqlstate::PROGRAM_LIMIT_EXCEEDED, text));
         }
-        if self.server.prepared.touch(statement.id) {
+        let known = self.server.prepared.touch(statement.id);
+        if known && !self.server.ledger.has_query() {
             self.sent(Expect::FakeParse(statement.id));
             self.replace(total, in_stream, |_| ());
             self.answer_fakes();
             return Ok(());
         }
-        self.make_room();
+        self.make_way(&statement, known);
         self.server.prepared.add(statement.id);
         self.sent(Expect::Parse(Some(statement.id)));
         self.pool.totals.server_parses += 1;
@@ -609,15 +610,28 @@ impl Requests<'_> {
 
     /// Sees to it that the server knows a statement by the time it reads the next message.
     fn prepare(&mut self, statement: &Statement) {
-        if self.server.prepared.touch(statement.id) {
+        let known = self.server.prepared.touch(statement.id);
+        if known && !self.server.ledger.has_query() {
             return;
         }
-        self.make_room();
+        self.make_way(statement, known);
         self.server.prepared.add(statement.id);
         self.pool.totals.server_parses += 1;
         self.server.ledger.sent(Answerer::Prepare, Expect::Parse(Some(statement.id)));
         self.stream.flush(self.server_id, self.actions);
         self.actions.send_new(self.server_id, |out| statement.write_parse(out));
+    }
+
+    /// Sees to it that a statement can be prepared. A simple query under way may be DISCARD ALL, so what is known now may
+    /// be unknown then: closing it first is right in both cases.
+    fn make_way(&mut self, statement: &Statement, known: bool) {
+        if !known {
+            return self.make_room();
+        }
+        self.server.ledger.sent(Answerer::Prepare, Expect::Close(None));
+        self.stream.flush(self.server_id, self.actions);
+        let close = Close { target: Target::Statement, name: &statement.name };
+        self.actions.send_new(self.server_id, |out| close.encode(out));
     }
 
     /// Closes the statement that was not used for longest, if the server has as many as it may.
