@@ -1,0 +1,25 @@
+//! The outer ring: the built program as users get it, between a real PostgreSQL and real clients.
+//!
+//! ```text
+//!   tests/*.rs ──► Stage ──┬─► Pooler   a process of its own, from an ini file        (pooler.rs)
+//!                          ├─► Cluster  PostgreSQL of its own                         (demo)
+//!                          └─► Client   a client that can also misbehave              (client.rs, message.rs)
+//!                              psql, pgbench, psycopg                                 (tools.rs)
+//! ```
+//!
+//! The program under test is `$PGWEIR_BIN`, else the newest `pgweir` built into this workspace's target directory. Any
+//! program that reads a `pgbouncer.ini` will do, which shows whether a test asks for more than PgBouncer gives.
+//!
+//! Each test prints what it measured. Tests of one program run one at a time, so that each has the machine to itself.
+
+mod client;
+mod message;
+mod pooler;
+mod stage;
+mod tools;
+
+pub use client::{Answer, Client, Gone, ServerError};
+pub use message::{Message, frontend};
+pub use pooler::Pooler;
+pub use stage::{Stage, Wishes, eventually};
+pub use tools::{Pgbench, psql, python};

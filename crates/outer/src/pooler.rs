@@ -1,0 +1,159 @@
+//! The program under test as a process: from an ini file, as PostgreSQL's unprivileged account if we are root.
+
+use std::env;
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use demo::Account;
+
+/// A running pooler. Dropping it kills it and removes its directory; its log is printed if a test is failing.
+pub struct Pooler {
+    dir: PathBuf,
+    pub port: u16,
+    process: Child,
+}
+
+impl Pooler {
+    /// Starts from `ini`, in which `{port}` and `{dir}` stand for what this call chooses, and waits until it listens.
+    /// `fds`: the most descriptors it may have.
+    ///
+    /// # Panics
+    /// If it does not come up within ten seconds.
+    #[must_use]
+    pub fn start(ini: &str, users: &str, fds: Option<u32>) -> Self {
+        let account = demo::unprivileged();
+        let port = demo::free_port();
+        let dir = PathBuf::from(format!("/tmp/outer-{}-{port}", std::process::id()));
+        fs::create_dir(&dir).expect("the port makes the name fresh");
+        let ini = ini.replace("{port}", &port.to_string()).replace("{dir}", &dir.display().to_string());
+        fs::write(dir.join("pooler.ini"), ini).expect("a fresh directory is writable");
+        fs::write(dir.join("users.txt"), users).expect("a fresh directory is writable");
+        // The account may not reach our build directory (below /root, for example).
+        fs::copy(binary(), dir.join("pooler")).expect("the binary is readable");
+        fs::set_permissions(dir.join("pooler"), fs::Permissions::from_mode(0o755)).expect("ours");
+        if let Some(Account { uid, gid, .. }) = account {
+            for name in ["", "pooler.ini", "users.txt"] {
+                std::os::unix::fs::chown(dir.join(name), Some(uid), Some(gid)).expect("root may");
+            }
+        }
+        let process = spawn(&dir, account.as_ref(), fds);
+        let mut pooler = Self { dir, port, process };
+        pooler.wait_until_it_listens();
+        pooler
+    }
+
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Whether it is still there; a pooler must survive everything its clients do.
+    pub fn is_alive(&mut self) -> bool {
+        self.process.try_wait().is_ok_and(|ended| ended.is_none())
+    }
+
+    /// What it has written to its log so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read(self.dir.join("log")).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// Resident memory in kB, and the most it ever was.
+    ///
+    /// # Panics
+    /// If it is gone.
+    #[must_use]
+    pub fn resident_kb(&self) -> (u64, u64) {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
+        let value = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("every process has it");
+            line.trim().trim_end_matches(" kB").parse().expect("a number of kB")
+        };
+        (value("VmRSS:"), value("VmHWM:"))
+    }
+
+    /// Open descriptors.
+    ///
+    /// # Panics
+    /// If it is gone.
+    #[must_use]
+    pub fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it runs, and we are root or its user").count()
+    }
+
+    /// Processor time used, user and system together.
+    ///
+    /// # Panics
+    /// If it is gone.
+    #[must_use]
+    pub fn cpu(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("it runs");
+        let after_name = stat.rsplit_once(") ").expect("the name is in parentheses").1;
+        // utime and stime are fields 14 and 15 of proc_pid_stat(5), in hundredths of a second; the rest starts at field 3.
+        let ticks = after_name.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().expect("a number"));
+        Duration::from_millis(ticks.sum::<u64>() * 10)
+    }
+
+    fn wait_until_it_listens(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect(self.address()).is_err() {
+            assert!(self.is_alive(), "the pooler ended:\n{}", self.log());
+            assert!(Instant::now() < deadline, "the pooler does not listen within 10 s:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!("the pooler's log ends with:\n{}", lines[lines.len().saturating_sub(30)..].join("\n"));
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn spawn(dir: &Path, account: Option<&Account>, fds: Option<u32>) -> Child {
+    let log = File::create(dir.join("log")).expect("a fresh directory is writable");
+    let limit = fds.map_or_else(String::new, |fds| format!("ulimit -n {fds}; "));
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg(format!("{limit}exec {0}/pooler {0}/pooler.ini", dir.display()));
+    command.current_dir(dir).stdin(Stdio::null()).stdout(log.try_clone().expect("a descriptor is left")).stderr(log);
+    command.process_group(0);
+    if let Some(account) = account {
+        account.apply(&mut command);
+    }
+    command.spawn().expect("/bin/sh is there")
+}
+
+/// `$PGWEIR_BIN`, else the newest build.
+fn binary() -> PathBuf {
+    if let Some(path) = env::var_os("PGWEIR_BIN") {
+        return path.into();
+    }
+    let target = env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
+    let builds = ["release", "debug"].map(|profile| target.join(profile).join("pgweir"));
+    let age = |path: &PathBuf| fs::metadata(path).and_then(|about| about.modified()).ok();
+    let newest = builds.into_iter().filter(|path| age(path).is_some()).max_by_key(age);
+    newest.expect("there is no pgweir to test: cargo build -p pgweir, or set PGWEIR_BIN")
+}

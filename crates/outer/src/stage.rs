@@ -1,0 +1,160 @@
+//! A PostgreSQL with a pooler before it, as one test wishes them.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use demo::{Binaries, Cluster, Options};
+
+use crate::client::Client;
+use crate::pooler::Pooler;
+
+/// The database the tests use; the one user is `postgres`.
+const DATABASE: &str = "postgres";
+const USER: &str = "postgres";
+
+/// Tests of one program run one at a time: measurements need the machine, and 1,000 clients need the descriptors.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// What a test needs that is not the same for all.
+pub struct Wishes {
+    /// `default_pool_size`.
+    pub pool: u32,
+    /// `workers`; 0 leaves the key out.
+    pub workers: u32,
+    /// How clients prove who they are: `trust`, `scram-sha-256`, …
+    pub auth: &'static str,
+    /// More lines for the section `[pgbouncer]`; they win.
+    pub settings: Vec<(&'static str, String)>,
+    /// PostgreSQL's own limit.
+    pub max_connections: u32,
+    /// The most descriptors the pooler may have.
+    pub fds: Option<u32>,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self { pool: 20, workers: 0, auth: "trust", settings: Vec::new(), max_connections: 100, fds: None }
+    }
+}
+
+pub struct Stage {
+    // In the order they go: the pooler first.
+    pub pooler: Pooler,
+    pub cluster: Cluster,
+    pub binaries: Binaries,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Stage {
+    /// Starts both.
+    ///
+    /// # Panics
+    /// If either does not come up.
+    #[must_use]
+    pub fn set(wishes: &Wishes) -> Self {
+        // A failed test has told its story already.
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
+        let binaries = demo::find_or_install(&cache, &mut |line| println!("{line}"));
+        let binaries = binaries.expect("PostgreSQL is here or can be installed");
+        let options = Options { max_connections: wishes.max_connections, ..Options::default() };
+        let cluster = Cluster::start(&binaries, options).expect("PostgreSQL starts");
+        let users = format!("\"{USER}\" \"{}\"\n", cluster.password());
+        let pooler = Pooler::start(&ini(wishes, &cluster), &users, wishes.fds);
+        Self { pooler, cluster, binaries, _alone: alone }
+    }
+
+    /// A client of the pooler.
+    ///
+    /// # Panics
+    /// If it is not let in.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::login(self.pooler.address(), USER, DATABASE).unwrap_or_else(|gone| panic!("login: {gone}"))
+    }
+
+    /// `postgres://…` through the pooler, with the password.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.url_of(DATABASE)
+    }
+
+    /// The same for another database, such as the console's.
+    #[must_use]
+    pub fn url_of(&self, database: &str) -> String {
+        format!("postgres://{USER}:{}@127.0.0.1:{}/{database}", self.cluster.password(), self.pooler.port)
+    }
+
+    /// One value straight from PostgreSQL, past the pooler.
+    ///
+    /// # Panics
+    /// If PostgreSQL refuses.
+    #[must_use]
+    pub fn direct(&self, sql: &str) -> String {
+        self.cluster.psql(DATABASE, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// That somebody new is served within a second, nothing is left open in PostgreSQL, and the pooler lives.
+    ///
+    /// # Panics
+    /// If not.
+    pub fn assert_healthy(&mut self) {
+        let begun = Instant::now();
+        let answer = self.client().query("select 'well'").expect("a newcomer is served");
+        assert_eq!(answer.value(), Some("well"), "{answer:?}");
+        assert!(begun.elapsed() < Duration::from_secs(1), "a newcomer waited {:?}", begun.elapsed());
+        let open = "select count(*) from pg_stat_activity where backend_type = 'client backend' \
+                    and pid <> pg_backend_pid() and state <> 'idle'";
+        eventually("no transaction is left open", || self.direct(open) == "0");
+        assert!(self.pooler.is_alive());
+    }
+
+    /// Backends that serve the pooler.
+    #[must_use]
+    pub fn backends(&self) -> usize {
+        let sql =
+            "select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()";
+        self.direct(sql).parse().expect("a count")
+    }
+}
+
+fn ini(wishes: &Wishes, cluster: &Cluster) -> String {
+    let upstream =
+        format!("host={} port={} user={USER} password={}", cluster.host(), cluster.port(), cluster.password());
+    let mut text = format!("[databases]\n{DATABASE} = {upstream}\n[pgbouncer]\n");
+    let mut settings: Vec<(&str, String)> = vec![
+        ("listen_addr", "127.0.0.1".to_owned()),
+        ("listen_port", "{port}".to_owned()),
+        ("unix_socket_dir", String::new()),
+        ("auth_type", wishes.auth.to_owned()),
+        ("auth_file", "{dir}/users.txt".to_owned()),
+        ("admin_users", USER.to_owned()),
+        ("pool_mode", "transaction".to_owned()),
+        ("default_pool_size", wishes.pool.to_string()),
+        ("max_client_conn", "10000".to_owned()),
+        ("server_login_retry", "1".to_owned()),
+        ("ignore_startup_parameters", "extra_float_digits".to_owned()),
+    ];
+    if wishes.workers > 0 {
+        settings.push(("workers", wishes.workers.to_string()));
+    }
+    settings.extend(wishes.settings.iter().cloned());
+    for (name, value) in settings {
+        writeln!(text, "{name} = {value}").expect("writing to a String cannot fail");
+    }
+    text
+}
+
+/// Waits for what another process does; the deadline of 20 s is a failure, not a result.
+///
+/// # Panics
+/// If it is not so by then.
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "after 20 s still not so: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

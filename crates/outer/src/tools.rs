@@ -1,0 +1,100 @@
+//! Other people's clients: psql, pgbench, Python with psycopg.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::stage::Stage;
+
+/// What a run of pgbench came to.
+#[derive(Debug)]
+pub struct Pgbench {
+    pub transactions: u64,
+    pub failed: u64,
+    pub tps: f64,
+    pub latency_ms: f64,
+    /// Whatever it wrote to standard error that is no progress.
+    pub complaints: String,
+}
+
+impl Pgbench {
+    /// Creates pgbench's tables, straight in PostgreSQL.
+    ///
+    /// # Panics
+    /// If pgbench is missing or fails.
+    pub fn prepare(stage: &Stage, scale: u32) {
+        let url = stage.cluster.url("postgres");
+        let (_, wrote) = run(stage, "pgbench", &["-i", "-q", "-s", &scale.to_string(), &url]).expect("tables are made");
+        assert!(wrote.contains("done"), "{wrote}");
+    }
+
+    /// Runs it through the pooler with `arguments`.
+    ///
+    /// # Errors
+    /// What it wrote, if its exit status says that a client was aborted.
+    ///
+    /// # Panics
+    /// If pgbench is missing.
+    pub fn run(stage: &Stage, arguments: &[&str]) -> Result<Self, String> {
+        let url = stage.url();
+        let (wrote, complaints) = run(stage, "pgbench", &[&["-n"], arguments, &[&url]].concat())?;
+        let number = |name: &str| {
+            let text = wrote.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            let digits: String = text.trim().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+            digits.parse::<f64>().unwrap_or_default()
+        };
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts, printed as integers")]
+        Ok(Self {
+            transactions: number("number of transactions actually processed:") as u64,
+            failed: number("number of failed transactions:") as u64,
+            tps: number("tps ="),
+            latency_ms: number("latency average ="),
+            complaints: complaints.lines().filter(|line| !is_chatter(line)).collect::<Vec<_>>().join("\n"),
+        })
+    }
+}
+
+/// Progress and greetings.
+fn is_chatter(line: &str) -> bool {
+    line.is_empty() || ["pgbench (", "starting vacuum", "progress:", "end."].iter().any(|start| line.starts_with(start))
+}
+
+/// What psql prints for `arguments` through the pooler: standard output and standard error.
+///
+/// # Errors
+/// Both, if it fails.
+///
+/// # Panics
+/// If psql is missing.
+pub fn psql(stage: &Stage, arguments: &[&str]) -> Result<(String, String), String> {
+    let url = stage.url();
+    run(stage, "psql", &[&["-X", "-d", &url], arguments].concat())
+}
+
+/// Runs a script of `crates/outer/python` with the pooler's URL and `arguments`; what it printed.
+///
+/// # Errors
+/// What it printed, if it fails.
+///
+/// # Panics
+/// If there is no Python with psycopg: `tools/python` makes one, and `make test` calls that.
+pub fn python(script: &str, arguments: &[&str]) -> Result<String, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let python = env::var_os("PGWEIR_PYTHON").map_or_else(|| root.join("../../.cache/venv/bin/python"), PathBuf::from);
+    assert!(python.exists(), "no Python with psycopg at {}: run tools/python", python.display());
+    let mut command = Command::new(python);
+    command.arg(root.join("python").join(script)).args(arguments);
+    finish(&mut command).map(|(output, complaints)| output + &complaints)
+}
+
+fn run(stage: &Stage, name: &str, arguments: &[&str]) -> Result<(String, String), String> {
+    let program = stage.binaries.program(name).unwrap_or_else(|| panic!("{name} is needed for this test"));
+    finish(Command::new(program).args(arguments))
+}
+
+fn finish(command: &mut Command) -> Result<(String, String), String> {
+    // A server's account may not be allowed where we are, but clients run as ourselves.
+    let output = command.env("LC_ALL", "C").stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    if output.status.success() { Ok((out, err)) } else { Err(format!("{}\n{out}{err}", output.status)) }
+}
