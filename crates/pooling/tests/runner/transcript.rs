@@ -33,7 +33,7 @@ impl Transcript {
             transcript.header.pop();
         }
         let prose: usize = transcript.header.iter().map(|line| line.len()).sum();
-        if prose < 40 {
+        if prose < 30 {
             return Err("a transcript begins with what it shows, in prose".to_owned());
         }
         let mut block = Block::default();
