@@ -14,8 +14,8 @@ use std::fmt::{self, Write as _};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -39,13 +39,16 @@ const POOLER_ERRORS: u8 = 8;
 /// Where facts are told to. Cloned freely.
 #[derive(Clone)]
 pub struct Log {
-    lines: SyncSender<Line>,
+    lines: Sender<Line>,
     state: Arc<State>,
     clock: Clock,
 }
 
+#[derive(Default)]
 struct State {
     switches: AtomicU8,
+    /// Lines in the channel, which has no bound of its own: a bounded one would take a megabyte from the start.
+    queued: AtomicUsize,
     dropped: AtomicU64,
 }
 
@@ -62,8 +65,8 @@ impl Log {
     /// The system's, if the file cannot be opened or no thread can be had.
     pub fn start(options: &LogOptions, clock: Clock) -> io::Result<Log> {
         let file = options.file.as_ref().map(|path| open(path)).transpose()?;
-        let state = Arc::new(State { switches: AtomicU8::new(switches(options)), dropped: AtomicU64::new(0) });
-        let (lines, queue) = sync_channel(QUEUE_LEN_MAX);
+        let state = Arc::new(State { switches: AtomicU8::new(switches(options)), ..State::default() });
+        let (lines, queue) = channel();
         let writer = Writer {
             queue,
             state: Arc::clone(&state),
@@ -103,7 +106,8 @@ impl Log {
     }
 
     fn put(&self, line: Line) {
-        if self.lines.try_send(line).is_err() {
+        if self.state.queued.fetch_add(1, Ordering::Relaxed) >= QUEUE_LEN_MAX || self.lines.send(line).is_err() {
+            self.state.queued.fetch_sub(1, Ordering::Relaxed);
             self.state.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -156,6 +160,7 @@ struct Writer {
 impl Writer {
     fn run(mut self) {
         while let Ok(line) = self.queue.recv() {
+            self.state.queued.fetch_sub(1, Ordering::Relaxed);
             match line {
                 Line::Fact(time, fact) => self.write(time, &fact),
                 Line::Reopen(options) => self.reopen(options),
@@ -344,12 +349,12 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_and_counts() {
-        let (lines, queue) = sync_channel(1);
-        let state = Arc::new(State { switches: AtomicU8::new(0), dropped: AtomicU64::new(0) });
-        let log = Log { lines, state, clock: Clock::start() };
-        log.say(Level::Log, "first");
-        log.say(Level::Log, "second");
-        assert_eq!(log.dropped(), 1);
-        drop(queue);
+        // Nobody reads the queue.
+        let (lines, queue) = channel();
+        let log = Log { lines, state: Arc::default(), clock: Clock::start() };
+        for _ in 0..=QUEUE_LEN_MAX {
+            log.say(Level::Log, "a line");
+        }
+        assert_eq!((log.dropped(), queue.iter().take(QUEUE_LEN_MAX).count()), (1, QUEUE_LEN_MAX));
     }
 }
