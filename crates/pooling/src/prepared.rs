@@ -7,7 +7,7 @@
 //!
 //! //= pgbouncer config.md#max_prepared_statements
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -79,76 +79,95 @@ impl Catalog {
 }
 
 /// One client's names.
+///
+/// They change when a Parse or a Close is sent, so that what follows in the pipeline finds them; an error may make
+/// PostgreSQL skip those messages, and then the changes are taken back, newest first.
 #[derive(Debug, Default)]
 pub struct Names {
-    names: BTreeMap<Box<[u8]>, Named>,
+    names: BTreeMap<Box<[u8]>, Arc<Statement>>,
+    /// Changes whose messages are not answered yet, oldest first, in the order of the server's ledger.
+    pending: VecDeque<Change>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Named {
-    statement: Arc<Statement>,
-    /// ParseComplete has been answered; before that an error may still undo it.
-    confirmed: bool,
+struct Change {
+    name: Box<[u8]>,
+    before: Option<Arc<Statement>>,
 }
 
 impl Names {
     pub(crate) fn get(&self, name: &[u8]) -> Option<&Arc<Statement>> {
-        self.names.get(name).map(|named| &named.statement)
+        self.names.get(name)
     }
 
-    /// False: the client keeps too much already.
+    /// A Parse is sent. False: the client keeps too much already.
     pub(crate) fn insert(&mut self, name: &[u8], statement: Arc<Statement>) -> bool {
         let bytes = self.bytes + name.len() + statement.len();
-        let fits =
-            bytes <= limits::STATEMENT_BYTES_PER_CLIENT_MAX && self.names.len() < limits::STATEMENTS_PER_CLIENT_MAX;
-        if fits {
-            self.bytes = bytes;
-            self.names.insert(name.into(), Named { statement, confirmed: false });
+        let count = self.names.len() + self.pending.len();
+        if bytes > limits::STATEMENT_BYTES_PER_CLIENT_MAX || count >= limits::STATEMENTS_PER_CLIENT_MAX {
+            return false;
         }
-        fits
+        let before = self.set(name, Some(statement));
+        self.pending.push_back(Change { name: name.into(), before });
+        true
     }
 
+    /// A Close is sent.
     pub(crate) fn remove(&mut self, name: &[u8]) {
-        if let Some(named) = self.names.remove(name) {
-            self.bytes -= name.len() + named.statement.len();
+        let before = self.set(name, None);
+        self.pending.push_back(Change { name: name.into(), before });
+    }
+
+    /// The oldest Parse or Close under way was answered.
+    pub(crate) fn answered(&mut self) {
+        let change = self.pending.pop_front();
+        debug_assert!(change.is_some(), "each answer has its change");
+    }
+
+    /// The oldest `count` messages under way were skipped.
+    pub(crate) fn undo(&mut self, count: usize) {
+        let mut skipped: Vec<Change> = self.pending.drain(..count.min(self.pending.len())).collect();
+        while let Some(change) = skipped.pop() {
+            // A later batch may have changed the name again: then that one is undone to what was before this.
+            match self.pending.iter_mut().find(|later| later.name == change.name) {
+                Some(later) => later.before = change.before,
+                None => drop(self.set(&change.name, change.before)),
+            }
         }
     }
 
-    /// A Parse of this statement was answered.
-    pub(crate) fn confirm(&mut self, id: StatementId) {
-        let unconfirmed = self.names.values_mut().filter(|named| named.statement.id == id);
-        unconfirmed.for_each(|named| named.confirmed = true);
+    /// None of the messages under way will be answered.
+    pub(crate) fn undo_all(&mut self) {
+        self.undo(self.pending.len());
     }
 
-    /// The client discarded all its statements. What it has parsed since is not answered yet.
-    pub(crate) fn discard_answered(&mut self) {
-        let bytes = &mut self.bytes;
-        self.names.retain(|name, named| {
-            if named.confirmed {
-                *bytes -= name.len() + named.statement.len();
+    /// The client discarded all its statements. What it has sent since is not answered yet, and stays.
+    pub(crate) fn discard(&mut self) {
+        let sent_since: Vec<Box<[u8]>> = self.pending.iter().map(|change| change.name.clone()).collect();
+        let gone: Vec<Box<[u8]>> = self.names.keys().filter(|name| !sent_since.contains(name)).cloned().collect();
+        gone.iter().for_each(|name| drop(self.set(name, None)));
+        let mut seen: Vec<&[u8]> = Vec::new();
+        for change in &mut self.pending {
+            if !seen.contains(&&*change.name) {
+                change.before = None;
+                seen.push(&change.name);
             }
-            !named.confirmed
-        });
+        }
     }
 
-    /// Forgets the names whose Parse was not answered: the server that should have is lost.
-    pub(crate) fn forget_all_unconfirmed(&mut self) {
-        let pending: Vec<StatementId> =
-            self.names.values().filter(|named| !named.confirmed).map(|named| named.statement.id).collect();
-        pending.into_iter().for_each(|id| self.forget(id));
-    }
-
-    /// Forgets the names of a statement whose Parse failed, but not those that an earlier Parse gave it.
-    pub(crate) fn forget(&mut self, id: StatementId) {
-        let bytes = &mut self.bytes;
-        self.names.retain(|name, named| {
-            let stays = named.confirmed || named.statement.id != id;
-            if !stays {
-                *bytes -= name.len() + named.statement.len();
+    fn set(&mut self, name: &[u8], statement: Option<Arc<Statement>>) -> Option<Arc<Statement>> {
+        let before = match statement {
+            Some(statement) => {
+                self.bytes += name.len() + statement.len();
+                self.names.insert(name.into(), statement)
             }
-            stays
-        });
+            None => self.names.remove(name),
+        };
+        if let Some(before) = &before {
+            self.bytes -= name.len() + before.len();
+        }
+        before
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -243,11 +262,39 @@ mod tests {
             kept += 1;
         }
         assert!(kept >= 60 && kept * big.len() <= limits::STATEMENT_BYTES_PER_CLIENT_MAX);
-        names.remove(b"s0");
-        assert!(names.insert(b"again", catalog.intern(&parse(b"select 1", b"\0\0"))));
-        names.forget(identify(&parse(b"select 1", b"\0\0")));
-        assert!(names.get(b"again").is_none());
-        (1..kept).for_each(|number| names.remove(format!("s{number}").as_bytes()));
+        (0..kept).for_each(|_| names.answered());
+        (0..kept).for_each(|number| names.remove(format!("s{number}").as_bytes()));
+        assert_eq!((names.len(), names.bytes), (0, 0));
+    }
+
+    #[test]
+    fn skipped_messages_are_taken_back_newest_first() {
+        let (mut names, mut catalog) = (Names::default(), Catalog::default());
+        let one = catalog.intern(&parse(b"select 1", b"\0\0"));
+        let two = catalog.intern(&parse(b"select 2", b"\0\0"));
+        names.insert(b"s", Arc::clone(&one));
+        names.answered();
+        names.remove(b"s");
+        names.insert(b"s", two);
+        names.undo(2);
+        assert_eq!(names.get(b"s").map(|statement| statement.id), Some(one.id));
+        names.remove(b"s");
+        names.insert(b"s", Arc::clone(&one));
+        names.undo(1);
+        names.undo_all();
+        assert_eq!(names.get(b"s").map(|statement| statement.id), Some(one.id));
+    }
+
+    #[test]
+    fn what_is_sent_behind_a_discard_stays() {
+        let (mut names, mut catalog) = (Names::default(), Catalog::default());
+        let one = catalog.intern(&parse(b"select 1", b"\0\0"));
+        names.insert(b"old", Arc::clone(&one));
+        names.answered();
+        names.insert(b"new", one);
+        names.discard();
+        assert!(names.get(b"old").is_none() && names.get(b"new").is_some());
+        names.undo_all();
         assert_eq!((names.len(), names.bytes), (0, 0));
     }
 }

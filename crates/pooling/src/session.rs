@@ -88,13 +88,6 @@ impl Session {
         }
     }
 
-    /// A statement turned out not to parse.
-    pub(crate) fn forget_unconfirmed(&mut self, id: crate::prepared::StatementId) {
-        if let Some(names) = &mut self.names {
-            names.forget(id);
-        }
-    }
-
     /// A message of which the server has the beginning only.
     pub(crate) fn is_torn(&self) -> bool {
         self.skip > 0 && self.rest == Rest::Forward

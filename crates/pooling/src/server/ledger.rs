@@ -50,7 +50,7 @@ pub(crate) enum Expect {
     /// Nothing: marks where the client ended its COPY IN.
     CopyEnd,
     /// Nothing is sent by the server: we answer ParseComplete when its turn comes.
-    FakeParse(StatementId),
+    FakeParse,
     FakeClose,
 }
 
@@ -59,8 +59,16 @@ impl Expect {
         !matches!(self, Expect::Query | Expect::Function | Expect::Sync | Expect::CopyEnd)
     }
 
+    fn is_ready(self) -> bool {
+        matches!(self, Expect::Query | Expect::Function | Expect::Sync)
+    }
+
+    fn is_change(self) -> bool {
+        matches!(self, Expect::Parse(Some(_)) | Expect::Close(Some(_)))
+    }
+
     fn is_fake(self) -> bool {
-        matches!(self, Expect::FakeParse(_) | Expect::FakeClose)
+        matches!(self, Expect::FakeParse | Expect::FakeClose)
     }
 }
 
@@ -89,6 +97,9 @@ pub(crate) struct Unexpected(pub(crate) u8);
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     entries: VecDeque<Entry>,
+    /// How many entries end with ReadyForQuery, and how many change what the server has prepared.
+    readies: u32,
+    changes: u32,
     copy: CopyIn,
     /// An extended batch failed and the client has not sent its Sync yet.
     skipping: bool,
@@ -150,11 +161,24 @@ impl Ledger {
         match expect {
             Expect::CopyEnd if self.entries.is_empty() => return false,
             Expect::Sync | Expect::Query => self.open = false,
-            Expect::Function | Expect::CopyEnd | Expect::FakeParse(_) | Expect::FakeClose => {}
+            Expect::Function | Expect::CopyEnd | Expect::FakeParse | Expect::FakeClose => {}
             _ => self.open = true,
         }
-        self.entries.push_back(Entry { owner, expect });
+        self.push(Entry { owner, expect });
         true
+    }
+
+    fn push(&mut self, entry: Entry) {
+        self.readies += u32::from(entry.expect.is_ready());
+        self.changes += u32::from(entry.expect.is_change());
+        self.entries.push_back(entry);
+    }
+
+    fn remove(&mut self, index: usize) {
+        if let Some(entry) = self.entries.remove(index) {
+            self.readies -= u32::from(entry.expect.is_ready());
+            self.changes -= u32::from(entry.expect.is_change());
+        }
     }
 
     fn sent_in_copy(&mut self, expect: Expect) -> bool {
@@ -164,12 +188,12 @@ impl Ledger {
                 self.doubtful = true;
                 return false;
             }
-            Expect::FakeParse(_) | Expect::FakeClose => return false,
+            Expect::FakeParse | Expect::FakeClose => return false,
             Expect::CopyEnd => {}
             _ => self.doubtful = true,
         }
         self.copy = CopyIn::Ended;
-        self.entries.push_back(Entry { owner: Answerer::Client, expect: Expect::CopyEnd });
+        self.push(Entry { owner: Answerer::Client, expect: Expect::CopyEnd });
         true
     }
 
@@ -207,7 +231,7 @@ impl Ledger {
         if !completes {
             return Ok(None);
         }
-        self.entries.pop_front();
+        self.remove(0);
         self.pass_copy_ends();
         Ok(Some(front))
     }
@@ -215,7 +239,7 @@ impl Ledger {
     /// The next answer that we give in the server's stead, if its turn has come.
     pub(crate) fn next_fake(&mut self) -> Option<Entry> {
         let front = self.entries.front().copied().filter(|entry| entry.expect.is_fake())?;
-        self.entries.pop_front();
+        self.remove(0);
         self.pass_copy_ends();
         Some(front)
     }
@@ -235,7 +259,7 @@ impl Ledger {
             if entry.expect == Expect::Sync {
                 return Ok(());
             }
-            self.entries.pop_front();
+            self.remove(0);
             dropped(entry);
         }
         self.skipping = true;
@@ -243,9 +267,27 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether a simple query is under way: it may discard prepared statements.
-    pub(crate) fn has_query(&self) -> bool {
-        self.entries.iter().any(|entry| entry.expect == Expect::Query && entry.owner == Answerer::Client)
+    /// Whether an answer that ends with ReadyForQuery is under way: until then the transaction's state is not known.
+    pub(crate) fn awaits_ready(&self) -> bool {
+        self.readies > 0
+    }
+
+    /// Whether it is certain that the server will have prepared what we believe, of this statement, by the time it reads
+    /// the next message. A simple query under way may be DISCARD ALL; a Parse or Close of an earlier batch may be skipped.
+    pub(crate) fn is_certain_of(&self, id: StatementId) -> bool {
+        if self.readies == 0 {
+            return true;
+        }
+        let mut changed = false;
+        for entry in &self.entries {
+            match entry.expect {
+                Expect::Query if entry.owner == Answerer::Client => return false,
+                Expect::Parse(Some(changing)) | Expect::Close(Some(changing)) => changed |= changing == id,
+                Expect::Sync | Expect::Function if changed => return false,
+                _ => {}
+            }
+        }
+        true
     }
 
     /// Whether a statement is being prepared.
@@ -269,7 +311,9 @@ impl Ledger {
 
     /// The client is gone: nobody wants what is still owed.
     pub(crate) fn disown(&mut self) {
-        self.entries.retain(|entry| !entry.expect.is_fake());
+        while let Some(index) = self.entries.iter().position(|entry| entry.expect.is_fake()) {
+            self.remove(index);
+        }
         self.entries.iter_mut().for_each(|entry| entry.owner = Answerer::Nobody);
     }
 
@@ -284,13 +328,14 @@ impl Ledger {
                 }
                 // Sent before the server was known to be in COPY IN, which ignores it.
                 Expect::Sync => {
-                    self.entries.remove(index);
+                    self.remove(index);
                     self.open = true;
                 }
-                Expect::FakeParse(_) | Expect::FakeClose => index += 1,
+                Expect::FakeParse | Expect::FakeClose => index += 1,
                 _ => {
                     // Read by the server as the end of the copy, and as an error.
-                    self.entries[index].expect = Expect::CopyEnd;
+                    self.remove(index);
+                    self.entries.insert(index, Entry { owner: entry.owner, expect: Expect::CopyEnd });
                     self.copy = CopyIn::Ended;
                     self.doubtful = true;
                     return;
@@ -306,13 +351,13 @@ impl Ledger {
         self.copy = CopyIn::No;
         let end = self.entries.iter().position(|entry| entry.expect == Expect::CopyEnd);
         if let Some(end) = end {
-            self.entries.remove(end);
+            self.remove(end);
         }
     }
 
     fn pass_copy_ends(&mut self) {
         while self.entries.front().is_some_and(|entry| entry.expect == Expect::CopyEnd) {
-            self.entries.pop_front();
+            self.remove(0);
         }
     }
 }
@@ -452,11 +497,11 @@ mod tests {
 
     #[test]
     fn our_own_answers_wait_their_turn() {
-        let mut ledger = ledger(&[Expect::Bind, Expect::Execute, Expect::FakeParse(3), Expect::Bind]);
+        let mut ledger = ledger(&[Expect::Bind, Expect::Execute, Expect::FakeParse, Expect::Bind]);
         answer(&mut ledger, b"2");
         assert_eq!(ledger.next_fake(), None);
         answer(&mut ledger, b"C");
-        assert_eq!(ledger.next_fake().map(|fake| fake.expect), Some(Expect::FakeParse(3)));
+        assert_eq!(ledger.next_fake().map(|fake| fake.expect), Some(Expect::FakeParse));
         assert_eq!(ledger.next_fake(), None);
         answer(&mut ledger, b"2");
     }
@@ -467,6 +512,16 @@ mod tests {
         assert_eq!(ledger.answered(b'1'), Err(Unexpected(b'1')));
         let mut empty = Ledger::default();
         assert_eq!(empty.failed(|_| ()), Err(Unexpected(b'E')));
+    }
+
+    #[test]
+    fn what_a_server_has_prepared_is_uncertain_behind_a_batch_that_may_fail() {
+        let ledger_of = |sent: &[Expect]| ledger(sent).is_certain_of(7);
+        assert!(ledger_of(&[Expect::Parse(Some(7)), Expect::Bind]), "the same batch: skipped together");
+        assert!(!ledger_of(&[Expect::Parse(Some(7)), Expect::Sync]));
+        assert!(ledger_of(&[Expect::Parse(Some(8)), Expect::Sync]));
+        assert!(!ledger_of(&[Expect::Query]), "it may be DISCARD ALL");
+        assert!(ledger_of(&[Expect::Bind, Expect::Execute, Expect::Sync]));
     }
 
     #[test]

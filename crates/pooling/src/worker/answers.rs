@@ -172,13 +172,11 @@ impl Worker {
 
 /// Writes the answer that we give in a server's stead.
 pub(super) fn answer_fake(conn: ConnId, session: &mut Session, fake: Expect, actions: &mut Actions) {
+    if let Some(names) = &mut session.names {
+        names.answered();
+    }
     match fake {
-        Expect::FakeParse(id) => {
-            if let Some(names) = &mut session.names {
-                names.confirm(id);
-            }
-            actions.send_new(conn, backend::encode_parse_complete);
-        }
+        Expect::FakeParse => actions.send_new(conn, backend::encode_parse_complete),
         Expect::FakeClose => actions.send_new(conn, backend::encode_close_complete),
         _ => debug_assert!(false, "only fakes are ours to answer"),
     }
@@ -368,7 +366,8 @@ impl Answers<'_> {
             tag::READY_FOR_QUERY => {
                 let ready = ReadyForQuery::decode(body)?;
                 self.ready(ready.status)?;
-                Ok(clients)
+                // A client in statement mode must not take its BEGIN as done.
+                Ok(clients && !self.findings.transaction_block)
             }
             tag::PARAMETER_STATUS => {
                 let status = ParameterStatus::decode(body)?;
@@ -440,7 +439,7 @@ impl Answers<'_> {
             && ledger.owner() == Some(Answerer::Client)
             && let Some(names) = &mut session.names
         {
-            names.discard_answered();
+            names.discard();
         }
     }
 
@@ -487,9 +486,9 @@ impl Answers<'_> {
 
     fn completed(&mut self, entry: Entry) {
         match (entry.owner, entry.expect) {
-            (Answerer::Client, Expect::Parse(Some(id))) => {
+            (Answerer::Client, Expect::Parse(Some(_))) => {
                 if let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) {
-                    names.confirm(id);
+                    names.answered();
                 }
             }
             (Answerer::Replay, Expect::Query) => self.findings.replayed = true,
@@ -506,29 +505,36 @@ impl Answers<'_> {
             self.findings.dying.get_or_insert_with(|| "server sent an error while idle".to_owned());
             return Ok(());
         }
-        let (server, session) = (&mut *self.server, &mut self.session);
-        let prepared = &mut server.prepared;
-        let mut in_doubt = false;
-        server.ledger.failed(|entry| match (entry.owner, entry.expect) {
-            (owner, Expect::Parse(Some(id))) => {
-                prepared.remove(id);
-                if let (Answerer::Client, Some((_, session))) = (owner, session.as_mut()) {
-                    session.forget_unconfirmed(id);
-                }
-            }
-            (_, Expect::FakeParse(id)) => {
-                if let Some((_, session)) = session.as_mut() {
-                    session.forget_unconfirmed(id);
-                }
-            }
-            (_, Expect::Close(Some(id))) => prepared.add(id),
-            (Answerer::Prepare, Expect::Close(None)) => in_doubt = true,
-            _ => {}
-        })?;
-        if in_doubt {
-            server.close_needed = Some("prepared statements in doubt");
-        }
+        let mut skipped = Vec::new();
+        self.server.ledger.failed(|entry| skipped.push(entry))?;
+        self.undo(&skipped);
         Ok(())
+    }
+
+    /// The server skips these messages: what was noted when they were sent is taken back, newest first.
+    fn undo(&mut self, skipped: &[Entry]) {
+        let mut of_names = 0;
+        for entry in skipped.iter().rev() {
+            match (entry.owner, entry.expect) {
+                (_, Expect::Close(Some(id))) => self.server.prepared.add(id),
+                (Answerer::Prepare, Expect::Close(None)) => {
+                    self.server.close_needed = Some("prepared statements in doubt");
+                }
+                (_, Expect::Parse(Some(id))) => self.server.prepared.remove(id),
+                _ => {}
+            }
+            let renames = matches!(
+                (entry.owner, entry.expect),
+                (Answerer::Client, Expect::Parse(Some(_)) | Expect::FakeParse | Expect::FakeClose)
+            );
+            of_names += usize::from(renames);
+        }
+        let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) else { return };
+        if self.server.ledger.is_doubtful() {
+            names.undo_all();
+        } else {
+            names.undo(of_names);
+        }
     }
 
     fn answer_fakes(&mut self) {

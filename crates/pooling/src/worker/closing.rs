@@ -215,7 +215,7 @@ impl Worker {
         // The server has the first half of a message; nobody wants the other.
         session.rest = Rest::Discard;
         if let Some(names) = &mut session.names {
-            names.forget_all_unconfirmed();
+            names.undo_all();
         }
         session.debt = match (loss.skipping, loss.batch) {
             (true, _) | (_, true) => Debt::SkipToSync,

@@ -111,6 +111,22 @@ impl Worker {
         }
     }
 
+    /// Idle servers that may not be handed out unchecked, and people who wait: as many are checked as are waited for.
+    pub(super) fn rouse(&mut self, turn: &mut Turn<'_>, id: PoolId) {
+        loop {
+            let Some(pool) = self.pool(id) else { return };
+            let returning = pool.count(Group::Returning);
+            if pool.idle.is_empty() || pool.queue.len() <= returning || self.stop.is_some() {
+                return;
+            }
+            match self.take_idle(turn, id) {
+                Some(server) => self.place(turn, server),
+                None if self.pool(id).is_some_and(|pool| pool.count(Group::Returning) > returning) => {}
+                None => return,
+            }
+        }
+    }
+
     /// Idle for so long that it is asked whether it still lives.
     fn is_stale(&self, now: Time, server: &Server) -> bool {
         now.since(server.since) > self.settings.server_check_delay

@@ -3,6 +3,8 @@
 //! | file | what it decides |
 //! |---|---|
 //! | `requests` | what a client's bytes mean, and what of them goes to its server |
+//! | `unlinked` | what of a client's bytes needs no server |
+//! | `renaming` | what its statements are called there |
 //! | `answers` | what a server's bytes mean, and what of them goes to its client |
 //! | `linking` | who gets a server, and what happens to a server that is free |
 //! | `opening` | when to ask for capacity, and how a server logs in |
@@ -23,10 +25,12 @@ mod consoling;
 mod linking;
 mod opening;
 pub(crate) mod pool;
+mod renaming;
 mod requests;
 pub(crate) mod steering;
 mod stream;
 mod timing;
+mod unlinked;
 mod welcoming;
 
 use std::sync::Arc;

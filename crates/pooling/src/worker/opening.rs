@@ -55,6 +55,8 @@ impl Worker {
         if pool.wanted() == 0 {
             return;
         }
+        self.rouse(turn, id);
+        let Some(pool) = self.pool_mut(id) else { return };
         if turn.now < pool.retry_at {
             self.arm_pool(turn, id);
             return;

@@ -158,7 +158,7 @@ impl Pool {
 
     /// How many servers somebody waits for.
     pub(crate) fn wanted(&self) -> u32 {
-        let to_welcome = u32::from(self.base.is_none() && !self.welcoming.is_empty());
+        let to_welcome = u32::from(!self.welcoming.is_empty());
         self.queue.len().max(to_welcome)
     }
 

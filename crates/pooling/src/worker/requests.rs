@@ -5,21 +5,19 @@
 //!
 //! //= pg18 protocol-flow
 
-use std::sync::Arc;
-
-use wire::backend::ErrorResponse;
-use wire::frontend::{self, BindNames, Close, Describe, Parse, Target, tag};
-use wire::{HEADER_LEN, Header, SqlState, backend, sqlstate};
+use wire::frontend::{self, BindNames, tag};
+use wire::{HEADER_LEN, Header, SqlState, sqlstate};
 
 use super::pool::Pool;
 use super::stream::Stream;
+use super::unlinked::{Begun, Unlinked};
 use super::{Turn, Worker};
 use crate::action::{Actions, Source};
 use crate::id::ConnId;
 use crate::limits;
-use crate::prepared::{self, Catalog, Statement, StatementId};
+use crate::prepared::Catalog;
 use crate::server::{Answerer, Expect, Server};
-use crate::session::{Debt, Rest, Session, State};
+use crate::session::{Rest, Session, State};
 
 /// Why a client's conversation ends because of what it sent.
 #[derive(Debug)]
@@ -186,118 +184,6 @@ impl Worker {
     }
 }
 
-/// What a session that is not linked has at hand.
-enum Begun {
-    /// From here on a server is needed.
-    Needs(usize),
-    /// From here on it is only part of a message.
-    Incomplete(usize),
-}
-
-/// The first messages of a session without a server: what PostgreSQL would ignore, or we can answer, needs none.
-struct Unlinked<'a> {
-    conn: ConnId,
-    session: &'a mut Session,
-    mapped: bool,
-    actions: &'a mut Actions,
-}
-
-impl Unlinked<'_> {
-    fn read(&mut self, bytes: &[u8]) -> Result<Begun, Ending> {
-        let mut at = 0;
-        loop {
-            let rest = &bytes[at..];
-            if self.session.skip > 0 {
-                let count = rest.len().min(self.session.skip as usize);
-                self.session.skip -= count as u32;
-                at += count;
-                if self.session.skip > 0 {
-                    return Ok(Begun::Incomplete(at));
-                }
-                continue;
-            }
-            let Some(header) = checked_header(rest)? else { return Ok(Begun::Incomplete(at)) };
-            match header.tag {
-                tag::TERMINATE => return Err(Ending::Terminate),
-                _ if self.session.debt != Debt::None => {
-                    self.pay(header);
-                    (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
-                    at += HEADER_LEN;
-                    continue;
-                }
-                tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH => {
-                    // PostgreSQL ignores these outside of COPY: a client may learn late that its COPY failed.
-                    (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
-                    at += HEADER_LEN;
-                    continue;
-                }
-                _ => {}
-            }
-            if rest.len() < header.total_len().min(limits::CHUNK_LEN_MAX) {
-                return Ok(Begun::Incomplete(at));
-            }
-            if rest.len() < header.total_len() || !self.answer(header, &rest[HEADER_LEN..header.total_len()])? {
-                return Ok(Begun::Needs(at));
-            }
-            at += header.total_len();
-        }
-    }
-
-    /// The session's server was lost: this request is answered with that, and not sent anywhere.
-    fn pay(&mut self, header: Header) {
-        let copies = matches!(header.tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH);
-        let fails = self.session.debt == Debt::FailNext && !copies;
-        let ends = match (header.tag, fails) {
-            (tag::SYNC, _) | (tag::QUERY | tag::FUNCTION_CALL, true) => true,
-            (_, true) => {
-                self.session.debt = Debt::SkipToSync;
-                false
-            }
-            _ => false,
-        };
-        let error = ErrorResponse {
-            severity: "ERROR",
-            code: sqlstate::CONNECTION_FAILURE,
-            message: "server connection was lost in the middle of a transaction",
-            detail: None,
-            hint: None,
-        };
-        self.actions.send_new(self.conn, |out| {
-            if fails {
-                error.encode(out);
-            }
-            if ends {
-                backend::encode_ready(out, backend::Status::Idle);
-            }
-        });
-        if ends {
-            self.session.debt = Debt::None;
-        }
-    }
-
-    /// Answers what needs no server. False: it does.
-    fn answer(&mut self, header: Header, body: &[u8]) -> Result<bool, Ending> {
-        match header.tag {
-            tag::SYNC => {
-                self.actions.send_new(self.conn, |out| backend::encode_ready(out, backend::Status::Idle));
-                Ok(true)
-            }
-            tag::CLOSE if self.mapped => {
-                let close = Close::decode(body)?;
-                if close.target != Target::Statement || close.name.is_empty() {
-                    return Ok(false);
-                }
-                if let Some(names) = &mut self.session.names {
-                    names.remove(close.name);
-                }
-                self.actions.send_new(self.conn, backend::encode_close_complete);
-                Ok(true)
-            }
-            _ => Ok(false),
-        }
-    }
-}
-
 /// How much of a message must be at hand before anything of it is sent.
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Extent {
@@ -308,16 +194,16 @@ enum Extent {
 }
 
 /// A linked session's messages on their way to its server.
-struct Requests<'a> {
-    conn: ConnId,
-    server_id: ConnId,
-    session: &'a mut Session,
-    server: &'a mut Server,
-    pool: &'a mut Pool,
-    catalog: &'a mut Catalog,
+pub(super) struct Requests<'a> {
+    pub(super) conn: ConnId,
+    pub(super) server_id: ConnId,
+    pub(super) session: &'a mut Session,
+    pub(super) server: &'a mut Server,
+    pub(super) pool: &'a mut Pool,
+    pub(super) catalog: &'a mut Catalog,
     spare: &'a mut Vec<Vec<u8>>,
-    actions: &'a mut Actions,
-    stream: Stream<'a>,
+    pub(super) actions: &'a mut Actions,
+    pub(super) stream: Stream<'a>,
 }
 
 impl Requests<'_> {
@@ -473,7 +359,7 @@ impl Requests<'_> {
         Ok(true)
     }
 
-    fn sent(&mut self, expect: Expect) {
+    pub(super) fn sent(&mut self, expect: Expect) {
         self.server.ledger.sent(Answerer::Client, expect);
     }
 
@@ -489,7 +375,7 @@ impl Requests<'_> {
     }
 
     /// The message goes on in bytes that are not at hand yet.
-    fn expect_rest(&mut self, len: usize) {
+    pub(super) fn expect_rest(&mut self, len: usize) {
         self.session.skip = len as u32;
         self.session.rest = Rest::Forward;
     }
@@ -500,165 +386,16 @@ impl Requests<'_> {
     }
 
     /// Sends bytes of our own in place of `replaced` bytes of the stream (or of the inbox).
-    fn replace(&mut self, replaced: usize, in_stream: bool, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn replace(&mut self, replaced: usize, in_stream: bool, write: impl FnOnce(&mut Vec<u8>)) {
         self.stream.flush(self.server_id, self.actions);
         self.actions.send_new(self.server_id, write);
         if in_stream {
             self.discard(replaced);
         }
     }
-
-    fn parse(&mut self, body: &[u8], in_stream: bool) -> Result<(), Ending> {
-        let parse = Parse::decode(body)?;
-        let total = HEADER_LEN + body.len();
-        if self.server.ledger.is_skipping() {
-            self.replace(total, in_stream, |_| ());
-            return Ok(());
-        }
-        if parse.name.len() > limits::NAME_LEN_MAX || body.len() > limits::STATEMENT_LEN_MAX {
-            return Err(too_long());
-        }
-        let names = self.session.names.get_or_insert_default();
-        if let Some(taken) = names.get(parse.name).map(Arc::clone) {
-            // The server has this name too, or gets it now, and says so itself: 42P05, and skips to Sync.
-            self.prepare(&taken);
-            self.sent(Expect::Parse(None));
-            self.pool.totals.server_parses += 1;
-            let again = Parse { name: &taken.name, ..parse };
-            self.replace(total, in_stream, |out| again.encode(out));
-            return Ok(());
-        }
-        let statement = self.catalog.intern(&parse);
-        if !names.insert(parse.name, Arc::clone(&statement)) {
-            let text = "too many prepared statements in one session".to_owned();
-            return Err(Ending::Refuse(sqlstate::PROGRAM_LIMIT_EXCEEDED, text));
-        }
-        let known = self.server.prepared.touch(statement.id);
-        if known && !self.server.ledger.has_query() {
-            self.sent(Expect::FakeParse(statement.id));
-            self.replace(total, in_stream, |_| ());
-            self.answer_fakes();
-            return Ok(());
-        }
-        self.make_way(&statement, known);
-        self.server.prepared.add(statement.id);
-        self.sent(Expect::Parse(Some(statement.id)));
-        self.pool.totals.server_parses += 1;
-        self.replace(total, in_stream, |out| statement.write_parse(out));
-        Ok(())
-    }
-
-    fn bind(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
-        let body = &at_hand[HEADER_LEN..];
-        let Some(names) = BindNames::decode(body) else { return Err(Ending::violation("invalid Bind message")) };
-        if names.statement.is_empty() || self.server.ledger.is_skipping() {
-            return Ok(false);
-        }
-        // A name we do not know goes through as it is, and the server says 26000.
-        let Some(statement) = self.statement(names.statement) else { return Ok(false) };
-        self.prepare(&statement);
-        self.sent(Expect::Bind);
-        let mut prefix = Ok(());
-        let rest_len = header.body_len() - names.len;
-        self.replace(HEADER_LEN + names.len, in_stream, |out| {
-            prefix = frontend::encode_bind_prefix(out, names.portal, &statement.name, rest_len);
-        });
-        prefix?;
-        if !in_stream {
-            let more = &body[names.len..];
-            self.actions.send_new(self.server_id, |out| out.extend_from_slice(more));
-            self.expect_rest(rest_len - more.len());
-        } else {
-            self.expect_rest(rest_len);
-        }
-        Ok(true)
-    }
-
-    fn describe(&mut self, body: &[u8], in_stream: bool) -> Result<bool, Ending> {
-        let describe = Describe::decode(body)?;
-        let skipping = self.server.ledger.is_skipping();
-        if describe.target != Target::Statement || describe.name.is_empty() || skipping {
-            return Ok(false);
-        }
-        let Some(statement) = self.statement(describe.name) else { return Ok(false) };
-        self.prepare(&statement);
-        self.sent(Expect::Describe);
-        let renamed = Describe { target: Target::Statement, name: &statement.name };
-        self.replace(HEADER_LEN + body.len(), in_stream, |out| renamed.encode(out));
-        Ok(true)
-    }
-
-    fn close(&mut self, body: &[u8], in_stream: bool) -> Result<bool, Ending> {
-        let close = Close::decode(body)?;
-        if close.target != Target::Statement || close.name.is_empty() {
-            return Ok(false);
-        }
-        if !self.server.ledger.is_skipping() {
-            if let Some(names) = &mut self.session.names {
-                names.remove(close.name);
-            }
-            self.sent(Expect::FakeClose);
-        }
-        self.replace(HEADER_LEN + body.len(), in_stream, |_| ());
-        self.answer_fakes();
-        Ok(true)
-    }
-
-    fn statement(&self, name: &[u8]) -> Option<Arc<Statement>> {
-        self.session.names.as_ref()?.get(name).map(Arc::clone)
-    }
-
-    /// Sees to it that the server knows a statement by the time it reads the next message.
-    fn prepare(&mut self, statement: &Statement) {
-        let known = self.server.prepared.touch(statement.id);
-        if known && !self.server.ledger.has_query() {
-            return;
-        }
-        self.make_way(statement, known);
-        self.server.prepared.add(statement.id);
-        self.pool.totals.server_parses += 1;
-        self.server.ledger.sent(Answerer::Prepare, Expect::Parse(Some(statement.id)));
-        self.stream.flush(self.server_id, self.actions);
-        self.actions.send_new(self.server_id, |out| statement.write_parse(out));
-    }
-
-    /// Sees to it that a statement can be prepared. A simple query under way may be DISCARD ALL, so what is known now may
-    /// be unknown then: closing it first is right in both cases.
-    fn make_way(&mut self, statement: &Statement, known: bool) {
-        if !known {
-            return self.make_room();
-        }
-        self.server.ledger.sent(Answerer::Prepare, Expect::Close(None));
-        self.stream.flush(self.server_id, self.actions);
-        let close = Close { target: Target::Statement, name: &statement.name };
-        self.actions.send_new(self.server_id, |out| close.encode(out));
-    }
-
-    /// Closes the statement that was not used for longest, if the server has as many as it may.
-    fn make_room(&mut self) {
-        while let Some(evicted) = self.server.prepared.surplus(self.pool.rules.max_prepared_statements) {
-            self.evict(evicted);
-        }
-    }
-
-    fn evict(&mut self, evicted: StatementId) {
-        self.server.prepared.remove(evicted);
-        self.server.ledger.sent(Answerer::Prepare, Expect::Close(Some(evicted)));
-        self.stream.flush(self.server_id, self.actions);
-        let name = prepared::server_name(evicted);
-        let close = Close { target: Target::Statement, name: name.as_bytes() };
-        self.actions.send_new(self.server_id, |out| close.encode(out));
-    }
-
-    /// Answers in the server's stead what comes next and is ours to answer.
-    fn answer_fakes(&mut self) {
-        while let Some(fake) = self.server.ledger.next_fake() {
-            super::answers::answer_fake(self.conn, self.session, fake.expect, self.actions);
-        }
-    }
 }
 
-fn too_long() -> Ending {
+pub(super) fn too_long() -> Ending {
     let text = format!("a named prepared statement may have {} bytes at most", limits::STATEMENT_LEN_MAX);
     Ending::Refuse(sqlstate::PROGRAM_LIMIT_EXCEEDED, text)
 }

@@ -1,0 +1,173 @@
+//! Named statements on their way to a server: the client's name becomes the one that the text has on every server, and
+//! a server that lacks the statement gets it first.
+//!
+//! //= pgbouncer config.md#max_prepared_statements
+
+use std::sync::Arc;
+
+use wire::frontend::{self, BindNames, Close, Describe, Parse, Target};
+use wire::{HEADER_LEN, Header, backend, sqlstate};
+
+use super::requests::{Ending, Requests, too_long};
+use crate::limits;
+use crate::prepared::{self, Statement, StatementId};
+use crate::server::{Answerer, Expect};
+
+impl Requests<'_> {
+    pub(super) fn parse(&mut self, body: &[u8], in_stream: bool) -> Result<(), Ending> {
+        let parse = Parse::decode(body)?;
+        let total = HEADER_LEN + body.len();
+        if self.is_unheard() {
+            self.sent(Expect::Parse(None));
+            self.replace(total, in_stream, |out| parse.encode(out));
+            return Ok(());
+        }
+        if parse.name.len() > limits::NAME_LEN_MAX || body.len() > limits::STATEMENT_LEN_MAX {
+            return Err(too_long());
+        }
+        let names = self.session.names.get_or_insert_default();
+        if let Some(taken) = names.get(parse.name).map(Arc::clone) {
+            // The server has this name too, or gets it now, and says so itself: 42P05, and skips to Sync.
+            self.prepare(&taken);
+            self.sent(Expect::Parse(None));
+            self.pool.totals.server_parses += 1;
+            let again = Parse { name: &taken.name, ..parse };
+            self.replace(total, in_stream, |out| again.encode(out));
+            return Ok(());
+        }
+        let statement = self.catalog.intern(&parse);
+        if !names.insert(parse.name, Arc::clone(&statement)) {
+            let text = "too many prepared statements in one session".to_owned();
+            return Err(Ending::Refuse(sqlstate::PROGRAM_LIMIT_EXCEEDED, text));
+        }
+        let known = self.server.prepared.touch(statement.id);
+        // In a failed transaction PostgreSQL refuses a Parse, so it is not for us to answer.
+        let sound = self.server.status != backend::Status::Failed && !self.server.ledger.awaits_ready();
+        let certain = self.server.ledger.is_certain_of(statement.id);
+        if known && certain && sound {
+            self.sent(Expect::FakeParse);
+            self.replace(total, in_stream, |_| ());
+            self.answer_fakes();
+            return Ok(());
+        }
+        self.make_way(&statement, known || !certain);
+        self.server.prepared.add(statement.id);
+        self.sent(Expect::Parse(Some(statement.id)));
+        self.pool.totals.server_parses += 1;
+        self.replace(total, in_stream, |out| statement.write_parse(out));
+        Ok(())
+    }
+
+    pub(super) fn bind(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
+        let body = &at_hand[HEADER_LEN..];
+        let Some(names) = BindNames::decode(body) else { return Err(Ending::violation("invalid Bind message")) };
+        if names.statement.is_empty() || self.is_unheard() {
+            return Ok(false);
+        }
+        // A name we do not know goes through as it is, and the server says 26000.
+        let Some(statement) = self.statement(names.statement) else { return Ok(false) };
+        self.prepare(&statement);
+        self.sent(Expect::Bind);
+        let mut prefix = Ok(());
+        let rest_len = header.body_len() - names.len;
+        self.replace(HEADER_LEN + names.len, in_stream, |out| {
+            prefix = frontend::encode_bind_prefix(out, names.portal, &statement.name, rest_len);
+        });
+        prefix?;
+        if !in_stream {
+            let more = &body[names.len..];
+            self.actions.send_new(self.server_id, |out| out.extend_from_slice(more));
+            self.expect_rest(rest_len - more.len());
+        } else {
+            self.expect_rest(rest_len);
+        }
+        Ok(true)
+    }
+
+    pub(super) fn describe(&mut self, body: &[u8], in_stream: bool) -> Result<bool, Ending> {
+        let describe = Describe::decode(body)?;
+        if describe.target != Target::Statement || describe.name.is_empty() || self.is_unheard() {
+            return Ok(false);
+        }
+        let Some(statement) = self.statement(describe.name) else { return Ok(false) };
+        self.prepare(&statement);
+        self.sent(Expect::Describe);
+        let renamed = Describe { target: Target::Statement, name: &statement.name };
+        self.replace(HEADER_LEN + body.len(), in_stream, |out| renamed.encode(out));
+        Ok(true)
+    }
+
+    pub(super) fn close(&mut self, body: &[u8], in_stream: bool) -> Result<bool, Ending> {
+        let close = Close::decode(body)?;
+        if close.target != Target::Statement || close.name.is_empty() || self.is_unheard() {
+            return Ok(false);
+        }
+        self.session.names.get_or_insert_default().remove(close.name);
+        self.sent(Expect::FakeClose);
+        self.replace(HEADER_LEN + body.len(), in_stream, |_| ());
+        self.answer_fakes();
+        Ok(true)
+    }
+
+    /// Whether the server passes over statements' messages now: it skips to Sync, or reads COPY data.
+    fn is_unheard(&self) -> bool {
+        self.server.ledger.is_skipping() || self.server.ledger.is_copy_open()
+    }
+
+    fn statement(&self, name: &[u8]) -> Option<Arc<Statement>> {
+        self.session.names.as_ref()?.get(name).map(Arc::clone)
+    }
+
+    /// Sees to it that the server knows a statement by the time it reads the next message.
+    fn prepare(&mut self, statement: &Statement) {
+        let known = self.server.prepared.touch(statement.id);
+        let certain = self.server.ledger.is_certain_of(statement.id);
+        if known && certain {
+            return;
+        }
+        self.make_way(statement, known || !certain);
+        self.server.prepared.add(statement.id);
+        self.pool.totals.server_parses += 1;
+        self.server.ledger.sent(Answerer::Prepare, Expect::Parse(Some(statement.id)));
+        self.stream.flush(self.server_id, self.actions);
+        self.actions.send_new(self.server_id, |out| statement.write_parse(out));
+    }
+
+    /// Sees to it that a statement can be prepared. Where the server may or may not have it by then, closing it first is
+    /// right in both cases.
+    fn make_way(&mut self, statement: &Statement, may_be_there: bool) {
+        if !self.server.prepared.touch(statement.id) {
+            self.make_room();
+        }
+        if !may_be_there {
+            return;
+        }
+        self.server.ledger.sent(Answerer::Prepare, Expect::Close(None));
+        self.stream.flush(self.server_id, self.actions);
+        let close = Close { target: Target::Statement, name: &statement.name };
+        self.actions.send_new(self.server_id, |out| close.encode(out));
+    }
+
+    /// Closes the statement that was not used for longest, if the server has as many as it may.
+    fn make_room(&mut self) {
+        while let Some(evicted) = self.server.prepared.surplus(self.pool.rules.max_prepared_statements) {
+            self.evict(evicted);
+        }
+    }
+
+    fn evict(&mut self, evicted: StatementId) {
+        self.server.prepared.remove(evicted);
+        self.server.ledger.sent(Answerer::Prepare, Expect::Close(Some(evicted)));
+        self.stream.flush(self.server_id, self.actions);
+        let name = prepared::server_name(evicted);
+        let close = Close { target: Target::Statement, name: name.as_bytes() };
+        self.actions.send_new(self.server_id, |out| close.encode(out));
+    }
+
+    /// Answers in the server's stead what comes next and is ours to answer.
+    pub(super) fn answer_fakes(&mut self) {
+        while let Some(fake) = self.server.ledger.next_fake() {
+            super::answers::answer_fake(self.conn, self.session, fake.expect, self.actions);
+        }
+    }
+}

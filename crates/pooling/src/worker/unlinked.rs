@@ -1,0 +1,127 @@
+//! The first messages of a session without a server: what PostgreSQL would ignore, and what can be answered here, needs
+//! none; so does a request whose transaction was lost with its server.
+
+use wire::backend::{self, ErrorResponse};
+use wire::frontend::{Close, Target, tag};
+use wire::{HEADER_LEN, Header, sqlstate};
+
+use super::requests::{Ending, checked_header};
+use crate::action::Actions;
+use crate::id::ConnId;
+use crate::limits;
+use crate::session::{Debt, Rest, Session};
+
+/// What a session that is not linked has at hand.
+pub(super) enum Begun {
+    /// From here on a server is needed.
+    Needs(usize),
+    /// From here on it is only part of a message.
+    Incomplete(usize),
+}
+
+/// A session without a server, while it is looked at.
+pub(super) struct Unlinked<'a> {
+    pub(super) conn: ConnId,
+    pub(super) session: &'a mut Session,
+    /// Its statements' names are ours to keep.
+    pub(super) mapped: bool,
+    pub(super) actions: &'a mut Actions,
+}
+
+impl Unlinked<'_> {
+    /// Deals with messages until one needs a server, or is not whole.
+    pub(super) fn read(&mut self, bytes: &[u8]) -> Result<Begun, Ending> {
+        let mut at = 0;
+        loop {
+            let rest = &bytes[at..];
+            if self.session.skip > 0 {
+                let count = rest.len().min(self.session.skip as usize);
+                self.session.skip -= count as u32;
+                at += count;
+                if self.session.skip > 0 {
+                    return Ok(Begun::Incomplete(at));
+                }
+                continue;
+            }
+            let Some(header) = checked_header(rest)? else { return Ok(Begun::Incomplete(at)) };
+            match header.tag {
+                tag::TERMINATE => return Err(Ending::Terminate),
+                _ if self.session.debt != Debt::None => {
+                    self.pay(header);
+                    (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
+                    at += HEADER_LEN;
+                    continue;
+                }
+                tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH => {
+                    // PostgreSQL ignores these outside of COPY: a client may learn late that its COPY failed.
+                    (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
+                    at += HEADER_LEN;
+                    continue;
+                }
+                _ => {}
+            }
+            if rest.len() < header.total_len().min(limits::CHUNK_LEN_MAX) {
+                return Ok(Begun::Incomplete(at));
+            }
+            if rest.len() < header.total_len() || !self.answer(header, &rest[HEADER_LEN..header.total_len()])? {
+                return Ok(Begun::Needs(at));
+            }
+            at += header.total_len();
+        }
+    }
+
+    /// The session's server was lost: this request is answered with that, and not sent anywhere.
+    fn pay(&mut self, header: Header) {
+        let copies = matches!(header.tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH);
+        let fails = self.session.debt == Debt::FailNext && !copies;
+        let ends = match (header.tag, fails) {
+            (tag::SYNC, _) | (tag::QUERY | tag::FUNCTION_CALL, true) => true,
+            (_, true) => {
+                self.session.debt = Debt::SkipToSync;
+                false
+            }
+            _ => false,
+        };
+        let error = ErrorResponse {
+            severity: "ERROR",
+            code: sqlstate::CONNECTION_FAILURE,
+            message: "server connection was lost in the middle of a transaction",
+            detail: None,
+            hint: None,
+        };
+        self.actions.send_new(self.conn, |out| {
+            if fails {
+                error.encode(out);
+            }
+            if ends {
+                backend::encode_ready(out, backend::Status::Idle);
+            }
+        });
+        if ends {
+            self.session.debt = Debt::None;
+        }
+    }
+
+    /// Answers what needs no server. False: it does.
+    fn answer(&mut self, header: Header, body: &[u8]) -> Result<bool, Ending> {
+        match header.tag {
+            tag::SYNC => {
+                self.actions.send_new(self.conn, |out| backend::encode_ready(out, backend::Status::Idle));
+                Ok(true)
+            }
+            tag::CLOSE if self.mapped => {
+                let close = Close::decode(body)?;
+                if close.target != Target::Statement || close.name.is_empty() {
+                    return Ok(false);
+                }
+                if let Some(names) = &mut self.session.names {
+                    names.remove(close.name);
+                    names.answered();
+                }
+                self.actions.send_new(self.conn, backend::encode_close_complete);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}
