@@ -1,0 +1,146 @@
+//! The ratchet: sizes over a limit that the tree has today, in a file, which may only shrink.
+//!
+//! A line is `file PATH LINES`, `function PATH NAME LINES` or `nesting PATH NAME BLOCKS`; `#` begins a comment.
+
+use crate::rules::Finding;
+use crate::shape;
+use crate::source::Source;
+use crate::tree::Tree;
+use std::fmt;
+
+pub(crate) const PATH: &str = "crates/xtask/ratchet.txt";
+
+const FILE_LINES_MAX: usize = 600;
+const FUNCTION_LINES_MAX: usize = 70;
+/// Three is what we write; four is what we let pass without a word.
+const NESTING_MAX: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    File,
+    Function,
+    Nesting,
+}
+
+impl Sort {
+    fn word(self) -> &'static str {
+        match self {
+            Sort::File => "file",
+            Sort::Function => "function",
+            Sort::Nesting => "nesting",
+        }
+    }
+
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Sort::File | Sort::Function => "lines",
+            Sort::Nesting => "blocks in each other",
+        }
+    }
+
+    pub(crate) fn rule(self) -> &'static str {
+        match self {
+            Sort::File => "a file has at most 600 lines",
+            Sort::Function => "a function has at most 70 lines",
+            Sort::Nesting => "nesting is at most 4: ifs go up, loops go down",
+        }
+    }
+}
+
+/// Something over its limit, and by how much.
+#[derive(Clone, Debug)]
+pub(crate) struct Size {
+    pub(crate) kind: Sort,
+    pub(crate) path: String,
+    /// The function's; empty for a file.
+    pub(crate) name: String,
+    pub(crate) value: usize,
+    pub(crate) line: usize,
+}
+
+impl Size {
+    pub(crate) fn is_about(&self, other: &Size) -> bool {
+        self.kind == other.kind && self.path == other.path && self.name == other.name
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.word(), self.path)?;
+        if !self.name.is_empty() {
+            write!(f, " {}", self.name)?;
+        }
+        write!(f, " {}", self.value)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) size: Size,
+    /// In the ratchet file.
+    pub(crate) line: usize,
+}
+
+/// What of a file is over a limit and not excused by a comment.
+pub(crate) fn sizes(source: &Source<'_>) -> Vec<Size> {
+    let size = |kind, name: &str, value, line| {
+        let (path, name) = (source.path.to_owned(), name.to_owned());
+        Size { kind, path, name, value, line }
+    };
+    let mut over = Vec::new();
+    if source.lines() > FILE_LINES_MAX && !source.is_excused_as_a_whole() {
+        over.push(size(Sort::File, "", source.lines(), 1));
+    }
+    let functions = shape::functions(source);
+    for function in functions.iter().filter(|function| !source.is_excused(function.line)) {
+        if function.lines > FUNCTION_LINES_MAX {
+            over.push(size(Sort::Function, function.name, function.lines, function.line));
+        }
+        if function.nesting > NESTING_MAX && !source.is_excused(function.nesting_line) {
+            over.push(size(Sort::Nesting, function.name, function.nesting, function.nesting_line));
+        }
+    }
+    over
+}
+
+/// Entries, and the lines that are none.
+pub(crate) fn read(text: &str) -> (Vec<Entry>, Vec<Finding>) {
+    let (mut entries, mut bad) = (Vec::new(), Vec::new());
+    for (line, text) in (1..).zip(text.lines()) {
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        match parse(text) {
+            Some(size) => entries.push(Entry { size, line }),
+            None => bad.push(Finding::new(PATH, line, format!("`{text}`"), "a line is KIND PATH [NAME] SIZE")),
+        }
+    }
+    (entries, bad)
+}
+
+fn parse(text: &str) -> Option<Size> {
+    let parts: Vec<&str> = text.split_whitespace().collect();
+    let (kind, path, name, value) = match parts.as_slice() {
+        ["file", path, value] => (Sort::File, path, "", value),
+        ["function", path, name, value] => (Sort::Function, path, *name, value),
+        ["nesting", path, name, value] => (Sort::Nesting, path, *name, value),
+        _ => return None,
+    };
+    Some(Size { kind, path: (*path).to_owned(), name: name.to_owned(), value: value.parse().ok()?, line: 0 })
+}
+
+/// The file as it may be today: entries at today's sizes where those are smaller, gone where nothing is over its limit.
+pub(crate) fn shrunk(tree: &Tree) -> String {
+    let text = tree.text(PATH).unwrap_or_default();
+    let today: Vec<Size> = tree.sources().iter().flat_map(sizes).collect();
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let Some(entry) = parse(line) else {
+            lines.push(line.to_owned());
+            continue;
+        };
+        let now = today.iter().filter(|size| size.is_about(&entry)).map(|size| size.value).max();
+        lines.extend(now.map(|now| Size { value: now.min(entry.value), ..entry }.to_string()));
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}

@@ -1,0 +1,80 @@
+//! The rules of STYLE.md that a program can check, one file a subject.
+//!
+//! A rule takes the tree and returns what breaks it; it never fails and never mends. Each has its bad example in
+//! `tests.rs`, which shows that it fires.
+
+mod decisions;
+mod layers;
+mod leaks;
+mod links;
+mod names;
+mod panics;
+mod sizes;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use layers::PURE;
+pub(crate) use leaks::root_entries;
+
+use crate::source::Source;
+use crate::tree::Tree;
+use std::fmt;
+
+/// One place where the tree breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    pub(crate) path: String,
+    pub(crate) line: usize,
+    /// What is there.
+    pub(crate) what: String,
+    /// What the rule is.
+    pub(crate) rule: &'static str,
+}
+
+impl Finding {
+    pub(crate) fn new(path: &str, line: usize, what: impl Into<String>, rule: &'static str) -> Finding {
+        Finding { path: path.to_owned(), line, what: what.into(), rule }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}; {}", self.path, self.line, self.what, self.rule)
+    }
+}
+
+/// Everything that breaks a rule, by path and line.
+pub(crate) fn all(tree: &Tree) -> Vec<Finding> {
+    let sources = tree.sources();
+    let mut found: Vec<Finding> = sources.iter().flat_map(of_a_source).collect();
+    found.extend(sizes::check(tree, &sources));
+    found.extend(layers::check(tree));
+    found.extend(decisions::check(tree));
+    found.extend(links::check(tree));
+    found.extend(leaks::check(tree));
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn of_a_source(source: &Source<'_>) -> Vec<Finding> {
+    let mut found = head(source);
+    found.extend(panics::check(source));
+    found.extend(names::check(source));
+    found.extend(crate::cite::unreadable(source));
+    found.retain(|finding| !source.is_excused(finding.line));
+    found
+}
+
+/// The reader's first line is what the file is about.
+fn head(source: &Source<'_>) -> Vec<Finding> {
+    if source.text.starts_with("//!") {
+        return Vec::new();
+    }
+    vec![Finding::new(
+        source.path,
+        1,
+        "no `//!` on the first line",
+        "a file opens with what it is, promises and does not do",
+    )]
+}
