@@ -1,7 +1,7 @@
-//! A small shell beside us that ends PostgreSQL and removes its files if we are killed without a chance to do it.
+//! A small shell beside us that ends a server and removes its files if we are killed without a chance to do it.
 //!
 //! It reads from a pipe whose other end only we hold. When we die the pipe ends, however we died; then it acts. While we
-//! live it sleeps in that read and costs nothing. It runs as PostgreSQL's account, so it can do no more than that.
+//! live it sleeps in that read and costs nothing. It runs as the server's account, so it can do no more than that.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -25,14 +25,19 @@ fi 2>/dev/null
 rm -rf -- "$1"
 "#;
 
-pub(crate) struct Guard {
+/// Watches over one server process at a time, until it is dropped.
+pub struct Guard {
     shell: Child,
     pipe: Option<ChildStdin>,
 }
 
 impl Guard {
-    /// `signal`: INT lets PostgreSQL write everything down first (data that is kept), QUIT does not wait for that.
-    pub(crate) fn start(home: &Path, signal: &str, account: Option<&Account>) -> Result<Self, Error> {
+    /// Would remove the directory `home` and send `signal` (for PostgreSQL, INT writes everything down first, QUIT does not
+    /// wait for that). It acts as `account`, which must be allowed to do both.
+    ///
+    /// # Errors
+    /// If there is no `/bin/sh` to run.
+    pub fn start(home: &Path, signal: &str, account: Option<&Account>) -> Result<Self, Error> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "pgweir-guard"]).arg(home).arg(signal);
         // Our terminal's Ctrl-C must not reach it, and it must not hold our standard output open.
@@ -46,7 +51,10 @@ impl Guard {
     }
 
     /// From now on `pid` is what must not outlive us.
-    pub(crate) fn watch(&mut self, pid: u32) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// If the guard itself has been killed.
+    pub fn watch(&mut self, pid: u32) -> Result<(), Error> {
         self.tell(&pid.to_string())
     }
 
@@ -57,7 +65,7 @@ impl Guard {
 }
 
 impl Drop for Guard {
-    /// Dismissed: PostgreSQL has been stopped, and nothing is left to guard.
+    /// Dismissed: the server has been stopped, and nothing is left to guard.
     fn drop(&mut self) {
         let _ = self.tell("done");
         drop(self.pipe.take());
