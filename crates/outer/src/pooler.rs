@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use demo::Account;
+use demo::{Account, Guard};
 
 /// A running pooler. Dropping it kills it and removes its directory; its log is printed if a test is failing.
 pub struct Pooler {
     dir: PathBuf,
     pub port: u16,
     process: Child,
+    // Kills it if this test is killed.
+    _guard: Guard,
 }
 
 impl Pooler {
@@ -41,8 +43,10 @@ impl Pooler {
                 std::os::unix::fs::chown(dir.join(name), Some(uid), Some(gid)).expect("root may");
             }
         }
+        let mut guard = Guard::start(&dir, "KILL", account.as_ref()).expect("/bin/sh is there");
         let process = spawn(&dir, account.as_ref(), fds);
-        let mut pooler = Self { dir, port, process };
+        guard.watch(process.id()).expect("it has just been started");
+        let mut pooler = Self { dir, port, process, _guard: guard };
         pooler.wait_until_it_listens();
         pooler
     }
