@@ -24,6 +24,9 @@ use crate::{Engine, Listening, LogOptions, Options, UnixOptions};
 /// Long enough for a loaded machine; a test that waits it out has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Clients that an actor's door has room for.
+const SLOTS_MAX: u32 = 10_000;
+
 /// An id as a machine would give it out (`pooling::id`).
 fn conn(kind: Kind, owner: u16, slot: u32) -> ConnId {
     ConnId::from_bits((((kind as u64) << 10 | u64::from(owner)) << 24 | u64::from(slot)) << 27 | 1)
@@ -118,7 +121,7 @@ impl Tenant for Actor {
     fn accept(&mut self, _: Time, peer: Peer) -> Option<ConnId> {
         let conn = self.fresh(Kind::Login);
         self.note(format!("accept {peer:?}"));
-        (self.slots < 10_000).then_some(conn)
+        (self.slots <= SLOTS_MAX).then_some(conn)
     }
 
     fn fault(&self) -> Option<String> {

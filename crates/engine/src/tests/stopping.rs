@@ -86,7 +86,7 @@ fn a_socket_in_use_is_respected_and_one_left_behind_replaced() {
     std::fs::create_dir_all(&dir).expect("a temporary directory");
     let path = dir.join(".s.PGSQL.7");
     let start = || {
-        let builder: crate::shared::Builder = Arc::new(|_, _| unreachable_machine());
+        let builder: crate::shared::Builder = Arc::new(|_, _| full_machine());
         Engine::start_with(&only_unix(&dir), Arc::new(Settings::default()), builder)
     };
     let other = UnixListener::bind(&path).expect("a fresh directory");
@@ -105,14 +105,14 @@ fn a_socket_in_use_is_respected_and_one_left_behind_replaced() {
     std::fs::remove_dir_all(&dir).expect("our own directory");
 }
 
-/// A machine that is told nothing of interest.
-fn unreachable_machine() -> Box<dyn crate::tenant::Tenant> {
+/// A machine that does nothing and, as a door, has no room.
+fn full_machine() -> Box<dyn crate::tenant::Tenant> {
     let (notes, _) = std::sync::mpsc::channel();
     Box::new(super::Actor {
         place: Place::Coordinator,
         script: Some(Box::new(|_, _| Vec::new())),
         backlog: Default::default(),
-        slots: 20_000,
+        slots: super::SLOTS_MAX,
         deadline: None,
         now: pooling::Time::ZERO,
         fault: None,
@@ -122,12 +122,9 @@ fn unreachable_machine() -> Box<dyn crate::tenant::Tenant> {
 
 #[test]
 fn a_client_without_room_is_told_so() {
-    let stage = Stage::open(1, |_| None);
-    // The actors have room for 9,999: ask the machine that has none instead.
-    drop(stage);
     let dir = std::env::temp_dir().join(format!("engine-full-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a temporary directory");
-    let builder: crate::shared::Builder = Arc::new(|_, _| unreachable_machine());
+    let builder: crate::shared::Builder = Arc::new(|_, _| full_machine());
     let engine = Engine::start_with(&only_unix(&dir), Arc::new(Settings::default()), builder).expect("free");
     let mut stream = UnixStream::connect(dir.join(".s.PGSQL.7")).expect("it listens");
     let mut told = Vec::new();
