@@ -55,7 +55,7 @@ pub enum Mail {
         pool: PoolId,
         worker: WorkerId,
     },
-    /// A lent server has arrived: its token is now held by `to`.
+    /// A lent server has arrived at `to`, which tells this itself: its token is held there now.
     Moved {
         pool: PoolId,
         from: WorkerId,
@@ -91,8 +91,6 @@ pub enum Mail {
     Lend(Box<Lent>),
     Received {
         pool: PoolId,
-        from: WorkerId,
-        to: WorkerId,
     },
     /// I am hungry in this pool and the board says that you have an idle server.
     Beg {

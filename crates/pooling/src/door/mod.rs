@@ -299,7 +299,8 @@ impl Door {
 
     fn refuse(&mut self, now: Time, conn: ConnId, refused: &Refused, actions: &mut Actions) {
         let Refused(code, text) = refused;
-        let age = self.logins.get(conn).map_or(0, |login| now.since(login.since).as_secs());
+        let Some(login) = self.logins.get(conn) else { return };
+        let age = now.since(login.since).as_secs();
         self.tell(conn, Level::Log, Topic::Disconnections, &format!("closing because: {text} (age={age}s)"), actions);
         let last = ErrorResponse { severity: "FATAL", code: *code, message: text, detail: None, hint: None };
         actions.send_new(conn, |out| last.encode(out));

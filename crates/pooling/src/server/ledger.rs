@@ -329,7 +329,8 @@ impl Ledger {
                 // Sent before the server was known to be in COPY IN, which ignores it.
                 Expect::Sync => {
                     self.remove(index);
-                    self.open = true;
+                    let closed_later = self.entries.iter().skip(index).any(|entry| entry.expect.is_ready());
+                    self.open |= !closed_later;
                 }
                 Expect::FakeParse | Expect::FakeClose => index += 1,
                 _ => {
@@ -444,6 +445,14 @@ mod tests {
         assert!(ledger.sent(CLIENT, Expect::Sync));
         answer(&mut ledger, b"CZ");
         assert!(ledger.is_clear() && !ledger.is_doubtful());
+    }
+
+    #[test]
+    fn a_copy_sent_ahead_with_both_its_syncs_ends_clear() {
+        let sent = [Expect::Bind, Expect::Execute, Expect::Sync, Expect::CopyEnd, Expect::Sync];
+        let mut ledger = ledger(&sent);
+        answer(&mut ledger, b"2GCZ");
+        assert!(ledger.is_clear());
     }
 
     #[test]

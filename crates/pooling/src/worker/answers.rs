@@ -12,7 +12,7 @@ use wire::{HEADER_LEN, Header, SqlState, sqlstate};
 
 use super::pool::Pool;
 use super::stream::Stream;
-use super::{Turn, Worker};
+use super::{Turn, Worker, closing};
 use crate::action::{Actions, Source};
 use crate::id::ConnId;
 use crate::limits;
@@ -129,7 +129,8 @@ impl Worker {
             }
             State::Busy(chore) => self.chore_progress(turn, conn, chore, findings.chore_error),
             State::Draining { .. } => self.drain_progress(turn, conn),
-            State::Idle | State::Held | State::Connecting | State::LoggingIn(_) => {}
+            State::Idle | State::Held => self.free(turn, conn),
+            State::Connecting | State::LoggingIn(_) => {}
         }
     }
 
@@ -157,6 +158,8 @@ impl Worker {
     fn drain_progress(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(server) = self.servers.get_mut(conn) else { return };
         let State::Draining { read, .. } = server.state else { return };
+        // Its COPY may have begun, or its batch failed, only after the client had gone.
+        closing::hush(conn, server, turn);
         if !server.ledger.is_clear() || server.skip > 0 || !server.inbox.is_empty() {
             if read > limits::DRAIN_LEN_MAX {
                 self.cancel_drain(turn, conn);
@@ -208,6 +211,11 @@ impl Answers<'_> {
                 self.message_ended(self.server.skip_tag)?;
             }
             if self.stream.left() == 0 {
+                return Ok(());
+            }
+            if self.findings.transaction_block || self.findings.lost.is_some() {
+                // This server is given up: what else it says is nobody's.
+                self.consume(self.stream.left(), false);
                 return Ok(());
             }
             let goes_on = if self.server.inbox.is_empty() { self.next()? } else { self.next_from_inbox()? };
@@ -485,6 +493,12 @@ impl Answers<'_> {
     }
 
     fn completed(&mut self, entry: Entry) {
+        if let Expect::Parse(Some(id)) = entry.expect
+            && !self.server.prepared.touch(id)
+        {
+            // An earlier batch that prepared it too was skipped, and this one was not.
+            self.server.prepared.add(id);
+        }
         match (entry.owner, entry.expect) {
             (Answerer::Client, Expect::Parse(Some(_))) => {
                 if let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) {

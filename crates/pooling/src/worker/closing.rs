@@ -202,7 +202,8 @@ impl Worker {
         self.close_server(turn, conn, why);
         if keeps {
             self.outlive_server(turn, session, &loss, code, why);
-        } else if loss.told {
+        } else if loss.told || loss.in_answer {
+            // Told already, or in the midst of a message that nobody can finish.
             self.client_left(turn, session, why);
         } else {
             self.refuse_session(turn, session, code, why);
@@ -319,7 +320,7 @@ impl Loss {
 }
 
 /// Brings a server whose client vanished to where it answers by itself: ends its COPY, sends the missing Sync.
-fn hush(server_id: ConnId, server: &mut Server, turn: &mut Turn<'_>) {
+pub(super) fn hush(server_id: ConnId, server: &mut Server, turn: &mut Turn<'_>) {
     use crate::server::{Answerer, Expect};
     let extended = server.ledger.is_extended();
     if server.ledger.is_copy_open() {

@@ -268,8 +268,14 @@ impl Worker {
         let Some(server) = self.servers.get_mut(server_id) else { return };
         server.gated = false;
         server.transaction_at = None;
-        if server.cancels > 0 {
-            self.turn_server(turn, server_id, ServerState::Held);
+        if server.cancels > 0 || !server.is_clean() {
+            // A cancel is under way, or half a message was read: a notice, a parameter, perhaps its last words.
+            if !matches!(server.state, ServerState::Held) {
+                self.turn_server(turn, server_id, ServerState::Held);
+            }
+            return;
+        }
+        if matches!(server.state, ServerState::Idle) {
             return;
         }
         if server.ledger.is_doubtful() {
@@ -373,8 +379,10 @@ impl Worker {
             debug_assert!(false, "a pool that is lent to us has a database");
             return;
         }
-        let received = Mail::Received { pool, from, to: self.id };
-        turn.actions.push(Action::Post { to: Place::Worker(from), mail: received, carrying: None });
+        // The receiver tells the coordinator, before anything else that it may tell of this server.
+        let moved = Mail::Moved { pool, from, to: self.id };
+        turn.actions.push(Action::Post { to: Place::Coordinator, mail: moved, carrying: None });
+        turn.actions.push(Action::Post { to: Place::Worker(from), mail: Mail::Received { pool }, carrying: None });
         self.adopt(turn, lent.server);
     }
 
@@ -391,16 +399,11 @@ impl Worker {
         self.free(turn, conn);
     }
 
-    /// A server that we lent has arrived: its token is the other worker's now.
-    pub(super) fn lend_received(&mut self, turn: &mut Turn<'_>, pool: PoolId, from: WorkerId, to: WorkerId) {
+    /// A server that we lent has arrived: the other worker answers for it now.
+    pub(super) fn lend_received(&mut self, pool: PoolId) {
         let Some(entry) = self.pool_mut(pool) else { return };
         entry.leave(Group::Recovering);
         entry.lent -= 1;
-        turn.actions.push(Action::Post {
-            to: Place::Coordinator,
-            mail: Mail::Moved { pool, from, to },
-            carrying: None,
-        });
         self.touched.push(pool);
     }
 

@@ -166,7 +166,7 @@ impl Worker {
             Mail::Granted { pool, homes, key, spare } => self.granted(turn, pool, homes, key, spare),
             Mail::Recall { pool } => self.recalled(turn, pool),
             Mail::Lend(lent) => self.lent_to_us(turn, *lent),
-            Mail::Received { pool, from, to } => self.lend_received(turn, pool, from, to),
+            Mail::Received { pool } => self.lend_received(pool),
             Mail::Beg { pool, from } => self.begged(turn, pool, from),
             Mail::Configure(settings) => self.configure(turn, settings),
             Mail::Stop(stop) => self.stop(turn, stop),

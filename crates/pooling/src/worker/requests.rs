@@ -5,6 +5,7 @@
 //!
 //! //= pg18 protocol-flow
 
+use wire::backend::Status;
 use wire::frontend::{self, BindNames, tag};
 use wire::{HEADER_LEN, Header, SqlState, sqlstate};
 
@@ -291,7 +292,11 @@ impl Requests<'_> {
     fn is_enough(&self, header: Header, at_hand: &[u8]) -> Result<bool, Ending> {
         let whole = at_hand.len() >= header.total_len();
         match self.extent(header) {
-            Extent::Header => Ok(true),
+            Extent::Header => {
+                // Outside of a transaction no server is held by half a message, unless it is a large one.
+                let streams = header.tag == tag::COPY_DATA || self.server.status != Status::Idle;
+                Ok(streams || whole || at_hand.len() >= limits::CHUNK_LEN_MAX)
+            }
             Extent::Whole if whole => Ok(true),
             Extent::Whole => {
                 // An unnamed statement passes by length, however long.

@@ -103,7 +103,7 @@ impl Worker {
         }
         if server.ledger.len() > 0 {
             earliest.add(server.query_at, rules.query_timeout, Due::Refuse("query timeout"));
-        } else if server.status == Status::Idle {
+        } else if server.status == Status::Idle && !server.ledger.is_open() {
             earliest.add(server.query_at, rules.client_idle_timeout, Due::Refuse("client_idle_timeout"));
         } else {
             earliest.add(server.query_at, rules.idle_transaction_timeout, Due::Refuse("idle transaction timeout"));
@@ -165,6 +165,8 @@ impl Worker {
                 let life = rules.server_lifetime.map(|after| (server.connected_at + after, "server lifetime over"));
                 idle.into_iter().chain(life).min()
             }
+            // With cancels under way, the last of them ends the wait.
+            ServerState::Held if server.cancels == 0 => Some((server.since + limits::HOUSEKEEPING, "half a message")),
             ServerState::Linked(_) | ServerState::Held => None,
         }
     }
