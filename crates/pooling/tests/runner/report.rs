@@ -21,6 +21,11 @@ impl Report {
         self.lines.push(line);
     }
 
+    /// A line that the next one makes needless.
+    pub(crate) fn forget(&mut self, line: &str) {
+        self.lines.retain(|known| known != line);
+    }
+
     pub(crate) fn take(&mut self) -> Vec<String> {
         std::mem::take(&mut self.lines)
     }

@@ -183,7 +183,9 @@ impl World {
             }
             Action::Close { conn } => {
                 let Some(socket) = self.by_id.remove(&conn) else { return };
-                self.note(format!("close {}", self.sockets[socket].name));
+                let name = self.sockets[socket].name.clone();
+                self.report.forget(&format!("{name} is not read"));
+                self.note(format!("close {name}"));
                 (self.sockets[socket].id, self.sockets[socket].closed) = (None, true);
             }
             Action::Open { conn, address } => self.open(from, conn, address.port),
@@ -367,7 +369,7 @@ impl World {
     }
 
     fn end_round(&mut self) -> bool {
-        let mut acted = false;
+        let mut acted = self.step(Place::Door(DoorId(0)), Event::RoundEnded);
         for worker in 0..self.workers.len() {
             let place = Place::Worker(WorkerId(worker as u16));
             self.read_board();
