@@ -156,6 +156,11 @@ impl Names {
         }
     }
 
+    /// Whether a Parse or Close of this name is under way.
+    pub(crate) fn is_changing(&self, name: &[u8]) -> bool {
+        self.pending.iter().any(|change| *change.name == *name)
+    }
+
     fn set(&mut self, name: &[u8], statement: Option<Arc<Statement>>) -> Option<Arc<Statement>> {
         let before = match statement {
             Some(statement) => {
@@ -197,6 +202,11 @@ impl Prepared {
 
     pub(crate) fn remove(&mut self, id: StatementId) {
         self.used.remove(&id);
+    }
+
+    /// Whether there are `max` or more.
+    pub(crate) fn is_full(&self, max: usize) -> bool {
+        self.used.len() >= max.max(1)
     }
 
     /// The least recently used one, if there are `max` or more.

@@ -272,22 +272,22 @@ impl Ledger {
         self.readies > 0
     }
 
-    /// Whether it is certain that the server will have prepared what we believe, of this statement, by the time it reads
-    /// the next message. A simple query under way may be DISCARD ALL; a Parse or Close of an earlier batch may be skipped.
-    pub(crate) fn is_certain_of(&self, id: StatementId) -> bool {
-        if self.readies == 0 {
-            return true;
-        }
-        let mut changed = false;
-        for entry in &self.entries {
-            match entry.expect {
-                Expect::Query if entry.owner == Answerer::Client => return false,
-                Expect::Parse(Some(changing)) | Expect::Close(Some(changing)) => changed |= changing == id,
-                Expect::Sync | Expect::Function if changed => return false,
-                _ => {}
-            }
-        }
-        true
+    /// Whether a simple query of the client's is under way: it may be DISCARD ALL.
+    pub(crate) fn awaits_query(&self) -> bool {
+        self.readies > 0
+            && self.entries.iter().any(|entry| entry.expect == Expect::Query && entry.owner == Answerer::Client)
+    }
+
+    /// Whether what the server has prepared is changing.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.changes > 0
+    }
+
+    /// Whether a statement is being prepared or closed.
+    pub(crate) fn is_changing_of(&self, id: StatementId) -> bool {
+        let of_it =
+            |entry: &Entry| matches!(entry.expect, Expect::Parse(Some(of)) | Expect::Close(Some(of)) if of == id);
+        self.changes > 0 && self.entries.iter().any(of_it)
     }
 
     /// Whether a statement is being prepared.
@@ -524,13 +524,15 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_has_prepared_is_uncertain_behind_a_batch_that_may_fail() {
-        let ledger_of = |sent: &[Expect]| ledger(sent).is_certain_of(7);
-        assert!(ledger_of(&[Expect::Parse(Some(7)), Expect::Bind]), "the same batch: skipped together");
-        assert!(!ledger_of(&[Expect::Parse(Some(7)), Expect::Sync]));
-        assert!(ledger_of(&[Expect::Parse(Some(8)), Expect::Sync]));
-        assert!(!ledger_of(&[Expect::Query]), "it may be DISCARD ALL");
-        assert!(ledger_of(&[Expect::Bind, Expect::Execute, Expect::Sync]));
+    fn changes_of_a_statement_are_known_while_they_are_under_way() {
+        let mut ledger = ledger(&[Expect::Parse(Some(7)), Expect::Sync]);
+        assert!(ledger.awaits_ready() && ledger.is_changing_of(7) && !ledger.is_changing_of(8));
+        answer(&mut ledger, b"1");
+        assert!(ledger.awaits_ready() && !ledger.is_changing());
+        answer(&mut ledger, b"Z");
+        assert!(!ledger.awaits_ready());
+        ledger.sent(CLIENT, Expect::Query);
+        assert!(ledger.awaits_query());
     }
 
     #[test]

@@ -142,7 +142,7 @@ pub(crate) struct Server {
     pub(crate) status_seen: bool,
     /// Its client has been told by the server itself why it ends.
     pub(crate) last_words_told: bool,
-    /// Its client's messages wait until the server has accepted the client's parameters.
+    /// Its client's messages wait for a ReadyForQuery: of its parameters, or of what decides which statements exist.
     pub(crate) gated: bool,
     pub(crate) armed: Armed,
 }

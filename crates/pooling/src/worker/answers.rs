@@ -119,8 +119,9 @@ impl Worker {
         match server.state {
             State::Linked(session) => {
                 if findings.replayed {
-                    self.replayed(turn, conn, session);
+                    self.replayed(conn, session);
                 }
+                self.open_gate(turn, conn, session);
                 if self.servers.get(conn).is_some_and(|server| server.ledger.len() < limits::OWED_MAX / 2) {
                     self.balance_if_paused(turn, session);
                 }
@@ -493,12 +494,6 @@ impl Answers<'_> {
     }
 
     fn completed(&mut self, entry: Entry) {
-        if let Expect::Parse(Some(id)) = entry.expect
-            && !self.server.prepared.touch(id)
-        {
-            // An earlier batch that prepared it too was skipped, and this one was not.
-            self.server.prepared.add(id);
-        }
         match (entry.owner, entry.expect) {
             (Answerer::Client, Expect::Parse(Some(_))) => {
                 if let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) {

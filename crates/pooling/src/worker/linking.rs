@@ -192,15 +192,19 @@ impl Worker {
     }
 
     /// The server accepted its session's parameters; they are now what the server reports.
-    pub(super) fn replayed(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) {
-        let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
-            return;
-        };
+    pub(super) fn replayed(&mut self, server_id: ConnId, conn: ConnId) {
+        let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get(server_id)) else { return };
         let first = !std::mem::replace(&mut session.confirmed, true);
         if first {
             session.parameters = Arc::clone(&server.parameters);
         }
-        if std::mem::take(&mut server.gated) {
+    }
+
+    /// The client's messages go on when what they waited for has been answered.
+    pub(super) fn open_gate(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) {
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        if server.gated && (!server.ledger.awaits_ready() || server.ledger.is_copy_open()) {
+            server.gated = false;
             self.requests_from_inbox(turn, conn);
         }
     }

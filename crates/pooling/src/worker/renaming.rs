@@ -13,14 +13,28 @@ use crate::limits;
 use crate::prepared::{self, Statement, StatementId};
 use crate::server::{Answerer, Expect};
 
+/// What became of a message that names a statement.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Renamed {
+    /// It is dealt with.
+    Yes,
+    /// It goes through as it is.
+    No,
+    /// Not before what is under way has been answered.
+    Later,
+}
+
 impl Requests<'_> {
-    pub(super) fn parse(&mut self, body: &[u8], in_stream: bool) -> Result<(), Ending> {
+    pub(super) fn parse(&mut self, body: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
         let parse = Parse::decode(body)?;
         let total = HEADER_LEN + body.len();
         if self.is_unheard() {
             self.sent(Expect::Parse(None));
             self.replace(total, in_stream, |out| parse.encode(out));
-            return Ok(());
+            return Ok(Renamed::Yes);
+        }
+        if self.must_wait(parse.name, Some(prepared::identify(&parse))) {
+            return Ok(Renamed::Later);
         }
         if parse.name.len() > limits::NAME_LEN_MAX || body.len() > limits::STATEMENT_LEN_MAX {
             return Err(too_long());
@@ -33,7 +47,7 @@ impl Requests<'_> {
             self.pool.totals.server_parses += 1;
             let again = Parse { name: &taken.name, ..parse };
             self.replace(total, in_stream, |out| again.encode(out));
-            return Ok(());
+            return Ok(Renamed::Yes);
         }
         let statement = self.catalog.intern(&parse);
         if !names.insert(parse.name, Arc::clone(&statement)) {
@@ -43,29 +57,31 @@ impl Requests<'_> {
         let known = self.server.prepared.touch(statement.id);
         // In a failed transaction PostgreSQL refuses a Parse, so it is not for us to answer.
         let sound = self.server.status != backend::Status::Failed && !self.server.ledger.awaits_ready();
-        let certain = self.server.ledger.is_certain_of(statement.id);
-        if known && certain && sound {
+        if known && sound {
             self.sent(Expect::FakeParse);
             self.replace(total, in_stream, |_| ());
             self.answer_fakes();
-            return Ok(());
+            return Ok(Renamed::Yes);
         }
-        self.make_way(&statement, known || !certain);
+        self.make_way(&statement, known);
         self.server.prepared.add(statement.id);
         self.sent(Expect::Parse(Some(statement.id)));
         self.pool.totals.server_parses += 1;
         self.replace(total, in_stream, |out| statement.write_parse(out));
-        Ok(())
+        Ok(Renamed::Yes)
     }
 
-    pub(super) fn bind(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
+    pub(super) fn bind(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
         let body = &at_hand[HEADER_LEN..];
         let Some(names) = BindNames::decode(body) else { return Err(Ending::violation("invalid Bind message")) };
         if names.statement.is_empty() || self.is_unheard() {
-            return Ok(false);
+            return Ok(Renamed::No);
+        }
+        if self.must_wait(names.statement, self.id_of(names.statement)) {
+            return Ok(Renamed::Later);
         }
         // A name we do not know goes through as it is, and the server says 26000.
-        let Some(statement) = self.statement(names.statement) else { return Ok(false) };
+        let Some(statement) = self.statement(names.statement) else { return Ok(Renamed::No) };
         self.prepare(&statement);
         self.sent(Expect::Bind);
         let mut prefix = Ok(());
@@ -81,32 +97,38 @@ impl Requests<'_> {
         } else {
             self.expect_rest(rest_len);
         }
-        Ok(true)
+        Ok(Renamed::Yes)
     }
 
-    pub(super) fn describe(&mut self, body: &[u8], in_stream: bool) -> Result<bool, Ending> {
+    pub(super) fn describe(&mut self, body: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
         let describe = Describe::decode(body)?;
         if describe.target != Target::Statement || describe.name.is_empty() || self.is_unheard() {
-            return Ok(false);
+            return Ok(Renamed::No);
         }
-        let Some(statement) = self.statement(describe.name) else { return Ok(false) };
+        if self.must_wait(describe.name, self.id_of(describe.name)) {
+            return Ok(Renamed::Later);
+        }
+        let Some(statement) = self.statement(describe.name) else { return Ok(Renamed::No) };
         self.prepare(&statement);
         self.sent(Expect::Describe);
         let renamed = Describe { target: Target::Statement, name: &statement.name };
         self.replace(HEADER_LEN + body.len(), in_stream, |out| renamed.encode(out));
-        Ok(true)
+        Ok(Renamed::Yes)
     }
 
-    pub(super) fn close(&mut self, body: &[u8], in_stream: bool) -> Result<bool, Ending> {
+    pub(super) fn close(&mut self, body: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
         let close = Close::decode(body)?;
         if close.target != Target::Statement || close.name.is_empty() || self.is_unheard() {
-            return Ok(false);
+            return Ok(Renamed::No);
+        }
+        if self.must_wait(close.name, None) {
+            return Ok(Renamed::Later);
         }
         self.session.names.get_or_insert_default().remove(close.name);
         self.sent(Expect::FakeClose);
         self.replace(HEADER_LEN + body.len(), in_stream, |_| ());
         self.answer_fakes();
-        Ok(true)
+        Ok(Renamed::Yes)
     }
 
     /// Whether the server passes over statements' messages now: it skips to Sync, or reads COPY data.
@@ -120,12 +142,10 @@ impl Requests<'_> {
 
     /// Sees to it that the server knows a statement by the time it reads the next message.
     fn prepare(&mut self, statement: &Statement) {
-        let known = self.server.prepared.touch(statement.id);
-        let certain = self.server.ledger.is_certain_of(statement.id);
-        if known && certain {
+        if self.server.prepared.touch(statement.id) {
             return;
         }
-        self.make_way(statement, known || !certain);
+        self.make_way(statement, false);
         self.server.prepared.add(statement.id);
         self.pool.totals.server_parses += 1;
         self.server.ledger.sent(Answerer::Prepare, Expect::Parse(Some(statement.id)));
@@ -133,19 +153,32 @@ impl Requests<'_> {
         self.actions.send_new(self.server_id, |out| statement.write_parse(out));
     }
 
-    /// Sees to it that a statement can be prepared. Where the server may or may not have it by then, closing it first is
-    /// right in both cases.
-    fn make_way(&mut self, statement: &Statement, may_be_there: bool) {
-        if !self.server.prepared.touch(statement.id) {
-            self.make_room();
-        }
-        if !may_be_there {
-            return;
+    /// Sees to it that a statement can be prepared: that there is room, or, if the server has it already and is to judge
+    /// its text again, that it is gone.
+    fn make_way(&mut self, statement: &Statement, is_there: bool) {
+        if !is_there {
+            return self.make_room();
         }
         self.server.ledger.sent(Answerer::Prepare, Expect::Close(None));
         self.stream.flush(self.server_id, self.actions);
         let close = Close { target: Target::Statement, name: &statement.name };
         self.actions.send_new(self.server_id, |out| close.encode(out));
+    }
+
+    /// Whether it depends on answers under way what exists under a name, or what the server has prepared: a simple query
+    /// may be DISCARD ALL, a batch may fail and what is in it be skipped. Then the message waits for them.
+    fn must_wait(&self, name: &[u8], id: Option<StatementId>) -> bool {
+        let ledger = &self.server.ledger;
+        if !ledger.awaits_ready() {
+            return false;
+        }
+        let renamed = self.session.names.as_ref().is_some_and(|names| names.is_changing(name));
+        let crowded = ledger.is_changing() && self.server.prepared.is_full(self.pool.rules.max_prepared_statements);
+        renamed || crowded || ledger.awaits_query() || id.is_some_and(|id| ledger.is_changing_of(id))
+    }
+
+    fn id_of(&self, name: &[u8]) -> Option<StatementId> {
+        self.session.names.as_ref()?.get(name).map(|statement| statement.id)
     }
 
     /// Closes the statement that was not used for longest, if the server has as many as it may.

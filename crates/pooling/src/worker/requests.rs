@@ -10,6 +10,7 @@ use wire::frontend::{self, BindNames, tag};
 use wire::{HEADER_LEN, Header, SqlState, sqlstate};
 
 use super::pool::Pool;
+use super::renaming::Renamed;
 use super::stream::Stream;
 use super::unlinked::{Begun, Unlinked};
 use super::{Turn, Worker};
@@ -165,7 +166,8 @@ impl Worker {
             server.query_at = turn.now;
             server.transaction_at.get_or_insert(turn.now);
         }
-        let deep = server.ledger.len() >= limits::OWED_MAX;
+        let crowded = server.gated && session.inbox.len() >= limits::CHUNK_LEN_MAX;
+        let deep = server.ledger.len() >= limits::OWED_MAX || crowded;
         if let Err(ending) = end {
             self.end_by_request(turn, conn, ending);
             return;
@@ -235,17 +237,27 @@ impl Requests<'_> {
     fn next(&mut self) -> Result<bool, Ending> {
         let rest = self.stream.rest();
         let dealt_with = match checked_header(rest)? {
-            Some(header) if self.is_enough(header, rest)? => self.message(header, rest, true)?,
+            Some(header) if self.is_enough(header, rest)? => {
+                let dealt_with = self.message(header, rest, true)?;
+                self.server.gated = !dealt_with;
+                dealt_with
+            }
             _ => false,
         };
         if !dealt_with {
-            if self.session.inbox.capacity() == 0 {
-                self.session.inbox = Worker::spare_buffer(self.spare);
-            }
-            self.session.inbox.extend_from_slice(rest);
-            self.discard(rest.len());
+            self.stash_rest();
         }
         Ok(dealt_with)
+    }
+
+    /// Keeps what has not been looked at for later.
+    fn stash_rest(&mut self) {
+        if self.session.inbox.capacity() == 0 {
+            self.session.inbox = Worker::spare_buffer(self.spare);
+        }
+        let rest = self.stream.rest();
+        self.session.inbox.extend_from_slice(rest);
+        self.discard(rest.len());
     }
 
     /// The next message began in an earlier read. False: still not enough of it.
@@ -258,8 +270,12 @@ impl Requests<'_> {
             };
             if let (Some(header), true) = (header, enough) {
                 let mut inbox = std::mem::take(&mut self.session.inbox);
-                let dealt_with = self.message(header, &inbox, false)?;
-                debug_assert!(dealt_with, "enough of the message is at hand");
+                if !self.message(header, &inbox, false)? {
+                    self.session.inbox = inbox;
+                    self.server.gated = true;
+                    self.stash_rest();
+                    return Ok(false);
+                }
                 inbox.clear();
                 self.spare.push(inbox);
                 return Ok(true);
@@ -317,7 +333,7 @@ impl Requests<'_> {
         }
     }
 
-    /// Deals with one message of which enough is at hand.
+    /// Deals with one message of which enough is at hand. False: not before what is under way has been answered.
     fn message(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
         let whole = at_hand.len() >= header.total_len();
         let mapped = self.is_mapped();
@@ -330,32 +346,40 @@ impl Requests<'_> {
             tag::EXECUTE => self.sent(Expect::Execute),
             tag::COPY_DONE | tag::COPY_FAIL => self.sent(Expect::CopyEnd),
             tag::PARSE => {
+                let named = at_hand.get(HEADER_LEN).is_some_and(|&first| first != 0);
+                let renamed = match mapped && whole && named {
+                    true => self.parse(&at_hand[HEADER_LEN..], in_stream)?,
+                    false => Renamed::No,
+                };
+                if renamed == Renamed::Later {
+                    return Ok(false);
+                }
                 self.pool.totals.client_parses += 1;
-                if mapped && whole && at_hand[HEADER_LEN..].first() != Some(&0) {
-                    self.parse(&at_hand[HEADER_LEN..], in_stream)?;
+                if renamed == Renamed::Yes {
                     return Ok(true);
                 }
                 self.pool.totals.server_parses += 1;
                 self.sent(Expect::Parse(None));
             }
-            tag::BIND => {
-                self.pool.totals.binds += 1;
-                if mapped && self.bind(header, at_hand, in_stream)? {
+            tag::BIND | tag::DESCRIBE | tag::CLOSE => {
+                let renamed = match header.tag {
+                    _ if !mapped => Renamed::No,
+                    tag::BIND => self.bind(header, at_hand, in_stream)?,
+                    tag::DESCRIBE => self.describe(&at_hand[HEADER_LEN..], in_stream)?,
+                    _ => self.close(&at_hand[HEADER_LEN..], in_stream)?,
+                };
+                if renamed == Renamed::Later {
+                    return Ok(false);
+                }
+                self.pool.totals.binds += u64::from(header.tag == tag::BIND);
+                if renamed == Renamed::Yes {
                     return Ok(true);
                 }
-                self.sent(Expect::Bind);
-            }
-            tag::DESCRIBE => {
-                if mapped && self.describe(&at_hand[HEADER_LEN..], in_stream)? {
-                    return Ok(true);
-                }
-                self.sent(Expect::Describe);
-            }
-            tag::CLOSE => {
-                if mapped && self.close(&at_hand[HEADER_LEN..], in_stream)? {
-                    return Ok(true);
-                }
-                self.sent(Expect::Close(None));
+                self.sent(match header.tag {
+                    tag::BIND => Expect::Bind,
+                    tag::DESCRIBE => Expect::Describe,
+                    _ => Expect::Close(None),
+                });
             }
             // CopyData and Flush have no answer.
             _ => {}
