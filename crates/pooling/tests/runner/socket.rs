@@ -43,6 +43,8 @@ pub(crate) struct Socket {
     pub(crate) proof: Proof,
     /// The body of the last password or SASL message it was sent.
     pub(crate) answered: Option<Vec<u8>>,
+    /// Who asked the control plane last: an answer goes to that very id, whoever is there by then.
+    pub(crate) question: Option<ConnId>,
     /// Sent to the pooler and not read by it yet.
     pub(crate) in_flight: VecDeque<Vec<u8>>,
     /// What is said during its login is not shown.
@@ -72,6 +74,7 @@ impl Socket {
             asked: None,
             proof: Proof::default(),
             answered: None,
+            question: None,
             in_flight: VecDeque::new(),
             quiet: false,
             letters: 0,
@@ -107,9 +110,9 @@ impl Socket {
     }
 
     fn next(&mut self, bytes: &[u8]) -> Option<(String, usize)> {
-        if self.letters > 0 && !bytes.is_empty() {
+        if self.letters > 0 && bytes.first() == Some(&b'N') {
             self.letters -= 1;
-            return Some((format!("'{}'", bytes[0] as char), 1));
+            return Some(("'N'".to_owned(), 1));
         }
         if self.untagged {
             let (text, used) = frontend::show_startup(bytes)?;

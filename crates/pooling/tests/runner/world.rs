@@ -199,7 +199,9 @@ impl World {
             Action::AskControl { conn, question } => {
                 let rights = if question.admin { "an admin" } else { "no admin" };
                 let text = super::words::show(&question.text);
-                let who = self.by_id.get(&conn).map_or("?", |&socket| &self.sockets[socket].name);
+                let Some(&socket) = self.by_id.get(&conn) else { return };
+                self.sockets[socket].question = Some(conn);
+                let who = &self.sockets[socket].name;
                 self.note(format!("control is asked {text} by {who}: {} ({rights})", question.user));
             }
             Action::Report { .. } => {}

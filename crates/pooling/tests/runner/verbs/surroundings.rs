@@ -98,7 +98,7 @@ fn control_answers(world: &mut World, mut words: Words<'_>) -> Result<(), String
     let close = words.eat("and closes");
     let name = words.bare("the client's name")?.trim_end_matches(':');
     let socket = world.socket(name)?;
-    let conn = world.sockets[socket].id.ok_or("it is closed")?;
+    let conn = world.sockets[socket].question.ok_or("it has asked nothing")?;
     let mut bytes = Vec::new();
     for message in words.messages() {
         bytes.extend(backend::encode(message)?);
