@@ -23,13 +23,17 @@ impl ServerError {
     }
 }
 
-/// Everything up to ReadyForQuery.
+/// Everything up to ReadyForQuery, or up to COPY asking for data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
+    /// The columns' names, where they were described.
+    pub names: Vec<String>,
     pub rows: Vec<Vec<Option<String>>>,
     pub tags: Vec<String>,
     pub errors: Vec<ServerError>,
     pub notices: Vec<ServerError>,
+    /// What COPY TO STDOUT brought.
+    pub copied: Vec<u8>,
     /// `I`, `T` or `E`.
     pub status: u8,
 }
@@ -153,11 +157,13 @@ impl Client {
                 Err(how) => return Err(Gone { told: answer.errors.pop(), how }),
             };
             match message.tag {
+                b'T' => answer.names = message.names(),
                 b'D' => answer.rows.push(message.columns()),
                 b'C' => answer.tags.push(message.body.iter().map(|&b| char::from(b)).filter(|&c| c != '\0').collect()),
                 b'E' => answer.errors.push(ServerError::read(&message)),
                 b'N' => answer.notices.push(ServerError::read(&message)),
                 b'K' => self.keep_key(&message),
+                b'd' => answer.copied.extend(message.body),
                 b'G' | b'W' => return Ok(answer),
                 b'Z' => {
                     answer.status = message.body.first().copied().unwrap_or_default();

@@ -15,6 +15,19 @@ impl Message {
         value.map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default()
     }
 
+    /// A RowDescription's names.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let mut rest = self.body.get(2..).unwrap_or_default();
+        let mut names = Vec::new();
+        // Behind each name stand 18 bytes about its type.
+        while let Some(end) = rest.iter().position(|&b| b == 0) {
+            names.push(String::from_utf8_lossy(&rest[..end]).into_owned());
+            rest = rest.get(end + 19..).unwrap_or_default();
+        }
+        names
+    }
+
     /// A DataRow's columns; NULL is `None`.
     #[must_use]
     pub fn columns(&self) -> Vec<Option<String>> {

@@ -1,0 +1,132 @@
+//! Large values and slow readers pass with the pooler's memory bounded.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use outer::{Client, Stage, Wishes, frontend};
+
+const MB: usize = 1024 * 1024;
+/// What the pooler may grow by, whatever its clients send or fail to read.
+const GROWTH_KB_MAX: u64 = 8 * 1024;
+
+/// Reads DataRows without keeping them up to CommandComplete; how many bytes they had.
+fn drain(client: &mut Client) -> usize {
+    let mut total = 0;
+    loop {
+        let (tag, length) = client.header().expect("the result comes whole");
+        client.discard(length).expect("the result comes whole");
+        match tag {
+            b'D' => total += length,
+            b'Z' => return total,
+            b'E' => panic!("an error instead of the result"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_value_of_300_mb_comes_down_in_bounded_memory() {
+    let mut stage = Stage::set(&Wishes { pool: 2, ..Wishes::default() });
+    let mut client = stage.client();
+    client.query("select 1").expect("served");
+    let (before, _) = stage.pooler.resident_kb();
+    let begun = Instant::now();
+    client.send(&frontend::query("select repeat('x', 300 * 1024 * 1024)")).expect("connected");
+    let received = drain(&mut client);
+    let (_, most) = stage.pooler.resident_kb();
+    println!("{received} bytes down in {:?}; resident {before} kB before, {most} kB at most", begun.elapsed());
+    assert_eq!(received, 300 * MB + 6, "the value, its length, and the count of columns");
+    assert!(most < before + GROWTH_KB_MAX);
+    stage.assert_healthy();
+}
+
+#[test]
+fn a_value_of_300_mb_goes_up_in_bounded_memory() {
+    let mut stage = Stage::set(&Wishes { pool: 2, ..Wishes::default() });
+    let mut client = stage.client();
+    client.query("select 1").expect("served");
+    let (before, _) = stage.pooler.resident_kb();
+    let begun = Instant::now();
+    let length = u32::try_from(300 * MB).expect("fits");
+    // Bind by hand: portal and statement unnamed, no formats, one value, no result formats.
+    let head =
+        [&[b'B'][..], &(length + 4 + 1 + 1 + 2 + 2 + 4 + 2).to_be_bytes(), &[0, 0, 0, 0, 0, 1], &length.to_be_bytes()];
+    client.send(&[frontend::parse("", "select length($1::text)"), head.concat()].concat()).expect("connected");
+    let chunk = vec![b'y'; MB];
+    for _ in 0..300 {
+        client.send(&chunk).expect("the pooler keeps reading");
+    }
+    client.send(&[vec![0, 0], frontend::execute(), frontend::sync()].concat()).expect("connected");
+    let answer = client.answer().expect("served");
+    let (_, most) = stage.pooler.resident_kb();
+    println!("300 MB up in {:?}; resident {before} kB before, {most} kB at most", begun.elapsed());
+    assert_eq!(answer.value(), Some("314572800"), "{:?}", answer.errors);
+    assert!(most < before + GROWTH_KB_MAX);
+    stage.assert_healthy();
+}
+
+#[test]
+fn a_slow_reader_stops_the_sender_and_nobody_else() {
+    let mut stage = Stage::set(&Wishes { pool: 2, ..Wishes::default() });
+    let mut other = stage.client();
+    other.query("select 1").expect("served");
+    let (before, _) = stage.pooler.resident_kb();
+    let mut slow = stage.client();
+    let sql = "select repeat('x', 1000) from generate_series(1, 200000)";
+    slow.send(&frontend::query(sql)).expect("connected");
+    slow.discard(MB).expect("it begins");
+    let mut longest = Duration::ZERO;
+    // Meanwhile nobody reads; the other client shares one server with nobody.
+    for number in 0..1000 {
+        let begun = Instant::now();
+        let answer = other.query(&format!("select {number}")).expect("served");
+        assert_eq!(answer.value(), Some(number.to_string().as_str()));
+        longest = longest.max(begun.elapsed());
+    }
+    thread::sleep(Duration::from_secs(1));
+    let (_, most) = stage.pooler.resident_kb();
+    let stopped = stage.direct("select count(*) from pg_stat_activity where wait_event = 'ClientWrite'");
+    assert_eq!(stopped, "1", "PostgreSQL itself waits until somebody reads");
+    // A DataRow of 1,000 bytes has 11 more; the first megabyte and the RowDescription are read already.
+    let rest = count_rest(&mut slow);
+    println!(
+        "slow reader: {before} kB before, {most} kB at most; {rest} bytes after the pause; the others' slowest {longest:?}"
+    );
+    assert!(most < before + GROWTH_KB_MAX);
+    assert!(longest < Duration::from_millis(500), "{longest:?}");
+    assert!((200_000 * 1011 - MB..200_000 * 1011 - MB + 200).contains(&rest), "{rest}");
+    stage.assert_healthy();
+}
+
+/// Bytes until nothing more comes: the message borders were lost with the first megabyte.
+fn count_rest(client: &mut Client) -> usize {
+    client.set_patience(Duration::from_secs(2));
+    let mut total = 0;
+    while client.discard(1).is_ok() {
+        total += 1;
+    }
+    client.set_patience(Duration::from_secs(60));
+    total
+}
+
+#[test]
+fn slow_readers_by_the_hundred_in_bounded_memory() {
+    let mut stage = Stage::set(&Wishes { pool: 100, max_connections: 120, ..Wishes::default() });
+    let mut other = stage.client();
+    other.query("select 1").expect("served");
+    let (before, _) = stage.pooler.resident_kb();
+    let mut slow: Vec<Client> = (0..90).map(|_| stage.client()).collect();
+    for client in &mut slow {
+        client.send(&frontend::query("select repeat('x', 1000000) from generate_series(1, 50)")).expect("connected");
+    }
+    outer::eventually("all have stopped", || {
+        stage.direct("select count(*) from pg_stat_activity where wait_event = 'ClientWrite'") == "90"
+    });
+    let (_, most) = stage.pooler.resident_kb();
+    let each = (most.saturating_sub(before)) / 90;
+    println!("90 clients that do not read 50 MB each: {before} kB before, {most} kB at most, {each} kB each");
+    assert_eq!(other.query("select 'on time'").expect("served").value(), Some("on time"));
+    assert!(each <= 512, "a client's share of memory is bounded");
+    drop(slow);
+    stage.assert_healthy();
+}
