@@ -524,12 +524,9 @@ impl Answers<'_> {
     fn undo(&mut self, skipped: &[Entry]) {
         let mut of_names = 0;
         for entry in skipped.iter().rev() {
-            match (entry.owner, entry.expect) {
-                (_, Expect::Close(Some(id))) => self.server.prepared.add(id),
-                (Answerer::Prepare, Expect::Close(None)) => {
-                    self.server.close_needed = Some("prepared statements in doubt");
-                }
-                (_, Expect::Parse(Some(id))) => self.server.prepared.remove(id),
+            match entry.expect {
+                Expect::Close(Some(id)) => self.server.prepared.add(id),
+                Expect::Parse(Some(id)) => self.server.prepared.remove(id),
                 _ => {}
             }
             let renames = matches!(

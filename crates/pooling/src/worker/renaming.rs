@@ -159,7 +159,7 @@ impl Requests<'_> {
         if !is_there {
             return self.make_room();
         }
-        self.server.ledger.sent(Answerer::Prepare, Expect::Close(None));
+        self.server.ledger.sent(Answerer::Prepare, Expect::Close(Some(statement.id)));
         self.stream.flush(self.server_id, self.actions);
         let close = Close { target: Target::Statement, name: &statement.name };
         self.actions.send_new(self.server_id, |out| close.encode(out));
