@@ -37,6 +37,7 @@ pub struct Census {
     pub connects_refused: u64,
     pub connects_lost: u64,
     pub logins_refused: u64,
+    pub losses: u64,
     pub waits: u64,
     pub quiet_ends: u64,
 }
@@ -79,6 +80,7 @@ impl Census {
             ("connects_refused", self.connects_refused),
             ("connects_lost", self.connects_lost),
             ("logins_refused", self.logins_refused),
+            ("losses", self.losses),
             ("waits", self.waits),
             ("quiet_ends", self.quiet_ends),
         ]);
@@ -126,6 +128,7 @@ impl Census {
         self.connects_refused += other.connects_refused;
         self.connects_lost += other.connects_lost;
         self.logins_refused += other.logins_refused;
+        self.losses += other.losses;
         self.waits += other.waits;
         self.quiet_ends += other.quiet_ends;
     }

@@ -11,7 +11,7 @@ use sim::plan::Wishes;
 use sim::run;
 
 const USAGE: &str =
-    "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--verbose] [--sabotage NAME]";
+    "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--keep-going] [--verbose] [--sabotage NAME]";
 
 #[derive(Debug, Default)]
 struct Arguments {
@@ -20,6 +20,8 @@ struct Arguments {
     seeds: u64,
     time: Option<Duration>,
     verbose: bool,
+    /// Tells each failure in a line and goes on.
+    keep_going: bool,
     sabotage: Option<String>,
 }
 
@@ -54,6 +56,7 @@ fn many(arguments: &Arguments) -> ExitCode {
     let began = Instant::now();
     let first = if arguments.seeded { arguments.wishes.seed } else { fresh_seed() };
     let mut total = Census::default();
+    let mut failures = 0;
     for offset in 0.. {
         let up = match arguments.time {
             Some(time) => began.elapsed() >= time,
@@ -71,14 +74,21 @@ fn many(arguments: &Arguments) -> ExitCode {
                 println!("{name}: caught by I{} at seed {} after {after:.1} s: {}", failure.invariant, wishes.seed, failure.text);
                 return ExitCode::SUCCESS;
             }
+            if arguments.keep_going {
+                println!("seed {} step {}: I{}: {}", wishes.seed, failure.step, failure.invariant, failure.text);
+                failures += 1;
+                continue;
+            }
             print!("{}", run::report(&wishes, &failure, &replay(arguments, &wishes)));
             return ExitCode::FAILURE;
         }
     }
-    summary(arguments, &total, began.elapsed())
+    let good = summary(arguments, &total, began.elapsed());
+    if good && failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn summary(arguments: &Arguments, total: &Census, elapsed: Duration) -> ExitCode {
+/// Says what was done; false: something that should have happened did not.
+fn summary(arguments: &Arguments, total: &Census, elapsed: Duration) -> bool {
     let seconds = elapsed.as_secs_f64();
     println!(
         "{} worlds in {seconds:.1} s: {:.1} seeds/s, {:.0} steps/s",
@@ -92,14 +102,14 @@ fn summary(arguments: &Arguments, total: &Census, elapsed: Duration) -> ExitCode
     }
     if let Some(name) = &arguments.sabotage {
         println!("{name}: NOT caught within {seconds:.1} s");
-        return ExitCode::FAILURE;
+        return false;
     }
     let never = total.never();
     if arguments.time.is_some_and(|time| time >= Duration::from_secs(30)) && !never.is_empty() {
         println!("never happened: {}", never.join(", "));
-        return ExitCode::FAILURE;
+        return false;
     }
-    ExitCode::SUCCESS
+    true
 }
 
 fn replay(arguments: &Arguments, wishes: &Wishes) -> String {
@@ -139,6 +149,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--workers" => arguments.wishes.workers = Some(number()?.clamp(1, 64) as u16),
             "--time" => arguments.time = Some(Duration::from_secs(number()?)),
             "--calm" => arguments.wishes.calm = true,
+            "--keep-going" => arguments.keep_going = true,
             "--verbose" => arguments.verbose = true,
             "--sabotage" => {
                 let name = words.next().ok_or("--sabotage wants a name")?;

@@ -23,6 +23,8 @@ impl World {
 
     pub(crate) fn end_trouble(&mut self) {
         self.postgres.recover();
+        // Fair weather too: what is still to be sent comes in whole pieces.
+        (self.plan.weather.pieces, self.plan.weather.late) = (0, 0);
     }
 
     fn one_dies(&mut self) {

@@ -3,7 +3,7 @@
 use pooling::{Action, Actions, Event, Mail};
 
 /// As much of a message's bytes as a line shows.
-const SHOWN: usize = 90;
+const SHOWN: usize = 400;
 
 fn shown(bytes: &[u8]) -> String {
     let head = &bytes[..bytes.len().min(SHOWN)];

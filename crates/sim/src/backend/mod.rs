@@ -122,6 +122,12 @@ impl Backend {
         self.values
     }
 
+    /// The settings that a rollback would go back to.
+    #[must_use]
+    pub fn committed(&self) -> Values {
+        self.committed
+    }
+
     /// Whether a cancel would hit something now.
     #[must_use]
     pub fn is_cancellable(&self) -> bool {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pooling::{PoolId, Snapshot};
+use pooling::{PoolId, Snapshot, Time};
 
 use crate::world::World;
 
@@ -17,34 +17,62 @@ pub struct Beside {
     pools: BTreeMap<(PoolId, u16), Seen>,
 }
 
-/// Since when somebody waits there, and since when a server was idle there.
+/// Since when somebody waits there, and since when a server was idle there without being given to anybody.
 #[derive(Copy, Clone, Debug, Default)]
 struct Seen {
     waiting_since: Option<u64>,
     idle_since: Option<u64>,
+    assignments: u64,
 }
 
 pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
-    let now = world.now;
     for pool in &snapshot.pools {
-        if pool.cl_waiting > 0 && pool.sv_idle > 0 {
+        // A server that is being checked is on its way to a waiter.
+        if pool.cl_waiting > pool.sv_tested && pool.sv_idle > 0 {
             let (waiting, idle) = (pool.cl_waiting, pool.sv_idle);
             return world.fail(6, format!("worker {worker}: {:?} has {waiting} waiting beside {idle} idle", pool.key));
         }
-        let seen = world.checks.beside.pools.entry((pool.id, worker)).or_default();
-        seen.waiting_since = (pool.cl_waiting > 0).then(|| now - pool.maxwait_us);
-        seen.idle_since = (pool.sv_idle > 0).then(|| seen.idle_since.unwrap_or(now));
     }
-    let lonely = world.checks.beside.pools.iter().find_map(|(&(pool, hungry), seen)| {
+    remember(world, worker, snapshot);
+    if lonely(world).is_none() {
+        return;
+    }
+    // What was seen of other workers may be old: look at all of them now.
+    for other in 0..world.plan.workers {
+        let fresh = world.nodes.get(usize::from(other) + 2).and_then(|node| node.worker());
+        if let Some(fresh) = fresh.map(|worker| worker.snapshot(Time(world.now), false)) {
+            remember(world, other, &fresh);
+        }
+    }
+    if let Some(text) = lonely(world) {
+        world.fail(6, text);
+    }
+}
+
+fn remember(world: &mut World, worker: u16, snapshot: &Snapshot) {
+    let now = world.now;
+    for pool in &snapshot.pools {
+        let seen = world.checks.beside.pools.entry((pool.id, worker)).or_default();
+        let stays = seen.assignments == pool.totals.server_assignments;
+        let idle_since = seen.idle_since.filter(|_| stays).unwrap_or(now);
+        *seen = Seen {
+            waiting_since: (pool.cl_waiting > 0).then(|| now - pool.maxwait_us),
+            idle_since: (pool.sv_idle > 0).then_some(idle_since),
+            assignments: pool.totals.server_assignments,
+        };
+    }
+}
+
+/// Somebody who has waited for longer than an exchange takes while a server of the pool was idle elsewhere.
+fn lonely(world: &World) -> Option<String> {
+    let (now, pools) = (world.now, &world.checks.beside.pools);
+    pools.iter().find_map(|(&(pool, hungry), seen)| {
         let since = seen.waiting_since?;
-        let mut others = world.checks.beside.pools.iter().filter(|((other, at), _)| *other == pool && *at != hungry);
+        let mut others = pools.iter().filter(|((other, at), _)| *other == pool && *at != hungry);
         let (idle_at, idle_since) = others.find_map(|(&(_, at), other)| {
             let both = other.idle_since?.max(since);
             (now.saturating_sub(both) > EXCHANGE_US).then_some((at, both))
         })?;
         Some(format!("{pool:?}: worker {hungry} waits since {since} while worker {idle_at} has idle since {idle_since}"))
-    });
-    if let Some(text) = lonely {
-        world.fail(6, text);
-    }
+    })
 }

@@ -60,11 +60,22 @@ impl Client {
             }
             return self.login_message(message, body, plan);
         }
-        self.decide(message, body);
-        self.compare(message, body)?;
         census.messages += 1;
         if message == tag::READY_FOR_QUERY {
             census.queries += 1;
+            self.owed_ready = self.owed_ready.saturating_sub(1);
+        }
+        if self.lost || self.is_loss(message, body, facts, plan) {
+            return self.after_loss(message, body, plan, census);
+        }
+        self.decide(message, body);
+        self.compare(message, body)?;
+        if self.owed_ready == 0 {
+            self.setting = false;
+            // What has no answer, as copy data after the COPY has ended.
+            for (message, body) in std::mem::take(&mut self.undecided) {
+                self.twin.message(message, &body, &mut self.expected);
+            }
         }
         Ok(())
     }
@@ -73,6 +84,8 @@ impl Client {
     fn decide(&mut self, message: u8, body: &[u8]) {
         let struck = message == tag::ERROR
             && Fields::decode(body).code() == Some(CANCELLED)
+            // A CopyFail of the client's own has the same code.
+            && Fields::decode(body).message().is_some_and(|words| words.starts_with(b"cancel"))
             && self.cancels_seen < self.cancels_sent;
         let waits = self.expected_at == self.expected.len();
         if struck && waits {
@@ -104,14 +117,18 @@ impl Client {
         if self.twin.is_in_copy() {
             return true;
         }
-        let Some((request::QUERY, body)) = self.undecided.first() else { return false };
+        // What begins with Parse is cancelled as a whole, or after the Parse has been answered.
+        let Some((request::QUERY, body)) = self.undecided.first() else {
+            return self.undecided.first().is_some_and(|(message, _)| !matches!(*message, request::PARSE | request::FUNCTION_CALL));
+        };
         let text = String::from_utf8_lossy(&body[..body.len() - 1]);
-        matches!(Statement::parse(&text).body, Body::Sleep { .. } | Body::CopyIn)
+        matches!(Statement::parse(&text).body, Body::Sleep { .. })
     }
 
     /// A unit was cancelled before any server saw it: an error, and the end of the query or batch.
     fn take_back(&mut self) {
-        let end = self.undecided.iter().position(|(message, _)| matches!(*message, request::QUERY | request::SYNC));
+        let ends = |message: u8| matches!(message, request::QUERY | request::FUNCTION_CALL | request::SYNC);
+        let end = self.undecided.iter().position(|(message, _)| ends(*message));
         let end = end.map_or(self.undecided.len(), |at| at + 1);
         self.undecided.drain(..end);
         self.expected.clear();
@@ -145,6 +162,7 @@ impl Client {
         encode(&mut self.outbox);
         let body = &self.outbox[start + HEADER_LEN..];
         debug_assert_eq!(self.outbox[start], message);
+        self.owed_ready += u32::from(matches!(message, request::QUERY | request::SYNC | request::FUNCTION_CALL));
         if self.habits.cancels {
             self.undecided.push((message, body.to_vec()));
             return;
@@ -171,7 +189,7 @@ fn is_same_error(message: u8, body: &[u8], expected: &[u8]) -> bool {
     message == tag::ERROR && words_differ && found.code() == wanted.code() && found.severity() == wanted.severity()
 }
 
-fn is_strangers(body: &[u8], own: u32) -> bool {
+pub(super) fn is_strangers(body: &[u8], own: u32) -> bool {
     let text = String::from_utf8_lossy(body);
     let mut names = text.split('c').filter_map(|part| part.split_once('.')?.0.parse::<u32>().ok());
     names.any(|number| number != own)

@@ -37,7 +37,7 @@ impl Client {
 
     fn is_due(&self, code: &str, words: &str, facts: Circumstances, plan: &Plan) -> bool {
         let settings = &plan.settings;
-        let since = self.owed_since.unwrap_or(self.since);
+        let since = self.owed_from.unwrap_or(self.since);
         let waited = |span: Option<std::time::Duration>| {
             // The moment it was sent is a little before the moment it was received.
             span.is_some_and(|span| facts.now.saturating_sub(since) + 20_000 >= span.as_micros() as u64)

@@ -7,6 +7,7 @@
 mod answers;
 mod ending;
 mod login;
+mod loss;
 mod turn;
 
 use pooling::settings::PoolMode;
@@ -104,11 +105,23 @@ pub struct Client {
     marks: u32,
     /// Since when it is owed something.
     owed_since: Option<u64>,
+    /// Since when it has not been without a debt.
+    owed_from: Option<u64>,
     resting_until: u64,
     began_block: bool,
     /// Tracked parameters it names in its startup packet.
     wishes: Vec<usize>,
     said_goodbye: bool,
+    /// How many ReadyForQuery are owed.
+    owed_ready: u32,
+    /// Its server was lost: what is still owed is answered by errors, or anew by another server.
+    lost: bool,
+    /// Settings are being changed by what is under way.
+    setting: bool,
+    /// Losses survived: names of before may be gone, so others are used.
+    losses: u32,
+    /// It no longer knows where it stands, and leaves.
+    gives_up: bool,
     /// The FATAL it was told.
     told: Option<String>,
     /// When it last was in the middle of something with a server.
@@ -159,10 +172,16 @@ impl Client {
             units: random.range(1, manners.units_max),
             marks: 0,
             owed_since: None,
+            owed_from: None,
             resting_until: 0,
             began_block: false,
             wishes: Vec::new(),
             said_goodbye: false,
+            owed_ready: 0,
+            lost: false,
+            setting: false,
+            losses: 0,
+            gives_up: false,
             told: None,
             engaged_at: None,
         }
@@ -190,7 +209,7 @@ impl Client {
     }
 
     fn is_owed(&self) -> bool {
-        self.expected_at < self.expected.len() || !self.undecided.is_empty()
+        self.expected_at < self.expected.len() || !self.undecided.is_empty() || self.owed_ready > 0
     }
 
     /// In the middle of something: the end of a server may be the end of this client.
@@ -225,8 +244,11 @@ impl Client {
             wants.leave = Some(Leaving::Orderly);
             return Ok(wants);
         }
-        if matches!(self.phase, Phase::Ready) {
+        if matches!(self.phase, Phase::Ready) && !self.lost {
             self.work(facts, plan, random, census, &mut wants);
+        }
+        if self.gives_up {
+            wants.leave = Some(Leaving::Orderly);
         }
         self.write(link, &mut wants);
         if self.is_engaged() {
@@ -234,8 +256,9 @@ impl Client {
         }
         if self.is_owed() {
             self.owed_since.get_or_insert(facts.now);
+            self.owed_from.get_or_insert(facts.now);
         } else {
-            self.owed_since = None;
+            (self.owed_since, self.owed_from) = (None, None);
         }
         if let Some(limit) = self.habits.vanishes_after
             && self.sent >= limit

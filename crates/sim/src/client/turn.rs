@@ -39,7 +39,9 @@ impl Client {
             let owed = self.is_owed();
             let unsent = self.outbox.len() - self.outbox_at;
             let busy = unsent + self.expected.len() - self.expected_at > OWED_LEN_MAX;
-            let pipelines = !self.habits.cancels && turn.random.chance(turn.plan.manners.pipeline);
+            // Where a server may be lost, what follows a SET must know what became of it.
+            let waits = self.habits.cancels || (self.setting && self.may_lose(plan));
+            let pipelines = !waits && turn.random.chance(turn.plan.manners.pipeline);
             if busy || (owed && !pipelines) || (unsent > 0 && self.habits.pace > 0) {
                 return;
             }
@@ -150,13 +152,17 @@ impl Client {
             self.query(&text);
             return;
         }
-        if turn.random.chance(turn.plan.manners.sets) {
+        let settled = !self.may_lose(turn.plan) || (self.twin.status() == Status::Idle && !self.is_owed());
+        if settled && turn.random.chance(turn.plan.manners.sets) {
+            self.setting = true;
             turn.census.sets += 1;
             return self.set(turn);
         }
         if turn.random.chance(turn.plan.manners.large) {
             turn.census.large_values += 1;
-            let len = turn.random.skewed(10_000, 300_000);
+            // Where everything comes in small pieces, a large value would take all the steps there are.
+            let most = if turn.plan.weather.pieces >= 300 { 12_000 } else { 300_000 };
+            let len = turn.random.skewed(10_000, most);
             let text = self.marked(&format!("select 1 {len}"));
             return self.query(&text);
         }
@@ -179,9 +185,13 @@ impl Client {
                 });
             }
             12 => self.query(""),
-            13 | 14 => self.several(turn),
+            13 | 14 if settled => {
+                self.setting = true;
+                self.several(turn);
+            }
             15 => self.extended_copy_in(turn),
-            16 if self.wishes.is_empty() && self.twin.status() == Status::Idle => {
+            16 if settled && self.wishes.is_empty() && self.twin.status() == Status::Idle => {
+                self.setting = true;
                 let text = self.marked(if turn.random.chance(500) { "discard all" } else { "deallocate all" });
                 self.query(&text);
             }
@@ -340,10 +350,14 @@ impl Client {
     }
 
     fn prepared(&mut self, turn: &mut Turn<'_>) {
+        if self.twin.status() == Status::Failed {
+            // A departure from PostgreSQL that is known: a Parse that the pooler answers itself does not fail here.
+            return;
+        }
         turn.census.prepared += 1;
         let kinds = if turn.random.chance(200) { TEXTS.len() } else { 3 };
         let text = *turn.random.pick(&TEXTS[..kinds]);
-        let name = format!("s{}", turn.random.below(4));
+        let name = format!("s{}.{}", self.losses, turn.random.below(4));
         let known = self.twin.has_statement(name.as_bytes());
         // Once in a while a name that is taken, or one that is not there.
         if known == turn.random.chance(20) {
@@ -359,7 +373,7 @@ impl Client {
     }
 
     fn describe_or_close(&mut self, turn: &mut Turn<'_>) {
-        let name = format!("s{}", turn.random.below(4));
+        let name = format!("s{}.{}", self.losses, turn.random.below(4));
         let (target, name) = (Target::Statement, name.as_bytes());
         if turn.random.chance(500) {
             self.send(tag::CLOSE, |out| Close { target, name }.encode(out));

@@ -1,0 +1,64 @@
+//! What a client makes of the loss of its server outside of session mode: one error for each request under way, or at the
+//! next request if it was idle in a transaction; the session goes on.
+
+use pooling::settings::PoolMode;
+use wire::backend::{Fields, ReadyForQuery, Status, tag};
+
+use super::answers::{is_strangers, show};
+use super::{Circumstances, Client, Finding};
+use crate::backend::Backend;
+use crate::census::Census;
+use crate::plan::Plan;
+
+impl Client {
+    /// Whether its server may die, which it survives.
+    pub(super) fn may_lose(&self, plan: &Plan) -> bool {
+        plan.faults.every > 0 && self.mode != PoolMode::Session
+    }
+
+    /// An error that says that the server is gone, where there was trouble.
+    pub(super) fn is_loss(&self, message: u8, body: &[u8], facts: Circumstances, plan: &Plan) -> bool {
+        let code = || Fields::decode(body).code().is_some_and(|code| code == b"08006" || code.starts_with(b"57P"));
+        message == tag::ERROR && self.may_lose(plan) && facts.trouble_at.is_some() && code()
+    }
+
+    /// Whatever comes until all is answered: errors, or true answers of another server, but nobody else's.
+    pub(super) fn after_loss(
+        &mut self,
+        message: u8,
+        body: &[u8],
+        plan: &Plan,
+        census: &mut Census,
+    ) -> Result<(), Finding> {
+        if !self.lost {
+            census.losses += 1;
+            self.lost = true;
+            self.expected.clear();
+            self.expected_at = 0;
+            self.undecided.clear();
+            self.at_work = false;
+        }
+        if matches!(message, tag::DATA_ROW | tag::COPY_DATA) && is_strangers(body, self.number) {
+            return Err((2, format!("client {} got a stranger's {}", self.number, show(message, body))));
+        }
+        if self.owed_ready == 0 && message == tag::READY_FOR_QUERY {
+            let ready = ReadyForQuery::decode(body).map_err(|error| (11, error.to_string()))?;
+            self.recover(ready.status, plan);
+        }
+        Ok(())
+    }
+
+    /// All is answered: on with a new twin that knows no names, if the settings are known.
+    fn recover(&mut self, status: Status, plan: &Plan) {
+        let values = self.twin.committed();
+        self.losses += 1;
+        if status != Status::Idle || self.setting || self.losses > 20 {
+            self.units = 0;
+            self.gives_up = true;
+            return;
+        }
+        self.twin = Backend::new(plan.databases[self.database].defaults, false, false);
+        self.twin.start_with(values);
+        self.lost = false;
+    }
+}
