@@ -15,7 +15,6 @@ use super::socket::{Role, Socket};
 
 /// Mail under way, with the socket that goes along.
 struct Letter {
-    from: Place,
     to: Place,
     mail: Mail,
     carrying: Option<usize>,
@@ -47,6 +46,9 @@ pub(crate) struct World {
     pub(crate) board_is_late: bool,
     pub(crate) hashing_waits: bool,
     pub(crate) full: BTreeSet<WorkerId>,
+    /// What a full mailbox refused in this step, and what would have gone along.
+    refused: VecDeque<(Mail, Option<usize>)>,
+    refusals: usize,
     /// How what is sent to the pooler is cut up, and how often something was sent.
     pub(crate) cut: Cut,
     pub(crate) sent: usize,
@@ -81,6 +83,8 @@ impl World {
             board_is_late: false,
             hashing_waits: false,
             full: BTreeSet::new(),
+            refused: VecDeque::new(),
+            refusals: 0,
             cut: Cut::Nowhere,
             sent: 0,
             by_id: BTreeMap::new(),
@@ -151,6 +155,12 @@ impl World {
             if self.by_id.contains_key(&conn) {
                 self.step(place, Event::Blocked { conn });
             }
+        }
+        while let Some((mail, socket)) = self.refused.pop_front() {
+            self.refusals += 1;
+            assert!(self.refusals < 100, "a full mailbox is tried again and again, without an end of the round");
+            self.in_hand = socket;
+            self.step(place, Event::Returned(mail));
         }
         acted
     }
@@ -294,17 +304,24 @@ impl World {
         if self.report.shows_mail {
             self.note(format!("mail {} -> {}: {}", place_name(from), place_name(to), mail_name(&mail)));
         }
-        self.letters.push_back(Letter { from, to, mail, carrying: socket });
+        let refusable = matches!(mail, Mail::Lend(_) | Mail::Beg { .. } | Mail::Arrive(_));
+        match to {
+            Place::Worker(worker) if refusable && self.full.contains(&worker) => {
+                self.refused.push_back((mail, socket));
+            }
+            _ => self.letters.push_back(Letter { to, mail, carrying: socket }),
+        }
     }
 
     /// Everything that follows by itself: mail, hashing, logins of servers, the end of the round.
     pub(crate) fn settle(&mut self) {
         for _ in 0..10_000 {
-            if self.deliver_one() || self.compute_one() || self.log_in_one() || self.read_one() || self.end_round() {
-                continue;
+            while self.deliver_one() || self.compute_one() || self.log_in_one() || self.read_one() {}
+            self.end_round();
+            if self.is_at_rest() {
+                self.report.flush(&mut self.sockets);
+                return;
             }
-            self.report.flush(&mut self.sockets);
-            return;
         }
         panic!("the world does not come to rest");
     }
@@ -315,15 +332,7 @@ impl World {
         }
         let Some(letter) = self.letters.pop_front() else { return false };
         self.in_hand = letter.carrying;
-        let refusable = matches!(letter.mail, Mail::Lend(_) | Mail::Beg { .. } | Mail::Arrive(_));
-        match letter.to {
-            Place::Worker(worker) if refusable && self.full.contains(&worker) => {
-                self.step(letter.from, Event::Returned(letter.mail));
-            }
-            to => {
-                self.step(to, Event::Mail(letter.mail));
-            }
-        }
+        self.step(letter.to, Event::Mail(letter.mail));
         assert!(self.in_hand.is_none(), "a connection that came with mail was not adopted");
         true
     }
@@ -370,19 +379,26 @@ impl World {
         true
     }
 
-    fn end_round(&mut self) -> bool {
-        let mut acted = self.step(Place::Door(DoorId(0)), Event::RoundEnded);
+    /// Nothing would wake anybody but time and the transcript.
+    fn is_at_rest(&self) -> bool {
+        let unread = |socket: &Socket| socket.id.is_some() && socket.reading && !socket.in_flight.is_empty();
+        let mail = !self.mail_waits && !self.letters.is_empty();
+        let hashing = !self.hashing_waits && !self.computations.is_empty();
+        !mail && !hashing && self.to_log_in.is_empty() && !self.sockets.iter().any(unread)
+    }
+
+    /// Told to everybody; once more, with the board read anew, to whoever had something to do.
+    fn end_round(&mut self) {
+        self.refusals = 0;
+        self.step(Place::Door(DoorId(0)), Event::RoundEnded);
         for worker in 0..self.workers.len() {
             let place = Place::Worker(WorkerId(worker as u16));
             self.read_board();
-            let first = self.step(place, Event::RoundEnded);
-            self.read_board();
-            acted |= first;
-            if first {
+            if self.step(place, Event::RoundEnded) {
+                self.read_board();
                 self.step(place, Event::RoundEnded);
             }
         }
-        acted
     }
 
     fn read_board(&mut self) {
