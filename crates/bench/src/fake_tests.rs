@@ -110,14 +110,22 @@ fn the_extended_protocol_answers_at_sync_or_flush() {
     assert_eq!(ask(&mut server, &[(b'D', b"Ss1\0"), (b'H', b"")]), ("tT".to_owned(), true));
     let named: &[(u8, &[u8])] = &[(b'B', b"\0s1\0\0\0\0\0\0\0"), (b'E', b"\0\0\0\0\0"), (b'S', b"")];
     assert_eq!(ask(&mut server, named).0, "2DCZI");
-    assert_eq!(ask(&mut server, &[(b'P', b"\0\0\0\0"), (b'B', bind), (b'D', b"P\0"), (b'E', b"\0\0\0\0\0"), (b'S', b"")]).0, "12nIZI");
+    assert_eq!(
+        ask(&mut server, &[(b'P', b"\0\0\0\0"), (b'B', bind), (b'D', b"P\0"), (b'E', b"\0\0\0\0\0"), (b'S', b"")]).0,
+        "12nIZI"
+    );
 }
 
 #[test]
 fn an_error_skips_to_sync() {
     let mut server = ready();
-    let lost: &[(u8, &[u8])] =
-        &[(b'B', b"\0gone\0\0\0\0\0\0\0"), (b'E', b"\0\0\0\0\0"), (b'Q', b"SELECT 1\0"), (b'S', b""), (b'Q', b"SELECT 1\0")];
+    let lost: &[(u8, &[u8])] = &[
+        (b'B', b"\0gone\0\0\0\0\0\0\0"),
+        (b'E', b"\0\0\0\0\0"),
+        (b'Q', b"SELECT 1\0"),
+        (b'S', b""),
+        (b'Q', b"SELECT 1\0"),
+    ];
     assert_eq!(ask(&mut server, lost).0, "EZITDCZI");
     assert_eq!(ask(&mut server, &[(b'P', b"a\0SELECT 1\0\0\0"), (b'P', b"a\0SELECT 1\0\0\0"), (b'S', b"")]).0, "1EZI");
     assert_eq!(ask(&mut server, &[(b'C', b"Sa\0"), (b'P', b"a\0SELECT 1\0\0\0"), (b'S', b"")]).0, "31ZI");

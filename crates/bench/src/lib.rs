@@ -1,14 +1,32 @@
 //! Measures the shipped binary beside PgBouncer and a direct connection, and keeps the raw samples.
 //!
 //! The pieces, in the order of one measurement: [`scenario`] says what is measured; [`contestant`] starts what is
-//! measured; [`world`] makes the load, with [`client`]s on one side and a [`fake`] PostgreSQL on the other; [`process`]
-//! reads what a contestant cost; [`rounds`] alternates the contestants; [`stats`] says what the samples mean;
-//! [`record`] keeps them and [`report`] makes the table.
+//! measured, as [`setup`] says; [`world`] makes the load, with [`client`]s on one side and a [`fake`] PostgreSQL on the
+//! other; [`process`] reads what a contestant has used; [`rounds`] alternates the contestants; [`calls`], [`idle`],
+//! [`half_load`], [`pgbench`] and [`instructions`] measure what CPU time does not show; [`stats`] says what the samples
+//! mean; [`record`] keeps them and [`report`] makes the table.
 //!
 //! Promises: every figure rests on raw samples that the record keeps; contestants are compared within a round only;
 //! a wrong answer ends the measurement. Does not: know anything of pgweir's inside.
 
+pub mod calls;
 pub mod client;
+pub mod console;
+pub mod contestant;
 pub mod fake;
+pub mod figures;
 pub mod frames;
+pub mod half_load;
+pub mod idle;
+pub mod instructions;
+pub mod machine;
+pub mod pgbench;
+pub mod process;
+pub mod record;
+pub mod report;
+pub mod rounds;
+pub mod run;
+pub mod scenario;
+pub mod setup;
 pub mod stats;
+pub mod world;

@@ -18,7 +18,7 @@ impl Seeded {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;
         self.state ^= self.state >> 27;
@@ -27,7 +27,7 @@ impl Seeded {
 
     /// A number below `bound`, which must not be zero. The bias of the remainder is below 1e-15 for the small bounds used here.
     pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() >> 1) as usize % bound
+        (self.draw() >> 1) as usize % bound
     }
 
     /// Puts the items into a random order (Fisher and Yates).
@@ -89,7 +89,12 @@ pub fn estimate(samples: &[f64], seed: u64) -> Option<Estimate> {
         drawn.sort_by(f64::total_cmp);
         medians.extend(median_of_sorted(&drawn));
     }
-    Some(Estimate { median: middle, low: quantile(&medians, 0.025)?, high: quantile(&medians, 0.975)?, samples: samples.len() })
+    Some(Estimate {
+        median: middle,
+        low: quantile(&medians, 0.025)?,
+        high: quantile(&medians, 0.975)?,
+        samples: samples.len(),
+    })
 }
 
 /// `theirs ÷ ours` for every round in which both were measured and ours is not zero.

@@ -1,0 +1,236 @@
+//! What is measured: a program that takes a `pgbouncer.ini`, started, pinned and ended alike for all.
+//!
+//! Promises: all contestants run as the same unprivileged user, from a copy of their program (a build that goes on
+//! beside the measurement does not change it), and end when their value is dropped.
+//! Does not: know what makes one contestant different from another, beyond the ini lines in its description.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::process;
+
+/// The description of a contestant.
+#[derive(Clone, Debug)]
+pub struct Contestant {
+    pub name: String,
+    /// `None` is the direct connection: nothing between client and server.
+    pub program: Option<PathBuf>,
+    /// First line of `PROGRAM --version`.
+    pub version: String,
+    /// Ini lines of its own, below `[pgbouncer]`, in every scenario.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Contestant {
+    /// Reads `NAME=PROGRAM[,KEY=VALUE…]`. Errors: no such program, or it does not say its version.
+    pub fn parse(text: &str) -> Result<Contestant, String> {
+        let wrong = || format!("'{text}' is not NAME=PROGRAM[,KEY=VALUE…]");
+        let mut parts = text.split(',');
+        let (name, program) = parts.next().and_then(|first| first.split_once('=')).ok_or_else(wrong)?;
+        let pair = |part: &str| part.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let settings = parts.map(|part| pair(part).ok_or_else(wrong)).collect::<Result<_, _>>()?;
+        let program = fs::canonicalize(program).map_err(|error| format!("no program {program}: {error}"))?;
+        let version = version(&program)?;
+        Ok(Contestant { name: name.to_owned(), program: Some(program), version, settings })
+    }
+
+    /// The direct connection.
+    pub fn direct() -> Contestant {
+        let version = "no pooler".to_owned();
+        Contestant { name: "direct".to_owned(), program: None, version, settings: Vec::new() }
+    }
+
+    /// The same program under another name, with more settings.
+    pub fn variant(&self, name: &str, settings: &[(&str, &str)]) -> Contestant {
+        let more = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let settings = self.settings.iter().cloned().chain(more).collect();
+        Contestant { name: name.to_owned(), settings, ..self.clone() }
+    }
+}
+
+fn version(program: &Path) -> Result<String, String> {
+    let output = Command::new(program).arg("--version").output();
+    let output = output.map_err(|error| format!("cannot run {}: {error}", program.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let first = text.lines().next().map(str::trim).filter(|line| !line.is_empty());
+    first.map(str::to_owned).ok_or(format!("{} --version says nothing", program.display()))
+}
+
+/// A folder for one run, which the unprivileged user can read, and that user.
+#[derive(Debug)]
+pub struct Workplace {
+    pub folder: PathBuf,
+    /// User and group of the contestants, where this program is root.
+    pub user: Option<(u32, u32)>,
+    keep: bool,
+}
+
+impl Workplace {
+    /// Makes the folder. Errors: root without a user `postgres` or `nobody`, or a folder that cannot be made.
+    pub fn open(keep: bool) -> Result<Workplace, String> {
+        let user = if rustix::process::getuid().is_root() { Some(unprivileged()?) } else { None };
+        let folder = std::env::temp_dir().join(format!("pgweir-bench-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        let place = Workplace { folder, user, keep };
+        place.give(&place.folder)?;
+        Ok(place)
+    }
+
+    /// Makes a file or folder the unprivileged user's own.
+    pub fn give(&self, path: &Path) -> Result<(), String> {
+        let Some((user, group)) = self.user else { return Ok(()) };
+        chown(path, Some(user), Some(group)).map_err(|error| format!("cannot give {} away: {error}", path.display()))
+    }
+
+    /// Writes a file that the unprivileged user owns.
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {
+        let path = self.folder.join(name);
+        fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        self.give(&path)?;
+        Ok(path)
+    }
+
+    /// A command that will run as the unprivileged user, in the folder, with its output in a file.
+    pub fn command(&self, program: &Path, log: &str) -> Result<Command, String> {
+        let log = self.folder.join(log);
+        let file = File::create(&log).map_err(|error| format!("cannot write {}: {error}", log.display()))?;
+        let copy = file.try_clone().map_err(|error| error.to_string())?;
+        let mut command = Command::new(program);
+        command.current_dir(&self.folder).stdin(Stdio::null()).stdout(file).stderr(copy);
+        if let Some((user, group)) = self.user {
+            command.uid(user).gid(group);
+        }
+        Ok(command)
+    }
+
+    /// A copy of a program that the unprivileged user can run, wherever the original lies.
+    pub fn copy(&self, contestant: &str, program: &Path) -> Result<PathBuf, String> {
+        let path = self.folder.join(format!("program-{contestant}"));
+        if !path.exists() {
+            fs::copy(program, &path).map_err(|error| format!("cannot copy {}: {error}", program.display()))?;
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(&path, mode).map_err(|error| error.to_string())?;
+        }
+        Ok(path)
+    }
+}
+
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        if self.keep {
+            eprintln!("kept {}", self.folder.display());
+        } else {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// User and group of `postgres` (initdb likes it) or `nobody`.
+fn unprivileged() -> Result<(u32, u32), String> {
+    let users = fs::read_to_string("/etc/passwd").map_err(|error| format!("cannot read the users: {error}"))?;
+    for wanted in ["postgres", "nobody"] {
+        let line = users.lines().find(|line| line.split(':').next() == Some(wanted));
+        let mut fields = line.unwrap_or_default().split(':').skip(2).map(str::parse);
+        if let (Some(Ok(user)), Some(Ok(group))) = (fields.next(), fields.next()) {
+            return Ok((user, group));
+        }
+    }
+    Err("root needs a user 'postgres' or 'nobody' to run the contestants as".to_owned())
+}
+
+/// A contestant at work.
+#[derive(Debug)]
+pub struct Running {
+    pub name: String,
+    pub port: u16,
+    /// The ini file's text, for the record.
+    pub ini: String,
+    child: Option<Child>,
+    log: PathBuf,
+}
+
+impl Running {
+    /// Starts a contestant on a free port and waits until it answers. `wrapper` is put before the program.
+    pub fn start(
+        place: &Workplace,
+        contestant: &Contestant,
+        ini: impl Fn(u16) -> String,
+        wrapper: &[String],
+        cores: &[usize],
+    ) -> Result<Running, String> {
+        let program = contestant.program.as_deref().ok_or("the direct connection is not started")?;
+        let program = place.copy(&contestant.name, program)?;
+        let port = free_port()?;
+        let text = ini(port);
+        let file = place.write(&format!("{}-{port}.ini", contestant.name), &text)?;
+        let log = format!("{}-{port}.log", contestant.name);
+        let mut line: Vec<&std::ffi::OsStr> = wrapper.iter().map(std::ffi::OsStr::new).collect();
+        line.extend([program.as_os_str(), file.as_os_str()]);
+        let mut command = place.command(Path::new(line[0]), &log)?;
+        let child =
+            command.args(&line[1..]).spawn().map_err(|error| format!("cannot start {}: {error}", contestant.name))?;
+        let log = place.folder.join(log);
+        let mut running = Running { name: contestant.name.clone(), port, ini: text, child: Some(child), log };
+        running.wait_until_it_listens()?;
+        process::pin(running.pid(), cores)?;
+        Ok(running)
+    }
+
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
+    /// What it has written so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn wait_until_it_listens(&mut self) -> Result<(), String> {
+        let limit = Instant::now() + Duration::from_secs(30);
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+            let gone = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            if gone.is_some() || Instant::now() >= limit {
+                return Err(format!("{} does not listen; it wrote:\n{}", self.name, self.log()));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Asks it to stop (SIGINT), then insists.
+    pub fn stop(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::INT);
+        }
+        let limit = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < limit {
+            if let Ok(Some(_)) = child.try_wait() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> Result<u16, String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| format!("no free port: {error}"))?;
+    listener.local_addr().map(|address| address.port()).map_err(|error| error.to_string())
+}

@@ -1,0 +1,210 @@
+//! pgbench against a PostgreSQL of our own: the proof that the fake one does not lead astray.
+//!
+//! Promises: the cluster lives in the run's folder, listens on 127.0.0.1 only and ends with its value. Durability is
+//! off (fsync, synchronous_commit), so that the disk is not what is measured; the record says so.
+//! Does not: say much about the pooler's cost where PostgreSQL uses most of the cores. The direct connection uses as
+//! many server processes as clients, the poolers twenty.
+
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Map, Value, json};
+
+use crate::contestant::{Contestant, Running, Workplace, free_port};
+use crate::machine::said;
+use crate::process::{self, pin_self};
+use crate::scenario::{Kind, Scenario};
+use crate::setup::{self, Placement, USER, Upstream};
+use crate::stats::Seeded;
+
+/// Rows: 20 × 100,000 accounts. More than the clients, so that TPC-B's branch rows are not all that is waited for.
+const SCALE: u32 = 20;
+/// Settings of the cluster that differ from PostgreSQL's defaults.
+const SETTINGS: [&str; 7] = [
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    "fsync=off",
+    "synchronous_commit=off",
+    "shared_buffers=512MB",
+    "max_connections=120",
+    "max_wal_size=4GB",
+];
+
+/// A cluster with pgbench's tables.
+#[derive(Debug)]
+pub struct Cluster {
+    child: Child,
+    programs: PathBuf,
+    pub port: u16,
+    pub version: String,
+}
+
+impl Cluster {
+    /// Makes and starts a cluster, and fills the tables. Errors: no PostgreSQL, or one that does not start.
+    pub fn start(place: &Workplace) -> Result<Cluster, String> {
+        let programs = programs()?;
+        let folder = place.folder.join("cluster");
+        let mut initdb = place.command(&programs.join("initdb"), "initdb.log")?;
+        initdb.args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"]).arg(&folder);
+        finish(&mut initdb, "initdb", place)?;
+        let port = free_port()?;
+        let mut postgres = place.command(&programs.join("postgres"), "postgres.log")?;
+        postgres.arg("-D").arg(&folder).args(["-p", &port.to_string()]);
+        SETTINGS.iter().for_each(|setting| {
+            postgres.args(["-c", setting]);
+        });
+        let child = postgres.spawn().map_err(|error| format!("cannot start PostgreSQL: {error}"))?;
+        let version = said(&programs.join("postgres").display().to_string(), &["--version"]).unwrap_or_default();
+        let cluster = Cluster { child, programs, port, version };
+        cluster.fill(place)?;
+        Ok(cluster)
+    }
+
+    fn fill(&self, place: &Workplace) -> Result<(), String> {
+        let limit = Instant::now() + Duration::from_secs(30);
+        let port = self.port.to_string();
+        loop {
+            let mut createdb = place.command(&self.programs.join("createdb"), "createdb.log")?;
+            createdb.args(["-h", "127.0.0.1", "-p", &port, "-U", USER, "bench"]);
+            match finish(&mut createdb, "createdb", place) {
+                Ok(_) => break,
+                Err(error) if Instant::now() >= limit => return Err(error),
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
+        let mut pgbench = place.command(&self.programs.join("pgbench"), "pgbench-i.log")?;
+        pgbench.args(["-i", "-q", "-s", &SCALE.to_string(), "-h", "127.0.0.1", "-p", &port, "-U", USER, "bench"]);
+        finish(&mut pgbench, "pgbench-i", place).map(|_| ())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // SIGQUIT: at once, without a checkpoint; the cluster is thrown away.
+            let _ = kill_process(pid, Signal::QUIT);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// Where PostgreSQL's programs are: PGBIN, Debian's folders (the newest), or the PATH.
+fn programs() -> Result<PathBuf, String> {
+    let whole = |folder: &PathBuf| ["initdb", "postgres", "pgbench"].iter().all(|name| folder.join(name).exists());
+    let given = std::env::var_os("PGBIN").map(PathBuf::from);
+    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut debian: Vec<PathBuf> = debian.map(|entry| entry.path().join("bin")).collect();
+    debian.sort();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let mut all = given.into_iter().chain(debian.into_iter().rev()).chain(path);
+    all.find(whole).ok_or("no PostgreSQL with initdb, postgres and pgbench: set PGBIN".to_owned())
+}
+
+/// Runs a command to its end and returns what it wrote. Errors: it failed; what it wrote is in the sentence.
+fn finish(command: &mut Command, name: &str, place: &Workplace) -> Result<String, String> {
+    let status = command.status().map_err(|error| format!("cannot run {name}: {error}"))?;
+    let text = std::fs::read_to_string(place.folder.join(format!("{name}.log"))).unwrap_or_default();
+    if status.success() { Ok(text) } else { Err(format!("{name} failed:\n{text}")) }
+}
+
+/// Runs the rounds of one scenario.
+pub fn run(
+    place: &Workplace,
+    cluster: &Cluster,
+    scenario: &Scenario,
+    contestants: &[Contestant],
+    placement: &Placement,
+    (rounds, seconds): (usize, u64),
+    random: &mut Seeded,
+) -> Result<Map<String, Value>, String> {
+    let Kind::Pgbench { arguments } = scenario.kind else { return Err("no scenario for pgbench".to_owned()) };
+    let upstream = Upstream { host: "127.0.0.1".to_owned(), port: cluster.port };
+    let mut sides = Vec::new();
+    for contestant in contestants {
+        let text = |port| setup::ini(place, scenario, contestant, &upstream, port);
+        let start = || Running::start(place, contestant, text, &[], &placement.contestant);
+        let running = contestant.program.as_ref().map(|_| start()).transpose()?;
+        sides.push((contestant.name.clone(), running));
+    }
+    // PostgreSQL and pgbench use every core; only the poolers are pinned.
+    let every = process::cores();
+    pin_self(&every)?;
+    let mut result = Vec::new();
+    for round in 0..=rounds {
+        let mut order: Vec<usize> = (0..sides.len()).collect();
+        random.shuffle(&mut order);
+        let mut samples = Map::new();
+        for &index in &order {
+            let (name, running) = &sides[index];
+            // The first round warms caches and pools and is short; it is not kept.
+            let time = if round == 0 { 1 } else { seconds };
+            samples.insert(name.clone(), slice(place, cluster, running.as_ref(), scenario.clients, arguments, time)?);
+        }
+        if round > 0 {
+            let order: Vec<&str> = order.iter().map(|index| sides[*index].0.as_str()).collect();
+            result.push(json!({ "order": order, "samples": samples }));
+        }
+    }
+    let inis: Map<String, Value> =
+        sides.iter().filter_map(|(name, running)| Some((name.clone(), json!(running.as_ref()?.ini)))).collect();
+    let mut map = Map::new();
+    map.insert("rounds".to_owned(), json!(result));
+    map.insert("ini".to_owned(), json!(inis));
+    map.insert("postgresql".to_owned(), json!({ "version": cluster.version, "settings": SETTINGS, "scale": SCALE }));
+    Ok(map)
+}
+
+/// One run of pgbench: transactions a second, mean latency, and the pooler's CPU time.
+fn slice(
+    place: &Workplace,
+    cluster: &Cluster,
+    running: Option<&Running>,
+    clients: usize,
+    arguments: &str,
+    seconds: u64,
+) -> Result<Value, String> {
+    let port = running.map_or(cluster.port, |running| running.port);
+    let mut command = place.command(&cluster.programs.join("pgbench"), "pgbench.log")?;
+    command.args(arguments.split_whitespace()).args(["-n", "-j", "1", "-c", &clients.to_string()]);
+    command.args(["-T", &seconds.to_string(), "-h", "127.0.0.1", "-p", &port.to_string(), "-U", USER, "bench"]);
+    let before = running.map(|running| process::usage(running.pid())).transpose()?;
+    let text = finish(&mut command, "pgbench", place)?;
+    let after = running.map(|running| process::usage(running.pid())).transpose()?;
+    let (transactions, tps, latency_ms) = parse(&text).ok_or(format!("pgbench said:\n{text}"))?;
+    let mut sample = json!({ "transactions": transactions, "tps": tps, "latency_ms": latency_ms });
+    if let Some((after, before)) = after.zip(before) {
+        let used = after.since(before);
+        sample["cpu_ns"] = json!(used.cpu_ns);
+        sample["voluntary_switches"] = json!(used.voluntary);
+        sample["involuntary_switches"] = json!(used.involuntary);
+    }
+    Ok(sample)
+}
+
+/// Transactions, transactions a second and mean latency in ms; `None` if a transaction failed.
+fn parse(text: &str) -> Option<(u64, f64, f64)> {
+    let after = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+    let number = |name: &str| after(name)?.split_whitespace().next()?.split('/').next()?.parse::<f64>().ok();
+    if number("number of failed transactions: ").is_some_and(|failed| failed > 0.0) {
+        return None;
+    }
+    let done = number("number of transactions actually processed: ")?;
+    Some((done as u64, number("tps = ")?, number("latency average = ")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pgbench_is_read() {
+        let text = "number of transactions actually processed: 1234\nnumber of failed transactions: 0 (0.000%)\n\
+                    latency average = 0.812 ms\ntps = 411.5 (without initial connection time)\n";
+        assert_eq!(parse(text), Some((1234, 411.5, 0.812)));
+        assert_eq!(parse(&text.replace("transactions: 0", "transactions: 2")), None);
+        assert_eq!(parse("nothing"), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! One run of the bench, kept: raw samples of every round, and what is needed to judge them.
+//!
+//! Promises: the file is written anew after every scenario, so that an interrupted run leaves what it had. A scenario
+//! that failed stands in the record with its error.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::contestant::Contestant;
+use crate::{machine, report};
+
+/// A record and its place in the tree.
+#[derive(Debug)]
+pub struct Record {
+    pub value: Value,
+    path: PathBuf,
+}
+
+impl Record {
+    /// Begins a record below `results`, in a folder named by date and cores.
+    pub fn begin(results: &Path, label: &str, contestants: &[Contestant], run: Value) -> Result<Record, String> {
+        let date = machine::now();
+        let machine = machine::machine();
+        let folder = results.join(format!("{}-{}cores", &date[..10.min(date.len())], machine["cores"]));
+        fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        let time: String = date.chars().skip(11).filter(char::is_ascii_digit).take(4).collect();
+        let path = folder.join(format!("{label}-{time}.json"));
+        let described =
+            |one: &Contestant| json!({ "name": one.name, "version": one.version, "settings": one.settings });
+        let value = json!({
+            "format": 1,
+            "date": date,
+            "tree": machine::commit(),
+            "machine": machine,
+            "contestants": contestants.iter().map(described).collect::<Vec<_>>(),
+            "run": run,
+            "scenarios": [],
+        });
+        Ok(Record { value, path })
+    }
+
+    /// Adds a scenario's result and writes the record and its table.
+    pub fn add(&mut self, scenario: Value) -> Result<(), String> {
+        if let Some(all) = self.value["scenarios"].as_array_mut() {
+            all.push(scenario);
+        }
+        self.write()
+    }
+
+    /// Sets a value of the whole run.
+    pub fn set(&mut self, key: &str, value: Value) -> Result<(), String> {
+        self.value[key] = value;
+        self.write()
+    }
+
+    fn write(&self) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("cannot write {}: {error}", self.path.display());
+        fs::write(&self.path, text(&self.value)).map_err(failed)?;
+        fs::write(self.path.with_extension("md"), report::table(&self.value)).map_err(failed)
+    }
+
+    /// Where the table lies.
+    pub fn table_path(&self) -> PathBuf {
+        self.path.with_extension("md")
+    }
+}
+
+/// Reads a record.
+pub fn read(path: &Path) -> Result<Value, String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    serde_json::from_str(&text).map_err(|error| format!("{} is no record: {error}", path.display()))
+}
+
+/// JSON with one line for each round: readable, and a changed sample is one line of a diff.
+fn text(record: &Value) -> String {
+    let mut out = String::new();
+    write_value(&mut out, record, 0);
+    out.push('\n');
+    out
+}
+
+fn write_value(out: &mut String, value: &Value, depth: usize) {
+    let indent = "  ".repeat(depth + 1);
+    let closing = "  ".repeat(depth);
+    match value {
+        Value::Object(map) if depth < 4 && !map.is_empty() && !map.contains_key("order") => {
+            out.push_str("{\n");
+            for (index, (key, value)) in map.iter().enumerate() {
+                out.push_str(&format!("{}{indent}{}: ", if index > 0 { ",\n" } else { "" }, json!(key)));
+                write_value(out, value, depth + 1);
+            }
+            out.push_str(&format!("\n{closing}}}"));
+        }
+        Value::Array(list) if depth < 4 && !list.is_empty() => {
+            out.push_str("[\n");
+            for (index, value) in list.iter().enumerate() {
+                out.push_str(&format!("{}{indent}", if index > 0 { ",\n" } else { "" }));
+                write_value(out, value, depth + 1);
+            }
+            out.push_str(&format!("\n{closing}]"));
+        }
+        other => out.push_str(&other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let record = json!({
+            "format": 1, "scenarios": [{ "name": "a", "rounds": [{ "order": ["x"], "samples": { "x": { "cpu_ns": 5 } } }, {}] }],
+            "empty": {}, "none": null, "text": "a \"b\"\n",
+        });
+        let text = text(&record);
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), record);
+        assert!(text.lines().any(|line| line.trim_start().starts_with(r#"{"order""#)), "a round is a line:\n{text}");
+    }
+}

@@ -1,0 +1,302 @@
+//! The table made from a record.
+//!
+//! Promises: every threshold is in it, reached, missed or not measured; every scenario that failed is in it.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::figures::{
+    self, Judgement, Quantity, calls_each, calls_sum, client_bytes, cpu_ns_each, latency_p50_us, latency_p99_us,
+    lends_each, middle, ratio, speed, switches_each,
+};
+use crate::stats::{Estimate, Verdict};
+
+/// The whole report, in Markdown.
+pub fn table(record: &Value) -> String {
+    let mut out = String::new();
+    head(&mut out, record);
+    failures(&mut out, record);
+    thresholds(&mut out, record);
+    costs(&mut out, record);
+    calls(&mut out, record);
+    idle(&mut out, record);
+    half_load(&mut out, record);
+    pgbench(&mut out, record);
+    instructions(&mut out, record);
+    out
+}
+
+/// A line of text; writing to a String cannot fail.
+macro_rules! line {
+    ($out:expr, $($text:tt)*) => { writeln!($out, $($text)*).expect("a String takes everything") };
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or("unknown")
+}
+
+fn head(out: &mut String, record: &Value) {
+    let (machine, tree, run) = (&record["machine"], &record["tree"], &record["run"]);
+    let changed = if tree["changed"] == true { " with uncommitted changes" } else { "" };
+    line!(out, "# Measured {}\n", text(record, "date"));
+    line!(out, "Made by `make bench` from the raw samples beside it; do not edit.\n");
+    line!(out, "* tree: {}{changed}", text(tree, "commit"));
+    line!(
+        out,
+        "* machine: {}, {} cores, {}, {}",
+        text(machine, "processor"),
+        machine["cores"],
+        text(machine, "memory"),
+        text(machine, "kernel")
+    );
+    for contestant in record["contestants"].as_array().into_iter().flatten() {
+        line!(out, "* {}: {}", text(contestant, "name"), text(contestant, "version"));
+    }
+    line!(out, "* pinning: {}", text(run, "placement_words"));
+    line!(
+        out,
+        "* {} rounds, {} ms a slice after {} ms of warm-up; order of the contestants shuffled in every round (seed {}); \
+         load average {} when it began\n",
+        run["rounds"],
+        run["slice_ms"],
+        run["warm_up_ms"],
+        run["seed"],
+        text(machine, "load_average"),
+    );
+    line!(out, "Ratios are medians of ratios within a round, in brackets the 95 % bootstrap interval of that median.");
+}
+
+fn scenarios(record: &Value) -> impl Iterator<Item = &Value> {
+    record["scenarios"].as_array().into_iter().flatten()
+}
+
+fn failures(out: &mut String, record: &Value) {
+    for scenario in scenarios(record).filter(|one| one["error"].is_string()) {
+        line!(out, "\n**{} was not measured**: {}", text(scenario, "name"), text(scenario, "error"));
+    }
+    for scenario in scenarios(record) {
+        for note in scenario["notes"].as_array().into_iter().flatten() {
+            line!(out, "\nNote on {}: {}", text(scenario, "name"), note.as_str().unwrap_or_default());
+        }
+    }
+}
+
+/// `1.52 [1.48, 1.57]`, or a dash.
+fn interval(figure: Option<Estimate>, decimals: usize) -> String {
+    match figure {
+        Some(Estimate { median, low, high, .. }) => {
+            format!("{median:.decimals$} [{low:.decimals$}, {high:.decimals$}]")
+        }
+        None => "–".to_owned(),
+    }
+}
+
+fn number(figure: Option<f64>, decimals: usize) -> String {
+    figure.map_or("–".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
+fn thresholds(out: &mut String, record: &Value) {
+    if !scenarios(record).any(|one| figures::names(one).iter().any(|name| name.starts_with("pgweir"))) {
+        line!(out, "\npgweir was not among the contestants: no threshold is judged.");
+        return;
+    }
+    line!(
+        out,
+        "\n## Thresholds\n\n| scenario | figure | measured | must | | should | |\n|---|---|--:|--:|---|--:|---|"
+    );
+    for judgement in figures::judgements(record) {
+        let Judgement { scenario, what, threshold, figure } = &judgement;
+        let sign = if threshold.at_most { "≤" } else { "≥" };
+        let words = |verdict: Option<Verdict>| verdict.map_or("not measured", Verdict::words);
+        let should = threshold
+            .should
+            .map_or(("–".to_owned(), "–"), |value| (format!("{sign} {value}"), words(judgement.should())));
+        let decimals = if threshold.must >= 100.0 { 0 } else { 3 };
+        let measured = match figure {
+            Some(figure) if figure.samples == 1 => number(Some(figure.median), decimals),
+            other => interval(*other, decimals),
+        };
+        let must = words(judgement.must());
+        line!(
+            out,
+            "| {scenario} | {what} | {measured} | {sign} {} | {must} | {} | {} |",
+            threshold.must,
+            should.0,
+            should.1
+        );
+    }
+}
+
+/// CPU time, for every scenario with the fake PostgreSQL and a running load.
+fn costs(out: &mut String, record: &Value) {
+    line!(out, "\n## CPU time of the pooler per transaction\n");
+    line!(
+        out,
+        "| scenario | contestant | ns | PgBouncer's ÷ its | switches | transactions/s | p50 µs | p99 µs |\n|---|---|--:|--:|--:|--:|--:|--:|"
+    );
+    for scenario in scenarios(record).filter(|one| one["kind"] == "closed" || one["kind"] == "logins") {
+        for name in figures::names(scenario) {
+            let one = |quantity: Quantity| middle(scenario, &name, quantity).map(|figure| figure.median);
+            let against = if name == "pgbouncer" { None } else { ratio(scenario, "pgbouncer", &name, cpu_ns_each) };
+            line!(
+                out,
+                "| {} | {name} | {} | {} | {} | {} | {} | {} |",
+                text(scenario, "about"),
+                number(one(cpu_ns_each), 0),
+                interval(against, 2),
+                number(one(switches_each), 2),
+                number(one(speed), 0),
+                number(one(latency_p50_us), 0),
+                number(one(latency_p99_us), 0),
+            );
+        }
+    }
+}
+
+fn calls(out: &mut String, record: &Value) {
+    line!(out, "\n## System calls per transaction\n\n| scenario | contestant | all | by name |\n|---|---|--:|---|");
+    for scenario in scenarios(record) {
+        for (name, _) in scenario["system_calls"].as_object().into_iter().flatten() {
+            let each = calls_each(scenario, name);
+            let named =
+                each.iter().filter(|(_, calls)| *calls >= 0.005).map(|(name, calls)| format!("{name} {calls:.2}"));
+            let named: Vec<String> = named.collect();
+            let about = text(scenario, "about");
+            line!(out, "| {about} | {name} | {} | {} |", number(calls_sum(scenario, name), 2), named.join(", "));
+        }
+    }
+}
+
+fn idle(out: &mut String, record: &Value) {
+    for scenario in scenarios(record).filter(|one| one["kind"] == "idle") {
+        line!(
+            out,
+            "\n## User memory: {}\n\n| contestant | bytes a client, logged in | and after all have asked at once |\n|---|--:|--:|",
+            text(scenario, "about")
+        );
+        for name in figures::names(scenario) {
+            let asked: Quantity = |sample| sample["client_bytes_after_all_asked_at_once"].as_f64();
+            line!(
+                out,
+                "| {name} | {} | {} |",
+                interval(middle(scenario, &name, client_bytes), 0),
+                interval(middle(scenario, &name, asked), 0)
+            );
+        }
+    }
+}
+
+fn half_load(out: &mut String, record: &Value) {
+    let mut first = true;
+    for scenario in scenarios(record).filter(|one| one["kind"] == "half-load" && one["error"].is_null()) {
+        if std::mem::take(&mut first) {
+            line!(
+                out,
+                "\n## Two workers at half of one worker's speed\n\n| scenario | contestant | transactions/s | CPU ns | switches | system calls | lends | p50 µs | p99 µs |\n|---|---|--:|--:|--:|--:|--:|--:|--:|"
+            );
+        }
+        for name in figures::names(scenario) {
+            let one = |quantity: Quantity| middle(scenario, &name, quantity).map(|figure| figure.median);
+            line!(
+                out,
+                "| {} | {name} | {} | {} | {} | {} | {} | {} | {} |",
+                text(scenario, "about"),
+                number(one(speed), 0),
+                number(one(cpu_ns_each), 0),
+                number(one(switches_each), 2),
+                number(calls_sum(scenario, &name), 2),
+                number(lends_each(scenario, &name), 4),
+                number(one(latency_p50_us), 0),
+                number(one(latency_p99_us), 0),
+            );
+        }
+    }
+}
+
+fn pgbench(out: &mut String, record: &Value) {
+    let mut first = true;
+    for scenario in scenarios(record).filter(|one| one["kind"] == "pgbench" && one["error"].is_null()) {
+        if std::mem::take(&mut first) {
+            let cluster = &scenario["postgresql"];
+            let settings: Vec<&str> =
+                cluster["settings"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            line!(out, "\n## pgbench, scale {}, {}\n", cluster["scale"], text(cluster, "version"));
+            line!(
+                out,
+                "Settings of the cluster: {}. pgbench and PostgreSQL on every core, the pooler on one.\n",
+                settings.join(" ")
+            );
+            line!(
+                out,
+                "| scenario | contestant | transactions/s | its ÷ the direct connection's | its ÷ PgBouncer's | latency ms | pooler's CPU ns | PgBouncer's ÷ its |\n|---|---|--:|--:|--:|--:|--:|--:|"
+            );
+        }
+        for name in figures::names(scenario) {
+            let latency: Quantity = |sample| sample["latency_ms"].as_f64();
+            let unless = |other: &str, above: &str, below: &str, quantity: Quantity| {
+                interval(if name == other { None } else { ratio(scenario, above, below, quantity) }, 2)
+            };
+            line!(
+                out,
+                "| {} | {name} | {} | {} | {} | {} | {} | {} |",
+                text(scenario, "about"),
+                number(middle(scenario, &name, speed).map(|figure| figure.median), 0),
+                unless("direct", &name, "direct", speed),
+                unless("pgbouncer", &name, "pgbouncer", speed),
+                number(middle(scenario, &name, latency).map(|figure| figure.median), 3),
+                number(middle(scenario, &name, cpu_ns_each).map(|figure| figure.median), 0),
+                unless("pgbouncer", "pgbouncer", &name, cpu_ns_each),
+            );
+        }
+    }
+}
+
+fn instructions(out: &mut String, record: &Value) {
+    let Some(all) = record["instructions"].as_object() else { return };
+    line!(
+        out,
+        "\n## User-space instructions per transaction (callgrind, one client)\n\n| protocol | contestant | instructions |\n|---|---|--:|"
+    );
+    for (style, contestants) in all {
+        if let Some(error) = contestants.as_str() {
+            line!(out, "| {style} | not measured: {} | – |", error.lines().next().unwrap_or_default());
+        }
+        for (name, sample) in contestants.as_object().into_iter().flatten() {
+            line!(out, "| {style} | {name} | {} |", number(sample["instructions_per_transaction"].as_f64(), 0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_missed_threshold_and_a_failure_are_plain_to_see() {
+        let sample = |cpu: u64| json!({ "cpu_ns": cpu, "transactions": 10, "wall_ns": 1000 });
+        let round = json!({ "order": [], "samples": { "pgbouncer": sample(100), "pgweir": sample(110) } });
+        let record = json!({
+            "scenarios": [
+                { "name": "tcp-8", "about": "8 clients", "kind": "closed", "rounds": [round, round, round] },
+                { "name": "unix-8", "about": "8 clients", "kind": "closed", "error": "it fell over" },
+            ],
+        });
+        let table = table(&record);
+        assert!(
+            table.contains(
+                "| tcp-8 | CPU, pgbouncer ÷ pgweir | 0.909 [0.909, 0.909] | ≥ 1.05 | MISSED | ≥ 1.3 | MISSED |"
+            ),
+            "{table}"
+        );
+        assert!(table.contains("**unix-8 was not measured**: it fell over"), "{table}");
+        assert!(table.contains("| login-trust | CPU, pgbouncer ÷ pgweir | – | ≥ 1 | not measured |"), "{table}");
+    }
+
+    #[test]
+    fn without_pgweir_nothing_is_judged() {
+        assert!(table(&json!({ "scenarios": [] })).contains("no threshold is judged"));
+    }
+}

@@ -1,0 +1,243 @@
+//! A whole run: each scenario in turn, each result into the record.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::contestant::{Contestant, Workplace};
+use crate::pgbench::{self, Cluster};
+use crate::process::{self, pin_self};
+use crate::record::Record;
+use crate::rounds::{self, Pace};
+use crate::scenario::{Kind, SCENARIOS, Scenario};
+use crate::setup::{self, Placement, Side};
+use crate::stats::Seeded;
+use crate::world::{Mode, World};
+use crate::{calls, half_load, idle, instructions};
+
+/// The name under which instruction counts are asked for.
+pub const INSTRUCTIONS: &str = "instructions";
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub pace: Pace,
+    pub quick: bool,
+    pub seed: u64,
+    /// Load and contestant on a core each, instead of both on one.
+    pub split: bool,
+    /// Names of scenarios; empty means all.
+    pub wanted: Vec<String>,
+}
+
+impl Plan {
+    fn wants(&self, name: &str) -> bool {
+        self.wanted.is_empty() || self.wanted.iter().any(|wanted| wanted == name)
+    }
+}
+
+/// What all scenarios of a run have in common.
+struct Bench<'a> {
+    place: &'a Workplace,
+    contestants: &'a [Contestant],
+    plan: &'a Plan,
+    /// Every core this program was given.
+    cores: Vec<usize>,
+    random: Seeded,
+    cluster: Option<Cluster>,
+}
+
+/// Runs what is wanted. Returns whether every scenario could be measured; thresholds are the report's matter.
+pub fn all(
+    place: &Workplace,
+    contestants: &[Contestant],
+    plan: &Plan,
+    label: &str,
+    out: &Path,
+) -> Result<bool, String> {
+    let known = |name: &String| name == INSTRUCTIONS || SCENARIOS.iter().any(|one| one.name == name);
+    if let Some(unknown) = plan.wanted.iter().find(|name| !known(name)) {
+        return Err(format!("no scenario '{unknown}'; `list` names them"));
+    }
+    raise_descriptor_limit();
+    setup::write_users(place)?;
+    let random = Seeded::new(plan.seed);
+    let mut bench = Bench { place, contestants, plan, cores: process::cores(), random, cluster: None };
+    let mut record = Record::begin(out, label, contestants, bench.description())?;
+    let mut whole = true;
+    for scenario in SCENARIOS.iter().filter(|one| plan.wants(one.name)) {
+        eprintln!("{}: {}", scenario.name, scenario.about);
+        let mut result = json!({ "name": scenario.name, "about": scenario.about, "clients": scenario.clients });
+        match bench.scenario(scenario) {
+            Ok(measured) => measured.into_iter().for_each(|(key, value)| result[key] = value),
+            Err(error) => {
+                eprintln!("  failed: {error}");
+                result["kind"] = json!(kind_name(scenario.kind));
+                result["error"] = json!(error);
+                whole = false;
+            }
+        }
+        record.add(result)?;
+    }
+    bench.cluster = None;
+    if plan.wants(INSTRUCTIONS) {
+        record.set(INSTRUCTIONS, bench.instructions())?;
+    }
+    eprintln!("{}", record.table_path().display());
+    Ok(whole)
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Closed => "closed",
+        Kind::Logins(_) => "logins",
+        Kind::Idle => "idle",
+        Kind::HalfLoad { .. } => "half-load",
+        Kind::Pgbench { .. } => "pgbench",
+    }
+}
+
+/// Thousands of clients need as many descriptors; contestants inherit the limit.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Without it the scenario with many clients fails and says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+impl Bench<'_> {
+    fn description(&self) -> Value {
+        let Plan { pace, quick, seed, .. } = self.plan;
+        let placement = self.placement();
+        let words = format!(
+            "closed loops, logins and idle clients: contestant on core {:?}, load and fake PostgreSQL on core {:?}; \
+             half load: everything on cores {:?}",
+            placement.contestant, placement.load, self.cores
+        );
+        json!({
+            "quick": quick,
+            "seed": seed,
+            "rounds": pace.rounds,
+            "slice_ms": pace.slice.as_millis() as u64,
+            "warm_up_ms": pace.warm_up.as_millis() as u64,
+            "core_of_contestants": placement.contestant,
+            "core_of_load": placement.load,
+            "placement_words": words,
+        })
+    }
+
+    /// One core for everything, so that a message is a switch and not a wake across cores; or, split, one for each.
+    fn placement(&self) -> Placement {
+        let last = self.cores.last().copied().unwrap_or(0);
+        let load = if self.plan.split { self.cores.first().copied().unwrap_or(0) } else { last };
+        Placement { load: vec![load], contestant: vec![last] }
+    }
+
+    fn scenario(&mut self, scenario: &Scenario) -> Result<Map<String, Value>, String> {
+        let mut result = match scenario.kind {
+            Kind::Closed => self.load(scenario, Mode::Closed)?,
+            Kind::Logins(_) => self.load(scenario, Mode::Storm { at_a_time: scenario.clients })?,
+            Kind::Idle => self.idle(scenario)?,
+            Kind::HalfLoad { .. } => self.half_load(scenario)?,
+            Kind::Pgbench { .. } => self.pgbench(scenario)?,
+        };
+        result.insert("kind".to_owned(), json!(kind_name(scenario.kind)));
+        Ok(result)
+    }
+
+    /// Closed loops and login storms.
+    fn load(&mut self, scenario: &Scenario, mode: Mode) -> Result<Map<String, Value>, String> {
+        let placement = self.placement();
+        pin_self(&placement.load)?;
+        let mut world = World::open(&self.place.folder)?;
+        let mut sides = Vec::new();
+        for contestant in setup::contestants(scenario, self.contestants) {
+            let side = setup::start(self.place, scenario, &contestant, &mut world, &[], &placement.contestant)?;
+            if mode == Mode::Closed {
+                world.connect(side.fleet, scenario.clients).map_err(|error| side.blame(&error))?;
+            }
+            sides.push(side);
+        }
+        let rounds = rounds::run(&mut world, &sides, mode, self.plan.pace, &mut self.random)?;
+        let (system_calls, notes) = self.count_calls(&mut world, &sides, mode);
+        let inis = sides.iter().filter_map(|side| Some((side.name.clone(), json!(side.running.as_ref()?.ini))));
+        let inis: Map<String, Value> = inis.collect();
+        for side in &sides {
+            world.disconnect(side.fleet)?;
+        }
+        let mut result = Map::new();
+        result.insert("ini".to_owned(), json!(inis));
+        result.insert("rounds".to_owned(), json!(rounds));
+        result.insert("system_calls".to_owned(), json!(system_calls));
+        result.insert("notes".to_owned(), json!(notes));
+        Ok(result)
+    }
+
+    /// Counts without which the rest of the scenario still stands: a failure becomes a note.
+    fn count_calls(&self, world: &mut World, sides: &[Side], mode: Mode) -> (Map<String, Value>, Vec<String>) {
+        let time = Duration::from_millis(if self.plan.quick { 200 } else { 1000 });
+        let mut counted = Map::new();
+        let mut notes = Vec::new();
+        for side in sides.iter().filter(|side| side.running.is_some()) {
+            match calls::count(self.place, world, side, mode, time) {
+                Ok(calls) => drop(counted.insert(side.name.clone(), calls)),
+                Err(error) => notes.push(format!("system calls of {} were not counted: {error}", side.name)),
+            }
+        }
+        (counted, notes)
+    }
+
+    fn idle(&mut self, scenario: &Scenario) -> Result<Map<String, Value>, String> {
+        let placement = self.placement();
+        pin_self(&placement.load)?;
+        let mut world = World::open(&self.place.folder)?;
+        let rounds = if self.plan.quick { 1 } else { 5 };
+        let random = &mut self.random;
+        let (rounds, inis) = idle::run(self.place, &mut world, scenario, self.contestants, &placement, rounds, random)?;
+        Ok(Map::from_iter([("rounds".to_owned(), json!(rounds)), ("ini".to_owned(), json!(inis))]))
+    }
+
+    fn half_load(&mut self, scenario: &Scenario) -> Result<Map<String, Value>, String> {
+        let Some(pgweir) = self.contestants.iter().find(|one| one.name == "pgweir") else {
+            let notes = json!(["pgweir is not among the contestants"]);
+            return Ok(Map::from_iter([("notes".to_owned(), notes)]));
+        };
+        pin_self(&self.cores)?;
+        let placement = Placement { load: self.cores.clone(), contestant: self.cores.clone() };
+        let mut world = World::open(&self.place.folder)?;
+        let pace = Pace { rounds: self.plan.pace.rounds.min(21), ..self.plan.pace };
+        half_load::run(self.place, &mut world, scenario, pgweir, &placement, pace, &mut self.random)
+    }
+
+    fn pgbench(&mut self, scenario: &Scenario) -> Result<Map<String, Value>, String> {
+        pin_self(&self.cores)?;
+        if self.cluster.is_none() {
+            self.cluster = Some(Cluster::start(self.place)?);
+        }
+        let cluster = self.cluster.as_ref().ok_or("started above")?;
+        let contestants = setup::contestants(scenario, self.contestants);
+        let length = if self.plan.quick { (2, 1) } else { (11, 4) };
+        pgbench::run(self.place, cluster, scenario, &contestants, &self.placement(), length, &mut self.random)
+    }
+
+    /// Instruction counts of the simple protocol and of prepared statements; an error stands in the place of the counts.
+    fn instructions(&self) -> Value {
+        let mut result = Map::new();
+        for (style, name) in [("simple", "tcp-1"), ("prepared", "prepared-64")] {
+            eprintln!("{INSTRUCTIONS}: {style}");
+            let scenario = SCENARIOS.iter().find(|one| one.name == name).expect("in the table");
+            let counted = pin_self(&self.cores)
+                .and_then(|()| instructions::run(self.place, scenario, self.contestants, &self.placement()));
+            let value = match counted {
+                Ok(counted) => Value::Object(counted),
+                Err(error) => {
+                    eprintln!("  failed: {error}");
+                    json!(error)
+                }
+            };
+            result.insert(style.to_owned(), value);
+        }
+        Value::Object(result)
+    }
+}

@@ -1,0 +1,281 @@
+//! The table of what is measured, with the thresholds that the figures are held against.
+//!
+//! Promises: everything that makes one scenario different from another stands in this table, and the record repeats it.
+
+use crate::client::Style;
+use crate::fake::Answer;
+
+/// How clients prove who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    Trust,
+    Md5,
+    /// The auth file holds the SCRAM secret, as PostgreSQL stores it: the pooler need not derive it.
+    Scram,
+}
+
+/// What is done with a contestant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `clients` in a closed loop.
+    Closed,
+    /// `clients` at a time log in, ask once, leave.
+    Logins(Proof),
+    /// `clients` log in and say nothing: memory.
+    Idle,
+    /// One and two workers at half of what one can do: system calls and lends. pgweir only.
+    HalfLoad { pool: u32 },
+    /// pgbench against a real PostgreSQL.
+    Pgbench { arguments: &'static str },
+}
+
+/// A figure that a threshold is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// The other contestant's CPU time per transaction ÷ pgweir's, in the same round.
+    CpuRatio { against: &'static str },
+    /// pgweir's system calls per transaction.
+    SystemCalls,
+    /// pgweir's epoll_ctl calls per transaction.
+    EpollControls,
+    /// pgweir's bytes per idle client.
+    ClientBytes,
+    /// Lends per transaction with two workers.
+    Lends,
+    /// Two workers' system calls per transaction ÷ one worker's, at the same load.
+    SystemCallGrowth,
+}
+
+/// What a figure must reach, and what it should.
+#[derive(Clone, Copy, Debug)]
+pub struct Threshold {
+    pub figure: Figure,
+    pub must: f64,
+    pub should: Option<f64>,
+    pub at_most: bool,
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub kind: Kind,
+    pub clients: usize,
+    pub style: Style,
+    pub answer: Answer,
+    /// The pooler reaches the server over a Unix socket.
+    pub unix: bool,
+    /// Ini lines for every contestant.
+    pub settings: &'static [(&'static str, &'static str)],
+    /// One more contestant: PgBouncer with these settings.
+    pub tuned: Option<(&'static str, &'static [(&'static str, &'static str)])>,
+    /// The direct connection runs too.
+    pub direct: bool,
+    pub thresholds: &'static [Threshold],
+}
+
+const fn ratio(must: f64, should: f64) -> Threshold {
+    Threshold { figure: Figure::CpuRatio { against: "pgbouncer" }, must, should: Some(should), at_most: false }
+}
+
+const fn at_most(figure: Figure, must: f64, should: Option<f64>) -> Threshold {
+    Threshold { figure, must, should, at_most: true }
+}
+
+/// Simple queries with small answers over TCP, which most scenarios change in one place.
+const PLAIN: Scenario = Scenario {
+    name: "",
+    about: "",
+    kind: Kind::Closed,
+    clients: 8,
+    style: Style::Simple,
+    answer: Answer::Small,
+    unix: false,
+    settings: &[],
+    tuned: None,
+    direct: false,
+    thresholds: &[],
+};
+
+const TUNED: Option<(&str, &[(&str, &str)])> = Some(("pgbouncer-64k", &[("pkt_buf", "65536")]));
+/// Logging a line for each login is a matter of taste, not of the login's cost: off for everybody.
+const QUIET: &[(&str, &str)] = &[("log_connections", "0"), ("log_disconnections", "0")];
+
+/// Everything that `make bench` measures.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "tcp-1", about: "1 client, simple protocol, TCP", clients: 1, direct: true, ..PLAIN },
+    Scenario {
+        name: "tcp-8",
+        about: "8 clients, simple protocol, TCP",
+        direct: true,
+        thresholds: &[ratio(1.05, 1.3)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "tcp-64",
+        about: "64 clients on 20 servers, simple protocol, TCP",
+        clients: 64,
+        direct: true,
+        thresholds: &[
+            ratio(1.5, 2.0),
+            at_most(Figure::SystemCalls, 4.2, None),
+            at_most(Figure::EpollControls, 0.001, None),
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "unix-8",
+        about: "8 clients, simple protocol, Unix socket to the server",
+        unix: true,
+        thresholds: &[ratio(1.35, 1.8)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "unix-64",
+        about: "64 clients on 20 servers, simple protocol, Unix socket to the server",
+        clients: 64,
+        unix: true,
+        thresholds: &[ratio(1.7, 2.2)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "rows-8",
+        about: "8 clients, results of 100 kB in 1,000 rows",
+        answer: Answer::Rows,
+        tuned: TUNED,
+        thresholds: &[ratio(4.0, 6.0)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "value-8",
+        about: "8 clients, results of 100 kB in one row",
+        answer: Answer::Value,
+        tuned: TUNED,
+        thresholds: &[ratio(4.0, 6.0)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "extended-64",
+        about: "64 clients on 20 servers, extended protocol, unnamed statement",
+        clients: 64,
+        style: Style::Extended,
+        thresholds: &[ratio(1.3, 1.3)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "prepared-64",
+        about: "64 clients on 20 servers, named prepared statement",
+        clients: 64,
+        style: Style::Prepared,
+        settings: &[("max_prepared_statements", "200")],
+        thresholds: &[ratio(1.3, 1.3)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "login-trust",
+        about: "8 at a time: connect, trust, one query, leave",
+        kind: Kind::Logins(Proof::Trust),
+        settings: QUIET,
+        thresholds: &[ratio(1.0, 1.5)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "login-md5",
+        about: "8 at a time: connect, md5, one query, leave",
+        kind: Kind::Logins(Proof::Md5),
+        settings: QUIET,
+        thresholds: &[ratio(1.0, 1.5)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "login-scram",
+        about: "8 at a time: connect, SCRAM-SHA-256, one query, leave",
+        kind: Kind::Logins(Proof::Scram),
+        settings: QUIET,
+        thresholds: &[ratio(1.0, 1.5)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "idle-5000",
+        about: "5,000 clients that say nothing",
+        kind: Kind::Idle,
+        clients: 5000,
+        settings: &[("max_client_conn", "6000"), ("log_connections", "0"), ("log_disconnections", "0")],
+        thresholds: &[at_most(Figure::ClientBytes, 512.0, Some(256.0))],
+        ..PLAIN
+    },
+    Scenario {
+        name: "half-load-20",
+        about: "64 clients at half of one worker's speed, one and two workers, 20 servers",
+        kind: Kind::HalfLoad { pool: 20 },
+        clients: 64,
+        thresholds: HALF_LOAD,
+        ..PLAIN
+    },
+    Scenario {
+        name: "half-load-4",
+        about: "64 clients at half of one worker's speed, one and two workers, 4 servers",
+        kind: Kind::HalfLoad { pool: 4 },
+        clients: 64,
+        ..PLAIN
+    },
+    Scenario {
+        name: "half-load-1",
+        about: "64 clients at half of one worker's speed, one and two workers, 1 server",
+        kind: Kind::HalfLoad { pool: 1 },
+        clients: 64,
+        ..PLAIN
+    },
+    Scenario {
+        name: "pgbench-select",
+        about: "pgbench -S -M simple, real PostgreSQL, 32 clients on 20 servers",
+        kind: Kind::Pgbench { arguments: "-S -M simple" },
+        clients: 32,
+        direct: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "pgbench-select-prepared",
+        about: "pgbench -S -M prepared, real PostgreSQL, 32 clients on 20 servers",
+        kind: Kind::Pgbench { arguments: "-S -M prepared" },
+        clients: 32,
+        settings: &[("max_prepared_statements", "200")],
+        direct: true,
+        ..PLAIN
+    },
+    Scenario {
+        name: "pgbench-tpcb",
+        about: "pgbench TPC-B, real PostgreSQL, 32 clients on 20 servers",
+        kind: Kind::Pgbench { arguments: "-M simple" },
+        clients: 32,
+        direct: true,
+        ..PLAIN
+    },
+];
+
+const HALF_LOAD: &[Threshold] =
+    &[at_most(Figure::Lends, 0.01, None), at_most(Figure::SystemCallGrowth, 1.05, Some(1.0))];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_fit_a_file_name() {
+        for (index, one) in SCENARIOS.iter().enumerate() {
+            assert!(one.name.chars().all(|sign| sign.is_ascii_alphanumeric() || sign == '-'), "{}", one.name);
+            assert!(SCENARIOS[..index].iter().all(|other| other.name != one.name), "{} twice", one.name);
+            assert!(!one.about.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_should_be_is_no_easier_than_what_must_be() {
+        for threshold in SCENARIOS.iter().flat_map(|one| one.thresholds) {
+            let Some(should) = threshold.should else { continue };
+            let harder = if threshold.at_most { should <= threshold.must } else { should >= threshold.must };
+            assert!(harder, "{threshold:?}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! From a scenario and a contestant to a running pooler with clients connected to it.
+//!
+//! Promises: contestants get the same ini lines but for those in their own description.
+
+use std::path::PathBuf;
+
+use crate::client::Work;
+use crate::contestant::{Contestant, Running, Workplace};
+use crate::scenario::{Kind, Proof, Scenario};
+use crate::world::{FleetId, World};
+
+/// User, database and password of the load.
+pub const USER: &str = "bench";
+pub const PASSWORD: &str = "a password of the load";
+
+/// Which cores the load (with the fake server) and the contestants may use.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    pub load: Vec<usize>,
+    pub contestant: Vec<usize>,
+}
+
+/// One contestant in a scenario.
+#[derive(Debug)]
+pub struct Side {
+    pub name: String,
+    pub fleet: FleetId,
+    /// `None` for the direct connection.
+    pub running: Option<Running>,
+}
+
+/// Where a scenario's servers are.
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    /// Address, or the folder of a Unix socket.
+    pub host: String,
+    pub port: u16,
+}
+
+/// The contestants of a scenario: the given ones, and those that the scenario adds.
+pub fn contestants(scenario: &Scenario, given: &[Contestant]) -> Vec<Contestant> {
+    let mut all = given.to_vec();
+    let tuned = scenario.tuned.and_then(|(name, settings)| {
+        let plain = given.iter().find(|one| one.name == "pgbouncer")?;
+        Some(plain.variant(name, settings))
+    });
+    all.extend(tuned);
+    if scenario.direct && !given.iter().any(|one| one.program.is_none()) {
+        all.push(Contestant::direct());
+    }
+    all
+}
+
+/// The ini file of a contestant.
+pub fn ini(place: &Workplace, scenario: &Scenario, contestant: &Contestant, upstream: &Upstream, port: u16) -> String {
+    let proof = if let Kind::Logins(proof) = scenario.kind { proof } else { Proof::Trust };
+    let auth = match proof {
+        Proof::Trust => "trust",
+        Proof::Md5 => "md5",
+        Proof::Scram => "scram-sha-256",
+    };
+    let users = users_path(place, proof);
+    let fixed = [
+        ("listen_addr", "127.0.0.1".to_owned()),
+        ("listen_port", port.to_string()),
+        ("unix_socket_dir", String::new()),
+        ("auth_type", auth.to_owned()),
+        ("auth_file", users.display().to_string()),
+        ("admin_users", USER.to_owned()),
+        ("pool_mode", "transaction".to_owned()),
+        ("default_pool_size", pool_size(scenario).to_string()),
+        ("max_client_conn", "1000".to_owned()),
+    ];
+    let mut lines: Vec<(String, String)> = fixed.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let own = contestant.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    for (key, value) in scenario.settings.iter().copied().chain(own) {
+        lines.retain(|(known, _)| known != key);
+        lines.push((key.to_owned(), value.to_owned()));
+    }
+    let lines: String = lines.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+    let Upstream { host, port } = upstream;
+    format!("[databases]\nbench = host={host} port={port} dbname=bench user={USER}\n\n[pgbouncer]\n{lines}")
+}
+
+fn pool_size(scenario: &Scenario) -> u32 {
+    if let Kind::HalfLoad { pool } = scenario.kind { pool } else { 20 }
+}
+
+fn users_path(place: &Workplace, proof: Proof) -> PathBuf {
+    place.folder.join(format!("users-{proof:?}.txt"))
+}
+
+/// Writes the auth file of each kind of proof.
+pub fn write_users(place: &Workplace) -> Result<(), String> {
+    for proof in [Proof::Trust, Proof::Md5, Proof::Scram] {
+        let secret = match proof {
+            Proof::Trust => String::new(),
+            Proof::Md5 => postgres_protocol::password::md5(PASSWORD.as_bytes(), USER),
+            Proof::Scram => postgres_protocol::password::scram_sha_256(PASSWORD.as_bytes()),
+        };
+        let path = users_path(place, proof);
+        let name = path.file_name().and_then(|name| name.to_str()).expect("made from ASCII above");
+        place.write(name, &format!("\"{USER}\" \"{secret}\"\n"))?;
+    }
+    Ok(())
+}
+
+/// Starts a contestant for a scenario with the fake PostgreSQL behind it. Nobody is connected yet.
+pub fn start(
+    place: &Workplace,
+    scenario: &Scenario,
+    contestant: &Contestant,
+    world: &mut World,
+    wrapper: &[String],
+    cores: &[usize],
+) -> Result<Side, String> {
+    let work = Work::new(USER, PASSWORD, "bench", scenario.style, scenario.answer);
+    if contestant.program.is_none() {
+        let fleet = world.fleet(world.port, work);
+        return Ok(Side { name: contestant.name.clone(), fleet, running: None });
+    }
+    let host = if scenario.unix { place.folder.display().to_string() } else { "127.0.0.1".to_owned() };
+    let upstream = Upstream { host, port: world.port };
+    let text = |port| ini(place, scenario, contestant, &upstream, port);
+    let running = Running::start(place, contestant, text, wrapper, cores)?;
+    let fleet = world.fleet(running.port, work);
+    Ok(Side { name: contestant.name.clone(), fleet, running: Some(running) })
+}
+
+impl Side {
+    /// Its process, unless it is the direct connection.
+    pub fn pid(&self) -> Option<u32> {
+        self.running.as_ref().map(Running::pid)
+    }
+
+    /// Puts the contestant's name and log before an error.
+    pub fn blame(&self, error: &str) -> String {
+        let log = self.running.as_ref().map(Running::log).unwrap_or_default();
+        let last: Vec<&str> = log.lines().rev().take(5).collect();
+        let last: Vec<&str> = last.into_iter().rev().collect();
+        format!("{}: {error}\n{}", self.name, last.join("\n"))
+    }
+}

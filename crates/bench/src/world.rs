@@ -1,0 +1,472 @@
+//! One thread, one epoll: the clients of the load and the fake PostgreSQL, with the contestant between them.
+//!
+//! Promises: every client has at most one question under way; the first wrong answer, lost connection or stall ends
+//! the measurement with a sentence that says which. Does not: measure what the contestant costs (see `process`).
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+use crate::client::{Client, Progress, Work};
+use crate::fake::FakeServer;
+use crate::frames::put;
+
+/// How the clients of a fleet ask.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mode {
+    /// They stay connected and say nothing.
+    Still,
+    /// Each asks again as soon as it is answered.
+    Closed,
+    /// Questions arrive at a fixed interval, whatever the answers do.
+    Open { interval: Duration },
+    /// So many at a time log in, ask once, and leave.
+    Storm { at_a_time: usize },
+}
+
+/// Which fleet: one for each contestant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FleetId(usize);
+
+/// The clients of one contestant.
+struct Fleet {
+    port: u16,
+    work: Arc<Work>,
+    mode: Mode,
+    /// Slots of the clients that wait to be asked to ask.
+    idle: Vec<usize>,
+    /// Connections of this fleet, logged in or not.
+    connected: usize,
+    /// Arrivals of an open load that found every client busy.
+    late: VecDeque<Instant>,
+    due: Instant,
+    done: u64,
+    latencies_ns: Vec<u32>,
+}
+
+enum Peer {
+    Door,
+    Fake(FakeServer),
+    Client { client: Client, fleet: usize, since: Instant },
+}
+
+struct Connection {
+    socket: OwnedFd,
+    peer: Peer,
+    out: Vec<u8>,
+    sent: usize,
+    /// A registered wish to hear when the socket can be written.
+    wants_write: bool,
+}
+
+/// The load and the fake PostgreSQL.
+pub struct World {
+    epoll: OwnedFd,
+    slots: Vec<Option<Connection>>,
+    generations: Vec<u32>,
+    free: Vec<usize>,
+    read: Box<[u8]>,
+    fleets: Vec<Fleet>,
+    fake_links: usize,
+    pub port: u16,
+}
+
+/// An open load that is this far behind measures nothing but its own queue.
+const LATE_MAX: usize = 100_000;
+/// Nothing in a measurement takes this long; whatever does has stalled.
+const STALL: Duration = Duration::from_secs(20);
+/// Logins under way at once while a fleet connects: below every contestant's listen backlog.
+const LOGINS_AT_ONCE: usize = 32;
+
+impl World {
+    /// Opens the fake PostgreSQL's doors: TCP on a free port, and a Unix socket of that port in `folder`.
+    pub fn open(folder: &Path) -> Result<World, String> {
+        let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(words("listen on TCP"))?;
+        let port = tcp.local_addr().map_err(words("ask for the port"))?.port();
+        let path = folder.join(format!(".s.PGSQL.{port}"));
+        let unix = UnixListener::bind(&path).map_err(words("listen on a Unix socket"))?;
+        let everybody = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(&path, everybody).map_err(words("open the Unix socket to everybody"))?;
+        tcp.set_nonblocking(true).map_err(words("set a socket"))?;
+        unix.set_nonblocking(true).map_err(words("set a socket"))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(words("create an epoll"))?;
+        let mut world = World {
+            epoll,
+            slots: Vec::new(),
+            generations: Vec::new(),
+            free: Vec::new(),
+            read: vec![0; 256 << 10].into_boxed_slice(),
+            fleets: Vec::new(),
+            fake_links: 0,
+            port,
+        };
+        world.add(tcp.into(), Peer::Door, Vec::new())?;
+        world.add(unix.into(), Peer::Door, Vec::new())?;
+        Ok(world)
+    }
+
+    /// A fleet for a contestant that listens on a port of 127.0.0.1; nobody is connected yet.
+    pub fn fleet(&mut self, port: u16, work: Work) -> FleetId {
+        self.fleets.push(Fleet {
+            port,
+            work: Arc::new(work),
+            mode: Mode::Still,
+            idle: Vec::new(),
+            connected: 0,
+            late: VecDeque::new(),
+            due: Instant::now(),
+            done: 0,
+            latencies_ns: Vec::new(),
+        });
+        FleetId(self.fleets.len() - 1)
+    }
+
+    /// Logs in until the fleet has `count` clients, all idle.
+    pub fn connect(&mut self, fleet: FleetId, count: usize) -> Result<(), String> {
+        let limit = Instant::now() + STALL.max(Duration::from_millis(20) * count as u32);
+        while self.fleets[fleet.0].idle.len() < count {
+            let under_way = self.fleets[fleet.0].connected - self.fleets[fleet.0].idle.len();
+            let missing = count - self.fleets[fleet.0].connected;
+            for _ in 0..missing.min(LOGINS_AT_ONCE.saturating_sub(under_way)) {
+                self.dial(fleet.0)?;
+            }
+            self.turn(limit)?;
+            if Instant::now() >= limit {
+                let idle = self.fleets[fleet.0].idle.len();
+                return Err(format!("only {idle} of {count} clients could log in"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes all connections of a fleet whose clients are idle, with a Terminate.
+    pub fn disconnect(&mut self, fleet: FleetId) -> Result<(), String> {
+        for slot in std::mem::take(&mut self.fleets[fleet.0].idle) {
+            self.say_goodbye(slot)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the load of a fleet going. Storms begin with no client connected.
+    pub fn start(&mut self, fleet: FleetId, mode: Mode) -> Result<(), String> {
+        let this = &mut self.fleets[fleet.0];
+        this.mode = mode;
+        this.due = Instant::now();
+        match mode {
+            Mode::Closed => {
+                for slot in std::mem::take(&mut this.idle) {
+                    self.ask(slot, Instant::now())?;
+                }
+            }
+            Mode::Storm { at_a_time } => {
+                for _ in 0..at_a_time {
+                    self.dial(fleet.0)?;
+                }
+            }
+            Mode::Still | Mode::Open { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Keeps the load going for so long.
+    pub fn run_for(&mut self, time: Duration) -> Result<(), String> {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            self.turn(until)?;
+        }
+        Ok(())
+    }
+
+    /// Lets a fleet finish what is under way and start nothing more.
+    pub fn settle(&mut self, fleet: FleetId) -> Result<(), String> {
+        let this = &mut self.fleets[fleet.0];
+        this.mode = Mode::Still;
+        this.late.clear();
+        let limit = Instant::now() + STALL;
+        while self.fleets[fleet.0].idle.len() < self.fleets[fleet.0].connected {
+            self.turn(limit)?;
+            if Instant::now() >= limit {
+                return Err("a client waits for an answer that does not come".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Transactions (or, in a storm, logins with one transaction each) that this fleet has finished.
+    pub fn done(&self, fleet: FleetId) -> u64 {
+        self.fleets[fleet.0].done
+    }
+
+    /// Time from question (or its due time in an open load, or dialling in a storm) to answer, since the last call, in ns.
+    pub fn take_latencies_ns(&mut self, fleet: FleetId) -> Vec<u32> {
+        std::mem::take(&mut self.fleets[fleet.0].latencies_ns)
+    }
+
+    /// Connections to the fake PostgreSQL, open now.
+    pub fn fake_links(&self) -> usize {
+        self.fake_links
+    }
+
+    /// Waits for something to happen, at most until `limit`, and handles it.
+    fn turn(&mut self, limit: Instant) -> Result<(), String> {
+        let wake = self.serve_arrivals()?.map_or(limit, |due| due.min(limit));
+        let rest = wake.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: i64::from(rest.subsec_nanos()) };
+        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 256];
+        let count = match epoll::wait(&self.epoll, &mut events[..], Some(&timeout)) {
+            Ok(count) => count,
+            Err(Errno::INTR) => 0,
+            Err(error) => return Err(words("wait for events")(error)),
+        };
+        for event in &events[..count] {
+            let (token, flags) = (event.data.u64(), event.flags);
+            self.event(token, flags)?;
+        }
+        Ok(())
+    }
+
+    /// Hands out the questions of open loads that are due; returns when the next one is.
+    fn serve_arrivals(&mut self) -> Result<Option<Instant>, String> {
+        let mut next: Option<Instant> = None;
+        for index in 0..self.fleets.len() {
+            let Mode::Open { interval } = self.fleets[index].mode else { continue };
+            let now = Instant::now();
+            while self.fleets[index].due <= now {
+                let due = self.fleets[index].due;
+                self.fleets[index].due = due + interval;
+                self.fleets[index].late.push_back(due);
+            }
+            self.serve_late(index)?;
+            if self.fleets[index].late.len() > LATE_MAX {
+                return Err("the open load is too much: the queue only grows".to_owned());
+            }
+            let due = self.fleets[index].due;
+            next = Some(next.map_or(due, |other| other.min(due)));
+        }
+        Ok(next)
+    }
+
+    /// Lets idle clients ask what is overdue, in order of arrival.
+    fn serve_late(&mut self, fleet: usize) -> Result<(), String> {
+        while !self.fleets[fleet].late.is_empty() {
+            let Some(slot) = self.fleets[fleet].idle.pop() else { break };
+            let due = self.fleets[fleet].late.pop_front().expect("checked above");
+            self.ask(slot, due)?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, token: u64, flags: epoll::EventFlags) -> Result<(), String> {
+        let slot = (token & 0xffff_ffff) as usize;
+        // An earlier event of this batch may have closed the connection and its slot may serve another.
+        if self.generations[slot] != (token >> 32) as u32 {
+            return Ok(());
+        }
+        let Some(connection) = &self.slots[slot] else { return Ok(()) };
+        if matches!(connection.peer, Peer::Door) {
+            return self.accept(slot);
+        }
+        if flags.contains(epoll::EventFlags::OUT) {
+            self.flush(slot)?;
+        }
+        if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+            self.receive(slot)?;
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, door: usize) -> Result<(), String> {
+        loop {
+            let Some(listener) = &self.slots[door] else { return Ok(()) };
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let socket = match rustix::net::accept_with(&listener.socket, flags) {
+                Ok(socket) => socket,
+                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(()),
+                Err(error) => return Err(words("accept a connection")(error)),
+            };
+            // Only TCP knows the option; a Unix socket needs it as little as it has it.
+            let _ = sockopt::set_tcp_nodelay(&socket, true);
+            self.fake_links += 1;
+            self.add(socket, Peer::Fake(FakeServer::default()), Vec::new())?;
+        }
+    }
+
+    /// Begins one more login.
+    fn dial(&mut self, fleet: usize) -> Result<(), String> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)
+            .map_err(words("create a socket"))?;
+        sockopt::set_tcp_nodelay(&socket, true).map_err(words("set a socket"))?;
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.fleets[fleet].port);
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(words("connect to the contestant")(error)),
+        }
+        let mut out = Vec::new();
+        let client = Client::start(&self.fleets[fleet].work, &mut out);
+        self.fleets[fleet].connected += 1;
+        let slot = self.add(socket, Peer::Client { client, fleet, since: Instant::now() }, out)?;
+        self.flush(slot)
+    }
+
+    fn add(&mut self, socket: OwnedFd, peer: Peer, out: Vec<u8>) -> Result<usize, String> {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.generations.push(0);
+            self.slots.len() - 1
+        });
+        let token = u64::from(self.generations[slot]) << 32 | slot as u64;
+        let flags = epoll::EventFlags::IN;
+        epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token), flags).map_err(words("watch a socket"))?;
+        self.slots[slot] = Some(Connection { socket, peer, out, sent: 0, wants_write: false });
+        Ok(slot)
+    }
+
+    /// Closes a connection; the kernel takes it out of the epoll.
+    fn close(&mut self, slot: usize) {
+        let Some(connection) = self.slots[slot].take() else { return };
+        self.generations[slot] = self.generations[slot].wrapping_add(1);
+        self.free.push(slot);
+        match connection.peer {
+            Peer::Door => {}
+            Peer::Fake(_) => self.fake_links -= 1,
+            Peer::Client { fleet, .. } => self.fleets[fleet].connected -= 1,
+        }
+    }
+
+    fn receive(&mut self, slot: usize) -> Result<(), String> {
+        let Some(connection) = &mut self.slots[slot] else { return Ok(()) };
+        let count = match rustix::io::read(connection.socket.as_fd(), &mut self.read[..]) {
+            Ok(count) => count,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+            Err(Errno::CONNRESET | Errno::PIPE) => 0,
+            Err(error) => return Err(words("read")(error)),
+        };
+        let bytes = &self.read[..count];
+        match &mut connection.peer {
+            Peer::Door => Ok(()),
+            Peer::Fake(_) if count == 0 => {
+                self.close(slot);
+                Ok(())
+            }
+            Peer::Fake(server) => {
+                let flush = server.receive(bytes, &mut connection.out)?;
+                if server.is_over() {
+                    self.close(slot);
+                } else if flush {
+                    self.flush(slot)?;
+                }
+                Ok(())
+            }
+            Peer::Client { .. } if count == 0 => Err("the contestant closed a client's connection".to_owned()),
+            Peer::Client { client, fleet, .. } => {
+                let progress = client.receive(bytes, &mut connection.out)?;
+                let fleet = *fleet;
+                self.progressed(slot, fleet, progress)
+            }
+        }
+    }
+
+    /// What a client does next.
+    fn progressed(&mut self, slot: usize, fleet: usize, progress: Progress) -> Result<(), String> {
+        let mode = self.fleets[fleet].mode;
+        if progress == Progress::More {
+            return self.flush(slot);
+        }
+        if progress == Progress::Answered {
+            self.count(slot, fleet);
+        }
+        match (mode, progress) {
+            (Mode::Closed, _) => self.ask(slot, Instant::now()),
+            // A storm's latency counts from dialling: the time that the connection holds stays as it is.
+            (Mode::Storm { .. }, Progress::Ready) => self.ask_again(slot),
+            (Mode::Storm { .. }, _) => {
+                self.say_goodbye(slot)?;
+                self.dial(fleet)
+            }
+            (Mode::Still | Mode::Open { .. }, _) => {
+                self.fleets[fleet].idle.push(slot);
+                self.serve_late(fleet)
+            }
+        }
+    }
+
+    fn count(&mut self, slot: usize, fleet: usize) {
+        let Some(Connection { peer: Peer::Client { since, .. }, .. }) = &self.slots[slot] else { return };
+        let waited = since.elapsed().as_nanos();
+        self.fleets[fleet].done += 1;
+        self.fleets[fleet].latencies_ns.push(u32::try_from(waited).unwrap_or(u32::MAX));
+    }
+
+    /// A client asks; its latency counts from `from`.
+    fn ask(&mut self, slot: usize, from: Instant) -> Result<(), String> {
+        if let Some(Connection { peer: Peer::Client { since, .. }, .. }) = &mut self.slots[slot] {
+            *since = from;
+        }
+        self.ask_again(slot)
+    }
+
+    fn ask_again(&mut self, slot: usize) -> Result<(), String> {
+        if let Some(Connection { peer: Peer::Client { client, .. }, out, .. }) = &mut self.slots[slot] {
+            client.ask(out);
+        }
+        self.flush(slot)
+    }
+
+    fn say_goodbye(&mut self, slot: usize) -> Result<(), String> {
+        if let Some(connection) = &mut self.slots[slot] {
+            put(&mut connection.out, b'X', b"");
+        }
+        self.flush(slot)?;
+        self.close(slot);
+        Ok(())
+    }
+
+    /// Sends what can be sent, and asks to be told when the rest can.
+    fn flush(&mut self, slot: usize) -> Result<(), String> {
+        let Some(connection) = &mut self.slots[slot] else { return Ok(()) };
+        while connection.sent < connection.out.len() {
+            let rest = &connection.out[connection.sent..];
+            match rustix::net::send(&connection.socket, rest, rustix::net::SendFlags::NOSIGNAL) {
+                Ok(count) => connection.sent += count,
+                Err(Errno::AGAIN | Errno::NOTCONN) => break,
+                Err(Errno::INTR) => {}
+                // The read side will say what happened.
+                Err(Errno::PIPE | Errno::CONNRESET) => connection.sent = connection.out.len(),
+                Err(error) => return Err(words("write")(error)),
+            }
+        }
+        let blocked = connection.sent < connection.out.len();
+        if !blocked {
+            connection.out.clear();
+            connection.sent = 0;
+        }
+        if blocked == connection.wants_write {
+            return Ok(());
+        }
+        connection.wants_write = blocked;
+        let token = u64::from(self.generations[slot]) << 32 | slot as u64;
+        let flags = if blocked { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+        epoll::modify(&self.epoll, &connection.socket, epoll::EventData::new_u64(token), flags)
+            .map_err(words("watch a socket"))
+    }
+}
+
+/// Turns a system's error into a sentence.
+fn words<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> String {
+    let what = what.to_owned();
+    move |error| format!("cannot {what}: {error}")
+}
+
+#[cfg(test)]
+#[path = "world_tests.rs"]
+mod tests;
