@@ -294,9 +294,11 @@ impl World {
         }
     }
 
+    /// Nobody dawdles any more.
     fn wake_everybody(&mut self) {
         for index in 0..self.clients.len() as u32 {
-            if let Some(client) = &self.clients[index as usize] {
+            if let Some(client) = &mut self.clients[index as usize] {
+                client.habits.pace = 0;
                 let number = client.number;
                 self.after(1, Happening::Client { index, number });
             }

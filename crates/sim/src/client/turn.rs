@@ -87,7 +87,7 @@ impl Client {
         let Some((pid, mut secret)) = self.key else { return };
         if !self.habits.cancels {
             // A cancel with a wrong key must do nothing, whoever's it is.
-            if random.chance(3) {
+            if !self.is_owed() && random.chance(5) {
                 secret[3] ^= 1;
                 wants.cancel = Some((pid, secret));
                 census.cancels_wrong += 1;
