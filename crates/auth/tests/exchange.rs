@@ -129,7 +129,7 @@ fn missing_user_looks_like_a_wrong_password() {
     };
     let real = Verifier::derive("another", b"0123456789abcdef", scram::ITERATIONS);
     let (real_answer, real_challenge, real_end) = answer(real);
-    let (mock_answer, mock_challenge, mock_end) = answer(Verifier::mock(&seed, b"nobody"));
+    let (mock_answer, mock_challenge, mock_end) = answer(Verifier::mock(&seed, b"nobody", scram::ITERATIONS));
     assert_eq!(real_end, Err(ScramError::WrongProof));
     assert_eq!(mock_end, real_end);
     assert_eq!(mock_answer.len(), real_answer.len());
@@ -139,12 +139,12 @@ fn missing_user_looks_like_a_wrong_password() {
 
 #[test]
 fn mock_salt_stays_and_differs_by_user_and_seed() {
-    let salt = |seed: u8, user: &[u8]| Verifier::mock(&[seed; 32], user).salt.clone();
+    let salt = |seed: u8, user: &[u8]| Verifier::mock(&[seed; 32], user, ITERATIONS).salt.clone();
     assert_eq!(salt(1, b"alice"), salt(1, b"alice"));
     assert_ne!(salt(1, b"alice"), salt(1, b"bob"));
     assert_ne!(salt(1, b"alice"), salt(2, b"alice"));
     assert_ne!(salt(1, b""), salt(1, b"\0"));
-    let mock = Verifier::mock(&[1; 32], b"alice");
+    let mock = Verifier::mock(&[1; 32], b"alice", ITERATIONS);
     assert_ne!(mock.stored_key, mock.server_key);
     assert_eq!(salt(1, b"\xff not text").len(), scram::SALT_LEN);
 }

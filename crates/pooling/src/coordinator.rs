@@ -61,6 +61,8 @@ struct Entry {
     reserve: u32,
     min: u32,
     forced: bool,
+    /// Tokens beyond the size, since a reload has lowered it: they come back one by one.
+    over: u32,
     max_db: u32,
     max_user: u32,
 }
@@ -142,8 +144,7 @@ impl Coordinator {
         let mut by_database: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
         for entry in &self.pools {
             *by_database.entry(&entry.key.database).or_default() += entry.tokens();
-            if entry.tokens() > entry.size + entry.reserve && self.settings.databases.contains_key(&*entry.key.database)
-            {
+            if entry.tokens() > entry.size + entry.reserve + entry.over {
                 return violation(5, format!("{:?} holds {} tokens", entry.key, entry.tokens()));
             }
         }
@@ -189,6 +190,7 @@ impl Coordinator {
             reserve: 0,
             min: 0,
             forced: false,
+            over: 0,
             max_db: 0,
             max_user: 0,
         };
@@ -312,6 +314,7 @@ impl Coordinator {
         let entry = &mut self.pools[pool.0 as usize];
         assert!(entry.tokens() > 0, "I12: a token came back that was not out");
         entry.held[usize::from(worker.0)] -= 1;
+        entry.over = entry.over.saturating_sub(1);
         lower(&mut self.servers_by_database, &entry.key.database);
         lower(&mut self.servers_by_user, &entry.key.user);
     }
@@ -377,10 +380,18 @@ impl Coordinator {
         }
     }
 
-    fn configure(&mut self, settings: Arc<Settings>) {
+    fn configure(&mut self, settings: Arc<Settings>, actions: &mut Actions) {
         self.settings = settings;
-        for entry in &mut self.pools {
+        for (index, entry) in self.pools.iter_mut().enumerate() {
             apply(entry, &self.settings);
+            entry.over = entry.tokens().saturating_sub(entry.size + entry.reserve);
+            let mut surplus = entry.over;
+            for (worker, held) in entry.held.iter().enumerate() {
+                let count = surplus.min(u32::try_from(*held).unwrap_or(0));
+                surplus -= count;
+                let pool = PoolId(index as u32);
+                post(actions, Place::Worker(WorkerId(worker as u16)), Mail::Shrink { pool, count });
+            }
         }
         self.maintains = self.pools.iter().any(|entry| entry.min > 0);
         self.add_forced_pools();
@@ -449,7 +460,7 @@ impl crate::Machine for Coordinator {
             Event::Mail(Mail::NothingIdle { .. }) => self.serve_asks(now, actions),
             Event::Mail(Mail::Departed { pool, worker, user }) => self.departed(pool, worker, &user),
             Event::Mail(Mail::Configure(settings)) => {
-                self.configure(settings);
+                self.configure(settings, actions);
                 self.serve_asks(now, actions);
             }
             Event::Mail(Mail::Stop(stop)) => {

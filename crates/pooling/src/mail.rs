@@ -86,6 +86,12 @@ pub enum Mail {
         pool: PoolId,
     },
 
+    /// A reload has made the pool smaller: close so many servers, idle ones now, others when they are released.
+    Shrink {
+        pool: PoolId,
+        count: u32,
+    },
+
     // Worker ⇄ worker
     /// A server, its connection with it. Counted by the sender until `Received` comes back.
     Lend(Box<Lent>),

@@ -9,7 +9,7 @@ use zeroize::Zeroize;
 
 use super::keys::{Keys, hmac};
 use super::message::{decode, decode_key, encode};
-use super::{Challenge, ITERATIONS, MECHANISM, SALT_LEN, SALT_LEN_MAX};
+use super::{Challenge, MECHANISM, SALT_LEN, SALT_LEN_MAX};
 use crate::same;
 
 /// The most iterations PostgreSQL itself can store.
@@ -53,11 +53,11 @@ impl Verifier {
 
     /// For a user that does not exist: a salt that is the same at every attempt, derived from (seed, user), and keys
     /// nobody knows, so that a stranger cannot tell a missing user from a wrong password. The seed must be secret
-    /// and live as long as the answers shall stay the same.
-    pub fn mock(seed: &[u8; 32], user: &[u8]) -> Verifier {
+    /// and live as long as the answers shall stay the same; `iterations` must be those of the verifiers of users who do.
+    pub fn mock(seed: &[u8; 32], user: &[u8], iterations: u32) -> Verifier {
         let salt = hmac(seed, &[b"mock salt\0", user]);
         Verifier {
-            iterations: ITERATIONS,
+            iterations,
             salt: salt[..SALT_LEN].to_vec(),
             // Of these nobody knows a preimage, the holder of the seed included.
             stored_key: hmac(seed, &[b"mock stored key\0", user]),

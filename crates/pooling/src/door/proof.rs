@@ -127,6 +127,10 @@ impl Door {
         Ok(true)
     }
 
+    fn mock_verifier(&self, user: &str) -> Verifier {
+        Verifier::mock(&self.mock_seed, user.as_bytes(), self.settings.scram_iterations)
+    }
+
     fn set_proof(&mut self, conn: ConnId, proof: Proof) {
         if let Some(login) = self.logins.get_mut(conn) {
             login.phase = Phase::Proving(proof);
@@ -136,7 +140,7 @@ impl Door {
     fn check_clear(&mut self, conn: ConnId, user: &str, body: &[u8], actions: &mut Actions) -> Result<(), Refused> {
         let given = PasswordMessage::decode(body)?.password.to_vec();
         // Hashing is slow for a stored verifier; who does not exist costs the same.
-        let mock = Secret::Scram(Verifier::mock(&self.mock_seed, user.as_bytes()));
+        let mock = Secret::Scram(self.mock_verifier(user));
         let secret = usable(self.settings.secrets.get(user)).cloned().unwrap_or(mock);
         if matches!(secret, Secret::Scram(_)) {
             let job = Job::CheckPlain { secret, user: user.to_owned(), given };
@@ -172,7 +176,7 @@ impl Door {
                 }
             },
             // An md5 hash proves nothing to SCRAM; like an unknown user.
-            Some(Secret::Md5(_)) | None => Some(Verifier::mock(&self.mock_seed, user.as_bytes())),
+            Some(Secret::Md5(_)) | None => Some(self.mock_verifier(user)),
         };
         match verifier {
             Some(verifier) => self.sasl_continue(conn, &client_first, verifier, actions),

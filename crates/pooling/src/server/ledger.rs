@@ -197,37 +197,21 @@ impl Ledger {
         true
     }
 
+    /// Whether a message can be part of the answer being read.
+    pub(crate) fn accepts(&self, message: u8) -> bool {
+        self.entries.front().is_some_and(|entry| role(message, entry.expect).is_some())
+    }
+
     /// A message of an answer has been read to its end. Returns the entry it completed, if it did.
     pub(crate) fn answered(&mut self, message: u8) -> Result<Option<Entry>, Unexpected> {
         let Some(front) = self.entries.front().copied() else { return Err(Unexpected(message)) };
-        let completes = match (message, front.expect) {
-            (tag::READY_FOR_QUERY, Expect::Query | Expect::Function | Expect::Sync) => {
-                self.copy = CopyIn::No;
-                true
-            }
-            (tag::PARSE_COMPLETE, Expect::Parse(_)) => true,
-            (tag::BIND_COMPLETE, Expect::Bind) => true,
-            (tag::CLOSE_COMPLETE, Expect::Close(_)) => true,
-            (tag::ROW_DESCRIPTION | tag::NO_DATA, Expect::Describe) => true,
-            (tag::PARAMETER_DESCRIPTION, Expect::Describe) => false,
-            (tag::COMMAND_COMPLETE, Expect::Execute) => {
-                self.copy_done();
-                true
-            }
-            (tag::COMMAND_COMPLETE, Expect::Query) => {
-                self.copy_done();
-                false
-            }
-            (tag::EMPTY_QUERY | tag::PORTAL_SUSPENDED, Expect::Execute) => true,
-            (tag::EMPTY_QUERY | tag::ROW_DESCRIPTION, Expect::Query) => false,
-            (tag::DATA_ROW | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_OUT, Expect::Query | Expect::Execute) => false,
-            (tag::COPY_IN, Expect::Query | Expect::Execute) => {
-                self.copy_begins();
-                false
-            }
-            (tag::FUNCTION_CALL_RESPONSE, Expect::Function) => false,
-            _ => return Err(Unexpected(message)),
-        };
+        let completes = role(message, front.expect).ok_or(Unexpected(message))?;
+        match message {
+            tag::READY_FOR_QUERY => self.copy = CopyIn::No,
+            tag::COMMAND_COMPLETE => self.copy_done(),
+            tag::COPY_IN => self.copy_begins(),
+            _ => {}
+        }
         if !completes {
             return Ok(None);
         }
@@ -270,6 +254,11 @@ impl Ledger {
     /// Whether an answer that ends with ReadyForQuery is under way: until then the transaction's state is not known.
     pub(crate) fn awaits_ready(&self) -> bool {
         self.readies > 0
+    }
+
+    /// Whether one that the client is owed is under way.
+    pub(crate) fn awaits_own_ready(&self) -> bool {
+        self.readies > 0 && self.entries.iter().any(|entry| entry.expect.is_ready() && entry.owner == Answerer::Client)
     }
 
     /// Whether a simple query of the client's is under way: it may be DISCARD ALL.
@@ -360,6 +349,26 @@ impl Ledger {
         while self.entries.front().is_some_and(|entry| entry.expect == Expect::CopyEnd) {
             self.remove(0);
         }
+    }
+}
+
+/// Whether a message completes an answer of this kind (`true`), is part of it (`false`), or has no place in it (`None`).
+fn role(message: u8, expect: Expect) -> Option<bool> {
+    match (message, expect) {
+        (tag::READY_FOR_QUERY, Expect::Query | Expect::Function | Expect::Sync)
+        | (tag::PARSE_COMPLETE, Expect::Parse(_))
+        | (tag::BIND_COMPLETE, Expect::Bind)
+        | (tag::CLOSE_COMPLETE, Expect::Close(_))
+        | (tag::ROW_DESCRIPTION | tag::NO_DATA, Expect::Describe)
+        | (tag::COMMAND_COMPLETE | tag::EMPTY_QUERY | tag::PORTAL_SUSPENDED, Expect::Execute) => Some(true),
+        (tag::PARAMETER_DESCRIPTION, Expect::Describe)
+        | (tag::COMMAND_COMPLETE | tag::EMPTY_QUERY | tag::ROW_DESCRIPTION, Expect::Query)
+        | (
+            tag::DATA_ROW | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_OUT | tag::COPY_IN,
+            Expect::Query | Expect::Execute,
+        )
+        | (tag::FUNCTION_CALL_RESPONSE, Expect::Function) => Some(false),
+        _ => None,
     }
 }
 

@@ -23,6 +23,7 @@ use crate::parameters::Parameters;
 use crate::prepared::Prepared;
 use crate::settings::Address;
 use crate::time::Time;
+use crate::worker::pool::Base;
 
 pub(crate) use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
 
@@ -126,6 +127,8 @@ pub(crate) struct Server {
     pub(crate) status: Status,
     pub(crate) prepared: Prepared,
     pub(crate) parameters: Arc<Parameters>,
+    /// Its session's parameters outside of a transaction: what they are again if the transaction is lost.
+    pub(crate) settled: Arc<Parameters>,
     pub(crate) backend_pid: i32,
     pub(crate) backend_secret: Box<[u8]>,
     pub(crate) connected_at: Time,
@@ -135,6 +138,8 @@ pub(crate) struct Server {
     pub(crate) transaction_at: Option<Time>,
     /// Cancel connections under way for whoever is, or was, linked.
     pub(crate) cancels: u32,
+    /// The other side has closed, or is about to: there is nobody to say goodbye to.
+    pub(crate) gone: bool,
     /// Not to be used again once released, and why.
     pub(crate) close_needed: Option<&'static str>,
     /// A ReadyForQuery has come since the link.
@@ -171,6 +176,8 @@ pub struct Lent {
     pub(crate) server: Server,
     pub(crate) key: PoolKey,
     pub(crate) homes: u16,
+    /// What sessions of this pool are told at login, where they do not know it yet.
+    pub(crate) base: Option<Arc<Base>>,
     /// Who counts it until the other side acknowledges.
     pub(crate) from: WorkerId,
     pub(crate) to: WorkerId,

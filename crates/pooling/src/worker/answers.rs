@@ -101,7 +101,7 @@ impl Worker {
         }
         if let Some(words) = findings.dying {
             let Some(server) = self.servers.get_mut(conn) else { return };
-            server.close_needed = Some("server is shutting down");
+            (server.gone, server.close_needed) = (true, Some("server is shutting down"));
             if server.session().is_none() {
                 self.break_server(turn, conn, &words);
                 return;
@@ -352,7 +352,7 @@ impl Answers<'_> {
             // These come at any time and belong to whoever is linked.
             tag::NOTICE | tag::NOTIFICATION => self.is_clients(),
             tag::ERROR => self.is_error_answer(),
-            _ if self.server.ledger.owner().is_none() => return Err(Unexpected(header.tag).into()),
+            _ if !self.server.ledger.accepts(header.tag) => return Err(Unexpected(header.tag).into()),
             _ => self.is_clients(),
         };
         self.server.skip_tag = header.tag;
@@ -371,6 +371,10 @@ impl Answers<'_> {
     /// Reads a whole message. Returns whether it is the client's.
     fn whole(&mut self, header: Header, body: &[u8]) -> Result<bool, Broken> {
         let clients = self.is_clients();
+        let ends = matches!(header.tag, tag::READY_FOR_QUERY | tag::COMMAND_COMPLETE);
+        if ends && !self.server.ledger.accepts(header.tag) {
+            return Err(Unexpected(header.tag).into());
+        }
         match header.tag {
             tag::READY_FOR_QUERY => {
                 let ready = ReadyForQuery::decode(body)?;
@@ -471,6 +475,11 @@ impl Answers<'_> {
         totals.query_us += self.now.micros_since(self.server.query_at);
         self.server.query_at = self.now;
         if status == Status::Idle {
+            if let Some((_, session)) = &self.session
+                && !Arc::ptr_eq(&session.parameters, &self.server.settled)
+            {
+                self.server.settled = Arc::clone(&session.parameters);
+            }
             totals.transactions += 1;
             let began = self.server.transaction_at.take().unwrap_or(self.now);
             totals.transaction_us += self.now.micros_since(began);

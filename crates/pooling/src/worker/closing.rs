@@ -1,6 +1,8 @@
 //! How sessions and servers end. Whoever is closed is told why, unless it left by itself or half a message is under way.
 
-use wire::backend::{self, ErrorResponse, Status};
+use std::sync::Arc;
+
+use wire::backend::{self, ErrorResponse, ParameterStatus, Status};
 use wire::frontend::{self, CopyFail};
 use wire::{SqlState, sqlstate};
 
@@ -11,8 +13,9 @@ use crate::id::ConnId;
 use crate::limits;
 use crate::mail::{Mail, Place};
 use crate::observe::{About, Fact, Level, Topic};
+use crate::parameters::Parameters;
 use crate::server::{Chore, Server, State as ServerState};
-use crate::session::{Debt, Rest, State};
+use crate::session::{Debt, Rest, Session, State};
 use crate::settings::PoolMode;
 
 impl Worker {
@@ -117,7 +120,7 @@ impl Worker {
             }
             State::Welcoming { .. } => {
                 if let Some(pool) = self.pools[pool.0 as usize].as_deref_mut() {
-                    pool.welcoming.retain(|&waiting| waiting != conn);
+                    pool.welcoming.retain(|&(waiting, _)| waiting != conn);
                 }
             }
             State::Idle { .. } | State::Console { .. } | State::Leaving { .. } => {}
@@ -171,7 +174,8 @@ impl Worker {
     }
 
     pub(super) fn server_hung_up(&mut self, turn: &mut Turn<'_>, conn: ConnId, _why: Hangup) {
-        let Some(server) = self.servers.get(conn) else { return };
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        server.gone = true;
         let why = match server.state {
             ServerState::Connecting | ServerState::LoggingIn(_) => "server conn crashed during login",
             _ => "server conn crashed?",
@@ -197,7 +201,7 @@ impl Worker {
     pub(super) fn server_lost(&mut self, turn: &mut Turn<'_>, conn: ConnId, code: SqlState, why: &str) {
         let Some(server) = self.servers.get(conn) else { return };
         let ServerState::Linked(session) = server.state else { return self.break_server(turn, conn, why) };
-        let loss = Loss::of(server);
+        let loss = Loss::of(server, self.sessions.get(session));
         let keeps = self.pool(server.pool).is_some_and(|pool| pool.rules.mode != PoolMode::Session) && !loss.in_answer;
         self.close_server(turn, conn, why);
         if keeps {
@@ -224,7 +228,12 @@ impl Worker {
             _ => Debt::None,
         };
         let error = ErrorResponse { severity: "ERROR", code, message: why, detail: None, hint: None };
+        let changed = std::mem::replace(&mut session.parameters, Arc::clone(&loss.parameters));
         turn.actions.send_new(conn, |out| {
+            // What the lost transaction has set is undone with it.
+            for (name, value) in loss.parameters.changes_from(&changed, &self.tracked) {
+                ParameterStatus { name: name.as_bytes(), value }.encode(out);
+            }
             for _ in 0..loss.answers {
                 error.encode(out);
                 backend::encode_ready(out, Status::Idle);
@@ -247,7 +256,7 @@ impl Worker {
         self.tell_of_server(turn, conn, Level::Log, &format!("closing because: {why} (age={}s)", self.age(turn, conn)));
         let Some(server) = self.servers.remove(conn) else { return };
         let greeted = !matches!(server.state, ServerState::Connecting | ServerState::LoggingIn(_));
-        if greeted && server.flow.is_clear() && server.is_clean() {
+        if greeted && !server.gone && server.flow.is_clear() && server.is_clean() {
             turn.actions.send_new(conn, frontend::encode_terminate);
         }
         turn.actions.push(Action::Close { conn });
@@ -303,11 +312,14 @@ struct Loss {
     in_answer: bool,
     /// The server's own last words have reached the client.
     told: bool,
+    /// Its parameters from now on.
+    parameters: Arc<Parameters>,
 }
 
 impl Loss {
-    fn of(server: &Server) -> Loss {
+    fn of(server: &Server, session: Option<&Session>) -> Loss {
         let (answers, batch) = server.ledger.owing();
+        let now = session.filter(|_| server.status == Status::Idle).map(|session| &session.parameters);
         Loss {
             answers,
             batch,
@@ -315,6 +327,7 @@ impl Loss {
             in_transaction: server.status != Status::Idle,
             in_answer: server.skip > 0 && server.skip_forward,
             told: server.last_words_told,
+            parameters: Arc::clone(now.unwrap_or(&server.settled)),
         }
     }
 }

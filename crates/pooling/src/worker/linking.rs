@@ -20,6 +20,9 @@ use crate::session::State;
 use crate::settings::PoolMode;
 use crate::time::Time;
 
+/// What clients of a database are told that a reload has taken away, as in PgBouncer.
+pub(super) const DATABASE_REMOVED: &str = "database removed";
+
 impl Worker {
     /// Moves a server to another state, and its pool's counts with it.
     pub(super) fn turn_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, state: ServerState) {
@@ -178,6 +181,9 @@ impl Worker {
                 session.confirmed = true;
             }
         }
+        if !Arc::ptr_eq(&server.settled, &session.parameters) {
+            server.settled = Arc::clone(&session.parameters);
+        }
         self.balance_if_paused(turn, conn);
     }
 
@@ -193,10 +199,13 @@ impl Worker {
 
     /// The server accepted its session's parameters; they are now what the server reports.
     pub(super) fn replayed(&mut self, server_id: ConnId, conn: ConnId) {
-        let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get(server_id)) else { return };
+        let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
+            return;
+        };
         let first = !std::mem::replace(&mut session.confirmed, true);
         if first {
             session.parameters = Arc::clone(&server.parameters);
+            server.settled = Arc::clone(&server.parameters);
         }
     }
 
@@ -237,6 +246,10 @@ impl Worker {
         session.state = State::Idle { since: turn.now };
         if !session.inbox.is_empty() {
             self.stirred.push(conn);
+        }
+        let removed = pool.removed;
+        if removed {
+            self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
         }
         self.arm_session(turn, conn);
         if self.settings.server_reset_query_always {
@@ -282,6 +295,12 @@ impl Worker {
         if matches!(server.state, ServerState::Idle) {
             return;
         }
+        if let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut()
+            && pool.surplus > 0
+        {
+            pool.surplus -= 1;
+            server.close_needed = Some("too many servers in the pool");
+        }
         if server.ledger.is_doubtful() {
             server.close_needed = Some("copy protocol left in doubt");
         }
@@ -308,7 +327,7 @@ impl Worker {
             return;
         }
         if pool.homes > 1
-            && let Some((to, since)) = self.stranger(turn.board, pool)
+            && let Some((to, since)) = self.stranger(turn.now, turn.board, pool)
         {
             self.lend(turn, server_id, to, since);
             return;
@@ -332,7 +351,10 @@ impl Worker {
     }
 
     /// Who on another worker is to be served before our own oldest waiter, by what the board says.
-    fn stranger(&self, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
+    fn stranger(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
+        if now < pool.lends_refused_until {
+            return None;
+        }
         let workers = 0..self.settings.workers;
         let hungry = workers.map(WorkerId).filter(|&worker| worker != self.id).filter_map(|worker| {
             let since = board.cell(pool.id, worker).hungry_since;
@@ -342,7 +364,7 @@ impl Worker {
         });
         let (worker, since) = hungry.min_by_key(|&(_, since)| since)?;
         let head_start = limits::STRANGER.as_micros() as u64 + pool.service_us;
-        let own = pool.queue.front().map_or(Time::NEVER, |waiter| waiter.since);
+        let own = pool.hungry_since();
         (since.0.saturating_add(head_start) < own.0).then_some((worker, since))
     }
 
@@ -358,7 +380,7 @@ impl Worker {
         pool.fed.insert(to, since);
         pool.lent += 1;
         self.lends += 1;
-        let lent = Lent { key: pool.key.clone(), homes: pool.homes, from, to, server };
+        let lent = Lent { key: pool.key.clone(), homes: pool.homes, base: pool.base.clone(), from, to, server };
         // The group count stays until the other side acknowledges: the server is still ours to answer for (I5).
         turn.actions.push(Action::Post {
             to: Place::Worker(to),
@@ -373,21 +395,30 @@ impl Worker {
         pool.leave(Group::Recovering);
         pool.lent -= 1;
         pool.fed.remove(&lent.to);
+        // Not again in this very round, or a full mailbox would keep us busy with nothing else.
+        pool.lends_refused_until = turn.now + limits::STRANGER;
+        let id = pool.id;
+        self.arm_pool(turn, id);
         self.lends -= 1;
         self.adopt(turn, lent.server);
     }
 
     pub(super) fn lent_to_us(&mut self, turn: &mut Turn<'_>, lent: Lent) {
         let (pool, from) = (lent.pool(), lent.from);
-        if self.ensure_pool(pool, lent.key, lent.homes).is_none() {
+        let Some(entry) = self.ensure_pool(pool, lent.key, lent.homes) else {
             debug_assert!(false, "a pool that is lent to us has a database");
             return;
-        }
+        };
+        entry.base = entry.base.take().or(lent.base);
+        let known = entry.base.is_some();
         // The receiver tells the coordinator, before anything else that it may tell of this server.
         let moved = Mail::Moved { pool, from, to: self.id };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: moved, carrying: None });
         turn.actions.push(Action::Post { to: Place::Worker(from), mail: Mail::Received { pool }, carrying: None });
         self.adopt(turn, lent.server);
+        if known {
+            self.welcome_all(turn, pool);
+        }
     }
 
     /// Takes in a server that comes with its connection.
@@ -417,7 +448,8 @@ impl Worker {
         let Some(&server) = entry.idle.back() else { return };
         let since = turn.board.cell(pool, from).hungry_since;
         let fed = since != Time::NEVER && entry.fed.get(&from) == Some(&since);
-        if entry.queue.is_empty() && !fed && self.stop.is_none() {
+        let refused = turn.now < entry.lends_refused_until;
+        if entry.queue.is_empty() && !fed && !refused && self.stop.is_none() {
             self.lend(turn, server, from, since);
         }
     }
@@ -444,31 +476,33 @@ impl Worker {
 
     fn publish(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
         let Some(entry) = self.pool_mut(pool) else { return };
-        let hungry_since = entry.queue.front().map_or(Time::NEVER, |waiter| waiter.since);
-        let cell = Cell { hungry_since, idle: entry.count(Group::Idle) };
+        let cell = Cell { hungry_since: entry.hungry_since(), idle: entry.count(Group::Idle) };
         if cell != entry.published {
             entry.published = cell;
             turn.actions.push(Action::Publish { pool, cell });
         }
     }
 
-    fn look_around(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
+    pub(super) fn look_around(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
         let Some(entry) = self.pool(pool) else { return };
         if let Some(&server) = entry.idle.back()
             && self.stop.is_none()
-            && let Some((to, since)) = self.stranger(turn.board, entry)
+            && let Some((to, since)) = self.stranger(turn.now, turn.board, entry)
         {
             self.lend(turn, server, to, since);
             return;
         }
-        let Some(hungry) = entry.queue.front() else { return };
+        let hungry_since = entry.hungry_since();
+        if hungry_since == Time::NEVER {
+            return;
+        }
         let others = (0..self.settings.workers).map(WorkerId).filter(|&worker| worker != self.id);
         let rich = others.max_by_key(|&worker| turn.board.cell(pool, worker).idle);
         let Some(rich) = rich.filter(|&worker| turn.board.cell(pool, worker).idle > 0) else { return };
         let from = self.id;
         let Some(entry) = self.pool_mut(pool) else { return };
         // One begging a waiter and worker: whoever was begged and had nothing sees our hunger when it has.
-        if entry.begged.insert(rich, hungry.since) != Some(hungry.since) {
+        if entry.begged.insert(rich, hungry_since) != Some(hungry_since) {
             turn.actions.push(Action::Post { to: Place::Worker(rich), mail: Mail::Beg { pool, from }, carrying: None });
         }
     }

@@ -165,6 +165,7 @@ impl Worker {
             Mail::Cancel { pid, secret } => self.cancel_requested(turn, pid, secret),
             Mail::Granted { pool, homes, key, spare } => self.granted(turn, pool, homes, key, spare),
             Mail::Recall { pool } => self.recalled(turn, pool),
+            Mail::Shrink { pool, count } => self.shrink(turn, pool, count),
             Mail::Lend(lent) => self.lent_to_us(turn, *lent),
             Mail::Received { pool } => self.lend_received(pool),
             Mail::Beg { pool, from } => self.begged(turn, pool, from),

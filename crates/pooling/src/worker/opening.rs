@@ -128,6 +128,7 @@ impl Worker {
             ledger: Ledger::default(),
             status: Status::Idle,
             prepared: Prepared::default(),
+            settled: Arc::clone(&empty),
             parameters: empty,
             backend_pid: 0,
             backend_secret: Box::default(),
@@ -136,6 +137,7 @@ impl Worker {
             query_at: turn.now,
             transaction_at: None,
             cancels: 0,
+            gone: false,
             close_needed: None,
             #[cfg(feature = "sabotage")]
             status_seen: false,
@@ -361,7 +363,7 @@ impl Worker {
         server.parameters = Arc::clone(&parameters);
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
         (pool.failures, pool.retry_at) = (0, Time::ZERO);
-        pool.base = Some(Base { reported, parameters });
+        pool.base = Some(Arc::new(Base { reported, parameters }));
         let setup = pool.database.connect_query.clone();
         match setup {
             Some(query) => self.start_chore(turn, conn, Chore::Setup, query.as_bytes()),
@@ -410,7 +412,7 @@ impl Worker {
     fn refuse_waiting(&mut self, turn: &mut Turn<'_>, id: PoolId, code: SqlState, words: &str) {
         let Some(pool) = self.pool(id) else { return };
         let mut waiting = pool.queue.sessions();
-        waiting.extend_from_slice(&pool.welcoming);
+        waiting.extend(pool.welcoming.iter().map(|(conn, _)| *conn));
         for conn in waiting {
             self.refuse_session(turn, conn, code, words);
         }

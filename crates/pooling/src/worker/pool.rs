@@ -79,8 +79,12 @@ pub(crate) struct Pool {
     pub(crate) idle: VecDeque<ConnId>,
     pub(crate) queue: Queue,
     /// Sessions that only wait to learn the pool's parameters.
-    pub(crate) welcoming: Vec<ConnId>,
-    pub(crate) base: Option<Base>,
+    pub(crate) welcoming: Vec<(ConnId, Time)>,
+    pub(crate) base: Option<Arc<Base>>,
+    /// A reload has taken the database away.
+    pub(crate) removed: bool,
+    /// Servers to close when they are released, since a reload has made the pool smaller.
+    pub(crate) surplus: u32,
     groups: [u32; 5],
     /// Tokens asked for and not granted yet.
     pub(crate) asked: u32,
@@ -102,6 +106,8 @@ pub(crate) struct Pool {
     pub(crate) fed: BTreeMap<WorkerId, Time>,
     /// Who was begged, and for which waiter.
     pub(crate) begged: BTreeMap<WorkerId, Time>,
+    /// Another worker's mailbox was full: nothing is lent before this.
+    pub(crate) lends_refused_until: Time,
     /// Servers on their way to other workers, counted here until they have arrived.
     pub(crate) lent: u32,
     /// Sessions of this pool here.
@@ -123,6 +129,8 @@ impl Pool {
             queue: Queue::default(),
             welcoming: Vec::new(),
             base: None,
+            removed: false,
+            surplus: 0,
             groups: [0; 5],
             asked: 0,
             asked_reserve: false,
@@ -135,6 +143,7 @@ impl Pool {
             published: Cell::CALM,
             fed: BTreeMap::new(),
             begged: BTreeMap::new(),
+            lends_refused_until: Time::ZERO,
             lent: 0,
             sessions: 0,
             cancels: 0,
@@ -160,6 +169,12 @@ impl Pool {
     pub(crate) fn wanted(&self) -> u32 {
         let to_welcome = u32::from(!self.welcoming.is_empty());
         self.queue.len().max(to_welcome)
+    }
+
+    /// Since when somebody has waited for a server, or for the first one.
+    pub(crate) fn hungry_since(&self) -> Time {
+        let queued = self.queue.front().map_or(Time::NEVER, |waiter| waiter.since);
+        self.welcoming.first().map_or(queued, |(_, since)| queued.min(*since))
     }
 
     /// How many more should be asked for now.

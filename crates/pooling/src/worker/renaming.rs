@@ -56,7 +56,7 @@ impl Requests<'_> {
         }
         let known = self.server.prepared.touch(statement.id);
         // In a failed transaction PostgreSQL refuses a Parse, so it is not for us to answer.
-        let sound = self.server.status != backend::Status::Failed && !self.server.ledger.awaits_ready();
+        let sound = self.server.status != backend::Status::Failed && !self.server.ledger.awaits_own_ready();
         if known && sound {
             self.sent(Expect::FakeParse);
             self.replace(total, in_stream, |_| ());

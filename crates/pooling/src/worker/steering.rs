@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::linking::DATABASE_REMOVED;
 use super::pool::{Pool, Rules};
 use super::{Turn, Worker};
 use crate::action::Action;
@@ -16,24 +17,57 @@ use crate::snapshot::{ClientSnapshot, PoolSnapshot, ServerSnapshot, Snapshot};
 use crate::time::Time;
 
 impl Worker {
-    /// New settings hold from now on. Servers of databases that changed are closed when they are released.
+    /// New settings hold from now on. Servers of databases that changed are closed when they are released, and clients of
+    /// databases that are gone are told so.
     pub(super) fn configure(&mut self, turn: &mut Turn<'_>, settings: Arc<Settings>) {
         self.settings = settings;
         for index in 0..self.pools.len() {
             let Some(pool) = self.pools[index].as_deref_mut() else { continue };
             let found = self.settings.database(&pool.key.database);
-            let secret_changed = pool.keys.take().is_some();
+            // Passwords may have changed with the rest.
+            pool.keys = None;
+            pool.removed = found.is_none();
             let changed = found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
             if let Some(found) = found {
                 pool.database = found;
             }
             pool.rules = Rules::new(&pool.key, &pool.database, &self.settings);
-            let id = pool.id;
+            let (id, removed) = (pool.id, pool.removed);
             if changed {
-                self.retire_servers(turn, |server| server.pool == id, "database configuration changed");
+                let why = if removed { DATABASE_REMOVED } else { "database configuration changed" };
+                self.retire_servers(turn, |server| server.pool == id, why);
             }
-            let _ = secret_changed;
             self.touched.push(id);
+            self.arm_pool(turn, id);
+        }
+        for conn in self.sessions.ids() {
+            self.reconfigure_session(turn, conn);
+        }
+        for conn in self.servers.ids() {
+            self.arm_server(turn, conn);
+        }
+    }
+
+    /// A shorter time-out holds at once; a session whose database is gone, and that is not linked, is closed.
+    fn reconfigure_session(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let removed = self.pool(session.pool).is_some_and(|pool| pool.removed);
+        let free = matches!(session.state, State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. });
+        if removed && free {
+            self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
+        } else {
+            self.arm_session(turn, conn);
+        }
+    }
+
+    /// The pool has become smaller: so many servers are too many here.
+    pub(super) fn shrink(&mut self, turn: &mut Turn<'_>, pool: crate::id::PoolId, count: u32) {
+        let Some(entry) = self.pool_mut(pool) else { return };
+        entry.surplus = count;
+        while let Some(entry) = self.pool_mut(pool).filter(|entry| entry.surplus > 0) {
+            let Some(idle) = entry.idle.front().copied() else { return };
+            entry.surplus -= 1;
+            self.close_server(turn, idle, "too many servers in the pool");
         }
     }
 

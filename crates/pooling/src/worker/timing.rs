@@ -213,6 +213,9 @@ impl Worker {
     pub(super) fn arm_pool(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         let reserve_timeout = self.settings.reserve_pool_timeout;
         let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
+        if pool.lends_refused_until > turn.now {
+            self.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.lends_refused_until);
+        }
         if pool.retry_at > turn.now {
             self.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.retry_at);
             return;
@@ -227,6 +230,10 @@ impl Worker {
     fn pool_due(&mut self, turn: &mut Turn<'_>, id: PoolId, at: Time) {
         let Some(pool) = self.pool_mut(id) else { return };
         if pool.armed.spend(at) {
+            let shared = pool.homes > 1;
+            if shared {
+                self.look_around(turn, id);
+            }
             self.ask_for_reserve(turn, id);
             self.touched.push(id);
         }

@@ -75,15 +75,23 @@ impl Worker {
             self.welcome(turn, conn);
             return;
         }
-        entry.welcoming.push(conn);
+        entry.welcoming.push((conn, turn.now));
+        let shared = entry.homes > 1;
         self.touched.push(pool);
+        if shared {
+            self.restless.push(pool);
+        }
         self.arm_session(turn, conn);
     }
 
     /// A server has logged in: whoever waited to learn its parameters is let in.
     pub(super) fn welcome_all(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
         let Some(entry) = self.pool_mut(pool) else { return };
-        for conn in std::mem::take(&mut entry.welcoming) {
+        if entry.homes > 1 {
+            self.restless.push(pool);
+        }
+        let Some(entry) = self.pool_mut(pool) else { return };
+        for (conn, _) in std::mem::take(&mut entry.welcoming) {
             self.welcome(turn, conn);
         }
     }
