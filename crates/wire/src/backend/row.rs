@@ -210,6 +210,12 @@ mod tests {
         t\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0";
 
     #[test]
+    fn type_ids_are_those_of_pg_type() {
+        // select oid from pg_type where typname in ('bool', 'bytea', 'int8', 'int4', 'text', 'numeric') order by oid
+        assert_eq!([oid::BOOL, oid::BYTEA, oid::INT8, oid::INT4, oid::TEXT, oid::NUMERIC], [16, 17, 20, 23, 25, 1700]);
+    }
+
+    #[test]
     fn a_description_as_the_manual_has_it() {
         let columns = [
             Column { name: "id", type_oid: oid::INT4, type_len: 4 },

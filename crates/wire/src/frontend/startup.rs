@@ -253,6 +253,7 @@ mod tests {
 
     #[test]
     fn lengths_at_the_borders() {
+        assert_eq!(STARTUP_LEN_MAX - 4, 10_000, "PostgreSQL counts what follows the length word");
         let max = STARTUP_LEN_MAX as i32;
         for len in [0, -1, 4, 7, max + 1, i32::MAX, i32::MIN, i32::from_be_bytes(*b"GET ")] {
             // At once, with four bytes: a liar is not waited for.
