@@ -37,8 +37,8 @@ impl Worker {
         self.bury(turn, conn);
     }
 
-    /// A console client has been told all there is to tell.
-    pub(super) fn leave_console(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
+    /// A client has been told all there is to tell: it is closed once it has read that.
+    pub(super) fn dismiss(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
         self.tell_of_session(turn, conn, Level::Log, why);
         self.depart(turn, conn);
         self.see_off(turn, conn);
@@ -208,7 +208,7 @@ impl Worker {
             self.outlive_server(turn, session, &loss, code, why);
         } else if loss.told || loss.in_answer {
             // Told already, or in the midst of a message that nobody can finish.
-            self.client_left(turn, session, why);
+            self.dismiss(turn, session, why);
         } else {
             self.refuse_session(turn, session, code, why);
         }

@@ -89,7 +89,7 @@ impl Worker {
             hint: None,
         };
         turn.actions.send_new(conn, |out| error.encode(out));
-        self.leave_console(turn, conn, "extended query protocol not supported by admin console");
+        self.dismiss(turn, conn, "extended query protocol not supported by admin console");
     }
 
     /// The control plane's reply.
@@ -99,7 +99,7 @@ impl Worker {
         session.state = State::Console { rights, asked: false };
         turn.actions.send_new(conn, |out| out.extend_from_slice(bytes));
         if close {
-            self.leave_console(turn, conn, "console closed");
+            self.dismiss(turn, conn, "console closed");
         } else {
             self.console_received(turn, conn);
             self.balance_if_paused(turn, conn);
