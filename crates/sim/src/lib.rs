@@ -21,6 +21,8 @@ pub mod network;
 pub mod parameters;
 pub mod plan;
 pub mod run;
+#[cfg(feature = "sabotage")]
+pub mod sabotage;
 pub mod statement;
 pub mod trace;
 pub mod world;

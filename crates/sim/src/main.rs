@@ -10,8 +10,7 @@ use sim::census::Census;
 use sim::plan::Wishes;
 use sim::run;
 
-const USAGE: &str =
-    "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--keep-going] [--verbose] [--sabotage NAME]";
+const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--keep-going] [--verbose] [--sabotage NAME]";
 
 #[derive(Debug, Default)]
 struct Arguments {
@@ -33,7 +32,6 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    run::catch_panics();
     if arguments.seeded && arguments.seeds <= 1 && arguments.time.is_none() {
         return one(&arguments);
     }
@@ -46,7 +44,7 @@ fn one(arguments: &Arguments) -> ExitCode {
     match outcome.failure {
         None => ExitCode::SUCCESS,
         Some(failure) => {
-            print!("{}", run::report(&arguments.wishes, &failure, &replay(arguments, &arguments.wishes)));
+            print!("{}", run::report(&arguments.wishes, &failure, &run::replay(&arguments.wishes)));
             ExitCode::FAILURE
         }
     }
@@ -71,7 +69,13 @@ fn many(arguments: &Arguments) -> ExitCode {
         if let Some(failure) = outcome.failure {
             let after = began.elapsed().as_secs_f64();
             if let Some(name) = &arguments.sabotage {
-                println!("{name}: caught by I{} at seed {} after {after:.1} s: {}", failure.invariant, wishes.seed, failure.text);
+                if !shows(&wishes, failure.invariant) {
+                    continue;
+                }
+                println!(
+                    "{name}: caught by I{} at seed {} after {after:.1} s: {}",
+                    failure.invariant, wishes.seed, failure.text
+                );
                 return ExitCode::SUCCESS;
             }
             if arguments.keep_going {
@@ -79,7 +83,7 @@ fn many(arguments: &Arguments) -> ExitCode {
                 failures += 1;
                 continue;
             }
-            print!("{}", run::report(&wishes, &failure, &replay(arguments, &wishes)));
+            print!("{}", run::report(&wishes, &failure, &run::replay(&wishes)));
             return ExitCode::FAILURE;
         }
     }
@@ -112,26 +116,6 @@ fn summary(arguments: &Arguments, total: &Census, elapsed: Duration) -> bool {
     true
 }
 
-fn replay(arguments: &Arguments, wishes: &Wishes) -> String {
-    let mut command = "cargo run -p sim".to_owned();
-    if let Some(name) = &arguments.sabotage {
-        command += &format!(" --features sabotage -- --sabotage {name}");
-    } else {
-        command += " --";
-    }
-    command += &format!(" --seed {}", wishes.seed);
-    if let Some(steps) = wishes.steps {
-        command += &format!(" --steps {steps}");
-    }
-    if let Some(workers) = wishes.workers {
-        command += &format!(" --workers {workers}");
-    }
-    if wishes.calm {
-        command += " --calm";
-    }
-    command
-}
-
 /// Seeds nobody has tried, by the clock.
 fn fresh_seed() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -141,7 +125,8 @@ fn fresh_seed() -> u64 {
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let mut arguments = Arguments::default();
     while let Some(word) = words.next() {
-        let mut number = || words.next().and_then(|text| text.parse::<u64>().ok()).ok_or(format!("{word} wants a number"));
+        let mut number =
+            || words.next().and_then(|text| text.parse::<u64>().ok()).ok_or(format!("{word} wants a number"));
         match word.as_str() {
             "--seed" => (arguments.wishes.seed, arguments.seeded) = (number()?, true),
             "--seeds" => arguments.seeds = number()?,
@@ -160,6 +145,17 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
         }
     }
     Ok(arguments)
+}
+
+/// Whether a failure is how the fault that is asked for shows.
+#[cfg(feature = "sabotage")]
+fn shows(wishes: &Wishes, invariant: u8) -> bool {
+    wishes.sabotage.is_some_and(|fault| sim::sabotage::shows_as(fault).contains(&invariant))
+}
+
+#[cfg(not(feature = "sabotage"))]
+fn shows(_: &Wishes, _: u8) -> bool {
+    false
 }
 
 #[cfg(feature = "sabotage")]

@@ -207,7 +207,8 @@ fn weather(random: &mut Random, calm: bool) -> Weather {
 }
 
 fn faults(random: &mut Random) -> Faults {
-    let mut maybe = |per_mille: u32, most: u32| if random.chance(per_mille) { random.skewed(1, most.into()) as u32 } else { 0 };
+    let mut maybe =
+        |per_mille: u32, most: u32| if random.chance(per_mille) { random.skewed(1, most.into()) as u32 } else { 0 };
     Faults {
         cuts: maybe(600, 300),
         refused: maybe(300, 300),
@@ -309,8 +310,8 @@ fn database(random: &mut Random, index: usize, users: &[UserPlan]) -> DatabasePl
 }
 
 fn entry(random: &mut Random, index: usize, plan: &DatabasePlan, users: &[UserPlan], wide: bool) -> Database {
-    let startup = (plan.defaults[2] != 0)
-        .then(|| ("timezone".to_owned(), parameters::value(2, plan.defaults[2]).to_owned()));
+    let startup =
+        (plan.defaults[2] != 0).then(|| ("timezone".to_owned(), parameters::value(2, plan.defaults[2]).to_owned()));
     let pool_size = if wide && index == 0 { random.range(16, 24) } else { random.skewed(1, 10) };
     Database {
         name: plan.name.clone(),

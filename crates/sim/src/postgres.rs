@@ -268,7 +268,10 @@ impl World {
             return None;
         }
         let progress = process.backend.message(header.tag, body, &mut process.held);
-        let flushes = matches!(header.tag, tag::QUERY | tag::SYNC | tag::FLUSH | tag::FUNCTION_CALL | tag::COPY_DONE | tag::COPY_FAIL);
+        let flushes = matches!(
+            header.tag,
+            tag::QUERY | tag::SYNC | tag::FLUSH | tag::FUNCTION_CALL | tag::COPY_DONE | tag::COPY_FAIL
+        );
         if flushes || process.backend.is_in_copy() || process.held.len() > HELD_LEN_MAX || progress == Progress::Gone {
             process.outbox.append(&mut process.held);
         }
@@ -285,13 +288,9 @@ impl World {
             }
             Progress::Gone => process.ending = true,
         }
-        if !process.works && process.backend.status() == Status::Idle || process.held.len() > HELD_LEN_MAX {
-            // After a statement that took time, what it said is sent with what follows in the same query.
-            let simple_end = process.held.len() >= 6 && process.held[process.held.len() - 6] == b'Z';
-            if simple_end {
-                process.outbox.append(&mut process.held);
-            }
-        } else if process.held.len() >= 6 && process.held[process.held.len() - 6] == b'Z' {
+        // After a statement that took time: whatever ends with ReadyForQuery is sent.
+        let ready = process.held.len().checked_sub(6).is_some_and(|at| process.held[at] == b'Z');
+        if ready {
             process.outbox.append(&mut process.held);
         }
     }
@@ -307,9 +306,10 @@ impl World {
             self.postgres.processes[index as usize] = None;
         }
         self.close_peer_side(id, Leaving::Orderly);
-        let found = self.postgres.processes.iter().position(|process| {
-            process.as_ref().is_some_and(|process| process.pid == pid && process.secret == secret)
-        });
+        let found =
+            self.postgres.processes.iter().position(|process| {
+                process.as_ref().is_some_and(|process| process.pid == pid && process.secret == secret)
+            });
         let Some(index) = found else { return };
         let Some(mut process) = self.postgres.processes[index].take() else { return };
         if (process.works || process.backend.is_in_copy()) && !process.ending {
@@ -458,8 +458,8 @@ impl World {
         let out = &mut process.outbox;
         Authentication::Ok.encode(out);
         let values = process.backend.values();
-        for parameter in 0..parameters::COUNT {
-            let (name, value) = (parameters::NAMES[parameter], parameters::value(parameter, values[parameter]));
+        for (parameter, &digit) in values.iter().enumerate() {
+            let (name, value) = (parameters::NAMES[parameter], parameters::value(parameter, digit));
             ParameterStatus { name: name.as_bytes(), value: value.as_bytes() }.encode(out);
         }
         ParameterStatus { name: b"server_version", value: b"18.0" }.encode(out);
@@ -496,9 +496,12 @@ impl World {
 
     /// A random process that has logged in, if there is any.
     pub(crate) fn some_process(&self, random: &mut Random) -> Option<usize> {
-        let serving = self.postgres.processes.iter().enumerate().filter(|(_, process)| {
-            process.as_ref().is_some_and(|process| process.serves() && !process.ending)
-        });
+        let serving = self
+            .postgres
+            .processes
+            .iter()
+            .enumerate()
+            .filter(|(_, process)| process.as_ref().is_some_and(|process| process.serves() && !process.ending));
         let serving: Vec<usize> = serving.map(|(index, _)| index).collect();
         (!serving.is_empty()).then(|| *random.pick(&serving))
     }

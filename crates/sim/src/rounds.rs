@@ -18,16 +18,16 @@ const READ_LEN_MAX: usize = 64 * 1024;
 /// One of the three kinds of machines.
 #[derive(Debug)]
 pub(crate) enum Machinery {
-    Door(Door),
-    Coordinator(Coordinator),
+    Door(Box<Door>),
+    Coordinator(Box<Coordinator>),
     Worker(Box<Worker>),
 }
 
 impl Machinery {
     pub(crate) fn machine(&mut self) -> &mut dyn Machine {
         match self {
-            Machinery::Door(door) => door,
-            Machinery::Coordinator(coordinator) => coordinator,
+            Machinery::Door(door) => &mut **door,
+            Machinery::Coordinator(coordinator) => &mut **coordinator,
             Machinery::Worker(worker) => &mut **worker,
         }
     }

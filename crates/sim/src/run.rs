@@ -1,8 +1,9 @@
 //! One seed from beginning to end, and the report when something is wrong.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
+use std::sync::Once;
 
 use crate::census::Census;
 use crate::plan::{Plan, Wishes};
@@ -10,8 +11,12 @@ use crate::trace::Trace;
 use crate::world::{Failure, World};
 
 thread_local! {
+    /// A world runs on this thread: its panics are failures like others.
+    static CATCHING: Cell<bool> = const { Cell::new(false) };
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
+
+static HOOK: Once = Once::new();
 
 /// What came of a seed.
 #[derive(Debug)]
@@ -22,13 +27,19 @@ pub struct Outcome {
     pub lines: Vec<String>,
 }
 
-/// Panics are failures like others: their words go into the report, not to the terminal.
-pub fn catch_panics() {
-    panic::set_hook(Box::new(|details| {
-        let place = details.location().map(|at| format!(" at {at}")).unwrap_or_default();
-        let words = format!("{}{place}", details.payload_as_str().unwrap_or("no words"));
-        PANIC.with_borrow_mut(|kept| *kept = Some(words));
-    }));
+/// Panics of a world go into its report, not to the terminal; all others go where they went before.
+fn catch_panics() {
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |details| {
+            if !CATCHING.get() {
+                return before(details);
+            }
+            let place = details.location().map(|at| format!(" at {at}")).unwrap_or_default();
+            let words = format!("{}{place}", details.payload_as_str().unwrap_or("no words"));
+            PANIC.with_borrow_mut(|kept| *kept = Some(words));
+        }));
+    });
 }
 
 /// Runs one seed. `records`: keep the trace's lines; `prints`: and print them.
@@ -37,7 +48,10 @@ pub fn run(wishes: &Wishes, records: bool, prints: bool) -> Outcome {
     let plan = Plan::new(wishes);
     let trace = Trace::new(records, prints);
     let mut world = World::new(plan, trace);
+    catch_panics();
+    CATCHING.set(true);
     let ended = panic::catch_unwind(AssertUnwindSafe(|| world.run()));
+    CATCHING.set(false);
     let failure = match ended {
         Ok(result) => result.err(),
         Err(_) => {
@@ -48,6 +62,37 @@ pub fn run(wishes: &Wishes, records: bool, prints: bool) -> Outcome {
         }
     };
     Outcome { census: *world.census(), hash: world.hash(), failure, lines: world.take_lines() }
+}
+
+/// The command that runs a seed again.
+#[must_use]
+pub fn replay(wishes: &Wishes) -> String {
+    let mut command = "cargo run --profile test -p sim".to_owned();
+    command += &sabotage(wishes);
+    command += &format!(" --seed {}", wishes.seed);
+    if let Some(steps) = wishes.steps {
+        command += &format!(" --steps {steps}");
+    }
+    if let Some(workers) = wishes.workers {
+        command += &format!(" --workers {workers}");
+    }
+    if wishes.calm {
+        command += " --calm";
+    }
+    command
+}
+
+#[cfg(feature = "sabotage")]
+fn sabotage(wishes: &Wishes) -> String {
+    match wishes.sabotage {
+        Some(fault) => format!(" --features sabotage -- --sabotage {fault:?}"),
+        None => " --features sabotage --".to_owned(),
+    }
+}
+
+#[cfg(not(feature = "sabotage"))]
+fn sabotage(_: &Wishes) -> String {
+    " --".to_owned()
 }
 
 /// Runs a failed seed again with its trace, writes that into `failures/`, and says all that is known.

@@ -42,18 +42,28 @@ impl Mark {
 pub enum Body {
     Empty,
     /// Returns `rows` rows of `len` bytes and the mark.
-    Select { rows: u32, len: u32 },
+    Select {
+        rows: u32,
+        len: u32,
+    },
     /// Returns one row after a while; can be cancelled.
-    Sleep { micros: u64 },
+    Sleep {
+        micros: u64,
+    },
     /// Fails, as a division by zero would.
     Fail,
     Begin,
     Commit,
     Rollback,
     /// A parameter's index and its value's; `None`: refused.
-    Set { change: Option<(usize, u8)> },
+    Set {
+        change: Option<(usize, u8)>,
+    },
     CopyIn,
-    CopyOut { rows: u32, len: u32 },
+    CopyOut {
+        rows: u32,
+        len: u32,
+    },
     /// Leaves state in the session that only DISCARD ALL removes.
     Temporary,
     DiscardAll,

@@ -12,7 +12,9 @@ fn shown(bytes: &[u8]) -> String {
 
 fn mail(mail: &Mail) -> String {
     let text = match mail {
-        Mail::Arrive(arrival) => format!("Arrive {:?} at {:?}, leftover {}", arrival.key, arrival.pool, arrival.leftover.len()),
+        Mail::Arrive(arrival) => {
+            format!("Arrive {:?} at {:?}, leftover {}", arrival.key, arrival.pool, arrival.leftover.len())
+        }
         Mail::Lend(lent) => format!("Lend {:?}", lent.pool()),
         other => format!("{other:?}"),
     };

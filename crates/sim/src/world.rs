@@ -42,16 +42,36 @@ pub struct Failure {
 pub(crate) enum Happening {
     Round(u16),
     /// Bytes arrive: at the pooler (`up`) or at its peer.
-    Arrive { link: LinkId, up: bool },
+    Arrive {
+        link: LinkId,
+        up: bool,
+    },
     /// A connection that the pooler asked for stands, or does not.
-    Connected { link: LinkId, stands: bool },
+    Connected {
+        link: LinkId,
+        stands: bool,
+    },
     /// The pooler notices that a connection is broken.
     Break(LinkId),
-    Client { index: u32, number: u32 },
-    Process { index: u32, number: u32 },
-    Computed { node: u16, conn: ConnId, job: Box<Job> },
+    Client {
+        index: u32,
+        number: u32,
+    },
+    Process {
+        index: u32,
+        number: u32,
+    },
+    Computed {
+        node: u16,
+        conn: ConnId,
+        job: Box<Job>,
+    },
     /// A CancelRequest takes effect, and its connection is closed.
-    Strike { link: LinkId, pid: i32, secret: [u8; 4] },
+    Strike {
+        link: LinkId,
+        pid: i32,
+        secret: [u8; 4],
+    },
     Visit,
     Trouble,
     /// The last faults are over, the last clients are gone: look again.
@@ -98,9 +118,13 @@ pub(crate) struct Visitor {
 pub(crate) enum Stage {
     Working,
     /// No more faults; clients finish and leave.
-    Closing { since: u64 },
+    Closing {
+        since: u64,
+    },
     /// Nobody is left; idle servers time out.
-    Quiet { since: u64 },
+    Quiet {
+        since: u64,
+    },
     Done,
 }
 
@@ -140,13 +164,10 @@ impl World {
         let mut random = Random::new(plan.seed);
         let settings = &plan.settings;
         let door = Door::new(DoorId(0), settings.clone(), random.bytes());
+        let coordinator = Coordinator::new(plan.workers, 1, settings.clone());
         let mut nodes = vec![
-            Node::new(Place::Door(DoorId(0)), Machinery::Door(door), plan.workers),
-            Node::new(
-                Place::Coordinator,
-                Machinery::Coordinator(Coordinator::new(plan.workers, 1, settings.clone())),
-                plan.workers,
-            ),
+            Node::new(Place::Door(DoorId(0)), Machinery::Door(Box::new(door)), plan.workers),
+            Node::new(Place::Coordinator, Machinery::Coordinator(Box::new(coordinator)), plan.workers),
         ];
         for number in 0..plan.workers {
             let worker = Worker::new(WorkerId(number), plan.workers, settings.clone(), random.bytes());

@@ -145,8 +145,10 @@ impl Backend {
         }
         self.owner = Some(mark.client);
         if mark.values != self.values && self.status != Status::Failed {
-            let differing: Vec<&str> =
-                (0..parameters::COUNT).filter(|&at| mark.values[at] != self.values[at]).map(|at| parameters::NAMES[at]).collect();
+            let differing: Vec<&str> = (0..parameters::COUNT)
+                .filter(|&at| mark.values[at] != self.values[at])
+                .map(|at| parameters::NAMES[at])
+                .collect();
             self.complain(9, format!("{body:?} of {} meets other settings here: {differing:?}", mark.text()));
         }
     }

@@ -43,7 +43,10 @@ pub struct Complaint {
 enum Running {
     Nothing,
     /// Statements of a simple query, the next of which is at `at`.
-    Simple { statements: Vec<Statement>, at: usize },
+    Simple {
+        statements: Vec<Statement>,
+        at: usize,
+    },
     /// The portal of an Execute.
     Portal(Vec<u8>),
 }
@@ -320,7 +323,8 @@ impl Backend {
         for parameter in 0..parameters::COUNT {
             if self.reported[parameter] != self.values[parameter] {
                 self.reported[parameter] = self.values[parameter];
-                let (name, value) = (parameters::NAMES[parameter], parameters::value(parameter, self.values[parameter]));
+                let (name, value) =
+                    (parameters::NAMES[parameter], parameters::value(parameter, self.values[parameter]));
                 backend::ParameterStatus { name: name.as_bytes(), value: value.as_bytes() }.encode(out);
             }
         }

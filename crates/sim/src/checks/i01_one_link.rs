@@ -17,7 +17,8 @@ pub fn check(world: &mut World, snapshot: &Snapshot) {
     for server in &snapshot.servers {
         let told = links.remove(&server.conn);
         if told != server.link {
-            return world.fail(1, format!("{:?} says {:?} is its session, sessions say {told:?}", server.conn, server.link));
+            return world
+                .fail(1, format!("{:?} says {:?} is its session, sessions say {told:?}", server.conn, server.link));
         }
     }
     if let Some((server, client)) = links.first_key_value() {

@@ -73,6 +73,8 @@ fn lonely(world: &World) -> Option<String> {
             let both = other.idle_since?.max(since);
             (now.saturating_sub(both) > EXCHANGE_US).then_some((at, both))
         })?;
-        Some(format!("{pool:?}: worker {hungry} waits since {since} while worker {idle_at} has idle since {idle_since}"))
+        Some(format!(
+            "{pool:?}: worker {hungry} waits since {since} while worker {idle_at} has idle since {idle_since}"
+        ))
     })
 }

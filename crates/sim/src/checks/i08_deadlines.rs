@@ -12,7 +12,8 @@ pub fn check(world: &mut World, snapshot: &Snapshot) {
     let limit = timeout.as_micros() as u64 + SLACK_US;
     let late = snapshot.pools.iter().find(|pool| pool.maxwait_us > limit);
     if let Some(pool) = late {
-        let text = format!("{:?}: somebody waits for {} µs, query_wait_timeout is {timeout:?}", pool.key, pool.maxwait_us);
+        let text =
+            format!("{:?}: somebody waits for {} µs, query_wait_timeout is {timeout:?}", pool.key, pool.maxwait_us);
         world.fail(8, text);
     }
 }

@@ -8,7 +8,10 @@ use crate::world::World;
 
 impl World {
     pub(crate) fn check_last_words(&mut self, id: LinkId, conn: ConnId, bytes: &[u8]) {
-        if !self.serving_clients || conn.kind() != Kind::Server || bytes.first() == Some(&wire::frontend::tag::TERMINATE) {
+        if !self.serving_clients
+            || conn.kind() != Kind::Server
+            || bytes.first() == Some(&wire::frontend::tag::TERMINATE)
+        {
             return;
         }
         let Some(link) = self.network.get(id) else { return };

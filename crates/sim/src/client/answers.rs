@@ -16,7 +16,10 @@ impl Client {
     /// Deals with every whole message that has come.
     pub(super) fn progress(&mut self, facts: Circumstances, plan: &Plan, census: &mut Census) -> Result<(), Finding> {
         let inbox_before = self.inbox.len();
-        if matches!(self.phase, Phase::Starting { asked_for_tls: true }) && !self.inbox.is_empty() && self.inbox[0] != b'E' {
+        if matches!(self.phase, Phase::Starting { asked_for_tls: true })
+            && !self.inbox.is_empty()
+            && self.inbox[0] != b'E'
+        {
             self.encryption_answered(plan)?;
         }
         let inbox = std::mem::take(&mut self.inbox);
@@ -119,7 +122,10 @@ impl Client {
         }
         // What begins with Parse is cancelled as a whole, or after the Parse has been answered.
         let Some((request::QUERY, body)) = self.undecided.first() else {
-            return self.undecided.first().is_some_and(|(message, _)| !matches!(*message, request::PARSE | request::FUNCTION_CALL));
+            return self
+                .undecided
+                .first()
+                .is_some_and(|(message, _)| !matches!(*message, request::PARSE | request::FUNCTION_CALL));
         };
         let text = String::from_utf8_lossy(&body[..body.len() - 1]);
         matches!(Statement::parse(&text).body, Body::Sleep { .. })
@@ -150,7 +156,10 @@ impl Client {
         if !same {
             let (found, wanted) = (show(message, body), show(header.tag, expected));
             let strange = is_strangers(body, self.number);
-            return Err((if strange { 2 } else { 11 }, format!("client {} got {found} instead of {wanted}", self.number)));
+            return Err((
+                if strange { 2 } else { 11 },
+                format!("client {} got {found} instead of {wanted}", self.number),
+            ));
         }
         self.expected_at += header.total_len();
         Ok(())

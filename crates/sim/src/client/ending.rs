@@ -25,7 +25,10 @@ impl Client {
         let words = String::from_utf8_lossy(fields.message().unwrap_or(b"")).into_owned();
         let told = format!("{code} {words}");
         if !self.is_due(&code, &words, facts, plan) {
-            return Err((8, format!("client {} was told FATAL {told} without reason: {}", self.number, self.describe())));
+            return Err((
+                8,
+                format!("client {} was told FATAL {told} without reason: {}", self.number, self.describe()),
+            ));
         }
         if code == "53300" && words.starts_with("sorry") {
             return Err((5, "PostgreSQL's own refusal for too many clients reached a client".to_owned()));
@@ -42,9 +45,8 @@ impl Client {
             // The moment it was sent is a little before the moment it was received.
             span.is_some_and(|span| facts.now.saturating_sub(since) + 20_000 >= span.as_micros() as u64)
         };
-        let trouble = facts.trouble_at.is_some_and(|at| {
-            facts.now.saturating_sub(at) <= TROUBLE_US && self.engaged_at.is_some()
-        });
+        let trouble =
+            facts.trouble_at.is_some_and(|at| facts.now.saturating_sub(at) <= TROUBLE_US && self.engaged_at.is_some());
         match words {
             "query_wait_timeout" => waited(settings.query_wait_timeout),
             "query_timeout" | "query timeout" => settings.query_timeout.is_some(),
@@ -65,13 +67,18 @@ impl Client {
     }
 
     /// The pooler has closed the connection.
-    pub(super) fn judge_end(&mut self, facts: Circumstances, plan: &Plan, _census: &mut Census) -> Result<(), Finding> {
-        if self.told.is_some() || matches!(self.phase, Phase::Over) {
+    ///
+    /// # Errors
+    /// It was not told why.
+    pub(super) fn judge_end(&self, facts: Circumstances, plan: &Plan) -> Result<(), Finding> {
+        if self.told.is_some() {
             return Ok(());
         }
         // In the middle of a message there is no place for an error; a server's end may cut one.
         let in_message = !self.inbox.is_empty();
-        let trouble = facts.trouble_at.is_some() || plan.settings.query_timeout.is_some() || plan.settings.transaction_timeout.is_some();
+        let trouble = facts.trouble_at.is_some()
+            || plan.settings.query_timeout.is_some()
+            || plan.settings.transaction_timeout.is_some();
         if in_message && (trouble || self.habits.pace > 0) {
             return Ok(());
         }

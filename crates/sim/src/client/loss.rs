@@ -18,8 +18,17 @@ impl Client {
 
     /// An error that says that the server is gone, where there was trouble.
     pub(super) fn is_loss(&self, message: u8, body: &[u8], facts: Circumstances, plan: &Plan) -> bool {
+        if !self.may_lose(plan) || facts.trouble_at.is_none() {
+            return false;
+        }
         let code = || Fields::decode(body).code().is_some_and(|code| code == b"08006" || code.starts_with(b"57P"));
-        message == tag::ERROR && self.may_lose(plan) && facts.trouble_at.is_some() && code()
+        message == tag::ERROR && code() || self.is_failure_forgotten(message, body)
+    }
+
+    /// A transaction had failed, the client knew, and its server was lost before the Sync: nothing is left to roll back.
+    fn is_failure_forgotten(&self, message: u8, body: &[u8]) -> bool {
+        let expected = &self.expected[self.expected_at..];
+        message == tag::READY_FOR_QUERY && body == b"I" && expected.starts_with(b"Z\0\0\0\x05E")
     }
 
     /// Whatever comes until all is answered: errors, or true answers of another server, but nobody else's.

@@ -40,12 +40,13 @@ pub struct Habits {
 #[derive(Debug)]
 enum Phase {
     /// The startup packet is sent, or an SSLRequest before it.
-    Starting { asked_for_tls: bool },
+    Starting {
+        asked_for_tls: bool,
+    },
     Proving(Option<Box<auth::ClientExchange>>),
     /// AuthenticationOk was read.
     Welcoming,
     Ready,
-    Over,
 }
 
 /// Why a client's connection was given up, from its own side.
@@ -237,10 +238,8 @@ impl Client {
         self.read(link, &mut wants);
         self.progress(facts, plan, census)?;
         let over = link.down.end_arrived && link.down.is_empty();
-        if over || matches!(self.phase, Phase::Over) {
-            if over {
-                self.judge_end(facts, plan, census)?;
-            }
+        if over {
+            self.judge_end(facts, plan)?;
             wants.leave = Some(Leaving::Orderly);
             return Ok(wants);
         }

@@ -12,7 +12,8 @@ use crate::random::Random;
 use crate::statement::Mark;
 
 /// Texts that clients prepare by name; many clients prepare the same.
-const TEXTS: [&str; 7] = ["select 1 10", "select 3 50", "select 0 0", "copyout 2 10", "sleep 200", "fail", "select 12 900"];
+const TEXTS: [&str; 7] =
+    ["select 1 10", "select 3 50", "select 0 0", "copyout 2 10", "sleep 200", "fail", "select 12 900"];
 
 /// A pipeline sends no more while so much is owed or unsent.
 const OWED_LEN_MAX: usize = 40_000;

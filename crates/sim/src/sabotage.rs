@@ -1,0 +1,17 @@
+//! Which invariants a deliberate fault breaks: it counts as caught when one of them is reported.
+
+use pooling::sabotage::Sabotage;
+
+/// The invariants by which a fault may show.
+#[must_use]
+pub fn shows_as(fault: Sabotage) -> &'static [u8] {
+    match fault {
+        // A server that still owes answers is handed on: they reach the wrong client, or the wrong state does.
+        Sabotage::ReleaseAtFirstReady | Sabotage::SkipDrain => &[2, 3, 9, 11],
+        Sabotage::ForwardLateCancel => &[4],
+        // The server is nowhere: its capacity is lost, and who waits for it waits for ever.
+        Sabotage::LoseLentServer => &[6, 12],
+        Sabotage::NewestWaiterFirst => &[7],
+        Sabotage::LinkBeforeFatal => &[8],
+    }
+}

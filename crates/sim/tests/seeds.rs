@@ -1,0 +1,58 @@
+//! Fixed seeds: small calm worlds, then large bad ones. Every one that fails prints the command that replays it.
+
+use sim::census::Census;
+use sim::plan::Wishes;
+use sim::run;
+
+fn hold(seeds: std::ops::Range<u64>, wishes: impl Fn(u64) -> Wishes) -> Census {
+    let mut total = Census::default();
+    let mut failed = Vec::new();
+    for seed in seeds {
+        let wishes = wishes(seed);
+        let outcome = run::run(&wishes, false, false);
+        total.add(&outcome.census);
+        if let Some(failure) = outcome.failure {
+            failed.push(run::report(&wishes, &failure, &run::replay(&wishes)));
+        }
+    }
+    if let Some(first) = failed.first() {
+        eprintln!("{} seeds failed, the first:\n{first}", failed.len());
+    }
+    assert!(failed.is_empty(), "{} seeds failed", failed.len());
+    total
+}
+
+#[test]
+fn one_worker_in_fair_weather() {
+    hold(0..300, |seed| {
+        let wishes = Wishes { seed, steps: Some(3_000), ..Wishes::default() };
+        Wishes { workers: Some(1), calm: true, ..wishes }
+    });
+}
+
+#[test]
+fn whatever_the_seed_brings() {
+    let census = hold(1_000..1_400, |seed| Wishes { seed, steps: Some(5_000), ..Wishes::default() });
+    assert!(census.queries > 10_000 && census.server_deaths > 50 && census.lends > 100, "{census:?}");
+}
+
+#[test]
+fn eight_workers() {
+    hold(2_000..2_060, |seed| Wishes { seed, workers: Some(8), steps: Some(8_000), ..Wishes::default() });
+}
+
+/// The same seed is the same world, bit for bit; recording it changes nothing.
+#[test]
+fn the_same_seed_is_the_same_world() {
+    let differing: Vec<u64> = (0..40)
+        .filter(|&seed| {
+            let wishes = Wishes { seed, steps: Some(3_000), ..Wishes::default() };
+            let (first, again) = (run::run(&wishes, false, false), run::run(&wishes, true, false));
+            first.hash != again.hash || first.census != again.census
+        })
+        .collect();
+    let other = run::run(&Wishes { seed: 77, ..Wishes::default() }, false, false);
+    let another = run::run(&Wishes { seed: 78, ..Wishes::default() }, false, false);
+    assert_eq!(differing, [0; 0]);
+    assert_ne!(other.hash, another.hash);
+}
