@@ -13,6 +13,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 use runner::transcript::Transcript;
 
@@ -26,11 +28,13 @@ fn transcripts() {
     paths.sort();
     assert!(paths.len() >= 10, "only {} transcripts", paths.len());
     let (mut failures, mut open) = (String::new(), 0);
+    let progress = watched();
     for path in paths {
         let name = path.strip_prefix(&root).expect("it was found there").display().to_string();
         if only.as_ref().is_some_and(|only| !name.contains(only)) {
             continue;
         }
+        progress.send(name.clone()).expect("whoever watches lives as long as we do");
         match judge(&path, update, only.is_some()) {
             Ok(Verdict::Holds) => {}
             Ok(Verdict::Open) => open += 1,
@@ -41,6 +45,26 @@ fn transcripts() {
     }
     println!("{open} transcripts are open");
     assert!(failures.is_empty(), "\n{failures}");
+}
+
+/// A step that never ends would hang the test without a word: somebody else looks at the clock.
+fn watched() -> Sender<String> {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let (sender, names) = channel::<String>();
+    std::thread::spawn(move || {
+        let mut last = String::new();
+        loop {
+            match names.recv_timeout(PATIENCE) {
+                Ok(name) => last = name,
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    eprintln!("{last} does not come to an end");
+                    std::process::exit(101);
+                }
+            }
+        }
+    });
+    sender
 }
 
 fn find(folder: &Path, paths: &mut Vec<PathBuf>) {

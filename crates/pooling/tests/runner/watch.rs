@@ -27,14 +27,14 @@ impl Watch {
         }
         // A waiter that was linked is told of by its server.
         lines.retain(|(_, before, line)| {
-            !(before == "waits" && line.ends_with("waits no more") && linked(&now, world, line))
+            !(before == "waits" && line.ends_with("waits no more") && is_linked(&now, line))
         });
         self.last = now;
         lines.into_iter().map(|(_, _, line)| line).collect()
     }
 }
 
-fn linked(now: &BTreeMap<usize, String>, _world: &World, line: &str) -> bool {
+fn is_linked(now: &BTreeMap<usize, String>, line: &str) -> bool {
     let name = line.trim_end_matches(" waits no more");
     let wanted = format!("is linked to {name}");
     now.values().any(|state| *state == wanted)
