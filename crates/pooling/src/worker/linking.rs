@@ -248,6 +248,7 @@ impl Worker {
             self.stirred.push(conn);
         }
         let removed = pool.removed;
+        self.balance_if_paused(turn, conn);
         if removed {
             self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
         }
@@ -285,8 +286,9 @@ impl Worker {
         let Some(server) = self.servers.get_mut(server_id) else { return };
         server.gated = false;
         server.transaction_at = None;
-        if server.cancels > 0 || !server.is_clean() {
-            // A cancel is under way, or half a message was read: a notice, a parameter, perhaps its last words.
+        if server.cancels > 0 || !server.is_clean() || !server.flow.is_clear() {
+            // A cancel is under way, or half a message was read (a notice, a parameter, perhaps its last words), or its
+            // socket has not taken all of what it will ignore.
             if !matches!(server.state, ServerState::Held) {
                 self.turn_server(turn, server_id, ServerState::Held);
             }
@@ -410,6 +412,8 @@ impl Worker {
             return;
         };
         entry.base = entry.base.take().or(lent.base);
+        entry.begged.clear();
+        entry.fed.remove(&from);
         let known = entry.base.is_some();
         // The receiver tells the coordinator, before anything else that it may tell of this server.
         let moved = Mail::Moved { pool, from, to: self.id };
@@ -439,6 +443,10 @@ impl Worker {
         let Some(entry) = self.pool_mut(pool) else { return };
         entry.leave(Group::Recovering);
         entry.lent -= 1;
+        if entry.lent == 0 {
+            // Whoever is hungry from now on is another waiter, though perhaps of the same moment.
+            entry.fed.clear();
+        }
         self.touched.push(pool);
     }
 

@@ -316,6 +316,10 @@ impl Worker {
         let Some(server) = self.servers.get_mut(conn) else { return };
         match server.state {
             ServerState::Linked(session) => self.balance_session(turn, session),
+            ServerState::Held if server.flow.is_clear() => {
+                server.flow.watch(conn, true, turn.actions);
+                self.free(turn, conn);
+            }
             _ => server.flow.watch(conn, true, turn.actions),
         }
     }

@@ -377,6 +377,8 @@ impl Worker {
         self.tell_of_server(turn, conn, Level::Log, "new connection to server");
         self.free(turn, conn);
         self.welcome_all(turn, pool);
+        // One login less under way: more may be asked for.
+        self.touched.push(pool);
     }
 
     /// PostgreSQL answered a login with an error.
