@@ -38,7 +38,8 @@ impl World {
                         self.board.set(pool, worker, cell);
                     }
                 }
-                Action::AskControl { .. } | Action::Report { .. } | Action::Finished | Action::Tell(_) => {}
+                Action::Finished => self.nodes[usize::from(node)].finished = true,
+                Action::AskControl { .. } | Action::Report { .. } | Action::Tell(_) => {}
             }
         }
         actions.put_back(list);
@@ -192,7 +193,7 @@ impl World {
         self.deliver(receiver, Letter { at, mail, carrying: link, returned: false });
     }
 
-    fn deliver(&mut self, to: u16, letter: Letter) {
+    pub(crate) fn deliver(&mut self, to: u16, letter: Letter) {
         let at = letter.at;
         let letters = &mut self.nodes[usize::from(to)].letters;
         let place = letters.iter().rposition(|other| other.at <= at).map_or(0, |index| index + 1);

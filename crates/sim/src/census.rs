@@ -38,6 +38,8 @@ pub struct Census {
     pub connects_lost: u64,
     pub logins_refused: u64,
     pub losses: u64,
+    pub reloads: u64,
+    pub stops: u64,
     pub waits: u64,
     pub quiet_ends: u64,
 }
@@ -81,6 +83,8 @@ impl Census {
             ("connects_lost", self.connects_lost),
             ("logins_refused", self.logins_refused),
             ("losses", self.losses),
+            ("reloads", self.reloads),
+            ("stops", self.stops),
             ("waits", self.waits),
             ("quiet_ends", self.quiet_ends),
         ]);
@@ -129,6 +133,8 @@ impl Census {
         self.connects_lost += other.connects_lost;
         self.logins_refused += other.logins_refused;
         self.losses += other.losses;
+        self.reloads += other.reloads;
+        self.stops += other.stops;
         self.waits += other.waits;
         self.quiet_ends += other.quiet_ends;
     }

@@ -7,6 +7,7 @@
 //! | `rounds`, `carrying` | how the machines are stepped, and what they ask for carried out |
 //! | `network`, `wires` | connections: buffers, delays, pieces, ends, breaks |
 //! | `postgres`, `trouble`, `backend` | the model PostgreSQL, what goes wrong there, one of its sessions |
+//! | `steering` | reloads, and the end |
 //! | `client` | model clients, each with a twin that says what it is owed |
 //! | `checks` | the invariants, one file each |
 //! | `run`, `census`, `trace` | one seed, what was exercised, what happened |
@@ -31,6 +32,7 @@ mod carrying;
 mod postgres;
 mod random;
 mod rounds;
+mod steering;
 mod trouble;
 mod wires;
 mod words;

@@ -111,6 +111,12 @@ pub struct Plan {
     pub manners: Manners,
     /// Clients' events are told before servers': a fault, for showing that the checks see it.
     pub clients_first: bool,
+    /// Settings that held before a reload.
+    pub past: Vec<Arc<Settings>>,
+    /// Reloads on the way.
+    pub reloads: u32,
+    /// How the pooler is stopped when the work is done.
+    pub stop: Option<pooling::Stop>,
     /// How many rounds between two looks at everything.
     pub look_every: u64,
 }
@@ -135,6 +141,14 @@ impl Plan {
         let workers = wishes.workers.unwrap_or_else(|| *random.pick(&[1, 1, 1, 2, 2, 3, 4, 8]));
         let clients = if calm { random.range(1, 4) } else { random.skewed(2, 200) } as u32;
         let (users, databases, settings) = settle(&mut random, workers, clients, wishes);
+        let stop = *random.pick(&[
+            None,
+            None,
+            Some(pooling::Stop::WaitForClients),
+            Some(pooling::Stop::WaitForServers),
+            Some(pooling::Stop::Immediate),
+        ]);
+        let reloads = if random.chance(300) { random.range(1, 4) as u32 } else { 0 };
         let sleep_max = *random.pick(&[500, 5_000, 50_000]);
         Plan {
             seed: wishes.seed,
@@ -149,6 +163,9 @@ impl Plan {
             faults: if calm || random.chance(200) { Faults::default() } else { faults(&mut random) },
             manners: manners(&mut random, calm, sleep_max),
             clients_first: clients_first(wishes),
+            past: Vec::new(),
+            reloads,
+            stop,
             look_every: if clients <= 12 { 1 } else { u64::from(clients) / 4 },
         }
     }
@@ -161,15 +178,33 @@ impl Plan {
         user.or(database).unwrap_or(self.settings.pool_mode)
     }
 
-    /// Servers one pool may have.
+    /// Servers one pool may have. After a reload that makes it smaller, those that are there may stay for a while.
     #[must_use]
     pub fn pool_max(&self, database: &str, user: &str) -> u32 {
-        let entry = self.settings.databases.get(database);
-        let own = self.settings.users.get(user);
-        let size = own.and_then(|user| user.pool_size).or(entry.and_then(|entry| entry.pool_size));
-        let reserve = own.and_then(|user| user.reserve_pool_size).or(entry.and_then(|entry| entry.reserve_pool_size));
-        size.unwrap_or(self.settings.default_pool_size) + reserve.unwrap_or(self.settings.reserve_pool_size)
+        let all = self.past.iter().chain([&self.settings]);
+        all.map(|settings| size(settings, database, user)).max().unwrap_or(0)
     }
+
+    /// The settings after the next reload: other sizes.
+    pub fn reload(&mut self, random: &mut Random) {
+        let mut settings = Settings::clone(&self.settings);
+        for database in settings.databases.values_mut() {
+            let mut changed = Database::clone(database);
+            changed.pool_size = changed.pool_size.map(|size| random.range(1, u64::from(size) + 3) as u32);
+            *database = Arc::new(changed);
+        }
+        settings.max_prepared_statements = *random.pick(&[200, 1, 2, 5]);
+        settings.server_round_robin = random.chance(500);
+        self.past.push(std::mem::replace(&mut self.settings, Arc::new(settings)));
+    }
+}
+
+fn size(settings: &Settings, database: &str, user: &str) -> u32 {
+    let entry = settings.databases.get(database);
+    let own = settings.users.get(user);
+    let size = own.and_then(|user| user.pool_size).or(entry.and_then(|entry| entry.pool_size));
+    let reserve = own.and_then(|user| user.reserve_pool_size).or(entry.and_then(|entry| entry.reserve_pool_size));
+    size.unwrap_or(settings.default_pool_size) + reserve.unwrap_or(settings.reserve_pool_size)
 }
 
 #[cfg(feature = "sabotage")]

@@ -57,6 +57,8 @@ pub(crate) struct Node {
     board: Board,
     actions: Actions,
     pub(crate) rounds: u64,
+    /// It has said that nothing is left to wait for.
+    pub(crate) finished: bool,
 }
 
 impl Node {
@@ -72,6 +74,7 @@ impl Node {
             board: Board::new(workers),
             actions: Actions::new(),
             rounds: 0,
+            finished: false,
         }
     }
 

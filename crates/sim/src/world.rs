@@ -73,6 +73,7 @@ pub(crate) enum Happening {
         secret: [u8; 4],
     },
     Visit,
+    Reload,
     Trouble,
     /// The last faults are over, the last clients are gone: look again.
     Closing,
@@ -211,6 +212,7 @@ impl World {
         if self.plan.faults.every > 0 {
             self.after(self.plan.faults.every, Happening::Trouble);
         }
+        self.plan_reloads();
         // The coordinator keeps time from its first round on.
         for node in 0..self.nodes.len() as u16 {
             self.wake_node(node, self.now + 1);
@@ -276,6 +278,7 @@ impl World {
             }
             Happening::Strike { link, pid, secret } => self.strike(link, pid, secret),
             Happening::Visit => self.visit(),
+            Happening::Reload => self.reload(),
             Happening::Trouble => self.trouble(),
             Happening::Closing => {}
         }
@@ -291,6 +294,7 @@ impl World {
                     self.stage = Stage::Closing { since: self.now };
                     self.visits_left = 0;
                     self.end_trouble();
+                    self.stop();
                     self.after(CLOSING_US + 1, Happening::Closing);
                     self.wake_everybody();
                 }

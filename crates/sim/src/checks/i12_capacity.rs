@@ -6,7 +6,7 @@ use crate::rounds::Machinery;
 use crate::world::World;
 
 pub fn nothing_remains(world: &mut World) {
-    let mut found = Vec::new();
+    let mut found = world.unfinished();
     let mut servers = 0;
     for node in &world.nodes {
         match &node.machinery {
