@@ -48,7 +48,7 @@ impl Report {
         if items.is_empty() || hidden {
             return;
         }
-        let line = format!("{} <- {}", socket.name, items.join(" | "));
+        let line = format!("{} <- {}", socket.name, folded(items).join(" | "));
         let line = self.name_statements(&line);
         self.lines.push(line);
     }
@@ -90,4 +90,17 @@ fn abbreviated(items: Vec<String>) -> Vec<String> {
     }
     short.extend_from_slice(rest);
     short
+}
+
+/// Many of the same in a row, as one with a count.
+fn folded(items: Vec<String>) -> Vec<String> {
+    const MANY: usize = 5;
+    let mut folded = Vec::new();
+    for run in items.chunk_by(|one, next| one == next) {
+        match run.len() {
+            0..MANY => folded.extend_from_slice(run),
+            count => folded.push(format!("{count} times {}", run[0])),
+        }
+    }
+    folded
 }

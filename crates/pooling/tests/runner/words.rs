@@ -78,6 +78,11 @@ impl<'a> Words<'a> {
         Some(&first.text)
     }
 
+    /// Whether a count of what follows comes next.
+    pub(crate) fn is_times(&self) -> bool {
+        self.rest.get(1).is_some_and(|word| !word.quoted && word.text == b"times")
+    }
+
     pub(crate) fn end(&self) -> Result<(), String> {
         match self.rest.first() {
             None => Ok(()),

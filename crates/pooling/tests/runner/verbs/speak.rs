@@ -38,8 +38,11 @@ pub(crate) fn run(world: &mut World, socket: usize, mut words: Words<'_>, encode
 
 fn all(words: Words<'_>, encode: Encode) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    for message in words.messages() {
-        bytes.extend(encode(message)?);
+    for mut message in words.messages() {
+        // `17000 times Query "x"`
+        let times = if message.is_times() { message.number("how often")? } else { 1 };
+        message.eat("times");
+        bytes.extend(encode(message)?.repeat(times));
     }
     Ok(bytes)
 }
