@@ -316,7 +316,9 @@ impl World {
     /// Everything that follows by itself: mail, hashing, logins of servers, the end of the round.
     pub(crate) fn settle(&mut self) {
         for _ in 0..10_000 {
-            while self.deliver_one() || self.compute_one() || self.log_in_one() || self.read_one() {}
+            if self.deliver_one() || self.compute_one() || self.log_in_one() || self.read_one() {
+                continue;
+            }
             self.end_round();
             if self.is_at_rest() {
                 self.report.flush(&mut self.sockets);
