@@ -40,6 +40,7 @@ pub struct Census {
     pub losses: u64,
     pub reloads: u64,
     pub stops: u64,
+    pub hostile: u64,
     pub waits: u64,
     pub quiet_ends: u64,
 }
@@ -85,6 +86,7 @@ impl Census {
             ("losses", self.losses),
             ("reloads", self.reloads),
             ("stops", self.stops),
+            ("hostile", self.hostile),
             ("waits", self.waits),
             ("quiet_ends", self.quiet_ends),
         ]);
@@ -135,6 +137,7 @@ impl Census {
         self.losses += other.losses;
         self.reloads += other.reloads;
         self.stops += other.stops;
+        self.hostile += other.hostile;
         self.waits += other.waits;
         self.quiet_ends += other.quiet_ends;
     }

@@ -4,6 +4,7 @@
 //! time is up; `--sabotage NAME` (with the feature) says how long it takes to catch a deliberate fault.
 
 use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use sim::census::Census;
@@ -23,6 +24,9 @@ struct Arguments {
     keep_going: bool,
     sabotage: Option<String>,
 }
+
+/// A world that takes longer than this is stuck in one step: a machine loops for ever.
+const STUCK: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     let arguments = match parse(std::env::args().skip(1)) {
@@ -64,7 +68,9 @@ fn many(arguments: &Arguments) -> ExitCode {
             break;
         }
         let wishes = Wishes { seed: first.wrapping_add(offset), ..arguments.wishes };
+        let done = watch(wishes);
         let outcome = run::run(&wishes, false, false);
+        drop(done);
         total.add(&outcome.census);
         if let Some(failure) = outcome.failure {
             let after = began.elapsed().as_secs_f64();
@@ -89,6 +95,19 @@ fn many(arguments: &Arguments) -> ExitCode {
     }
     let good = summary(arguments, &total, began.elapsed());
     if good && failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Ends the process, with the command that replays it, if a world is not done in time. Dropping the answer says it is.
+fn watch(wishes: Wishes) -> Sender<()> {
+    let (done, waits) = channel::<()>();
+    std::thread::spawn(move || {
+        if waits.recv_timeout(STUCK) == Err(RecvTimeoutError::Timeout) {
+            println!("replay: {}", run::replay(&wishes));
+            println!("I8: the world of seed {} is stuck: some step never ends", wishes.seed);
+            std::process::exit(1);
+        }
+    });
+    done
 }
 
 /// Says what was done; false: something that should have happened did not.

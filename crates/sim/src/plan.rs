@@ -88,6 +88,8 @@ pub struct Manners {
     pub errors: u32,
     pub large: u32,
     pub sets: u32,
+    pub hostile: u32,
+    pub lost: u32,
     /// Longest pause between units, and longest statement, in microseconds.
     pub think_max: u64,
     pub sleep_max: u64,
@@ -270,6 +272,8 @@ fn manners(random: &mut Random, calm: bool, sleep_max: u64) -> Manners {
         errors: maybe(800, 200),
         large: maybe(400, 100),
         sets: maybe(700, 300),
+        hostile: maybe(300, 300),
+        lost: maybe(200, 100),
         think_max: *random.pick(&[0, 300, 5_000, 100_000]),
         sleep_max,
         units_max: random.range(2, 40),
@@ -356,7 +360,7 @@ fn entry(random: &mut Random, index: usize, plan: &DatabasePlan, users: &[UserPl
         forced_user: plan.forced.map(|user| users[user].name.clone()),
         password: plan.forced.map(|_| Secret::Plain(Password::new(PASSWORD))),
         pool_size: Some(pool_size as u32),
-        min_pool_size: None,
+        min_pool_size: random.chance(150).then(|| random.range(1, 3) as u32),
         reserve_pool_size: random.chance(200).then(|| random.range(1, 3) as u32),
         pool_mode: Some(*random.pick(&[
             PoolMode::Transaction,

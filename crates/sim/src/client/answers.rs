@@ -24,6 +24,10 @@ impl Client {
         }
         let inbox = std::mem::take(&mut self.inbox);
         let mut at = 0;
+        if matches!(self.phase, Phase::Hostile { .. }) {
+            // What was expected before the rubbish and what comes after it is not told apart.
+            return Ok(());
+        }
         loop {
             let rest = &inbox[at..];
             let header = Header::parse(rest).map_err(|error| (11, format!("broken framing: {error}")))?;
@@ -53,6 +57,9 @@ impl Client {
         }
         if message == tag::NOTICE {
             return Ok(());
+        }
+        if matches!(self.phase, Phase::Hostile { .. }) {
+            return self.after_rubbish(body);
         }
         if message == tag::ERROR && Fields::decode(body).is_fatal() {
             return self.fatal(body, facts, plan, census);

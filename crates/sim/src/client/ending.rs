@@ -3,7 +3,7 @@
 use pooling::settings::PoolMode;
 use wire::backend::Fields;
 
-use super::{Circumstances, Client, Finding, Phase};
+use super::{Circumstances, Client, Finding, Nowhere, Phase};
 use crate::census::Census;
 use crate::plan::Plan;
 
@@ -48,6 +48,8 @@ impl Client {
         let trouble =
             facts.trouble_at.is_some_and(|at| facts.now.saturating_sub(at) <= TROUBLE_US && self.engaged_at.is_some());
         match words {
+            _ if words.starts_with("no such database") => self.habits.lost == Some(Nowhere::Database),
+            "\"trust\" authentication failed" | "no such user" => self.habits.lost == Some(Nowhere::User),
             "query_wait_timeout" => waited(settings.query_wait_timeout),
             "query_timeout" | "query timeout" => settings.query_timeout.is_some(),
             "idle transaction timeout" => settings.idle_transaction_timeout.is_some(),
@@ -61,7 +63,9 @@ impl Client {
                 self.mode == PoolMode::Statement && self.began_block
             }
             "server shutting down" | "pooler is shutting down" => facts.closing_time,
-            "password authentication failed" | "SASL authentication failed" => self.habits.wrong_password,
+            "password authentication failed" | "SASL authentication failed" => {
+                self.habits.wrong_password || self.habits.lost == Some(Nowhere::User)
+            }
             _ => (code == "08006" || code.starts_with("57P")) && trouble,
         }
     }
@@ -71,7 +75,7 @@ impl Client {
     /// # Errors
     /// It was not told why.
     pub(super) fn judge_end(&self, facts: Circumstances, plan: &Plan) -> Result<(), Finding> {
-        if self.told.is_some() {
+        if self.told.is_some() || matches!(self.phase, Phase::Hostile { .. }) {
             return Ok(());
         }
         // In the middle of a message there is no place for an error; a server's end may cut one.

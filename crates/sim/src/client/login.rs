@@ -4,7 +4,7 @@ use auth::{ClientExchange, Keys, Md5Hash};
 use wire::backend::{Authentication, BackendKeyData, ParameterStatus, tag};
 use wire::frontend::{self, Password, SaslInitial, SaslResponse};
 
-use super::{Client, Finding, Phase};
+use super::{Client, Finding, Nowhere, Phase};
 use crate::parameters;
 use crate::plan::{PASSWORD, Plan};
 use crate::random::Random;
@@ -37,7 +37,12 @@ impl Client {
     }
 
     fn start(&mut self, plan: &Plan) {
-        let (database, user) = (&plan.databases[self.database].name, &plan.users[self.user].name);
+        let (mut database, mut user) = (plan.databases[self.database].name.as_str(), plan.users[self.user].name.as_str());
+        match self.habits.lost {
+            Some(Nowhere::Database) => database = "nowhere",
+            Some(Nowhere::User) => user = "nobody",
+            None => {}
+        }
         let values = self.twin.values();
         let mut pairs: Vec<(&[u8], &[u8])> = vec![(b"user", user.as_bytes()), (b"database", database.as_bytes())];
         for &parameter in &self.wishes {
@@ -99,9 +104,12 @@ impl Client {
 
     fn authenticate(&mut self, request: Authentication<'_>, plan: &Plan) -> Result<(), Finding> {
         let password = if self.habits.wrong_password { "a wrong password" } else { PASSWORD };
-        let user = &plan.users[self.user].name;
+        let user = if self.habits.lost == Some(Nowhere::User) { "nobody" } else { &plan.users[self.user].name };
         match request {
             Authentication::Ok => {
+                if self.habits.lost.is_some_and(|lost| lost == Nowhere::User) {
+                    return Err((8, "a user who does not exist was let in".to_owned()));
+                }
                 let tested = !matches!(plan.settings.auth_type, pooling::settings::AuthType::Trust);
                 if self.habits.wrong_password && tested {
                     return Err((8, "a wrong password was accepted".to_owned()));

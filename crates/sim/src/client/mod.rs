@@ -6,6 +6,7 @@
 
 mod answers;
 mod ending;
+mod hostile;
 mod login;
 mod loss;
 mod turn;
@@ -35,6 +36,17 @@ pub struct Habits {
     pub wrong_password: bool,
     /// Leaves without saying Terminate.
     pub impolite: bool,
+    /// Sends what is no protocol, at once or after a while.
+    pub hostile: bool,
+    /// Asks for a database, or as a user, that is not there.
+    pub lost: Option<Nowhere>,
+}
+
+/// What a client asks for that is not there.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Nowhere {
+    Database,
+    User,
 }
 
 #[derive(Debug)]
@@ -47,6 +59,8 @@ enum Phase {
     /// AuthenticationOk was read.
     Welcoming,
     Ready,
+    /// It has sent rubbish; whatever comes is right, if it is not somebody else's.
+    Hostile { until: u64 },
 }
 
 /// Why a client's connection was given up, from its own side.
@@ -146,6 +160,8 @@ impl Client {
             vanishes_orderly: random.chance(500),
             wrong_password: random.chance(manners.wrong_password),
             impolite: random.chance(200),
+            hostile: random.chance(manners.hostile),
+            lost: random.chance(manners.lost).then(|| if random.chance(500) { Nowhere::Database } else { Nowhere::User }),
         };
         let defaults = plan.databases[database].defaults;
         Client {
@@ -243,6 +259,7 @@ impl Client {
             wants.leave = Some(Leaving::Orderly);
             return Ok(wants);
         }
+        self.misbehave(facts, random, census, &mut wants);
         if matches!(self.phase, Phase::Ready) && !self.lost {
             self.work(facts, plan, random, census, &mut wants);
         }

@@ -106,7 +106,7 @@ impl Client {
         }
     }
 
-    fn mark(&mut self) -> Mark {
+    pub(super) fn mark(&mut self) -> Mark {
         self.marks += 1;
         Mark { client: self.number, number: self.marks, values: self.twin.values() }
     }

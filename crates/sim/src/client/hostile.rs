@@ -1,0 +1,91 @@
+//! A client that sends what is no protocol: rubbish, impossible lengths, messages that never end. It is told so or closed,
+//! and nobody else notices; whatever it gets, it gets nothing of anybody else's.
+
+use wire::frontend::{self, Parse};
+
+use super::answers::is_strangers;
+use super::{Circumstances, Client, Finding, Leaving, Phase, Wants};
+use crate::census::Census;
+use crate::random::Random;
+use crate::statement::Mark;
+
+/// How long it waits for what comes of it, in microseconds.
+const PATIENCE_US: u64 = 200_000;
+
+impl Client {
+    /// Sends its rubbish when its time has come; leaves when it has waited for long enough.
+    pub(super) fn misbehave(
+        &mut self,
+        facts: Circumstances,
+        random: &mut Random,
+        census: &mut Census,
+        wants: &mut Wants,
+    ) {
+        if let Phase::Hostile { until } = self.phase {
+            if facts.now >= until || facts.closing_time {
+                wants.leave = Some(Leaving::Cut);
+            } else {
+                wants.again = Some(until - facts.now);
+            }
+            return;
+        }
+        if !self.habits.hostile || !random.chance(100) {
+            return;
+        }
+        census.hostile += 1;
+        self.phase = Phase::Hostile { until: facts.now + PATIENCE_US };
+        wants.again = Some(PATIENCE_US);
+        let rubbish = rubbish(random, &self.mark());
+        self.outbox.extend_from_slice(&rubbish);
+    }
+
+    /// What a hostile client is told must not be meant for others.
+    pub(super) fn after_rubbish(&self, body: &[u8]) -> Result<(), Finding> {
+        if is_strangers(body, self.number) {
+            return Err((2, format!("hostile client {} got something of a stranger's", self.number)));
+        }
+        Ok(())
+    }
+}
+
+fn rubbish(random: &mut Random, mark: &Mark) -> Vec<u8> {
+    let marked = |body: &str| format!("{body} /*{}*/", mark.text()).into_bytes();
+    let mut out = Vec::new();
+    match random.below(8) {
+        0 => (0..random.skewed(1, 5_000)).for_each(|_| out.push(random.next() as u8)),
+        // Lengths that cannot be, or that promise a gigabyte.
+        1 => {
+            out.push(*random.pick(b"QPBEDCSHFdcfpXy"));
+            let len = *random.pick(&[0_u32, 1, 3, u32::MAX, 0x7fff_ffff, 0x3fff_ffff, 70_000]);
+            out.extend_from_slice(&len.to_be_bytes());
+            out.resize(out.len() + random.skewed(0, 100_000) as usize, 0);
+        }
+        // A message that is not what its tag says.
+        2 => {
+            let tag = *random.pick(b"PBEDCF");
+            let len = random.skewed(0, 300) as usize;
+            wire::message(&mut out, tag, |out| out.resize(out.len() + len, b'x'));
+            frontend::encode_sync(&mut out);
+        }
+        // A name that never ends, and one that is too long.
+        3 => wire::message(&mut out, b'B', |out| out.resize(out.len() + 200_000, b'n')),
+        4 => {
+            let name = vec![b'n'; random.skewed(10_000, 300_000) as usize];
+            Parse { name: &name, query: b"select 1 1", types: Parse::NO_TYPES }.encode(&mut out);
+            frontend::encode_sync(&mut out);
+        }
+        // COPY data where there is no COPY, and the end of a COPY where there is none.
+        5 => {
+            let data = vec![b'd'; random.skewed(1, 100_000) as usize];
+            frontend::encode_copy_data(&mut out, &data);
+            frontend::encode_copy_done(&mut out);
+        }
+        // Another query in the middle of COPY FROM STDIN: PostgreSQL ends the connection.
+        6 => {
+            frontend::Query { text: &marked("copyin") }.encode(&mut out);
+            frontend::Query { text: &marked("select 1 0") }.encode(&mut out);
+        }
+        _ => frontend::encode_startup(&mut out, [(&b"user"[..], &b"somebody"[..])]),
+    }
+    out
+}
