@@ -10,20 +10,63 @@ use bench::rounds::Pace;
 use bench::run::{self, Plan};
 use bench::scenario::SCENARIOS;
 use bench::{record, report};
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use lexopt::prelude::*;
+
+const HELP: &str = "\
+Measures pgweir beside PgBouncer and a direct connection.
+
+  bench [OPTIONS]        measure; the record and its table land in bench/results
+  bench null [OPTIONS]   PgBouncer beside itself: every interval should hold 1
+  bench report FILE      print the table of a record
+  bench list             name the scenarios
+
+  --quick                few short rounds: a look, not a record
+  --scenario NAME,NAME   only these
+  --rounds N             paired rounds of each scenario (41)
+  --slice-ms N           length of a timed slice (400)
+  --seed N               seed of the order of contestants
+  --placement same|split load and contestant on the same core (same), or on one each
+  --pgweir PATH          pgweir's program; otherwise the one beside this program
+  --pgbouncer PATH       PgBouncer's; otherwise $PGBOUNCER, or one that is fetched into .cache
+  --contestant NAME=PATH[,KEY=VALUE...]
+                         instead of pgweir and PgBouncer; may be given again
+  --out FOLDER           where records go (bench/results)
+  --keep                 keep the folder with ini files and logs";
+
+/// The command line.
+#[derive(Debug, Default)]
+struct Options {
+    command: Option<String>,
+    file: Option<PathBuf>,
+    quick: bool,
+    keep: bool,
+    split: bool,
+    scenarios: Vec<String>,
+    rounds: Option<u64>,
+    slice_ms: Option<u64>,
+    seed: Option<u64>,
+    pgweir: Option<PathBuf>,
+    pgbouncer: Option<PathBuf>,
+    contestants: Vec<String>,
+    out: Option<PathBuf>,
+}
 
 fn main() -> ExitCode {
-    let matches = command().get_matches();
-    let outcome = match matches.subcommand() {
-        Some(("null", matches)) => measure(matches, true),
-        Some(("report", matches)) => print_report(matches),
-        None => measure(&matches, false),
-        Some(_) => {
+    let outcome = options().map_err(|error| error.to_string()).and_then(|options| match options.command.as_deref() {
+        None => measure(&options, false),
+        Some("null") => measure(&options, true),
+        Some("report") => print_report(&options),
+        Some("list") => {
             SCENARIOS.iter().for_each(|one| println!("{:24} {}", one.name, one.about));
             println!("{:24} user-space instructions per transaction, by callgrind", run::INSTRUCTIONS);
             Ok(true)
         }
-    };
+        Some("help") => {
+            println!("{HELP}");
+            Ok(true)
+        }
+        Some(other) => Err(format!("no command '{other}'; see --help")),
+    });
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -34,82 +77,81 @@ fn main() -> ExitCode {
     }
 }
 
-fn command() -> Command {
-    let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).help(help).action(ArgAction::SetTrue);
-    let text = |name: &'static str, help: &'static str| Arg::new(name).long(name).help(help);
-    let count = |name: &'static str, help: &'static str| text(name, help).value_parser(value_parser!(u64));
-    let common = [
-        flag("quick", "Few short rounds: a look, not a record"),
-        text("scenario", "Only these (comma-separated, see `list`)").value_delimiter(','),
-        count("rounds", "Paired rounds of each scenario"),
-        count("slice-ms", "Length of a timed slice"),
-        count("seed", "Seed of the order of contestants"),
-        text("placement", "Where load and contestant run: the same core, or one each").value_parser(["same", "split"]),
-        text("pgbouncer", "PgBouncer's program; otherwise $PGBOUNCER, or one that is fetched into .cache"),
-        text("out", "Folder of the records").default_value("bench/results"),
-        flag("keep", "Keep the folder with ini files and logs"),
-    ];
-    let null = Command::new("null").about("PgBouncer beside itself: every interval should hold 1").args(common.clone());
-    let report = Command::new("report").about("Print the table of a record").arg(Arg::new("FILE").required(true));
-    let list = Command::new("list").about("Name the scenarios");
-    Command::new("bench")
-        .about("Measures pgweir beside PgBouncer and a direct connection")
-        .args(common)
-        .arg(text("pgweir", "pgweir's program; otherwise the one beside this program"))
-        .arg(text("contestant", "NAME=PROGRAM[,KEY=VALUE…], instead of pgweir and PgBouncer").action(ArgAction::Append))
-        .args_conflicts_with_subcommands(true)
-        .subcommands([null, report, list])
+fn options() -> Result<Options, lexopt::Error> {
+    let mut options = Options::default();
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("help") | Short('h') => options.command = Some("help".to_owned()),
+            Long("quick") => options.quick = true,
+            Long("keep") => options.keep = true,
+            Long("scenario") => options.scenarios.extend(parser.value()?.string()?.split(',').map(str::to_owned)),
+            Long("rounds") => options.rounds = Some(parser.value()?.parse()?),
+            Long("slice-ms") => options.slice_ms = Some(parser.value()?.parse()?),
+            Long("seed") => options.seed = Some(parser.value()?.parse()?),
+            Long("placement") => {
+                options.split = match parser.value()?.string()?.as_str() {
+                    "same" => false,
+                    "split" => true,
+                    other => return Err(format!("--placement is 'same' or 'split', not '{other}'").into()),
+                }
+            }
+            Long("pgweir") => options.pgweir = Some(parser.value()?.into()),
+            Long("pgbouncer") => options.pgbouncer = Some(parser.value()?.into()),
+            Long("contestant") => options.contestants.push(parser.value()?.string()?),
+            Long("out") => options.out = Some(parser.value()?.into()),
+            Value(command) if options.command.is_none() => options.command = Some(command.string()?),
+            Value(file) if options.file.is_none() => options.file = Some(file.into()),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(options)
 }
 
-fn print_report(matches: &ArgMatches) -> Result<bool, String> {
-    let path: &String = matches.get_one("FILE").ok_or("which record?")?;
-    print!("{}", report::table(&record::read(Path::new(path))?));
+fn print_report(options: &Options) -> Result<bool, String> {
+    let path = options.file.as_deref().ok_or("which record? bench report FILE")?;
+    print!("{}", report::table(&record::read(path)?));
     Ok(true)
 }
 
-/// Runs the measurement; `false` if a scenario failed or a threshold was missed is not an error of the bench.
-fn measure(matches: &ArgMatches, null: bool) -> Result<bool, String> {
-    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-    let quick = matches.get_flag("quick");
-    let number = |name: &str, usual: u64, fast: u64| {
-        matches.get_one::<u64>(name).copied().unwrap_or(if quick { fast } else { usual })
-    };
-    let contestants = contestants(matches, null)?;
-    let slice = Duration::from_millis(number("slice-ms", 400, 120));
-    let pace = Pace { rounds: number("rounds", 41, 5) as usize, warm_up: slice / 4, slice };
-    let seed = number("seed", u64::from(std::process::id()), 1);
-    let wanted: Vec<String> = matches.get_many::<String>("scenario").into_iter().flatten().cloned().collect();
-    let plan = Plan { pace, quick, seed, split: text("placement") == Some("split"), wanted };
-    let place = Workplace::open(matches.get_flag("keep"))?;
+/// Runs the measurement. `false`: a scenario could not be measured. A missed threshold stands in the table and is no failure.
+fn measure(options: &Options, null: bool) -> Result<bool, String> {
+    let quick = options.quick;
+    let usual = |given: Option<u64>, usual: u64, fast: u64| given.unwrap_or(if quick { fast } else { usual });
+    let contestants = contestants(options, null)?;
+    let slice = Duration::from_millis(usual(options.slice_ms, 400, 120));
+    let pace = Pace { rounds: usual(options.rounds, 41, 5) as usize, warm_up: slice / 4, slice };
+    let seed = usual(options.seed, u64::from(std::process::id()), 1);
+    let plan = Plan { pace, quick, seed, split: options.split, wanted: options.scenarios.clone() };
+    let place = Workplace::open(options.keep)?;
     let label = match (null, quick) {
         (true, _) => "null",
         (false, true) => "quick",
         (false, false) => "full",
     };
-    run::all(&place, &contestants, &plan, label, &PathBuf::from(text("out").unwrap_or_default()))
+    run::all(&place, &contestants, &plan, label, options.out.as_deref().unwrap_or(Path::new("bench/results")))
 }
 
-fn contestants(matches: &ArgMatches, null: bool) -> Result<Vec<Contestant>, String> {
-    let pgbouncer = || Contestant::parse(&format!("pgbouncer={}", pgbouncer(matches)?.display()));
+fn contestants(options: &Options, null: bool) -> Result<Vec<Contestant>, String> {
+    let pgbouncer = || Contestant::parse(&format!("pgbouncer={}", pgbouncer(options)?.display()));
     if null {
         let one = pgbouncer()?;
         let other = one.variant("pgbouncer-again", &[]);
         return Ok(vec![one, other]);
     }
-    if let Some(given) = matches.get_many::<String>("contestant") {
-        return given.map(|text| Contestant::parse(text)).collect();
+    if !options.contestants.is_empty() {
+        return options.contestants.iter().map(|text| Contestant::parse(text)).collect();
     }
-    let pgweir = match matches.get_one::<String>("pgweir") {
-        Some(given) => PathBuf::from(given),
+    let pgweir = match &options.pgweir {
+        Some(given) => given.clone(),
         None => std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("pgweir"),
     };
     Ok(vec![Contestant::parse(&format!("pgweir={},workers=1", pgweir.display()))?, pgbouncer()?])
 }
 
 /// PgBouncer as it was named, or one fetched into `.cache`.
-fn pgbouncer(matches: &ArgMatches) -> Result<PathBuf, String> {
-    let named = matches.get_one::<String>("pgbouncer").map(PathBuf::from);
-    if let Some(path) = named.or_else(|| std::env::var_os("PGBOUNCER").map(PathBuf::from)) {
+fn pgbouncer(options: &Options) -> Result<PathBuf, String> {
+    if let Some(path) = options.pgbouncer.clone().or_else(|| std::env::var_os("PGBOUNCER").map(PathBuf::from)) {
         return Ok(path);
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fetch-pgbouncer");

@@ -193,15 +193,17 @@ fn half_load(out: &mut String, record: &Value) {
         if std::mem::take(&mut first) {
             line!(
                 out,
-                "\n## Two workers at half of one worker's speed\n\n| scenario | contestant | transactions/s | CPU ns | switches | system calls | lends | p50 µs | p99 µs |\n|---|---|--:|--:|--:|--:|--:|--:|--:|"
+                "\n## Two workers at half of one worker's speed\n\n| scenario | contestant | asked/s | transactions/s | CPU ns | switches | system calls | lends | p50 µs | p99 µs |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"
             );
         }
         for name in figures::names(scenario) {
+            let asked = scenario["interval_ns"].as_f64().map(|interval| 1e9 / interval);
             let one = |quantity: Quantity| middle(scenario, &name, quantity).map(|figure| figure.median);
             line!(
                 out,
-                "| {} | {name} | {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {name} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 text(scenario, "about"),
+                number(asked, 0),
                 number(one(speed), 0),
                 number(one(cpu_ns_each), 0),
                 number(one(switches_each), 2),
