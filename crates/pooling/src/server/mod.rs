@@ -138,6 +138,8 @@ pub(crate) struct Server {
     pub(crate) transaction_at: Option<Time>,
     /// Cancel connections under way for whoever is, or was, linked.
     pub(crate) cancels: u32,
+    /// It has served a session.
+    pub(crate) used: bool,
     /// The other side has closed, or is about to: there is nobody to say goodbye to.
     pub(crate) gone: bool,
     /// Not to be used again once released, and why.

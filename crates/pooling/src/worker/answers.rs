@@ -156,7 +156,7 @@ impl Worker {
         }
     }
 
-    fn drain_progress(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+    pub(super) fn drain_progress(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(server) = self.servers.get_mut(conn) else { return };
         let State::Draining { read, .. } = server.state else { return };
         // Its COPY may have begun, or its batch failed, only after the client had gone.
@@ -165,6 +165,10 @@ impl Worker {
             if read > limits::DRAIN_LEN_MAX {
                 self.cancel_drain(turn, conn);
             }
+            return;
+        }
+        if server.cancels > 0 {
+            // A cancel under way might strike what we ask next.
             return;
         }
         match server.status {

@@ -125,7 +125,8 @@ impl Worker {
             self.canceller_done(turn, conn);
             return;
         };
-        let answering = server.ledger.len() > 0 || crate::sabotage::forwards_late_cancel(&self.settings);
+        let own = matches!(server.ledger.owner(), Some(Answerer::Client | Answerer::Nobody));
+        let answering = own || crate::sabotage::forwards_late_cancel(&self.settings);
         if !answering {
             // The query ended while we connected: there is nothing left to cancel.
             self.canceller_done(turn, conn);
@@ -145,8 +146,10 @@ impl Worker {
         }
         let Some(server) = self.servers.get_mut(canceller.server) else { return };
         server.cancels -= 1;
-        if server.cancels == 0 && matches!(server.state, ServerState::Held) {
-            self.free(turn, canceller.server);
+        match server.state {
+            ServerState::Held if server.cancels == 0 => self.free(turn, canceller.server),
+            ServerState::Draining { .. } => self.drain_progress(turn, canceller.server),
+            _ => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use wire::backend::{self, ErrorResponse, ParameterStatus, Status};
-use wire::frontend::{self, CopyFail};
+use wire::frontend::{self, CopyFail, Query};
 use wire::{SqlState, sqlstate};
 
 use super::{Turn, Worker};
@@ -346,6 +346,12 @@ pub(super) fn hush(server_id: ConnId, server: &mut Server, turn: &mut Turn<'_>) 
         return;
     }
     if server.ledger.is_open() {
+        if !server.ledger.is_skipping() {
+            // Its client has not asked for a commit, and a Sync alone would be one. Inside of a batch ROLLBACK undoes it,
+            // with a warning; if something of the batch fails, it is skipped, up to the Sync.
+            server.ledger.sent(Answerer::Nobody, Expect::Query);
+            turn.actions.send_new(server_id, |out| Query { text: b"ROLLBACK" }.encode(out));
+        }
         server.ledger.sent(Answerer::Nobody, Expect::Sync);
         turn.actions.send_new(server_id, frontend::encode_sync);
     }

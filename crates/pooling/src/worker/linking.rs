@@ -140,7 +140,8 @@ impl Worker {
             return Some(why);
         }
         let lifetime = pool.rules.server_lifetime?;
-        (now.since(server.connected_at) >= lifetime).then_some("server lifetime over")
+        // A lifetime of zero is over after the first use.
+        (server.used && now.since(server.connected_at) >= lifetime).then_some("server lifetime over")
     }
 
     /// A server and a session belong to each other from now on (I1).
@@ -160,6 +161,7 @@ impl Worker {
         pool.totals.server_assignments += 1;
         pool.totals.wait_us += waited;
         session.state = State::Linked { server: server_id };
+        server.used = true;
         session.progress_at = turn.now;
         server.query_at = turn.now;
         server.transaction_at = Some(turn.now);
@@ -265,6 +267,11 @@ impl Worker {
         let Some(server) = self.servers.get(server_id) else { return };
         let Some(pool) = self.pool(server.pool) else { return };
         let resets = pool.rules.mode == PoolMode::Session || self.settings.server_reset_query_always;
+        if resets && server.cancels > 0 {
+            // A cancel under way might strike the reset.
+            self.turn_server(turn, server_id, ServerState::Draining { read: 0, cancelled: true });
+            return;
+        }
         if resets && !self.settings.server_reset_query.is_empty() {
             let settings = Arc::clone(&self.settings);
             self.start_chore(turn, server_id, Chore::Reset, settings.server_reset_query.as_bytes());
@@ -345,6 +352,15 @@ impl Worker {
         let newest = crate::sabotage::serves_newest(&self.settings);
         let pool = self.pool_mut(pool)?;
         let waiter = crate::sabotage::pop(&mut pool.queue, newest)?;
+        if pool.rules.reserve_pool_size > 0 && !pool.queue.is_empty() {
+            let id = pool.id;
+            self.touched.push(id);
+            let pool = self.pool_mut(id)?;
+            if pool.homes > 1 {
+                self.restless.push(id);
+            }
+            return Some(waiter.session);
+        }
         if pool.homes > 1 {
             let id = pool.id;
             self.restless.push(id);

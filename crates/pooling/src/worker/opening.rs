@@ -96,10 +96,13 @@ impl Worker {
                     pool.asked_reserve = false;
                 }
                 let coming = pool.count(Group::Idle) + pool.count(Group::Opening);
-                !stopping && now >= pool.retry_at && (spare || pool.wanted() > coming)
+                let spared = spare && now >= pool.spare_after;
+                !stopping && now >= pool.retry_at && (spared || pool.wanted() > coming)
             }
             None => false,
         };
+        // The next waiter's turn for the reserve may come.
+        self.touched.push(id);
         if wanted {
             self.open_server(turn, id);
         } else {
@@ -137,6 +140,7 @@ impl Worker {
             query_at: turn.now,
             transaction_at: None,
             cancels: 0,
+            used: false,
             gone: false,
             close_needed: None,
             #[cfg(feature = "sabotage")]
@@ -169,8 +173,10 @@ impl Worker {
 
     pub(super) fn server_open_failed(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
         let Some(server) = self.servers.get(conn) else { return };
-        if let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() {
-            // Also with load_balance_hosts=disable: the host has failed.
+        if let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut()
+            && pool.database.load_balance_hosts == crate::settings::LoadBalanceHosts::Disable
+        {
+            // This one has failed; going round, the next one is the next anyhow.
             pool.next_host = (pool.next_host + 1) % pool.database.hosts.len();
         }
         self.login_failed(turn, conn, &format!("connect failed: {why}"));
@@ -389,6 +395,10 @@ impl Worker {
         self.tell_of_server(turn, conn, Level::Warning, &format!("server login failed: FATAL {words}"));
         let Some(pool) = self.servers.get(conn).map(|server| server.pool) else { return };
         if is_final(code) {
+            let pause = self.settings.server_login_retry;
+            if let Some(pool) = self.pool_mut(pool) {
+                pool.spare_after = turn.now + pause;
+            }
             self.close_server(turn, conn, "login failed");
             self.refuse_waiting(turn, pool, code, &words);
         } else {

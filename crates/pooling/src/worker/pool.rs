@@ -26,6 +26,7 @@ pub(crate) struct Rules {
     pub(crate) client_idle_timeout: Option<Duration>,
     pub(crate) server_lifetime: Option<Duration>,
     pub(crate) reserve_pool_size: u32,
+    pub(crate) min_pool_size: u32,
     /// 0: names go through untouched.
     pub(crate) max_prepared_statements: usize,
 }
@@ -46,6 +47,7 @@ impl Rules {
             client_idle_timeout: user.client_idle_timeout.unwrap_or(settings.client_idle_timeout),
             server_lifetime: database.server_lifetime.unwrap_or(settings.server_lifetime),
             reserve_pool_size: reserve.unwrap_or(settings.reserve_pool_size),
+            min_pool_size: database.min_pool_size.unwrap_or(settings.min_pool_size),
             max_prepared_statements: if mapped { settings.max_prepared_statements as usize } else { 0 },
         }
     }
@@ -92,6 +94,8 @@ pub(crate) struct Pool {
     /// After a failure nothing is opened before this; the pause doubles with each failure in a row.
     pub(crate) retry_at: Time,
     pub(crate) failures: u32,
+    /// A login was refused for good: nothing is opened for min_pool_size before this.
+    pub(crate) spare_after: Time,
     /// Which host is next.
     pub(crate) next_host: usize,
     /// Keys that proved the password to PostgreSQL, so that a login derives them once.
@@ -136,6 +140,7 @@ impl Pool {
             asked_reserve: false,
             retry_at: Time::ZERO,
             failures: 0,
+            spare_after: Time::ZERO,
             next_host: 0,
             keys: None,
             client_keys: None,
@@ -169,6 +174,12 @@ impl Pool {
     pub(crate) fn wanted(&self) -> u32 {
         let to_welcome = u32::from(!self.welcoming.is_empty());
         self.queue.len().max(to_welcome)
+    }
+
+    /// Whether there are more servers here than this home's share of min_pool_size.
+    pub(crate) fn has_surplus(&self) -> bool {
+        let share = self.rules.min_pool_size.div_ceil(u32::from(self.homes.max(1)));
+        self.groups.iter().sum::<u32>() > share
     }
 
     /// Since when somebody has waited for a server, or for the first one.

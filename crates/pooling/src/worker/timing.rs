@@ -161,8 +161,16 @@ impl Worker {
             ServerState::Draining { cancelled: false, .. } => Some((server.since + limits::DRAIN, "drain")),
             ServerState::Draining { .. } => Some((server.since + limits::HOUSEKEEPING, "client disconnect")),
             ServerState::Idle => {
-                let idle = self.settings.server_idle_timeout.map(|after| (server.since + after, "server idle timeout"));
-                let life = rules.server_lifetime.map(|after| (server.connected_at + after, "server lifetime over"));
+                let surplus = self.pool(server.pool).is_some_and(Pool::has_surplus);
+                let idle = self
+                    .settings
+                    .server_idle_timeout
+                    .filter(|_| surplus)
+                    .map(|after| (server.since + after, "server idle timeout"));
+                let life = rules
+                    .server_lifetime
+                    .filter(|life| server.used || !life.is_zero())
+                    .map(|after| (server.connected_at + after, "server lifetime over"));
                 idle.into_iter().chain(life).min()
             }
             // With cancels under way, the last of them ends the wait.

@@ -2,10 +2,10 @@
 //! none; so does a request whose transaction was lost with its server.
 
 use wire::backend::{self, ErrorResponse};
-use wire::frontend::{Close, Target, tag};
+use wire::frontend::{BindNames, Close, Target, tag};
 use wire::{HEADER_LEN, Header, sqlstate};
 
-use super::requests::{Ending, checked_header};
+use super::requests::{Ending, checked_header, too_long};
 use crate::action::Actions;
 use crate::id::ConnId;
 use crate::limits;
@@ -60,7 +60,7 @@ impl Unlinked<'_> {
                 }
                 _ => {}
             }
-            if rest.len() < header.total_len().min(limits::CHUNK_LEN_MAX) {
+            if !is_enough(header, rest, self.mapped)? {
                 return Ok(Begun::Incomplete(at));
             }
             if rest.len() < header.total_len() || !self.answer(header, &rest[HEADER_LEN..header.total_len()])? {
@@ -123,5 +123,27 @@ impl Unlinked<'_> {
             }
             _ => Ok(false),
         }
+    }
+}
+
+/// Whether so much of a message is at hand that a server can be put to work on it (or that it can be dealt with here):
+/// as much as `requests` asks for, or the server would be let go again at once.
+fn is_enough(header: Header, at_hand: &[u8], mapped: bool) -> Result<bool, Ending> {
+    let whole = at_hand.len() >= header.total_len();
+    let body = &at_hand[HEADER_LEN..at_hand.len().min(header.total_len())];
+    let named = body.first().is_some_and(|&first| first != 0);
+    match header.tag {
+        _ if whole => Ok(true),
+        tag::PARSE if mapped && body.is_empty() => Ok(false),
+        tag::PARSE if mapped && named && header.body_len() > limits::STATEMENT_LEN_MAX => Err(too_long()),
+        tag::PARSE if mapped && named => Ok(false),
+        tag::DESCRIBE | tag::CLOSE if mapped => Ok(false),
+        tag::BIND if mapped && BindNames::decode(body).is_none() => {
+            if body.len() > 2 * limits::NAME_LEN_MAX {
+                return Err(Ending::violation("names in Bind message are too long"));
+            }
+            Ok(false)
+        }
+        _ => Ok(at_hand.len() >= limits::CHUNK_LEN_MAX),
     }
 }
