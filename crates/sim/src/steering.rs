@@ -49,6 +49,9 @@ impl World {
         // Who waits for clients only goes on serving whoever is left; everybody has gone by now.
         let asked = matches!(self.plan.stop, Some(Stop::WaitForClients | Stop::WaitForServers | Stop::Immediate));
         let workers = self.nodes.iter().filter(|node| matches!(node.machinery, Machinery::Worker(_)));
-        workers.filter(|node| asked && !node.finished).map(|node| format!("{:?} has not finished", node.place)).collect()
+        workers
+            .filter(|node| asked && !node.finished)
+            .map(|node| format!("{:?} has not finished", node.place))
+            .collect()
     }
 }

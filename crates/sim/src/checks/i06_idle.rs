@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use pooling::{PoolId, Snapshot, Time};
 
-use crate::world::World;
+use crate::rounds::Machinery;
+use crate::world::{Stage, World};
 
 /// The longest an exchange of mailboxes takes in this world: a late letter each way, late rounds, boards served late,
 /// and a mailbox that was full a few times.
@@ -33,6 +34,9 @@ pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
             return world.fail(6, format!("worker {worker}: {:?} has {waiting} waiting beside {idle} idle", pool.key));
         }
     }
+    if let Some(text) = unopened(world, worker, snapshot) {
+        return world.fail(6, text);
+    }
     remember(world, worker, snapshot);
     if lonely(world).is_none() {
         return;
@@ -47,6 +51,29 @@ pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
     if let Some(text) = lonely(world) {
         world.fail(6, text);
     }
+}
+
+/// Somebody who has waited for longer than opening a server takes, where nothing forbids to open one and nothing went
+/// wrong meanwhile.
+fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
+    let (plan, settings) = (&world.plan, &world.plan.settings);
+    let capped = settings.max_user_connections > 0
+        || settings.databases.values().any(|database| database.max_db_connections.is_some());
+    if capped || plan.reloads > 0 || world.stage != Stage::Working {
+        return None;
+    }
+    let opening = settings.server_connect_timeout.unwrap_or_default() + settings.server_login_retry;
+    let limit = opening.as_micros() as u64 + 2 * EXCHANGE_US;
+    let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return None };
+    let pool = snapshot.pools.iter().find(|pool| {
+        let since = (world.now - pool.maxwait_us).max(world.trouble_at.unwrap_or(0));
+        let size = settings.users.get(&*pool.key.user).and_then(|user| user.pool_size);
+        let size = size.or(settings.databases.get(&*pool.key.database).and_then(|entry| entry.pool_size));
+        let room = coordinator.held(pool.id) < size.unwrap_or(settings.default_pool_size);
+        pool.cl_waiting > 0 && room && world.now.saturating_sub(since) > limit
+    })?;
+    let (held, since) = (coordinator.held(pool.id), world.now - pool.maxwait_us);
+    Some(format!("worker {worker}: {:?} waits since {since} and {held} servers are open: more may be", pool.key))
 }
 
 fn remember(world: &mut World, worker: u16, snapshot: &Snapshot) {

@@ -37,7 +37,8 @@ impl Client {
     }
 
     fn start(&mut self, plan: &Plan) {
-        let (mut database, mut user) = (plan.databases[self.database].name.as_str(), plan.users[self.user].name.as_str());
+        let (mut database, mut user) =
+            (plan.databases[self.database].name.as_str(), plan.users[self.user].name.as_str());
         match self.habits.lost {
             Some(Nowhere::Database) => database = "nowhere",
             Some(Nowhere::User) => user = "nobody",

@@ -60,7 +60,9 @@ enum Phase {
     Welcoming,
     Ready,
     /// It has sent rubbish; whatever comes is right, if it is not somebody else's.
-    Hostile { until: u64 },
+    Hostile {
+        until: u64,
+    },
 }
 
 /// Why a client's connection was given up, from its own side.
@@ -161,7 +163,9 @@ impl Client {
             wrong_password: random.chance(manners.wrong_password),
             impolite: random.chance(200),
             hostile: random.chance(manners.hostile),
-            lost: random.chance(manners.lost).then(|| if random.chance(500) { Nowhere::Database } else { Nowhere::User }),
+            lost: random
+                .chance(manners.lost)
+                .then(|| if random.chance(500) { Nowhere::Database } else { Nowhere::User }),
         };
         let defaults = plan.databases[database].defaults;
         Client {
