@@ -54,18 +54,6 @@ impl Parameters {
         self.values.get(index)?.as_deref()
     }
 
-    /// Names and values of what differs from `other`, as they are here.
-    pub(crate) fn changes_from<'a>(
-        &'a self,
-        other: &'a Parameters,
-        tracked: &'a Tracked,
-    ) -> impl Iterator<Item = (&'a str, &'a [u8])> {
-        tracked.names.iter().enumerate().filter_map(|(index, name)| {
-            let value = self.get(index)?;
-            (Some(value) != other.get(index)).then_some((name.as_str(), value))
-        })
-    }
-
     /// The same with one value changed; `None` if the value is too long to keep.
     pub(crate) fn with(&self, index: usize, value: &[u8]) -> Option<Parameters> {
         if value.len() > limits::PARAMETER_LEN_MAX {

@@ -44,17 +44,6 @@ pub(crate) enum Rest {
     Discard,
 }
 
-/// What a session whose server was lost still has to be told, because the client does not know of the loss yet.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Debt {
-    #[default]
-    None,
-    /// Its transaction is gone: the next request is answered with an error.
-    FailNext,
-    /// An extended batch failed: everything up to its Sync is passed over.
-    SkipToSync,
-}
-
 /// One client after login.
 #[derive(Debug)]
 pub struct Session {
@@ -64,7 +53,6 @@ pub struct Session {
     pub(crate) parameters: Arc<Parameters>,
     /// A server has accepted these parameters once; before that they are set and waited for, not just sent ahead.
     pub(crate) confirmed: bool,
-    pub(crate) debt: Debt,
     pub(crate) rest: Rest,
     /// Bytes of the current message still to come.
     pub(crate) skip: u32,

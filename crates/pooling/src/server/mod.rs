@@ -127,8 +127,6 @@ pub(crate) struct Server {
     pub(crate) status: Status,
     pub(crate) prepared: Prepared,
     pub(crate) parameters: Arc<Parameters>,
-    /// Its session's parameters outside of a transaction: what they are again if the transaction is lost.
-    pub(crate) settled: Arc<Parameters>,
     pub(crate) backend_pid: i32,
     pub(crate) backend_secret: Box<[u8]>,
     pub(crate) connected_at: Time,
@@ -138,6 +136,8 @@ pub(crate) struct Server {
     pub(crate) transaction_at: Option<Time>,
     /// Cancel connections under way for whoever is, or was, linked.
     pub(crate) cancels: u32,
+    /// Its client asked for a cancel before it was answered itself.
+    pub(crate) cancel_wanted: bool,
     /// It has served a session.
     pub(crate) used: bool,
     /// The other side has closed, or is about to: there is nobody to say goodbye to.

@@ -122,6 +122,7 @@ impl Worker {
                     self.replayed(conn, session);
                 }
                 self.open_gate(turn, conn, session);
+                self.cancel_if_wanted(turn, conn);
                 if self.servers.get(conn).is_some_and(|server| server.ledger.len() < limits::OWED_MAX / 2) {
                     self.balance_if_paused(turn, session);
                 }
@@ -479,11 +480,6 @@ impl Answers<'_> {
         totals.query_us += self.now.micros_since(self.server.query_at);
         self.server.query_at = self.now;
         if status == Status::Idle {
-            if let Some((_, session)) = &self.session
-                && !Arc::ptr_eq(&session.parameters, &self.server.settled)
-            {
-                self.server.settled = Arc::clone(&session.parameters);
-            }
             totals.transactions += 1;
             let began = self.server.transaction_at.take().unwrap_or(self.now);
             totals.transaction_us += self.now.micros_since(began);

@@ -45,12 +45,7 @@ impl Worker {
             return;
         }
         match session.state {
-            State::Linked { server } => {
-                let owed = self.servers.get(server).and_then(|server| server.ledger.owner());
-                if owed == Some(Answerer::Client) {
-                    self.start_cancel(turn, server);
-                }
-            }
+            State::Linked { server } => self.cancel_linked(turn, conn, server),
             State::Waiting { .. } => self.cancel_waiting(turn, conn),
             State::Idle { .. } if crate::sabotage::forwards_late_cancel(&self.settings) => {
                 let linked = self.servers.iter().find(|(_, server)| server.session().is_some());
@@ -62,20 +57,35 @@ impl Worker {
         }
     }
 
-    /// The query has not been sent to any server: it is taken back here.
-    fn cancel_waiting(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
-        let Some(session) = self.sessions.get_mut(conn) else { return };
-        let State::Waiting { ticket, .. } = session.state else { return };
-        let Some(end) = first_request_len(&session.inbox) else { return };
-        session.inbox.drain(..end);
-        session.state = State::Idle { since: turn.now };
-        let more = !session.inbox.is_empty();
-        if let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() {
-            pool.queue.leave(ticket);
-            if pool.homes > 1 {
-                self.restless.push(pool.id);
+    fn cancel_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId, server_id: ConnId) {
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        match server.ledger.owner() {
+            Some(Answerer::Client) => self.start_cancel(turn, server_id),
+            // Its query is behind something of ours, which is not to be struck.
+            Some(_) if server.ledger.owing() != (0, false) => server.cancel_wanted = true,
+            Some(_) if server.gated => {
+                if self.take_back(turn, conn) {
+                    self.arm_session(turn, conn);
+                }
             }
+            Some(_) | None => {}
         }
+    }
+
+    /// Something of ours has been answered: is it the turn of a query that is to be cancelled?
+    pub(super) fn cancel_if_wanted(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        if server.cancel_wanted && server.ledger.owner() == Some(Answerer::Client) {
+            server.cancel_wanted = false;
+            self.start_cancel(turn, server_id);
+        }
+    }
+
+    /// Answers the first request that has not been sent to any server as cancelled. False: there is none.
+    fn take_back(&mut self, turn: &mut Turn<'_>, conn: ConnId) -> bool {
+        let Some(session) = self.sessions.get_mut(conn) else { return false };
+        let Some(end) = first_request_len(&session.inbox) else { return false };
+        session.inbox.drain(..end);
         let cancelled = ErrorResponse {
             severity: "ERROR",
             code: sqlstate::QUERY_CANCELED,
@@ -87,6 +97,24 @@ impl Worker {
             cancelled.encode(out);
             backend::encode_ready(out, Status::Idle);
         });
+        true
+    }
+
+    /// The query has not been sent to any server: it is taken back here.
+    fn cancel_waiting(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        if !self.take_back(turn, conn) {
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let State::Waiting { ticket, .. } = session.state else { return };
+        session.state = State::Idle { since: turn.now };
+        let more = !session.inbox.is_empty();
+        if let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() {
+            pool.queue.leave(ticket);
+            if pool.homes > 1 {
+                self.restless.push(pool.id);
+            }
+        }
         if more {
             self.stirred.push(conn);
         }

@@ -1,8 +1,6 @@
 //! How sessions and servers end. Whoever is closed is told why, unless it left by itself or half a message is under way.
 
-use std::sync::Arc;
-
-use wire::backend::{self, ErrorResponse, ParameterStatus, Status};
+use wire::backend::{self, ErrorResponse, Status};
 use wire::frontend::{self, CopyFail, Query};
 use wire::{SqlState, sqlstate};
 
@@ -13,9 +11,8 @@ use crate::id::ConnId;
 use crate::limits;
 use crate::mail::{Mail, Place};
 use crate::observe::{About, Fact, Level, Topic};
-use crate::parameters::Parameters;
 use crate::server::{Chore, Server, State as ServerState};
-use crate::session::{Debt, Rest, Session, State};
+use crate::session::State;
 use crate::settings::PoolMode;
 
 impl Worker {
@@ -195,18 +192,19 @@ impl Worker {
         }
     }
 
-    /// A linked server is gone. In session mode its session goes with it; else the session stays, and is told of its
-    /// request, or of its transaction at the next one. What was sent is never sent again: whether it took effect is not
-    /// known.
+    /// A linked server is gone. A session outside of a transaction with one simple question asked outlives it: it is told of
+    /// that question, and may ask the next. What was sent is never sent again: whether it took effect is not known. A
+    /// session in a transaction, or with more under way, ends: what it sends next would run outside of its transaction.
     pub(super) fn server_lost(&mut self, turn: &mut Turn<'_>, conn: ConnId, code: SqlState, why: &str) {
         let Some(server) = self.servers.get(conn) else { return };
         let ServerState::Linked(session) = server.state else { return self.break_server(turn, conn, why) };
-        let loss = Loss::of(server, self.sessions.get(session));
-        let keeps = self.pool(server.pool).is_some_and(|pool| pool.rules.mode != PoolMode::Session) && !loss.in_answer;
+        let in_answer = server.skip > 0 && server.skip_forward;
+        let told = server.last_words_told;
+        let outlives = self.outlives(server, session);
         self.close_server(turn, conn, why);
-        if keeps {
-            self.outlive_server(turn, session, &loss, code, why);
-        } else if loss.told || loss.in_answer {
+        if let Some(answers) = outlives {
+            self.outlive_server(turn, session, answers, code, why);
+        } else if told || in_answer {
             // Told already, or in the midst of a message that nobody can finish.
             self.dismiss(turn, session, why);
         } else {
@@ -214,34 +212,31 @@ impl Worker {
         }
     }
 
-    fn outlive_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, loss: &Loss, code: SqlState, why: &str) {
+    /// Whether a session goes on without its server, and how many answers (one, or none) it is owed.
+    fn outlives(&self, server: &Server, session: ConnId) -> Option<usize> {
+        let (answers, batch) = server.ledger.owing();
+        let session = self.sessions.get(session)?;
+        let in_answer = server.skip > 0 && server.skip_forward;
+        let in_transaction = server.status != Status::Idle || batch || server.ledger.is_skipping();
+        let alone = answers == 0 || (answers == 1 && session.inbox.is_empty());
+        let mode = self.pool(server.pool)?.rules.mode;
+        let goes_on = mode != PoolMode::Session && alone && !in_answer && !in_transaction && !session.is_torn();
+        goes_on.then_some(answers)
+    }
+
+    fn outlive_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, answers: usize, code: SqlState, why: &str) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         session.state = State::Idle { since: turn.now };
-        // The server has the first half of a message; nobody wants the other.
-        session.rest = Rest::Discard;
         if let Some(names) = &mut session.names {
             names.undo_all();
         }
-        session.debt = match (loss.skipping, loss.batch) {
-            (true, _) | (_, true) => Debt::SkipToSync,
-            _ if loss.answers == 0 && loss.in_transaction => Debt::FailNext,
-            _ => Debt::None,
-        };
-        let error = ErrorResponse { severity: "ERROR", code, message: why, detail: None, hint: None };
-        let changed = std::mem::replace(&mut session.parameters, Arc::clone(&loss.parameters));
-        turn.actions.send_new(conn, |out| {
-            // What the lost transaction has set is undone with it.
-            for (name, value) in loss.parameters.changes_from(&changed, &self.tracked) {
-                ParameterStatus { name: name.as_bytes(), value }.encode(out);
-            }
-            for _ in 0..loss.answers {
+        if answers > 0 {
+            let error = ErrorResponse { severity: "ERROR", code, message: why, detail: None, hint: None };
+            turn.actions.send_new(conn, |out| {
                 error.encode(out);
                 backend::encode_ready(out, Status::Idle);
-            }
-            if loss.batch && !loss.skipping {
-                error.encode(out);
-            }
-        });
+            });
+        }
         if !session.inbox.is_empty() {
             self.stirred.push(conn);
         }
@@ -296,38 +291,6 @@ impl Worker {
         self.close_server(turn, conn, WORDS);
         if let Some(session) = session {
             self.refuse_session(turn, session, sqlstate::PROTOCOL_VIOLATION, WORDS);
-        }
-    }
-}
-
-/// What a session loses with its server.
-struct Loss {
-    /// Answers that end with ReadyForQuery, and a batch without its Sync behind them.
-    answers: usize,
-    batch: bool,
-    /// The batch has failed already, and its client knows.
-    skipping: bool,
-    in_transaction: bool,
-    /// The client has the first half of a server's message.
-    in_answer: bool,
-    /// The server's own last words have reached the client.
-    told: bool,
-    /// Its parameters from now on.
-    parameters: Arc<Parameters>,
-}
-
-impl Loss {
-    fn of(server: &Server, session: Option<&Session>) -> Loss {
-        let (answers, batch) = server.ledger.owing();
-        let now = session.filter(|_| server.status == Status::Idle).map(|session| &session.parameters);
-        Loss {
-            answers,
-            batch,
-            skipping: server.ledger.is_skipping(),
-            in_transaction: server.status != Status::Idle,
-            in_answer: server.skip > 0 && server.skip_forward,
-            told: server.last_words_told,
-            parameters: Arc::clone(now.unwrap_or(&server.settled)),
         }
     }
 }

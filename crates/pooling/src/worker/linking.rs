@@ -162,6 +162,7 @@ impl Worker {
         pool.totals.wait_us += waited;
         session.state = State::Linked { server: server_id };
         server.used = true;
+        server.cancel_wanted = false;
         session.progress_at = turn.now;
         server.query_at = turn.now;
         server.transaction_at = Some(turn.now);
@@ -182,9 +183,6 @@ impl Worker {
                 session.parameters = Arc::clone(&server.parameters);
                 session.confirmed = true;
             }
-        }
-        if !Arc::ptr_eq(&server.settled, &session.parameters) {
-            server.settled = Arc::clone(&session.parameters);
         }
         self.balance_if_paused(turn, conn);
     }
@@ -207,7 +205,6 @@ impl Worker {
         let first = !std::mem::replace(&mut session.confirmed, true);
         if first {
             session.parameters = Arc::clone(&server.parameters);
-            server.settled = Arc::clone(&server.parameters);
         }
     }
 

@@ -1,15 +1,15 @@
 //! The first messages of a session without a server: what PostgreSQL would ignore, and what can be answered here, needs
-//! none; so does a request whose transaction was lost with its server.
+//! none.
 
-use wire::backend::{self, ErrorResponse};
+use wire::backend;
 use wire::frontend::{BindNames, Close, Target, tag};
-use wire::{HEADER_LEN, Header, sqlstate};
+use wire::{HEADER_LEN, Header};
 
 use super::requests::{Ending, checked_header, too_long};
 use crate::action::Actions;
 use crate::id::ConnId;
 use crate::limits;
-use crate::session::{Debt, Rest, Session};
+use crate::session::{Rest, Session};
 
 /// What a session that is not linked has at hand.
 pub(super) enum Begun {
@@ -46,12 +46,6 @@ impl Unlinked<'_> {
             let Some(header) = checked_header(rest)? else { return Ok(Begun::Incomplete(at)) };
             match header.tag {
                 tag::TERMINATE => return Err(Ending::Terminate),
-                _ if self.session.debt != Debt::None => {
-                    self.pay(header);
-                    (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
-                    at += HEADER_LEN;
-                    continue;
-                }
                 tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH => {
                     // PostgreSQL ignores these outside of COPY: a client may learn late that its COPY failed.
                     (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
@@ -67,38 +61,6 @@ impl Unlinked<'_> {
                 return Ok(Begun::Needs(at));
             }
             at += header.total_len();
-        }
-    }
-
-    /// The session's server was lost: this request is answered with that, and not sent anywhere.
-    fn pay(&mut self, header: Header) {
-        let copies = matches!(header.tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH);
-        let fails = self.session.debt == Debt::FailNext && !copies;
-        let ends = match (header.tag, fails) {
-            (tag::SYNC, _) | (tag::QUERY | tag::FUNCTION_CALL, true) => true,
-            (_, true) => {
-                self.session.debt = Debt::SkipToSync;
-                false
-            }
-            _ => false,
-        };
-        let error = ErrorResponse {
-            severity: "ERROR",
-            code: sqlstate::CONNECTION_FAILURE,
-            message: "server connection was lost in the middle of a transaction",
-            detail: None,
-            hint: None,
-        };
-        self.actions.send_new(self.conn, |out| {
-            if fails {
-                error.encode(out);
-            }
-            if ends {
-                backend::encode_ready(out, backend::Status::Idle);
-            }
-        });
-        if ends {
-            self.session.debt = Debt::None;
         }
     }
 

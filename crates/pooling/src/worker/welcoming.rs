@@ -17,7 +17,7 @@ use crate::flow::Flow;
 use crate::id::{ConnId, PoolId};
 use crate::mail::Stop;
 use crate::parameters::Parameters;
-use crate::session::{Debt, Rest, Session, State, virtual_pid};
+use crate::session::{Rest, Session, State, virtual_pid};
 
 impl Worker {
     /// A session comes from the door, its connection with it.
@@ -39,7 +39,6 @@ impl Worker {
             identity: arrival.identity,
             parameters: self.interned.intern(parameters),
             confirmed: false,
-            debt: Debt::None,
             rest: Rest::Discard,
             skip: 0,
             flow: Flow::default(),
