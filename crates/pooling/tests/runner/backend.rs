@@ -45,8 +45,8 @@ fn authentication(name: &str, words: &mut Words<'_>, out: &mut Vec<u8>) -> Resul
         "AuthenticationCleartextPassword" => Authentication::CleartextPassword.encode(out),
         "AuthenticationMD5Password" => Authentication::Md5Password { salt: *b"salt" }.encode(out),
         "AuthenticationSASL" => {
-            let mechanism = words.name().unwrap_or(b"SCRAM-SHA-256");
-            backend::encode_sasl(out, &[mechanism]);
+            let mechanism = words.name().unwrap_or_else(|| b"SCRAM-SHA-256".to_vec());
+            backend::encode_sasl(out, &[&mechanism]);
         }
         "AuthenticationSASLContinue" => Authentication::SaslContinue(&words.text("the line")?).encode(out),
         "AuthenticationSASLFinal" => Authentication::SaslFinal(&words.text("the line")?).encode(out),

@@ -14,15 +14,15 @@ pub(crate) fn encode(mut words: Words<'_>) -> Result<Vec<u8>, String> {
         "Bind" => bind(&mut words, &mut out),
         "Describe" => {
             let (target, name) = target(&mut words);
-            Describe { target, name }.encode(&mut out);
+            Describe { target, name: &name }.encode(&mut out);
         }
         "Close" => {
             let (target, name) = target(&mut words);
-            Close { target, name }.encode(&mut out);
+            Close { target, name: &name }.encode(&mut out);
         }
         "Execute" => {
             let rows_max = if words.eat("rows") { words.number("rows")? } else { 0 };
-            Execute { portal: words.name().unwrap_or_default(), rows_max }.encode(&mut out);
+            Execute { portal: &words.name().unwrap_or_default(), rows_max }.encode(&mut out);
         }
         "Sync" => frontend::encode_sync(&mut out),
         "Flush" => frontend::encode_flush(&mut out),
@@ -65,15 +65,15 @@ pub(crate) fn raw(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), String
     Ok(())
 }
 
-fn target<'a>(words: &mut Words<'a>) -> (Target, &'a [u8]) {
+fn target(words: &mut Words<'_>) -> (Target, Vec<u8>) {
     let target = if words.eat("portal") { Target::Portal } else { Target::Statement };
     (target, words.name().unwrap_or_default())
 }
 
 /// `Parse s1 "select $1" 23`: a name, if any, the text, and the types' oids.
 fn parse(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), String> {
-    let unnamed = words.rest().first().is_some_and(|word| word.quoted || word.text.contains(&b'*'));
-    let name = if unnamed { &[] } else { words.name().unwrap_or_default() };
+    let unnamed = words.rest().first().is_some_and(|word| word.quoted || word.text.starts_with(b"x*"));
+    let name = if unnamed { Vec::new() } else { words.name().unwrap_or_default() };
     let query = words.text("the query")?;
     let mut oids = Vec::new();
     let mut count: u16 = 0;
@@ -82,21 +82,21 @@ fn parse(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), String> {
         count += 1;
     }
     let types = [&count.to_be_bytes()[..], &oids].concat();
-    Parse { name, query: &query, types: &types }.encode(out);
+    Parse { name: &name, query: &query, types: &types }.encode(out);
     Ok(())
 }
 
 /// `Bind s1 "a" null`; `Bind portal p s1`; names first, then values.
 fn bind(words: &mut Words<'_>, out: &mut Vec<u8>) {
-    let portal = if words.eat("portal") { words.name().unwrap_or_default() } else { &[] };
-    let is_value = |word: &Word| word.quoted || word.text == b"null" || word.text.get(1) == Some(&b'*');
+    let portal = if words.eat("portal") { words.name().unwrap_or_default() } else { Vec::new() };
+    let is_value = |word: &Word| word.quoted || word.text == b"null" || word.text.starts_with(b"x*");
     let unnamed = words.rest().first().is_none_or(is_value);
-    let statement = if unnamed { &[] } else { words.name().unwrap_or_default() };
+    let statement = if unnamed { Vec::new() } else { words.name().unwrap_or_default() };
     let mut values: Vec<Option<Vec<u8>>> = Vec::new();
     while !words.is_empty() {
         values.push(if words.eat("null") { None } else { words.text("a value").ok() });
     }
-    Bind::encode(out, portal, statement, values.iter().map(Option::as_deref));
+    Bind::encode(out, &portal, &statement, values.iter().map(Option::as_deref));
 }
 
 /// `FunctionCall 1598 "argument"`, all of it text.

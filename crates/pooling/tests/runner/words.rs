@@ -71,11 +71,11 @@ impl<'a> Words<'a> {
         same
     }
 
-    /// The next word if it is bare and no number of anything.
-    pub(crate) fn name(&mut self) -> Option<&'a [u8]> {
+    /// The next word if it is bare.
+    pub(crate) fn name(&mut self) -> Option<Vec<u8>> {
         let first = self.rest.first().filter(|word| !word.quoted)?;
         self.rest = &self.rest[1..];
-        Some(&first.text)
+        Some(repeated(&first.text).unwrap_or_else(|| first.text.clone()))
     }
 
     /// Whether a count of what follows comes next.

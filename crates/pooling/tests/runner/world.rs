@@ -49,9 +49,9 @@ pub(crate) struct World {
     /// What a full mailbox refused in this step, and what would have gone along.
     refused: VecDeque<(Mail, Option<usize>)>,
     refusals: usize,
-    /// How what is sent to the pooler is cut up, and how often something was sent.
+    /// How what is sent to the pooler is cut up, and how long each send was.
     pub(crate) cut: Cut,
-    pub(crate) sent: usize,
+    pub(crate) sent: Vec<usize>,
     by_id: BTreeMap<ConnId, usize>,
     board: Board,
     written: Board,
@@ -86,7 +86,7 @@ impl World {
             refused: VecDeque::new(),
             refusals: 0,
             cut: Cut::Nowhere,
-            sent: 0,
+            sent: Vec::new(),
             by_id: BTreeMap::new(),
             board: Board::new(count),
             written: Board::new(count),
@@ -362,10 +362,10 @@ impl World {
     /// The far end of a connection sends bytes; they are read once the pooler wants to read.
     pub(crate) fn transmit(&mut self, socket: usize, bytes: &[u8]) {
         let after = match self.cut {
-            Cut::Once { send, after } if send == self.sent => after.min(bytes.len()),
+            Cut::Once { send, after } if send == self.sent.len() => after.min(bytes.len()),
             _ => 0,
         };
-        self.sent += 1;
+        self.sent.push(bytes.len());
         let (first, second) = bytes.split_at(after);
         let chunk = if self.cut == Cut::EveryByte { 1 } else { limits::CHUNK_LEN_MAX };
         let pieces = first.chunks(chunk).chain(second.chunks(chunk));
