@@ -61,9 +61,7 @@ impl Client {
     fn recover(&mut self, status: Status, plan: &Plan) {
         let values = self.twin.committed();
         self.losses += 1;
-        // Settings of a transaction that was lost: the pooler keeps them, PostgreSQL would not.
-        let unsettled = self.setting || self.twin.values() != values;
-        if status != Status::Idle || unsettled || self.losses > 20 {
+        if status != Status::Idle || self.setting || self.losses > 20 {
             self.units = 0;
             self.gives_up = true;
             return;

@@ -351,10 +351,6 @@ impl Client {
     }
 
     fn prepared(&mut self, turn: &mut Turn<'_>) {
-        if self.twin.status() == Status::Failed {
-            // A departure from PostgreSQL that is known: a Parse that the pooler answers itself does not fail here.
-            return;
-        }
         turn.census.prepared += 1;
         let kinds = if turn.random.chance(200) { TEXTS.len() } else { 3 };
         let text = *turn.random.pick(&TEXTS[..kinds]);
@@ -378,8 +374,6 @@ impl Client {
         let (target, name) = (Target::Statement, name.as_bytes());
         if turn.random.chance(500) {
             self.send(tag::CLOSE, |out| Close { target, name }.encode(out));
-        } else if self.twin.status() == Status::Failed {
-            // The same departure: a server that lacks the statement gets it prepared first, which fails.
         } else if self.twin.has_statement(name) || turn.random.chance(50) {
             self.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out));
         }
