@@ -89,6 +89,7 @@ impl ConnId {
     }
 
     #[must_use]
+    #[inline]
     pub fn kind(self) -> Kind {
         match self.0 >> (GENERATION_BITS + SLOT_BITS + OWNER_BITS) & 3 {
             0 => Kind::Login,
@@ -100,17 +101,25 @@ impl ConnId {
 
     /// Index in its machine's table of this kind; small and reused.
     #[must_use]
+    #[inline]
     pub fn slot(self) -> usize {
         (self.0 >> GENERATION_BITS & ((1 << SLOT_BITS) - 1)) as usize
     }
 
     #[must_use]
+    #[inline]
     pub fn generation(self) -> u32 {
         (self.0 & ((1 << GENERATION_BITS) - 1)) as u32
     }
 
+    /// The id of the slot's next tenant: the next generation, which wraps.
+    pub(crate) fn next_in_slot(self) -> ConnId {
+        ConnId::new(self.kind(), self.owner(), self.slot() as u32, self.generation().wrapping_add(1))
+    }
+
     /// Number of the worker or door that gave the id out.
     #[must_use]
+    #[inline]
     pub fn owner(self) -> u16 {
         (self.0 >> (GENERATION_BITS + SLOT_BITS) & ((1 << OWNER_BITS) - 1)) as u16
     }

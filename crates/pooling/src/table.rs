@@ -8,7 +8,8 @@ const BLOCK: usize = 64;
 
 #[derive(Debug)]
 struct Slot<T> {
-    generation: u32,
+    /// Of what is here, or of what will be put here next: one comparison tells a stale id, and one of another table.
+    id: ConnId,
     value: Option<T>,
 }
 
@@ -17,7 +18,7 @@ struct Slot<T> {
 pub(crate) struct Table<T> {
     kind: Kind,
     owner: u16,
-    blocks: Vec<Box<[Slot<T>]>>,
+    blocks: Vec<Box<[Slot<T>; BLOCK]>>,
     free: Vec<u32>,
     len: usize,
 }
@@ -39,43 +40,39 @@ impl<T> Table<T> {
         let slot = self.free.pop().expect("a block was just added");
         let entry = &mut self.blocks[slot as usize / BLOCK][slot as usize % BLOCK];
         debug_assert!(entry.value.is_none());
-        let id = ConnId::new(self.kind, self.owner, slot, entry.generation);
-        entry.value = Some(make(id));
+        entry.value = Some(make(entry.id));
         self.len += 1;
-        id
+        entry.id
     }
 
     fn grow(&mut self) {
         let first = self.blocks.len() * BLOCK;
         assert!(first + BLOCK <= ConnId::SLOTS_MAX, "descriptors run out long before slots do");
-        let block: Box<[Slot<T>]> = (0..BLOCK).map(|_| Slot { generation: 0, value: None }).collect();
-        self.blocks.push(block);
+        let id = |slot| ConnId::new(self.kind, self.owner, (first + slot) as u32, 0);
+        let block: Box<[Slot<T>]> = (0..BLOCK).map(|slot| Slot { id: id(slot), value: None }).collect();
+        self.blocks.push(block.try_into().ok().expect("a block was made of that many slots"));
         self.free.extend((first as u32..(first + BLOCK) as u32).rev());
     }
 
-    fn slot(&self, id: ConnId) -> Option<&Slot<T>> {
-        if id.kind() != self.kind || id.owner() != self.owner {
-            return None;
-        }
-        let slot = self.blocks.get(id.slot() / BLOCK)?.get(id.slot() % BLOCK)?;
-        let same = slot.generation & 0x7ff_ffff == id.generation();
-        same.then_some(slot)
-    }
-
+    #[inline]
     pub(crate) fn get(&self, id: ConnId) -> Option<&T> {
-        self.slot(id)?.value.as_ref()
+        let slot = &self.blocks.get(id.slot() / BLOCK)?[id.slot() % BLOCK];
+        if slot.id == id { slot.value.as_ref() } else { None }
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut T> {
-        self.slot(id)?;
-        self.blocks[id.slot() / BLOCK][id.slot() % BLOCK].value.as_mut()
+        let slot = &mut self.blocks.get_mut(id.slot() / BLOCK)?[id.slot() % BLOCK];
+        if slot.id == id { slot.value.as_mut() } else { None }
     }
 
     pub(crate) fn remove(&mut self, id: ConnId) -> Option<T> {
-        self.slot(id)?;
-        let slot = &mut self.blocks[id.slot() / BLOCK][id.slot() % BLOCK];
+        let slot = &mut self.blocks.get_mut(id.slot() / BLOCK)?[id.slot() % BLOCK];
+        if slot.id != id {
+            return None;
+        }
         let value = slot.value.take()?;
-        slot.generation = slot.generation.wrapping_add(1);
+        slot.id = id.next_in_slot();
         self.free.push(id.slot() as u32);
         self.len -= 1;
         Some(value)
@@ -83,18 +80,13 @@ impl<T> Table<T> {
 
     /// The id of whatever is in a slot now.
     pub(crate) fn id_at(&self, slot: usize) -> Option<ConnId> {
-        let entry = self.blocks.get(slot / BLOCK)?.get(slot % BLOCK)?;
-        entry.value.as_ref()?;
-        Some(ConnId::new(self.kind, self.owner, slot as u32, entry.generation))
+        let entry = &self.blocks.get(slot / BLOCK)?[slot % BLOCK];
+        entry.value.as_ref().map(|_| entry.id)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ConnId, &T)> {
-        let (kind, owner) = (self.kind, self.owner);
-        let slots = self.blocks.iter().flatten().enumerate();
-        slots.filter_map(move |(index, slot)| {
-            let id = ConnId::new(kind, owner, index as u32, slot.generation);
-            slot.value.as_ref().map(|value| (id, value))
-        })
+        let slots = self.blocks.iter().flat_map(|block| block.iter());
+        slots.filter_map(|slot| slot.value.as_ref().map(|value| (slot.id, value)))
     }
 
     pub(crate) fn ids(&self) -> Vec<ConnId> {

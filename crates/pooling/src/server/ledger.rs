@@ -181,6 +181,14 @@ impl Ledger {
         }
     }
 
+    /// As `remove(0)`, without moving anything: on every answer's way.
+    fn remove_front(&mut self) {
+        if let Some(entry) = self.entries.pop_front() {
+            self.readies -= u32::from(entry.expect.is_ready());
+            self.changes -= u32::from(entry.expect.is_change());
+        }
+    }
+
     fn sent_in_copy(&mut self, expect: Expect) -> bool {
         match expect {
             Expect::Sync => {
@@ -215,7 +223,7 @@ impl Ledger {
         if !completes {
             return Ok(None);
         }
-        self.remove(0);
+        self.remove_front();
         self.pass_copy_ends();
         Ok(Some(front))
     }
@@ -223,7 +231,7 @@ impl Ledger {
     /// The next answer that we give in the server's stead, if its turn has come.
     pub(crate) fn next_fake(&mut self) -> Option<Entry> {
         let front = self.entries.front().copied().filter(|entry| entry.expect.is_fake())?;
-        self.remove(0);
+        self.remove_front();
         self.pass_copy_ends();
         Some(front)
     }
@@ -243,7 +251,7 @@ impl Ledger {
             if entry.expect == Expect::Sync {
                 return Ok(());
             }
-            self.remove(0);
+            self.remove_front();
             dropped(entry);
         }
         self.skipping = true;
@@ -347,7 +355,7 @@ impl Ledger {
 
     fn pass_copy_ends(&mut self) {
         while self.entries.front().is_some_and(|entry| entry.expect == Expect::CopyEnd) {
-            self.remove(0);
+            self.remove_front();
         }
     }
 }

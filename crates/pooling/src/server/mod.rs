@@ -136,6 +136,8 @@ pub(crate) struct Server {
     pub(crate) transaction_at: Option<Time>,
     /// Cancel connections under way for whoever is, or was, linked.
     pub(crate) cancels: u32,
+    /// Its client has had an error for the request being answered.
+    pub(crate) answer_failed: bool,
     /// Its client asked for a cancel before it was answered itself.
     pub(crate) cancel_wanted: bool,
     /// It has served a session.

@@ -464,6 +464,7 @@ impl Answers<'_> {
     fn ready(&mut self, status: Status) -> Result<(), Broken> {
         let owner = self.server.ledger.owner();
         self.server.status = status;
+        self.server.answer_failed = false;
         #[cfg(feature = "sabotage")]
         {
             self.server.status_seen = true;
@@ -481,7 +482,9 @@ impl Answers<'_> {
         self.server.query_at = self.now;
         if status == Status::Idle {
             totals.transactions += 1;
-            let began = self.server.transaction_at.take().unwrap_or(self.now);
+            // What is owed behind this answer is the next transaction.
+            let next = (self.server.ledger.len() > 1).then_some(self.now);
+            let began = std::mem::replace(&mut self.server.transaction_at, next).unwrap_or(self.now);
             totals.transaction_us += self.now.micros_since(began);
         }
         let block = self.pool.rules.mode == PoolMode::Statement && status != Status::Idle;
@@ -523,6 +526,7 @@ impl Answers<'_> {
             self.findings.dying.get_or_insert_with(|| "server sent an error while idle".to_owned());
             return Ok(());
         }
+        self.server.answer_failed |= self.server.ledger.owner() == Some(Answerer::Client);
         let mut skipped = Vec::new();
         self.server.ledger.failed(|entry| skipped.push(entry))?;
         self.undo(&skipped);

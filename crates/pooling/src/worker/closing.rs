@@ -200,10 +200,12 @@ impl Worker {
         let ServerState::Linked(session) = server.state else { return self.break_server(turn, conn, why) };
         let in_answer = server.skip > 0 && server.skip_forward;
         let told = server.last_words_told;
+        let answer_failed = server.answer_failed;
         let outlives = self.outlives(server, session);
         self.close_server(turn, conn, why);
         if let Some(answers) = outlives {
-            self.outlive_server(turn, session, answers, code, why);
+            let error = (!answer_failed).then_some((code, why));
+            self.outlive_server(turn, session, answers, error);
         } else if told || in_answer {
             // Told already, or in the midst of a message that nobody can finish.
             self.dismiss(turn, session, why);
@@ -224,16 +226,18 @@ impl Worker {
         goes_on.then_some(answers)
     }
 
-    fn outlive_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, answers: usize, code: SqlState, why: &str) {
+    /// `error`: for the request under way, if its client has had none yet.
+    fn outlive_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, answers: usize, error: Option<(SqlState, &str)>) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         session.state = State::Idle { since: turn.now };
         if let Some(names) = &mut session.names {
             names.undo_all();
         }
         if answers > 0 {
-            let error = ErrorResponse { severity: "ERROR", code, message: why, detail: None, hint: None };
             turn.actions.send_new(conn, |out| {
-                error.encode(out);
+                if let Some((code, message)) = error {
+                    ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None }.encode(out);
+                }
                 backend::encode_ready(out, Status::Idle);
             });
         }

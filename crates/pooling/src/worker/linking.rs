@@ -141,7 +141,8 @@ impl Worker {
         }
         let lifetime = pool.rules.server_lifetime?;
         // A lifetime of zero is over after the first use.
-        (server.used && now.since(server.connected_at) >= lifetime).then_some("server lifetime over")
+        let counts = server.used || !lifetime.is_zero();
+        (counts && now.since(server.connected_at) >= lifetime).then_some("server lifetime over")
     }
 
     /// A server and a session belong to each other from now on (I1).

@@ -139,6 +139,7 @@ impl Worker {
             query_at: turn.now,
             transaction_at: None,
             cancels: 0,
+            answer_failed: false,
             cancel_wanted: false,
             used: false,
             gone: false,
