@@ -25,7 +25,7 @@ pub mod i08_last_words;
 pub mod i10_memory;
 pub mod i12_capacity;
 
-use pooling::{Place, Snapshot, Time};
+use pooling::{ConnId, Place, Snapshot, Time};
 
 use crate::rounds::Machinery;
 use crate::world::World;
@@ -50,7 +50,8 @@ impl World {
         };
         if let Err(violation) = checked {
             let place = entry.place;
-            return self.fail(violation.invariant, format!("{place:?}: {}", violation.what));
+            let waiting = entry.worker().map(|worker| waiting(&worker.snapshot(Time(self.now), true))).unwrap_or_default();
+            return self.fail(violation.invariant, format!("{place:?}: {}{waiting}", violation.what));
         }
         if !due || self.failure.is_some() {
             return;
@@ -67,4 +68,11 @@ impl World {
         i08_deadlines::check(self, snapshot);
         self.census.waits += snapshot.pools.iter().map(|pool| u64::from(pool.cl_waiting)).sum::<u64>();
     }
+}
+
+/// Who waits, for the report.
+fn waiting(snapshot: &Snapshot) -> String {
+    let clients = snapshot.clients.iter().filter_map(|client| client.waiting_since.map(|since| (client.conn, since.0)));
+    let found: Vec<(ConnId, u64)> = clients.take(3).collect();
+    if found.is_empty() { String::new() } else { format!("; waiting: {found:?}") }
 }
