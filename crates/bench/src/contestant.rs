@@ -150,7 +150,7 @@ fn unprivileged() -> Result<(u32, u32), String> {
 pub struct Running {
     pub name: String,
     pub port: u16,
-    /// The ini file's text, for the record.
+    /// The ini file's text for the record; the folder of the run, which is gone afterwards, is written as FOLDER.
     pub ini: String,
     child: Option<Child>,
     log: PathBuf,
@@ -177,7 +177,13 @@ impl Running {
         let child =
             command.args(&line[1..]).spawn().map_err(|error| format!("cannot start {}: {error}", contestant.name))?;
         let log = place.folder.join(log);
-        let mut running = Running { name: contestant.name.clone(), port, ini: text, child: Some(child), log };
+        let mut running = Running {
+            name: contestant.name.clone(),
+            port,
+            ini: text.replace(&place.folder.display().to_string(), "FOLDER"),
+            child: Some(child),
+            log,
+        };
         running.wait_until_it_listens()?;
         process::pin(running.pid(), cores)?;
         Ok(running)

@@ -193,7 +193,7 @@ fn half_load(out: &mut String, record: &Value) {
         if std::mem::take(&mut first) {
             line!(
                 out,
-                "\n## Two workers at half of one worker's speed\n\n| scenario | contestant | asked/s | transactions/s | CPU ns | switches | system calls | lends | p50 µs | p99 µs |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+                "\n## Two workers at half of one worker's speed\n\n| scenario | contestant | asked/s | transactions/s | CPU ns | switches | system calls | lends | p50 µs | p99 µs |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
             );
         }
         for name in figures::names(scenario) {
