@@ -1,7 +1,7 @@
 //! Memory of clients that say nothing.
 //!
 //! Promises: user memory only (the kernel's part is the same for everyone), as the difference between nobody connected
-//! and everybody connected, in a fresh process each round. Where the kernel backs memory with huge pages unasked, the
+//! and everybody connected, in a fresh process each round. Where an allocator asks the kernel for huge pages, the
 //! figure moves in steps of 2 MiB, 419 bytes a client at 5,000: that memory is really used, so it is counted.
 
 use serde_json::{Map, Value, json};
