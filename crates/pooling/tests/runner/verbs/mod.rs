@@ -1,4 +1,26 @@
 //! What may happen in a transcript: one line, one verb.
+//!
+//! ```text
+//! client a: connects [as u] [to db] [with k=v …] [from 10.0.0.7:4711 | from unix UID] [proving "password"]
+//! client a: arrives                          connects and says nothing yet
+//! client a: proves "password"                answers what it was asked, as often as it is asked
+//! client a: Query "select 1" | Sync          messages, all in one go; `3 times Sync`; `bytes 51 00`; `x*5` for "xxxxx"
+//! client a: sends 3 bytes of MESSAGE         then `sends 4 bytes more`, `sends the rest`
+//! client a: takes no more                    its socket is full; `takes 10 bytes`, `takes all`
+//! client a: hangup
+//! clients a b c: …                           the same for each
+//! cancel a [with a wrong secret]             a CancelRequest with a's key
+//! server 1: …                                as a client; also `connects`, `connect fails "why"`, `logs in [k=v …]`,
+//!                                            `checks SCRAM of "password"`
+//! cancel 1: connects | connect fails | closes
+//! after 10s                                  every deadline on the way is reached
+//! reload pool|database|user|secret …         stop wait_for_clients|wait_for_servers|immediate
+//! control answers [and closes] a: MESSAGES   pools     totals
+//! mailbox of worker 1 is full|has room       mail waits|goes on     board is late|is read     hashing waits|goes on
+//! servers wait|log in                        show startup     show mail
+//! ```
+//!
+//! Servers are numbered as they are opened and log in by themselves unless they wait.
 
 pub(crate) mod client;
 pub(crate) mod server;
