@@ -25,10 +25,13 @@ build: toolchain
 test: build
 	@tools/test
 
+# Every check runs, whatever the one before it said.
 lint: toolchain
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) run --quiet -p xtask -- tidy
+	@status=0; \
+	$(CARGO) fmt --all --check || status=1; \
+	$(CARGO) clippy --workspace --all-targets -- -D warnings || status=1; \
+	$(CARGO) run --quiet -p xtask -- tidy || status=1; \
+	exit $$status
 
 bench: build
 	$(CARGO) run --release -p bench -- $(ARGS)
