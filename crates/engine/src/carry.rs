@@ -110,8 +110,14 @@ impl Host {
             Action::Adopt { conn } => self.adopt(conn),
             Action::Publish { pool, cell } => {
                 if let Place::Worker(worker) = self.residents[who].place {
-                    self.shared.board.publish(pool, worker, cell);
+                    let before = self.shared.board.publish(pool, worker, cell);
                     self.board.set(pool, worker, cell);
+                    // If nobody else has written since it was read, what was written just now is known.
+                    if let (Some(before), Some(seen)) = (before, self.seen.get_mut(pool.0 as usize))
+                        && *seen == before
+                    {
+                        *seen = before + 1;
+                    }
                 }
             }
             Action::AskControl { conn, question } => {

@@ -338,7 +338,7 @@ impl Host {
                 self.deliver(letter);
             }
             for who in 0..self.residents.len() {
-                if self.tell(who, Event::RoundEnded) {
+                if self.residents[who].machine.awaits_round_end() && self.tell(who, Event::RoundEnded) {
                     self.read_board();
                     self.tell(who, Event::RoundEnded);
                 }

@@ -40,9 +40,10 @@ impl SharedBoard {
         SharedBoard { workers, rows: (0..Board::POOLS_MAX).map(|_| OnceLock::new()).collect() }
     }
 
-    /// Writes a worker's cell. A pool beyond [`Board::POOLS_MAX`] has one home and no row: nothing to do.
-    pub(crate) fn publish(&self, pool: PoolId, worker: WorkerId, cell: Cell) {
-        let Some(row) = self.rows.get(pool.0 as usize) else { return };
+    /// Writes a worker's cell. Returns the row's version before. A pool beyond [`Board::POOLS_MAX`] has one home and no
+    /// row: nothing to do.
+    pub(crate) fn publish(&self, pool: PoolId, worker: WorkerId, cell: Cell) -> Option<u64> {
+        let row = self.rows.get(pool.0 as usize)?;
         let row = row.get_or_init(|| Row {
             version: AtomicU64::new(0),
             cells: (0..self.workers).map(|_| SharedCell::calm()).collect(),
@@ -50,7 +51,7 @@ impl SharedBoard {
         let shared = &row.cells[usize::from(worker.0)];
         shared.hungry_since.store(cell.hungry_since.0, Ordering::SeqCst);
         shared.idle.store(cell.idle, Ordering::SeqCst);
-        row.version.fetch_add(1, Ordering::SeqCst);
+        Some(row.version.fetch_add(1, Ordering::SeqCst))
     }
 
     /// Reads a pool's row into a worker's own copy, if it has changed since `seen`; returns the version read.

@@ -90,7 +90,9 @@ impl Actions {
     pub fn clear(&mut self, mut recycle: impl FnMut(Vec<u8>)) {
         self.list.clear();
         self.scratch.clear();
-        self.kept.drain(..).for_each(&mut recycle);
+        while let Some(buffer) = self.kept.pop() {
+            recycle(buffer);
+        }
     }
 
     #[must_use]

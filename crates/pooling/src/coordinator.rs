@@ -485,6 +485,10 @@ impl crate::Machine for Coordinator {
         maintain.into_iter().chain(self.recall_at).min()
     }
 
+    fn awaits_round_end(&self) -> bool {
+        false
+    }
+
     fn recycle(&mut self, _buffer: Vec<u8>) {}
 }
 

@@ -75,6 +75,11 @@ pub trait Machine {
     /// When to tell `DeadlineReached`.
     fn next_deadline(&self) -> Option<Time>;
 
+    /// Whether `Event::RoundEnded` means anything to it now. Telling it all the same does no harm.
+    fn awaits_round_end(&self) -> bool {
+        true
+    }
+
     /// A buffer whose bytes were carried out, for use again.
     fn recycle(&mut self, buffer: Vec<u8>);
 }

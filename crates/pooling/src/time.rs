@@ -32,7 +32,7 @@ impl Add<Duration> for Time {
 
     /// Saturates at [`Time::NEVER`].
     fn add(self, span: Duration) -> Time {
-        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        let micros = span.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(span.subsec_micros()));
         Time(self.0.saturating_add(micros))
     }
 }

@@ -440,5 +440,9 @@ impl crate::Machine for Door {
         self.deadlines.next()
     }
 
+    fn awaits_round_end(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
     fn recycle(&mut self, _buffer: Vec<u8>) {}
 }

@@ -43,16 +43,33 @@ impl From<Unexpected> for Broken {
 pub(super) struct Findings {
     /// The server accepted the session's parameters.
     pub(super) replayed: bool,
+    /// ReadyForQuery inside a transaction, in statement mode.
+    pub(super) transaction_block: bool,
+    /// Apart, because there is nothing of it in most answers.
+    pub(super) words: Option<Box<Words>>,
+}
+
+/// What a server said in words that concerns more than its client.
+#[derive(Debug, Default)]
+pub(super) struct Words {
     /// The error with which a server refused them: the body of an ErrorResponse.
     pub(super) replay_error: Option<Vec<u8>>,
     /// A chore failed, in the server's words.
     pub(super) chore_error: Option<String>,
-    /// ReadyForQuery inside a transaction, in statement mode.
-    pub(super) transaction_block: bool,
     /// An error outside of any answer: the server is about to close.
     pub(super) dying: Option<String>,
     /// A FATAL for the linked client, whose session outlives it.
     pub(super) lost: Option<(SqlState, String)>,
+}
+
+impl Findings {
+    fn words(&mut self) -> &mut Words {
+        self.words.get_or_insert_default()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.words.as_ref().is_some_and(|words| words.lost.is_some())
+    }
 }
 
 impl Worker {
@@ -95,21 +112,12 @@ impl Worker {
     }
 
     fn act_on(&mut self, turn: &mut Turn<'_>, conn: ConnId, findings: Findings) {
-        if let Some((code, words)) = findings.lost {
-            self.server_lost(turn, conn, code, &words);
-            return;
-        }
-        if let Some(words) = findings.dying {
-            let Some(server) = self.servers.get_mut(conn) else { return };
-            (server.gone, server.close_needed) = (true, Some("server is shutting down"));
-            if server.session().is_none() {
-                self.break_server(turn, conn, &words);
+        let mut chore_error = None;
+        if let Some(mut words) = findings.words {
+            chore_error = words.chore_error.take();
+            if self.act_on_words(turn, conn, *words) {
                 return;
             }
-        }
-        if let Some(error) = findings.replay_error {
-            self.replay_refused(turn, conn, &error);
-            return;
         }
         if findings.transaction_block {
             self.refuse_transaction_block(turn, conn);
@@ -118,22 +126,48 @@ impl Worker {
         let Some(server) = self.servers.get_mut(conn) else { return };
         match server.state {
             State::Linked(session) => {
+                let gated = server.gated;
                 if findings.replayed {
                     self.replayed(conn, session);
                 }
-                self.open_gate(turn, conn, session);
+                if gated {
+                    self.open_gate(turn, conn, session);
+                }
                 self.cancel_if_wanted(turn, conn);
                 if self.servers.get(conn).is_some_and(|server| server.ledger.len() < limits::OWED_MAX / 2) {
                     self.balance_if_paused(turn, session);
                 }
-                self.release_if_done(turn, conn);
-                self.arm_linked(turn, session);
+                if !self.release_if_done(turn, conn) {
+                    self.arm_linked(turn, session);
+                }
             }
-            State::Busy(chore) => self.chore_progress(turn, conn, chore, findings.chore_error),
+            State::Busy(chore) => self.chore_progress(turn, conn, chore, chore_error),
             State::Draining { .. } => self.drain_progress(turn, conn),
             State::Idle | State::Held => self.free(turn, conn),
             State::Connecting | State::LoggingIn(_) => {}
         }
+    }
+
+    /// Acts upon what a server said. True: nothing else is left to do.
+    #[cold]
+    fn act_on_words(&mut self, turn: &mut Turn<'_>, conn: ConnId, words: Words) -> bool {
+        if let Some((code, words)) = words.lost {
+            self.server_lost(turn, conn, code, &words);
+            return true;
+        }
+        if let Some(words) = words.dying {
+            let Some(server) = self.servers.get_mut(conn) else { return true };
+            (server.gone, server.close_needed) = (true, Some("server is shutting down"));
+            if server.session().is_none() {
+                self.break_server(turn, conn, &words);
+                return true;
+            }
+        }
+        if let Some(error) = words.replay_error {
+            self.replay_refused(turn, conn, &error);
+            return true;
+        }
+        false
     }
 
     fn chore_progress(&mut self, turn: &mut Turn<'_>, conn: ConnId, chore: Chore, error: Option<String>) {
@@ -219,7 +253,7 @@ impl Answers<'_> {
             if self.stream.left() == 0 {
                 return Ok(());
             }
-            if self.findings.transaction_block || self.findings.lost.is_some() {
+            if self.findings.transaction_block || self.findings.is_lost() {
                 // This server is given up: what else it says is nobody's.
                 self.consume(self.stream.left(), false);
                 return Ok(());
@@ -407,22 +441,22 @@ impl Answers<'_> {
         let engaged = self.server.status != Status::Idle || self.server.ledger.owner().is_some();
         if fields.is_fatal() && self.session.is_some() && self.pool.rules.mode != PoolMode::Session && engaged {
             // The server ends, the session does not: it is told as an error of its request.
-            self.findings.lost = Some((fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE), words()));
+            self.findings.words().lost = Some((fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE), words()));
             return false;
         }
         let clients = match self.server.ledger.owner() {
             None => {
-                self.findings.dying = Some(words());
+                self.findings.words().dying = Some(words());
                 // Between transactions it is not the client's business: its next statement goes elsewhere.
                 let engaged = self.server.status != Status::Idle || self.pool.rules.mode == PoolMode::Session;
                 self.session.is_some() && engaged
             }
             Some(Answerer::Replay) => {
-                self.findings.replay_error = Some(body.to_vec());
+                self.findings.words().replay_error = Some(body.to_vec());
                 false
             }
             Some(Answerer::Chore) => {
-                self.findings.chore_error = Some(words());
+                self.findings.words().chore_error = Some(words());
                 false
             }
             Some(Answerer::Prepare | Answerer::Nobody | Answerer::Client) => self.is_error_answer(),
@@ -518,12 +552,12 @@ impl Answers<'_> {
     }
 
     fn failed(&mut self) -> Result<(), Broken> {
-        if self.findings.lost.is_some() {
+        if self.findings.is_lost() {
             return Ok(());
         }
         if self.server.ledger.owner().is_none() {
             // Told to nobody: whoever is linked has all its answers.
-            self.findings.dying.get_or_insert_with(|| "server sent an error while idle".to_owned());
+            self.findings.words().dying.get_or_insert_with(|| "server sent an error while idle".to_owned());
             return Ok(());
         }
         self.server.answer_failed |= self.server.ledger.owner() == Some(Answerer::Client);

@@ -44,7 +44,9 @@ impl Worker {
         }
         server.state = state;
         server.since = turn.now;
-        self.arm_server(turn, conn);
+        if to != Group::Linked {
+            self.arm_server(turn, conn);
+        }
     }
 
     /// A session needs a server for `bytes` from `at`: at once if one is idle, else it waits.
@@ -227,20 +229,21 @@ impl Worker {
         self.refuse_session(turn, conn, code, &words);
     }
 
-    /// Lets a linked server go if its client's transaction is over and nothing is owed (I3).
-    pub(super) fn release_if_done(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
-        let Some(server) = self.servers.get_mut(server_id) else { return };
-        let ServerState::Linked(conn) = server.state else { return };
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+    /// Lets a linked server go if its client's transaction is over and nothing is owed (I3). Returns whether it is let
+    /// go; its session is then armed.
+    pub(super) fn release_if_done(&mut self, turn: &mut Turn<'_>, server_id: ConnId) -> bool {
+        let Some(server) = self.servers.get_mut(server_id) else { return false };
+        let ServerState::Linked(conn) = server.state else { return false };
+        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return false };
         if pool.rules.mode == PoolMode::Session || server.gated {
-            return;
+            return false;
         }
         if !crate::sabotage::releases_early(&self.settings, server) && !server.is_clean() {
-            return;
+            return false;
         }
-        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Some(session) = self.sessions.get_mut(conn) else { return false };
         if session.is_torn() {
-            return;
+            return false;
         }
         pool.observe_service(turn.now.micros_since(server.since));
         session.state = State::Idle { since: turn.now };
@@ -258,6 +261,7 @@ impl Worker {
         } else {
             self.free(turn, server_id);
         }
+        true
     }
 
     /// A clean server that lost its client: reset if its mode wants that, then free.
@@ -340,6 +344,10 @@ impl Worker {
             return;
         }
         let Some(waiter) = self.next_waiter(id) else { return };
+        if self.pool(id).is_some_and(|pool| !pool.queue.is_empty() && !pool.idle.is_empty()) {
+            // Idle for long, and not checked: more people wait than checks are under way.
+            self.touched.push(id);
+        }
         self.link(turn, waiter, server_id);
         if self.servers.get(server_id).is_some_and(|server| !server.is_gated()) {
             self.requests_from_inbox(turn, waiter);

@@ -351,6 +351,10 @@ impl crate::Machine for Worker {
         self.deadlines.next()
     }
 
+    fn awaits_round_end(&self) -> bool {
+        !(self.shared.is_empty() && self.restless.is_empty() && self.leaving.is_empty())
+    }
+
     fn recycle(&mut self, mut buffer: Vec<u8>) {
         let useful = (1..=limits::SPARE_BUFFER_LEN_MAX).contains(&buffer.capacity());
         if useful && self.spare.len() < limits::SPARE_BUFFERS_MAX {
