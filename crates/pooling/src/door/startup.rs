@@ -15,7 +15,7 @@ use crate::arrival::ConsoleRights;
 use crate::id::{ConnId, PoolKey};
 use crate::observe::Peer;
 use crate::parameters::Tracked;
-use crate::settings::{CONSOLE_DATABASE, Settings};
+use crate::settings::{AuthType, CONSOLE_DATABASE, Settings};
 
 /// A startup packet, understood.
 #[derive(Debug)]
@@ -171,6 +171,10 @@ impl Wish {
         };
         let user = match &database.forced_user {
             Some(forced) => forced.as_str().into(),
+            // Nobody has proved to be this user.
+            None if settings.auth_type == AuthType::Any => {
+                return Err(Refused(sqlstate::PROTOCOL_VIOLATION, "bouncer config error".to_owned()));
+            }
             None => Arc::clone(&self.user),
         };
         Ok(PoolKey { database: Arc::clone(&self.database), user })
