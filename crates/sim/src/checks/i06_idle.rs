@@ -62,6 +62,13 @@ fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
     if capped || plan.reloads > 0 || world.stage != Stage::Working {
         return None;
     }
+    // In bad weather a login may take longer than it is given, again and again.
+    let weather = &plan.weather;
+    let slowest = weather.delay_max * if weather.late > 0 { 100 } else { 1 };
+    let given = settings.server_connect_timeout.unwrap_or_default().as_micros() as u64;
+    if weather.bytewise || 40 * slowest > given {
+        return None;
+    }
     let opening = settings.server_connect_timeout.unwrap_or_default() + settings.server_login_retry;
     let limit = opening.as_micros() as u64 + 2 * EXCHANGE_US;
     let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return None };

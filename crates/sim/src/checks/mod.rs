@@ -50,7 +50,8 @@ impl World {
         };
         if let Err(violation) = checked {
             let place = entry.place;
-            let waiting = entry.worker().map(|worker| waiting(&worker.snapshot(Time(self.now), true))).unwrap_or_default();
+            let waiting =
+                entry.worker().map(|worker| waiting(&worker.snapshot(Time(self.now), true))).unwrap_or_default();
             return self.fail(violation.invariant, format!("{place:?}: {}{waiting}", violation.what));
         }
         if !due || self.failure.is_some() {
