@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 
 use outer::{Answer, Client, Stage, Wishes, frontend};
 
-/// A generator of numbers that is the same in every run.
+/// A generator of numbers that is the same in every run: xorshift, by G. Marsaglia.
 struct Dice(u64);
 
 impl Dice {
-    //= Marsaglia, "Xorshift RNGs", 2003
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -132,44 +131,51 @@ fn vanish(mut client: Client, token: &str, dice: &mut Dice) {
     client.vanish();
 }
 
+/// What a crowd has come to.
+#[derive(Default)]
+struct Tally {
+    asked: AtomicU64,
+    vanished: AtomicU64,
+    wrong: Mutex<Vec<String>>,
+}
+
+/// One client's life: questions of every kind, and now and then it vanishes and begins anew.
+fn live(stage: &Stage, tally: &Tally, number: u64, rounds: u64) {
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ (number + 1) << 20);
+    let mut client = stage.client();
+    for round in 0..rounds {
+        let token = format!("{number}-{round}-{:x}", dice.roll(u64::MAX));
+        if dice.roll(25) == 0 {
+            vanish(std::mem::replace(&mut client, stage.client()), &token, &mut dice);
+            tally.vanished.fetch_add(1, Ordering::Relaxed);
+        }
+        let (kind, ask) = QUESTIONS[usize::try_from(dice.roll(QUESTIONS.len() as u64)).expect("small")];
+        if let Err(why) = ask(&mut client, &token) {
+            tally.wrong.lock().expect("nobody panics holding it").push(format!("{kind}: {why}"));
+            return;
+        }
+        tally.asked.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 fn crowd(name: &str, pool: u32, clients: u64, rounds: u64) {
     let mut stage = Stage::set(&Wishes { pool, ..Wishes::default() });
-    let (asked, vanished) = (AtomicU64::new(0), AtomicU64::new(0));
-    let wrong = Mutex::new(Vec::new());
+    let tally = Tally::default();
     let begun = Instant::now();
     thread::scope(|scope| {
         for number in 0..clients {
-            let (stage, asked, vanished, wrong) = (&stage, &asked, &vanished, &wrong);
-            let life = move || {
-                let mut dice = Dice(0x9e37_79b9_7f4a_7c15 ^ (number + 1) << 20);
-                let mut client = stage.client();
-                for round in 0..rounds {
-                    let token = format!("{number}-{round}-{:x}", dice.roll(u64::MAX));
-                    if dice.roll(25) == 0 {
-                        vanish(std::mem::replace(&mut client, stage.client()), &token, &mut dice);
-                        vanished.fetch_add(1, Ordering::Relaxed);
-                    }
-                    let (kind, ask) = QUESTIONS[usize::try_from(dice.roll(QUESTIONS.len() as u64)).expect("small")];
-                    if let Err(why) = ask(&mut client, &token) {
-                        wrong.lock().expect("nobody panics holding it").push(format!("{kind}: {why}"));
-                        return;
-                    }
-                    asked.fetch_add(1, Ordering::Relaxed);
-                }
-            };
+            let (stage, tally) = (&stage, &tally);
             // Hundreds of clients need little stack each.
-            thread::Builder::new().stack_size(512 * 1024).spawn_scoped(scope, life).expect("a thread is to be had");
+            let thread = thread::Builder::new().stack_size(512 * 1024);
+            thread.spawn_scoped(scope, move || live(stage, tally, number, rounds)).expect("a thread is to be had");
         }
     });
     let took = begun.elapsed();
+    let Tally { asked, vanished, wrong } = tally;
     println!("{name}: {clients} clients on {pool} servers asked {asked:?} and vanished {vanished:?} times in {took:?}");
     let wrong = wrong.into_inner().expect("nobody panics holding it");
-    assert!(
-        wrong.is_empty(),
-        "{} clients saw what was not theirs, or nothing; first: {:?}",
-        wrong.len(),
-        &wrong[..wrong.len().min(5)]
-    );
+    let first = &wrong[..wrong.len().min(5)];
+    assert!(wrong.is_empty(), "{} clients saw what was not theirs, or nothing; first: {first:?}", wrong.len());
     assert!(stage.backends() <= pool as usize);
     assert!(took < Duration::from_secs(120), "{took:?}");
     stage.assert_healthy();
