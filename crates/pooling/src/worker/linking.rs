@@ -387,9 +387,11 @@ impl Worker {
             (since != Time::NEVER && !fed).then_some((worker, since))
         });
         let (worker, since) = hungry.min_by_key(|&(_, since)| since)?;
-        let head_start = limits::STRANGER.as_micros() as u64 + pool.service_us;
+        let head_start = pool.patience();
         let own = pool.hungry_since();
-        (since.0.saturating_add(head_start) < own.0).then_some((worker, since))
+        // Whoever has waited for less is served sooner by a server of its own worker than by one that travels.
+        let patient = since + head_start <= now;
+        (patient && since + head_start < own).then_some((worker, since))
     }
 
     fn lend(&mut self, turn: &mut Turn<'_>, server_id: ConnId, to: WorkerId, since: Time) {
@@ -524,6 +526,11 @@ impl Worker {
         }
         let hungry_since = entry.hungry_since();
         if hungry_since == Time::NEVER {
+            return;
+        }
+        let patience = entry.patience();
+        self.arm_pool(turn, pool);
+        if turn.now < hungry_since + patience {
             return;
         }
         let others = (0..self.settings.workers).map(WorkerId).filter(|&worker| worker != self.id);

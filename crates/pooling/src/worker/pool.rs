@@ -9,6 +9,7 @@ use auth::{Challenge, Keys};
 use crate::board::Cell;
 use crate::deadline::Armed;
 use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
+use crate::limits;
 use crate::parameters::Parameters;
 use crate::server::{Group, Reported};
 use crate::settings::{Database, PoolMode, Settings};
@@ -180,6 +181,11 @@ impl Pool {
     pub(crate) fn has_surplus(&self) -> bool {
         let share = self.rules.min_pool_size.div_ceil(u32::from(self.homes.max(1)));
         self.groups.iter().sum::<u32>() > share
+    }
+
+    /// How long a waiter waits before a server travels for it from another worker.
+    pub(crate) fn patience(&self) -> Duration {
+        limits::STRANGER + Duration::from_micros(self.service_us)
     }
 
     /// Since when somebody has waited for a server, or for the first one.

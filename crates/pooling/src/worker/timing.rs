@@ -224,6 +224,14 @@ impl Worker {
         if pool.lends_refused_until > turn.now {
             self.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.lends_refused_until);
         }
+        let hungry_since = pool.hungry_since();
+        if pool.homes > 1 && hungry_since != Time::NEVER {
+            // Once the oldest waiter has been patient for long enough, and again while it waits.
+            let patience = pool.patience();
+            let first = hungry_since + patience;
+            let at = if first > turn.now { first } else { turn.now + patience };
+            self.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+        }
         if pool.retry_at > turn.now {
             self.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.retry_at);
             return;
@@ -240,6 +248,7 @@ impl Worker {
         if pool.armed.spend(at) {
             let shared = pool.homes > 1;
             if shared {
+                pool.begged.clear();
                 self.look_around(turn, id);
             }
             self.ask_for_reserve(turn, id);
