@@ -127,7 +127,7 @@ impl Host {
             }
             Action::Report { ticket, snapshot } => self.shared.replies.snapshot(ticket, *snapshot),
             Action::Finished => self.finish(self.residents[who].place),
-            Action::Tell(fact) => self.shared.log.tell(self.now, fact),
+            Action::Tell(fact) => self.shared.log.tell(self.now, *fact),
         }
     }
 

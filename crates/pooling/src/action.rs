@@ -41,8 +41,11 @@ pub enum Action {
     /// Shutdown has come to its end here: nothing is left to wait for.
     Finished,
     /// A line for the log.
-    Tell(Fact),
+    Tell(Box<Fact>),
 }
+
+// The list is written and read for every transaction: what is rare and large is boxed.
+const _: () = assert!(size_of::<Action>() <= 80);
 
 /// What a console client typed, and what it may do.
 #[derive(Clone, Debug, PartialEq, Eq)]

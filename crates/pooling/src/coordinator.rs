@@ -443,7 +443,7 @@ fn post(actions: &mut Actions, to: Place, mail: Mail) {
 impl crate::Machine for Coordinator {
     fn step(&mut self, now: Time, _board: &Board, event: Event<'_>, actions: &mut Actions) {
         match event {
-            Event::Mail(Mail::Apply(application)) => self.apply_for(application, actions),
+            Event::Mail(Mail::Apply(application)) => self.apply_for(*application, actions),
             Event::Mail(Mail::Ask { pool, worker, reserve }) => {
                 self.asks.push(Ask { pool, worker, reserve, tried: BTreeSet::new() });
                 self.serve_asks(now, actions);

@@ -34,6 +34,9 @@ pub enum Event<'a> {
     RoundEnded,
 }
 
+// Passed by value through every step: what is rare and large is boxed.
+const _: () = assert!(size_of::<Event<'_>>() <= 64);
+
 /// How a connection ended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Hangup {

@@ -21,7 +21,7 @@ pub enum Place {
 #[derive(Debug)]
 pub enum Mail {
     // Door ⇄ coordinator: where does this login live?
-    Apply(Application),
+    Apply(Box<Application>),
     Placed {
         login: ConnId,
         pool: PoolId,

@@ -8,7 +8,7 @@ use auth::{Keys, Password, Secret, Verifier};
 #[derive(Clone, Debug)]
 pub enum Job {
     /// Does this clear-text password fit the stored secret of this user?
-    CheckPlain { secret: Secret, user: String, given: Vec<u8> },
+    CheckPlain { secret: Box<Secret>, user: String, given: Vec<u8> },
     /// A verifier for a password that is stored in the clear.
     DeriveVerifier { password: Password, salt: Vec<u8>, iterations: u32 },
     /// The keys to prove a password to a server with.
@@ -19,8 +19,8 @@ pub enum Job {
 #[derive(Clone, Debug)]
 pub enum Done {
     Checked(bool),
-    Verifier(Verifier),
-    Keys(Keys),
+    Verifier(Box<Verifier>),
+    Keys(Box<Keys>),
 }
 
 impl Job {
@@ -30,10 +30,10 @@ impl Job {
         match self {
             Job::CheckPlain { secret, user, given } => Done::Checked(auth::verify_plain(&secret, &user, &given)),
             Job::DeriveVerifier { password, salt, iterations } => {
-                Done::Verifier(Verifier::derive(password.as_str(), &salt, iterations))
+                Done::Verifier(Box::new(Verifier::derive(password.as_str(), &salt, iterations)))
             }
             Job::DeriveKeys { password, salt, iterations } => {
-                Done::Keys(Keys::derive(password.as_str(), &salt, iterations))
+                Done::Keys(Box::new(Keys::derive(password.as_str(), &salt, iterations)))
             }
         }
     }

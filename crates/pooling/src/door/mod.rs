@@ -252,7 +252,8 @@ impl Door {
             console: wish.console.is_some(),
             exempt: wish.console == Some(ConsoleRights::Admin),
         };
-        actions.push(Action::Post { to: Place::Coordinator, mail: Mail::Apply(application), carrying: None });
+        let mail = Mail::Apply(Box::new(application));
+        actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
         Ok(())
     }
 
@@ -355,7 +356,8 @@ impl Door {
             user: login.wish.as_ref().map(|wish| Arc::clone(&wish.user)),
             peer: login.peer,
         };
-        actions.push(Action::Tell(Fact { level, topic, about, text: text.to_owned() }));
+        let fact = Fact { level, topic, about, text: text.to_owned() };
+        actions.push(Action::Tell(Box::new(fact)));
     }
 
     fn deadline_reached(&mut self, now: Time, actions: &mut Actions) {

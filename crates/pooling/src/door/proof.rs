@@ -143,7 +143,7 @@ impl Door {
         let mock = Secret::Scram(self.mock_verifier(user));
         let secret = usable(self.settings.secrets.get(user)).cloned().unwrap_or(mock);
         if matches!(secret, Secret::Scram(_)) {
-            let job = Job::CheckPlain { secret, user: user.to_owned(), given };
+            let job = Job::CheckPlain { secret: Box::new(secret), user: user.to_owned(), given };
             actions.push(Action::Compute { conn, job });
             self.set_proof(conn, Proof::Computing { client_first: Vec::new() });
             return Ok(());
@@ -229,8 +229,8 @@ impl Door {
             Done::Checked(true) => self.proved(conn, actions),
             Done::Checked(false) => Err(wrong_password()),
             Done::Verifier(verifier) => {
-                self.verifiers.insert(user, verifier.clone());
-                self.sasl_continue(conn, &client_first, verifier, actions)
+                self.verifiers.insert(user, Verifier::clone(&verifier));
+                self.sasl_continue(conn, &client_first, *verifier, actions)
             }
             Done::Keys(_) => Ok(()),
         }

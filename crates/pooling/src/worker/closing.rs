@@ -94,7 +94,7 @@ impl Worker {
             },
             text: format!("closing because: {why} (age={age}s)"),
         };
-        turn.actions.push(Action::Tell(fact));
+        turn.actions.push(Action::Tell(Box::new(fact)));
     }
 
     /// Takes a session out of whatever it is in: the queue, its link, its pool's counts.
@@ -285,7 +285,8 @@ impl Worker {
             address: server.address.clone(),
         };
         let topic = if level >= Level::Warning { Topic::PoolerErrors } else { Topic::Disconnections };
-        turn.actions.push(Action::Tell(Fact { level, topic, about, text: text.to_owned() }));
+        let fact = Fact { level, topic, about, text: text.to_owned() };
+        turn.actions.push(Action::Tell(Box::new(fact)));
     }
 
     /// In statement mode a transaction of several statements is refused, as in PgBouncer.

@@ -350,7 +350,7 @@ impl Worker {
         let (State::LoggingIn(login), Done::Keys(keys)) = (&mut server.state, done) else { return };
         let (Some(challenge), Some(scram)) = (login.computing.take(), login.scram.as_mut()) else { return };
         let end = respond(turn, conn, scram, &keys);
-        pool.keys = Some((challenge, keys));
+        pool.keys = Some((challenge, *keys));
         if let Err(Broken(why)) = end {
             self.login_failed(turn, conn, &why);
         }
