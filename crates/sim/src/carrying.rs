@@ -105,6 +105,9 @@ impl World {
     fn interest(&mut self, node: u16, conn: ConnId, read: bool, write: bool) {
         let Some(id) = self.link_of(node, conn, "Interest") else { return };
         if let Some(link) = self.network.get_mut(id) {
+            if read && !link.read {
+                link.read_from = self.now;
+            }
             (link.read, link.write) = (read, write);
         }
         self.list(id);

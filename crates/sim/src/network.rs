@@ -140,6 +140,8 @@ pub struct Link {
     pub conn: Option<ConnId>,
     pub read: bool,
     pub write: bool,
+    /// Since when it is read.
+    pub read_from: u64,
     /// What came of connecting, until the pooler is told.
     pub opened: Option<bool>,
     /// Connected, so that it may be read and written.
@@ -183,6 +185,7 @@ impl Network {
             conn: None,
             read: true,
             write: false,
+            read_from: 0,
             opened: None,
             stands: false,
             broken: false,

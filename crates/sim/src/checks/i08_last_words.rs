@@ -15,7 +15,9 @@ impl World {
             return;
         }
         let Some(link) = self.network.get(id) else { return };
-        let unread = link.read && link.last_words_at.is_some_and(|at| at < self.now) && !link.up.readable().is_empty();
+        // Where reading had paused for a client that reads slowly, the words could not be read before.
+        let readable = link.read && link.read_from < self.now;
+        let unread = readable && link.last_words_at.is_some_and(|at| at < self.now) && !link.up.readable().is_empty();
         if unread {
             self.fail(8, format!("a client's statement goes to {conn:?}, whose last words lie unread"));
         }

@@ -25,7 +25,8 @@ pub mod i08_last_words;
 pub mod i10_memory;
 pub mod i12_capacity;
 
-use pooling::{ConnId, Place, Snapshot, Time};
+use pooling::snapshot::ClientSnapshot;
+use pooling::{Place, Snapshot, Time};
 
 use crate::rounds::Machinery;
 use crate::world::World;
@@ -73,7 +74,9 @@ impl World {
 
 /// Who waits, for the report.
 fn waiting(snapshot: &Snapshot) -> String {
-    let clients = snapshot.clients.iter().filter_map(|client| client.waiting_since.map(|since| (client.conn, since.0)));
-    let found: Vec<(ConnId, u64)> = clients.take(3).collect();
-    if found.is_empty() { String::new() } else { format!("; waiting: {found:?}") }
+    let waiting = |client: &ClientSnapshot| {
+        client.waiting_since.map(|since| format!("{:?} for {:?} since {}", client.conn, client.key, since.0))
+    };
+    let found: Vec<String> = snapshot.clients.iter().filter_map(waiting).take(8).collect();
+    if found.is_empty() { String::new() } else { format!("; waiting: {}", found.join(", ")) }
 }
