@@ -383,8 +383,8 @@ impl Worker {
         let hungry = workers.map(WorkerId).filter(|&worker| worker != self.id).filter_map(|worker| {
             let since = board.cell(pool.id, worker).hungry_since;
             // The board may be late: one server for one waiter.
-            let fed = pool.fed.get(&worker) == Some(&since);
-            (since != Time::NEVER && !fed).then_some((worker, since))
+            let fed = || pool.fed.get(&worker) == Some(&since);
+            (since != Time::NEVER && !fed()).then_some((worker, since))
         });
         let (worker, since) = hungry.min_by_key(|&(_, since)| since)?;
         let head_start = pool.patience();
@@ -406,6 +406,8 @@ impl Worker {
         pool.fed.insert(to, since);
         pool.lent += 1;
         self.lends += 1;
+        // Our own waiters look at what is left.
+        self.touched.push(pool.id);
         let lent = Lent { key: pool.key.clone(), homes: pool.homes, base: pool.base.clone(), from, to, server };
         // The group count stays until the other side acknowledges: the server is still ours to answer for (I5).
         turn.actions.push(Action::Post {
