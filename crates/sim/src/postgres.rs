@@ -68,6 +68,11 @@ impl Process {
             && !self.backend.is_in_copy()
     }
 
+    /// It has said its last words.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending
+    }
+
     pub(crate) fn serves(&self) -> bool {
         matches!(self.phase, Phase::Serving)
     }

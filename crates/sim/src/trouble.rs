@@ -81,7 +81,9 @@ impl World {
         self.postgres.starting_until[usize::from(database)] = self.now + away + starting;
         self.trouble_at = Some(self.now);
         let here = |process: &Option<Box<Process>>| {
-            process.as_ref().is_some_and(|process| process.database == database && process.serves())
+            process
+                .as_ref()
+                .is_some_and(|process| process.database == database && process.serves() && !process.is_ending())
         };
         let doomed: Vec<usize> =
             self.postgres.processes.iter().enumerate().filter(|(_, process)| here(process)).map(|(at, _)| at).collect();

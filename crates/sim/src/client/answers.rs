@@ -53,7 +53,8 @@ impl Client {
         census: &mut Census,
     ) -> Result<(), Finding> {
         if let Some(told) = &self.told {
-            return Err((11, format!("message {:?} came after FATAL {told}", char::from(message))));
+            let (number, came) = (self.number, show(message, body));
+            return Err((11, format!("client {number} got {came} after FATAL {told}")));
         }
         if message == tag::NOTICE {
             return Ok(());
