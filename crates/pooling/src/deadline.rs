@@ -57,6 +57,12 @@ impl Deadlines {
 }
 
 impl Armed {
+    /// Whether its owner is looked at by then anyway.
+    #[inline]
+    pub(crate) fn is_by(self, at: Time) -> bool {
+        self.0 <= at
+    }
+
     /// Whether an entry that came due is this owner's live one; it is then spent.
     pub(crate) fn spend(&mut self, at: Time) -> bool {
         let live = self.0 == at;

@@ -534,8 +534,9 @@ impl Answers<'_> {
         }
         if let Some(entry) = self.server.ledger.answered(message)? {
             self.completed(entry);
+            // Only now can one have come to the front.
+            self.answer_fakes();
         }
-        self.answer_fakes();
         Ok(())
     }
 

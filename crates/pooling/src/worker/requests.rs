@@ -43,16 +43,27 @@ impl From<wire::Error> for Ending {
 }
 
 /// Checks a header against what PostgreSQL accepts of a client after login.
+#[inline]
 pub(super) fn checked_header(bytes: &[u8]) -> Result<Option<Header>, Ending> {
     let Some(&first) = bytes.first() else { return Ok(None) };
     let Some(len_max) = frontend::len_max(first).filter(|_| first != tag::PASSWORD) else {
-        return Err(Ending::violation(format!("invalid frontend message type {first}")));
+        return Err(invalid_type(first));
     };
     let Some(header) = Header::parse(bytes)? else { return Ok(None) };
     if header.body_len() > len_max {
-        return Err(Ending::violation("invalid message length"));
+        return Err(invalid_length());
     }
     Ok(Some(header))
+}
+
+#[cold]
+fn invalid_type(tag: u8) -> Ending {
+    Ending::violation(format!("invalid frontend message type {tag}"))
+}
+
+#[cold]
+fn invalid_length() -> Ending {
+    Ending::violation("invalid message length")
 }
 
 impl Worker {
