@@ -122,7 +122,11 @@ fn a_computation_comes_back_to_who_asked() {
             Box::new(|actor, event| match event {
                 Event::Received { conn, .. } => {
                     let secret = Secret::parse("open sesame");
-                    let job = Job::CheckPlain { secret: Box::new(secret), user: "ali".to_owned(), given: b"open sesame".to_vec() };
+                    let job = Job::CheckPlain {
+                        secret: Box::new(secret),
+                        user: "ali".to_owned(),
+                        given: b"open sesame".to_vec(),
+                    };
                     vec![Action::Compute { conn: *conn, job }]
                 }
                 Event::Computed { done, .. } => {

@@ -160,7 +160,8 @@ impl Worker {
             return false;
         };
         let life = self.pool(server.pool).and_then(|pool| pool.rules.server_lifetime);
-        server.armed.is_by(server.since + idle) && life.is_none_or(|life| server.armed.is_by(server.connected_at + life))
+        server.armed.is_by(server.since + idle)
+            && life.is_none_or(|life| server.armed.is_by(server.connected_at + life))
     }
 
     fn server_deadline(&self, conn: ConnId) -> Option<(Time, &'static str)> {
