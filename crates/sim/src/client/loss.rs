@@ -2,6 +2,7 @@
 //! next request if it was idle in a transaction; the session goes on.
 
 use pooling::settings::PoolMode;
+use wire::Header;
 use wire::backend::{Fields, ReadyForQuery, Status, tag};
 
 use super::answers::{is_strangers, show};
@@ -25,9 +26,16 @@ impl Client {
         message == tag::ERROR && code() || self.is_failure_forgotten(message, body)
     }
 
-    /// A transaction had failed, the client knew, and its server was lost before the Sync: nothing is left to roll back.
+    /// A request had failed, the client knew, and its server was lost before the end of the answer: that error is all it
+    /// is told, and of the transaction nothing is left to roll back.
     fn is_failure_forgotten(&self, message: u8, body: &[u8]) -> bool {
-        let expected = &self.expected[self.expected_at..];
+        let mut expected = &self.expected[self.expected_at..];
+        // Settings that had changed in it are reported before its end.
+        while let Ok(Some(header)) = Header::parse(expected)
+            && header.tag == tag::PARAMETER_STATUS
+        {
+            expected = &expected[header.total_len()..];
+        }
         message == tag::READY_FOR_QUERY && body == b"I" && expected.starts_with(b"Z\0\0\0\x05E")
     }
 
