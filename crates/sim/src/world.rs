@@ -309,7 +309,9 @@ impl World {
                 }
             }
             Stage::Quiet { since } => {
-                if self.now > since + QUIET_US {
+                // min_pool_size goes on opening and closing: tokens are counted where none is on its way.
+                let settled = self.nodes.iter().all(|node| node.letters.is_empty());
+                if self.now > since + QUIET_US && settled {
                     self.stage = Stage::Done;
                     crate::checks::i12_capacity::nothing_remains(self);
                     self.census.quiet_ends += 1;
