@@ -8,8 +8,9 @@
 use std::sync::Arc;
 
 use wire::backend::{self, Fields, ParameterStatus, ReadyForQuery, Status, tag};
-use wire::{HEADER_LEN, Header, SqlState, sqlstate};
+use wire::{HEADER_LEN, Header, sqlstate};
 
+use super::findings::{Broken, Findings, Words};
 use super::pool::Pool;
 use super::stream::Stream;
 use super::{Turn, Worker, closing};
@@ -21,56 +22,6 @@ use crate::server::{Answerer, Chore, Entry, Expect, Server, State, Unexpected};
 use crate::session::Session;
 use crate::settings::PoolMode;
 use crate::time::Time;
-
-/// A server that cannot be trusted any more, and why.
-#[derive(Debug)]
-pub(super) struct Broken(pub(super) String);
-
-impl From<wire::Error> for Broken {
-    fn from(error: wire::Error) -> Broken {
-        Broken(format!("invalid message from server: {error}"))
-    }
-}
-
-impl From<Unexpected> for Broken {
-    fn from(Unexpected(message): Unexpected) -> Broken {
-        Broken(format!("unexpected message from server: {}", message.escape_ascii()))
-    }
-}
-
-/// What reading a server's bytes brought to light, for the worker to act upon.
-#[derive(Debug, Default)]
-pub(super) struct Findings {
-    /// The server accepted the session's parameters.
-    pub(super) replayed: bool,
-    /// ReadyForQuery inside a transaction, in statement mode.
-    pub(super) transaction_block: bool,
-    /// Apart, because there is nothing of it in most answers.
-    pub(super) words: Option<Box<Words>>,
-}
-
-/// What a server said in words that concerns more than its client.
-#[derive(Debug, Default)]
-pub(super) struct Words {
-    /// The error with which a server refused them: the body of an ErrorResponse.
-    pub(super) replay_error: Option<Vec<u8>>,
-    /// A chore failed, in the server's words.
-    pub(super) chore_error: Option<String>,
-    /// An error outside of any answer: the server is about to close.
-    pub(super) dying: Option<String>,
-    /// A FATAL for the linked client, whose session outlives it.
-    pub(super) lost: Option<(SqlState, String)>,
-}
-
-impl Findings {
-    fn words(&mut self) -> &mut Words {
-        self.words.get_or_insert_default()
-    }
-
-    fn is_lost(&self) -> bool {
-        self.words.as_ref().is_some_and(|words| words.lost.is_some())
-    }
-}
 
 impl Worker {
     pub(super) fn server_received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {

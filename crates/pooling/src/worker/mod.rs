@@ -22,6 +22,7 @@ mod answers;
 mod cancelling;
 mod closing;
 mod consoling;
+mod findings;
 mod linking;
 mod opening;
 pub(crate) mod pool;

@@ -12,7 +12,7 @@ use wire::backend::{Authentication, BackendKeyData, Fields, ParameterStatus, Rea
 use wire::frontend::{self, Password, SaslInitial, SaslResponse};
 use wire::{HEADER_LEN, Header, SqlState, sqlstate};
 
-use super::answers::Broken;
+use super::findings::Broken;
 use super::pool::{Base, Pool};
 use super::{Turn, Worker};
 use crate::action::Action;
