@@ -195,15 +195,20 @@ fn settle(crowd: &Crowd) {
 #[test]
 fn kill_9_of_a_backend_under_load() {
     crowd_survives("kill -9 of a backend", |stage| {
-        let pid = stage.direct("select pid from pg_stat_activity where query like 'update%' order by random() limit 1");
-        if pid.is_empty() {
-            return;
-        }
-        let pid = rustix::process::Pid::from_raw(pid.parse().expect("a pid")).expect("not zero");
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("root may, and so may its own user");
-        // The postmaster ends the other backends and recovers; we go on when it answers again.
-        thread::sleep(Duration::from_millis(20));
-        eventually("PostgreSQL has recovered", || stage.cluster.psql("postgres", "select 1").is_ok());
+        let busy = "select pid from pg_stat_activity where state <> 'idle' and query like 'update%' limit 1";
+        let mut pid = String::new();
+        eventually("somebody is in a transaction", || {
+            pid = stage.direct(busy);
+            !pid.is_empty()
+        });
+        let victim = rustix::process::Pid::from_raw(pid.parse().expect("a pid")).expect("not zero");
+        rustix::process::kill_process(victim, rustix::process::Signal::KILL)
+            .expect("root may, and so may its own user");
+        // A backend that is killed cannot take its entry away: it is gone when the postmaster has begun afresh.
+        let entry = format!("select count(*) from pg_stat_activity where pid = {pid}");
+        eventually("PostgreSQL has recovered", || {
+            stage.cluster.psql("postgres", &entry).is_ok_and(|count| count == "0")
+        });
     });
 }
 
