@@ -455,6 +455,7 @@ impl Answers<'_> {
             self.server.status_seen = true;
         }
         if owner == Some(Answerer::Client) {
+            self.server.cancel_wanted = false;
             self.count_query(status);
         }
         Ok(())

@@ -61,6 +61,8 @@ impl Worker {
         let Some(server) = self.servers.get_mut(server_id) else { return };
         match server.ledger.owner() {
             Some(Answerer::Client) => self.start_cancel(turn, server_id),
+            // PostgreSQL tells that our Parse is complete only together with the query's end.
+            Some(Answerer::Prepare) if server.ledger.owing() != (0, false) => self.start_cancel(turn, server_id),
             // Its query is behind something of ours, which is not to be struck.
             Some(_) if server.ledger.owing() != (0, false) => server.cancel_wanted = true,
             Some(_) if server.gated => {
@@ -153,7 +155,7 @@ impl Worker {
             self.canceller_done(turn, conn);
             return;
         };
-        let own = matches!(server.ledger.owner(), Some(Answerer::Client | Answerer::Nobody));
+        let own = matches!(server.ledger.owner(), Some(Answerer::Client | Answerer::Nobody | Answerer::Prepare));
         let answering = own || crate::sabotage::forwards_late_cancel(&self.settings);
         if !answering {
             // The query ended while we connected: there is nothing left to cancel.

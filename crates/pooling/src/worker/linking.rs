@@ -121,7 +121,7 @@ impl Worker {
         loop {
             let Some(pool) = self.pool(id) else { return };
             let returning = pool.count(Group::Returning);
-            if pool.idle.is_empty() || pool.queue.len() <= returning || self.stop.is_some() {
+            if pool.idle.is_empty() || pool.queue.len() <= returning || self.refuses_new_work() {
                 return;
             }
             match self.take_idle(turn, id) {
@@ -483,7 +483,7 @@ impl Worker {
         let since = turn.board.cell(pool, from).hungry_since;
         let fed = since != Time::NEVER && entry.fed.get(&from) == Some(&since);
         let refused = turn.now < entry.lends_refused_until;
-        if entry.queue.is_empty() && !fed && !refused && self.stop.is_none() {
+        if entry.queue.is_empty() && !fed && !refused && !self.refuses_new_work() {
             self.lend(turn, server, from, since);
         }
     }
@@ -520,7 +520,7 @@ impl Worker {
     pub(super) fn look_around(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
         let Some(entry) = self.pool(pool) else { return };
         if let Some(&server) = entry.idle.back()
-            && self.stop.is_none()
+            && !self.refuses_new_work()
             && let Some((to, since)) = self.stranger(turn.now, turn.board, entry)
         {
             self.lend(turn, server, to, since);

@@ -291,10 +291,12 @@ impl Worker {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let roomy = session.inbox.len() < limits::CHUNK_LEN_MAX;
         let clear = session.flow.is_clear();
+        // Who does not read our own answers (to Sync, Close) is not asked for more questions (I10).
+        let heard = session.flow.backlog().len() < 2 * limits::CHUNK_LEN_MAX;
         let (read, server) = match session.state {
-            SessionState::Idle { .. } => (true, None),
+            SessionState::Idle { .. } => (heard, None),
             SessionState::Welcoming { .. } | SessionState::Waiting { .. } | SessionState::Console { .. } => {
-                (roomy, None)
+                (roomy && heard, None)
             }
             SessionState::Leaving { .. } => (false, None),
             SessionState::Linked { server } => match self.servers.get_mut(server) {
@@ -302,7 +304,7 @@ impl Worker {
                     let deep = link.ledger.len() >= limits::OWED_MAX;
                     // A message that must be whole before it is sent may be longer than a chunk.
                     let gated = link.is_gated();
-                    (link.flow.is_clear() && !deep && (roomy || !gated), Some((server, link)))
+                    (heard && link.flow.is_clear() && !deep && (roomy || !gated), Some((server, link)))
                 }
                 None => (roomy, None),
             },

@@ -98,7 +98,8 @@ impl Worker {
     fn link_deadline(&self, session: &Session, pool: &Pool, server: ConnId, earliest: &mut Earliest) {
         let Some(server) = self.servers.get(server) else { return };
         let rules = &pool.rules;
-        if session.is_torn() || !session.flow.is_clear() {
+        let torn = session.is_torn() && server.flow.is_clear();
+        if torn || !session.flow.is_clear() {
             earliest.add(session.progress_at, Some(limits::STALL), Due::Refuse("client stalled"));
         }
         if server.ledger.len() > 0 {

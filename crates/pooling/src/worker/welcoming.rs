@@ -23,6 +23,7 @@ impl Worker {
     /// A session comes from the door, its connection with it.
     pub(super) fn arrived(&mut self, turn: &mut Turn<'_>, arrival: Arrival) {
         let pool = arrival.pool;
+        let own_user = arrival.key.user == arrival.identity.user;
         let configured = self.ensure_pool(pool, arrival.key, arrival.homes).is_some();
         let mut parameters = self.tracked.empty();
         for (name, value) in &arrival.parameters {
@@ -54,7 +55,9 @@ impl Worker {
         if let Some(pool) = self.pool_mut(pool) {
             pool.sessions += 1;
             pool.totals.logins += 1;
-            pool.client_keys = arrival.keys.or(pool.client_keys.take());
+            // A forced user's password is not the client's.
+            let keys = arrival.keys.filter(|_| own_user);
+            pool.client_keys = keys.or(pool.client_keys.take());
         }
         self.stash(turn, conn, &arrival.leftover);
         if arrival.console.is_some() {
