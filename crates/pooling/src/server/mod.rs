@@ -21,7 +21,7 @@ use crate::flow::Flow;
 use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
 use crate::parameters::Parameters;
 use crate::prepared::Prepared;
-use crate::settings::Address;
+use crate::settings::{Address, Database};
 use crate::time::Time;
 use crate::worker::pool::Base;
 
@@ -116,6 +116,8 @@ pub(crate) struct Server {
     pub(crate) state: State,
     pub(crate) pool: PoolId,
     pub(crate) address: Arc<Address>,
+    /// The settings it was opened by: it may travel while they are changed.
+    pub(crate) opened_for: Arc<Database>,
     pub(crate) flow: Flow,
     /// The beginning of a message that must be read whole.
     pub(crate) inbox: Vec<u8>,

@@ -9,6 +9,7 @@ use wire::backend::Fields;
 use wire::frontend::Query;
 
 use super::pool::Pool;
+use super::steering::concerns_servers;
 use super::{Turn, Worker};
 use crate::action::{Action, Source};
 use crate::board::{Board, Cell};
@@ -454,6 +455,9 @@ impl Worker {
     /// Takes in a server that comes with its connection.
     fn adopt(&mut self, turn: &mut Turn<'_>, mut server: Server) {
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        if concerns_servers(&pool.database, &server.opened_for) {
+            server.close_needed = Some("database configuration changed");
+        }
         server.state = ServerState::Held;
         server.armed = crate::deadline::Armed::default();
         server.flow.restart();

@@ -123,6 +123,7 @@ impl Worker {
             state: State::Connecting,
             pool: id,
             address: Arc::clone(&address),
+            opened_for: Arc::clone(&pool.database),
             flow: Flow::default(),
             inbox: Vec::new(),
             skip: 0,

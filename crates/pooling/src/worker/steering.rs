@@ -250,7 +250,7 @@ pub(crate) struct Parts<'a> {
 const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
 
 /// Whether a change of a database's entry makes its servers wrong.
-fn concerns_servers(new: &Database, old: &Database) -> bool {
+pub(super) fn concerns_servers(new: &Database, old: &Database) -> bool {
     new.hosts != old.hosts
         || new.dbname != old.dbname
         || new.forced_user != old.forced_user
