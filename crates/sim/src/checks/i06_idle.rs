@@ -66,7 +66,7 @@ fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
     let weather = &plan.weather;
     let slowest = weather.delay_max * if weather.late > 0 { 100 } else { 1 };
     let given = settings.server_connect_timeout.unwrap_or_default().as_micros() as u64;
-    if weather.bytewise || 40 * slowest > given {
+    if weather.pieces >= 300 || 40 * slowest > given {
         return None;
     }
     let opening = settings.server_connect_timeout.unwrap_or_default() + settings.server_login_retry;
