@@ -398,15 +398,16 @@ impl Worker {
     fn lend(&mut self, turn: &mut Turn<'_>, server_id: ConnId, to: WorkerId, since: Time) {
         self.turn_server(turn, server_id, ServerState::Held);
         let from = self.id;
-        if crate::sabotage::loses_lent(&self.settings) {
-            return;
-        }
         let Some(server) = self.servers.remove(server_id) else { return };
         assert!(server.is_clean() && server.flow.is_clear() && server.cancels == 0, "I3: only a clean server is lent");
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
         pool.fed.insert(to, since);
         pool.lent += 1;
         self.lends += 1;
+        if crate::sabotage::loses_lent(&self.settings) {
+            turn.actions.push(Action::Close { conn: server_id });
+            return;
+        }
         // Our own waiters look at what is left.
         self.touched.push(pool.id);
         let lent = Lent { key: pool.key.clone(), homes: pool.homes, base: pool.base.clone(), from, to, server };
