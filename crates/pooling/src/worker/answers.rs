@@ -89,7 +89,7 @@ impl Worker {
                     self.balance_if_paused(turn, session);
                 }
                 if !self.release_if_done(turn, conn) {
-                    self.arm_linked(turn, session);
+                    self.arm_linked(session);
                 }
             }
             State::Busy(chore) => self.chore_progress(turn, conn, chore, chore_error),

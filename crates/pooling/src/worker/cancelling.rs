@@ -67,7 +67,7 @@ impl Worker {
             Some(_) if server.ledger.owing() != (0, false) => server.cancel_wanted = true,
             Some(_) if server.gated => {
                 if self.take_back(turn, conn) {
-                    self.arm_session(turn, conn);
+                    self.arm_session(conn);
                 }
             }
             Some(_) | None => {}
@@ -120,7 +120,7 @@ impl Worker {
         if more {
             self.stirred.push(conn);
         }
-        self.arm_session(turn, conn);
+        self.arm_session(conn);
         self.balance_if_paused(turn, conn);
     }
 

@@ -67,7 +67,7 @@ impl Worker {
         session.state = State::Leaving { until: turn.now + limits::FAREWELL };
         session.flow.watch(conn, false, turn.actions);
         self.leaving.push(conn);
-        self.arm_session(turn, conn);
+        self.arm_session(conn);
     }
 
     /// The end of a round: who has read its last words is closed.
@@ -244,7 +244,7 @@ impl Worker {
         if !session.inbox.is_empty() {
             self.stirred.push(conn);
         }
-        self.arm_session(turn, conn);
+        self.arm_session(conn);
         self.balance_if_paused(turn, conn);
     }
 

@@ -46,7 +46,7 @@ impl Worker {
         server.state = state;
         server.since = turn.now;
         if to != Group::Linked {
-            self.arm_server(turn, conn);
+            self.arm_server(conn);
         }
     }
 
@@ -87,7 +87,7 @@ impl Worker {
         if pool.homes > 1 {
             self.restless.push(pool.id);
         }
-        self.arm_session(turn, conn);
+        self.arm_session(conn);
     }
 
     /// An idle server that may be used as it is. One that has been idle for long is checked first: it comes later.
@@ -256,7 +256,7 @@ impl Worker {
         if removed {
             self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
         }
-        self.arm_session(turn, conn);
+        self.arm_session(conn);
         if self.settings.server_reset_query_always {
             self.reset_or_free(turn, server_id);
         } else {

@@ -259,7 +259,7 @@ impl Worker {
         match conn.kind() {
             Kind::Client => {
                 self.balance_session(turn, conn);
-                self.arm_linked(turn, conn);
+                self.arm_linked(conn);
             }
             Kind::Server => self.balance_server(turn, conn),
             Kind::Cancel | Kind::Login => {

@@ -154,7 +154,7 @@ impl Worker {
         pool.enter(server.state.group());
         let conn = self.servers.insert_with(|_| server);
         turn.actions.push(Action::Open { conn, address });
-        self.arm_server(turn, conn);
+        self.arm_server(conn);
     }
 
     /// The connection stands: say who we are.

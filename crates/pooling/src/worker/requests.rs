@@ -187,7 +187,7 @@ impl Worker {
             self.balance_session(turn, conn);
         }
         self.release_if_done(turn, server_id);
-        self.arm_linked(turn, conn);
+        self.arm_linked(conn);
     }
 
     fn end_by_request(&mut self, turn: &mut Turn<'_>, conn: ConnId, ending: Ending) {

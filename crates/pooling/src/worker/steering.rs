@@ -44,7 +44,7 @@ impl Worker {
             self.reconfigure_session(turn, conn);
         }
         for conn in self.servers.ids() {
-            self.arm_server(turn, conn);
+            self.arm_server(conn);
         }
     }
 
@@ -56,7 +56,7 @@ impl Worker {
         if removed && free {
             self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
         } else {
-            self.arm_session(turn, conn);
+            self.arm_session(conn);
         }
     }
 

@@ -53,21 +53,20 @@ impl Worker {
     }
 
     /// Sees to it that a session is looked at when its time is up.
-    pub(super) fn arm_session(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+    pub(super) fn arm_session(&mut self, conn: ConnId) {
         let Some(session) = self.sessions.get(conn) else { return };
         let Some((at, _)) = self.session_deadline(session) else { return };
-        debug_assert!(at >= turn.now || at <= turn.now, "a deadline may have passed already");
         if let Some(session) = self.sessions.get_mut(conn) {
             self.deadlines.arm(Owner::Conn(conn), &mut session.armed, at);
         }
     }
 
     /// As [`Worker::arm_session`], on a query's way: nothing to do where no timeout is set and nothing stalls.
-    pub(super) fn arm_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+    pub(super) fn arm_linked(&mut self, conn: ConnId) {
         let Some(session) = self.sessions.get(conn) else { return };
         let Some(pool) = self.pool(session.pool) else { return };
         if pool.rules.times_links() || session.is_torn() || !session.flow.is_clear() {
-            self.arm_session(turn, conn);
+            self.arm_session(conn);
         }
     }
 
@@ -123,7 +122,7 @@ impl Worker {
         let Some(session) = self.sessions.get(conn) else { return };
         let due = self.session_deadline(session).filter(|(when, _)| *when <= turn.now);
         match due {
-            None => self.arm_session(turn, conn),
+            None => self.arm_session(conn),
             Some((_, Due::Refuse(words))) => {
                 self.refuse_session(turn, conn, sqlstate::PROTOCOL_VIOLATION, words);
             }
@@ -140,15 +139,14 @@ impl Worker {
             *notified = true;
             turn.actions.send_new(conn, |out| write_notice(WORDS, out));
         }
-        self.arm_session(turn, conn);
+        self.arm_session(conn);
     }
 
-    pub(super) fn arm_server(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+    pub(super) fn arm_server(&mut self, conn: ConnId) {
         if self.idles_armed(conn) {
             return;
         }
         let Some((at, _)) = self.server_deadline(conn) else { return };
-        debug_assert!(at != Time::ZERO || turn.now == Time::ZERO);
         if let Some(server) = self.servers.get_mut(conn) {
             self.deadlines.arm(Owner::Conn(conn), &mut server.armed, at);
         }
@@ -201,14 +199,14 @@ impl Worker {
         }
         let Some((when, why)) = self.server_deadline(conn) else { return };
         if when > turn.now {
-            self.arm_server(turn, conn);
+            self.arm_server(conn);
             return;
         }
         let Some(server) = self.servers.get(conn) else { return };
         match server.state {
             ServerState::Draining { cancelled: false, .. } => {
                 self.cancel_drain(turn, conn);
-                self.arm_server(turn, conn);
+                self.arm_server(conn);
             }
             ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
                 self.login_failed(turn, conn, why);

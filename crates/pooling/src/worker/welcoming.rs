@@ -83,7 +83,7 @@ impl Worker {
         if shared {
             self.restless.push(pool);
         }
-        self.arm_session(turn, conn);
+        self.arm_session(conn);
     }
 
     /// A server has logged in: whoever waited to learn its parameters is let in.
@@ -119,7 +119,7 @@ impl Worker {
         if !session.inbox.is_empty() {
             self.stirred.push(conn);
         }
-        self.arm_session(turn, conn);
+        self.arm_session(conn);
     }
 
     pub(super) fn refuses_new_work(&self) -> bool {
