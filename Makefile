@@ -5,7 +5,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := cargo
 
-.PHONY: help run build test bench lint toolchain
+.PHONY: help run build test bench ab lint toolchain
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,8 @@ help:
 	@echo 'make test   every test, those against a real PostgreSQL included; fetches what they need'
 	@echo 'make lint   formatting, clippy, and the house rules of STYLE.md'
 	@echo 'make bench  measure against PgBouncer and a direct connection (make bench ARGS=--help)'
+	@echo 'make ab BEFORE=PROGRAM'
+	@echo '            an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see bench/README.md)'
 	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'
 
 run: build
@@ -35,6 +37,10 @@ lint: toolchain
 
 bench: build
 	$(CARGO) run --release -p bench -- $(ARGS)
+
+AFTER ?= $(TARGET)/release/pgweir
+ab: build
+	$(CARGO) run --release -p bench -- ab $(BEFORE) $(AFTER) $(ARGS)
 
 toolchain:
 	@command -v cargo >/dev/null || { \

@@ -63,12 +63,16 @@ fn version(program: &Path) -> Result<String, String> {
     first.map(str::to_owned).ok_or(format!("{} --version says nothing", program.display()))
 }
 
-/// A folder for one run, which the unprivileged user can read, and that user.
+/// A folder for one run or for one part of it, which the unprivileged user can read, and that user.
+///
+/// The folder goes with its value, however the measurement ended, unless it is to be kept.
 #[derive(Debug)]
 pub struct Workplace {
     pub folder: PathBuf,
     /// User and group of the contestants, where this program is root.
     pub user: Option<(u32, u32)>,
+    /// Where the copies of the contestants' programs lie: in the run's own folder, for every room of it.
+    programs: PathBuf,
     keep: bool,
 }
 
@@ -76,9 +80,25 @@ impl Workplace {
     /// Makes the folder. Errors: root without a user `postgres` or `nobody`, or a folder that cannot be made.
     pub fn open(keep: bool) -> Result<Workplace, String> {
         let user = if rustix::process::getuid().is_root() { Some(unprivileged()?) } else { None };
-        let folder = std::env::temp_dir().join(format!("pgweir-bench-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-        let place = Workplace { folder, user, keep };
+        // A run that was killed leaves its folder, and its process number comes again one day.
+        let path = |turn: u32| std::env::temp_dir().join(format!("pgweir-bench-{}-{turn}", std::process::id()));
+        let folder =
+            (0..100).map(path).find(|path| !path.exists()).ok_or("a hundred runs left their folders in /tmp")?;
+        if keep {
+            eprintln!("keeping {}", folder.display());
+        }
+        let programs = folder.clone();
+        Workplace::make(folder, user, programs, keep)
+    }
+
+    /// A fresh folder below this one, for one part of the run. Errors: there is one of that name already.
+    pub fn room(&self, name: &str) -> Result<Workplace, String> {
+        Workplace::make(self.folder.join(name), self.user, self.programs.clone(), self.keep)
+    }
+
+    fn make(folder: PathBuf, user: Option<(u32, u32)>, programs: PathBuf, keep: bool) -> Result<Workplace, String> {
+        fs::create_dir(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        let place = Workplace { folder, user, programs, keep };
         place.give(&place.folder)?;
         Ok(place)
     }
@@ -112,7 +132,7 @@ impl Workplace {
 
     /// A copy of a program that the unprivileged user can run, wherever the original lies.
     pub fn copy(&self, contestant: &str, program: &Path) -> Result<PathBuf, String> {
-        let path = self.folder.join(format!("program-{contestant}"));
+        let path = self.programs.join(format!("program-{contestant}"));
         if !path.exists() {
             fs::copy(program, &path).map_err(|error| format!("cannot copy {}: {error}", program.display()))?;
             let mode = fs::Permissions::from_mode(0o755);
@@ -124,9 +144,7 @@ impl Workplace {
 
 impl Drop for Workplace {
     fn drop(&mut self) {
-        if self.keep {
-            eprintln!("kept {}", self.folder.display());
-        } else {
+        if !self.keep {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
@@ -239,4 +257,38 @@ impl Drop for Running {
 pub fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| format!("no free port: {error}"))?;
     listener.local_addr().map(|address| address.port()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::World;
+
+    #[test]
+    fn a_room_is_fresh_and_goes_with_its_value_also_after_an_error() {
+        let run = Workplace::open(false).expect("a folder");
+        let part = || -> Result<(), String> {
+            let room = run.room("tcp-8")?;
+            World::open(&room.folder)?;
+            assert!(run.room("tcp-8").is_err(), "two parts of a run never share a folder");
+            Err("the scenario failed".to_owned())
+        };
+        for _ in 0..3 {
+            assert_eq!(part(), Err("the scenario failed".to_owned()));
+            assert!(!run.folder.join("tcp-8").exists());
+        }
+        let folder = run.folder.clone();
+        drop(run);
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn a_folder_that_is_kept_stays_with_its_rooms() {
+        let run = Workplace::open(true).expect("a folder");
+        let room = run.room("a").expect("a room").folder.clone();
+        let folder = run.folder.clone();
+        drop(run);
+        assert!(room.exists());
+        fs::remove_dir_all(folder).expect("ours");
+    }
 }

@@ -46,6 +46,8 @@ fn count(
     placement: &Placement,
     transactions: u64,
 ) -> Result<(u64, u64), String> {
+    let place = &place.room(&format!("{}-{}-{transactions}-under-callgrind", scenario.name, contestant.name))?;
+    setup::write_users(place)?;
     let mut world = World::open(&place.folder)?;
     let profile = place.folder.join(format!("callgrind-{}-{transactions}.out", contestant.name));
     let wrapper =

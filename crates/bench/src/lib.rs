@@ -4,7 +4,7 @@
 //! measured, as [`setup`] says; [`world`] makes the load, with [`client`]s on one side and a [`fake`] PostgreSQL on the
 //! other; [`process`] reads what a contestant has used; [`rounds`] alternates the contestants; [`calls`], [`idle`],
 //! [`half_load`], [`pgbench`] and [`instructions`] measure what CPU time does not show; [`stats`] says what the samples
-//! mean; [`record`] keeps them and [`report`] makes the table.
+//! mean; [`record`] keeps them, [`report`] makes the table, and [`versus`] that of two builds.
 //!
 //! Promises: every figure rests on raw samples that the record keeps; contestants are compared within a round only;
 //! a wrong answer ends the measurement. Does not: know anything of pgweir's inside.
@@ -29,4 +29,5 @@ pub mod run;
 pub mod scenario;
 pub mod setup;
 pub mod stats;
+pub mod versus;
 pub mod world;

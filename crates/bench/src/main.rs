@@ -9,13 +9,16 @@ use bench::machine::said;
 use bench::rounds::Pace;
 use bench::run::{self, Plan};
 use bench::scenario::SCENARIOS;
-use bench::{record, report};
+use bench::{record, report, versus};
 use lexopt::prelude::*;
 
 const HELP: &str = "\
 Measures pgweir beside PgBouncer and a direct connection.
 
   bench [OPTIONS]        measure; the record and its table land in bench/results
+  bench ab BEFORE AFTER  two builds of pgweir and PgBouncer in the same rounds: prints the ratios, in about a minute and
+                         a half, and keeps nothing (unless --out). BEFORE and AFTER are PROGRAM[,KEY=VALUE...].
+                         The same from the tree: make ab BEFORE=PROGRAM, which builds AFTER
   bench null [OPTIONS]   PgBouncer beside itself: every interval should hold 1
   bench report FILE      print the table of a record
   bench list             name the scenarios
@@ -37,7 +40,8 @@ Measures pgweir beside PgBouncer and a direct connection.
 #[derive(Debug, Default)]
 struct Options {
     command: Option<String>,
-    file: Option<PathBuf>,
+    /// What follows the command.
+    operands: Vec<String>,
     quick: bool,
     keep: bool,
     split: bool,
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
     let outcome = options().map_err(|error| error.to_string()).and_then(|options| match options.command.as_deref() {
         None => measure(&options, false),
         Some("null") => measure(&options, true),
+        Some("ab") => versus(&options),
         Some("report") => print_report(&options),
         Some("list") => {
             SCENARIOS.iter().for_each(|one| println!("{:24} {}", one.name, one.about));
@@ -101,7 +106,7 @@ fn options() -> Result<Options, lexopt::Error> {
             Long("contestant") => options.contestants.push(parser.value()?.string()?),
             Long("out") => options.out = Some(parser.value()?.into()),
             Value(command) if options.command.is_none() => options.command = Some(command.string()?),
-            Value(file) if options.file.is_none() => options.file = Some(file.into()),
+            Value(operand) => options.operands.push(operand.string()?),
             other => return Err(other.unexpected()),
         }
     }
@@ -109,27 +114,52 @@ fn options() -> Result<Options, lexopt::Error> {
 }
 
 fn print_report(options: &Options) -> Result<bool, String> {
-    let path = options.file.as_deref().ok_or("which record? bench report FILE")?;
-    print!("{}", report::table(&record::read(path)?));
+    let path = options.operands.first().ok_or("which record? bench report FILE")?;
+    print!("{}", report::table(&record::read(Path::new(path))?));
     Ok(true)
 }
 
 /// Runs the measurement. `false`: a scenario could not be measured. A missed threshold stands in the table and is no failure.
 fn measure(options: &Options, null: bool) -> Result<bool, String> {
-    let quick = options.quick;
-    let usual = |given: Option<u64>, usual: u64, fast: u64| given.unwrap_or(if quick { fast } else { usual });
     let contestants = contestants(options, null)?;
-    let slice = Duration::from_millis(usual(options.slice_ms, 400, 120));
-    let pace = Pace { rounds: usual(options.rounds, 41, 5) as usize, warm_up: slice / 4, slice };
-    let seed = usual(options.seed, u64::from(std::process::id()), 1);
-    let plan = Plan { pace, quick, seed, split: options.split, wanted: options.scenarios.clone() };
+    let plan = plan(options, (41, 400));
     let place = Workplace::open(options.keep)?;
-    let label = match (null, quick) {
+    let label = match (null, options.quick) {
         (true, _) => "null",
         (false, true) => "quick",
         (false, false) => "full",
     };
-    run::all(&place, &contestants, &plan, label, options.out.as_deref().unwrap_or(Path::new("bench/results")))
+    let out = options.out.as_deref().unwrap_or(Path::new("bench/results"));
+    let (record, whole) = run::all(&place, &contestants, &plan, label, Some(out))?;
+    record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
+    Ok(whole)
+}
+
+/// Two builds beside PgBouncer. `false`: a scenario could not be measured.
+fn versus(options: &Options) -> Result<bool, String> {
+    let [before, after] = &options.operands[..] else { return Err("which two? bench ab BEFORE AFTER".to_owned()) };
+    let builds = versus::BUILDS.into_iter().zip([before, after]);
+    let mut contestants: Vec<Contestant> =
+        builds.map(|(name, text)| versus::build(name, text)).collect::<Result<_, _>>()?;
+    contestants.push(Contestant::parse(&format!("pgbouncer={}", pgbouncer(options)?.display()))?);
+    let mut plan = Plan { bare: true, ..plan(options, (41, 120)) };
+    if plan.wanted.is_empty() {
+        plan.wanted = versus::USUAL.map(str::to_owned).to_vec();
+    }
+    let place = Workplace::open(options.keep)?;
+    let (record, whole) = run::all(&place, &contestants, &plan, "ab", options.out.as_deref())?;
+    print!("{}", versus::table(&record.value));
+    Ok(whole)
+}
+
+/// What was asked for; otherwise so many rounds with slices of so many ms.
+fn plan(options: &Options, (rounds, slice_ms): (u64, u64)) -> Plan {
+    let quick = options.quick;
+    let usual = |given: Option<u64>, usual: u64, fast: u64| given.unwrap_or(if quick { fast } else { usual });
+    let slice = Duration::from_millis(usual(options.slice_ms, slice_ms, 120));
+    let pace = Pace { rounds: usual(options.rounds, rounds, 5) as usize, warm_up: slice / 4, slice };
+    let seed = usual(options.seed, u64::from(std::process::id()), 1);
+    Plan { pace, quick, seed, split: options.split, wanted: options.scenarios.clone(), bare: false }
 }
 
 fn contestants(options: &Options, null: bool) -> Result<Vec<Contestant>, String> {

@@ -39,16 +39,19 @@ pub struct Cluster {
     programs: PathBuf,
     pub port: u16,
     pub version: String,
+    /// Holds the data and goes last, when the cluster has ended.
+    room: Workplace,
 }
 
 impl Cluster {
     /// Makes and starts a cluster, and fills the tables. Errors: no PostgreSQL, or one that does not start.
-    pub fn start(place: &Workplace) -> Result<Cluster, String> {
+    pub fn start(run: &Workplace) -> Result<Cluster, String> {
         let programs = programs()?;
-        let folder = place.folder.join("cluster");
+        let place = run.room("cluster")?;
+        let folder = place.folder.join("data");
         let mut initdb = place.command(&programs.join("initdb"), "initdb.log")?;
         initdb.args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"]).arg(&folder);
-        finish(&mut initdb, "initdb", place)?;
+        finish(&mut initdb, "initdb", &place)?;
         let port = free_port()?;
         let mut postgres = place.command(&programs.join("postgres"), "postgres.log")?;
         postgres.arg("-D").arg(&folder).args(["-p", &port.to_string()]);
@@ -57,12 +60,13 @@ impl Cluster {
         });
         let child = postgres.spawn().map_err(|error| format!("cannot start PostgreSQL: {error}"))?;
         let version = said(&programs.join("postgres").display().to_string(), &["--version"]).unwrap_or_default();
-        let cluster = Cluster { child, programs, port, version };
-        cluster.fill(place)?;
+        let cluster = Cluster { child, programs, port, version, room: place };
+        cluster.fill()?;
         Ok(cluster)
     }
 
-    fn fill(&self, place: &Workplace) -> Result<(), String> {
+    fn fill(&self) -> Result<(), String> {
+        let place = &self.room;
         let limit = Instant::now() + Duration::from_secs(30);
         let port = self.port.to_string();
         loop {

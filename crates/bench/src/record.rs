@@ -15,18 +15,26 @@ use crate::{machine, report};
 #[derive(Debug)]
 pub struct Record {
     pub value: Value,
-    path: PathBuf,
+    /// `None`: it is not to be kept.
+    path: Option<PathBuf>,
 }
 
 impl Record {
-    /// Begins a record below `results`, in a folder named by date and cores.
-    pub fn begin(results: &Path, label: &str, contestants: &[Contestant], run: Value) -> Result<Record, String> {
+    /// Begins a record, below `results` in a folder named by date and cores, or nowhere.
+    pub fn begin(
+        results: Option<&Path>,
+        label: &str,
+        contestants: &[Contestant],
+        run: Value,
+    ) -> Result<Record, String> {
         let date = machine::now();
         let machine = machine::machine();
-        let folder = results.join(format!("{}-{}cores", &date[..10.min(date.len())], machine["cores"]));
-        fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         let time: String = date.chars().skip(11).filter(char::is_ascii_digit).take(4).collect();
-        let path = folder.join(format!("{label}-{time}.json"));
+        let day = format!("{}-{}cores", &date[..10.min(date.len())], machine["cores"]);
+        let path = results.map(|results| results.join(day).join(format!("{label}-{time}.json")));
+        if let Some(folder) = path.as_deref().and_then(Path::parent) {
+            fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        }
         let described =
             |one: &Contestant| json!({ "name": one.name, "version": one.version, "settings": one.settings });
         let value = json!({
@@ -56,14 +64,15 @@ impl Record {
     }
 
     fn write(&self) -> Result<(), String> {
-        let failed = |error: std::io::Error| format!("cannot write {}: {error}", self.path.display());
-        fs::write(&self.path, text(&self.value)).map_err(failed)?;
-        fs::write(self.path.with_extension("md"), report::table(&self.value)).map_err(failed)
+        let Some(path) = &self.path else { return Ok(()) };
+        let failed = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
+        fs::write(path, text(&self.value)).map_err(failed)?;
+        fs::write(path.with_extension("md"), report::table(&self.value)).map_err(failed)
     }
 
-    /// Where the table lies.
-    pub fn table_path(&self) -> PathBuf {
-        self.path.with_extension("md")
+    /// Where the table lies, if the record is kept.
+    pub fn table_path(&self) -> Option<PathBuf> {
+        Some(self.path.as_ref()?.with_extension("md"))
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Plan {
     pub split: bool,
     /// Names of scenarios; empty means all.
     pub wanted: Vec<String>,
+    /// CPU time of the given contestants and nothing else: no direct connection, no counting of system calls.
+    pub bare: bool,
 }
 
 impl Plan {
@@ -48,20 +50,20 @@ struct Bench<'a> {
     cluster: Option<Cluster>,
 }
 
-/// Runs what is wanted. Returns whether every scenario could be measured; thresholds are the report's matter.
+/// Runs what is wanted. Returns the record, which is also written below `out`, and whether every scenario could be
+/// measured; thresholds are the report's matter.
 pub fn all(
     place: &Workplace,
     contestants: &[Contestant],
     plan: &Plan,
     label: &str,
-    out: &Path,
-) -> Result<bool, String> {
+    out: Option<&Path>,
+) -> Result<(Record, bool), String> {
     let known = |name: &String| name == INSTRUCTIONS || SCENARIOS.iter().any(|one| one.name == name);
     if let Some(unknown) = plan.wanted.iter().find(|name| !known(name)) {
         return Err(format!("no scenario '{unknown}'; `list` names them"));
     }
     raise_descriptor_limit();
-    setup::write_users(place)?;
     let random = Seeded::new(plan.seed);
     let mut bench = Bench { place, contestants, plan, cores: process::cores(), random, cluster: None };
     let mut record = Record::begin(out, label, contestants, bench.description())?;
@@ -84,8 +86,7 @@ pub fn all(
     if plan.wants(INSTRUCTIONS) {
         record.set(INSTRUCTIONS, bench.instructions())?;
     }
-    eprintln!("{}", record.table_path().display());
-    Ok(whole)
+    Ok((record, whole))
 }
 
 fn kind_name(kind: Kind) -> &'static str {
@@ -135,25 +136,32 @@ impl Bench<'_> {
     }
 
     fn scenario(&mut self, scenario: &Scenario) -> Result<Map<String, Value>, String> {
+        // Declared first, dropped last: everything that runs in it has ended when the room goes.
+        let room = self.place.room(scenario.name)?;
+        setup::write_users(&room)?;
         let mut result = match scenario.kind {
-            Kind::Closed => self.load(scenario, Mode::Closed)?,
-            Kind::Logins(_) => self.load(scenario, Mode::Storm { at_a_time: scenario.clients })?,
-            Kind::Idle => self.idle(scenario)?,
-            Kind::HalfLoad { .. } => self.half_load(scenario)?,
-            Kind::Pgbench { .. } => self.pgbench(scenario)?,
+            Kind::Closed => self.load(&room, scenario, Mode::Closed)?,
+            Kind::Logins(_) => self.load(&room, scenario, Mode::Storm { at_a_time: scenario.clients })?,
+            Kind::Idle => self.idle(&room, scenario)?,
+            Kind::HalfLoad { .. } => self.half_load(&room, scenario)?,
+            Kind::Pgbench { .. } => self.pgbench(&room, scenario)?,
         };
         result.insert("kind".to_owned(), json!(kind_name(scenario.kind)));
         Ok(result)
     }
 
+    fn contestants_of(&self, scenario: &Scenario) -> Vec<Contestant> {
+        if self.plan.bare { self.contestants.to_vec() } else { setup::contestants(scenario, self.contestants) }
+    }
+
     /// Closed loops and login storms.
-    fn load(&mut self, scenario: &Scenario, mode: Mode) -> Result<Map<String, Value>, String> {
+    fn load(&mut self, room: &Workplace, scenario: &Scenario, mode: Mode) -> Result<Map<String, Value>, String> {
         let placement = self.placement();
         pin_self(&placement.load)?;
-        let mut world = World::open(&self.place.folder)?;
+        let mut world = World::open(&room.folder)?;
         let mut sides = Vec::new();
-        for contestant in setup::contestants(scenario, self.contestants) {
-            let side = setup::start(self.place, scenario, &contestant, &mut world, &[], &placement.contestant)?;
+        for contestant in self.contestants_of(scenario) {
+            let side = setup::start(room, scenario, &contestant, &mut world, &[], &placement.contestant)?;
             if mode == Mode::Closed {
                 world.connect(side.fleet, scenario.clients).map_err(|error| side.blame(&error))?;
             }
@@ -165,7 +173,7 @@ impl Bench<'_> {
             pace.slice *= 2;
         }
         let rounds = rounds::run(&mut world, &sides, mode, pace, &mut self.random)?;
-        let (system_calls, notes) = self.count_calls(&mut world, &sides, mode);
+        let (system_calls, notes) = self.count_calls(room, &mut world, &sides, mode);
         let inis = sides.iter().filter_map(|side| Some((side.name.clone(), json!(side.running.as_ref()?.ini))));
         let inis: Map<String, Value> = inis.collect();
         for side in &sides {
@@ -180,12 +188,18 @@ impl Bench<'_> {
     }
 
     /// Counts without which the rest of the scenario still stands: a failure becomes a note.
-    fn count_calls(&self, world: &mut World, sides: &[Side], mode: Mode) -> (Map<String, Value>, Vec<String>) {
+    fn count_calls(
+        &self,
+        room: &Workplace,
+        world: &mut World,
+        sides: &[Side],
+        mode: Mode,
+    ) -> (Map<String, Value>, Vec<String>) {
         let time = Duration::from_millis(if self.plan.quick { 200 } else { 1000 });
         let mut counted = Map::new();
         let mut notes = Vec::new();
-        for side in sides.iter().filter(|side| side.running.is_some()) {
-            match calls::count(self.place, world, side, mode, time) {
+        for side in sides.iter().filter(|side| side.running.is_some() && !self.plan.bare) {
+            match calls::count(room, world, side, mode, time) {
                 Ok(calls) => drop(counted.insert(side.name.clone(), calls)),
                 Err(error) => notes.push(format!("system calls of {} were not counted: {error}", side.name)),
             }
@@ -193,37 +207,37 @@ impl Bench<'_> {
         (counted, notes)
     }
 
-    fn idle(&mut self, scenario: &Scenario) -> Result<Map<String, Value>, String> {
+    fn idle(&mut self, room: &Workplace, scenario: &Scenario) -> Result<Map<String, Value>, String> {
         let placement = self.placement();
         pin_self(&placement.load)?;
-        let mut world = World::open(&self.place.folder)?;
+        let mut world = World::open(&room.folder)?;
         let rounds = if self.plan.quick { 1 } else { 5 };
         let random = &mut self.random;
-        let (rounds, inis) = idle::run(self.place, &mut world, scenario, self.contestants, &placement, rounds, random)?;
+        let (rounds, inis) = idle::run(room, &mut world, scenario, self.contestants, &placement, rounds, random)?;
         Ok(Map::from_iter([("rounds".to_owned(), json!(rounds)), ("ini".to_owned(), json!(inis))]))
     }
 
-    fn half_load(&mut self, scenario: &Scenario) -> Result<Map<String, Value>, String> {
+    fn half_load(&mut self, room: &Workplace, scenario: &Scenario) -> Result<Map<String, Value>, String> {
         let Some(pgweir) = self.contestants.iter().find(|one| one.name == "pgweir") else {
             let notes = json!(["pgweir is not among the contestants"]);
             return Ok(Map::from_iter([("notes".to_owned(), notes)]));
         };
         pin_self(&self.cores)?;
         let placement = Placement { load: self.cores.clone(), contestant: self.cores.clone() };
-        let mut world = World::open(&self.place.folder)?;
+        let mut world = World::open(&room.folder)?;
         let pace = Pace { rounds: self.plan.pace.rounds.min(21), ..self.plan.pace };
-        half_load::run(self.place, &mut world, scenario, pgweir, &placement, pace, &mut self.random)
+        half_load::run(room, &mut world, scenario, pgweir, &placement, pace, &mut self.random)
     }
 
-    fn pgbench(&mut self, scenario: &Scenario) -> Result<Map<String, Value>, String> {
+    fn pgbench(&mut self, room: &Workplace, scenario: &Scenario) -> Result<Map<String, Value>, String> {
         pin_self(&self.cores)?;
         if self.cluster.is_none() {
             self.cluster = Some(Cluster::start(self.place)?);
         }
         let cluster = self.cluster.as_ref().ok_or("started above")?;
-        let contestants = setup::contestants(scenario, self.contestants);
+        let contestants = self.contestants_of(scenario);
         let length = if self.plan.quick { (1, 1) } else { (11, 4) };
-        pgbench::run(self.place, cluster, scenario, &contestants, &self.placement(), length, &mut self.random)
+        pgbench::run(room, cluster, scenario, &contestants, &self.placement(), length, &mut self.random)
     }
 
     /// Instruction counts of the simple protocol and of prepared statements; an error stands in the place of the counts.

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -78,6 +78,8 @@ pub struct World {
     fleets: Vec<Fleet>,
     fake_links: usize,
     pub port: u16,
+    /// Where the fake PostgreSQL's Unix socket lies.
+    path: PathBuf,
 }
 
 /// An open load that is this far behind measures nothing but its own queue.
@@ -108,6 +110,7 @@ impl World {
             fleets: Vec::new(),
             fake_links: 0,
             port,
+            path,
         };
         world.add(tcp.into(), Peer::Door, Vec::new())?;
         world.add(unix.into(), Peer::Door, Vec::new())?;
@@ -458,6 +461,13 @@ impl World {
         let flags = if blocked { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
         epoll::modify(&self.epoll, &connection.socket, epoll::EventData::new_u64(token), flags)
             .map_err(words("watch a socket"))
+    }
+}
+
+impl Drop for World {
+    /// The kernel leaves a Unix socket's file behind, and the next world may draw the same port.
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 

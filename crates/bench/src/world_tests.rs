@@ -79,3 +79,13 @@ fn nobody_to_talk_to_is_an_error() {
     assert!(world.connect(fleet, 1).is_err());
     std::fs::remove_dir_all(folder).expect("ours");
 }
+
+#[test]
+fn a_world_takes_its_unix_socket_with_it() {
+    let (world, folder) = world("socket");
+    let entries = || std::fs::read_dir(&folder).expect("our folder").count();
+    assert_eq!(entries(), 1);
+    drop(world);
+    assert_eq!(entries(), 0, "the next world with this port could not listen");
+    std::fs::remove_dir_all(folder).expect("ours");
+}
