@@ -1,62 +1,101 @@
 //! User-space instructions per transaction, counted by callgrind: a figure without noise.
 //!
-//! Promises: one client and a fixed number of transactions; the difference between a long run and a short one, so
-//! that starting, warming up and ending do not count. Does not: see the kernel, which is most of the CPU time.
+//! Promises: a fixed number of transactions; the difference between a long run and a short one, so that starting,
+//! logging in and ending do not count. Does not: see the kernel, which is most of the CPU time.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::callgrind::{self, Profile};
 use crate::contestant::{Contestant, Workplace};
-use crate::scenario::Scenario;
+use crate::scenario::{SCENARIOS, Scenario};
 use crate::setup::{self, Placement};
 use crate::world::{Mode, World};
 
 /// Transactions of the short and the long run.
 const FEW: u64 = 1_000;
-const MANY: u64 = 11_000;
+const MANY: u64 = 6_000;
 
-/// Counts for every contestant. Errors: no valgrind, or a contestant that does not run under it.
+/// A load under which instructions are counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// The scenario whose style and settings it takes.
+    scenario: &'static str,
+    clients: usize,
+}
+
+/// With one client nothing waits; with more clients than servers, every transaction has been in the queue.
+pub const CASES: [Case; 3] = [
+    Case { name: "simple", about: "1 client, simple", scenario: "tcp-1", clients: 1 },
+    Case { name: "prepared", about: "1 client, prepared", scenario: "prepared-64", clients: 1 },
+    Case { name: "simple-64", about: "64 clients on 20 servers, simple", scenario: "tcp-64", clients: 64 },
+];
+
+/// Instructions of so many transactions.
+#[derive(Clone, Debug)]
+pub struct Count {
+    pub profile: Profile,
+    pub transactions: u64,
+}
+
+impl Count {
+    fn each(&self, instructions: u64) -> f64 {
+        instructions as f64 / self.transactions as f64
+    }
+}
+
+/// Counts for every contestant, for a record. Errors: no valgrind, or a contestant that does not run under it.
 pub fn run(
     place: &Workplace,
-    scenario: &Scenario,
+    case: &Case,
     contestants: &[Contestant],
     placement: &Placement,
 ) -> Result<Map<String, Value>, String> {
     let mut result = Map::new();
     for contestant in contestants.iter().filter(|one| one.program.is_some()) {
-        let (few, few_done) = count(place, scenario, contestant, placement, FEW)?;
-        let (many, many_done) = count(place, scenario, contestant, placement, MANY)?;
-        let each = many.saturating_sub(few) as f64 / (many_done - few_done) as f64;
+        let count = count(place, case, contestant, placement)?;
         let sample = json!({
-            "short": { "instructions": few, "transactions": few_done },
-            "long": { "instructions": many, "transactions": many_done },
-            "instructions_per_transaction": each,
+            "clients": case.clients,
+            "instructions": count.profile.total,
+            "transactions": count.transactions,
+            "instructions_per_transaction": count.each(count.profile.total),
         });
         result.insert(contestant.name.clone(), sample);
     }
     Ok(result)
 }
 
-/// Instructions of a whole run with `transactions` in it, and how many there were exactly.
-fn count(
+/// What a long run has more than a short one.
+pub fn count(place: &Workplace, case: &Case, contestant: &Contestant, placement: &Placement) -> Result<Count, String> {
+    let (few, few_done) = whole(place, case, contestant, placement, FEW)?;
+    let (many, many_done) = whole(place, case, contestant, placement, MANY)?;
+    Ok(Count { profile: many.since(&few), transactions: many_done - few_done })
+}
+
+/// Instructions of a whole run with at least so many transactions in it, and how many there were exactly.
+fn whole(
     place: &Workplace,
-    scenario: &Scenario,
+    case: &Case,
     contestant: &Contestant,
     placement: &Placement,
     transactions: u64,
-) -> Result<(u64, u64), String> {
-    let place = &place.room(&format!("{}-{}-{transactions}-under-callgrind", scenario.name, contestant.name))?;
-    setup::write_users(place)?;
-    let mut world = World::open(&place.folder)?;
-    let profile = place.folder.join(format!("callgrind-{}-{transactions}.out", contestant.name));
-    let wrapper =
-        ["valgrind".to_owned(), "--tool=callgrind".to_owned(), format!("--callgrind-out-file={}", profile.display())];
-    let mut side = setup::start(place, scenario, contestant, &mut world, &wrapper, &placement.contestant)?;
+) -> Result<(Profile, u64), String> {
+    let room = place.room(&format!("{}-{}-{transactions}-under-callgrind", case.name, contestant.name))?;
+    setup::write_users(&room)?;
+    let scenario: &Scenario = SCENARIOS.iter().find(|one| one.name == case.scenario).expect("in the table");
+    let mut world = World::open(&room.folder)?;
+    let file = room.folder.join("callgrind.out");
+    let mut wrapper = vec!["valgrind".to_owned(), format!("--callgrind-out-file={}", file.display())];
+    wrapper.extend(callgrind::OPTIONS.map(str::to_owned));
+    let mut side = setup::start(&room, scenario, contestant, &mut world, &wrapper, &placement.contestant)?;
     let drive = |world: &mut World| {
-        world.connect(side.fleet, 1)?;
+        world.connect(side.fleet, case.clients)?;
         world.start(side.fleet, Mode::Closed)?;
-        while world.done(side.fleet) + 1 < transactions {
+        while world.done(side.fleet) + (case.clients as u64) < transactions {
             world.run_for(Duration::from_millis(1))?;
         }
         world.settle(side.fleet)?;
@@ -67,24 +106,56 @@ fn count(
     if let Some(running) = &mut side.running {
         running.stop();
     }
-    let text = std::fs::read_to_string(&profile).map_err(|error| format!("callgrind wrote nothing: {error}"))?;
-    Ok((total(&text).ok_or("callgrind's file has no total")?, done))
+    let text = std::fs::read_to_string(&file).map_err(|error| format!("callgrind wrote nothing: {error}"))?;
+    Ok((callgrind::read(&text)?, done))
 }
 
-/// The total in callgrind's output: a line `totals: N` (or `summary: N`).
-fn total(text: &str) -> Option<u64> {
-    let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
-    line("totals:").or_else(|| line("summary:"))?.split_whitespace().next()?.parse().ok()
+/// Lines of each list.
+const LISTED: usize = 40;
+
+/// The costliest functions, source files and source lines of a count, per transaction.
+pub fn list(count: &Count) -> String {
+    let mut out = String::new();
+    let files = count.profile.files();
+    let Profile { functions, lines, .. } = &count.profile;
+    for (what, costs) in [("functions", functions), ("source files", &files), ("source lines", lines)] {
+        writeln!(out, "  {what}, self cost").expect("a String takes everything");
+        for (name, cost) in callgrind::top(costs, LISTED) {
+            let share = 100.0 * cost as f64 / count.profile.total as f64;
+            writeln!(out, "  {:>9.1} {share:>5.1} %  {name}", count.each(cost)).expect("a String takes everything");
+        }
+    }
+    out
+}
+
+/// One line: how many instructions a transaction takes.
+pub fn line(case: &Case, name: &str, count: &Count) -> String {
+    format!("{:<34} {name:<16} {:>8.0}", case.about, count.each(count.profile.total))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     #[test]
-    fn the_total_is_found() {
-        assert_eq!(total("events: Ir\nsummary: 12 0\nfn=a\ntotals: 34\n"), Some(34));
-        assert_eq!(total("events: Ir\nsummary: 12\n"), Some(12));
-        assert_eq!(total("events: Ir\n"), None);
+    fn every_case_names_a_scenario() {
+        for case in &CASES {
+            assert!(SCENARIOS.iter().any(|one| one.name == case.scenario), "{}", case.scenario);
+            assert!((case.clients as u64) < FEW, "the short run is long enough for every client");
+        }
+    }
+
+    #[test]
+    fn a_list_is_per_transaction() {
+        let functions = HashMap::from([("a::b".to_owned(), 300), ("c".to_owned(), 100)]);
+        let lines = HashMap::from([("a.rs:7".to_owned(), 400)]);
+        let count = Count { profile: Profile { total: 400, functions, lines }, transactions: 10 };
+        let list = list(&count);
+        assert!(list.contains("30.0  75.0 %  a::b\n       10.0  25.0 %  c\n"), "{list}");
+        assert!(list.contains("40.0 100.0 %  a.rs:7"), "{list}");
+        assert!(list.contains("40.0 100.0 %  a.rs\n"), "{list}");
+        assert!(line(&CASES[0], "pgweir", &count).ends_with("pgweir                 40"));
     }
 }

@@ -9,6 +9,7 @@
 //! Promises: every figure rests on raw samples that the record keeps; contestants are compared within a round only;
 //! a wrong answer ends the measurement. Does not: know anything of pgweir's inside.
 
+pub mod callgrind;
 pub mod calls;
 pub mod client;
 pub mod console;

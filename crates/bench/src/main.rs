@@ -19,6 +19,9 @@ Measures pgweir beside PgBouncer and a direct connection.
   bench ab BEFORE AFTER  two builds of pgweir and PgBouncer in the same rounds: prints the ratios, in about a minute and
                          a half, and keeps nothing (unless --out). BEFORE and AFTER are PROGRAM[,KEY=VALUE...].
                          The same from the tree: make ab BEFORE=PROGRAM, which builds AFTER
+  bench instructions PROGRAM...
+                         user-space instructions per transaction, counted by callgrind: one client, simple and prepared,
+                         and 64 clients on 20 servers (--scenario simple,prepared,simple-64: only these)
   bench null [OPTIONS]   PgBouncer beside itself: every interval should hold 1
   bench report FILE      print the table of a record
   bench list             name the scenarios
@@ -33,6 +36,7 @@ Measures pgweir beside PgBouncer and a direct connection.
   --pgbouncer PATH       PgBouncer's; otherwise $PGBOUNCER, or one that is fetched into .cache
   --contestant NAME=PATH[,KEY=VALUE...]
                          instead of pgweir and PgBouncer; may be given again
+  --functions            with the instructions, the 40 costliest functions, source files and source lines
   --out FOLDER           where records go (bench/results)
   --keep                 keep the folder with ini files and logs";
 
@@ -45,6 +49,7 @@ struct Options {
     quick: bool,
     keep: bool,
     split: bool,
+    functions: bool,
     scenarios: Vec<String>,
     rounds: Option<u64>,
     slice_ms: Option<u64>,
@@ -60,6 +65,7 @@ fn main() -> ExitCode {
         None => measure(&options, false),
         Some("null") => measure(&options, true),
         Some("ab") => versus(&options),
+        Some("instructions") => instructions(&options),
         Some("report") => print_report(&options),
         Some("list") => {
             SCENARIOS.iter().for_each(|one| println!("{:24} {}", one.name, one.about));
@@ -89,6 +95,7 @@ fn options() -> Result<Options, lexopt::Error> {
         match argument {
             Long("help") | Short('h') => options.command = Some("help".to_owned()),
             Long("quick") => options.quick = true,
+            Long("functions") => options.functions = true,
             Long("keep") => options.keep = true,
             Long("scenario") => options.scenarios.extend(parser.value()?.string()?.split(',').map(str::to_owned)),
             Long("rounds") => options.rounds = Some(parser.value()?.parse()?),
@@ -150,6 +157,23 @@ fn versus(options: &Options) -> Result<bool, String> {
     let (record, whole) = run::all(&place, &contestants, &plan, "ab", options.out.as_deref())?;
     print!("{}", versus::table(&record.value));
     Ok(whole)
+}
+
+fn instructions(options: &Options) -> Result<bool, String> {
+    let mut programs = Vec::new();
+    for (index, text) in options.operands.iter().enumerate() {
+        let path = text.split(',').next().unwrap_or_default();
+        let name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = name.ok_or(format!("'{path}' names no program"))?;
+        // Two programs of one name in two folders are told apart by their place in the line.
+        let name = if index == 0 { name } else { format!("{name}-{}", index + 1) };
+        programs.push(versus::build(&name, text)?);
+    }
+    if programs.is_empty() {
+        return Err("of which program? bench instructions PROGRAM...".to_owned());
+    }
+    let place = Workplace::open(options.keep)?;
+    run::print_instructions(&place, &programs, &options.scenarios, options.functions).map(|()| true)
 }
 
 /// What was asked for; otherwise so many rounds with slices of so many ms.

@@ -258,9 +258,11 @@ fn instructions(out: &mut String, record: &Value) {
     let Some(all) = record["instructions"].as_object() else { return };
     line!(
         out,
-        "\n## User-space instructions per transaction (callgrind, one client)\n\n| protocol | contestant | instructions |\n|---|---|--:|"
+        "\n## User-space instructions per transaction (callgrind)\n\n| load | contestant | instructions |\n|---|---|--:|"
     );
-    for (style, contestants) in all {
+    for (case, contestants) in all {
+        let known = crate::instructions::CASES.iter().find(|one| one.name == case);
+        let style = known.map_or(case.as_str(), |one| one.about);
         if let Some(error) = contestants.as_str() {
             line!(out, "| {style} | not measured: {} | – |", error.lines().next().unwrap_or_default());
         }

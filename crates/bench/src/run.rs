@@ -240,14 +240,13 @@ impl Bench<'_> {
         pgbench::run(room, cluster, scenario, &contestants, &self.placement(), length, &mut self.random)
     }
 
-    /// Instruction counts of the simple protocol and of prepared statements; an error stands in the place of the counts.
+    /// Instruction counts under each load; an error stands in the place of the counts.
     fn instructions(&self) -> Value {
         let mut result = Map::new();
-        for (style, name) in [("simple", "tcp-1"), ("prepared", "prepared-64")] {
-            eprintln!("{INSTRUCTIONS}: {style}");
-            let scenario = SCENARIOS.iter().find(|one| one.name == name).expect("in the table");
+        for case in &instructions::CASES {
+            eprintln!("{INSTRUCTIONS}: {}", case.about);
             let counted = pin_self(&self.cores)
-                .and_then(|()| instructions::run(self.place, scenario, self.contestants, &self.placement()));
+                .and_then(|()| instructions::run(self.place, case, self.contestants, &self.placement()));
             let value = match counted {
                 Ok(counted) => Value::Object(counted),
                 Err(error) => {
@@ -255,8 +254,36 @@ impl Bench<'_> {
                     json!(error)
                 }
             };
-            result.insert(style.to_owned(), value);
+            result.insert(case.name.to_owned(), value);
         }
         Value::Object(result)
     }
+}
+
+/// Prints the instructions per transaction of each program under each load (of these names; none means all), and,
+/// if they are to be `listed`, the costliest functions and source lines.
+pub fn print_instructions(
+    place: &Workplace,
+    programs: &[Contestant],
+    wanted: &[String],
+    listed: bool,
+) -> Result<(), String> {
+    let known = |name: &String| instructions::CASES.iter().any(|case| case.name == name);
+    if let Some(unknown) = wanted.iter().find(|name| !known(name)) {
+        return Err(format!("no load '{unknown}' for instructions"));
+    }
+    let cores = process::cores();
+    pin_self(&cores)?;
+    let placement = Placement { load: cores.clone(), contestant: cores };
+    let chosen = |case: &&instructions::Case| wanted.is_empty() || wanted.iter().any(|name| name == case.name);
+    for case in instructions::CASES.iter().filter(chosen) {
+        for program in programs {
+            let count = instructions::count(place, case, program, &placement)?;
+            println!("{}", instructions::line(case, &program.name, &count));
+            if listed {
+                print!("{}", instructions::list(&count));
+            }
+        }
+    }
+    Ok(())
 }
