@@ -19,8 +19,8 @@ pub struct Profile {
 }
 
 /// Reads callgrind's file. Errors: it is none, or its parts do not add up to its total.
-//= valgrind manual, callgrind format: `fn=` names a function; `fl=`, `fi=` and `fe=` a file; a line of cost is a
-//= position and a number; the line after `calls=` is what a callee cost and no self cost.
+// Valgrind's manual, callgrind's format: `fn=` names a function; `fl=`, `fi=` and `fe=` a file; a line of cost is a
+// position and a number; the line after `calls=` is what a callee cost and no self cost.
 pub fn read(text: &str) -> Result<Profile, String> {
     let mut profile = Profile::default();
     let (mut function, mut file, mut callee) = (String::new(), String::new(), false);
@@ -34,12 +34,12 @@ pub fn read(text: &str) -> Result<Profile, String> {
             callee = true;
         } else if let Some(rest) = line.strip_prefix("totals:") {
             total = rest.trim().parse().ok();
-        } else if let Some((line, cost)) = cost(line) {
-            if !std::mem::take(&mut callee) {
-                *profile.functions.entry(function.clone()).or_default() += cost;
-                *profile.lines.entry(format!("{file}:{line}")).or_default() += cost;
-                profile.total += cost;
-            }
+        } else if let Some((line, cost)) = cost(line)
+            && !std::mem::take(&mut callee)
+        {
+            *profile.functions.entry(function.clone()).or_default() += cost;
+            *profile.lines.entry(format!("{file}:{line}")).or_default() += cost;
+            profile.total += cost;
         }
     }
     match total {

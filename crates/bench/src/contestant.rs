@@ -82,13 +82,12 @@ impl Workplace {
         let user = if rustix::process::getuid().is_root() { Some(unprivileged()?) } else { None };
         // A run that was killed leaves its folder, and its process number comes again one day.
         let path = |turn: u32| std::env::temp_dir().join(format!("pgweir-bench-{}-{turn}", std::process::id()));
-        let folder =
-            (0..100).map(path).find(|path| !path.exists()).ok_or("a hundred runs left their folders in /tmp")?;
+        let make = |folder: PathBuf| Workplace::make(folder.clone(), user, folder, keep);
+        let place = (0..99).find_map(|turn| make(path(turn)).ok()).map_or_else(|| make(path(99)), Ok)?;
         if keep {
-            eprintln!("keeping {}", folder.display());
+            eprintln!("keeping {}", place.folder.display());
         }
-        let programs = folder.clone();
-        Workplace::make(folder, user, programs, keep)
+        Ok(place)
     }
 
     /// A fresh folder below this one, for one part of the run. Errors: there is one of that name already.
