@@ -63,7 +63,7 @@ pub fn read(entry: &Entry, unix_socket_dir: &str, problems: &mut Vec<Problem>) -
     let errors_before = problems.len();
     let mut parameters = Parameters { entry, problems };
     name(&mut parameters);
-    let mut draft = Draft { database: blank(&entry.name), host: None, port: PORT };
+    let mut draft = Draft { database: Database::new(&entry.name, Vec::new()), host: None, port: PORT };
     for (key, value) in parameters.pairs() {
         take(&mut draft, &key, &value, &mut parameters);
     }
@@ -179,30 +179,6 @@ pub fn host(text: &str) -> Option<Host> {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "=/@[]'\"".contains(c);
     let is_name = !text.is_empty() && text.len() <= 253 && !text.contains(odd);
     is_name.then(|| Host::Name(text.to_owned()))
-}
-
-/// A database about which nothing was said.
-#[must_use]
-pub fn blank(name: &str) -> Database {
-    Database {
-        name: name.to_owned(),
-        hosts: Vec::new(),
-        load_balance_hosts: LoadBalanceHosts::RoundRobin,
-        dbname: None,
-        forced_user: None,
-        password: None,
-        pool_size: None,
-        min_pool_size: None,
-        reserve_pool_size: None,
-        pool_mode: None,
-        max_db_connections: None,
-        max_db_client_connections: None,
-        server_lifetime: None,
-        query_wait_timeout: None,
-        connect_query: None,
-        startup: Vec::new(),
-        automatic: false,
-    }
 }
 
 #[cfg(test)]

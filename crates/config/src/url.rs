@@ -12,7 +12,7 @@ use std::time::Duration;
 use auth::{Password, Secret};
 use pooling::settings::{Address, Database, Host, LoadBalanceHosts};
 
-use crate::databases::{blank, host as parse_host};
+use crate::databases::host as parse_host;
 use crate::load::{Config, assemble};
 use crate::passfile::{self, Wanted};
 use crate::problem::{Place, Problem, quoted};
@@ -94,7 +94,7 @@ fn database(name: &str, hosts: Vec<Address>, parameters: &Parameters) -> Databas
         // libpq takes the first host that answers.
         _ => LoadBalanceHosts::Disable,
     };
-    Database { hosts, load_balance_hosts, startup: parameters.startup(), ..blank(name) }
+    Database { load_balance_hosts, startup: parameters.startup(), ..Database::new(name, hosts) }
 }
 
 /// Nobody is let in unproved from another machine.

@@ -55,7 +55,7 @@ pub use shared::Asked;
 
 use host::{Host, Plan};
 use letter::{EventBell, Letterbox, OFFERED_MAX};
-use shared::{Builder, DOOR, Shared};
+use shared::{Builder, Shared};
 use tenant::Tenant;
 
 /// Why the engine could not start.
@@ -211,7 +211,7 @@ fn build(place: Place, settings: &Arc<Settings>) -> Box<dyn Tenant> {
             door.set_owner_uid(rustix::process::geteuid().as_raw());
             Box::new(door)
         }
-        Place::Coordinator => Box::new(Coordinator::new(workers, DOOR.0 + 1, settings)),
+        Place::Coordinator => Box::new(Coordinator::new(workers, settings)),
         Place::Worker(worker) => Box::new(Worker::new(worker, workers, settings, seed())),
     }
 }

@@ -94,7 +94,7 @@ enum Obstacle {
 
 impl Coordinator {
     #[must_use]
-    pub fn new(workers: u16, _doors: u8, settings: Arc<Settings>) -> Coordinator {
+    pub fn new(workers: u16, settings: Arc<Settings>) -> Coordinator {
         let mut coordinator = Coordinator {
             workers,
             settings,

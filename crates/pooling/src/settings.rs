@@ -118,6 +118,32 @@ pub struct Database {
     pub automatic: bool,
 }
 
+impl Database {
+    /// A database about which nothing was said but its name and where it is.
+    #[must_use]
+    pub fn new(name: &str, hosts: Vec<Address>) -> Database {
+        Database {
+            name: name.to_owned(),
+            hosts,
+            load_balance_hosts: LoadBalanceHosts::default(),
+            dbname: None,
+            forced_user: None,
+            password: None,
+            pool_size: None,
+            min_pool_size: None,
+            reserve_pool_size: None,
+            pool_mode: None,
+            max_db_connections: None,
+            max_db_client_connections: None,
+            server_lifetime: None,
+            query_wait_timeout: None,
+            connect_query: None,
+            startup: Vec::new(),
+            automatic: false,
+        }
+    }
+}
+
 /// One `[users]` entry. It does not make the user able to log in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserSettings {

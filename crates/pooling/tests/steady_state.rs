@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, PoolMode};
+use pooling::settings::{Address, AuthType, Database, Host, PoolMode};
 use pooling::{Action, Actions, Board, ConnId, Coordinator, Door, DoorId, Event, Machine, Peer, Place};
 use pooling::{Settings, Time, Worker, WorkerId};
 use wire::{backend, frontend};
@@ -12,25 +12,8 @@ fn settings() -> Arc<Settings> {
     let mut settings = Settings { auth_type: AuthType::Trust, pool_mode: PoolMode::Transaction, ..Settings::default() };
     settings.default_pool_size = 1;
     settings.secrets.insert("ann".to_owned(), auth::Secret::parse("secret"));
-    let database = Database {
-        name: "shop".to_owned(),
-        hosts: vec![Address { host: Host::Unix("/nowhere".to_owned()), port: 5432 }],
-        load_balance_hosts: LoadBalanceHosts::RoundRobin,
-        dbname: None,
-        forced_user: None,
-        password: None,
-        pool_size: None,
-        min_pool_size: None,
-        reserve_pool_size: None,
-        pool_mode: None,
-        max_db_connections: None,
-        max_db_client_connections: None,
-        server_lifetime: None,
-        query_wait_timeout: None,
-        connect_query: None,
-        startup: Vec::new(),
-        automatic: false,
-    };
+    let hosts = vec![Address { host: Host::Unix("/nowhere".to_owned()), port: 5432 }];
+    let database = Database::new("shop", hosts);
     settings.databases.insert("shop".to_owned(), Arc::new(database));
     Arc::new(settings)
 }
@@ -54,7 +37,7 @@ impl World {
         let settings = settings();
         World {
             door: Door::new(DoorId(0), Arc::clone(&settings), [1; 32]),
-            coordinator: Coordinator::new(1, 1, Arc::clone(&settings)),
+            coordinator: Coordinator::new(1, Arc::clone(&settings)),
             worker: Worker::new(WorkerId(0), 1, settings, [2; 32]),
             board: Board::new(1),
             actions: Actions::new(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Md5Hash, Password, Secret, Verifier};
-use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, PoolMode, UserSettings};
+use pooling::settings::{Address, AuthType, Database, Host, PoolMode, UserSettings};
 use pooling::{PoolKey, Settings};
 
 use crate::parameters::{self, Values};
@@ -352,11 +352,8 @@ fn entry(random: &mut Random, index: usize, plan: &DatabasePlan, users: &[UserPl
     let startup =
         (plan.defaults[2] != 0).then(|| ("timezone".to_owned(), parameters::value(2, plan.defaults[2]).to_owned()));
     let pool_size = if wide && index == 0 { random.range(16, 24) } else { random.skewed(1, 10) };
+    let hosts = vec![Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)), port: 5000 + index as u16 }];
     Database {
-        name: plan.name.clone(),
-        hosts: vec![Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST)), port: 5000 + index as u16 }],
-        load_balance_hosts: LoadBalanceHosts::RoundRobin,
-        dbname: None,
         forced_user: plan.forced.map(|user| users[user].name.clone()),
         password: plan.forced.map(|_| Secret::Plain(Password::new(PASSWORD))),
         pool_size: Some(pool_size as u32),
@@ -370,12 +367,9 @@ fn entry(random: &mut Random, index: usize, plan: &DatabasePlan, users: &[UserPl
             PoolMode::Statement,
         ])),
         max_db_connections: random.chance(200).then(|| random.range(1, 8) as u32),
-        max_db_client_connections: None,
-        server_lifetime: None,
-        query_wait_timeout: None,
         connect_query: random.chance(100).then(|| "select 1 0".to_owned()),
         startup: startup.into_iter().collect(),
-        automatic: false,
+        ..Database::new(&plan.name, hosts)
     }
 }
 

@@ -165,7 +165,7 @@ impl World {
         let mut random = Random::new(plan.seed);
         let settings = &plan.settings;
         let door = Door::new(DoorId(0), settings.clone(), random.bytes());
-        let coordinator = Coordinator::new(plan.workers, 1, settings.clone());
+        let coordinator = Coordinator::new(plan.workers, settings.clone());
         let mut nodes = vec![
             Node::new(Place::Door(DoorId(0)), Machinery::Door(Box::new(door)), plan.workers),
             Node::new(Place::Coordinator, Machinery::Coordinator(Box::new(coordinator)), plan.workers),

@@ -12,7 +12,7 @@ use control::averages::{Averages, by_database};
 use control::numbering::Numbering;
 use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
-use pooling::settings::{Address, Database, Host, LoadBalanceHosts, PoolMode, UserSettings};
+use pooling::settings::{Address, Database, Host, PoolMode, UserSettings};
 use pooling::snapshot::{ClientSnapshot, PoolSnapshot, ServerSnapshot, Totals};
 use pooling::{ConnId, Peer, PoolId, PoolKey, Settings, Snapshot, Time, WorkerId};
 
@@ -70,25 +70,7 @@ pub(crate) fn key(database: &str, user: &str) -> PoolKey {
 }
 
 pub(crate) fn database(name: &str, hosts: Vec<Host>) -> Database {
-    Database {
-        name: name.to_owned(),
-        hosts: hosts.into_iter().map(|host| Address { host, port: 5432 }).collect(),
-        load_balance_hosts: LoadBalanceHosts::RoundRobin,
-        dbname: None,
-        forced_user: None,
-        password: None,
-        pool_size: None,
-        min_pool_size: None,
-        reserve_pool_size: None,
-        pool_mode: None,
-        max_db_connections: None,
-        max_db_client_connections: None,
-        server_lifetime: None,
-        query_wait_timeout: None,
-        connect_query: None,
-        startup: Vec::new(),
-        automatic: false,
-    }
+    Database::new(name, hosts.into_iter().map(|host| Address { host, port: 5432 }).collect())
 }
 
 fn settings() -> Settings {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::{Engine, Listening, LogOptions, Options};
 use pooling::Settings;
-use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, PoolMode};
+use pooling::settings::{Address, AuthType, Database, Host, PoolMode};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -86,24 +86,12 @@ fn postgres() -> SocketAddr {
 
 pub(crate) fn settings(workers: u16, pool_size: u32) -> Settings {
     let address = postgres();
+    let hosts = vec![Address { host: Host::Ip(address.ip()), port: address.port() }];
     let database = Database {
-        name: "shop".to_owned(),
-        hosts: vec![Address { host: Host::Ip(address.ip()), port: address.port() }],
-        load_balance_hosts: LoadBalanceHosts::RoundRobin,
-        dbname: None,
         forced_user: Some("app".to_owned()),
-        password: None,
         pool_size: Some(pool_size),
-        min_pool_size: None,
-        reserve_pool_size: None,
         pool_mode: Some(PoolMode::Transaction),
-        max_db_connections: None,
-        max_db_client_connections: None,
-        server_lifetime: None,
-        query_wait_timeout: None,
-        connect_query: None,
-        startup: Vec::new(),
-        automatic: false,
+        ..Database::new("shop", hosts)
     };
     let mut settings = Settings { auth_type: AuthType::Any, workers, ..Settings::default() };
     settings.databases.insert("shop".to_owned(), Arc::new(database));

@@ -23,25 +23,7 @@ pub(crate) fn initial() -> Settings {
 }
 
 fn database(name: &str) -> Database {
-    Database {
-        name: name.to_owned(),
-        hosts: vec![address("127.0.0.1:5432").expect("it is one")],
-        load_balance_hosts: LoadBalanceHosts::RoundRobin,
-        dbname: None,
-        forced_user: None,
-        password: None,
-        pool_size: None,
-        min_pool_size: None,
-        reserve_pool_size: None,
-        pool_mode: None,
-        max_db_connections: None,
-        max_db_client_connections: None,
-        server_lifetime: None,
-        query_wait_timeout: None,
-        connect_query: None,
-        startup: Vec::new(),
-        automatic: false,
-    }
+    Database::new(name, vec![address("127.0.0.1:5432").expect("it is one")])
 }
 
 fn address(text: &str) -> Result<Address, String> {

@@ -76,7 +76,7 @@ impl World {
         World {
             now: Time(1_000_000),
             door,
-            coordinator: Coordinator::new(count, 1, Arc::clone(&shared)),
+            coordinator: Coordinator::new(count, Arc::clone(&shared)),
             workers: (0..count).map(worker).collect(),
             sockets: Vec::new(),
             report: Report::default(),
