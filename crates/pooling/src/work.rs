@@ -2,10 +2,12 @@
 //!
 //! SCRAM's key derivation takes a millisecond and more by design (RFC 5802), as long as a hundred transactions.
 
+use std::fmt;
+
 use auth::{Keys, Password, Secret, Verifier};
 
-/// What to compute.
-#[derive(Clone, Debug)]
+/// What to compute. `Debug` shows no secret, neither a stored nor a given one.
+#[derive(Clone)]
 pub enum Job {
     /// Does this clear-text password fit the stored secret of this user?
     CheckPlain { secret: Box<Secret>, user: String, given: Vec<u8> },
@@ -23,6 +25,16 @@ pub enum Done {
     Keys(Box<Keys>),
 }
 
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Job::CheckPlain { user, .. } => write!(f, "CheckPlain({user:?}, ..)"),
+            Job::DeriveVerifier { iterations, .. } => write!(f, "DeriveVerifier({iterations} iterations, ..)"),
+            Job::DeriveKeys { iterations, .. } => write!(f, "DeriveKeys({iterations} iterations, ..)"),
+        }
+    }
+}
+
 impl Job {
     /// Does the work. Slow on purpose: never called by a machine itself.
     #[must_use]
@@ -35,6 +47,30 @@ impl Job {
             Job::DeriveKeys { password, salt, iterations } => {
                 Done::Keys(Box::new(Keys::derive(password.as_str(), &salt, iterations)))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_shows_no_password() {
+        let password = Password::new("hunter2");
+        let jobs = [
+            Job::CheckPlain {
+                secret: Box::new(Secret::Plain(password.clone())),
+                user: "ann".to_owned(),
+                given: b"hunter2".to_vec(),
+            },
+            Job::DeriveVerifier { password: password.clone(), salt: vec![1, 2, 3], iterations: 9 },
+            Job::DeriveKeys { password, salt: vec![1, 2, 3], iterations: 9 },
+        ];
+        let bytes = format!("{:?}", b"hunter2");
+        for job in jobs {
+            let shown = format!("{job:?}");
+            assert!(!shown.contains("hunter2") && !shown.contains(&bytes[1..bytes.len() - 1]), "{shown}");
         }
     }
 }
