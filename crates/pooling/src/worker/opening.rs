@@ -370,7 +370,6 @@ impl Worker {
         let parameters = self.interned.intern(parameters);
         server.parameters = Arc::clone(&parameters);
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
-        (pool.failures, pool.retry_at) = (0, Time::ZERO);
         pool.base = Some(Arc::new(Base { reported, parameters }));
         let setup = pool.database.connect_query.clone();
         match setup {
@@ -381,12 +380,15 @@ impl Worker {
 
     /// A new server may be used.
     pub(super) fn server_ready(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
-        let Some(pool) = self.servers.get(conn).map(|server| server.pool) else { return };
+        let Some(id) = self.servers.get(conn).map(|server| server.pool) else { return };
+        let Some(pool) = self.pool_mut(id) else { return };
+        // Only now: a connect_query that fails is a failed login too.
+        (pool.failures, pool.retry_at) = (0, Time::ZERO);
         self.tell_of_server(turn, conn, Level::Log, "new connection to server");
         self.free(turn, conn);
-        self.welcome_all(turn, pool);
+        self.welcome_all(turn, id);
         // One login less under way: more may be asked for.
-        self.touched.push(pool);
+        self.touched.push(id);
     }
 
     /// PostgreSQL answered a login with an error.
