@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use auth::{Keys, Password, Secret, ServerExchange, Verifier};
+use auth::{Keys, Secret, ServerExchange, Verifier};
 use wire::backend::{self, Authentication};
 use wire::frontend::{Password as PasswordMessage, SaslInitial, SaslResponse, tag};
 use wire::{HEADER_LEN, Header, sqlstate};
@@ -30,9 +30,11 @@ pub(super) enum Proof {
     },
     /// SASLInitialResponse is awaited.
     Sasl,
-    /// A hashing thread works; `client_first` is answered when it is done.
+    /// A hashing thread works; `client_first` is answered when it is done. `of`: the secret that it works on, which a
+    /// reload may change meanwhile.
     Computing {
         client_first: Vec<u8>,
+        of: Secret,
     },
     /// SASLResponse is awaited.
     SaslFinal {
@@ -143,9 +145,9 @@ impl Door {
         let mock = Secret::Scram(self.mock_verifier(user));
         let secret = usable(self.settings.secrets.get(user)).cloned().unwrap_or(mock);
         if matches!(secret, Secret::Scram(_)) {
-            let job = Job::CheckPlain { secret: Box::new(secret), user: user.to_owned(), given };
+            let job = Job::CheckPlain { secret: Box::new(secret.clone()), user: user.to_owned(), given };
             actions.push(Action::Compute { conn, job });
-            self.set_proof(conn, Proof::Computing { client_first: Vec::new() });
+            self.set_proof(conn, Proof::Computing { client_first: Vec::new(), of: secret });
             return Ok(());
         }
         if !auth::verify_plain(&secret, user, &given) {
@@ -160,31 +162,37 @@ impl Door {
             let text = "client selected an invalid SASL authentication mechanism".to_owned();
             return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
         }
-        let client_first = initial.response.unwrap_or_default().to_vec();
+        self.sasl_first(conn, user, initial.response.unwrap_or_default().to_vec(), actions)
+    }
+
+    /// Answers the client's first words, with the verifier of a secret that is stored in the clear made before.
+    fn sasl_first(
+        &mut self,
+        conn: ConnId,
+        user: &str,
+        client_first: Vec<u8>,
+        actions: &mut Actions,
+    ) -> Result<(), Refused> {
         let verifier = match usable(self.settings.secrets.get(user)) {
-            Some(Secret::Scram(verifier)) => Some(verifier.clone()),
+            Some(Secret::Scram(verifier)) => verifier.clone(),
             Some(Secret::Plain(password)) => match self.verifiers.get(user) {
-                Some(known) => Some(known.clone()),
+                Some(known) => known.clone(),
                 None => {
                     let job = Job::DeriveVerifier {
-                        password: Password::new(password.as_str()),
+                        password: password.clone(),
                         salt: self.random.bytes::<{ auth::scram::SALT_LEN }>().to_vec(),
                         iterations: self.settings.scram_iterations,
                     };
+                    let of = Secret::Plain(password.clone());
                     actions.push(Action::Compute { conn, job });
-                    None
+                    self.set_proof(conn, Proof::Computing { client_first, of });
+                    return Ok(());
                 }
             },
             // An md5 hash proves nothing to SCRAM; like an unknown user.
-            Some(Secret::Md5(_)) | None => Some(self.mock_verifier(user)),
+            Some(Secret::Md5(_)) | None => self.mock_verifier(user),
         };
-        match verifier {
-            Some(verifier) => self.sasl_continue(conn, &client_first, verifier, actions),
-            None => {
-                self.set_proof(conn, Proof::Computing { client_first });
-                Ok(())
-            }
-        }
+        self.sasl_continue(conn, &client_first, verifier, actions)
     }
 
     fn sasl_continue(
@@ -222,12 +230,15 @@ impl Door {
     /// A hashing thread is done.
     pub(super) fn proof_computed(&mut self, conn: ConnId, done: Done, actions: &mut Actions) -> Result<(), Refused> {
         let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
-        let Phase::Proving(Proof::Computing { client_first }) = &mut login.phase else { return Ok(()) };
+        let Phase::Proving(Proof::Computing { client_first, of }) = &mut login.phase else { return Ok(()) };
         let client_first = std::mem::take(client_first);
         let user = login.wish.as_ref().map(|wish| wish.user.to_string()).unwrap_or_default();
+        let is_current = usable(self.settings.secrets.get(&*user)).is_some_and(|secret| secret == of);
         match done {
-            Done::Checked(true) => self.proved(conn, actions),
-            Done::Checked(false) => Err(wrong_password()),
+            Done::Checked(true) if is_current => self.proved(conn, actions),
+            Done::Checked(_) => Err(wrong_password()),
+            // A reload has changed the secret meanwhile: what was made of the old one lets nobody in any more.
+            Done::Verifier(_) if !is_current => self.sasl_first(conn, &user, client_first, actions),
             Done::Verifier(verifier) => {
                 self.verifiers.insert(user, Verifier::clone(&verifier));
                 self.sasl_continue(conn, &client_first, *verifier, actions)
