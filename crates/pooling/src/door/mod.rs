@@ -39,7 +39,7 @@ use crate::table::Table;
 use crate::time::Time;
 use crate::work::Done;
 
-use proof::Proof;
+use proof::{Kinds, Proof};
 use startup::Wish;
 
 /// What a login is doing.
@@ -85,6 +85,7 @@ pub struct Door {
     settings: Arc<Settings>,
     random: Random,
     mock_seed: [u8; 32],
+    kinds: Kinds,
     /// Whose Unix clients are the console's admin without a password: the user this process runs as.
     owner_uid: Option<u32>,
     logins: Table<Login>,
@@ -103,6 +104,7 @@ impl Door {
         let mock_seed = random.bytes();
         Door {
             id,
+            kinds: Kinds::of(&settings),
             settings,
             random,
             mock_seed,
@@ -384,6 +386,7 @@ impl Door {
             }
             Mail::NotPlaced { login, why } => self.not_placed(now, login, why, actions),
             Mail::Configure(settings) => {
+                self.kinds = Kinds::of(&settings);
                 self.settings = settings;
                 self.verifiers.clear();
             }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use auth::{Keys, Secret, ServerExchange, Verifier};
+use auth::{Keys, Md5Hash, Password, Secret, ServerExchange, Verifier};
 use wire::backend::{self, Authentication};
 use wire::frontend::{Password as PasswordMessage, SaslInitial, SaslResponse, tag};
 use wire::{HEADER_LEN, Header, sqlstate};
@@ -17,7 +17,7 @@ use super::{Door, Phase, Refused};
 use crate::action::{Action, Actions};
 use crate::id::ConnId;
 use crate::limits;
-use crate::settings::AuthType;
+use crate::settings::{AuthType, Settings};
 use crate::time::Time;
 use crate::work::{Done, Job};
 
@@ -47,6 +47,26 @@ impl Proof {
     /// Whether the next step is the client's.
     pub(super) fn is_waiting(&self) -> bool {
         !matches!(self, Proof::Computing { .. })
+    }
+}
+
+/// How many users have which kind of secret.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Kinds {
+    scram: u64,
+    md5: u64,
+    all: u64,
+}
+
+impl Kinds {
+    pub(super) fn of(settings: &Settings) -> Kinds {
+        let mut kinds = Kinds::default();
+        for secret in settings.secrets.values() {
+            kinds.all += 1;
+            kinds.scram += u64::from(matches!(secret, Secret::Scram(_)));
+            kinds.md5 += u64::from(matches!(secret, Secret::Md5(_)));
+        }
+        kinds
     }
 }
 
@@ -133,6 +153,24 @@ impl Door {
         Verifier::mock(&self.mock_seed, user.as_bytes(), self.settings.scram_iterations)
     }
 
+    /// For a clear password, a secret that nobody knows. Checking takes long against a verifier and no time against the
+    /// others, so a user who does not exist has the kind that one of those who do has, and always the same one: how
+    /// long a refusal takes says nothing, neither for one name nor over many.
+    fn mock_secret(&self, user: &str) -> Secret {
+        let mock = self.mock_verifier(user);
+        let (draw, _) = mock.salt.split_first_chunk().expect("a salt is 16 bytes long");
+        let index = u64::from_le_bytes(*draw) % self.kinds.all.max(1);
+        // As long as most passwords are, so that it is compared as those are.
+        let text: String = mock.stored_key.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
+        if index < self.kinds.scram {
+            Secret::Scram(mock)
+        } else if index < self.kinds.scram + self.kinds.md5 {
+            Secret::Md5(Md5Hash::of(&text, user))
+        } else {
+            Secret::Plain(Password::new(text))
+        }
+    }
+
     fn set_proof(&mut self, conn: ConnId, proof: Proof) {
         if let Some(login) = self.logins.get_mut(conn) {
             login.phase = Phase::Proving(proof);
@@ -141,9 +179,7 @@ impl Door {
 
     fn check_clear(&mut self, conn: ConnId, user: &str, body: &[u8], actions: &mut Actions) -> Result<(), Refused> {
         let given = PasswordMessage::decode(body)?.password.to_vec();
-        // Hashing is slow for a stored verifier; who does not exist costs the same.
-        let mock = Secret::Scram(self.mock_verifier(user));
-        let secret = usable(self.settings.secrets.get(user)).cloned().unwrap_or(mock);
+        let secret = usable(self.settings.secrets.get(user)).cloned().unwrap_or_else(|| self.mock_secret(user));
         if matches!(secret, Secret::Scram(_)) {
             let job = Job::CheckPlain { secret: Box::new(secret.clone()), user: user.to_owned(), given };
             actions.push(Action::Compute { conn, job });
