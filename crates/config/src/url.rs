@@ -67,7 +67,8 @@ pub fn from_url(url: &str, upstream: &Upstream) -> Result<Config, Problem> {
     set(Key::max_client_conn, "0");
     set(Key::listen_addr, &listen_addr);
     set(Key::listen_port, &listen_port.to_string());
-    set(Key::stats_users, &user);
+    // The console is this user's own. Where nobody has to prove to be it, whoever is on this machine may only look.
+    set(if password.is_some() { Key::admin_users } else { Key::stats_users }, &user);
     // Java's driver always sends it, and since PostgreSQL 12 all values that it sends mean the same.
     set(Key::ignore_startup_parameters, "extra_float_digits");
     let auth_type = if password.is_some() { "scram-sha-256" } else { "trust" };

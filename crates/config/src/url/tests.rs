@@ -191,3 +191,13 @@ fn no_message_repeats_a_password() {
     let config = from_url("postgres://u:hunter2@h/d", &upstream(&nothing)).expect("it is well-formed");
     assert!(!format!("{config:?}").contains("hunter2"));
 }
+
+#[test]
+fn who_has_the_password_may_run_every_command_on_the_console() {
+    let rights = |url: &str| {
+        let settings = from_url(url, &upstream(&nothing)).expect("a sound URL").pooling;
+        (settings.admin_users.contains("ann"), settings.stats_users.contains("ann"))
+    };
+    assert_eq!(rights("postgres://ann:secret@db/app"), (true, false));
+    assert_eq!(rights("postgres://ann@db/app"), (false, true), "whoever says to be ann");
+}
