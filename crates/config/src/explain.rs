@@ -11,6 +11,7 @@ use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, Set
 
 use crate::demand::{self, Demand};
 use crate::load::Config;
+use crate::problem::clean;
 use crate::value::Value;
 
 /// Longer lists of names are cut: nobody reads the thousandth.
@@ -37,7 +38,8 @@ impl Page {
     }
 
     fn line(&mut self, line: fmt::Arguments) {
-        let _ = writeln!(self.0, "  {line}");
+        // Names may hold what would speak to the terminal.
+        let _ = writeln!(self.0, "  {}", clean(&line.to_string()));
     }
 }
 

@@ -13,6 +13,9 @@ pub const PROBLEMS_MAX: usize = 100;
 /// Longest piece of the user's text that a message repeats, in characters.
 const QUOTED_CHARS_MAX: usize = 60;
 
+/// Longest key that a message names, in characters: room for a section, a long name and a parameter.
+const KEY_CHARS_MAX: usize = 200;
+
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The file must not be used.
@@ -85,14 +88,14 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.file.is_empty() {
-            f.write_str(&self.file)?;
+            f.write_str(&clean(&self.file))?;
             if self.line > 0 {
                 write!(f, ":{}", self.line)?;
             }
             f.write_str(": ")?;
         }
         if let Some(key) = &self.key {
-            write!(f, "{key}: ")?;
+            write!(f, "{}: ", shown(key, KEY_CHARS_MAX))?;
         }
         write!(f, "found {}, expected {}", self.found, self.expected)
     }
@@ -104,11 +107,20 @@ pub fn quoted(text: &str) -> String {
     if text.is_empty() {
         return "nothing".to_owned();
     }
-    let mut shown: String = text.chars().take(QUOTED_CHARS_MAX).map(|c| if c.is_control() { '?' } else { c }).collect();
-    if text.chars().nth(QUOTED_CHARS_MAX).is_some() {
-        shown.push('…');
+    format!("\"{}\"", shown(text, QUOTED_CHARS_MAX))
+}
+
+/// Without control characters, which would speak to the terminal, and cut if long.
+fn shown(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", clean(&text[..end])),
+        None => clean(text),
     }
-    format!("\"{shown}\"")
+}
+
+/// The text with a `?` for each control character, ends of lines too.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// `a, b or c`.
@@ -118,5 +130,24 @@ pub fn one_of(names: &[&str]) -> String {
         [] => "nothing".to_owned(),
         [only] => (*only).to_owned(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found by fuzzing: names of sections, keys and files were shown as they are.
+    #[test]
+    fn no_part_of_a_message_speaks_to_the_terminal() {
+        let place = Place { file: "a\x1b[2J.ini".to_owned(), line: 3 };
+        let problem = Problem::error(&place, "[\0\x07\r]", quoted("\x1b"), "a name".to_owned());
+        assert_eq!(problem.to_string(), "a?[2J.ini:3: [???]: found \"?\", expected a name");
+    }
+
+    #[test]
+    fn a_long_name_is_cut() {
+        let problem = Problem::error(&Place::default(), &"é".repeat(1000), quoted("x"), "a name".to_owned());
+        assert_eq!(problem.to_string(), format!("{}…: found \"x\", expected a name", "é".repeat(200)));
     }
 }

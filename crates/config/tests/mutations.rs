@@ -157,3 +157,15 @@ fn a_file_that_is_too_large_is_refused() {
     let problems = config::load_with("a", 1, &read).expect_err("it has too many lines");
     assert!(problems[0].to_string().contains("at most 250000 lines"), "{}", problems[0]);
 }
+
+/// Found by fuzzing: a name from auth_file went to the terminal as it was.
+#[test]
+fn a_page_of_explanation_says_nothing_to_the_terminal() {
+    let read = |name: &str| match name {
+        "weir.ini" => Ok(b"[pgbouncer]\nauth_file = users.txt\n[databases]\n\"d\x1b[2J\" = host=::1\n".to_vec()),
+        _ => Ok(b"\"u\x07\x0cv\" \"secret\"".to_vec()),
+    };
+    let page = config::explain(&config::load_with("weir.ini", 2, &read).expect("any name is a name"));
+    assert!(page.contains("u??v") && page.contains("d?[2J"), "{page}");
+    assert!(page.lines().all(|line| !line.contains(char::is_control)), "{page:?}");
+}
