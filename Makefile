@@ -5,13 +5,14 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := cargo
 
-.PHONY: help run build test bench ab lint toolchain
+.PHONY: help run build test fuzz bench ab lint toolchain
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make run    build pgweir, start it with a PostgreSQL of its own, and serve until Ctrl-C'
 	@echo '            (make run ARGS="--port 7000 --data DIR" keeps the data)'
 	@echo 'make test   every test, those against a real PostgreSQL included; fetches what they need'
+	@echo 'make fuzz   search for input that breaks a parser or a decision (make fuzz TIME=600 ARGS=wire)'
 	@echo 'make lint   formatting, clippy, and the house rules of STYLE.md'
 	@echo 'make bench  measure against PgBouncer and a direct connection (make bench ARGS=--help)'
 	@echo 'make ab BEFORE=PROGRAM'
@@ -26,6 +27,10 @@ build: toolchain
 
 test: build
 	@tools/test
+
+# Each target for TIME seconds; needs a C++ compiler.
+fuzz: toolchain
+	@TIME=$(or $(TIME),60) tools/fuzz $(ARGS)
 
 # Every check runs, whatever the one before it said.
 lint: toolchain

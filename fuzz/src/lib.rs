@@ -1,0 +1,18 @@
+//! Coverage-guided fuzzing of everything that comes from the network or from a user's file.
+//!
+//! Each target is a function of bytes that must not panic, whatever they are; what it asserts stands at the head of its
+//! file. libFuzzer makes up the bytes (`make fuzz`); what it found worth keeping lies in `corpus/`, and every
+//! `cargo test` runs the targets on all of it, without libFuzzer. Does not look for slow answers between whole programs,
+//! nor at sockets: the simulator and the outer ring do.
+
+pub mod configuration;
+pub mod messages;
+pub mod proofs;
+
+mod tape;
+
+/// A target's name, which is that of its corpus too, and what it does with the fuzzer's bytes.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: [Target; 3] = [("wire", messages::run), ("auth", proofs::run), ("config", configuration::run)];
