@@ -41,7 +41,7 @@ lint: toolchain
 	exit $$status
 
 bench: build
-	$(CARGO) run --release -p bench -- $(ARGS)
+	$(CARGO) run --release -p bench -- --built $(ARGS)
 
 AFTER ?= $(TARGET)/release/pgweir
 ab: build

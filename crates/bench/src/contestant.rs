@@ -22,8 +22,12 @@ pub struct Contestant {
     pub name: String,
     /// `None` is the direct connection: nothing between client and server.
     pub program: Option<PathBuf>,
-    /// First line of `PROGRAM --version`.
+    /// What goes between the program and its ini file.
+    pub argument: Option<&'static str>,
+    /// What `PROGRAM --version` says of itself.
     pub version: String,
+    /// The commit it was built from, where that is known.
+    pub commit: Option<String>,
     /// Ini lines of its own, below `[pgbouncer]`, in every scenario.
     pub settings: Vec<(String, String)>,
 }
@@ -38,13 +42,29 @@ impl Contestant {
         let settings = parts.map(|part| pair(part).ok_or_else(wrong)).collect::<Result<_, _>>()?;
         let program = fs::canonicalize(program).map_err(|error| format!("no program {program}: {error}"))?;
         let version = version(&program)?;
-        Ok(Contestant { name: name.to_owned(), program: Some(program), version, settings })
+        Ok(Contestant { program: Some(program), settings, ..Contestant::bare(name, &version) })
     }
 
     /// The direct connection.
     pub fn direct() -> Contestant {
-        let version = "no pooler".to_owned();
-        Contestant { name: "direct".to_owned(), program: None, version, settings: Vec::new() }
+        Contestant::bare("direct", "no pooler")
+    }
+
+    /// This program as a relay: what copying alone costs. Errors: it does not know where it lies.
+    pub fn relay() -> Result<Contestant, String> {
+        let program = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
+        let bare = Contestant::bare("relay", "recv and send, nothing else; a server for each client");
+        Ok(Contestant { program: Some(program), argument: Some("relay"), ..bare })
+    }
+
+    fn bare(name: &str, version: &str) -> Contestant {
+        let (name, version) = (name.to_owned(), version.to_owned());
+        Contestant { name, version, program: None, argument: None, commit: None, settings: Vec::new() }
+    }
+
+    /// Version and commit, for people.
+    pub fn described(&self) -> String {
+        self.commit.as_ref().map_or_else(|| self.version.clone(), |commit| format!("{}, {commit}", self.version))
     }
 
     /// The same program under another name, with more settings.
@@ -60,7 +80,14 @@ fn version(program: &Path) -> Result<String, String> {
     let output = output.map_err(|error| format!("cannot run {}: {error}", program.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let first = text.lines().next().map(str::trim).filter(|line| !line.is_empty());
-    first.map(str::to_owned).ok_or(format!("{} --version says nothing", program.display()))
+    let first = first.ok_or(format!("{} --version says nothing", program.display()))?;
+    Ok(own_version(first).to_owned())
+}
+
+/// pgweir tells the PgBouncer whose console it speaks, and itself in parentheses: here it is itself that counts.
+fn own_version(line: &str) -> &str {
+    let inner = line.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(inner, _)| inner);
+    inner.filter(|inner| inner.starts_with("pgweir ")).unwrap_or(line)
 }
 
 /// A folder for one run or for one part of it, which the unprivileged user can read, and that user.
@@ -189,7 +216,9 @@ impl Running {
         let file = place.write(&format!("{}-{port}.ini", contestant.name), &text)?;
         let log = format!("{}-{port}.log", contestant.name);
         let mut line: Vec<&std::ffi::OsStr> = wrapper.iter().map(std::ffi::OsStr::new).collect();
-        line.extend([program.as_os_str(), file.as_os_str()]);
+        line.push(program.as_os_str());
+        line.extend(contestant.argument.map(std::ffi::OsStr::new));
+        line.push(file.as_os_str());
         let mut command = place.command(Path::new(line[0]), &log)?;
         let child =
             command.args(&line[1..]).spawn().map_err(|error| format!("cannot start {}: {error}", contestant.name))?;
@@ -279,6 +308,17 @@ mod tests {
         let folder = run.folder.clone();
         drop(run);
         assert!(!folder.exists());
+    }
+
+    #[test]
+    fn each_program_is_called_by_its_own_name() {
+        assert_eq!(own_version("PgBouncer 1.25.2 (pgweir 0.1.0)"), "pgweir 0.1.0");
+        assert_eq!(own_version("PgBouncer 1.24.1"), "PgBouncer 1.24.1");
+        assert_eq!(own_version("PgBouncer 1.24.1 (Debian)"), "PgBouncer 1.24.1 (Debian)");
+        let direct = Contestant::direct();
+        assert_eq!(direct.described(), "no pooler");
+        let built = Contestant { commit: Some("abc".to_owned()), ..direct };
+        assert_eq!(built.described(), "no pooler, abc");
     }
 
     #[test]

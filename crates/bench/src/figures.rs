@@ -102,12 +102,28 @@ pub struct Judgement {
     pub threshold: Threshold,
     /// `None`: not measured.
     pub figure: Option<Estimate>,
+    /// `None`: nothing that only copies was measured, or the figure is not about CPU time.
+    pub ceiling: Option<Ceiling>,
+}
+
+/// What a pooler could reach at most if it did nothing but copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Ceiling {
+    /// The other contestant's CPU time per transaction ÷ the relay's.
+    pub ratio: Estimate,
+    /// The relay's CPU time per transaction, in ns.
+    pub cpu_ns: f64,
 }
 
 impl Judgement {
     /// Reached or missed; `None` if it was not measured.
     pub fn must(&self) -> Option<Verdict> {
         Some(judge(self.figure?, self.threshold.must, self.threshold.at_most))
+    }
+
+    /// Whether nothing that copies on this machine could reach the value.
+    pub fn is_above_ceiling(&self, value: f64) -> bool {
+        self.ceiling.is_some_and(|ceiling| value > ceiling.ratio.median)
     }
 
     /// The same for what should be reached.
@@ -122,11 +138,19 @@ pub fn judgements(record: &Value) -> Vec<Judgement> {
     for scenario in SCENARIOS {
         let measured = record["scenarios"].as_array().into_iter().flatten().find(|one| one["name"] == scenario.name);
         for threshold in scenario.thresholds {
-            let (what, figure) = measure(measured.unwrap_or(&Value::Null), threshold.figure);
-            all.push(Judgement { scenario: scenario.name.to_owned(), what, threshold: *threshold, figure });
+            let measured = measured.unwrap_or(&Value::Null);
+            let (what, figure) = measure(measured, threshold.figure);
+            let ceiling = ceiling(measured, threshold.figure);
+            all.push(Judgement { scenario: scenario.name.to_owned(), what, threshold: *threshold, figure, ceiling });
         }
     }
     all
+}
+
+fn ceiling(scenario: &Value, figure: Figure) -> Option<Ceiling> {
+    let Figure::CpuRatio { against } = figure else { return None };
+    let cpu_ns = middle(scenario, "relay", cpu_ns_each)?.median;
+    Some(Ceiling { ratio: ratio(scenario, against, "relay", cpu_ns_each)?, cpu_ns })
 }
 
 fn measure(scenario: &Value, figure: Figure) -> (String, Option<Estimate>) {

@@ -1,7 +1,7 @@
 //! Measures the shipped binary beside PgBouncer and a direct connection, and keeps the raw samples.
 //!
 //! The pieces, in the order of one measurement: [`scenario`] says what is measured; [`contestant`] starts what is
-//! measured, as [`setup`] says; [`world`] makes the load, with [`client`]s on one side and a [`fake`] PostgreSQL on the
+//! measured, as [`setup`] says ([`relay`] is one of our own); [`world`] makes the load, with [`client`]s on one side and a [`fake`] PostgreSQL on the
 //! other; [`process`] reads what a contestant has used; [`rounds`] alternates the contestants; [`calls`], [`idle`],
 //! [`half_load`], [`pgbench`] and [`instructions`] measure what CPU time does not show; [`stats`] says what the samples
 //! mean; [`record`] keeps them, [`report`] makes the table, and [`versus`] that of two builds.
@@ -24,6 +24,7 @@ pub mod machine;
 pub mod pgbench;
 pub mod process;
 pub mod record;
+pub mod relay;
 pub mod report;
 pub mod rounds;
 pub mod run;

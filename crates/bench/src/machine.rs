@@ -28,6 +28,13 @@ pub fn commit() -> Value {
     json!({ "commit": said("git", &["rev-parse", "HEAD"]), "changed": changed.is_none_or(|text| !text.is_empty()) })
 }
 
+/// The commit in words: twelve digits of it, and whether there are changes on top. `None` outside a repository.
+pub fn commit_words() -> Option<String> {
+    let commit = commit();
+    let digits = commit["commit"].as_str()?.get(..12)?;
+    Some(format!("commit {digits}{}", if commit["changed"] == true { " with changes" } else { "" }))
+}
+
 /// The time now, as 2026-01-31T12:00:00Z.
 pub fn now() -> String {
     said("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]).unwrap_or_else(|| "unknown".to_owned())

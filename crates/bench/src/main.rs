@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bench::contestant::{Contestant, Workplace};
-use bench::machine::said;
+use bench::machine::{commit_words, said};
+use bench::relay::{Relay, Route};
 use bench::rounds::Pace;
 use bench::run::{self, Plan};
 use bench::scenario::SCENARIOS;
@@ -24,6 +25,7 @@ Measures pgweir beside PgBouncer and a direct connection.
                          and 64 clients on 20 servers (--scenario simple,prepared,simple-64: only these)
   bench null [OPTIONS]   PgBouncer beside itself: every interval should hold 1
   bench report FILE      print the table of a record
+  bench relay INI        be the relay: recv and send, nothing else (contestants' ini files name its sockets)
   bench list             name the scenarios
 
   --quick                few short rounds: a look, not a record
@@ -33,6 +35,7 @@ Measures pgweir beside PgBouncer and a direct connection.
   --seed N               seed of the order of contestants
   --placement same|split load and contestant on the same core (same), or on one each
   --pgweir PATH          pgweir's program; otherwise the one beside this program
+  --built                the one beside this program was just built from this tree: the record names the commit
   --pgbouncer PATH       PgBouncer's; otherwise $PGBOUNCER, or one that is fetched into .cache
   --contestant NAME=PATH[,KEY=VALUE...]
                          instead of pgweir and PgBouncer; may be given again
@@ -50,6 +53,7 @@ struct Options {
     keep: bool,
     split: bool,
     functions: bool,
+    built: bool,
     scenarios: Vec<String>,
     rounds: Option<u64>,
     slice_ms: Option<u64>,
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         Some("null") => measure(&options, true),
         Some("ab") => versus(&options),
         Some("instructions") => instructions(&options),
+        Some("relay") => relay(&options),
         Some("report") => print_report(&options),
         Some("list") => {
             SCENARIOS.iter().for_each(|one| println!("{:24} {}", one.name, one.about));
@@ -96,6 +101,7 @@ fn options() -> Result<Options, lexopt::Error> {
             Long("help") | Short('h') => options.command = Some("help".to_owned()),
             Long("quick") => options.quick = true,
             Long("functions") => options.functions = true,
+            Long("built") => options.built = true,
             Long("keep") => options.keep = true,
             Long("scenario") => options.scenarios.extend(parser.value()?.string()?.split(',').map(str::to_owned)),
             Long("rounds") => options.rounds = Some(parser.value()?.parse()?),
@@ -140,6 +146,16 @@ fn measure(options: &Options, null: bool) -> Result<bool, String> {
     let (record, whole) = run::all(&place, &contestants, &plan, label, Some(out))?;
     record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
     Ok(whole)
+}
+
+/// Copies bytes until it is killed.
+fn relay(options: &Options) -> Result<bool, String> {
+    let path = options.operands.first().ok_or("between which sockets? bench relay INI")?;
+    let ini = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let mut relay = Relay::open(Route::parse(&ini)?)?;
+    loop {
+        relay.turn(None)?;
+    }
 }
 
 /// Two builds beside PgBouncer. `false`: a scenario could not be measured.
@@ -196,11 +212,11 @@ fn contestants(options: &Options, null: bool) -> Result<Vec<Contestant>, String>
     if !options.contestants.is_empty() {
         return options.contestants.iter().map(|text| Contestant::parse(text)).collect();
     }
-    let pgweir = match &options.pgweir {
-        Some(given) => given.clone(),
-        None => std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("pgweir"),
-    };
-    Ok(vec![Contestant::parse(&format!("pgweir={},workers=1", pgweir.display()))?, pgbouncer()?])
+    let beside = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("pgweir");
+    let program = options.pgweir.as_ref().unwrap_or(&beside);
+    let mut pgweir = Contestant::parse(&format!("pgweir={},workers=1", program.display()))?;
+    pgweir.commit = if options.built && options.pgweir.is_none() { commit_words() } else { None };
+    Ok(vec![pgweir, pgbouncer()?])
 }
 
 /// PgBouncer as it was named, or one fetched into `.cache`.

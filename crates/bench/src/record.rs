@@ -36,7 +36,7 @@ impl Record {
             fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         }
         let described =
-            |one: &Contestant| json!({ "name": one.name, "version": one.version, "settings": one.settings });
+            |one: &Contestant| json!({ "name": one.name, "version": one.described(), "settings": one.settings });
         let value = json!({
             "format": 1,
             "date": date,

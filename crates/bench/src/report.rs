@@ -7,8 +7,8 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use crate::figures::{
-    self, Judgement, Quantity, calls_each, calls_sum, client_bytes, cpu_ns_each, latency_p50_us, latency_p99_us,
-    lends_each, middle, ratio, speed, switches_each,
+    self, Ceiling, Judgement, Quantity, calls_each, calls_sum, client_bytes, cpu_ns_each, latency_p50_us,
+    latency_p99_us, lends_each, middle, ratio, speed, switches_each,
 };
 use crate::stats::{Estimate, Verdict};
 
@@ -103,29 +103,41 @@ fn thresholds(out: &mut String, record: &Value) {
     }
     line!(
         out,
-        "\n## Thresholds\n\n| scenario | figure | measured | must | | should | |\n|---|---|--:|--:|---|--:|---|"
+        "\n## Thresholds\n\n| scenario | figure | measured | must | | should | | ceiling: a relay that only copies |\n|---|---|--:|--:|---|--:|---|---|"
     );
     for judgement in figures::judgements(record) {
-        let Judgement { scenario, what, threshold, figure } = &judgement;
+        let Judgement { scenario, what, threshold, figure, ceiling } = &judgement;
         let sign = if threshold.at_most { "≤" } else { "≥" };
-        let words = |verdict: Option<Verdict>| verdict.map_or("not measured", Verdict::words);
-        let should = threshold
-            .should
-            .map_or(("–".to_owned(), "–"), |value| (format!("{sign} {value}"), words(judgement.should())));
+        let words = |verdict: Option<Verdict>, value: f64| {
+            let above = if judgement.is_above_ceiling(value) { ", above the ceiling" } else { "" };
+            format!("{}{above}", verdict.map_or("not measured", Verdict::words))
+        };
+        let none = ("–".to_owned(), "–".to_owned());
+        let should =
+            threshold.should.map_or(none, |value| (format!("{sign} {value}"), words(judgement.should(), value)));
         let decimals = if threshold.must >= 100.0 { 0 } else { 3 };
         let measured = match figure {
             Some(figure) if figure.samples == 1 => number(Some(figure.median), decimals),
             other => interval(*other, decimals),
         };
-        let must = words(judgement.must());
+        let must = words(judgement.must(), threshold.must);
+        let ceiling = ceiling.map_or("–".to_owned(), |Ceiling { ratio, cpu_ns }| {
+            format!("{} ({cpu_ns:.0} ns)", interval(Some(ratio), decimals))
+        });
         line!(
             out,
-            "| {scenario} | {what} | {measured} | {sign} {} | {must} | {} | {} |",
+            "| {scenario} | {what} | {measured} | {sign} {} | {must} | {} | {} | {ceiling} |",
             threshold.must,
             should.0,
             should.1
         );
     }
+    line!(
+        out,
+        "\nThe relay gives every client a server of its own and copies: recv and send, no message is read. In parentheses \
+         its CPU time per transaction; the ceiling is PgBouncer's ÷ that. Poolers share twenty servers, so the bound is \
+         not a strict one."
+    );
 }
 
 /// CPU time, for every scenario with the fake PostgreSQL and a running load.
@@ -291,12 +303,26 @@ mod tests {
         let table = table(&record);
         assert!(
             table.contains(
-                "| tcp-8 | CPU, pgbouncer ÷ pgweir | 0.909 [0.909, 0.909] | ≥ 1.05 | MISSED | ≥ 1.3 | MISSED |"
+                "| tcp-8 | CPU, pgbouncer ÷ pgweir | 0.909 [0.909, 0.909] | ≥ 1.05 | MISSED | ≥ 1.3 | MISSED | – |"
             ),
             "{table}"
         );
         assert!(table.contains("**unix-8 was not measured**: it fell over"), "{table}");
         assert!(table.contains("| login-trust | CPU, pgbouncer ÷ pgweir | – | ≥ 1 | not measured |"), "{table}");
+    }
+
+    #[test]
+    fn what_nothing_could_reach_is_plain_to_see() {
+        let sample = |cpu: u64| json!({ "cpu_ns": cpu, "transactions": 10, "wall_ns": 1000 });
+        let samples = json!({ "pgbouncer": sample(120), "pgweir": sample(110), "relay": sample(100) });
+        let round = json!({ "order": [], "samples": samples });
+        let scenario = json!({ "name": "tcp-8", "about": "8 clients", "kind": "closed", "rounds": [round] });
+        let table = table(&json!({ "scenarios": [scenario] }));
+        let line = table.lines().find(|line| line.starts_with("| tcp-8 |")).expect("judged");
+        assert!(
+            line.ends_with("≥ 1.05 | reached | ≥ 1.3 | MISSED, above the ceiling | 1.200 [1.200, 1.200] (10 ns) |"),
+            "{line}"
+        );
     }
 
     #[test]

@@ -150,8 +150,8 @@ impl Bench<'_> {
         Ok(result)
     }
 
-    fn contestants_of(&self, scenario: &Scenario) -> Vec<Contestant> {
-        if self.plan.bare { self.contestants.to_vec() } else { setup::contestants(scenario, self.contestants) }
+    fn contestants_of(&self, scenario: &Scenario) -> Result<Vec<Contestant>, String> {
+        if self.plan.bare { Ok(self.contestants.to_vec()) } else { setup::contestants(scenario, self.contestants) }
     }
 
     /// Closed loops and login storms.
@@ -160,7 +160,7 @@ impl Bench<'_> {
         pin_self(&placement.load)?;
         let mut world = World::open(&room.folder)?;
         let mut sides = Vec::new();
-        for contestant in self.contestants_of(scenario) {
+        for contestant in self.contestants_of(scenario)? {
             let side = setup::start(room, scenario, &contestant, &mut world, &[], &placement.contestant)?;
             if mode == Mode::Closed {
                 world.connect(side.fleet, scenario.clients).map_err(|error| side.blame(&error))?;
@@ -235,7 +235,7 @@ impl Bench<'_> {
             self.cluster = Some(Cluster::start(self.place)?);
         }
         let cluster = self.cluster.as_ref().ok_or("started above")?;
-        let contestants = self.contestants_of(scenario);
+        let contestants = self.contestants_of(scenario)?;
         let length = if self.plan.quick { (1, 1) } else { (11, 4) };
         pgbench::run(room, cluster, scenario, &contestants, &self.placement(), length, &mut self.random)
     }

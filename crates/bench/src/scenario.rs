@@ -72,6 +72,8 @@ pub struct Scenario {
     pub tuned: Option<(&'static str, &'static [(&'static str, &'static str)])>,
     /// The direct connection runs too.
     pub direct: bool,
+    /// The relay runs too: what copying alone costs.
+    pub relay: bool,
     pub thresholds: &'static [Threshold],
 }
 
@@ -95,6 +97,7 @@ const PLAIN: Scenario = Scenario {
     settings: &[],
     tuned: None,
     direct: false,
+    relay: false,
     thresholds: &[],
 };
 
@@ -109,6 +112,7 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "tcp-8",
         about: "8 clients, simple protocol, TCP",
         direct: true,
+        relay: true,
         thresholds: &[ratio(1.05, 1.3)],
         ..PLAIN
     },
@@ -117,6 +121,7 @@ pub const SCENARIOS: &[Scenario] = &[
         about: "64 clients on 20 servers, simple protocol, TCP",
         clients: 64,
         direct: true,
+        relay: true,
         thresholds: &[
             ratio(1.5, 2.0),
             at_most(Figure::SystemCalls, 4.2, None),
@@ -128,6 +133,7 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "unix-8",
         about: "8 clients, simple protocol, Unix socket to the server",
         unix: true,
+        relay: true,
         thresholds: &[ratio(1.35, 1.8)],
         ..PLAIN
     },
@@ -136,6 +142,7 @@ pub const SCENARIOS: &[Scenario] = &[
         about: "64 clients on 20 servers, simple protocol, Unix socket to the server",
         clients: 64,
         unix: true,
+        relay: true,
         thresholds: &[ratio(1.7, 2.2)],
         ..PLAIN
     },
@@ -144,6 +151,7 @@ pub const SCENARIOS: &[Scenario] = &[
         about: "8 clients, results of 100 kB in 1,000 rows",
         answer: Answer::Rows,
         tuned: TUNED,
+        relay: true,
         thresholds: &[ratio(4.0, 6.0)],
         ..PLAIN
     },
@@ -160,6 +168,7 @@ pub const SCENARIOS: &[Scenario] = &[
         about: "64 clients on 20 servers, extended protocol, unnamed statement",
         clients: 64,
         style: Style::Extended,
+        relay: true,
         thresholds: &[ratio(1.3, 1.3)],
         ..PLAIN
     },

@@ -38,17 +38,20 @@ pub struct Upstream {
 }
 
 /// The contestants of a scenario: the given ones, and those that the scenario adds.
-pub fn contestants(scenario: &Scenario, given: &[Contestant]) -> Vec<Contestant> {
+pub fn contestants(scenario: &Scenario, given: &[Contestant]) -> Result<Vec<Contestant>, String> {
     let mut all = given.to_vec();
     let tuned = scenario.tuned.and_then(|(name, settings)| {
         let plain = given.iter().find(|one| one.name == "pgbouncer")?;
         Some(plain.variant(name, settings))
     });
     all.extend(tuned);
+    if scenario.relay {
+        all.push(Contestant::relay()?);
+    }
     if scenario.direct && !given.iter().any(|one| one.program.is_none()) {
         all.push(Contestant::direct());
     }
-    all
+    Ok(all)
 }
 
 /// The ini file of a contestant.
