@@ -14,7 +14,7 @@ help:
 	@echo 'make test   every test, those against a real PostgreSQL included; fetches what they need'
 	@echo 'make fuzz   search for input that breaks a parser or a decision (make fuzz TIME=600 ARGS=wire)'
 	@echo 'make lint   formatting, clippy, and the house rules of STYLE.md'
-	@echo 'make bench  measure against PgBouncer and a direct connection (make bench ARGS=--help)'
+	@echo 'make bench  measure against PgBouncer and a direct connection, some 20 minutes (make bench ARGS=--help)'
 	@echo 'make ab BEFORE=PROGRAM'
 	@echo '            an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see bench/README.md)'
 	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'

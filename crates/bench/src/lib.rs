@@ -1,6 +1,6 @@
 //! Measures the shipped binary beside PgBouncer and a direct connection, and keeps the raw samples.
 //!
-//! The pieces, in the order of one measurement: [`scenario`] says what is measured; [`contestant`] starts what is
+//! The pieces, in the order of one measurement: [`scenario`] says what is measured, [`expected`] how long it takes; [`contestant`] starts what is
 //! measured, as [`setup`] says ([`relay`] is one of our own); [`world`] makes the load, with [`client`]s on one side and a [`fake`] PostgreSQL on the
 //! other; [`process`] reads what a contestant has used; [`rounds`] alternates the contestants; [`calls`], [`idle`],
 //! [`half_load`], [`pgbench`] and [`instructions`] measure what CPU time does not show; [`stats`] says what the samples
@@ -14,6 +14,7 @@ pub mod calls;
 pub mod client;
 pub mod console;
 pub mod contestant;
+pub mod expected;
 pub mod fake;
 pub mod figures;
 pub mod frames;

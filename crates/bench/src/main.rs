@@ -31,7 +31,7 @@ Measures pgweir beside PgBouncer and a direct connection.
   --quick                few short rounds: a look, not a record
   --scenario NAME,NAME   only these
   --rounds N             paired rounds of each scenario (41)
-  --slice-ms N           length of a timed slice (400)
+  --slice-ms N           length of a timed slice (250)
   --seed N               seed of the order of contestants
   --placement same|split load and contestant on the same core (same), or on one each
   --pgweir PATH          pgweir's program; otherwise the one beside this program
@@ -135,7 +135,7 @@ fn print_report(options: &Options) -> Result<bool, String> {
 /// Runs the measurement. `false`: a scenario could not be measured. A missed threshold stands in the table and is no failure.
 fn measure(options: &Options, null: bool) -> Result<bool, String> {
     let contestants = contestants(options, null)?;
-    let plan = plan(options, (41, 400));
+    let plan = plan(options, (run::ROUNDS, run::SLICE_MS));
     let place = Workplace::open(options.keep)?;
     let label = match (null, options.quick) {
         (true, _) => "null",

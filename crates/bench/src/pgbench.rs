@@ -156,6 +156,7 @@ pub fn run(
         sides.iter().filter_map(|(name, running)| Some((name.clone(), json!(running.as_ref()?.ini)))).collect();
     let mut map = Map::new();
     map.insert("rounds".to_owned(), json!(result));
+    map.insert("seconds_a_run".to_owned(), json!(seconds));
     map.insert("ini".to_owned(), json!(inis));
     map.insert("postgresql".to_owned(), json!({ "version": cluster.version, "settings": SETTINGS, "scale": SCALE }));
     Ok(map)

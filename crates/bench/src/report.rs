@@ -238,8 +238,11 @@ fn pgbench(out: &mut String, record: &Value) {
             line!(out, "\n## pgbench, scale {}, {}\n", cluster["scale"], text(cluster, "version"));
             line!(
                 out,
-                "Settings of the cluster: {}. pgbench and PostgreSQL on every core, the pooler on one.\n",
-                settings.join(" ")
+                "Settings of the cluster: {}. pgbench and PostgreSQL on every core, the pooler on one. {} rounds, {} s of \
+                 pgbench for each contestant in each.\n",
+                settings.join(" "),
+                scenario["rounds"].as_array().map_or(0, Vec::len),
+                number(scenario["seconds_a_run"].as_f64(), 0),
             );
             line!(
                 out,

@@ -1,7 +1,7 @@
 //! A whole run: each scenario in turn, each result into the record.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
@@ -14,10 +14,14 @@ use crate::scenario::{Kind, Proof, SCENARIOS, Scenario};
 use crate::setup::{self, Placement, Side};
 use crate::stats::Seeded;
 use crate::world::{Mode, World};
-use crate::{calls, half_load, idle, instructions};
+use crate::{calls, expected, half_load, idle, instructions};
 
 /// The name under which instruction counts are asked for.
 pub const INSTRUCTIONS: &str = "instructions";
+
+/// Paired rounds of each scenario, and the length of a timed slice in ms, unless something else is asked for.
+pub const ROUNDS: u64 = 41;
+pub const SLICE_MS: u64 = 250;
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -36,6 +40,22 @@ pub struct Plan {
 impl Plan {
     fn wants(&self, name: &str) -> bool {
         self.wanted.is_empty() || self.wanted.iter().any(|wanted| wanted == name)
+    }
+
+    /// How long the system calls of one contestant are counted.
+    pub fn counting(&self) -> Duration {
+        Duration::from_millis(if self.quick { 200 } else { 1000 })
+    }
+
+    /// Rounds of the scenario with idle clients: a fresh process in each.
+    pub fn idle_rounds(&self) -> usize {
+        if self.quick { 1 } else { 5 }
+    }
+
+    /// Rounds of pgbench, and the seconds of each run: fewer and longer than elsewhere, for pgbench starts its clients
+    /// and a real PostgreSQL its backends every time.
+    pub fn pgbench(&self) -> (usize, u64) {
+        if self.quick { (1, 1) } else { (11, 4) }
     }
 }
 
@@ -68,9 +88,12 @@ pub fn all(
     let mut bench = Bench { place, contestants, plan, cores: process::cores(), random, cluster: None };
     let mut record = Record::begin(out, label, contestants, bench.description())?;
     let mut whole = true;
+    let began = Instant::now();
+    eprintln!("this takes about {}", words(bench.expected()?));
     for scenario in SCENARIOS.iter().filter(|one| plan.wants(one.name)) {
         eprintln!("{}: {}", scenario.name, scenario.about);
         let mut result = json!({ "name": scenario.name, "about": scenario.about, "clients": scenario.clients });
+        let one_began = Instant::now();
         match bench.scenario(scenario) {
             Ok(measured) => measured.into_iter().for_each(|(key, value)| result[key] = value),
             Err(error) => {
@@ -80,13 +103,23 @@ pub fn all(
                 whole = false;
             }
         }
+        result["seconds"] = json!(one_began.elapsed().as_secs());
         record.add(result)?;
     }
     bench.cluster = None;
     if plan.wants(INSTRUCTIONS) {
-        record.set(INSTRUCTIONS, bench.instructions())?;
+        let counted = bench.instructions();
+        whole &= counted.as_object().is_some_and(|all| all.values().all(Value::is_object));
+        record.set(INSTRUCTIONS, counted)?;
     }
+    eprintln!("it took {}", words(began.elapsed()));
     Ok((record, whole))
+}
+
+/// Minutes and seconds, rounded to what a person wants to know.
+fn words(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    if seconds < 100.0 { format!("{seconds:.0} seconds") } else { format!("{:.0} minutes", seconds / 60.0) }
 }
 
 fn kind_name(kind: Kind) -> &'static str {
@@ -150,6 +183,14 @@ impl Bench<'_> {
         Ok(result)
     }
 
+    fn expected(&self) -> Result<Duration, String> {
+        let wanted = SCENARIOS.iter().filter(|one| self.plan.wants(one.name));
+        let with = |one| Ok((one, self.contestants_of(one)?));
+        let scenarios: Vec<_> = wanted.map(with).collect::<Result<_, String>>()?;
+        let counted = if self.plan.wants(INSTRUCTIONS) { self.contestants.len() } else { 0 };
+        Ok(expected::whole(self.plan, scenarios.into_iter(), counted))
+    }
+
     fn contestants_of(&self, scenario: &Scenario) -> Result<Vec<Contestant>, String> {
         if self.plan.bare { Ok(self.contestants.to_vec()) } else { setup::contestants(scenario, self.contestants) }
     }
@@ -195,7 +236,7 @@ impl Bench<'_> {
         sides: &[Side],
         mode: Mode,
     ) -> (Map<String, Value>, Vec<String>) {
-        let time = Duration::from_millis(if self.plan.quick { 200 } else { 1000 });
+        let time = self.plan.counting();
         let mut counted = Map::new();
         let mut notes = Vec::new();
         for side in sides.iter().filter(|side| side.running.is_some() && !self.plan.bare) {
@@ -211,7 +252,7 @@ impl Bench<'_> {
         let placement = self.placement();
         pin_self(&placement.load)?;
         let mut world = World::open(&room.folder)?;
-        let rounds = if self.plan.quick { 1 } else { 5 };
+        let rounds = self.plan.idle_rounds();
         let random = &mut self.random;
         let (rounds, inis) = idle::run(room, &mut world, scenario, self.contestants, &placement, rounds, random)?;
         Ok(Map::from_iter([("rounds".to_owned(), json!(rounds)), ("ini".to_owned(), json!(inis))]))
@@ -236,7 +277,7 @@ impl Bench<'_> {
         }
         let cluster = self.cluster.as_ref().ok_or("started above")?;
         let contestants = self.contestants_of(scenario)?;
-        let length = if self.plan.quick { (1, 1) } else { (11, 4) };
+        let length = self.plan.pgbench();
         pgbench::run(room, cluster, scenario, &contestants, &self.placement(), length, &mut self.random)
     }
 

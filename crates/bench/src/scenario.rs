@@ -245,7 +245,7 @@ pub const SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "pgbench-select-prepared",
+        name: "pgbench-prepared",
         about: "pgbench -S -M prepared, real PostgreSQL, 32 clients on 20 servers",
         kind: Kind::Pgbench { arguments: "-S -M prepared" },
         clients: 32,
