@@ -21,6 +21,7 @@ pub mod frames;
 pub mod half_load;
 pub mod idle;
 pub mod instructions;
+pub mod interrupt;
 pub mod machine;
 pub mod pgbench;
 pub mod process;

@@ -10,7 +10,7 @@ use bench::relay::{Relay, Route};
 use bench::rounds::Pace;
 use bench::run::{self, Plan};
 use bench::scenario::SCENARIOS;
-use bench::{record, report, versus};
+use bench::{interrupt, record, report, versus};
 use lexopt::prelude::*;
 
 const HELP: &str = "\
@@ -136,6 +136,7 @@ fn print_report(options: &Options) -> Result<bool, String> {
 fn measure(options: &Options, null: bool) -> Result<bool, String> {
     let contestants = contestants(options, null)?;
     let plan = plan(options, (run::ROUNDS, run::SLICE_MS));
+    interrupt::listen()?;
     let place = Workplace::open(options.keep)?;
     let label = match (null, options.quick) {
         (true, _) => "null",
@@ -169,6 +170,7 @@ fn versus(options: &Options) -> Result<bool, String> {
     if plan.wanted.is_empty() {
         plan.wanted = versus::USUAL.map(str::to_owned).to_vec();
     }
+    interrupt::listen()?;
     let place = Workplace::open(options.keep)?;
     let (record, whole) = run::all(&place, &contestants, &plan, "ab", options.out.as_deref())?;
     print!("{}", versus::table(&record.value));
@@ -188,6 +190,7 @@ fn instructions(options: &Options) -> Result<bool, String> {
     if programs.is_empty() {
         return Err("of which program? bench instructions PROGRAM...".to_owned());
     }
+    interrupt::listen()?;
     let place = Workplace::open(options.keep)?;
     run::print_instructions(&place, &programs, &options.scenarios, options.functions).map(|()| true)
 }

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value, json};
 
 use crate::contestant::{Contestant, Running, Workplace, free_port};
+use crate::interrupt;
 use crate::machine::said;
 use crate::process::{self, pin_self};
 use crate::scenario::{Kind, Scenario};
@@ -142,6 +143,7 @@ pub fn run(
         random.shuffle(&mut order);
         let mut samples = Map::new();
         for &index in &order {
+            interrupt::check()?;
             let (name, running) = &sides[index];
             // The first round warms caches and pools and is short; it is not kept.
             let time = if round == 0 { 1 } else { seconds };

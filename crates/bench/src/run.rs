@@ -14,7 +14,7 @@ use crate::scenario::{Kind, Proof, SCENARIOS, Scenario};
 use crate::setup::{self, Placement, Side};
 use crate::stats::Seeded;
 use crate::world::{Mode, World};
-use crate::{calls, expected, half_load, idle, instructions};
+use crate::{calls, expected, half_load, idle, instructions, interrupt};
 
 /// The name under which instruction counts are asked for.
 pub const INSTRUCTIONS: &str = "instructions";
@@ -97,7 +97,7 @@ pub fn all(
         match bench.scenario(scenario) {
             Ok(measured) => measured.into_iter().for_each(|(key, value)| result[key] = value),
             Err(error) => {
-                eprintln!("  failed: {error}");
+                eprintln!("  failed: {}", if interrupt::check().is_err() { interrupt::WORDS } else { &error });
                 result["kind"] = json!(kind_name(scenario.kind));
                 result["error"] = json!(error);
                 whole = false;
@@ -105,12 +105,14 @@ pub fn all(
         }
         result["seconds"] = json!(one_began.elapsed().as_secs());
         record.add(result)?;
+        interrupt::check()?;
     }
     bench.cluster = None;
     if plan.wants(INSTRUCTIONS) {
         let counted = bench.instructions();
         whole &= counted.as_object().is_some_and(|all| all.values().all(Value::is_object));
         record.set(INSTRUCTIONS, counted)?;
+        interrupt::check()?;
     }
     eprintln!("it took {}", words(began.elapsed()));
     Ok((record, whole))
@@ -284,7 +286,7 @@ impl Bench<'_> {
     /// Instruction counts under each load; an error stands in the place of the counts.
     fn instructions(&self) -> Value {
         let mut result = Map::new();
-        for case in &instructions::CASES {
+        for case in instructions::CASES.iter().take_while(|_| interrupt::check().is_ok()) {
             eprintln!("{INSTRUCTIONS}: {}", case.about);
             let counted = pin_self(&self.cores)
                 .and_then(|()| instructions::run(self.place, case, self.contestants, &self.placement()));

@@ -19,6 +19,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use crate::client::{Client, Progress, Work};
 use crate::fake::FakeServer;
 use crate::frames::put;
+use crate::interrupt;
 
 /// How the clients of a fleet ask.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -221,6 +222,7 @@ impl World {
 
     /// Waits for something to happen, at most until `limit`, and handles it.
     fn turn(&mut self, limit: Instant) -> Result<(), String> {
+        interrupt::check()?;
         let wake = self.serve_arrivals()?.map_or(limit, |due| due.min(limit));
         let rest = wake.saturating_duration_since(Instant::now());
         let timeout = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: i64::from(rest.subsec_nanos()) };
