@@ -34,8 +34,10 @@ impl Binaries {
         dirs.into_iter().map(|dir| dir.join(name)).find(|path| path.is_file())
     }
 
-    /// The programs in `dir`, if `initdb` and `postgres` are there and run.
-    pub(crate) fn at(dir: &Path, tree: Option<&Path>) -> Option<Self> {
+    /// The programs in `dir`, if `initdb` and `postgres` are there and run. `tree`: the whole tree they need, where it is
+    /// one of our own.
+    #[must_use]
+    pub fn at(dir: &Path, tree: Option<&Path>) -> Option<Self> {
         // PATH may hold links into the real directory, which alone has everything.
         let postgres = fs::canonicalize(dir.join("postgres")).ok()?;
         let dir = [postgres.parent()?, dir].into_iter().find(|dir| dir.join("initdb").is_file())?.to_owned();

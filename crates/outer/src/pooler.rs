@@ -28,6 +28,21 @@ impl Pooler {
     /// If it does not come up within ten seconds.
     #[must_use]
     pub fn start(ini: &str, users: &str, fds: Option<u32>) -> Self {
+        Self::start_program(&binary(), ini, users, fds, &[])
+    }
+
+    /// The same for a given program, with more variables in its environment.
+    ///
+    /// # Panics
+    /// If it does not come up within ten seconds.
+    #[must_use]
+    pub fn start_program(
+        program: &Path,
+        ini: &str,
+        users: &str,
+        fds: Option<u32>,
+        environment: &[(&str, &str)],
+    ) -> Self {
         let account = demo::unprivileged();
         let port = demo::free_port();
         let dir = PathBuf::from(format!("/tmp/outer-{}-{port}", std::process::id()));
@@ -36,7 +51,7 @@ impl Pooler {
         fs::write(dir.join("pooler.ini"), ini).expect("a fresh directory is writable");
         fs::write(dir.join("users.txt"), users).expect("a fresh directory is writable");
         // The account may not reach our build directory (below /root, for example).
-        fs::copy(binary(), dir.join("pooler")).expect("the binary is readable");
+        fs::copy(program, dir.join("pooler")).expect("the binary is readable");
         fs::set_permissions(dir.join("pooler"), fs::Permissions::from_mode(0o755)).expect("ours");
         if let Some(Account { uid, gid, .. }) = account {
             for name in ["", "pooler.ini", "users.txt"] {
@@ -44,7 +59,7 @@ impl Pooler {
             }
         }
         let mut guard = Guard::start(&dir, "KILL", account.as_ref()).expect("/bin/sh is there");
-        let process = spawn(&dir, account.as_ref(), fds);
+        let process = spawn(&dir, account.as_ref(), fds, environment);
         guard.watch(process.id()).expect("it has just been started");
         let mut pooler = Self { dir, port, process, _guard: guard };
         pooler.wait_until_it_listens();
@@ -136,13 +151,13 @@ impl Drop for Pooler {
     }
 }
 
-fn spawn(dir: &Path, account: Option<&Account>, fds: Option<u32>) -> Child {
+fn spawn(dir: &Path, account: Option<&Account>, fds: Option<u32>, environment: &[(&str, &str)]) -> Child {
     let log = File::create(dir.join("log")).expect("a fresh directory is writable");
     let limit = fds.map_or_else(String::new, |fds| format!("ulimit -n {fds}; "));
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(format!("{limit}exec {0}/pooler {0}/pooler.ini", dir.display()));
     command.current_dir(dir).stdin(Stdio::null()).stdout(log.try_clone().expect("a descriptor is left")).stderr(log);
-    command.process_group(0);
+    command.process_group(0).envs(environment.iter().copied());
     if let Some(account) = account {
         account.apply(&mut command);
     }
