@@ -5,7 +5,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := cargo
 
-.PHONY: help run build test fuzz bench ab lint toolchain
+.PHONY: help run build test test-regress fuzz bench ab lint toolchain
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo 'make test   every test, those against a real PostgreSQL included; fetches what they need'
 	@echo 'make fuzz   search for input that breaks a parser or a decision (make fuzz TIME=600 ARGS=wire)'
 	@echo 'make lint   formatting, clippy, and the house rules of STYLE.md'
+	@echo 'make test-regress  PostgreSQL'\''s own regression suites through pgweir (make test-regress ARGS=--help)'
 	@echo 'make bench  measure against PgBouncer and a direct connection, some 20 minutes (make bench ARGS=--help)'
 	@echo 'make ab BEFORE=PROGRAM'
 	@echo '            an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see bench/README.md)'
@@ -31,6 +32,10 @@ test: build
 # Each target for TIME seconds; needs a C++ compiler.
 fuzz: toolchain
 	@TIME=$(or $(TIME),60) tools/fuzz $(ARGS)
+
+# Direct, in session mode and in transaction mode, with counts that must be reached: crates/regress/expected.txt.
+test-regress: build
+	$(CARGO) run --quiet -p regress -- --pgweir $(TARGET)/release/pgweir $(ARGS)
 
 # Every check runs, whatever the one before it said.
 lint: toolchain

@@ -8,7 +8,7 @@ use crate::manifest::{Dependency, For, dependencies};
 use crate::tree::{Tree, crate_of};
 
 /// A crate, and which of ours it may import.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("wire", &[]),
     ("auth", &[]),
     ("pooling", &["wire", "auth"]),
@@ -20,6 +20,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("sim", &["pooling", "wire", "auth"]),
     ("bench", &["wire", "demo"]),
     ("outer", &["wire", "demo"]),
+    ("regress", &["demo", "outer"]),
     ("xtask", &[]),
 ];
 /// Below the line: no I/O, clock, threads or globals. Their clippy.toml bans each with its reason.

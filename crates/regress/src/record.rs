@@ -1,0 +1,83 @@
+//! What was found, as a table on the screen and as files that stay.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run::Report;
+use crate::verdict::Verdict;
+
+/// One line of the table, with its list of failed tests below it.
+pub(crate) fn row(report: &Report, wanted: Option<usize>) -> String {
+    let count = |verdict| report.count(verdict);
+    let (passed, allowed, failed) = (count(Verdict::Passed), count(Verdict::Allowed), count(Verdict::Failed));
+    let promise = wanted.map_or("—".to_owned(), |wanted| wanted.to_string());
+    let seconds = report.wall.as_secs();
+    let cancelled = report.cancelled.len();
+    format!(
+        "| {} | {} | {passed} | {allowed} | {failed} | {promise} | {seconds} | {cancelled} |",
+        report.suite.name(),
+        report.route.name
+    )
+}
+
+const HEAD: &str = "| suite | path | passed | allowed | failed | promised | wall s | locks broken |\n|---|---|---|---|---|---|---|---|\n";
+
+/// The whole table, with the names of failed tests.
+pub(crate) fn table(reports: &[(Report, Option<usize>)]) -> String {
+    let mut text = HEAD.to_owned();
+    for (report, wanted) in reports {
+        writeln!(text, "{}", row(report, *wanted)).expect("writing to a String cannot fail");
+    }
+    for (report, _) in reports {
+        let title = format!("{} over {}", report.suite.name(), report.route.name);
+        for (word, verdict) in [("failed", Verdict::Failed), ("allowed", Verdict::Allowed)] {
+            let tests = report.tests(verdict);
+            if !tests.is_empty() {
+                write!(text, "\n{title}, {word}: {}\n", tests.join(" ")).expect("writing to a String cannot fail");
+            }
+        }
+        for complaint in &report.complaints {
+            write!(text, "\n{title}, the pooler: {complaint}\n").expect("writing to a String cannot fail");
+        }
+    }
+    text
+}
+
+/// Writes the table and each test's verdict below `results`, in a folder named by the day. Returns the table's path.
+///
+/// # Errors
+/// If the files cannot be written.
+pub(crate) fn write(results: &Path, versions: &str, reports: &[(Report, Option<usize>)]) -> Result<PathBuf, String> {
+    let now = said("date", &["-u", "+%Y-%m-%d %H%M"]);
+    let (day, time) = now.split_once(' ').unwrap_or((&now, "0000"));
+    let folder = results.join(day);
+    fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    let commit = said("git", &["describe", "--always", "--dirty", "--abbrev=12"]);
+    let text = format!("{day} {time} UTC, {versions}, tree {commit}\n\n{}", table(reports));
+    let path = folder.join(format!("regress-{time}.md"));
+    let failed = |error: std::io::Error| format!("cannot write the record: {error}");
+    fs::write(&path, text).map_err(failed)?;
+    fs::write(path.with_extension("tsv"), verdicts(reports)).map_err(failed)?;
+    Ok(path)
+}
+
+/// A line a test: suite, path, test, verdict, milliseconds.
+fn verdicts(reports: &[(Report, Option<usize>)]) -> String {
+    let mut text = "suite\tpath\ttest\tverdict\tms\n".to_owned();
+    for (report, _) in reports {
+        for outcome in &report.outcomes {
+            let (suite, route) = (report.suite.name(), report.route.name);
+            let word = outcome.verdict.word();
+            writeln!(text, "{suite}\t{route}\t{}\t{word}\t{}", outcome.test, outcome.millis)
+                .expect("writing to a String cannot fail");
+        }
+    }
+    text
+}
+
+fn said(program: &str, words: &[&str]) -> String {
+    let output = Command::new(program).args(words).output().ok();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}

@@ -1,0 +1,82 @@
+//! The ways from a client to PostgreSQL that are compared.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Which program stands between.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Between {
+    Nobody,
+    Pgweir,
+    Pgbouncer,
+}
+
+/// One way.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Route {
+    pub(crate) name: &'static str,
+    pub(crate) between: Between,
+    /// `session`, `transaction`; for a direct connection nothing.
+    pub(crate) mode: &'static str,
+    /// Servers that are open before the first test; 0: they are opened when needed, up to [`SESSIONS`].
+    pub(crate) servers: u32,
+    pub(crate) settings: &'static [(&'static str, &'static str)],
+}
+
+/// As many sessions as the widest group of tests has, and room for what a test opens besides.
+const SESSIONS: u32 = 40;
+
+const fn pgweir(name: &'static str, settings: &'static [(&'static str, &'static str)]) -> Route {
+    Route { name, between: Between::Pgweir, mode: "transaction", servers: 8, settings }
+}
+
+const fn pgbouncer(name: &'static str, settings: &'static [(&'static str, &'static str)]) -> Route {
+    Route { name, between: Between::Pgbouncer, mode: "transaction", servers: 8, settings }
+}
+
+pub(crate) const ROUTES: [Route; 6] = [
+    Route { name: "direct", between: Between::Nobody, mode: "", servers: 0, settings: &[] },
+    Route { name: "session", between: Between::Pgweir, mode: "session", servers: 0, settings: &[] },
+    // One client alone nearly always gets the server it had: a flattering figure.
+    pgweir("transaction", &[]),
+    Route { name: "pgbouncer-session", between: Between::Pgbouncer, mode: "session", servers: 0, settings: &[] },
+    pgbouncer("pgbouncer-transaction", &[]),
+    pgbouncer("pgbouncer-rotate", &[("server_round_robin", "1")]),
+];
+
+impl Route {
+    pub(crate) fn named(name: &str) -> Result<Route, String> {
+        let names = || ROUTES.map(|route| route.name).join(", ");
+        ROUTES
+            .into_iter()
+            .find(|route| route.name == name)
+            .ok_or_else(|| format!("no path '{name}'; there are {}", names()))
+    }
+
+    /// The pooler's file, in which `{port}` and `{dir}` stand for what its start chooses. Everybody is let in, on both
+    /// sides, because tests connect as users that they make.
+    pub(crate) fn ini(&self, socket_dir: &Path, port: u16, user: &str) -> String {
+        let size = if self.servers > 0 { self.servers } else { SESSIONS };
+        let mut text = format!("[databases]\n* = host={} port={port}\n[pgbouncer]\n", socket_dir.display());
+        let size = size.to_string();
+        let settings = [
+            ("listen_addr", "127.0.0.1"),
+            ("listen_port", "{port}"),
+            ("unix_socket_dir", ""),
+            ("auth_type", "trust"),
+            ("auth_file", "{dir}/users.txt"),
+            ("admin_users", user),
+            ("pool_mode", self.mode),
+            ("default_pool_size", &size),
+            ("max_client_conn", "200"),
+            // A test that cannot get a server fails; it does not hang.
+            ("query_wait_timeout", "30"),
+            ("server_idle_timeout", "0"),
+            ("server_lifetime", "86400"),
+        ];
+        for (name, value) in settings.into_iter().chain(self.settings.iter().copied()) {
+            writeln!(text, "{name} = {value}").expect("writing to a String cannot fail");
+        }
+        text
+    }
+}

@@ -1,0 +1,142 @@
+//! What `pg_regress` says of each test, and what a failed one's difference is worth.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Passed,
+    /// Its difference is, line by line, the one in the list of what cannot be the same.
+    Allowed,
+    Failed,
+}
+
+impl Verdict {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Verdict::Passed => "passed",
+            Verdict::Allowed => "allowed",
+            Verdict::Failed => "failed",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) test: String,
+    pub(crate) verdict: Verdict,
+    pub(crate) millis: u64,
+}
+
+/// Reads the lines of PostgreSQL 14 to 15: `test NAME ... ok  12 ms`, and within a group `     NAME ... FAILED  12 ms`.
+pub(crate) fn outcomes(text: &str) -> Vec<Outcome> {
+    text.lines().filter_map(outcome).collect()
+}
+
+fn outcome(line: &str) -> Option<Outcome> {
+    let (name, rest) = line.split_once(" ... ")?;
+    let name = name.trim_start_matches("test ").trim();
+    let rest = rest.trim_start();
+    let verdict = if rest.starts_with("ok") {
+        Verdict::Passed
+    } else if rest.starts_with("FAILED") || rest.starts_with("failed") {
+        Verdict::Failed
+    } else {
+        return None;
+    };
+    let before = rest.split(" ms").next().unwrap_or_default();
+    let millis = before.split_whitespace().next_back().and_then(|number| number.parse().ok()).unwrap_or(0);
+    (!name.is_empty() && !name.contains(' ')).then(|| Outcome { test: name.to_owned(), verdict, millis })
+}
+
+/// The removed and added lines of each test in `regression.diffs`, in order.
+pub(crate) fn differences(text: &str) -> BTreeMap<String, Vec<String>> {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut test = String::new();
+    for line in text.lines() {
+        if line.starts_with("diff -") {
+            let results = line.rsplit(' ').next().unwrap_or_default();
+            test = Path::new(results).file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
+        } else if line.starts_with(['+', '-']) && !line.starts_with("+++ /") && !line.starts_with("--- /") {
+            all.entry(test.clone()).or_default().push(line.to_owned());
+        }
+    }
+    all
+}
+
+/// Where a difference that cannot be avoided is written down.
+pub(crate) fn allowed_path(lists: &Path, mode: &str, test: &str) -> PathBuf {
+    lists.join(mode).join(format!("{test}.diff"))
+}
+
+/// Whether a test's difference is exactly the one that is allowed. Lines with `#` say why.
+pub(crate) fn is_allowed(lists: &Path, mode: &str, test: &str, difference: Option<&Vec<String>>) -> bool {
+    let Some(difference) = difference else { return false };
+    let Ok(text) = fs::read_to_string(allowed_path(lists, mode, test)) else { return false };
+    let allowed: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    allowed == *difference
+}
+
+/// How many tests must pass: `SUITE PATH PASSED` a line. `None`: nothing is promised.
+pub(crate) fn expected(text: &str, suite: &str, route: &str) -> Option<usize> {
+    let mut lines = text.lines().filter(|line| !line.starts_with('#')).map(str::split_whitespace);
+    lines.find_map(|mut words| {
+        let is_it = words.next() == Some(suite) && words.next() == Some(route);
+        if is_it { words.next()?.parse().ok() } else { None }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_print_a_test_is_read() {
+        let text = "test test_setup                   ... ok          237 ms\n\
+                    parallel group (3 tests, in groups of 1):  boolean char name\n     \
+                    boolean                      ... ok           33 ms\n     \
+                    char                         ... FAILED       12 ms\n\
+                    test name ... FAILED (test process exited with exit code 2)       15 ms\n\
+                    test event_trigger                ... failed (ignored)       15 ms\n ============== x ==============\n";
+        let read: Vec<(String, bool, u64)> = outcomes(text)
+            .into_iter()
+            .map(|outcome| (outcome.test, outcome.verdict == Verdict::Passed, outcome.millis))
+            .collect();
+        let wanted = [("test_setup", true, 237), ("boolean", true, 33), ("char", false, 12), ("name", false, 15)];
+        let mut wanted: Vec<_> = wanted.map(|(name, passed, millis)| (name.to_owned(), passed, millis)).to_vec();
+        wanted.push(("event_trigger".to_owned(), false, 15));
+        assert_eq!(read, wanted);
+    }
+
+    #[test]
+    fn differences_are_lines_by_test() {
+        let text = "diff -U3 /x/expected/guc.out /x/results/guc.out\n--- /x/expected/guc.out\t2026\n+++ /x/results/guc.out\t2026\n\
+                    @@ -1,2 +1,2 @@\n same\n-WARNING:  a\n+ERROR:  b\n--- a comment of SQL\ndiff -U3 /x/expected/temp_1.out /x/results/temp.out\n+x\n";
+        let read = differences(text);
+        assert_eq!(read["guc"], ["-WARNING:  a", "+ERROR:  b", "--- a comment of SQL"]);
+        assert_eq!(read["temp"], ["+x"]);
+    }
+
+    #[test]
+    fn only_the_very_difference_is_allowed() {
+        let lists = std::env::temp_dir().join(format!("regress-lists-{}", std::process::id()));
+        fs::create_dir_all(lists.join("session")).expect("a fresh folder");
+        fs::write(allowed_path(&lists, "session", "guc"), "# why\n-a\n+b\n").expect("ours");
+        let lines = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect::<Vec<_>>();
+        assert!(is_allowed(&lists, "session", "guc", Some(&lines(&["-a", "+b"]))));
+        assert!(!is_allowed(&lists, "session", "guc", Some(&lines(&["-a", "+b", "+c"]))));
+        assert!(!is_allowed(&lists, "session", "guc", Some(&lines(&["-a"]))));
+        assert!(!is_allowed(&lists, "session", "guc", None), "it failed without a difference: it died");
+        assert!(!is_allowed(&lists, "transaction", "guc", Some(&lines(&["-a", "+b"]))));
+        fs::remove_dir_all(&lists).expect("ours");
+    }
+
+    #[test]
+    fn expectations_are_looked_up_by_suite_and_path() {
+        let text = "# suite path passed\nserial direct 217\nserial session 210\n";
+        assert_eq!(expected(text, "serial", "session"), Some(210));
+        assert_eq!(expected(text, "parallel", "session"), None);
+        assert_eq!(expected(text, "#", "suite"), None);
+    }
+}
