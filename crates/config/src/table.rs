@@ -151,7 +151,7 @@ settings! {
     listen_addr: List, Some(""), No, Works, Listening, "Addresses to listen on by TCP; * is all of them, empty is none.";
     listen_backlog: NUMBER, Some("128"), No, Works, Network, "How many connections the kernel keeps until they are accepted.";
     listen_port: Count(0, 65535, ""), Some("6432"), No, Works, Listening, "The port, for TCP and in the name of the Unix socket.";
-    log_connections: Flag, Some("1"), Yes, Works, Log, "A line for each login.";
+    log_connections: Flag, Some("1"), Yes, Works, Log, "A line for each login, and for each connection made to PostgreSQL.";
     log_disconnections: Flag, Some("1"), Yes, Works, Log, "A line for each connection that closes, with the reason.";
     log_pooler_errors: Flag, Some("1"), Yes, Works, Log, "A line for each error that clients are told by the pooler itself.";
     log_stats: Flag, Some("1"), Yes, Works, Log, "A line with totals every stats_period.";

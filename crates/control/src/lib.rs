@@ -24,7 +24,6 @@ pub mod admin;
 pub mod averages;
 pub mod command;
 pub mod console;
-pub mod numbering;
 pub mod pidfile;
 pub mod plane;
 pub mod shutdown;

@@ -11,7 +11,6 @@ use crate::admin::Detail;
 use crate::averages::{Averages, by_database};
 use crate::command::{Command, Show, When};
 use crate::console::{self, Answer, Refusal};
-use crate::numbering::Numbering;
 use crate::plane::{Asker, Loaded, Plane};
 use crate::shutdown::{Act, Phase, Signal};
 use crate::view::View;
@@ -43,7 +42,6 @@ pub struct Steward<P, L> {
     load: L,
     loaded: Loaded,
     averages: Averages,
-    numbering: Numbering,
     phase: Phase,
 }
 
@@ -51,8 +49,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
     /// `loaded` is what the engine was started with.
     #[must_use]
     pub fn new(plane: P, load: L, loaded: Loaded) -> Steward<P, L> {
-        let (averages, numbering) = (Averages::default(), Numbering::default());
-        Steward { plane, load, loaded, averages, numbering, phase: Phase::Running }
+        Steward { plane, load, loaded, averages: Averages::default(), phase: Phase::Running }
     }
 
     /// Serves knocks until the process is to end, which is also when nobody can knock any more.
@@ -133,9 +130,6 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
             Detail::Pools => self.plane.look(false),
             Detail::Connections => self.plane.look(true),
         };
-        if show.detail() == Detail::Connections {
-            self.numbering.see(&snapshots);
-        }
         let workers = if show == Show::Workers { self.plane.workers() } else { Vec::new() };
         let view = View {
             settings: &self.loaded.settings,
@@ -144,7 +138,6 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
             snapshots: &snapshots,
             workers: &workers,
             averages: &self.averages,
-            numbering: &self.numbering,
             now: Zoned::now(),
         };
         match (show, show.table(&view)) {

@@ -10,7 +10,6 @@ use pooling::snapshot::{PoolSnapshot, ServerSnapshot, Totals};
 use pooling::{ConnId, PoolId, PoolKey, Settings, Snapshot, Time};
 
 use crate::averages::Averages;
-use crate::numbering::Numbering;
 use crate::plane::{SettingRow, WorkerFacts};
 
 /// Everything a `SHOW` may use.
@@ -23,7 +22,6 @@ pub struct View<'a> {
     pub snapshots: &'a [Snapshot],
     pub workers: &'a [WorkerFacts],
     pub averages: &'a Averages,
-    pub numbering: &'a Numbering,
     /// The time of day when the snapshots were taken.
     pub now: Zoned,
 }

@@ -222,19 +222,3 @@ fn a_period_ends_with_a_line_and_new_averages() {
     // 331 transactions in ten seconds over both workers, the console's one among them.
     assert!(lines[1].starts_with("Log: stats: 33 xacts/s, 36 queries/s, "), "{lines:?}");
 }
-
-#[test]
-fn a_number_stays_with_its_connection() {
-    let world = world::World::new();
-    let mut numbering = control::numbering::Numbering::default();
-    numbering.see(&world.snapshots[1..]);
-    let [server, client] = [world.snapshots[1].servers[0].conn, world.snapshots[1].clients[0].conn];
-    let before = [numbering.of(server), numbering.of(client)];
-    assert_eq!(before, [1, 2], "the server came first");
-    numbering.see(&world.snapshots);
-    assert_eq!([numbering.of(server), numbering.of(client)], before);
-    let others = world.snapshots[0].clients.iter().map(|client| numbering.of(client.conn));
-    assert!(others.clone().all(|number| number > 2));
-    numbering.see(&world.snapshots[..1]);
-    assert_eq!(numbering.of(server), 0, "it is gone");
-}

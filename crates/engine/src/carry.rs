@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use pooling::{Action, ConnId, Event, Hangup, Kind, Mail, Place};
 use rustix::net::Shutdown;
 
-use crate::connect::Dial;
+use crate::connect::{Dial, ends};
 use crate::connections::{Parcel, Phase};
 use crate::host::{Aftermath, Host, LocalMail};
 use crate::letter::{Letter, may_be_refused};
@@ -49,7 +49,8 @@ impl Host {
                     self.step(who, Event::Hangup { conn, why: Hangup::Broken });
                 }
                 Aftermath::Opened(conn) if self.connections.phase(conn).is_some() => {
-                    self.step(who, Event::Opened { conn });
+                    let ends = self.connections.fd(conn).and_then(ends).map(Box::new);
+                    self.step(who, Event::Opened { conn, ends });
                 }
                 Aftermath::OpenFailed(conn, why) => {
                     self.step(who, Event::OpenFailed { conn, why });
@@ -231,7 +232,7 @@ fn subject(event: &Event<'_>) -> Option<ConnId> {
         | Event::Hangup { conn, .. }
         | Event::Blocked { conn }
         | Event::Drained { conn, .. }
-        | Event::Opened { conn }
+        | Event::Opened { conn, .. }
         | Event::OpenFailed { conn, .. }
         | Event::Computed { conn, .. } => Some(*conn),
         Event::Mail(_) | Event::Returned(_) | Event::DeadlineReached | Event::RoundEnded => None,

@@ -8,9 +8,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use pooling::ConnId;
 use pooling::settings::{Address, Host};
+use pooling::{ConnId, Ends};
 use rustix::io::Errno;
+use rustix::net::{SocketAddrAny, getpeername, getsockname};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::options::TcpOptions;
@@ -147,6 +148,13 @@ pub(crate) fn outcome(fd: impl std::os::fd::AsFd) -> Option<io::Error> {
         Ok(Ok(())) => None,
         Ok(Err(error)) | Err(error) => Some(error.into()),
     }
+}
+
+/// Both ends of a connection that stands; `None` of a Unix socket.
+pub(crate) fn ends(fd: impl std::os::fd::AsFd) -> Option<Ends> {
+    let address = |found: SocketAddrAny| SocketAddr::try_from(found).ok();
+    let (local, remote) = (getsockname(&fd).ok()?, getpeername(&fd).ok()??);
+    Some(Ends { local: address(local)?, remote: address(remote)? })
 }
 
 /// The addresses a name stands for, shared so that an answer is copied to nobody.

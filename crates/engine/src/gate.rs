@@ -69,7 +69,7 @@ impl Gate {
             match listener.accept() {
                 Accepted::Client(fd, peer) => {
                     count += 1;
-                    if matches!(peer, Peer::Tcp(_)) && fd.as_raw_fd().unsigned_abs() as u64 > self.tcp_fd_max {
+                    if matches!(peer, Peer::Tcp { .. }) && fd.as_raw_fd().unsigned_abs() as u64 > self.tcp_fd_max {
                         turn_away(fd);
                     } else if let Err(fd) = admit(poll, fd, peer) {
                         turn_away(fd);

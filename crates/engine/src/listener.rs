@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use pooling::Peer;
 use rustix::io::Errno;
-use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with};
+use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with, getsockname};
 use socket2::{Domain, Socket, Type};
 
 use crate::connect::unix_address;
@@ -198,7 +198,7 @@ impl Listener {
     /// Takes the next client in.
     pub(crate) fn accept(&self) -> Accepted {
         match acceptfrom_with(&self.fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-            Ok((fd, address)) => match peer(&fd, address) {
+            Ok((fd, address)) => match self.peer(&fd, address) {
                 Some(peer) => Accepted::Client(fd, peer),
                 // It is gone already.
                 None => Accepted::Nobody,
@@ -206,6 +206,23 @@ impl Listener {
             Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Accepted::Exhausted,
             // AGAIN; or an error of that one client's connection, as accept(2) explains.
             Err(_) => Accepted::Nobody,
+        }
+    }
+
+    fn peer(&self, fd: &OwnedFd, address: Option<SocketAddrAny>) -> Option<Peer> {
+        let address = address.and_then(|address| SocketAddr::try_from(address).ok());
+        if let Some(from) = address {
+            return self.address_of(fd).map(|to| Peer::Tcp { from, to });
+        }
+        let who = rustix::net::sockopt::socket_peercred(fd).ok()?;
+        Some(Peer::Unix { pid: who.pid.as_raw_nonzero().get().unsigned_abs(), uid: who.uid.as_raw() })
+    }
+
+    /// Which of our addresses a client came to: asked only of those who came to "any".
+    fn address_of(&self, fd: &OwnedFd) -> Option<SocketAddr> {
+        match &self.place {
+            Listening::Tcp(address) if !address.ip().is_unspecified() => Some(*address),
+            _ => SocketAddr::try_from(getsockname(fd).ok()?).ok(),
         }
     }
 }
@@ -223,13 +240,4 @@ impl Drop for Listener {
             let _ = std::fs::remove_file(path);
         }
     }
-}
-
-fn peer(fd: &OwnedFd, address: Option<SocketAddrAny>) -> Option<Peer> {
-    let address = address.and_then(|address| SocketAddr::try_from(address).ok());
-    if let Some(address) = address {
-        return Some(Peer::Tcp(address));
-    }
-    let who = rustix::net::sockopt::socket_peercred(fd).ok()?;
-    Some(Peer::Unix { pid: who.pid.as_raw_nonzero().get().unsigned_abs(), uid: who.uid.as_raw() })
 }

@@ -244,7 +244,7 @@ impl fmt::Display for Prefix<'_> {
                 let (database, user) = (database.as_deref(), user.as_deref());
                 names(f, 'C', *conn, database.unwrap_or("(nodb)"), user.unwrap_or("(nouser)"))?;
                 match peer {
-                    Peer::Tcp(address) => write!(f, "{}:{} ", Ip(address.ip()), address.port()),
+                    Peer::Tcp { from, .. } => write!(f, "{}:{} ", Ip(from.ip()), from.port()),
                     Peer::Unix { pid, .. } => write!(f, "unix({pid}):{} ", self.port),
                 }
             }
@@ -303,7 +303,8 @@ mod tests {
     use super::*;
 
     fn client(name: &str) -> About {
-        let peer = Peer::Tcp("[::1]:5123".parse().expect("an address"));
+        let address = |text: &str| text.parse().expect("an address");
+        let peer = Peer::Tcp { from: address("[::1]:5123"), to: address("[::1]:6432") };
         About::Client { conn: ConnId::from_bits(0x1234), database: Some(name.into()), user: None, peer }
     }
 

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use auth::Keys;
 
-use crate::id::{PoolId, PoolKey, WorkerId};
+use crate::id::{PoolId, PoolKey, Serial, WorkerId};
 use crate::observe::Peer;
 use crate::time::Time;
 
 /// Who a client is. Set at login and never changed.
 #[derive(Debug)]
 pub struct Identity {
+    pub serial: Serial,
     /// As the client named it.
     pub database: Arc<str>,
     /// Who logged in; the pool's user may be a forced one.

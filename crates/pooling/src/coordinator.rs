@@ -16,10 +16,11 @@ use std::time::Duration;
 use crate::action::{Action, Actions};
 use crate::board::Board;
 use crate::event::Event;
-use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
+use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::invariants::Violation;
 use crate::limits;
-use crate::mail::{Application, Mail, Place, Refusal, Stop};
+use crate::mail::{Application, Grant, Mail, Place, Refusal, Stop};
+use crate::observe::{About, Fact, Level, Peer, Topic};
 use crate::settings::Settings;
 use crate::time::Time;
 
@@ -36,6 +37,8 @@ pub struct Coordinator {
     ids: BTreeMap<PoolKey, PoolId>,
     /// In order of arrival.
     asks: Vec<Ask>,
+    /// The last number given to a client or a server.
+    serial: Serial,
     clients: u32,
     clients_by_database: BTreeMap<Arc<str>, u32>,
     clients_by_user: BTreeMap<Arc<str>, u32>,
@@ -101,6 +104,7 @@ impl Coordinator {
             pools: Vec::new(),
             ids: BTreeMap::new(),
             asks: Vec::new(),
+            serial: Serial::default(),
             clients: 0,
             clients_by_database: BTreeMap::new(),
             clients_by_user: BTreeMap::new(),
@@ -219,16 +223,32 @@ impl Coordinator {
     }
 
     fn apply_for(&mut self, application: Application, actions: &mut Actions) {
-        let Application { login, door, key, user, console, exempt } = application;
+        let Application { login, door, key, user, console, exempt, peer } = application;
+        let is_new = !console && !self.ids.contains_key(&key);
+        let is_first = is_new && self.pools.iter().all(|pool| pool.key.database != key.database);
         let answer = match self.admit(&key, &user, console, exempt) {
             Err(why) => Mail::NotPlaced { login, why },
             Ok(pool) => {
+                if is_first {
+                    self.tell_of_database(login, &key, peer, actions);
+                }
                 let worker = self.settle(pool, Arc::clone(&user));
                 let homes = self.pools[pool.0 as usize].homes.len() as u16;
-                Mail::Placed { login, pool, homes, worker, user }
+                let serial = self.serial.advance();
+                Mail::Placed { login, pool, homes, worker, user, serial }
             }
         };
         post(actions, Place::Door(door), answer);
+    }
+
+    /// Nobody has asked for this database before: it may be one of `*`.
+    fn tell_of_database(&self, login: ConnId, key: &PoolKey, peer: Peer, actions: &mut Actions) {
+        let PoolKey { database, user } = key.clone();
+        if self.settings.database(&database).is_some_and(|entry| entry.automatic) {
+            let text = format!("registered new auto-database: {database}");
+            let about = About::Client { conn: login, database: Some(database), user: Some(user), peer };
+            actions.push(Action::Tell(Box::new(Fact { level: Level::Log, topic: Topic::General, about, text })));
+        }
     }
 
     fn admit(&mut self, key: &PoolKey, user: &Arc<str>, console: bool, exempt: bool) -> Result<PoolId, Refusal> {
@@ -303,11 +323,13 @@ impl Coordinator {
 
     fn grant(&mut self, pool: PoolId, worker: WorkerId, spare: bool, actions: &mut Actions) {
         let entry = &mut self.pools[pool.0 as usize];
+        let reserve = entry.tokens() >= entry.size;
         entry.held[usize::from(worker.0)] += 1;
         *self.servers_by_database.entry(Arc::clone(&entry.key.database)).or_default() += 1;
         *self.servers_by_user.entry(Arc::clone(&entry.key.user)).or_default() += 1;
         let (homes, key) = (entry.homes.len() as u16, entry.key.clone());
-        post(actions, Place::Worker(worker), Mail::Granted { pool, homes, key, spare });
+        let serial = self.serial.advance();
+        post(actions, Place::Worker(worker), Mail::Granted(Grant { pool, homes, key, spare, reserve, serial }));
     }
 
     fn freed(&mut self, pool: PoolId, worker: WorkerId) {

@@ -4,6 +4,7 @@
 
 use crate::id::ConnId;
 use crate::mail::Mail;
+use crate::observe::Ends;
 use crate::work::Done;
 
 /// One thing that happened. Byte slices are the engine's: they live for one step.
@@ -17,8 +18,8 @@ pub enum Event<'a> {
     Blocked { conn: ConnId },
     /// The socket took that many bytes of the connection's backlog.
     Drained { conn: ConnId, count: usize },
-    /// A connection asked for by `Action::Open` stands.
-    Opened { conn: ConnId },
+    /// A connection asked for by `Action::Open` stands; by TCP if it has `ends`.
+    Opened { conn: ConnId, ends: Option<Box<Ends>> },
     /// It does not, and why, in words for the log.
     OpenFailed { conn: ConnId, why: String },
     /// A slow computation asked for by `Action::Compute` is done.

@@ -43,6 +43,19 @@ impl fmt::Debug for PoolKey {
     }
 }
 
+/// A small number for people to tell clients and servers by, all over the process and for as long as they live: one
+/// sequence for both, in the order in which the coordinator let them in.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Serial(pub i32);
+
+impl Serial {
+    /// The next number. It is an int4 on the console: after 2³¹ − 1 it begins again.
+    pub(crate) fn advance(&mut self) -> Serial {
+        self.0 = self.0.checked_add(1).unwrap_or(1);
+        *self
+    }
+}
+
 /// What kind of connection an id names.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {

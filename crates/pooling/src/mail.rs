@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use crate::arrival::Arrival;
-use crate::id::{ConnId, DoorId, PoolId, PoolKey, WorkerId};
+use crate::id::{ConnId, DoorId, PoolId, PoolKey, Serial, WorkerId};
+use crate::observe::Peer;
 use crate::server::Lent;
 use crate::settings::Settings;
 
@@ -28,6 +29,7 @@ pub enum Mail {
         homes: u16,
         worker: WorkerId,
         user: Arc<str>,
+        serial: Serial,
     },
     NotPlaced {
         login: ConnId,
@@ -74,13 +76,8 @@ pub enum Mail {
     },
 
     // Coordinator → worker
-    /// Open one server; `spare`: although nobody waits, for min_pool_size.
-    Granted {
-        pool: PoolId,
-        homes: u16,
-        key: PoolKey,
-        spare: bool,
-    },
+    /// Open one server.
+    Granted(Grant),
     /// Close one idle server: another pool is waiting at a cap both share.
     Recall {
         pool: PoolId,
@@ -120,6 +117,20 @@ pub enum Mail {
     },
 }
 
+/// A token: the right to one server connection.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    pub pool: PoolId,
+    pub homes: u16,
+    pub key: PoolKey,
+    /// Although nobody waits, for min_pool_size.
+    pub spare: bool,
+    /// Beyond the pool's size, for a client that has waited for reserve_pool_timeout.
+    pub reserve: bool,
+    /// The server's.
+    pub serial: Serial,
+}
+
 /// A login that has proved who it is and wants a home.
 #[derive(Clone, Debug)]
 pub struct Application {
@@ -132,6 +143,7 @@ pub struct Application {
     pub console: bool,
     /// Console admins are exempt from client limits.
     pub exempt: bool,
+    pub peer: Peer,
 }
 
 /// Why a login gets no home.

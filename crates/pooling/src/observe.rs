@@ -17,12 +17,10 @@ pub enum Level {
 /// Where a client came from.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
-    Tcp(SocketAddr),
+    /// Its address, and the one of ours that it came to.
+    Tcp { from: SocketAddr, to: SocketAddr },
     /// A Unix socket, with the process's ids as the kernel tells them.
-    Unix {
-        pid: u32,
-        uid: u32,
-    },
+    Unix { pid: u32, uid: u32 },
 }
 
 impl Peer {
@@ -30,10 +28,17 @@ impl Peer {
     #[must_use]
     pub fn is_local(&self) -> bool {
         match self {
-            Peer::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Peer::Tcp { from, .. } => from.ip().to_canonical().is_loopback(),
             Peer::Unix { .. } => true,
         }
     }
+}
+
+/// Both ends of a TCP connection to a PostgreSQL.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Ends {
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
 }
 
 /// What a connection is called in the log and the console.

@@ -76,6 +76,10 @@ impl Session {
         }
     }
 
+    pub(crate) fn is_leaving(&self) -> bool {
+        matches!(self.state, State::Leaving { .. })
+    }
+
     /// A message of which the server has the beginning only.
     pub(crate) fn is_torn(&self) -> bool {
         self.skip > 0 && self.rest == Rest::Forward

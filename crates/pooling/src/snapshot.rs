@@ -1,8 +1,9 @@
 //! What SHOW … is made of: a worker's own account of itself, as values.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
+use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::observe::Peer;
 use crate::settings::{Address, PoolMode};
 use crate::time::Time;
@@ -84,6 +85,7 @@ impl Totals {
 /// A session, as SHOW CLIENTS lists it.
 #[derive(Clone, Debug)]
 pub struct ClientSnapshot {
+    pub serial: Serial,
     pub conn: ConnId,
     pub key: PoolKey,
     /// The user who logged in.
@@ -105,12 +107,15 @@ pub struct ClientSnapshot {
 /// A server, as SHOW SERVERS lists it.
 #[derive(Clone, Debug)]
 pub struct ServerSnapshot {
+    pub serial: Serial,
     pub conn: ConnId,
     pub pool: PoolId,
     pub key: PoolKey,
     /// `active`, `idle`, `used`, `tested`, `new` (logging in), `active_cancel`, `being_canceled`.
     pub state: &'static str,
     pub address: Arc<Address>,
+    /// Our end of a TCP connection that stands.
+    pub local: Option<SocketAddr>,
     pub connected_at: Time,
     pub request_at: Time,
     pub link: Option<ConnId>,

@@ -93,7 +93,7 @@ impl World {
 
     fn server_logs_in(&mut self) -> ConnId {
         let conn = *self.opened.last().expect("a server was asked for");
-        self.tell(Place::Worker(WorkerId(0)), Event::Opened { conn });
+        self.tell(Place::Worker(WorkerId(0)), Event::Opened { conn, ends: None });
         let mut bytes = Vec::new();
         backend::Authentication::Ok.encode(&mut bytes);
         backend::ParameterStatus { name: b"client_encoding", value: b"UTF8" }.encode(&mut bytes);

@@ -240,8 +240,11 @@ impl World {
         let Some(conn) = link.conn.filter(|_| link.node == Some(node)) else { return };
         if let Some(stands) = link.opened.take() {
             link.stands = stands;
-            let event =
-                if stands { Event::Opened { conn } } else { Event::OpenFailed { conn, why: "refused".to_owned() } };
+            let event = if stands {
+                Event::Opened { conn, ends: None }
+            } else {
+                Event::OpenFailed { conn, why: "refused".to_owned() }
+            };
             self.step(node, event, &[]);
             return;
         }
@@ -340,7 +343,7 @@ impl World {
             Event::Hangup { conn, why } => (2, Some(*conn), *why as u64),
             Event::Blocked { conn } => (3, Some(*conn), 0),
             Event::Drained { conn, count } => (4, Some(*conn), *count as u64),
-            Event::Opened { conn } => (5, Some(*conn), 0),
+            Event::Opened { conn, .. } => (5, Some(*conn), 0),
             Event::OpenFailed { conn, .. } => (6, Some(*conn), 0),
             Event::Computed { conn, .. } => (7, Some(*conn), 0),
             Event::Mail(_) => (8, None, 0),

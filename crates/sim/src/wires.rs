@@ -135,7 +135,10 @@ impl World {
     pub(crate) fn connect_to_door(&mut self, peer: Peer) -> LinkId {
         let (up, down) = (self.room(), self.room());
         let id = self.network.open(peer, up, down);
-        let address = Address::Tcp(std::net::SocketAddr::from(([10, 0, 0, 1], 1000)));
+        let address = Address::Tcp {
+            from: std::net::SocketAddr::from(([10, 0, 0, 1], 1000)),
+            to: std::net::SocketAddr::from(([10, 0, 0, 2], 6432)),
+        };
         let crate::rounds::Machinery::Door(door) = &mut self.nodes[0].machinery else { return id };
         let Some(conn) = door.accept(pooling::Time(self.now), address) else {
             self.fail(8, "the door takes nobody any more");

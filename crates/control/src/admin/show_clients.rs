@@ -4,7 +4,7 @@
 use pooling::snapshot::ClientSnapshot;
 use pooling::{Peer, Snapshot};
 
-use super::socket::{COLUMNS, Socket};
+use super::socket::{COLUMNS, Socket, end, unix};
 use crate::table::Table;
 use crate::view::{View, pointer};
 
@@ -19,20 +19,19 @@ pub(super) fn table(view: &View<'_>) -> Table {
 }
 
 fn socket<'a>(view: &View<'_>, snapshot: &Snapshot, client: &'a ClientSnapshot) -> Socket<'a> {
-    let (addr, port, pid) = match client.peer {
-        Peer::Tcp(address) => (address.ip().to_canonical().to_string(), address.port(), 0),
-        // PgBouncer shows its own port for both ends of a Unix socket.
-        Peer::Unix { pid, .. } => ("unix".to_owned(), view.listen_port, i64::from(pid)),
+    let ((addr, port), (local_addr, local_port), pid) = match client.peer {
+        Peer::Tcp { from, to } => (end(from), end(to), 0),
+        Peer::Unix { pid, .. } => (unix(view.listen_port), unix(view.listen_port), i64::from(pid)),
     };
     Socket {
         kind: "C",
         user: &client.user,
         database: &client.key.database,
         state: client.state,
-        local_addr: if addr == "unix" { "unix" } else { "" },
         addr,
         port,
-        local_port: view.listen_port,
+        local_addr,
+        local_port,
         connect_time: view.time_of_day(snapshot, client.connected_at),
         request_time: view.time_of_day(snapshot, client.request_at),
         wait_us: client.waiting_since.map_or(0, |since| snapshot.now.micros_since(since)),
@@ -42,6 +41,6 @@ fn socket<'a>(view: &View<'_>, snapshot: &Snapshot, client: &'a ClientSnapshot) 
         remote_pid: pid,
         application_name: &client.application_name,
         prepared_statements: client.prepared_statements,
-        id: view.numbering.of(client.conn),
+        id: client.serial,
     }
 }

@@ -5,7 +5,7 @@ use pooling::Snapshot;
 use pooling::settings::Host;
 use pooling::snapshot::ServerSnapshot;
 
-use super::socket::{COLUMNS, Socket};
+use super::socket::{COLUMNS, Socket, end, unix};
 use crate::table::Table;
 use crate::view::{View, pointer, server_address};
 
@@ -20,7 +20,12 @@ pub(super) fn table(view: &View<'_>) -> Table {
 }
 
 fn socket<'a>(view: &View<'_>, snapshot: &Snapshot, server: &'a ServerSnapshot) -> Socket<'a> {
-    let is_unix = matches!(server.address.host, Host::Unix(_));
+    let (local_addr, local_port) = match (&server.address.host, server.local) {
+        (Host::Unix(_), _) => unix(server.address.port),
+        (_, Some(address)) => end(address),
+        // Not connected yet.
+        (_, None) => (String::new(), 0),
+    };
     Socket {
         kind: "S",
         user: &server.key.user,
@@ -28,8 +33,8 @@ fn socket<'a>(view: &View<'_>, snapshot: &Snapshot, server: &'a ServerSnapshot) 
         state: server.state,
         addr: server_address(server),
         port: server.address.port,
-        local_addr: if is_unix { "unix" } else { "" },
-        local_port: if is_unix { server.address.port } else { 0 },
+        local_addr,
+        local_port,
         connect_time: view.time_of_day(snapshot, server.connected_at),
         request_time: view.time_of_day(snapshot, server.request_at),
         wait_us: 0,
@@ -39,6 +44,6 @@ fn socket<'a>(view: &View<'_>, snapshot: &Snapshot, server: &'a ServerSnapshot) 
         remote_pid: i64::from(server.remote_pid),
         application_name: &server.application_name,
         prepared_statements: server.prepared_statements,
-        id: view.numbering.of(server.conn),
+        id: server.serial,
     }
 }

@@ -1,7 +1,9 @@
 //! The columns that SHOW CLIENTS and SHOW SERVERS share.
-//!
-//! Two are not known to the decisions and therefore empty: `local_addr`, and the `local_port` of a server's connection.
 //= pgbouncer usage.md#show-servers
+
+use std::net::SocketAddr;
+
+use pooling::Serial;
 
 use crate::table::{Column, Value, count, int, text, words};
 
@@ -29,6 +31,16 @@ pub(super) const COLUMNS: &[Column] = &[
     int("id"),
 ];
 
+/// One end of a connection, as two columns show it.
+pub(super) fn end(address: SocketAddr) -> (String, u16) {
+    (address.ip().to_canonical().to_string(), address.port())
+}
+
+/// Both ends of a Unix socket: PgBouncer shows a port for each, the one in the socket's name.
+pub(super) fn unix(port: u16) -> (String, u16) {
+    ("unix".to_owned(), port)
+}
+
 /// A row, by name.
 pub(super) struct Socket<'a> {
     /// `C` or `S`.
@@ -38,7 +50,7 @@ pub(super) struct Socket<'a> {
     pub(super) state: &'static str,
     pub(super) addr: String,
     pub(super) port: u16,
-    pub(super) local_addr: &'static str,
+    pub(super) local_addr: String,
     pub(super) local_port: u16,
     pub(super) connect_time: String,
     pub(super) request_time: String,
@@ -49,7 +61,7 @@ pub(super) struct Socket<'a> {
     pub(super) remote_pid: i64,
     pub(super) application_name: &'a str,
     pub(super) prepared_statements: u32,
-    pub(super) id: i32,
+    pub(super) id: Serial,
 }
 
 impl Socket<'_> {
@@ -75,7 +87,7 @@ impl Socket<'_> {
             words(""),
             words(self.application_name),
             count(self.prepared_statements),
-            count(self.id),
+            count(self.id.0),
         ]
     }
 }

@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use auth::Secret;
 use control::averages::{Averages, by_database};
-use control::numbering::Numbering;
 use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
 use pooling::settings::{Address, Database, Host, PoolMode, UserSettings};
 use pooling::snapshot::{ClientSnapshot, PoolSnapshot, ServerSnapshot, Totals};
-use pooling::{ConnId, Peer, PoolId, PoolKey, Settings, Snapshot, Time, WorkerId};
+use pooling::{ConnId, Peer, PoolId, PoolKey, Serial, Settings, Snapshot, Time, WorkerId};
 
 pub(crate) struct World {
     pub(crate) settings: Settings,
@@ -22,7 +21,6 @@ pub(crate) struct World {
     pub(crate) snapshots: Vec<Snapshot>,
     pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) averages: Averages,
-    pub(crate) numbering: Numbering,
 }
 
 impl World {
@@ -30,15 +28,13 @@ impl World {
         let snapshots = vec![first_worker(), second_worker()];
         let mut averages = Averages::default();
         averages.period_ended(by_database(&snapshots), 10_000_000);
-        let mut numbering = Numbering::default();
-        numbering.see(&snapshots);
         let rows = vec![
             row("auth_user", None, None, true),
             row("listen_port", Some("6999"), Some("6432"), false),
             row("pool_mode", Some("transaction"), Some("session"), true),
         ];
         let workers = vec![WorkerFacts { worker: 0, rounds: 900, recvs: 800, sends: 700, ..WorkerFacts::default() }];
-        World { settings: settings(), rows, snapshots, workers, averages, numbering }
+        World { settings: settings(), rows, snapshots, workers, averages }
     }
 
     pub(crate) fn view(&self) -> View<'_> {
@@ -50,7 +46,6 @@ impl World {
             snapshots: &self.snapshots,
             workers: &self.workers,
             averages: &self.averages,
-            numbering: &self.numbering,
             now,
         }
     }
@@ -166,11 +161,13 @@ fn first_worker() -> Snapshot {
         ..client(0, 9, key("pgbouncer", "pgbouncer"), "adm")
     };
     let server = ServerSnapshot {
+        serial: Serial(17),
         conn: conn(2, 0, 3, 1),
         pool: PoolId(0),
         key: key("app", "app_owner"),
         state: "active",
-        address: Arc::new(Address { host: Host::Name("replica.example".to_owned()), port: 5432 }),
+        address: Arc::new(Address { host: Host::Ip(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7))), port: 5432 }),
+        local: Some(SocketAddr::from((Ipv4Addr::new(10, 0, 0, 9), 41_000))),
         connected_at: Time(10_000_000),
         request_at: Time(99_900_000),
         link: Some(conn(1, 0, 8, 1)),
@@ -202,11 +199,13 @@ fn second_worker() -> Snapshot {
     };
     let made = PoolSnapshot { sv_idle: 1, ..pool(2, key("made_on_demand", "alice"), PoolMode::Session) };
     let idle = ServerSnapshot {
+        serial: Serial(3),
         conn: conn(2, 1, 0, 4),
         pool: PoolId(2),
         key: key("made_on_demand", "alice"),
         state: "idle",
         address: Arc::new(Address { host: Host::Unix("/run/postgresql".to_owned()), port: 5433 }),
+        local: None,
         connected_at: Time(5_000_000),
         request_at: Time(6_000_000),
         link: None,
@@ -228,11 +227,15 @@ fn second_worker() -> Snapshot {
 
 fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
     ClientSnapshot {
+        serial: Serial(100 * worker as i32 + slot as i32),
         conn: conn(1, worker, slot, 1),
         key,
         user: user.into(),
         state: "active",
-        peer: Peer::Tcp(SocketAddr::from((Ipv4Addr::new(10, 0, 0, 5), 40_000))),
+        peer: Peer::Tcp {
+            from: SocketAddr::from((Ipv4Addr::new(10, 0, 0, 5), 40_000)),
+            to: SocketAddr::from((Ipv4Addr::new(10, 0, 0, 9), 6999)),
+        },
         connected_at: Time(40_000_000),
         request_at: Time(95_000_000),
         waiting_since: None,

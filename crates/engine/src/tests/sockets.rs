@@ -15,9 +15,10 @@ fn it_echoes_over_tcp_of_both_kinds_and_unix() {
     let stage =
         Stage::open_with(1, |options| options.addresses = vec!["127.0.0.1".to_owned(), "::1".to_owned()], |_| None);
     for address in stage.addresses() {
-        ping(&mut client(address), b"over TCP");
-        let note = stage.expect("accept Tcp(");
-        assert!(note.contains(&address.ip().to_string()), "{note}");
+        let mut stream = client(address);
+        ping(&mut stream, b"over TCP");
+        let from = stream.local_addr().expect("connected");
+        stage.expect(&format!("accept Tcp {{ from: {from:?}, to: {address:?} }}"));
     }
     ping(&mut stage.unix(), b"over Unix");
     let note = stage.expect("accept Unix");
@@ -30,9 +31,11 @@ fn star_means_both_kinds_on_one_port() {
     let change = |options: &mut crate::Options| (options.addresses, options.port) = (vec!["*".to_owned()], free);
     let stage = Stage::open_with(1, change, |_| None);
     for text in [format!("127.0.0.1:{free}"), format!("[::1]:{free}")] {
-        ping(&mut client(text.parse().expect("an address")), b"x");
+        let mut stream = client(text.parse().expect("an address"));
+        ping(&mut stream, b"x");
+        let from = stream.local_addr().expect("connected");
+        stage.expect(&format!("accept Tcp {{ from: {from:?}, to: {text} }}"));
     }
-    drop(stage);
 }
 
 #[test]
@@ -242,8 +245,9 @@ fn opening(address: Address) -> impl Fn(Place) -> Option<Script> + Send + Sync {
                     let conn = actor.fresh(Kind::Server);
                     vec![Action::Open { conn, address: Arc::clone(&address) }]
                 }
-                Event::Opened { .. } => {
-                    actor.note("opened");
+                Event::Opened { ends, .. } => {
+                    let ends = ends.as_ref().map(|ends| format!(" {} -> {}", ends.local, ends.remote));
+                    actor.note(format!("opened{}", ends.unwrap_or_default()));
                     Vec::new()
                 }
                 Event::OpenFailed { why, .. } => {
@@ -268,8 +272,8 @@ fn servers_are_reached_by_address_name_and_socket() {
     for host in [Host::Ip([127, 0, 0, 1].into()), Host::Name("localhost".to_owned())] {
         let stage = Stage::open(1, opening(Address { host, port }));
         open_server(&stage);
-        assert_eq!(stage.expect(""), "opened");
-        let (mut server, _) = listener.accept().expect("a connection");
+        let (mut server, from) = listener.accept().expect("a connection");
+        assert_eq!(stage.expect(""), format!("opened {from} -> 127.0.0.1:{port}"));
         server.set_read_timeout(Some(PATIENCE)).expect("a time");
         ping(&mut server, b"hello from the server");
     }

@@ -28,7 +28,7 @@ use crate::board::Board;
 use crate::deadline::{Armed, Deadlines, Owner};
 use crate::event::Event;
 use crate::flow::Flow;
-use crate::id::{ConnId, DoorId, Kind, PoolKey, WorkerId};
+use crate::id::{ConnId, DoorId, Kind, PoolId, PoolKey, Serial, WorkerId};
 use crate::limits;
 use crate::mail::{Application, Mail, Place, Refusal, Stop};
 use crate::observe::{About, Fact, Level, Peer, Topic};
@@ -217,13 +217,6 @@ impl Door {
                 let wish = Wish::read(&message, login.peer, self.owner_uid, &self.settings);
                 startup::negotiate(conn, &message, actions);
                 let wish = wish?;
-                self.tell(
-                    conn,
-                    Level::Debug,
-                    Topic::General,
-                    &format!("login attempt: db={} user={}", wish.database, wish.user),
-                    actions,
-                );
                 self.begin_proof(now, conn, wish, actions)?;
                 Ok(true)
             }
@@ -253,13 +246,22 @@ impl Door {
             user: Arc::clone(&wish.user),
             console: wish.console.is_some(),
             exempt: wish.console == Some(ConsoleRights::Admin),
+            peer: login.peer,
         };
         let mail = Mail::Apply(Box::new(application));
         actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
         Ok(())
     }
 
-    fn placed(&mut self, conn: ConnId, pool: crate::id::PoolId, homes: u16, worker: WorkerId, actions: &mut Actions) {
+    fn placed(
+        &mut self,
+        conn: ConnId,
+        pool: PoolId,
+        homes: u16,
+        worker: WorkerId,
+        serial: Serial,
+        actions: &mut Actions,
+    ) {
         let login = self.logins.remove(conn);
         let Some((login, wish)) = login.and_then(|mut login| login.wish.take().map(|wish| (login, wish))) else {
             return;
@@ -270,7 +272,7 @@ impl Door {
         };
         let key = key.unwrap_or(PoolKey { database: Arc::clone(&wish.database), user: Arc::clone(&wish.user) });
         let identity =
-            Identity { database: wish.database, user: wish.user, peer: login.peer, connected_at: login.since };
+            Identity { serial, database: wish.database, user: wish.user, peer: login.peer, connected_at: login.since };
         let arrival = Arrival {
             identity: Arc::new(identity),
             pool,
@@ -305,6 +307,7 @@ impl Door {
         let Some(login) = self.logins.get(conn) else { return };
         let age = now.since(login.since).as_secs();
         self.tell(conn, Level::Log, Topic::Disconnections, &format!("closing because: {text} (age={age}s)"), actions);
+        self.tell(conn, Level::Warning, Topic::PoolerErrors, &format!("pooler error: {text}"), actions);
         let last = ErrorResponse { severity: "FATAL", code: *code, message: text, detail: None, hint: None };
         actions.send_new(conn, |out| last.encode(out));
         // Whether the socket took it shows only after this step.
@@ -376,9 +379,9 @@ impl Door {
 
     fn delivered(&mut self, now: Time, mail: Mail, actions: &mut Actions) {
         match mail {
-            Mail::Placed { login, pool, homes, worker, user } => {
+            Mail::Placed { login, pool, homes, worker, user, serial } => {
                 if self.logins.get(login).is_some_and(|login| matches!(login.phase, Phase::Applying)) {
-                    self.placed(login, pool, homes, worker, actions);
+                    self.placed(login, pool, homes, worker, serial, actions);
                 } else {
                     // The client left meanwhile: nobody will live there.
                     depart(pool, worker, user, actions);
@@ -407,7 +410,7 @@ impl Door {
 }
 
 /// A home that was given is not needed.
-fn depart(pool: crate::id::PoolId, worker: WorkerId, user: Arc<str>, actions: &mut Actions) {
+fn depart(pool: PoolId, worker: WorkerId, user: Arc<str>, actions: &mut Actions) {
     let mail = Mail::Departed { pool, worker, user };
     actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
 }

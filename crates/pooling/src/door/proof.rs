@@ -17,6 +17,7 @@ use super::{Door, Phase, Refused};
 use crate::action::{Action, Actions};
 use crate::id::ConnId;
 use crate::limits;
+use crate::observe::{Level, Topic};
 use crate::settings::{AuthType, Settings};
 use crate::time::Time;
 use crate::work::{Done, Job};
@@ -91,8 +92,11 @@ impl Door {
         let known = self.settings.secrets.contains_key(&*wish.user);
         let (auth_type, trusted) = (self.settings.auth_type, wish.trusted);
         let scram = matches!(secret, Some(Secret::Scram(_)));
+        let attempt = format!("login attempt: db={} user={} tls=no replication=no", wish.database, wish.user);
         let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
         login.wish = Some(Box::new(wish));
+        self.tell(conn, Level::Log, Topic::Connections, &attempt, actions);
+        let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
         let proof = match auth_type {
             _ if trusted => return self.apply(conn, actions),
             AuthType::Any => return self.proved(conn, actions),

@@ -154,7 +154,7 @@ impl Wish {
 
     fn add_host(&mut self, peer: Peer) {
         let host = match peer {
-            Peer::Tcp(address) => format!("{}:{}", address.ip().to_canonical(), address.port()),
+            Peer::Tcp { from, .. } => format!("{}:{}", from.ip().to_canonical(), from.port()),
             Peer::Unix { pid, .. } => format!("unix({pid})"),
         };
         let known = self.parameters.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case(b"application_name"));
@@ -214,7 +214,8 @@ mod tests {
         encode_startup(&mut packet, parameters.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
         let mut settings = Settings::default();
         change(&mut settings);
-        let peer = Peer::Tcp(SocketAddr::from(([10, 0, 0, 7], 4711)));
+        let (from, to) = (SocketAddr::from(([10, 0, 0, 7], 4711)), SocketAddr::from(([10, 0, 0, 1], 6432)));
+        let peer = Peer::Tcp { from, to };
         match parse_startup(&packet) {
             Ok(Some((Startup::Start(message), _))) => Wish::read(&message, peer, Some(1000), &settings)
                 .map_err(|Refused(code, text)| format!("{code} {text}")),

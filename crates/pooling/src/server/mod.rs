@@ -11,6 +11,7 @@
 
 pub(crate) mod ledger;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use auth::{Challenge, ClientExchange};
@@ -18,7 +19,7 @@ use wire::backend::Status;
 
 use crate::deadline::Armed;
 use crate::flow::Flow;
-use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
+use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::parameters::Parameters;
 use crate::prepared::Prepared;
 use crate::settings::{Address, Database};
@@ -113,6 +114,9 @@ impl State {
 /// One server connection.
 #[derive(Debug)]
 pub(crate) struct Server {
+    pub(crate) serial: Serial,
+    /// Our end, once it stands by TCP.
+    pub(crate) local: Option<SocketAddr>,
     pub(crate) state: State,
     pub(crate) pool: PoolId,
     pub(crate) address: Arc<Address>,

@@ -29,14 +29,14 @@ impl Worker {
         if self.sessions.get(conn).is_none() {
             return;
         }
-        self.tell_of_session(turn, conn, Level::Log, why);
+        self.tell_of_end(turn, conn, why);
         self.depart(turn, conn);
         self.bury(turn, conn);
     }
 
     /// A client has been told all there is to tell: it is closed once it has read that.
     pub(super) fn dismiss(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
-        self.tell_of_session(turn, conn, Level::Log, why);
+        self.tell_of_end(turn, conn, why);
         self.depart(turn, conn);
         self.see_off(turn, conn);
     }
@@ -50,9 +50,10 @@ impl Worker {
         // In the midst of a server's message there is no place for one of ours.
         let server = session.server().and_then(|id| self.servers.get(id));
         let speakable = server.is_none_or(|server| server.skip == 0 || !server.skip_forward);
-        self.tell_of_session(turn, conn, Level::Log, text);
+        self.tell_of_end(turn, conn, text);
         self.depart(turn, conn);
         if speakable {
+            self.tell_of_session(turn, conn, Level::Warning, Topic::PoolerErrors, format!("pooler error: {text}"));
             let last = ErrorResponse { severity: "FATAL", code, message: text, detail: None, hint: None };
             turn.actions.send_new(conn, |out| last.encode(out));
         }
@@ -80,19 +81,25 @@ impl Worker {
         }
     }
 
-    fn tell_of_session(&mut self, turn: &mut Turn<'_>, conn: ConnId, level: Level, why: &str) {
+    fn tell_of_end(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
         let Some(session) = self.sessions.get(conn) else { return };
         let age = turn.now.since(session.identity.connected_at).as_secs();
+        let text = format!("closing because: {why} (age={age}s)");
+        self.tell_of_session(turn, conn, Level::Log, Topic::Disconnections, text);
+    }
+
+    pub(super) fn tell_of_session(&self, turn: &mut Turn<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {
+        let Some(session) = self.sessions.get(conn) else { return };
         let fact = Fact {
             level,
-            topic: Topic::Disconnections,
+            topic,
             about: About::Client {
                 conn,
                 database: Some(session.identity.database.clone()),
                 user: Some(session.identity.user.clone()),
                 peer: session.identity.peer,
             },
-            text: format!("closing because: {why} (age={age}s)"),
+            text,
         };
         turn.actions.push(Action::Tell(Box::new(fact)));
     }
@@ -252,7 +259,8 @@ impl Worker {
     pub(super) fn close_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
         let Some(server) = self.servers.get(conn) else { return };
         let (id, group) = (server.pool, server.state.group());
-        self.tell_of_server(turn, conn, Level::Log, &format!("closing because: {why} (age={}s)", self.age(turn, conn)));
+        let told = format!("closing because: {why} (age={}s)", self.age(turn, conn));
+        self.tell_of_server(turn, conn, Level::Log, Topic::Disconnections, told);
         let Some(server) = self.servers.remove(conn) else { return };
         let greeted = !matches!(server.state, ServerState::Connecting | ServerState::LoggingIn(_));
         if greeted && !server.gone && server.flow.is_clear() && server.is_clean() {
@@ -275,7 +283,7 @@ impl Worker {
         self.servers.get(conn).map_or(0, |server| turn.now.since(server.connected_at).as_secs())
     }
 
-    pub(super) fn tell_of_server(&self, turn: &mut Turn<'_>, conn: ConnId, level: Level, text: &str) {
+    pub(super) fn tell_of_server(&self, turn: &mut Turn<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {
         let Some(server) = self.servers.get(conn) else { return };
         let Some(pool) = self.pool(server.pool) else { return };
         let about = About::Server {
@@ -284,8 +292,7 @@ impl Worker {
             user: pool.key.user.clone(),
             address: server.address.clone(),
         };
-        let topic = if level >= Level::Warning { Topic::PoolerErrors } else { Topic::Disconnections };
-        let fact = Fact { level, topic, about, text: text.to_owned() };
+        let fact = Fact { level, topic, about, text };
         turn.actions.push(Action::Tell(Box::new(fact)));
     }
 

@@ -142,8 +142,8 @@ impl Worker {
             Event::Hangup { conn, why } => self.hung_up(turn, conn, why),
             Event::Blocked { conn } => self.blocked(turn, conn),
             Event::Drained { conn, count } => self.drained(turn, conn, count),
-            Event::Opened { conn } => match conn.kind() {
-                Kind::Server => self.server_opened(turn, conn),
+            Event::Opened { conn, ends } => match conn.kind() {
+                Kind::Server => self.server_opened(turn, conn, ends),
                 Kind::Cancel => self.canceller_opened(turn, conn),
                 Kind::Client | Kind::Login => {}
             },
@@ -164,7 +164,7 @@ impl Worker {
         match mail {
             Mail::Arrive(arrival) => self.arrived(turn, *arrival),
             Mail::Cancel { pid, secret } => self.cancel_requested(turn, pid, secret),
-            Mail::Granted { pool, homes, key, spare } => self.granted(turn, pool, homes, key, spare),
+            Mail::Granted(grant) => self.granted(turn, grant),
             Mail::Recall { pool } => self.recalled(turn, pool),
             Mail::Shrink { pool, count } => self.shrink(turn, pool, count),
             Mail::Lend(lent) => self.lent_to_us(turn, *lent),

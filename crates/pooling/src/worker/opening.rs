@@ -4,6 +4,7 @@
 //! everybody who waits, at once, in its words; anything else is tried again, with pauses that double up to
 //! `server_login_retry`, while people wait.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,13 +19,13 @@ use super::{Turn, Worker};
 use crate::action::Action;
 use crate::deadline::Armed;
 use crate::flow::Flow;
-use crate::id::{ConnId, PoolId, PoolKey};
+use crate::id::{ConnId, PoolId, PoolKey, Serial};
 use crate::limits;
-use crate::mail::{Mail, Place, Stop};
-use crate::observe::Level;
+use crate::mail::{Grant, Mail, Place, Stop};
+use crate::observe::{Ends, Level, Topic};
 use crate::prepared::Prepared;
 use crate::server::{Chore, Group, Ledger, Server, State};
-use crate::settings::Database;
+use crate::settings::{Address, Database, Host};
 use crate::time::Time;
 use crate::work::{Done, Job};
 
@@ -85,7 +86,8 @@ impl Worker {
     }
 
     /// The coordinator granted a token: open a server, or give it back if nobody wants it any more.
-    pub(super) fn granted(&mut self, turn: &mut Turn<'_>, id: PoolId, homes: u16, key: PoolKey, spare: bool) {
+    pub(super) fn granted(&mut self, turn: &mut Turn<'_>, grant: Grant) {
+        let Grant { pool: id, homes, key, spare, reserve, serial } = grant;
         let worker = self.id;
         let stopping = self.stop == Some(Stop::WaitForServers);
         let now = turn.now;
@@ -104,14 +106,25 @@ impl Worker {
         // The next waiter's turn for the reserve may come.
         self.touched.push(id);
         if wanted {
-            self.open_server(turn, id);
+            if reserve {
+                self.tell_of_reserve(turn, id);
+            }
+            self.open_server(turn, id, serial);
         } else {
             let freed = Mail::Freed { pool: id, worker };
             turn.actions.push(Action::Post { to: Place::Coordinator, mail: freed, carrying: None });
         }
     }
 
-    fn open_server(&mut self, turn: &mut Turn<'_>, id: PoolId) {
+    fn tell_of_reserve(&self, turn: &mut Turn<'_>, id: PoolId) {
+        let waiter = self.pool(id).and_then(|pool| pool.queue.front());
+        if let Some(waiter) = waiter {
+            let words = "taking connection from reserve_pool".to_owned();
+            self.tell_of_session(turn, waiter.session, Level::Warning, Topic::General, words);
+        }
+    }
+
+    fn open_server(&mut self, turn: &mut Turn<'_>, id: PoolId, serial: Serial) {
         let empty = self.interned.intern(self.tracked.empty());
         let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
         let hosts = &pool.database.hosts;
@@ -120,6 +133,8 @@ impl Worker {
             pool.next_host = (pool.next_host + 1) % hosts.len();
         }
         let server = Server {
+            serial,
+            local: None,
             state: State::Connecting,
             pool: id,
             address: Arc::clone(&address),
@@ -158,12 +173,23 @@ impl Worker {
     }
 
     /// The connection stands: say who we are.
-    pub(super) fn server_opened(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+    pub(super) fn server_opened(&mut self, turn: &mut Turn<'_>, conn: ConnId, ends: Option<Box<Ends>>) {
         let Some(server) = self.servers.get_mut(conn) else { return };
         if !matches!(server.state, State::Connecting) {
             return;
         }
         server.state = State::LoggingIn(Box::default());
+        let mut words = "new connection to server".to_owned();
+        if let Some(Ends { local, remote }) = ends.as_deref() {
+            server.local = Some(*local);
+            if let Host::Name(_) = server.address.host {
+                // Of all that the name stands for: what people read, and where a cancel has to go.
+                server.address = Arc::new(Address { host: Host::Ip(remote.ip()), port: remote.port() });
+            }
+            let _ = write!(words, " (from {local})");
+        }
+        self.tell_of_server(turn, conn, Level::Log, Topic::Connections, words);
+        let Some(server) = self.servers.get(conn) else { return };
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref() else { return };
         let database = &pool.database;
         let dbname = database.dbname.as_deref().unwrap_or(&database.name);
@@ -384,7 +410,6 @@ impl Worker {
         let Some(pool) = self.pool_mut(id) else { return };
         // Only now: a connect_query that fails is a failed login too.
         (pool.failures, pool.retry_at) = (0, Time::ZERO);
-        self.tell_of_server(turn, conn, Level::Log, "new connection to server");
         self.free(turn, conn);
         self.welcome_all(turn, id);
         // One login less under way: more may be asked for.
@@ -396,7 +421,8 @@ impl Worker {
         let fields = Fields::decode(body);
         let code = fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE);
         let words = String::from_utf8_lossy(fields.message().unwrap_or(b"login failed")).into_owned();
-        self.tell_of_server(turn, conn, Level::Warning, &format!("server login failed: FATAL {words}"));
+        let told = format!("server login failed: FATAL {words}");
+        self.tell_of_server(turn, conn, Level::Warning, Topic::General, told);
         let Some(pool) = self.servers.get(conn).map(|server| server.pool) else { return };
         if is_final(code) {
             let pause = self.settings.server_login_retry;

@@ -163,7 +163,9 @@ impl Worker {
                 _ => pool.sv_login += 1,
             });
         }
-        let clients = self.sessions.iter().filter(|_| detail).map(|(id, session)| self.client_snapshot(id, session));
+        // Who is only being told farewell is no client any more.
+        let clients = self.sessions.iter().filter(|(_, session)| detail && !session.is_leaving());
+        let clients = clients.map(|(id, session)| self.client_snapshot(id, session));
         let servers =
             self.servers.iter().filter(|_| detail).filter_map(|(id, server)| self.server_snapshot(now, id, server));
         let (clients, servers) = (clients.collect(), servers.collect());
@@ -180,10 +182,12 @@ impl Worker {
             State::Idle { .. } => ("idle", None),
             State::Linked { .. } | State::Console { .. } => ("active", None),
             State::Waiting { since, .. } | State::Welcoming { since } => ("waiting", Some(since)),
-            State::Leaving { .. } => ("leaving", None),
+            // Not looked at.
+            State::Leaving { .. } => ("idle", None),
         };
         let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
         ClientSnapshot {
+            serial: session.identity.serial,
             conn,
             key,
             user: session.identity.user.clone(),
@@ -204,6 +208,8 @@ impl Worker {
         let stale = now.since(server.since) > self.settings.server_check_delay;
         let name = server.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
         Some(ServerSnapshot {
+            serial: server.serial,
+            local: server.local,
             conn,
             pool: pool.id,
             key: pool.key.clone(),

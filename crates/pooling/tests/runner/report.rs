@@ -7,6 +7,8 @@ use super::socket::{Role, Socket};
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) shows_mail: bool,
+    /// Every line of the log, instead of all but the ones that can be told beforehand.
+    pub(crate) shows_log: bool,
     /// Logins in full, instead of `welcome`.
     pub(crate) shows_startup: bool,
     lines: Vec<String>,

@@ -240,6 +240,11 @@ impl World {
         };
         let who = conn.and_then(|conn| self.by_id.get(&conn)).map(|&socket| self.sockets[socket].name.clone());
         let who = who.unwrap_or_else(|| "pooler".to_owned());
+        // Every login has one of these, and every refusal that is told.
+        let expected = fact.text.starts_with("login attempt: ") || fact.text.starts_with("pooler error: ");
+        if expected && !self.report.shows_log {
+            return;
+        }
         let level = match fact.level {
             Level::Debug => return,
             Level::Log => "log",
@@ -355,7 +360,7 @@ impl World {
     fn log_in_one(&mut self) -> bool {
         let Some(socket) = self.to_log_in.pop_front() else { return false };
         let Some(conn) = self.sockets[socket].id else { return true };
-        self.step(World::place(conn), Event::Opened { conn });
+        self.step(World::place(conn), Event::Opened { conn, ends: None });
         // A server answers what it has read.
         while self.drain_one() {}
         self.report.flush(&mut self.sockets);

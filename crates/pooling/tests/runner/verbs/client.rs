@@ -13,6 +13,9 @@ use crate::runner::socket::Role;
 use crate::runner::words::Words;
 use crate::runner::world::World;
 
+/// Where clients come to.
+const OURS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 6432);
+
 pub(crate) fn run(world: &mut World, name: &str, mut words: Words<'_>) -> Result<(), String> {
     if words.eat("connects") || words.eat("connect") {
         return connect(world, name, words);
@@ -46,11 +49,11 @@ fn peer(world: &World, words: &mut Words<'_>) -> Result<Peer, String> {
         return Ok(Peer::Unix { pid: 77, uid });
     }
     if words.eat("from") {
-        let address: SocketAddr = words.number("the address")?;
-        return Ok(Peer::Tcp(address));
+        let from: SocketAddr = words.number("the address")?;
+        return Ok(Peer::Tcp { from, to: OURS });
     }
     let port = 50_000 + world.sockets.len() as u16;
-    Ok(Peer::Tcp(SocketAddr::from(([127, 0, 0, 1], port))))
+    Ok(Peer::Tcp { from: SocketAddr::from(([127, 0, 0, 1], port)), to: OURS })
 }
 
 fn arrive(world: &mut World, name: &str, peer: Peer) -> Result<usize, String> {

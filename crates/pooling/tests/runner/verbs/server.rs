@@ -25,7 +25,7 @@ pub(crate) fn run(world: &mut World, name: &str, mut words: Words<'_>) -> Result
     let socket = world.socket(name)?;
     if words.eat("connects") {
         let Some(conn) = world.sockets[socket].id else { return Err("it is closed".to_owned()) };
-        world.step(World::place(conn), Event::Opened { conn });
+        world.step(World::place(conn), Event::Opened { conn, ends: None });
         world.settle();
         return words.end();
     }

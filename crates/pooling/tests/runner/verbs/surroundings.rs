@@ -46,6 +46,9 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
     if words.eat("pools") {
         return pools(world, words);
     }
+    if words.eat("connections") {
+        return connections(world, words);
+    }
     if words.eat("totals") {
         return totals(world, words);
     }
@@ -73,6 +76,8 @@ fn switch(world: &mut World, words: &mut Words<'_>) -> Result<(), String> {
         world.automatic = true;
     } else if words.eat("show startup") {
         world.report.shows_startup = true;
+    } else if words.eat("show log") {
+        world.report.shows_log = true;
     } else if words.eat("show mail") {
         world.report.shows_mail = true;
     } else {
@@ -128,6 +133,30 @@ fn pools(world: &mut World, words: Words<'_>) -> Result<(), String> {
             ];
             line(world, worker, &format!("{}/{}", pool.key.database, pool.key.user), &counts);
         }
+    }
+    words.end()
+}
+
+/// What tells one row of SHOW CLIENTS and SHOW SERVERS from another, by id.
+fn connections(world: &mut World, words: Words<'_>) -> Result<(), String> {
+    let mut rows = Vec::new();
+    for worker in &world.workers {
+        let snapshot = worker.snapshot(world.now, true);
+        let clients =
+            snapshot.clients.into_iter().map(|client| (client.serial, client.conn, client.state, client.link));
+        let servers =
+            snapshot.servers.into_iter().map(|server| (server.serial, server.conn, server.state, server.link));
+        rows.extend(clients.chain(servers));
+    }
+    rows.sort_by_key(|row| row.0);
+    for (serial, conn, state, link) in rows {
+        let name = |conn| {
+            let socket = world.sockets.iter().find(|socket| socket.id == Some(conn));
+            socket.map_or_else(String::new, |socket| socket.name.clone())
+        };
+        let link = link.map(|link| format!(" linked to {}", name(link))).unwrap_or_default();
+        let row = format!("id {}: {} {state}{link}", serial.0, name(conn));
+        world.note(row);
     }
     words.end()
 }
