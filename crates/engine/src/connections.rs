@@ -26,6 +26,15 @@ struct Slot {
     /// As the kernel knows it; `None`: not registered.
     told: Option<Interest>,
     phase: Phase,
+    /// Its machine has a backlog for it: what is sent goes behind that.
+    behind: bool,
+}
+
+/// What is to be known of a connection before anything is sent.
+pub(crate) struct Outlet<'a> {
+    pub(crate) fd: BorrowedFd<'a>,
+    pub(crate) phase: Phase,
+    pub(crate) behind: bool,
 }
 
 /// How far a connection is.
@@ -42,7 +51,7 @@ pub(crate) enum Phase {
 impl Slot {
     fn empty() -> Slot {
         let nobody = ConnId::from_bits(u64::MAX);
-        Slot { conn: nobody, fd: None, wanted: Interest::NONE, told: None, phase: Phase::Ended }
+        Slot { conn: nobody, fd: None, wanted: Interest::NONE, told: None, phase: Phase::Ended, behind: false }
     }
 }
 
@@ -79,6 +88,24 @@ impl Connections {
         }
     }
 
+    #[inline]
+    pub(crate) fn outlet(&self, conn: ConnId) -> Option<Outlet<'_>> {
+        let slot = self.slot(conn)?;
+        Some(Outlet { fd: slot.fd.as_ref()?.as_fd(), phase: slot.phase, behind: slot.behind })
+    }
+
+    /// How far a connection is, and what is wanted of it.
+    #[inline]
+    pub(crate) fn outlook(&self, conn: ConnId) -> Option<(Phase, Interest)> {
+        self.slot(conn).map(|slot| (slot.phase, slot.wanted))
+    }
+
+    pub(crate) fn set_behind(&mut self, conn: ConnId, behind: bool) {
+        if let Some(slot) = self.slot_mut(conn) {
+            slot.behind = behind;
+        }
+    }
+
     pub(crate) fn wanted(&self, conn: ConnId) -> Interest {
         self.slot(conn).map_or(Interest::NONE, |slot| slot.wanted)
     }
@@ -106,7 +133,7 @@ impl Connections {
         }
         let slot = &mut table[conn.slot()];
         debug_assert!(slot.fd.is_none(), "a slot is closed before it is used again");
-        *slot = Slot { conn, fd: Some(parcel.fd), wanted, told: Some(wanted), phase };
+        *slot = Slot { conn, fd: Some(parcel.fd), wanted, told: Some(wanted), phase, behind: false };
         Ok(())
     }
 

@@ -64,6 +64,8 @@ pub(crate) enum Aftermath {
 
 pub(crate) struct Host {
     pub(crate) residents: Vec<Resident>,
+    /// Which of them owns connections, by kind.
+    owners: [Option<usize>; 4],
     pub(crate) connections: Connections,
     pub(crate) poll: Poll,
     pub(crate) dialer: Dialer,
@@ -116,6 +118,7 @@ impl Host {
         let settings = plan.shared.settings();
         let resident = |place| Resident { place, machine: (plan.builder)(place, &settings), actions: Actions::new() };
         Ok(Host {
+            owners: owners(&plan.places),
             residents: plan.places.iter().copied().map(resident).collect(),
             connections: Connections::default(),
             poll,
@@ -146,8 +149,8 @@ impl Host {
         self.read_clock();
         self.read_board();
         self.read_mail();
-        self.serve(|kind| matches!(kind, Kind::Server | Kind::Cancel));
-        self.serve(|kind| matches!(kind, Kind::Client | Kind::Login));
+        self.serve(true);
+        self.serve(false);
         self.accept();
         self.tell_deadlines();
         self.end_round();
@@ -256,12 +259,12 @@ impl Host {
         ThreadCounters { thread: self.thread, worker, counters }
     }
 
-    /// Tells what happened on the connections of some kinds.
-    fn serve(&mut self, of: fn(Kind) -> bool) {
+    /// Tells what happened on servers and cancel connections, or on clients.
+    fn serve(&mut self, servers: bool) {
         for index in 0..self.poll.ready_count() {
             let ready = self.poll.ready(index);
             if let Token::Conn(conn) = ready.token
-                && of(conn.kind())
+                && servers == matches!(conn.kind(), Kind::Server | Kind::Cancel)
             {
                 self.serve_one(conn, ready);
             }
@@ -269,19 +272,22 @@ impl Host {
     }
 
     fn serve_one(&mut self, conn: ConnId, ready: Ready) {
-        match self.connections.phase(conn) {
-            None | Some(Phase::Ended) => return,
-            Some(Phase::Connecting) => return self.connected(conn),
-            Some(Phase::Open | Phase::Deaf) => {}
+        let Some((phase, wanted)) = self.connections.outlook(conn) else { return };
+        match phase {
+            Phase::Ended => return,
+            Phase::Connecting => return self.connected(conn),
+            Phase::Open | Phase::Deaf => {}
         }
-        if ready.write && self.connections.wanted(conn).write {
+        let mut reads = wanted.read;
+        if ready.write && wanted.write {
             self.drain(conn);
             // It may have been closed by this, or found to be broken.
-            if !matches!(self.connections.phase(conn), Some(Phase::Open | Phase::Deaf)) {
-                return;
+            match self.connections.outlook(conn) {
+                Some((Phase::Open | Phase::Deaf, wanted)) => reads = wanted.read,
+                Some(_) | None => return,
             }
         }
-        if self.connections.wanted(conn).read {
+        if reads {
             if ready.read || ready.hangup || ready.error {
                 self.receive(conn);
             }
@@ -349,9 +355,30 @@ impl Host {
         }
     }
 
-    /// The machine that a connection belongs to.
+    /// The machine that a connection belongs to: a thread has one of each kind at most.
+    #[inline]
     pub(crate) fn resident_of(&self, conn: ConnId) -> Option<usize> {
-        let place = crate::shared::owner_of(conn);
-        self.residents.iter().position(|resident| resident.place == place)
+        self.owners[conn.kind() as usize]
+    }
+}
+
+/// Which resident owns connections, by kind.
+fn owners(places: &[Place]) -> [Option<usize>; 4] {
+    let mut owners = [None; 4];
+    for (who, place) in places.iter().enumerate() {
+        for &kind in kinds_of(*place) {
+            debug_assert!(owners[kind as usize].is_none(), "a thread has one door and one worker at most");
+            owners[kind as usize] = Some(who);
+        }
+    }
+    owners
+}
+
+/// The connections that a machine owns.
+pub(crate) fn kinds_of(place: Place) -> &'static [Kind] {
+    match place {
+        Place::Door(_) => &[Kind::Login],
+        Place::Worker(_) => &[Kind::Client, Kind::Server, Kind::Cancel],
+        Place::Coordinator => &[],
     }
 }

@@ -7,9 +7,9 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pooling::limits::CHUNK_LEN_MAX;
-use pooling::{Actions, ConnId, Event, Hangup, Kind, Level, Place};
+use pooling::{Actions, ConnId, Event, Hangup, Level, Place};
 
-use crate::host::Host;
+use crate::host::{Host, kinds_of};
 
 /// A machine that panics in so many rounds running will do so for ever, whatever it thinks of itself.
 const PANICS_MAX: u32 = 4;
@@ -80,11 +80,7 @@ impl Host {
     /// Closes everything of an unsound machine and starts an empty one.
     fn renew(&mut self, who: usize, why: &str) {
         let place = self.residents[who].place;
-        let kinds: &[Kind] = match place {
-            Place::Door(_) => &[Kind::Login],
-            Place::Worker(_) => &[Kind::Client, Kind::Server, Kind::Cancel],
-            Place::Coordinator => &[],
-        };
+        let kinds = kinds_of(place);
         if kinds.is_empty() {
             self.say(Level::Error, format!("panic in {place:?}, which cannot be made anew: {why}"));
             if self.panics_in_a_row >= PANICS_MAX {

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use pooling::{ConnId, DoorId, Kind, Place, Question, Settings, Snapshot, WorkerId};
+use pooling::{ConnId, DoorId, Place, Question, Settings, Snapshot, WorkerId};
 
 use crate::clock::Clock;
 use crate::compute::Computers;
@@ -123,14 +123,6 @@ impl Shared {
 
     pub(crate) fn ticket(&self) -> u64 {
         self.tickets.fetch_add(1, Ordering::Relaxed)
-    }
-}
-
-/// The machine that a connection belongs to.
-pub(crate) fn owner_of(conn: ConnId) -> Place {
-    match conn.kind() {
-        Kind::Login => Place::Door(DOOR),
-        Kind::Client | Kind::Server | Kind::Cancel => Place::Worker(WorkerId(conn.owner())),
     }
 }
 

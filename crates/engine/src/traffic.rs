@@ -79,6 +79,7 @@ impl Host {
         let (Some(fd), Some(who)) = (self.connections.fd(conn), self.resident_of(conn)) else { return };
         let backlog = self.residents[who].machine.backlog(conn);
         if backlog.is_empty() {
+            self.connections.set_behind(conn, false);
             // Nothing to send: reported again and again it would keep the thread from sleeping.
             let read = self.connections.wanted(conn).read;
             self.connections.want(conn, Interest { read, write: false });
@@ -87,6 +88,8 @@ impl Host {
         self.counters.sends += 1;
         match send(fd, backlog, SEND) {
             Ok(count) => {
+                let behind = count < backlog.len();
+                self.connections.set_behind(conn, behind);
                 self.tell(who, Event::Drained { conn, count });
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
@@ -99,37 +102,39 @@ impl Host {
 
     /// Carries out neighbouring sends to one connection; what the socket does not take goes to the machine's backlog.
     pub(crate) fn send(&mut self, who: usize, conn: ConnId, sends: &[Action], chunk: &[u8]) {
-        let Some(fd) = self.connections.fd(conn) else { return };
-        let phase = self.connections.phase(conn);
-        if matches!(phase, Some(Phase::Deaf | Phase::Ended)) {
-            return;
-        }
+        let Some(outlet) = self.connections.outlet(conn) else { return };
         let Resident { machine, actions, .. } = &mut self.residents[who];
         let mut sent = 0;
-        if phase == Some(Phase::Open) && machine.backlog(conn).is_empty() {
-            self.counters.sends += 1;
-            match send_pieces(fd, sends, actions, chunk) {
-                Ok(count) => sent = count,
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => return self.deafen(conn),
+        match outlet.phase {
+            Phase::Deaf | Phase::Ended => return,
+            Phase::Connecting => {}
+            Phase::Open if outlet.behind => {}
+            Phase::Open => {
+                self.counters.sends += 1;
+                match send_pieces(outlet.fd, sends, actions, chunk) {
+                    Ok(count) => sent = count,
+                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    Err(_) => return self.deafen(conn),
+                }
             }
         }
         let mut blocked = false;
         for piece in pieces(sends) {
-            let bytes = actions.bytes(piece, chunk);
-            let taken = sent.min(bytes.len());
-            sent -= taken;
-            if taken < bytes.len() {
-                machine.keep(conn, &bytes[taken..]);
+            let len = piece.len as usize;
+            if sent < len {
+                machine.keep(conn, &actions.bytes(piece, chunk)[sent..]);
                 blocked = true;
             }
+            sent -= sent.min(len);
         }
         if blocked {
             self.note_blocked(conn);
         }
     }
 
+    #[cold]
     fn note_blocked(&mut self, conn: ConnId) {
+        self.connections.set_behind(conn, true);
         let known = self.aftermath.iter().any(|next| matches!(next, Aftermath::Blocked(other) if *other == conn));
         if !known {
             self.aftermath.push_back(Aftermath::Blocked(conn));

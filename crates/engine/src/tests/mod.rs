@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use pooling::{Action, Actions, Board, ConnId, Event, Kind, Machine, Peer, Piece, Place, Settings, Source, Time};
 
-use crate::shared::{Builder, owner_of};
+use crate::shared::Builder;
 use crate::tenant::Tenant;
 use crate::{Engine, Listening, LogOptions, Options, UnixOptions};
 
@@ -269,5 +269,4 @@ fn rest(stream: &mut impl Read) -> Vec<u8> {
 fn ids_of_the_tests_are_as_pooling_reads_them() {
     let id = conn(Kind::Server, 5, 77);
     assert_eq!((id.kind(), id.owner(), id.slot()), (Kind::Server, 5, 77));
-    assert_eq!(owner_of(id), Place::Worker(pooling::WorkerId(5)));
 }
