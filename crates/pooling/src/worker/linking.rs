@@ -29,23 +29,9 @@ impl Worker {
     pub(super) fn turn_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, state: ServerState) {
         let Some(server) = self.servers.get_mut(conn) else { return };
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
-        let (from, to) = (server.state.group(), state.group());
-        if from != to {
-            pool.leave(from);
-            pool.enter(to);
-            if from == Group::Idle {
-                pool.idle.retain(|&idle| idle != conn);
-            }
-            if to == Group::Idle {
-                pool.idle.push_back(conn);
-            }
-            if pool.homes > 1 && (from == Group::Idle || to == Group::Idle) {
-                self.restless.push(server.pool);
-            }
-        }
-        server.state = state;
-        server.since = turn.now;
-        if to != Group::Linked {
+        let linked = matches!(state, ServerState::Linked(_));
+        shift(turn.now, conn, server, pool, state, &mut self.restless);
+        if !linked {
             self.arm_server(conn);
         }
     }
@@ -87,7 +73,7 @@ impl Worker {
         if pool.homes > 1 {
             self.restless.push(pool.id);
         }
-        self.arm_session(conn);
+        self.arm_renewed(turn.now, conn);
     }
 
     /// An idle server that may be used as it is. One that has been idle for long is checked first: it comes later.
@@ -150,14 +136,13 @@ impl Worker {
 
     /// A server and a session belong to each other from now on (I1).
     pub(super) fn link(&mut self, turn: &mut Turn<'_>, conn: ConnId, server_id: ConnId) {
-        let Some(server) = self.servers.get(server_id) else { return };
-        assert!(server.is_clean() && server.cancels == 0, "I3: only a clean server is handed out");
-        debug_assert!(server.session().is_none(), "I1: a server has one session at most");
-        self.turn_server(turn, server_id, ServerState::Linked(conn));
         let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
             return;
         };
+        assert!(server.is_clean() && server.cancels == 0, "I3: only a clean server is handed out");
+        debug_assert!(server.session().is_none(), "I1: a server has one session at most");
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
+        shift(turn.now, server_id, server, pool, ServerState::Linked(conn), &mut self.restless);
         let waited = match session.state {
             State::Waiting { since, .. } => turn.now.micros_since(since),
             _ => 0,
@@ -188,7 +173,10 @@ impl Worker {
                 session.confirmed = true;
             }
         }
-        self.balance_if_paused(turn, conn);
+        let paused = !session.flow.is_reading() || !session.flow.is_clear() || !server.flow.is_reading();
+        if paused {
+            self.balance_session(turn, conn);
+        }
     }
 
     /// A session whose reading may have been paused for want of a server.
@@ -252,11 +240,15 @@ impl Worker {
             self.stirred.push(conn);
         }
         let removed = pool.removed;
-        self.balance_if_paused(turn, conn);
+        if !session.flow.is_reading() || !session.flow.is_clear() {
+            self.balance_session(turn, conn);
+        }
         if removed {
             self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
+            self.arm_session(conn);
+        } else {
+            self.arm_renewed(turn.now, conn);
         }
-        self.arm_session(conn);
         if self.settings.server_reset_query_always {
             self.reset_or_free(turn, server_id);
         } else {
@@ -561,4 +553,32 @@ impl Worker {
             self.begin_from_inbox(turn, conn);
         }
     }
+}
+
+/// Moves a server from one group of its pool to another.
+#[inline]
+fn shift(
+    now: Time,
+    conn: ConnId,
+    server: &mut Server,
+    pool: &mut Pool,
+    state: ServerState,
+    restless: &mut Vec<PoolId>,
+) {
+    let (from, to) = (server.state.group(), state.group());
+    if from != to {
+        pool.leave(from);
+        pool.enter(to);
+        if from == Group::Idle {
+            pool.leave_idle(conn);
+        }
+        if to == Group::Idle {
+            pool.idle.push_back(conn);
+        }
+        if pool.homes > 1 && (from == Group::Idle || to == Group::Idle) {
+            restless.push(server.pool);
+        }
+    }
+    server.state = state;
+    server.since = now;
 }

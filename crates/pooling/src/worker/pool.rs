@@ -25,6 +25,8 @@ pub(crate) struct Rules {
     pub(crate) idle_transaction_timeout: Option<Duration>,
     pub(crate) transaction_timeout: Option<Duration>,
     pub(crate) client_idle_timeout: Option<Duration>,
+    /// The shortest of what may end, or tell something to, a session that has no server.
+    pub(crate) waiting_min: Option<Duration>,
     pub(crate) server_lifetime: Option<Duration>,
     pub(crate) reserve_pool_size: u32,
     pub(crate) min_pool_size: u32,
@@ -39,13 +41,18 @@ impl Rules {
         let wait = user.query_wait_timeout.or(database.query_wait_timeout);
         let reserve = user.reserve_pool_size.or(database.reserve_pool_size);
         let mapped = mode != PoolMode::Session;
+        let query_wait_timeout = wait.unwrap_or(settings.query_wait_timeout);
+        let query_timeout = user.query_timeout.unwrap_or(settings.query_timeout);
+        let client_idle_timeout = user.client_idle_timeout.unwrap_or(settings.client_idle_timeout);
+        let waiting = [query_wait_timeout, query_timeout, client_idle_timeout, settings.query_wait_notify];
         Rules {
             mode,
-            query_wait_timeout: wait.unwrap_or(settings.query_wait_timeout),
-            query_timeout: user.query_timeout.unwrap_or(settings.query_timeout),
+            query_wait_timeout,
+            query_timeout,
+            waiting_min: waiting.into_iter().flatten().min(),
             idle_transaction_timeout: user.idle_transaction_timeout.unwrap_or(settings.idle_transaction_timeout),
             transaction_timeout: user.transaction_timeout.unwrap_or(settings.transaction_timeout),
-            client_idle_timeout: user.client_idle_timeout.unwrap_or(settings.client_idle_timeout),
+            client_idle_timeout,
             server_lifetime: database.server_lifetime.unwrap_or(settings.server_lifetime),
             reserve_pool_size: reserve.unwrap_or(settings.reserve_pool_size),
             min_pool_size: database.min_pool_size.unwrap_or(settings.min_pool_size),
@@ -169,6 +176,15 @@ impl Pool {
     pub(crate) fn leave(&mut self, group: Group) {
         debug_assert!(self.groups[group as usize] > 0, "counts per group have come apart");
         self.groups[group as usize] -= 1;
+    }
+
+    /// A server is idle no more: mostly the one that was used last.
+    pub(crate) fn leave_idle(&mut self, conn: ConnId) {
+        if self.idle.back() == Some(&conn) {
+            self.idle.pop_back();
+        } else {
+            self.idle.retain(|&idle| idle != conn);
+        }
     }
 
     /// How many servers somebody waits for.

@@ -61,6 +61,15 @@ impl Worker {
         }
     }
 
+    /// As [`Worker::arm_session`] for a session whose state began just now: mostly it is looked at early enough anyway.
+    pub(super) fn arm_renewed(&mut self, now: Time, conn: ConnId) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let shortest = self.pool(session.pool).and_then(|pool| pool.rules.waiting_min);
+        if shortest.is_some_and(|shortest| !session.armed.is_by(now + shortest)) {
+            self.arm_session(conn);
+        }
+    }
+
     /// As [`Worker::arm_session`], on a query's way: nothing to do where no timeout is set and nothing stalls.
     pub(super) fn arm_linked(&mut self, conn: ConnId) {
         let Some(session) = self.sessions.get(conn) else { return };
@@ -234,6 +243,10 @@ impl Worker {
     pub(super) fn arm_pool(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         let reserve_timeout = self.settings.reserve_pool_timeout;
         let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
+        if pool.homes == 1 && pool.rules.reserve_pool_size == 0 && pool.retry_at <= turn.now {
+            // Nothing below would apply; lends are refused only between homes.
+            return;
+        }
         if pool.lends_refused_until > turn.now {
             self.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.lends_refused_until);
         }
