@@ -101,7 +101,7 @@ impl Host {
         match action {
             Action::Send { .. } => unreachable!("sends are gathered before"),
             Action::Interest { conn, read, write } => self.connections.want(conn, Interest { read, write }),
-            Action::Close { conn } => self.close(conn),
+            Action::Close { conn, last_words } => self.close(conn, last_words),
             Action::Open { conn, address } => {
                 let dial = self.dialer.begin(conn, &address);
                 self.dial(conn, dial);
@@ -133,10 +133,10 @@ impl Host {
     }
 
     /// The socket is closed at once. What was sent before is on its way: a client that still writes would meet a reset
-    /// that could overtake it, so it is told first that nothing more comes.
-    fn close(&mut self, conn: ConnId) {
+    /// that could overtake its last words, so it is told first that nothing more comes.
+    fn close(&mut self, conn: ConnId, last_words: bool) {
         let is_client = matches!(conn.kind(), Kind::Login | Kind::Client);
-        if is_client
+        if last_words
             && self.connections.phase(conn) == Some(Phase::Open)
             && let Some(fd) = self.connections.fd(conn)
         {

@@ -22,8 +22,9 @@ pub enum Action {
     Send { conn: ConnId, piece: Piece },
     /// From now on, report readability and writability like this. A new connection starts with reading only.
     Interest { conn: ConnId, read: bool, write: bool },
-    /// Close it; there is no event for it any more. What was sent before is on its way.
-    Close { conn: ConnId },
+    /// Close it; there is no event for it any more. What was sent before is on its way. `last_words`: its peer was told
+    /// why, and may still be writing; that must reach it all the same.
+    Close { conn: ConnId, last_words: bool },
     /// Connect to a PostgreSQL, without waiting: `Event::Opened` or `Event::OpenFailed` follows.
     Open { conn: ConnId, address: Arc<Address> },
     /// Compute this off the event loop: `Event::Computed` follows.

@@ -25,7 +25,7 @@ impl World {
                     self.send(node, conn, actions.bytes(piece, chunk), &mut blocked);
                 }
                 Action::Interest { conn, read, write } => self.interest(node, conn, read, write),
-                Action::Close { conn } => self.close(node, conn),
+                Action::Close { conn, .. } => self.close(node, conn),
                 Action::Open { conn, address } => self.open(node, conn, address.port),
                 Action::Compute { conn, job } => {
                     let micros = self.random.range(10, 3_000);

@@ -75,7 +75,7 @@ impl Actor {
             }
             Event::Hangup { conn, .. } => {
                 self.backlog.remove(&conn);
-                vec![Action::Close { conn }]
+                vec![Action::Close { conn, last_words: true }]
             }
             // A real one's deadline is never in the past after this.
             Event::DeadlineReached => panic!("no script took the deadline back"),

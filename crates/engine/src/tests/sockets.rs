@@ -123,7 +123,7 @@ fn noting() -> Option<Script> {
         }
         Event::Hangup { conn, why } => {
             actor.note(format!("end {why:?}"));
-            vec![Action::Close { conn }]
+            vec![Action::Close { conn, last_words: true }]
         }
         _ => Vec::new(),
     }))
@@ -303,7 +303,9 @@ fn a_server_that_is_not_there_fails_in_words() {
 fn a_final_error_reaches_a_client_that_goes_on_writing() {
     let stage = Stage::open(1, |_| {
         Some(Box::new(|actor, event| match *event {
-            Event::Received { conn, bytes } => vec![super::whole(conn, bytes), Action::Close { conn }],
+            Event::Received { conn, bytes } => {
+                vec![super::whole(conn, bytes), Action::Close { conn, last_words: true }]
+            }
             _ => actor.echo(event),
         }))
     });

@@ -210,7 +210,7 @@ impl Door {
                 {
                     self.forward_cancel(worker, request.pid, i32::from_be_bytes(secret), actions);
                 }
-                self.close(conn, actions);
+                self.close(conn, false, actions);
                 Ok(false)
             }
             Startup::Start(message) => {
@@ -321,13 +321,13 @@ impl Door {
     /// The end of a round: whoever was refused is closed. What its socket did not take of so few bytes, it never will.
     fn close_leaving(&mut self, actions: &mut Actions) {
         while let Some(conn) = self.leaving.pop() {
-            self.close(conn, actions);
+            self.close(conn, true, actions);
         }
     }
 
-    fn close(&mut self, conn: ConnId, actions: &mut Actions) {
+    fn close(&mut self, conn: ConnId, last_words: bool, actions: &mut Actions) {
         if self.logins.remove(conn).is_some() {
-            actions.push(Action::Close { conn });
+            actions.push(Action::Close { conn, last_words });
         }
     }
 
@@ -421,10 +421,10 @@ impl crate::Machine for Door {
             Event::Received { conn, bytes } => self.received(now, conn, bytes, actions),
             Event::Hangup { conn, .. } => {
                 self.tell(conn, Level::Debug, Topic::Disconnections, "client disconnect before login", actions);
-                self.close(conn, actions);
+                self.close(conn, false, actions);
             }
             // What a login is told is short; a client that does not take it has gone wrong.
-            Event::Blocked { conn } => self.close(conn, actions),
+            Event::Blocked { conn } => self.close(conn, false, actions),
             Event::Computed { conn, done } => self.computed(now, conn, done, actions),
             Event::Mail(mail) => self.delivered(now, mail, actions),
             Event::Returned(mail) => self.returned(now, mail, actions),

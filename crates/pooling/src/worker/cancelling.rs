@@ -170,7 +170,7 @@ impl Worker {
     /// PostgreSQL has closed the connection, or it never stood: the cancel is over.
     pub(super) fn canceller_done(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(canceller) = self.cancellers.remove(conn) else { return };
-        turn.actions.push(Action::Close { conn });
+        turn.actions.push(Action::Close { conn, last_words: false });
         if let Some(pool) = self.pool_mut(canceller.pool) {
             pool.cancels -= 1;
         }

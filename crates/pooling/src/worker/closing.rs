@@ -18,7 +18,7 @@ use crate::settings::PoolMode;
 impl Worker {
     pub(super) fn client_hung_up(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         if self.sessions.get(conn).is_some_and(|session| matches!(session.state, State::Leaving { .. })) {
-            self.bury(turn, conn);
+            self.bury(turn, conn, false);
             return;
         }
         self.client_left(turn, conn, "client unexpected eof");
@@ -31,7 +31,7 @@ impl Worker {
         }
         self.tell_of_end(turn, conn, why);
         self.depart(turn, conn);
-        self.bury(turn, conn);
+        self.bury(turn, conn, false);
     }
 
     /// A client has been told all there is to tell: it is closed once it has read that.
@@ -76,7 +76,7 @@ impl Worker {
         while let Some(conn) = self.leaving.pop() {
             let written = self.sessions.get(conn).is_some_and(|session| session.flow.is_clear());
             if written {
-                self.bury(turn, conn);
+                self.bury(turn, conn, true);
             }
         }
     }
@@ -136,10 +136,10 @@ impl Worker {
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: departed, carrying: None });
     }
 
-    /// The last of a session: its connection is closed and its id is free.
-    pub(super) fn bury(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+    /// The last of a session: its connection is closed and its id is free. `last_words`: it was told why.
+    pub(super) fn bury(&mut self, turn: &mut Turn<'_>, conn: ConnId, last_words: bool) {
         if self.sessions.remove(conn).is_some() {
-            turn.actions.push(Action::Close { conn });
+            turn.actions.push(Action::Close { conn, last_words });
         }
     }
 
@@ -266,7 +266,7 @@ impl Worker {
         if greeted && !server.gone && server.flow.is_clear() && server.is_clean() {
             turn.actions.send_new(conn, frontend::encode_terminate);
         }
-        turn.actions.push(Action::Close { conn });
+        turn.actions.push(Action::Close { conn, last_words: false });
         if let Some(pool) = self.pools[id.0 as usize].as_deref_mut() {
             pool.leave(group);
             pool.idle.retain(|&idle| idle != conn);

@@ -397,7 +397,7 @@ impl Worker {
         pool.lent += 1;
         self.lends += 1;
         if crate::sabotage::loses_lent(&self.settings) {
-            turn.actions.push(Action::Close { conn: server_id });
+            turn.actions.push(Action::Close { conn: server_id, last_words: false });
             return;
         }
         // Our own waiters look at what is left.

@@ -279,7 +279,7 @@ impl Worker {
             session.progress_at = turn.now;
             let left = session.flow.is_clear() && matches!(session.state, SessionState::Leaving { .. });
             if left {
-                self.bury(turn, conn);
+                self.bury(turn, conn, true);
                 return;
             }
         }

@@ -135,7 +135,7 @@ impl Worker {
             Some((_, Due::Refuse(words))) => {
                 self.refuse_session(turn, conn, sqlstate::PROTOCOL_VIOLATION, words);
             }
-            Some((_, Due::Farewell)) => self.bury(turn, conn),
+            Some((_, Due::Farewell)) => self.bury(turn, conn, true),
             Some((_, Due::NotifyWaiting)) => self.notify_waiting(turn, conn),
         }
     }

@@ -193,7 +193,7 @@ impl World {
                     self.note(format!("{} {words}", self.sockets[socket].name));
                 }
             }
-            Action::Close { conn } => {
+            Action::Close { conn, .. } => {
                 let Some(socket) = self.by_id.remove(&conn) else { return };
                 let name = self.sockets[socket].name.clone();
                 self.report.forget(&format!("{name} is not read"));
