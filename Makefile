@@ -48,8 +48,12 @@ lint: toolchain
 bench: build
 	$(CARGO) run --release -p bench -- --built $(ARGS)
 
+.PHONY: named
+named:
+	@test -n '$(BEFORE)' || { echo 'which build is the earlier one? make ab BEFORE=PROGRAM' >&2; exit 1; }
+
 AFTER ?= $(TARGET)/release/pgweir
-ab: build
+ab: named build
 	$(CARGO) run --release -p bench -- ab $(BEFORE) $(AFTER) $(ARGS)
 
 toolchain:

@@ -55,7 +55,7 @@ impl Plan {
     /// Rounds of pgbench, and the seconds of each run: fewer and longer than elsewhere, for pgbench starts its clients
     /// and a real PostgreSQL its backends every time.
     pub fn pgbench(&self) -> (usize, u64) {
-        if self.quick { (1, 1) } else { (11, 4) }
+        if self.quick { (1, 1) } else { (21, 2) }
     }
 }
 
