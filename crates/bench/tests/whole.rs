@@ -5,9 +5,14 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+
+/// Held while a program is written and while one is started: a child that is forked in between inherits the open file
+/// for a moment, and nobody can start a program that somebody may still write.
+static PROGRAMS: Mutex<()> = Mutex::new(());
 
 /// A folder of a test, which everybody may read: contestants run as another user where the bench is root.
 struct Folder(PathBuf);
@@ -22,6 +27,7 @@ impl Folder {
     }
 
     fn program(&self, name: &str, content: &[u8]) -> PathBuf {
+        let _alone = PROGRAMS.lock().expect("no test died in here");
         let path = self.0.join(name);
         fs::write(&path, content).expect("our folder");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("our file");
@@ -38,10 +44,11 @@ impl Folder {
         self.program(&version.replace(' ', "-"), script.as_bytes()).display().to_string()
     }
 
-    fn bench(&self, arguments: &[&str]) -> Command {
+    fn bench(&self, arguments: &[&str]) -> Child {
         let mut command = Command::new(self.0.join("bench"));
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
+        let _alone = PROGRAMS.lock().expect("no test died in here");
+        command.spawn().expect("the bench starts")
     }
 }
 
@@ -68,9 +75,9 @@ fn two_builds_are_compared_and_leave_nothing_behind() {
     let folder = Folder::new("versus");
     let pooler = folder.stand_in("PgBouncer 1.0 (pgweir 0.0.1)");
     let out = folder.0.join("results");
-    let arguments = ["ab", &pooler, &pooler, "--pgbouncer", &pooler, "--scenario", "tcp-8,unix-8", "--rounds", "3"];
-    let mut command = folder.bench(&arguments);
-    let child = command.args(["--slice-ms", "20", "--out"]).arg(&out).spawn().expect("the bench starts");
+    let mut arguments = vec!["ab", &pooler, &pooler, "--pgbouncer", &pooler, "--scenario", "tcp-8,unix-8"];
+    arguments.extend(["--rounds", "3", "--slice-ms", "20", "--out", out.to_str().expect("ASCII")]);
+    let child = folder.bench(&arguments);
     let place = workplace(&child);
     let output = child.wait_with_output().expect("it ends");
     let (table, words) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -92,8 +99,9 @@ fn an_interrupted_run_ends_its_contestants_and_removes_its_folder() {
     let pooler = folder.stand_in("PgBouncer 1.0");
     let out = folder.0.join("results");
     let contestant = format!("pgbouncer={pooler}");
-    let mut command = folder.bench(&["--contestant", &contestant, "--scenario", "tcp-8,tcp-64", "--rounds", "1000000"]);
-    let mut child = command.arg("--out").arg(&out).spawn().expect("the bench starts");
+    let mut arguments = vec!["--contestant", &contestant, "--scenario", "tcp-8,tcp-64"];
+    arguments.extend(["--rounds", "1000000", "--out", out.to_str().expect("ASCII")]);
+    let mut child = folder.bench(&arguments);
     let place = workplace(&child);
     let mut words = BufReader::new(child.stderr.take().expect("piped")).lines();
     while !words.next().expect("it speaks").expect("text").starts_with("tcp-8") {}
