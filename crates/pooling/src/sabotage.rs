@@ -19,6 +19,8 @@ pub enum Sabotage {
     SkipDrain,
     /// The newest waiter is served first (breaks I7).
     NewestWaiterFirst,
+    /// A worker's own waiters are served before any stranger (breaks I7 between workers).
+    OwnWaitersFirst,
     /// Clients' events are told before servers', so that a session is linked to a server whose FATAL is unread. The
     /// fault is the caller's: nothing in this crate changes.
     LinkBeforeFatal,
@@ -26,12 +28,13 @@ pub enum Sabotage {
 
 #[cfg(feature = "sabotage")]
 impl Sabotage {
-    pub const ALL: [Sabotage; 6] = [
+    pub const ALL: [Sabotage; 7] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
         Sabotage::SkipDrain,
         Sabotage::NewestWaiterFirst,
+        Sabotage::OwnWaitersFirst,
         Sabotage::LinkBeforeFatal,
     ];
 }
@@ -66,6 +69,10 @@ mod switched {
         is(settings, Sabotage::LoseLentServer)
     }
 
+    pub(crate) fn serves_own_first(settings: &Settings) -> bool {
+        is(settings, Sabotage::OwnWaitersFirst)
+    }
+
     pub(crate) fn skips_drain(settings: &Settings) -> bool {
         is(settings, Sabotage::SkipDrain)
     }
@@ -95,6 +102,10 @@ mod switched {
         false
     }
 
+    pub(crate) const fn serves_own_first(_: &Settings) -> bool {
+        false
+    }
+
     pub(crate) const fn skips_drain(_: &Settings) -> bool {
         false
     }
@@ -104,4 +115,6 @@ mod switched {
     }
 }
 
-pub(crate) use switched::{forwards_late_cancel, loses_lent, pop, releases_early, serves_newest, skips_drain};
+pub(crate) use switched::{
+    forwards_late_cancel, loses_lent, pop, releases_early, serves_newest, serves_own_first, skips_drain,
+};

@@ -176,7 +176,8 @@ impl World {
         let full = refusable && self.plan_holds() && self.random.chance(self.plan.faults.full_mailbox);
         if full {
             self.census.returned_mail += 1;
-            self.deliver(node, Letter { at: self.now, mail, carrying: link, returned: true });
+            self.note_refusal(node, &mail);
+            self.deliver(node, Letter { from: node, at: self.now, mail, carrying: link, returned: true });
             return;
         }
         self.census.lends += u64::from(lend);
@@ -193,7 +194,8 @@ impl World {
         let last = self.posted.entry((node, receiver)).or_default();
         *last = (*last).max(self.now + delay);
         let at = *last;
-        self.deliver(receiver, Letter { at, mail, carrying: link, returned: false });
+        self.note_departure(node, receiver, &mail);
+        self.deliver(receiver, Letter { from: node, at, mail, carrying: link, returned: false });
     }
 
     pub(crate) fn deliver(&mut self, to: u16, letter: Letter) {

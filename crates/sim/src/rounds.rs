@@ -36,6 +36,8 @@ impl Machinery {
 /// A message on its way, or come back.
 #[derive(Debug)]
 pub(crate) struct Letter {
+    /// The machine that sent it; its receiver, where it comes from outside.
+    pub(crate) from: u16,
     pub(crate) at: u64,
     pub(crate) mail: Mail,
     pub(crate) carrying: Option<LinkId>,
@@ -54,7 +56,9 @@ pub(crate) struct Node {
     pub(crate) letters: VecDeque<Letter>,
     pub(crate) computed: Vec<(ConnId, Done)>,
     wake_at: u64,
-    board: Board,
+    pub(crate) board: Board,
+    /// What this round's servers and clients were told by was an older board.
+    pub(crate) board_is_late: bool,
     actions: Actions,
     pub(crate) rounds: u64,
     /// It has said that nothing is left to wait for.
@@ -72,6 +76,7 @@ impl Node {
             computed: Vec::new(),
             wake_at: u64::MAX,
             board: Board::new(workers),
+            board_is_late: false,
             actions: Actions::new(),
             rounds: 0,
             finished: false,
@@ -158,6 +163,7 @@ impl World {
         self.nodes[index].rounds += 1;
         self.census.rounds += 1;
         let late = self.random.chance(self.plan.faults.late_board);
+        self.nodes[index].board_is_late = late;
         if late {
             self.census.late_boards += 1;
         } else {
@@ -206,6 +212,7 @@ impl World {
             }
             let Some(letter) = letters.pop_front() else { return };
             self.adopting = letter.carrying;
+            self.note_arrival(node, &letter);
             let event = if letter.returned { Event::Returned(letter.mail) } else { Event::Mail(letter.mail) };
             self.step(node, event, &[]);
             if self.adopting.take().is_some() {

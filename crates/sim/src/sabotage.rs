@@ -11,7 +11,7 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         Sabotage::ForwardLateCancel => &[4],
         // The server is nowhere: its capacity is lost, and who waits for it waits for ever.
         Sabotage::LoseLentServer => &[6, 12],
-        Sabotage::NewestWaiterFirst => &[7],
+        Sabotage::NewestWaiterFirst | Sabotage::OwnWaitersFirst => &[7],
         Sabotage::LinkBeforeFatal => &[8],
     }
 }

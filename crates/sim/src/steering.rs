@@ -40,7 +40,7 @@ impl World {
     fn tell_everybody(&mut self, mail: impl Fn() -> Mail) {
         for node in 0..self.nodes.len() as u16 {
             let at = self.now + self.random.range(1, 2_000);
-            self.deliver(node, Letter { at, mail: mail(), carrying: None, returned: false });
+            self.deliver(node, Letter { from: node, at, mail: mail(), carrying: None, returned: false });
         }
     }
 

@@ -384,7 +384,8 @@ impl Worker {
         let own = pool.hungry_since();
         // Whoever has waited for less is served sooner by a server of its own worker than by one that travels.
         let patient = since + head_start <= now;
-        (patient && since + head_start < own).then_some((worker, since))
+        let own_first = crate::sabotage::serves_own_first(&self.settings) && own != Time::NEVER;
+        (patient && since + head_start < own && !own_first).then_some((worker, since))
     }
 
     fn lend(&mut self, turn: &mut Turn<'_>, server_id: ConnId, to: WorkerId, since: Time) {

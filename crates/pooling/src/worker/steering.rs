@@ -1,6 +1,7 @@
 //! Reload, shutdown, and a worker's account of itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::linking::DATABASE_REMOVED;
 use super::pool::{Pool, Rules};
@@ -223,6 +224,12 @@ impl Worker {
             prepared_statements: server.prepared.len() as u32,
             close_needed: server.close_needed.is_some(),
         })
+    }
+
+    /// How much longer than one's own waiter a stranger must have waited to be served first (I7), here and now.
+    #[must_use]
+    pub fn patience(&self, pool: crate::id::PoolId) -> Option<Duration> {
+        self.pool(pool).map(Pool::patience)
     }
 
     /// The pools' own counts and the tables they count, for [`crate::invariants`].

@@ -1,16 +1,20 @@
-//! I6: nobody eligible waits while a server of its pool is idle: at once within a worker, within one exchange of
-//! mailboxes between workers.
+//! I6: nobody eligible waits while a server of its pool is idle: at once within a worker; between workers after 1 ms, a
+//! mean service time, and one exchange of mailboxes, or as many as fail in this world because a board is served late or
+//! a mailbox is full.
 
 use std::collections::BTreeMap;
 
 use pooling::{PoolId, Snapshot, Time};
 
+use crate::plan::Plan;
 use crate::rounds::Machinery;
 use crate::world::{Stage, World};
 
-/// The longest an exchange of mailboxes takes in this world: a late letter each way, late rounds, boards served late,
-/// and a mailbox that was full a few times.
-const EXCHANGE_US: u64 = 400_000;
+/// What opening a server may take beyond its time-outs: late letters, late rounds.
+const OPENING_US: u64 = 800_000;
+
+/// So seldom a bound is exceeded by chance alone.
+const RARE: f64 = 1e-9;
 
 /// What each worker's last look said of its pools.
 #[derive(Debug, Default)]
@@ -23,7 +27,21 @@ pub struct Beside {
 struct Seen {
     waiting_since: Option<u64>,
     idle_since: Option<u64>,
-    assignments: u64,
+    /// Assignments and lends so far.
+    given: u64,
+    patience: u64,
+}
+
+/// The longest an exchange of mailboxes takes in this world: a letter each way, and the rounds that read them.
+pub(crate) fn exchange_us(plan: &Plan) -> u64 {
+    1_000 + if plan.weather.late > 0 { 20_000 } else { 200 }
+}
+
+/// How often an exchange may have to be tried until it comes to something.
+fn tries(plan: &Plan) -> u64 {
+    let chance = |per_mille: u32| f64::from(per_mille) / 1000.0;
+    let fails = 1.0 - (1.0 - chance(plan.faults.late_board)) * (1.0 - chance(plan.faults.full_mailbox));
+    if fails == 0.0 { 1 } else { (RARE.ln() / fails.ln()).ceil() as u64 }
 }
 
 pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
@@ -38,6 +56,9 @@ pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
         return world.fail(6, text);
     }
     remember(world, worker, snapshot);
+    if world.plan.workers == 1 {
+        return;
+    }
     if lonely(world).is_none() {
         return;
     }
@@ -70,7 +91,7 @@ fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
         return None;
     }
     let opening = settings.server_connect_timeout.unwrap_or_default() + settings.server_login_retry;
-    let limit = opening.as_micros() as u64 + 2 * EXCHANGE_US;
+    let limit = opening.as_micros() as u64 + OPENING_US;
     let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return None };
     let pool = snapshot.pools.iter().find(|pool| {
         let since = (world.now - pool.maxwait_us).max(world.trouble_at.unwrap_or(0));
@@ -85,27 +106,31 @@ fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
 
 fn remember(world: &mut World, worker: u16, snapshot: &Snapshot) {
     let now = world.now;
+    let Some(machine) = world.nodes.get(usize::from(worker) + 2).and_then(|node| node.worker()) else { return };
     for pool in &snapshot.pools {
         let seen = world.checks.beside.pools.entry((pool.id, worker)).or_default();
-        let stays = seen.assignments == pool.totals.server_assignments;
-        let idle_since = seen.idle_since.filter(|_| stays).unwrap_or(now);
+        let given = pool.totals.server_assignments + snapshot.lends;
+        let idle_since = seen.idle_since.filter(|_| seen.given == given).unwrap_or(now);
         *seen = Seen {
             waiting_since: (pool.cl_waiting > 0).then(|| now - pool.maxwait_us),
             idle_since: (pool.sv_idle > 0).then_some(idle_since),
-            assignments: pool.totals.server_assignments,
+            given,
+            patience: machine.patience(pool.id).unwrap_or_default().as_micros() as u64,
         };
     }
 }
 
-/// Somebody who has waited for longer than an exchange takes while a server of the pool was idle elsewhere.
+/// Somebody who has waited for longer than patience and an exchange take while a server of the pool was idle elsewhere.
 fn lonely(world: &World) -> Option<String> {
     let (now, pools) = (world.now, &world.checks.beside.pools);
+    let (tries, exchange) = (tries(&world.plan), exchange_us(&world.plan));
     pools.iter().find_map(|(&(pool, hungry), seen)| {
         let since = seen.waiting_since?;
         let mut others = pools.iter().filter(|((other, at), _)| *other == pool && *at != hungry);
         let (idle_at, idle_since) = others.find_map(|(&(_, at), other)| {
             let both = other.idle_since?.max(since);
-            (now.saturating_sub(both) > EXCHANGE_US).then_some((at, both))
+            let limit = tries * (2 * seen.patience.max(other.patience) + exchange);
+            (now.saturating_sub(both) > limit).then_some((at, both))
         })?;
         Some(format!(
             "{pool:?}: worker {hungry} waits since {since} while worker {idle_at} has idle since {idle_since}"

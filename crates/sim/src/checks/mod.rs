@@ -9,7 +9,7 @@
 //! | I4 cancels | `i04_cancels`: whom a cancel strikes |
 //! | I5 limits | `i05_limits`: connections that exist at this moment, opening ones too |
 //! | I6 nobody waits beside an idle server | `i06_idle` |
-//! | I7 order | `i07_order` |
+//! | I7 order | `i07_order` within a worker, `i07_strangers` between workers |
 //! | I8 told why | in the model clients; and `i08_last_words`, `i08_deadlines` |
 //! | I9 settings | in the model PostgreSQL: every statement says what its session's settings are |
 //! | I10 memory | `i10_memory` |
@@ -20,6 +20,7 @@ pub mod i04_cancels;
 pub mod i05_limits;
 pub mod i06_idle;
 pub mod i07_order;
+pub mod i07_strangers;
 pub mod i08_deadlines;
 pub mod i08_last_words;
 pub mod i10_memory;
@@ -37,6 +38,7 @@ pub struct Checks {
     pub(crate) limits: i05_limits::Counts,
     pub(crate) beside: i06_idle::Beside,
     pub(crate) order: i07_order::Queues,
+    pub(crate) strangers: i07_strangers::Strangers,
 }
 
 impl World {
@@ -67,6 +69,7 @@ impl World {
         i01_one_link::check(self, snapshot);
         i06_idle::check(self, worker, snapshot);
         i07_order::check(self, worker, snapshot);
+        i07_strangers::check(self, worker, snapshot);
         i08_deadlines::check(self, snapshot);
         self.census.waits += snapshot.pools.iter().map(|pool| u64::from(pool.cl_waiting)).sum::<u64>();
     }

@@ -1,0 +1,134 @@
+//! I7, between workers: whoever has waited longer than another worker's waiter, by that worker's patience (1 ms and a
+//! mean service time), is served first.
+//!
+//! Judged is what a worker does with a server, by the board as it had read it: a waiter of its own is passed over for a
+//! stranger who is that much older; somebody who comes at that moment is, once an exchange of mailboxes has passed. A
+//! server that is on its way to the stranger's worker is an answer to its hunger.
+
+use std::collections::BTreeMap;
+
+use pooling::{ConnId, Mail, PoolId, Snapshot, Time, WorkerId};
+
+use crate::rounds::Letter;
+use crate::world::{Stage, World};
+
+/// After a full mailbox nothing is lent for that long.
+const REFUSED_US: u64 = 2_000;
+
+/// Worker 0 is this node.
+const FIRST_WORKER: u16 = 2;
+
+/// Servers between workers, and what each worker's last look showed.
+#[derive(Debug, Default)]
+pub struct Strangers {
+    flights: BTreeMap<(PoolId, u16, u16), Flights>,
+    looks: BTreeMap<u16, Look>,
+}
+
+/// From one worker to another.
+#[derive(Copy, Clone, Debug, Default)]
+struct Flights {
+    under_way: u32,
+    refused_at: Option<u64>,
+}
+
+/// One look at a worker.
+#[derive(Clone, Debug, Default)]
+struct Look {
+    waiting: BTreeMap<ConnId, Time>,
+    linked: Vec<ConnId>,
+    patience: BTreeMap<PoolId, u64>,
+    rounds: u64,
+}
+
+impl World {
+    /// A letter is posted.
+    pub(crate) fn note_departure(&mut self, from: u16, to: u16, mail: &Mail) {
+        if let Mail::Lend(lent) = mail {
+            self.checks.strangers.flights.entry((lent.pool(), from, to)).or_default().under_way += 1;
+        }
+    }
+
+    /// A letter was refused: the other mailbox is full.
+    pub(crate) fn note_refusal(&mut self, from: u16, mail: &Mail) {
+        let Mail::Lend(lent) = mail else { return };
+        let now = self.now;
+        for other in 0..self.nodes.len() as u16 {
+            self.checks.strangers.flights.entry((lent.pool(), from, other)).or_default().refused_at = Some(now);
+        }
+    }
+
+    /// A letter is opened. Once a lender knows that its server has arrived, it may lend another.
+    pub(crate) fn note_arrival(&mut self, to: u16, letter: &Letter) {
+        if let Mail::Received { pool } = letter.mail
+            && let Some(flights) = self.checks.strangers.flights.get_mut(&(pool, to, letter.from))
+        {
+            flights.under_way -= 1;
+        }
+    }
+}
+
+pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
+    let node = worker + FIRST_WORKER;
+    let Some(machine) = world.nodes[usize::from(node)].worker() else { return };
+    let shared: Vec<PoolId> = machine.shared_pools().to_vec();
+    if shared.is_empty() {
+        return;
+    }
+    let patience = shared.iter().filter_map(|&pool| Some((pool, machine.patience(pool)?.as_micros() as u64)));
+    let patience: BTreeMap<PoolId, u64> = patience.collect();
+    let waiting = snapshot.clients.iter().filter_map(|client| Some((client.conn, client.waiting_since?))).collect();
+    let linked = snapshot.clients.iter().filter(|client| client.link.is_some()).map(|client| client.conn).collect();
+    let look = Look { waiting, linked, patience, rounds: world.nodes[usize::from(node)].rounds };
+    let before = world.checks.strangers.looks.insert(worker, look.clone()).unwrap_or_default();
+    // What happened in more rounds than one, or by an older board, is not judged: it is not known any more by which.
+    let late = world.nodes[usize::from(node)].board_is_late;
+    if look.rounds != before.rounds + 1 || late || world.stage != Stage::Working {
+        return;
+    }
+    if let Some(text) = overtaken(world, worker, snapshot, &before, &look) {
+        world.fail(7, text);
+    }
+}
+
+fn overtaken(world: &World, worker: u16, snapshot: &Snapshot, before: &Look, look: &Look) -> Option<String> {
+    let exchange = super::i06_idle::exchange_us(&world.plan);
+    for client in snapshot.clients.iter().filter(|client| client.link.is_some()) {
+        let Some(pool) = snapshot.pools.iter().find(|pool| pool.key == client.key).map(|pool| pool.id) else {
+            continue;
+        };
+        let Some(&after) = look.patience.get(&pool) else { continue };
+        let waited = before.waiting.get(&client.conn).copied();
+        let came = waited.is_none() && !before.linked.contains(&client.conn) && client.request_at.0 == world.now;
+        let (since, slack) = match waited {
+            Some(since) => (since.0, 0),
+            None if came => (world.now, exchange),
+            None => continue,
+        };
+        // The mean changes with every server that is released in the round: twice the greater one covers that.
+        let patience = 2 * after.max(before.patience.get(&pool).copied().unwrap_or(0)) + slack;
+        let Some((other, stranger)) = oldest_stranger(world, worker, pool) else { continue };
+        if stranger + patience < since {
+            return Some(format!(
+                "{pool:?}: worker {worker} serves {:?}, waiting since {since}, before worker {other}'s waiter since {stranger}",
+                client.conn
+            ));
+        }
+    }
+    None
+}
+
+/// Whoever else has waited longest by the board as this worker had read it, and no server is on its way to.
+fn oldest_stranger(world: &World, worker: u16, pool: PoolId) -> Option<(u16, u64)> {
+    let node = worker + FIRST_WORKER;
+    let board = &world.nodes[usize::from(node)].board;
+    let others = (0..world.plan.workers).filter(|&other| other != worker);
+    let hungry = others.filter_map(|other| {
+        let since = board.cell(pool, WorkerId(other)).hungry_since;
+        let flights = world.checks.strangers.flights.get(&(pool, node, other + FIRST_WORKER));
+        let flights = flights.copied().unwrap_or_default();
+        let refused = flights.refused_at.is_some_and(|at| world.now <= at + REFUSED_US);
+        (since != Time::NEVER && flights.under_way == 0 && !refused).then_some((other, since.0))
+    });
+    hungry.min_by_key(|&(_, since)| since)
+}
