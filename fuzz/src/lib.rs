@@ -6,8 +6,10 @@
 //! nor at sockets: the simulator and the outer ring do.
 
 pub mod configuration;
+pub mod door;
 pub mod messages;
 pub mod proofs;
+pub mod worker;
 
 mod tape;
 
@@ -15,4 +17,10 @@ mod tape;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 3] = [("wire", messages::run), ("auth", proofs::run), ("config", configuration::run)];
+pub const TARGETS: [Target; 5] = [
+    ("wire", messages::run),
+    ("door", door::run),
+    ("worker", worker::run),
+    ("auth", proofs::run),
+    ("config", configuration::run),
+];

@@ -10,6 +10,10 @@ impl<'a> Tape<'a> {
         Tape { rest: bytes }
     }
 
+    pub(crate) fn is_over(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     pub(crate) fn byte(&mut self) -> u8 {
         match self.rest.split_first() {
             Some((&byte, rest)) => {
@@ -18,6 +22,10 @@ impl<'a> Tape<'a> {
             }
             None => 0,
         }
+    }
+
+    pub(crate) fn byte_is_even(&mut self) -> bool {
+        self.byte() & 1 == 0
     }
 
     /// At most so many of the next bytes.

@@ -1,0 +1,254 @@
+//! Logins: hostile clients at the real door, with the real coordinator behind it.
+//!
+//! Asserts that everybody who is not let in is told why or closed, at the latest by client_login_timeout, and forgotten;
+//! that nobody is let in without a password where one is asked for; that what a client is told is sound protocol with the
+//! refusal at its end; that it does not matter how a client's bytes are cut; that memory has a bound per client; that
+//! the coordinator's counts are right in the end.
+//!
+//! ```text
+//!   settings, { which client and what, more as the action wants } …
+//! ```
+
+mod guest;
+mod script;
+pub(crate) mod setting;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pooling::limits;
+use pooling::{Action, Actions, Board, ConnId, Coordinator, Door, DoorId, Event, Job, Machine};
+use pooling::{Mail, Place, Settings, Time};
+
+use guest::{Fate, Guest};
+
+use crate::tape::Tape;
+
+const GUESTS: usize = 4;
+
+/// What a guest can make the door keep, with room for how vectors grow, and for what this world keeps itself.
+const MEMORY_MAX: i64 = GUESTS as i64 * 4 * (limits::PASSWORD_LEN_MAX + limits::CHUNK_LEN_MAX) as i64 + (1 << 20);
+
+/// Longer than any time-out of the settings.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// One run of the target.
+pub fn run(bytes: &[u8]) {
+    let mut heard = Vec::new();
+    let counted = allocation_counter::measure(|| {
+        let mut world = World::new(bytes, true);
+        world.play();
+        heard = world.end();
+    });
+    assert!(counted.bytes_max <= MEMORY_MAX as u64, "{} bytes for {GUESTS} clients", counted.bytes_max);
+    // What stands behind a request for encryption is refused only if it came with it.
+    if heard.iter().any(|guest| guest.asked_for_encryption()) {
+        return;
+    }
+    let mut world = World::new(bytes, false);
+    world.play();
+    let whole = world.end();
+    for (pieces, whole) in heard.iter().zip(&whole) {
+        assert_eq!(pieces.heard.escape_ascii().to_string(), whole.heard.escape_ascii().to_string(), "cut or not");
+        assert_eq!(pieces.fate, whole.fate, "cut or not");
+    }
+    assert_eq!(heard.len(), whole.len());
+}
+
+struct World<'a> {
+    tape: Tape<'a>,
+    /// Whether bytes are cut as the script says, or come as they were sent.
+    cuts: bool,
+    now: Time,
+    settings: Arc<Settings>,
+    /// No password was asked for at some time of this run.
+    trusts: bool,
+    door: Door,
+    coordinator: Coordinator,
+    /// Who is there or was, and who has which place now.
+    guests: Vec<Guest>,
+    seats: [Option<usize>; GUESTS],
+    letters: VecDeque<(Place, Mail)>,
+    jobs: VecDeque<(ConnId, Job)>,
+    /// The next client to arrive at its worker finds the mailbox full.
+    full: bool,
+    /// Sessions at the worker, by who they are.
+    welcomed: Vec<Mail>,
+    stopped: bool,
+    actions: Actions,
+}
+
+impl<'a> World<'a> {
+    fn new(bytes: &'a [u8], cuts: bool) -> World<'a> {
+        let mut tape = Tape::new(bytes);
+        let settings = Arc::new(setting::settings(tape.byte()));
+        let mut door = Door::new(DoorId(0), Arc::clone(&settings), [1; 32]);
+        door.set_owner_uid(1000);
+        World {
+            tape,
+            cuts,
+            now: Time(1_000_000),
+            coordinator: Coordinator::new(settings.workers, Arc::clone(&settings)),
+            trusts: setting::trusts(&settings),
+            settings,
+            door,
+            guests: Vec::new(),
+            seats: [None; GUESTS],
+            letters: VecDeque::new(),
+            jobs: VecDeque::new(),
+            full: false,
+            welcomed: Vec::new(),
+            stopped: false,
+            actions: Actions::new(),
+        }
+    }
+
+    fn step(&mut self, place: Place, event: Event<'_>) {
+        let mut actions = std::mem::take(&mut self.actions);
+        let chunk = if let Event::Received { bytes, .. } = &event { *bytes } else { &[] };
+        let board = Board::new(self.settings.workers);
+        let machine: &mut dyn Machine =
+            if place == Place::Coordinator { &mut self.coordinator } else { &mut self.door };
+        machine.step(self.now, &board, event, &mut actions);
+        let mut list = actions.take();
+        let (mut blocked, mut returned) = (None, None);
+        for action in list.drain(..) {
+            self.carry_out(action, &actions, chunk, &mut blocked, &mut returned);
+        }
+        actions.put_back(list);
+        actions.clear(drop);
+        self.actions = actions;
+        self.coordinator.check().expect("the coordinator's invariants hold");
+        if let Some(conn) = blocked {
+            self.step(place, Event::Blocked { conn });
+        }
+        if let Some((mail, guest)) = returned {
+            self.guests[guest].comes_back = true;
+            self.step(place, Event::Returned(mail));
+            assert!(!self.guests[guest].comes_back, "a client that comes back is adopted");
+        }
+    }
+
+    fn guest(&mut self, conn: ConnId) -> Option<&mut Guest> {
+        self.guests.iter_mut().find(|guest| guest.conn == Some(conn))
+    }
+
+    fn carry_out(
+        &mut self,
+        action: Action,
+        actions: &Actions,
+        chunk: &[u8],
+        blocked: &mut Option<ConnId>,
+        returned: &mut Option<(Mail, usize)>,
+    ) {
+        match action {
+            Action::Send { conn, piece } => {
+                let guest = self.guest(conn).expect("only who is there is told something");
+                let bytes = actions.bytes(piece, chunk);
+                let taken = guest.takes(bytes);
+                if taken < bytes.len() {
+                    self.door.keep(conn, &bytes[taken..]);
+                    *blocked = Some(conn);
+                }
+            }
+            Action::Close { conn, last_words } => {
+                let guest = self.guest(conn).expect("only who is there is closed");
+                guest.conn = None;
+                guest.fate = Fate::Closed;
+                guest.was_told = last_words;
+            }
+            Action::Compute { conn, job } => self.jobs.push_back((conn, job)),
+            Action::Post { to: Place::Worker(worker), mail, carrying } => {
+                assert!(worker.0 < self.settings.workers, "there is no worker {}", worker.0);
+                match carrying {
+                    Some(conn) => *returned = self.arrive(mail, conn),
+                    // The door's cancels, and what the coordinator tells workers after a reload.
+                    None => assert!(matches!(mail, Mail::Cancel { .. } | Mail::Shrink { .. }), "{mail:?}"),
+                }
+            }
+            Action::Post { to, mail, .. } => self.letters.push_back((to, mail)),
+            Action::Adopt { conn } => {
+                let back = self.guests.iter_mut().find(|guest| guest.comes_back);
+                let guest = back.expect("only who comes back is adopted");
+                (guest.comes_back, guest.conn) = (false, Some(conn));
+                guest.fate = Fate::Undecided;
+            }
+            Action::Tell(fact) => assert!(!fact.text.is_empty()),
+            Action::Interest { .. } | Action::Finished => {}
+            Action::Open { .. } | Action::Publish { .. } | Action::AskControl { .. } | Action::Report { .. } => {
+                panic!("no business of a door: {action:?}")
+            }
+        }
+    }
+
+    /// A client that has logged in comes to its worker, or back.
+    fn arrive(&mut self, mail: Mail, conn: ConnId) -> Option<(Mail, usize)> {
+        let Mail::Arrive(arrival) = &mail else { panic!("a client travels with {mail:?}") };
+        let trusts = self.trusts;
+        let index = self.guests.iter().position(|guest| guest.conn == Some(conn)).expect("it was there");
+        let guest = &mut self.guests[index];
+        assert!(
+            guest.proved || guest.is_owner(arrival) || trusts,
+            "{} got in without a password",
+            arrival.identity.user
+        );
+        assert!(guest.sent.ends_with(&arrival.leftover), "what it sent beyond its login");
+        assert!(arrival.parameters.iter().all(|(name, value)| !name.contains(&0) && !value.contains(&0)));
+        guest.conn = None;
+        guest.fate = Fate::Welcome;
+        if std::mem::take(&mut self.full) {
+            return Some((mail, index));
+        }
+        self.welcomed.push(mail);
+        None
+    }
+
+    /// Time passes, from deadline to deadline.
+    fn wait(&mut self, span: Duration) {
+        let until = self.now + span;
+        for _ in 0..1000 {
+            let due = |at: Option<Time>| at.filter(|at| *at <= until);
+            let (door, coordinator) = (due(self.door.next_deadline()), due(self.coordinator.next_deadline()));
+            let (at, place) = match (door, coordinator) {
+                (Some(at), other) if other.is_none_or(|other| at <= other) => (at, Place::Door(DoorId(0))),
+                (_, Some(at)) => (at, Place::Coordinator),
+                (_, None) => {
+                    self.now = until;
+                    return;
+                }
+            };
+            self.now = self.now.max(at);
+            self.step(place, Event::DeadlineReached);
+            self.step(Place::Door(DoorId(0)), Event::RoundEnded);
+        }
+        panic!("a deadline is reached again and again");
+    }
+
+    fn deliver_one(&mut self) -> bool {
+        let Some((to, mail)) = self.letters.pop_front() else { return false };
+        self.step(to, Event::Mail(mail));
+        true
+    }
+
+    fn compute_one(&mut self) -> bool {
+        let Some((conn, job)) = self.jobs.pop_front() else { return false };
+        self.step(Place::Door(DoorId(0)), Event::Computed { conn, done: job.run() });
+        true
+    }
+
+    /// Nothing more comes of anybody; what was under way arrives too late.
+    fn end(mut self) -> Vec<Guest> {
+        self.step(Place::Door(DoorId(0)), Event::RoundEnded);
+        self.wait(LONG);
+        assert_eq!(self.door.logins(), 0, "a login outlives its time");
+        assert!(self.guests.iter().all(|guest| guest.conn.is_none()));
+        while self.compute_one() || self.deliver_one() {}
+        self.step(Place::Door(DoorId(0)), Event::RoundEnded);
+        assert_eq!(self.coordinator.clients() as usize, self.welcomed.len(), "places are taken by nobody");
+        for guest in &self.guests {
+            guest.check();
+        }
+        self.guests
+    }
+}

@@ -1,0 +1,75 @@
+//! How the door of a run is set up. The password that everybody has is in no input: only who answers honestly gives it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use auth::{Md5Hash, Secret, Verifier};
+use pooling::Settings;
+use pooling::observe::Peer;
+use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts};
+
+pub(super) const PASSWORD: &str = "Zw4-kTq8.vnR2";
+
+/// Users by what is known of their password.
+pub(super) const USERS: [&str; 8] = ["ann", "md", "sc", "empty", "nobody", "pgbouncer", "", "\u{7f}\u{e9}"];
+pub(super) const DATABASES: [&str; 6] = ["db", "forced", "pgbouncer", "other", "", "full"];
+
+pub(super) fn settings(choice: u8) -> Settings {
+    let auth_type = [AuthType::Scram, AuthType::Md5, AuthType::Plain, AuthType::Trust, AuthType::Any];
+    let mut settings = Settings {
+        auth_type: auth_type[usize::from(choice) % auth_type.len()],
+        application_name_add_host: choice & 0x10 != 0,
+        max_client_conn: if choice & 0x20 == 0 { 3 } else { 0 },
+        max_user_client_connections: u32::from(choice >> 6 & 1),
+        workers: 1 + u16::from(choice >> 7),
+        scram_iterations: 1,
+        ..Settings::default()
+    };
+    settings.admin_users.insert("ann".to_owned());
+    settings.stats_users.insert("sc".to_owned());
+    settings.ignore_startup_parameters.insert("extra_float_digits".to_owned());
+    settings.secrets.insert("ann".to_owned(), Secret::parse(PASSWORD));
+    settings.secrets.insert("md".to_owned(), Secret::Md5(Md5Hash::of(PASSWORD, "md")));
+    settings.secrets.insert("sc".to_owned(), Secret::Scram(Verifier::derive(PASSWORD, b"salt", 1)));
+    settings.secrets.insert("empty".to_owned(), Secret::parse(""));
+    for name in ["db", "forced", "full"] {
+        let forced_user = (name == "forced").then(|| "boss".to_owned());
+        let max_db_client_connections = (name == "full").then_some(1);
+        let database = Database { forced_user, max_db_client_connections, ..database(name) };
+        settings.databases.insert(name.to_owned(), Arc::new(database));
+    }
+    settings.fallback = (choice & 0x08 != 0).then(|| Arc::new(database("*")));
+    settings
+}
+
+/// Whether somebody may come in without a password.
+pub(super) fn trusts(settings: &Settings) -> bool {
+    matches!(settings.auth_type, AuthType::Trust | AuthType::Any)
+}
+
+/// Somebody from another machine.
+pub(crate) fn tcp() -> Peer {
+    Peer::Tcp { from: SocketAddr::from(([10, 0, 0, 7], 4711)), to: SocketAddr::from(([10, 0, 0, 1], 6432)) }
+}
+
+pub(crate) fn database(name: &str) -> Database {
+    Database {
+        name: name.to_owned(),
+        hosts: vec![Address { host: Host::Unix("/run".to_owned()), port: 5432 }],
+        load_balance_hosts: LoadBalanceHosts::RoundRobin,
+        dbname: None,
+        forced_user: None,
+        password: None,
+        pool_size: None,
+        min_pool_size: None,
+        reserve_pool_size: None,
+        pool_mode: None,
+        max_db_connections: None,
+        max_db_client_connections: None,
+        server_lifetime: None,
+        query_wait_timeout: None,
+        connect_query: None,
+        startup: Vec::new(),
+        automatic: false,
+    }
+}

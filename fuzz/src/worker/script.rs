@@ -1,0 +1,386 @@
+//! The script of a run: who does what next, read off the fuzzer's bytes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pooling::mail::Stop;
+use pooling::{Hangup, Kind, Mail};
+use wire::backend::{self, Authentication, ErrorResponse, Status};
+use wire::frontend::{self, Target};
+use wire::sqlstate;
+
+use super::client::Client;
+use super::setting::{self, DATABASES, USERS};
+use super::socket::Socket;
+use super::{SEATS, World};
+use crate::door::setting::tcp;
+
+/// Statements in the language of the simulator's PostgreSQL.
+const TEXTS: [&str; 16] = [
+    "select 1 3",
+    "begin",
+    "commit",
+    "rollback",
+    "fail",
+    "copyin",
+    "copyout 2 3",
+    "sleep 5",
+    "discard all",
+    "deallocate all",
+    "",
+    "temporary",
+    "vacuum",
+    "select 3 900",
+    "begin;select 1 1",
+    "select 1 1;select 1 2;commit",
+];
+
+/// Statements that change what marks tell.
+const SETS: [&str; 4] =
+    ["set TimeZone = 'Asia/Tokyo'", "set application_name = 'psql'", "set client_encoding = 'LATIN1'", "set a = '1'"];
+
+const NAMES: [&[u8]; 4] = [b"", b"s1", b"s2", b"a longer name"];
+
+impl World<'_> {
+    pub(super) fn play(&mut self) {
+        while !self.tape.is_over() {
+            let act = self.tape.byte();
+            let who = usize::from(act >> 5);
+            match act & 31 {
+                what @ 0..=17 => self.client(who % SEATS, what),
+                what @ 18..=25 => self.server(who, what),
+                what => self.surroundings(who, what),
+            }
+            self.settle();
+        }
+    }
+
+    fn client(&mut self, seat: usize, what: u8) {
+        if what == 0 {
+            return self.connect(seat);
+        }
+        let Some(mut client) = self.seats[seat].take() else { return };
+        match what {
+            1 => return self.leave(&client),
+            2 => {
+                let mut out = Vec::new();
+                let bytes = self.tape.counted();
+                out.extend_from_slice(bytes);
+                client.is_marked = false;
+                self.say(&client, &out);
+            }
+            _ => {
+                let mut out = Vec::new();
+                self.message(&mut client, what, &mut out);
+                self.say(&client, &out);
+            }
+        }
+        self.seats[seat] = Some(client);
+    }
+
+    fn say(&mut self, client: &Client, bytes: &[u8]) {
+        let socket = &mut self.sockets[client.socket];
+        if socket.id.is_some() && !socket.ends {
+            socket.incoming.extend_from_slice(bytes);
+        }
+    }
+
+    fn message(&mut self, client: &mut Client, what: u8, out: &mut Vec<u8>) {
+        let more = self.tape.byte();
+        let (name, other) = (NAMES[usize::from(more & 3)], NAMES[usize::from(more >> 2 & 3)]);
+        let target = if more & 0x10 == 0 { Target::Statement } else { Target::Portal };
+        match what {
+            3 => {
+                let text = statement(TEXTS[usize::from(more & 15)], client);
+                frontend::Query { text: text.as_bytes() }.encode(out);
+            }
+            4 => {
+                client.is_marked = false;
+                frontend::Query { text: SETS[usize::from(more & 3)].as_bytes() }.encode(out);
+            }
+            5 => {
+                // A text that clients share carries no mark; Bind does.
+                let query = TEXTS[usize::from(more >> 2 & 15)].as_bytes();
+                frontend::Parse { name, query, types: frontend::Parse::NO_TYPES }.encode(out);
+            }
+            6 => {
+                let mark = client.mark().map(|mark| mark.text());
+                frontend::Bind::encode(out, other, name, mark.as_ref().map(|mark| Some(mark.as_bytes())));
+            }
+            7 => frontend::Describe { target, name }.encode(out),
+            8 => frontend::Execute { portal: name, rows_max: i32::from(more >> 2 & 1) }.encode(out),
+            9 => frontend::Close { target, name }.encode(out),
+            10 => frontend::encode_sync(out),
+            11 => frontend::encode_flush(out),
+            12 => frontend::encode_copy_data(out, &vec![more; usize::from(more)]),
+            13 if more & 1 == 0 => frontend::encode_copy_done(out),
+            13 => frontend::CopyFail { message: b"no" }.encode(out),
+            14 => {
+                let mark = client.mark().map_or_else(String::new, |mark| mark.text());
+                wire::message(out, frontend::tag::FUNCTION_CALL, |out| out.extend_from_slice(mark.as_bytes()));
+            }
+            15 => self.arbitrary(client, more, out),
+            16 => large(client, more, out),
+            _ => frontend::encode_terminate(out),
+        }
+    }
+
+    /// A message of any tag and any body, sound as far as its length goes, or nearly.
+    fn arbitrary(&mut self, client: &mut Client, message: u8, out: &mut Vec<u8>) {
+        client.is_marked = false;
+        let body = self.tape.counted();
+        wire::message(out, message, |out| out.extend_from_slice(body));
+    }
+
+    fn connect(&mut self, seat: usize) {
+        let choice = self.tape.byte();
+        if self.seats[seat].as_ref().is_some_and(|client| self.sockets[client.socket].id.is_some()) {
+            return;
+        }
+        let peer = tcp();
+        let Some(conn) = self.door.accept(self.now, peer) else { return };
+        let mut socket = Socket::new(conn, None);
+        self.clients += 1;
+        socket.client = self.clients;
+        let user = USERS[usize::from(choice >> 2 & 1)].as_bytes();
+        let database = DATABASES[usize::from(choice & 3)].as_bytes();
+        let is_marked = choice & 8 == 0;
+        let zone = (!is_marked).then_some((&b"TimeZone"[..], &b"Asia/Tokyo"[..]));
+        let named = [(&b"user"[..], user), (b"database", database)];
+        frontend::encode_startup(&mut socket.incoming, named.into_iter().chain(zone));
+        self.sockets.push(socket);
+        let socket = self.sockets.len() - 1;
+        self.seats[seat] = Some(Client { number: self.clients, socket, is_marked, statements: 0, rows: 0, key: None });
+    }
+
+    /// The client's connection breaks, or is closed behind what it said.
+    fn leave(&mut self, client: &Client) {
+        let why = if self.tape.byte() & 1 == 0 { Hangup::Broken } else { Hangup::Closed };
+        self.hang_up(client.socket, why);
+    }
+
+    /// The servers that are there, by turns.
+    fn server(&mut self, which: usize, what: u8) {
+        let is_server = |socket: &Socket| socket.id.is_some() && !socket.is_client();
+        let servers: Vec<usize> = (0..self.sockets.len()).filter(|at| is_server(&self.sockets[*at])).collect();
+        if servers.is_empty() {
+            return;
+        }
+        let index = servers[which % servers.len()];
+        match what {
+            18 => {
+                let stands = self.tape.byte_is_even();
+                self.open(index, stands);
+            }
+            19 => drop(self.answer(index)),
+            20 => self.wake(index),
+            21 => {
+                let why = if self.tape.byte_is_even() { Hangup::Broken } else { Hangup::Closed };
+                self.hang_up(index, why);
+            }
+            22 => {
+                let bytes = self.tape.counted();
+                self.lie(index, bytes);
+            }
+            23 => {
+                let (message, body, mut out) = (self.tape.byte(), self.tape.counted(), Vec::new());
+                wire::message(&mut out, message, |out| out.extend_from_slice(body));
+                self.lie(index, &out);
+            }
+            24 => {
+                let out = typical(self.tape.byte());
+                self.lie(index, &out);
+            }
+            _ => self.refuse(index),
+        }
+    }
+
+    /// A server says what it was not asked.
+    fn lie(&mut self, index: usize, bytes: &[u8]) {
+        let socket = &mut self.sockets[index];
+        if socket.stands && !socket.ends && socket.kind == Kind::Server {
+            self.lies = true;
+            socket.incoming.extend_from_slice(bytes);
+        }
+    }
+
+    /// A server says its last words, as when an administrator ends it.
+    fn refuse(&mut self, index: usize) {
+        let socket = &mut self.sockets[index];
+        if !socket.stands || socket.ends || socket.kind != Kind::Server {
+            return;
+        }
+        fatal("terminating connection due to administrator command", &mut socket.incoming);
+        (socket.process, socket.ends) = (None, true);
+    }
+
+    fn surroundings(&mut self, who: usize, what: u8) {
+        match what {
+            26 => {
+                let span = Duration::from_millis(250) * u32::from(self.tape.byte());
+                self.wait(span);
+            }
+            27 => self.piece = usize::from(self.tape.byte()),
+            28 => match who {
+                0 | 1 => self.holds = who == 1,
+                2 | 3 => self.serves = who == 2,
+                4 | 5 => self.full = who == 4,
+                _ => {}
+            },
+            29 => {
+                let room = usize::from(self.tape.byte());
+                let target = who + usize::from(self.tape.byte() & 7) * 8;
+                let open: Vec<usize> = (0..self.sockets.len()).filter(|at| self.sockets[*at].id.is_some()).collect();
+                if !open.is_empty() {
+                    let index = open[target % open.len()];
+                    self.sockets[index].room = (room < 250).then_some(room * room);
+                }
+            }
+            30 => self.cancel_for(who % SEATS),
+            _ => self.steer(who),
+        }
+    }
+
+    fn cancel_for(&mut self, seat: usize) {
+        let Some(client) = &self.seats[seat] else { return };
+        let Some((pid, secret)) = client.key else { return };
+        match self.tape.byte() {
+            0 => self.cancelled.extend([client.number]),
+            wrong => return self.request_cancel(pid, secret ^ i32::from(wrong)),
+        }
+        self.request_cancel(pid, secret);
+    }
+
+    fn steer(&mut self, who: usize) {
+        match who {
+            0 | 1 => {
+                let mut settings = setting::settings(self.tape.byte(), self.tape.byte());
+                (settings.workers, settings.pool_mode) = (self.settings.workers, self.settings.pool_mode);
+                if who == 1 {
+                    settings.databases.remove("two");
+                }
+                self.settings = Arc::new(settings);
+                let settings = Arc::clone(&self.settings);
+                self.tell_everybody(|| Mail::Configure(Arc::clone(&settings)));
+            }
+            2 => {
+                let place = pooling::Place::Worker(pooling::WorkerId(0));
+                self.letters.push_back((place, Mail::Look { ticket: 7, detail: true }, None));
+            }
+            3 | 4 if !self.stopped => {
+                self.stopped = true;
+                let stop = if who == 3 { Stop::WaitForClients } else { Stop::WaitForServers };
+                self.tell_everybody(|| Mail::Stop(stop));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A text with the client's mark in each of its statements.
+fn statement(text: &str, client: &mut Client) -> String {
+    let Some(mark) = client.mark() else { return text.to_owned() };
+    let marked: Vec<String> = text.split(';').map(|part| format!("{part} /*{}*/", mark.text())).collect();
+    marked.join(";")
+}
+
+/// More than a read brings, more than is kept of a statement, more than a name may have.
+fn large(client: &mut Client, more: u8, out: &mut Vec<u8>) {
+    let len = [70_000, 300_000, 140_000, 1_000_000][usize::from(more & 3)];
+    let filling = vec![b' '; len];
+    match more >> 2 & 3 {
+        0 => {
+            let text = statement("select 1 1", client);
+            frontend::Query { text: &[text.as_bytes(), &filling].concat() }.encode(out);
+        }
+        1 => {
+            let query = [b"select 1 1", &filling[..]].concat();
+            frontend::Parse { name: b"s1", query: &query, types: frontend::Parse::NO_TYPES }.encode(out);
+        }
+        2 => frontend::encode_copy_data(out, &filling),
+        _ => frontend::Describe { target: Target::Statement, name: &filling[..len / 2] }.encode(out),
+    }
+}
+
+fn fatal(message: &str, out: &mut Vec<u8>) {
+    ErrorResponse { severity: "FATAL", code: sqlstate::ADMIN_SHUTDOWN, message, detail: None, hint: None }.encode(out);
+}
+
+/// What a server says at other times.
+fn typical(choice: u8) -> Vec<u8> {
+    let mut out = Vec::new();
+    let error =
+        |severity| ErrorResponse { severity, code: sqlstate::QUERY_CANCELED, message: "m", detail: None, hint: None };
+    match choice & 31 {
+        0 => backend::encode_ready(&mut out, Status::Idle),
+        1 => backend::encode_ready(&mut out, Status::InTransaction),
+        2 => backend::encode_ready(&mut out, Status::Failed),
+        3 => backend::encode_command_complete(&mut out, "SELECT 1"),
+        4 => error("ERROR").encode(&mut out),
+        5 => error("FATAL").encode(&mut out),
+        6 => error("NOTICE").encode_notice(&mut out),
+        7 => backend::encode_copy_in(&mut out, 1),
+        8 => backend::encode_copy_out(&mut out, 1),
+        9 => backend::encode_copy_both(&mut out, 1),
+        10 => backend::encode_copy_data(&mut out, b"row"),
+        11 => backend::encode_copy_done(&mut out),
+        12 => backend::encode_data_row(&mut out, [Some(&b"value"[..])]),
+        13 => backend::encode_row_description(&mut out, &[]),
+        14 => backend::encode_parse_complete(&mut out),
+        15 => backend::encode_bind_complete(&mut out),
+        16 => backend::encode_close_complete(&mut out),
+        17 => backend::encode_no_data(&mut out),
+        18 => backend::encode_portal_suspended(&mut out),
+        19 => backend::encode_empty_query(&mut out),
+        20 => backend::encode_parameter_description(&mut out, &[25]),
+        21 => backend::Notification { pid: 1, channel: b"c", payload: b"p" }.encode(&mut out),
+        22 => backend::ParameterStatus { name: b"TimeZone", value: b"Asia/Tokyo" }.encode(&mut out),
+        23 => backend::BackendKeyData { pid: 1, secret: b"abcd" }.encode(&mut out),
+        24 => Authentication::Ok.encode(&mut out),
+        25 => Authentication::CleartextPassword.encode(&mut out),
+        26 => Authentication::Md5Password { salt: *b"salt" }.encode(&mut out),
+        27 => backend::encode_sasl(&mut out, &[b"SCRAM-SHA-256"]),
+        28 => Authentication::SaslContinue(b"r=a,s=c2FsdA==,i=1").encode(&mut out),
+        29 => Authentication::SaslFinal(b"v=AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").encode(&mut out),
+        30 => wire::message(&mut out, backend::tag::FUNCTION_CALL_RESPONSE, |out| out.extend_from_slice(&[255; 4])),
+        // The beginning of a row whose end is far away.
+        _ => out.extend_from_slice(&[backend::tag::DATA_ROW, 0, 1, 0, 0, 0, 1]),
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two clients on one server, by one transaction and by prepared statements; the third waits and is told why not.
+    #[test]
+    fn well_behaved_clients_are_served() {
+        let script = [
+            &[0, 0][..],
+            &[0, 0, 0x20, 0, 3, 1, 3, 0, 0x23, 0, 3, 2],
+            &[0x25, 1, 0x26, 1, 0x28, 0, 0x2a, 0],
+            &[3, 1, 0x40, 0, 0x43, 0, 26, 255],
+        ];
+        let script = script.concat();
+        let mut world = World::new(&script);
+        world.play();
+        let rows = |seat: usize| world.seats[seat].as_ref().map(|client| (client.rows, client.key.is_some()));
+        assert_eq!([rows(0), rows(1), rows(2)], [Some((1, true)), Some((2, true)), Some((0, true))]);
+        assert!(!world.lies);
+        world.end();
+    }
+
+    #[test]
+    #[should_panic(expected = "I2: client")]
+    fn a_strangers_row_is_noticed() {
+        let script = [0, 0, 0, 0, 0x20, 0];
+        let mut world = World::new(&script);
+        world.play();
+        let number = world.seats[1].as_ref().expect("it has come").number;
+        let socket = world.seats[0].as_ref().expect("it has come").socket;
+        let mut row = Vec::new();
+        backend::encode_data_row(&mut row, [Some(format!("c{number}.1.0:").as_bytes())]);
+        world.hear(socket, &row);
+    }
+}

@@ -1,0 +1,214 @@
+//! The far end of a server connection: the simulator's PostgreSQL, and what it is sent held against the protocol.
+
+use pooling::{ConnId, Event, Kind, Mail, Place, WorkerId};
+use sim::backend::{Backend, Progress};
+use sim::parameters::{DEFAULTS, NAMES, value};
+use sim::statement::{Body, split};
+use wire::backend::{self, Authentication, BackendKeyData, ParameterStatus, Status};
+use wire::frontend::{self, Startup, len_max, tag};
+use wire::{HEADER_LEN, Header, cstr};
+
+use super::World;
+
+/// More rows, or longer ones, would only take time.
+const ROWS_LEN_MAX: u64 = 20_000;
+
+/// As is a text that is longer.
+const TEXT_LEN_MAX: usize = 4096;
+
+pub(super) struct Process {
+    backend: Backend,
+    started: bool,
+    /// A statement that takes time is being run.
+    works: bool,
+    /// It has ended and closes its connection.
+    pub(super) ended: bool,
+    pid: i32,
+    secret: [u8; 4],
+}
+
+impl Process {
+    pub(super) fn new(is_session: bool, conn: ConnId) -> Process {
+        let number = conn.to_bits();
+        Process {
+            backend: Backend::new(DEFAULTS, is_session, true),
+            started: false,
+            works: false,
+            ended: false,
+            pid: (number >> 27) as i32 & 0x3f_ffff,
+            secret: (number as u32).to_be_bytes(),
+        }
+    }
+
+    fn welcome(&self, out: &mut Vec<u8>) {
+        Authentication::Ok.encode(out);
+        for (at, name) in NAMES.iter().enumerate() {
+            ParameterStatus { name: name.as_bytes(), value: value(at, DEFAULTS[at]).as_bytes() }.encode(out);
+        }
+        BackendKeyData { pid: self.pid, secret: &self.secret }.encode(out);
+        backend::encode_ready(out, Status::Idle);
+    }
+
+    /// Goes on with what takes time.
+    fn wake(&mut self, cancelled: bool, out: &mut Vec<u8>) {
+        self.works = false;
+        let progress = self.backend.wake(cancelled, out);
+        self.progressed(progress);
+    }
+
+    fn progressed(&mut self, progress: Progress) {
+        match progress {
+            Progress::Done => {}
+            Progress::Works(_) => self.works = true,
+            Progress::Gone => self.ended = true,
+        }
+    }
+
+    /// Works on a message, or on the startup packet. Returns how long it was, if it was whole.
+    fn message(&mut self, heard: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+        if !self.started {
+            let (packet, used) = frontend::parse_startup(heard).expect("a sound startup packet")?;
+            assert!(matches!(packet, Startup::Start(_)));
+            self.started = true;
+            self.welcome(out);
+            return Some(used);
+        }
+        let header = Header::parse(heard).expect("a sound header")?;
+        let body = heard.get(HEADER_LEN..header.total_len())?;
+        let progress = match header.tag {
+            tag::QUERY | tag::PARSE if !is_modest(header.tag, body) => {
+                self.backend.message(tag::QUERY, b"vacuum\0", out)
+            }
+            other => self.backend.message(other, body, out),
+        };
+        self.progressed(progress);
+        Some(header.total_len())
+    }
+}
+
+/// Whether it is short enough to be looked at, and its answer to be given.
+fn is_modest(message: u8, body: &[u8]) -> bool {
+    if body.len() > TEXT_LEN_MAX {
+        return false;
+    }
+    let text = if message == tag::PARSE { cstr(body).map_or(&b""[..], |(_, rest)| rest) } else { body };
+    let text = cstr(text).map_or(&b""[..], |(text, _)| text);
+    let statements = split(&String::from_utf8_lossy(text));
+    let modest = statements.iter().all(|statement| match statement.body {
+        Body::Select { rows, len } | Body::CopyOut { rows, len } => {
+            u64::from(rows) * u64::from(len + 30) < ROWS_LEN_MAX
+        }
+        _ => true,
+    });
+    statements.len() < 50 && modest
+}
+
+/// The beginning of what a server was sent must be sound, whether it answers or not.
+fn check_sent(heard: &[u8]) {
+    let Some(header) = Header::parse(heard).expect("what servers are sent has sound lengths") else { return };
+    let max = len_max(header.tag).unwrap_or_else(|| panic!("a server is sent a {}", header.tag.escape_ascii()));
+    assert!(header.body_len() + 4 <= max, "a server is sent a message of {} bytes", header.body_len());
+}
+
+impl World<'_> {
+    /// A server or a cancel connection does one thing of what it does by itself.
+    pub(super) fn serve_one(&mut self) -> bool {
+        if !self.serves {
+            return false;
+        }
+        let waits = |socket: &super::Socket| socket.id.is_some() && !socket.stands;
+        if let Some(index) = self.sockets.iter().position(waits) {
+            self.open(index, true);
+            return true;
+        }
+        (0..self.sockets.len()).any(|index| self.answer(index))
+    }
+
+    /// A connection that was asked for stands, or not.
+    pub(super) fn open(&mut self, index: usize, stands: bool) {
+        let Some(conn) = self.sockets[index].id.filter(|_| !self.sockets[index].stands) else { return };
+        self.sockets[index].stands = stands;
+        let event = match stands {
+            true => Event::Opened { conn, ends: None },
+            false => Event::OpenFailed { conn, why: "refused".to_owned() },
+        };
+        self.step(World::place(conn), event);
+    }
+
+    /// Answers one message. False: there is none.
+    pub(super) fn answer(&mut self, index: usize) -> bool {
+        let socket = &mut self.sockets[index];
+        if socket.kind == Kind::Cancel {
+            return self.cancel(index);
+        }
+        let Some(process) = socket.process.as_mut().filter(|process| !process.ended && !process.works) else {
+            return false;
+        };
+        if process.started {
+            check_sent(&socket.heard);
+        }
+        let Some(used) = process.message(&socket.heard, &mut socket.incoming) else { return false };
+        socket.heard.drain(..used);
+        self.judge(index);
+        true
+    }
+
+    /// What the simulator's PostgreSQL finds wrong with what it was told. A client may say anything unmarked (I11).
+    fn judge(&mut self, index: usize) {
+        let socket = &mut self.sockets[index];
+        let Some(process) = &mut socket.process else { return };
+        socket.ends |= process.ended;
+        if let Some(complaint) = process.backend.take_complaint().filter(|complaint| complaint.invariant != 11) {
+            assert!(self.lies, "I{}: {}", complaint.invariant, complaint.text);
+        }
+    }
+
+    /// A statement that takes time comes to its end.
+    pub(super) fn wake(&mut self, index: usize) {
+        let socket = &mut self.sockets[index];
+        if let Some(process) = socket.process.as_mut().filter(|process| process.works) {
+            process.wake(false, &mut socket.incoming);
+            self.judge(index);
+        }
+    }
+
+    /// A cancel connection has said what it wants: it strikes, and is closed (I4).
+    fn cancel(&mut self, index: usize) -> bool {
+        let socket = &mut self.sockets[index];
+        let Some((packet, used)) = frontend::parse_startup(&socket.heard).expect("a sound packet") else {
+            return false;
+        };
+        let Startup::Cancel(request) = packet else { panic!("a cancel connection says {packet:?}") };
+        let (pid, secret) = (request.pid, request.secret.to_vec());
+        socket.heard.drain(..used);
+        socket.ends = true;
+        let struck = self.sockets.iter_mut().find_map(|socket| {
+            let process = socket.process.as_mut()?;
+            (process.pid == pid && process.secret[..] == secret && process.backend.is_cancellable())
+                .then_some((process, &mut socket.incoming))
+        });
+        if let Some((process, incoming)) = struck {
+            let owner = process.backend.client();
+            process.wake(true, incoming);
+            self.judge_strike(owner);
+        }
+        true
+    }
+
+    /// The pooler itself cancels what a client that is gone, or out of time, has left behind.
+    fn judge_strike(&self, owner: Option<u32>) {
+        let Some(owner) = owner.filter(|owner| !self.cancelled.contains(owner) && !self.lies) else { return };
+        let present = self.seats.iter().flatten().any(|client| {
+            let socket = &self.sockets[client.socket];
+            client.number == owner && socket.id.is_some() && !socket.ends
+        });
+        assert!(!present || self.settings.query_timeout.is_some(), "I4: a cancel hits {owner}, who asked for none");
+    }
+
+    pub(super) fn request_cancel(&mut self, pid: i32, secret: i32) {
+        let worker = WorkerId((pid >> 21 & 0x1ff) as u16);
+        if usize::from(worker.0) < self.workers.len() {
+            self.letters.push_back((Place::Worker(worker), Mail::Cancel { pid, secret }, None));
+        }
+    }
+}
