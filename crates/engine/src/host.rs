@@ -184,6 +184,10 @@ impl Host {
     fn read_clock(&mut self) {
         self.now = self.shared.clock.now().max(self.now);
         self.counters.clock_reads += 1;
+        let hearing = self.shared.log.hearing();
+        for resident in &mut self.residents {
+            resident.actions.hear(hearing);
+        }
     }
 
     /// Reads the rows that this thread's worker wants to see. One worker alone has no need to.

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use pooling::settings::{Address, Host};
-use pooling::{About, ConnId, Fact, Level, Peer, Time, Topic};
+use pooling::{About, ConnId, Fact, Hearing, Level, Peer, Time, Topic};
 
 use crate::clock::Clock;
 use crate::options::LogOptions;
@@ -95,14 +95,19 @@ impl Log {
     }
 
     fn wants(&self, level: Level, topic: Topic) -> bool {
+        self.hearing().wants(level, topic)
+    }
+
+    /// Which lines are written now.
+    pub(crate) fn hearing(&self) -> Hearing {
         let switches = self.state.switches.load(Ordering::Relaxed);
-        let topic = match topic {
-            Topic::Connections => CONNECTIONS,
-            Topic::Disconnections => DISCONNECTIONS,
-            Topic::PoolerErrors => POOLER_ERRORS,
-            Topic::General => return level > Level::Debug || switches & DEBUG != 0,
-        };
-        switches & topic != 0 && (level > Level::Debug || switches & DEBUG != 0)
+        let on = |switch| switches & switch != 0;
+        Hearing {
+            connections: on(CONNECTIONS),
+            disconnections: on(DISCONNECTIONS),
+            pooler_errors: on(POOLER_ERRORS),
+            debug: on(DEBUG),
+        }
     }
 
     fn put(&self, line: Line) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::board::Cell;
 use crate::id::{ConnId, PoolId};
 use crate::mail::{Mail, Place};
-use crate::observe::Fact;
+use crate::observe::{Fact, Hearing, Level, Topic};
 use crate::settings::Address;
 use crate::snapshot::Snapshot;
 use crate::work::Job;
@@ -82,12 +82,29 @@ pub struct Actions {
     list: Vec<Action>,
     scratch: Vec<u8>,
     kept: Vec<Vec<u8>>,
+    hearing: Hearing,
 }
 
 impl Actions {
     #[must_use]
     pub fn new() -> Actions {
         Actions::default()
+    }
+
+    /// From now on only such lines are told.
+    pub fn hear(&mut self, hearing: Hearing) {
+        self.hearing = hearing;
+    }
+
+    /// Whether a line would be heard: its words cost more than asking.
+    pub(crate) fn hears(&self, level: Level, topic: Topic) -> bool {
+        self.hearing.wants(level, topic)
+    }
+
+    pub(crate) fn tell(&mut self, fact: Fact) {
+        if self.hears(fact.level, fact.topic) {
+            self.push(Action::Tell(Box::new(fact)));
+        }
     }
 
     /// Empty again, keeping the memory. Buffers that were kept go to `recycle`.

@@ -247,7 +247,7 @@ impl Coordinator {
         if self.settings.database(&database).is_some_and(|entry| entry.automatic) {
             let text = format!("registered new auto-database: {database}");
             let about = About::Client { conn: login, database: Some(database), user: Some(user), peer };
-            actions.push(Action::Tell(Box::new(Fact { level: Level::Log, topic: Topic::General, about, text })));
+            actions.tell(Fact { level: Level::Log, topic: Topic::General, about, text });
         }
     }
 

@@ -50,7 +50,7 @@ pub use event::{Event, Hangup};
 pub use id::{ConnId, DoorId, Kind, PoolId, PoolKey, Serial, WorkerId};
 pub use invariants::Violation;
 pub use mail::{Mail, Place, Refusal, Stop};
-pub use observe::{About, Ends, Fact, Level, Peer, Topic};
+pub use observe::{About, Ends, Fact, Hearing, Level, Peer, Topic};
 pub use settings::Settings;
 pub use snapshot::Snapshot;
 pub use time::Time;

@@ -74,6 +74,36 @@ pub enum Topic {
     General,
 }
 
+/// Which lines are wanted, so that nobody writes words for nothing.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Hearing {
+    pub connections: bool,
+    pub disconnections: bool,
+    pub pooler_errors: bool,
+    /// Lines of level debug, too.
+    pub debug: bool,
+}
+
+impl Default for Hearing {
+    /// Everything.
+    fn default() -> Hearing {
+        Hearing { connections: true, disconnections: true, pooler_errors: true, debug: true }
+    }
+}
+
+impl Hearing {
+    #[must_use]
+    pub fn wants(self, level: Level, topic: Topic) -> bool {
+        let topic = match topic {
+            Topic::Connections => self.connections,
+            Topic::Disconnections => self.disconnections,
+            Topic::PoolerErrors => self.pooler_errors,
+            Topic::General => true,
+        };
+        topic && (self.debug || level > Level::Debug)
+    }
+}
+
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Fact {

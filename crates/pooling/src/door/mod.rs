@@ -32,6 +32,7 @@ use crate::id::{ConnId, DoorId, Kind, PoolId, PoolKey, Serial, WorkerId};
 use crate::limits;
 use crate::mail::{Application, Mail, Place, Refusal, Stop};
 use crate::observe::{About, Fact, Level, Peer, Topic};
+use crate::parameters::Tracked;
 use crate::random::Random;
 use crate::session;
 use crate::settings::Settings;
@@ -83,6 +84,7 @@ impl From<wire::Error> for Refused {
 pub struct Door {
     id: DoorId,
     settings: Arc<Settings>,
+    tracked: Tracked,
     random: Random,
     mock_seed: [u8; 32],
     kinds: Kinds,
@@ -105,6 +107,7 @@ impl Door {
         Door {
             id,
             kinds: Kinds::of(&settings),
+            tracked: Tracked::new(&settings.track_extra_parameters),
             settings,
             random,
             mock_seed,
@@ -214,7 +217,7 @@ impl Door {
                 Ok(false)
             }
             Startup::Start(message) => {
-                let wish = Wish::read(&message, login.peer, self.owner_uid, &self.settings);
+                let wish = Wish::read(&message, login.peer, self.owner_uid, &self.tracked, &self.settings);
                 startup::negotiate(conn, &message, actions);
                 let wish = wish?;
                 self.begin_proof(now, conn, wish, actions)?;
@@ -354,6 +357,9 @@ impl Door {
     }
 
     fn tell(&self, conn: ConnId, level: Level, topic: Topic, text: &str, actions: &mut Actions) {
+        if !actions.hears(level, topic) {
+            return;
+        }
         let Some(login) = self.logins.get(conn) else { return };
         let about = About::Client {
             conn,
@@ -361,8 +367,7 @@ impl Door {
             user: login.wish.as_ref().map(|wish| Arc::clone(&wish.user)),
             peer: login.peer,
         };
-        let fact = Fact { level, topic, about, text: text.to_owned() };
-        actions.push(Action::Tell(Box::new(fact)));
+        actions.tell(Fact { level, topic, about, text: text.to_owned() });
     }
 
     fn deadline_reached(&mut self, now: Time, actions: &mut Actions) {
@@ -390,6 +395,7 @@ impl Door {
             Mail::NotPlaced { login, why } => self.not_placed(now, login, why, actions),
             Mail::Configure(settings) => {
                 self.kinds = Kinds::of(&settings);
+                self.tracked = Tracked::new(&settings.track_extra_parameters);
                 self.settings = settings;
                 self.verifiers.clear();
             }

@@ -92,10 +92,14 @@ impl Door {
         let known = self.settings.secrets.contains_key(&*wish.user);
         let (auth_type, trusted) = (self.settings.auth_type, wish.trusted);
         let scram = matches!(secret, Some(Secret::Scram(_)));
-        let attempt = format!("login attempt: db={} user={} tls=no replication=no", wish.database, wish.user);
+        let attempt = actions
+            .hears(Level::Log, Topic::Connections)
+            .then(|| format!("login attempt: db={} user={} tls=no replication=no", wish.database, wish.user));
         let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
         login.wish = Some(Box::new(wish));
-        self.tell(conn, Level::Log, Topic::Connections, &attempt, actions);
+        if let Some(attempt) = attempt {
+            self.tell(conn, Level::Log, Topic::Connections, &attempt, actions);
+        }
         let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
         let proof = match auth_type {
             _ if trusted => return self.apply(conn, actions),

@@ -49,17 +49,24 @@ impl Wish {
         message: &StartupMessage<'_>,
         peer: Peer,
         owner_uid: Option<u32>,
+        tracked: &Tracked,
         settings: &Settings,
     ) -> Result<Wish, Refused> {
-        let user = text(message.parameter(b"user").unwrap_or_default(), "user name")?;
+        // If a name comes twice the last one counts, as in PostgreSQL.
+        let (mut user, mut database): (&[u8], &[u8]) = (b"", b"");
+        for (name, value) in message.parameters() {
+            match name {
+                b"user" => user = value,
+                b"database" => database = value,
+                _ => {}
+            }
+        }
+        let user = text(user, "user name")?;
         if user.is_empty() {
             let text = "no PostgreSQL user name specified in startup packet".to_owned();
             return Err(Refused(sqlstate::INVALID_AUTHORIZATION, text));
         }
-        let database = match message.parameter(b"database") {
-            Some(name) if !name.is_empty() => text(name, "database name")?,
-            _ => user,
-        };
+        let database = if database.is_empty() { user } else { text(database, "database name")? };
         let mut wish = Wish {
             database: database.into(),
             user: user.into(),
@@ -68,7 +75,7 @@ impl Wish {
             trusted: false,
             forbidden: false,
         };
-        wish.read_parameters(message, settings)?;
+        wish.read_parameters(message, tracked, settings)?;
         if settings.application_name_add_host {
             wish.add_host(peer);
         }
@@ -86,8 +93,12 @@ impl Wish {
         self.forbidden = !admin && !settings.stats_users.contains(&*self.user);
     }
 
-    fn read_parameters(&mut self, message: &StartupMessage<'_>, settings: &Settings) -> Result<(), Refused> {
-        let tracked = Tracked::new(&settings.track_extra_parameters);
+    fn read_parameters(
+        &mut self,
+        message: &StartupMessage<'_>,
+        tracked: &Tracked,
+        settings: &Settings,
+    ) -> Result<(), Refused> {
         for (name, value) in message.parameters() {
             match name {
                 b"user" | b"database" => {}
@@ -96,9 +107,9 @@ impl Wish {
                     let text = "replication connections are not supported yet".to_owned();
                     return Err(Refused(sqlstate::FEATURE_NOT_SUPPORTED, text));
                 }
-                b"options" => self.read_options(value, &tracked, settings)?,
+                b"options" => self.read_options(value, tracked, settings)?,
                 _ if name.starts_with(b"_pq_.") => {}
-                _ => self.read_parameter(name, value, "", &tracked, settings)?,
+                _ => self.read_parameter(name, value, "", tracked, settings)?,
             }
         }
         Ok(())
@@ -217,8 +228,10 @@ mod tests {
         let (from, to) = (SocketAddr::from(([10, 0, 0, 7], 4711)), SocketAddr::from(([10, 0, 0, 1], 6432)));
         let peer = Peer::Tcp { from, to };
         match parse_startup(&packet) {
-            Ok(Some((Startup::Start(message), _))) => Wish::read(&message, peer, Some(1000), &settings)
-                .map_err(|Refused(code, text)| format!("{code} {text}")),
+            Ok(Some((Startup::Start(message), _))) => {
+                { Wish::read(&message, peer, Some(1000), &Tracked::new(&settings.track_extra_parameters), &settings) }
+                    .map_err(|Refused(code, text)| format!("{code} {text}"))
+            }
             other => panic!("not a startup message: {other:?}"),
         }
     }

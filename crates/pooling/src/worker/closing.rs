@@ -83,6 +83,9 @@ impl Worker {
 
     fn tell_of_end(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
         let Some(session) = self.sessions.get(conn) else { return };
+        if !turn.actions.hears(Level::Log, Topic::Disconnections) {
+            return;
+        }
         let age = turn.now.since(session.identity.connected_at).as_secs();
         let text = format!("closing because: {why} (age={age}s)");
         self.tell_of_session(turn, conn, Level::Log, Topic::Disconnections, text);
@@ -101,7 +104,7 @@ impl Worker {
             },
             text,
         };
-        turn.actions.push(Action::Tell(Box::new(fact)));
+        turn.actions.tell(fact);
     }
 
     /// Takes a session out of whatever it is in: the queue, its link, its pool's counts.
@@ -293,7 +296,7 @@ impl Worker {
             address: server.address.clone(),
         };
         let fact = Fact { level, topic, about, text };
-        turn.actions.push(Action::Tell(Box::new(fact)));
+        turn.actions.tell(fact);
     }
 
     /// In statement mode a transaction of several statements is refused, as in PgBouncer.

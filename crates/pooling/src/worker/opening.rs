@@ -396,7 +396,7 @@ impl Worker {
         let parameters = self.interned.intern(parameters);
         server.parameters = Arc::clone(&parameters);
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
-        pool.base = Some(Arc::new(Base { reported, parameters }));
+        pool.base = Some(Arc::new(Base::new(reported, parameters, &self.tracked)));
         let setup = pool.database.connect_query.clone();
         match setup {
             Some(query) => self.start_chore(turn, conn, Chore::Setup, query.as_bytes()),

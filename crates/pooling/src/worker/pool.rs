@@ -1,16 +1,18 @@
 //! Servers of one database and user on one worker, and who waits for them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Challenge, Keys};
+use wire::backend::ParameterStatus;
 
 use crate::board::Cell;
 use crate::deadline::Armed;
 use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
 use crate::limits;
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, Tracked};
 use crate::server::{Group, Reported};
 use crate::settings::{Database, PoolMode, Settings};
 use crate::snapshot::Totals;
@@ -75,6 +77,37 @@ pub(crate) struct Base {
     pub(crate) reported: Reported,
     /// The tracked ones among them.
     pub(crate) parameters: Arc<Parameters>,
+    /// All of them as messages, for whoever has nothing of its own.
+    encoded: Vec<u8>,
+    /// Of each: where its message lies, and which tracked one it is.
+    places: Vec<(Range<usize>, Option<usize>)>,
+}
+
+impl Base {
+    pub(crate) fn new(reported: Reported, parameters: Arc<Parameters>, tracked: &Tracked) -> Base {
+        let (mut encoded, mut places) = (Vec::new(), Vec::new());
+        for (name, value) in &reported {
+            let start = encoded.len();
+            ParameterStatus { name, value }.encode(&mut encoded);
+            places.push((start..encoded.len(), tracked.index(name)));
+        }
+        Base { reported, parameters, encoded, places }
+    }
+
+    /// Appends what a client with these values is told.
+    pub(crate) fn write(&self, own: &Parameters, out: &mut Vec<u8>) {
+        // What lies between two values of the client's own is copied in one run.
+        let mut from = 0;
+        for ((name, reported), (place, tracked)) in self.reported.iter().zip(&self.places) {
+            let value = tracked.and_then(|index| own.get(index)).filter(|value| *value != &**reported);
+            if let Some(value) = value {
+                out.extend_from_slice(&self.encoded[from..place.start]);
+                ParameterStatus { name, value }.encode(out);
+                from = place.end;
+            }
+        }
+        out.extend_from_slice(&self.encoded[from..]);
+    }
 }
 
 /// One pool's part on one worker.

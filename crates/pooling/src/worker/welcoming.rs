@@ -5,10 +5,9 @@
 
 use std::sync::Arc;
 
-use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, ParameterStatus, Status};
+use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, Status};
 use wire::sqlstate;
 
-use super::pool::Base;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::arrival::Arrival;
@@ -16,7 +15,6 @@ use crate::deadline::Armed;
 use crate::flow::Flow;
 use crate::id::{ConnId, PoolId};
 use crate::mail::Stop;
-use crate::parameters::Parameters;
 use crate::session::{Rest, Session, State, virtual_pid};
 
 impl Worker {
@@ -109,7 +107,7 @@ impl Worker {
         let notify = &self.settings.login_notify_message;
         turn.actions.send_new(conn, |out| {
             Authentication::Ok.encode(out);
-            write_parameters(base, &parameters, &self.tracked, out);
+            base.write(&parameters, out);
             BackendKeyData { pid: virtual_pid(conn), secret: &secret.to_be_bytes() }.encode(out);
             if !notify.is_empty() {
                 write_notice(notify, out);
@@ -124,13 +122,6 @@ impl Worker {
 
     pub(super) fn refuses_new_work(&self) -> bool {
         self.stop == Some(Stop::WaitForServers)
-    }
-}
-
-fn write_parameters(base: &Base, own: &Parameters, tracked: &crate::parameters::Tracked, out: &mut Vec<u8>) {
-    for (name, reported) in &base.reported {
-        let value = tracked.index(name).and_then(|index| own.get(index)).unwrap_or(reported);
-        ParameterStatus { name, value }.encode(out);
     }
 }
 
