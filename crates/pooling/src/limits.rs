@@ -10,9 +10,6 @@ pub const CHUNK_LEN_MAX: usize = 64 * 1024;
 /// read, what had been waiting, and what we put in between.
 pub const BACKLOG_LEN_MAX: usize = 4 * CHUNK_LEN_MAX;
 
-/// What a client may send before it has logged in, as in PostgreSQL (`PG_MAX_AUTH_TOKEN_LENGTH`).
-pub const PASSWORD_LEN_MAX: usize = 65_535;
-
 /// A server's message that must be read whole (an error, a parameter, a ready) and is longer ends that server.
 pub const SERVER_MESSAGE_LEN_MAX: usize = 64 * 1024;
 
@@ -43,6 +40,12 @@ pub const POOLS_MAX: usize = 65_536;
 
 /// Clients at a door that have not logged in yet; beyond it they are refused at once.
 pub const LOGINS_MAX: usize = 60_000;
+
+/// Bytes that all clients at a door may have waiting there before they have logged in: half startup packets, half
+/// passwords, passwords that are being hashed. One alone may have as much as PostgreSQL takes (10,000 bytes at startup,
+/// 65,535 of a password, 1,024 of a SASL message, and what one read brings besides); beyond this sum, whoever has most is
+/// refused. A login that comes in whole messages, as all of good will do, is worth some 200 bytes.
+pub const LOGIN_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// How long a server may take to answer what the pooler itself asked: a reset, a check, a rollback.
 pub const HOUSEKEEPING: Duration = Duration::from_secs(15);

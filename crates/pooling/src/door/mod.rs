@@ -13,6 +13,7 @@
 
 mod proof;
 mod startup;
+mod weight;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,6 +67,8 @@ struct Login {
     flow: Flow,
     wish: Option<Box<Wish>>,
     keys: Option<Keys>,
+    /// Bytes of its own that are kept here, as last weighed.
+    weight: usize,
     armed: Armed,
 }
 
@@ -91,6 +94,8 @@ pub struct Door {
     /// Whose Unix clients are the console's admin without a password: the user this process runs as.
     owner_uid: Option<u32>,
     logins: Table<Login>,
+    /// Sum of the logins' weights.
+    weight: usize,
     deadlines: Deadlines,
     /// Verifiers made from secrets that are stored in the clear.
     verifiers: BTreeMap<String, Verifier>,
@@ -113,6 +118,7 @@ impl Door {
             mock_seed,
             owner_uid: None,
             logins: Table::new(Kind::Login, u16::from(id.0)),
+            weight: 0,
             deadlines: Deadlines::default(),
             verifiers: BTreeMap::new(),
             leaving: Vec::new(),
@@ -138,6 +144,7 @@ impl Door {
             flow: Flow::default(),
             wish: None,
             keys: None,
+            weight: 0,
             armed: Armed::default(),
         });
         self.arm(conn);
@@ -161,14 +168,9 @@ impl Door {
         let Some(login) = self.logins.get_mut(conn).filter(|login| !matches!(login.phase, Phase::Leaving)) else {
             return;
         };
-        let room = limits::PASSWORD_LEN_MAX + limits::CHUNK_LEN_MAX;
-        if login.inbox.len() + bytes.len() > room + wire::HEADER_LEN {
-            // A login has nothing that long to say.
-            let refused = Refused(sqlstate::PROTOCOL_VIOLATION, "too much data before login".to_owned());
-            return self.refuse(now, conn, &refused, actions);
-        }
         login.inbox.extend_from_slice(bytes);
         self.progress(now, conn, actions);
+        self.weigh(now, conn, actions);
     }
 
     /// Goes on with a login as far as what is at hand allows.
@@ -265,7 +267,7 @@ impl Door {
         serial: Serial,
         actions: &mut Actions,
     ) {
-        let login = self.logins.remove(conn);
+        let login = self.take_out(conn);
         let Some((login, wish)) = login.and_then(|mut login| login.wish.take().map(|wish| (login, wish))) else {
             return;
         };
@@ -317,6 +319,8 @@ impl Door {
         if let Some(login) = self.logins.get_mut(conn) {
             login.phase = Phase::Leaving;
             login.inbox = Vec::new();
+            login.wish = None;
+            self.weight -= std::mem::take(&mut login.weight);
             self.leaving.push(conn);
         }
     }
@@ -329,7 +333,7 @@ impl Door {
     }
 
     fn close(&mut self, conn: ConnId, last_words: bool, actions: &mut Actions) {
-        if self.logins.remove(conn).is_some() {
+        if self.take_out(conn).is_some() {
             actions.push(Action::Close { conn, last_words });
         }
     }
@@ -348,6 +352,7 @@ impl Door {
             flow: Flow::default(),
             wish: None,
             keys: None,
+            weight: 0,
             armed: Armed::default(),
         });
         actions.push(Action::Adopt { conn });
@@ -412,6 +417,7 @@ impl Door {
             Ok(()) => self.progress(now, conn, actions),
             Err(refused) => self.refuse(now, conn, &refused, actions),
         }
+        self.weigh(now, conn, actions);
     }
 }
 

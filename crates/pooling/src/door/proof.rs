@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use auth::{Keys, Md5Hash, Password, Secret, ServerExchange, Verifier};
 use wire::backend::{self, Authentication};
-use wire::frontend::{Password as PasswordMessage, SaslInitial, SaslResponse, tag};
+use wire::frontend::{self, Password as PasswordMessage, SaslInitial, SaslResponse, tag};
 use wire::{HEADER_LEN, Header, sqlstate};
 
 use super::startup::Wish;
 use super::{Door, Phase, Refused};
 use crate::action::{Action, Actions};
 use crate::id::ConnId;
-use crate::limits;
 use crate::observe::{Level, Topic};
 use crate::settings::{AuthType, Settings};
 use crate::time::Time;
@@ -31,10 +30,10 @@ pub(super) enum Proof {
     },
     /// SASLInitialResponse is awaited.
     Sasl,
-    /// A hashing thread works; `client_first` is answered when it is done. `of`: the secret that it works on, which a
+    /// A hashing thread works on what the client has given. `of`: the secret that it works on, which a
     /// reload may change meanwhile.
     Computing {
-        client_first: Vec<u8>,
+        given: Given,
         of: Secret,
     },
     /// SASLResponse is awaited.
@@ -44,10 +43,36 @@ pub(super) enum Proof {
     },
 }
 
+/// What a computation is for.
+#[derive(Debug)]
+pub(super) enum Given {
+    /// A clear password of that many bytes.
+    Clear(usize),
+    /// The first words of a SCRAM exchange, to be answered when it is done.
+    First(Vec<u8>),
+}
+
+impl Given {
+    fn len(&self) -> usize {
+        match self {
+            Given::Clear(len) => *len,
+            Given::First(words) => words.len(),
+        }
+    }
+}
+
 impl Proof {
     /// Whether the next step is the client's.
     pub(super) fn is_waiting(&self) -> bool {
         !matches!(self, Proof::Computing { .. })
+    }
+
+    /// Bytes of its client's that it keeps.
+    pub(super) fn weight(&self) -> usize {
+        match self {
+            Proof::Computing { given, .. } => given.len(),
+            Proof::Clear | Proof::Md5 { .. } | Proof::Sasl | Proof::SaslFinal { .. } => 0,
+        }
     }
 }
 
@@ -130,7 +155,11 @@ impl Door {
             return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
         }
         let Some(header) = Header::parse(&login.inbox)? else { return Ok(false) };
-        if header.body_len() > limits::PASSWORD_LEN_MAX {
+        let body_len_max = match login.phase {
+            Phase::Proving(Proof::Clear) => frontend::PASSWORD_LEN_MAX,
+            _ => frontend::SASL_LEN_MAX,
+        };
+        if header.body_len() > body_len_max {
             return Err(Refused(sqlstate::PROTOCOL_VIOLATION, "password message is too long".to_owned()));
         }
         if login.inbox.len() < header.total_len() {
@@ -189,9 +218,10 @@ impl Door {
         let given = PasswordMessage::decode(body)?.password.to_vec();
         let secret = usable(self.settings.secrets.get(user)).cloned().unwrap_or_else(|| self.mock_secret(user));
         if matches!(secret, Secret::Scram(_)) {
+            let len = given.len();
             let job = Job::CheckPlain { secret: Box::new(secret.clone()), user: user.to_owned(), given };
             actions.push(Action::Compute { conn, job });
-            self.set_proof(conn, Proof::Computing { client_first: Vec::new(), of: secret });
+            self.set_proof(conn, Proof::Computing { given: Given::Clear(len), of: secret });
             return Ok(());
         }
         if !auth::verify_plain(&secret, user, &given) {
@@ -229,7 +259,7 @@ impl Door {
                     };
                     let of = Secret::Plain(password.clone());
                     actions.push(Action::Compute { conn, job });
-                    self.set_proof(conn, Proof::Computing { client_first, of });
+                    self.set_proof(conn, Proof::Computing { given: Given::First(client_first), of });
                     return Ok(());
                 }
             },
@@ -274,8 +304,8 @@ impl Door {
     /// A hashing thread is done.
     pub(super) fn proof_computed(&mut self, conn: ConnId, done: Done, actions: &mut Actions) -> Result<(), Refused> {
         let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
-        let Phase::Proving(Proof::Computing { client_first, of }) = &mut login.phase else { return Ok(()) };
-        let client_first = std::mem::take(client_first);
+        let Phase::Proving(Proof::Computing { given, of }) = &mut login.phase else { return Ok(()) };
+        let client_first = if let Given::First(words) = given { std::mem::take(words) } else { Vec::new() };
         let user = login.wish.as_ref().map(|wish| wish.user.to_string()).unwrap_or_default();
         let is_current = usable(self.settings.secrets.get(&*user)).is_some_and(|secret| secret == of);
         match done {

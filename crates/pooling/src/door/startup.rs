@@ -85,6 +85,12 @@ impl Wish {
         Ok(wish)
     }
 
+    /// Bytes of the packet that are kept.
+    pub(super) fn weight(&self) -> usize {
+        let parameters = self.parameters.iter().map(|(name, value)| name.capacity() + value.capacity());
+        self.database.len() + self.user.len() + parameters.sum::<usize>()
+    }
+
     fn read_console_rights(&mut self, peer: Peer, owner_uid: Option<u32>, settings: &Settings) {
         let owner = matches!(peer, Peer::Unix { uid, .. } if Some(uid) == owner_uid);
         self.trusted = owner && &*self.user == CONSOLE_DATABASE;
