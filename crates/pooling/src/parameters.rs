@@ -14,6 +14,8 @@ use crate::limits;
 const FIXED: [&str; 5] =
     ["client_encoding", "DateStyle", "TimeZone", "standard_conforming_strings", "application_name"];
 
+const CLIENT_ENCODING: usize = 0;
+
 /// Which parameters are tracked; a value's index is its name's index here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tracked {
@@ -78,19 +80,69 @@ impl Parameters {
             if wanted == found {
                 continue;
             }
-            out.extend_from_slice(b"SET ");
-            out.extend_from_slice(name.as_bytes());
-            out.push(b'=');
-            quote_literal(wanted, out);
-            out.push(b';');
+            if wanted.is_ascii() && !is_list_of_names(name) {
+                out.extend_from_slice(b"SET ");
+                out.extend_from_slice(name.as_bytes());
+                out.push(b'=');
+                quote_literal(wanted, out);
+                out.push(b';');
+            } else {
+                let encoding = self.get(CLIENT_ENCODING).filter(|encoding| encoding.is_ascii());
+                write_set_config(name, wanted, encoding.unwrap_or(b"UTF8"), out);
+            }
         }
         out.len() > before
     }
 }
 
-/// A string literal that means the same whatever standard_conforming_strings says.
+/// What PostgreSQL takes apart at its commas and quotes: `SET` with a string would make it one name.
+fn is_list_of_names(name: &str) -> bool {
+    ["search_path", "temp_tablespaces"].iter().any(|list| list.eq_ignore_ascii_case(name))
+}
+
+/// Sets a parameter by its value as it is shown, whatever the client_encoding of the server is at the moment.
+///
+/// The bytes of a value that is not ASCII are in the client's encoding, and the server that is to have it may be in
+/// another's. Worse: in SJIS, BIG5, GBK, UHC, JOHAB and GB18030 the second byte of a character may be a backslash, and
+/// whoever doubles it gives the server a character and a backslash that takes the quote behind it. So such bytes are not
+/// quoted at all but sent as hexadecimal digits, with the encoding's name; PostgreSQL refuses them if they are not in it.
+///
+/// PostgreSQL manual, "9.4. String Functions" (`convert_from`), "9.28. System Administration Functions" (`set_config`).
+fn write_set_config(name: &str, value: &[u8], encoding: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"SELECT pg_catalog.set_config(");
+    quote_literal(name.as_bytes(), out);
+    out.push(b',');
+    if value.is_ascii() {
+        quote_literal(value, out);
+    } else {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        out.extend_from_slice(b"pg_catalog.convert_from(pg_catalog.decode('");
+        out.extend(value.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| DIGITS[usize::from(digit)]));
+        out.extend_from_slice(b"','hex'),");
+        quote_literal(encoding, out);
+        out.push(b')');
+    }
+    out.extend_from_slice(b",false);");
+}
+
+/// An application_name as PostgreSQL keeps it: what is not printable ASCII is written as `\x` and two digits.
+/// PostgreSQL manual, "application_name".
+pub(crate) fn clean_application_name(name: &[u8]) -> Vec<u8> {
+    let mut clean = Vec::with_capacity(name.len());
+    for &byte in name {
+        match byte {
+            b' '..=b'~' => clean.push(byte),
+            other => clean.extend_from_slice(format!("\\x{other:02x}").as_bytes()),
+        }
+    }
+    clean
+}
+
+/// A string literal that means the same whatever standard_conforming_strings says. Only for ASCII: see
+/// [`write_set_config`].
 /// PostgreSQL manual, "4.1.2.2. String Constants with C-Style Escapes".
 pub(crate) fn quote_literal(text: &[u8], out: &mut Vec<u8>) {
+    debug_assert!(text.is_ascii(), "in some encodings a quote may be half of a character");
     let escapes = text.contains(&b'\\');
     out.extend_from_slice(if escapes { b" E'" } else { b"'" });
     for &byte in text {
@@ -153,6 +205,39 @@ mod tests {
         let base = tracked.empty().with(4, b"").expect("short");
         let sly = base.with(4, br"x'; drop table t; --\").expect("short");
         assert_eq!(difference(&sly, &base, &tracked), r"SET application_name= E'x''; drop table t; --\\';");
+    }
+
+    #[test]
+    fn half_a_character_is_no_quote() {
+        let tracked = Tracked::new(&["search_path".to_owned()]);
+        let base = tracked.empty().with(0, b"UTF8").and_then(|set| set.with(5, b"public")).expect("short");
+        for encoding in ["SJIS", "BIG5", "GBK", "UHC", "JOHAB", "GB18030", "SHIFT_JIS_2004"] {
+            // Its second byte is a backslash; the last one is alone.
+            let sly = base.with(0, encoding.as_bytes()).and_then(|set| set.with(5, b"\x83\x5c, x\x81\x27\x83"));
+            let expected = format!(
+                "SET client_encoding='{encoding}';SELECT pg_catalog.set_config('search_path',\
+                 pg_catalog.convert_from(pg_catalog.decode('835c2c207881 2783','hex'),'{encoding}'),false);"
+            );
+            assert_eq!(difference(&sly.expect("short"), &base, &tracked), expected.replace("81 27", "8127"));
+        }
+        // An encoding's name that is none is not sent along.
+        let sly = base.with(0, b"\x83\x5c").and_then(|set| set.with(5, b"\xff")).expect("short");
+        let set = difference(&sly, &base, &tracked);
+        assert!(set.is_ascii() && !set.contains('\\') && set.matches("'UTF8'").count() == 2, "{set}");
+    }
+
+    #[test]
+    fn a_list_of_names_stays_a_list() {
+        let tracked = Tracked::new(&["search_path".to_owned()]);
+        let base = tracked.empty().with(5, b"public").expect("short");
+        let list = base.with(5, br#""$user", "it's""#).expect("short");
+        let expected = r#"SELECT pg_catalog.set_config('search_path','"$user", "it''s"',false);"#;
+        assert_eq!(difference(&list, &base, &tracked), expected);
+    }
+
+    #[test]
+    fn an_application_name_is_kept_as_postgresql_keeps_it() {
+        assert_eq!(clean_application_name(b"psql \x83\x5c\n~"), br"psql \x83\\x0a~");
     }
 
     #[test]

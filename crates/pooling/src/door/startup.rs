@@ -14,7 +14,7 @@ use crate::action::Actions;
 use crate::arrival::ConsoleRights;
 use crate::id::{ConnId, PoolKey};
 use crate::observe::Peer;
-use crate::parameters::Tracked;
+use crate::parameters::{Tracked, clean_application_name};
 use crate::settings::{AuthType, CONSOLE_DATABASE, Settings};
 
 /// A startup packet, understood.
@@ -129,8 +129,10 @@ impl Wish {
         tracked: &Tracked,
         settings: &Settings,
     ) -> Result<(), Refused> {
-        if tracked.index(name).is_some() {
-            self.parameters.push((name.to_vec(), value.to_vec()));
+        if let Some(index) = tracked.index(name) {
+            let is_name = index == Tracked::APPLICATION_NAME;
+            let value = if is_name { clean_application_name(value) } else { value.to_vec() };
+            self.parameters.push((name.to_vec(), value));
             return Ok(());
         }
         let shown = String::from_utf8_lossy(name);
