@@ -1,0 +1,65 @@
+//! What a statement means for the session: it begins, ends, sets, prepares, listens, hides something, or nothing.
+//!
+//! Pure: no sockets, no clock, no globals, no dependency. Whatever a text is, reading it ends in a value, never in a panic.
+//! PostgreSQL's own lexical rules are obeyed (`//= pg18 sql-syntax-lexical`); of its grammar only what session state
+//! hangs on. What is not understood is unknown ([`Marks::UNKNOWN`]); nothing is guessed.
+//!
+//! # What to ask
+//!
+//! ```text
+//!   bytes ── Text ──┬── Memo::summary ──► Summary    one pass and one lookup: the marks and the words of all of it
+//!                   │
+//!                   └── statements() ───► Statement  each one's kind, with names and values out of the text
+//! ```
+//!
+//! * [`Memo`] is asked for every text. A text that it has seen before, be it with other constants or comments, costs no
+//!   allocation.
+//! * [`Summary::marks`] is empty for most texts: they neither change nor read session state by themselves.
+//! * [`Summary::words`] are the names in the text. A catalogue of functions, views and tables that touch session state
+//!   inside is asked with them.
+//! * [`Text::statements`] is for the texts with marks: it tells the setting and its value, the prepared statement's name.
+//!
+//! # What it does not do
+//!
+//! It does not know what a statement did: errors undo, tags confirm. It does not evaluate: what a function, a DO block or
+//! a string holds is not looked into. It knows nothing of messages and sessions.
+//!
+//! ```
+//! use sql::{Key, Kind, Marks, Memo, Rules, Text};
+//!
+//! let mut memo = Memo::new(Key::from_seed(1), 1 << 20);
+//! let text = Text::new(b"/* 4711 */ select name from t where id = 1", Rules::default());
+//! assert!(memo.summary(&text).marks().is_empty());
+//!
+//! let text = Text::new(b"set local app.user_id = '42'; commit", Rules::default());
+//! assert_eq!(memo.summary(&text).marks(), Marks::SET_LOCAL | Marks::COMMIT);
+//! let kinds: Vec<Kind> = text.statements().map(|statement| statement.kind).collect();
+//! assert_eq!(kinds[1], Kind::Commit { chain: false });
+//! ```
+
+mod definitions;
+mod fingerprint;
+mod grammar;
+mod head;
+mod kind;
+mod lexer;
+mod marks;
+mod memo;
+mod name;
+mod outline;
+mod scan;
+mod settings;
+mod statements;
+mod text;
+mod transactions;
+mod words;
+
+pub use fingerprint::{Fingerprint, Key};
+pub use kind::{Assignment, Discarded, Isolation, Kind, Modes, Scope, Value, Which};
+pub use lexer::{Lexer, Token, TokenKind, Unlexable};
+pub use marks::Marks;
+pub use memo::{Memo, Summary};
+pub use name::Name;
+pub use statements::{Statement, Statements};
+pub use text::{Encoding, Rules, Text};
+pub use words::Word;

@@ -1,0 +1,215 @@
+//! What texts mean that were seen before, by fingerprint, in bounded memory.
+//!
+//! A table of small sets: a fingerprint belongs to one set and may stand in any of its places. A full set gives up what
+//! was not asked for since the last time it gave something up. The table grows with what is in it, up to its bound; a
+//! hit allocates nothing.
+
+use crate::fingerprint::{Fingerprint, Key};
+use crate::marks::Marks;
+use crate::outline::outline;
+use crate::statements::statement;
+use crate::text::Text;
+use crate::words::{Word, Words};
+
+/// What a whole text means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    marks: Marks,
+    statements: u32,
+    words: Box<[Word]>,
+}
+
+impl Summary {
+    /// Computed from the text, without a memo. Allocates for the words.
+    pub fn of(text: &Text<'_>) -> Summary {
+        let mut words = Words::default();
+        let (mut marks, mut statements, mut at) = (Marks::NONE, 0_u32, 0);
+        let mut had_body = false;
+        loop {
+            let Ok(outline) = outline(text, at, Some(&mut words)) else { return Summary::unknown() };
+            let Some(outline) = outline else { break };
+            marks |= statement(text, &outline).marks;
+            // Where a body ends is not certain enough to believe what stands behind it.
+            marks |= if had_body { Marks::UNKNOWN } else { Marks::NONE };
+            had_body |= outline.has_body;
+            statements = statements.saturating_add(1);
+            at = outline.next;
+        }
+        Summary { marks, statements, words: words.distinct() }
+    }
+
+    fn unknown() -> Summary {
+        Summary { marks: Marks::UNKNOWN, statements: 1, words: Box::default() }
+    }
+
+    /// Of all statements together.
+    pub fn marks(&self) -> Marks {
+        self.marks
+    }
+
+    /// How many statements there are; the empty ones do not count. 1 for a text that cannot be divided into tokens.
+    pub fn statements(&self) -> u32 {
+        self.statements
+    }
+
+    /// The distinct names in the text, in no order that means anything; keywords that can be no names are left out.
+    pub fn words(&self) -> &[Word] {
+        &self.words
+    }
+
+    fn heap_bytes(&self) -> usize {
+        size_of_val::<[Word]>(&self.words)
+    }
+}
+
+/// Places of a set.
+const WAYS: usize = 4;
+const SETS_AT_FIRST: usize = 16;
+/// What the table itself may take of the bound; the rest is for words.
+const TABLE_SHARE: usize = 2;
+/// A summary larger than this share of the bound is not kept: it would drive out many.
+const LARGEST_SHARE: usize = 64;
+
+#[derive(Clone, Debug)]
+struct Place {
+    fingerprint: Fingerprint,
+    /// It was asked for since its set, or the memory, was last short.
+    is_asked: bool,
+    summary: Summary,
+}
+
+/// Texts that were seen before. Belongs to one thread.
+#[derive(Debug)]
+pub struct Memo {
+    key: Key,
+    bytes_max: usize,
+    /// Of all words.
+    words_bytes: usize,
+    /// Sets one after the other; their number is a power of two.
+    places: Vec<Option<Place>>,
+    /// Where memory is looked for next.
+    hand: usize,
+    /// The last summary that was not kept.
+    unkept: Summary,
+}
+
+impl Memo {
+    /// An empty one that takes `bytes_max` bytes at most, of which it needs a few thousand for itself. The key should be random.
+    pub fn new(key: Key, bytes_max: usize) -> Memo {
+        let places = vec![None; SETS_AT_FIRST * WAYS];
+        Memo { key, bytes_max, words_bytes: 0, places, hand: 0, unkept: Summary::unknown() }
+    }
+
+    /// What the text means: remembered, or read now and remembered.
+    #[inline]
+    pub fn summary(&mut self, text: &Text<'_>) -> &Summary {
+        let Ok(fingerprint) = text.fingerprint(&self.key) else {
+            self.unkept = Summary::unknown();
+            return &self.unkept;
+        };
+        let set = self.set_of(fingerprint);
+        let is_it = |place: &Option<Place>| place.as_ref().is_some_and(|place| place.fingerprint == fingerprint);
+        if let Some(index) = (set..set + WAYS).find(|index| is_it(&self.places[*index])) {
+            let place = self.places[index].as_mut().expect("it was found just now");
+            place.is_asked = true;
+            return &place.summary;
+        }
+        self.remember(fingerprint, Summary::of(text))
+    }
+
+    /// How many bytes it takes now: never more than its bound, but for an empty table.
+    pub fn bytes(&self) -> usize {
+        self.places.len() * size_of::<Option<Place>>() + self.words_bytes
+    }
+
+    /// How many texts it knows.
+    pub fn len(&self) -> usize {
+        self.places.iter().flatten().count()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where its set begins.
+    #[inline]
+    fn set_of(&self, fingerprint: Fingerprint) -> usize {
+        (fingerprint.0[0] as usize & (self.places.len() / WAYS - 1)) * WAYS
+    }
+
+    #[cold]
+    fn remember(&mut self, fingerprint: Fingerprint, summary: Summary) -> &Summary {
+        let bytes = summary.heap_bytes();
+        if bytes > self.bytes_max / LARGEST_SHARE {
+            self.unkept = summary;
+            return &self.unkept;
+        }
+        let index = self.free_place(fingerprint);
+        while self.bytes() + bytes > self.bytes_max && self.words_bytes > 0 {
+            self.forget_one();
+        }
+        self.words_bytes += bytes;
+        let place = Place { fingerprint, is_asked: false, summary };
+        &self.places[index].insert(place).summary
+    }
+
+    /// A free place in the fingerprint's set: the table grows for it, or something is forgotten.
+    fn free_place(&mut self, fingerprint: Fingerprint) -> usize {
+        loop {
+            let set = self.set_of(fingerprint);
+            if let Some(index) = (set..set + WAYS).find(|index| self.places[*index].is_none()) {
+                return index;
+            }
+            let grown_bytes = 2 * self.places.len() * size_of::<Option<Place>>();
+            if grown_bytes <= self.bytes_max / TABLE_SHARE {
+                self.grow();
+                continue;
+            }
+            let index = self.least_asked(set);
+            self.forget(index);
+            return index;
+        }
+    }
+
+    /// Of a full set.
+    fn least_asked(&mut self, set: usize) -> usize {
+        let places = &mut self.places[set..set + WAYS];
+        let is_asked = |place: &Option<Place>| place.as_ref().is_some_and(|place| place.is_asked);
+        if let Some(way) = places.iter().position(|place| !is_asked(place)) {
+            return set + way;
+        }
+        places.iter_mut().flatten().for_each(|place| place.is_asked = false);
+        set
+    }
+
+    fn forget(&mut self, index: usize) {
+        if let Some(place) = self.places[index].take() {
+            self.words_bytes -= place.summary.heap_bytes();
+        }
+    }
+
+    /// The next one that was not asked for since the hand came by.
+    fn forget_one(&mut self) {
+        // Twice around: the first time may only take marks away.
+        for _ in 0..2 * self.places.len() {
+            let index = self.hand % self.places.len();
+            self.hand = index + 1;
+            match &mut self.places[index] {
+                Some(place) if place.is_asked => place.is_asked = false,
+                Some(place) if place.summary.heap_bytes() > 0 => return self.forget(index),
+                _ => {}
+            }
+        }
+    }
+
+    /// Twice as many sets. What stood in a set stands in one of two afterwards, so there is room.
+    fn grow(&mut self) {
+        let twice = vec![None; 2 * self.places.len()];
+        let old = std::mem::replace(&mut self.places, twice);
+        for place in old.into_iter().flatten() {
+            let set = self.set_of(place.fingerprint);
+            let free = (set..set + WAYS).find(|index| self.places[*index].is_none());
+            self.places[free.expect("a set is filled from one set of as many places")] = Some(place);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The statements of a text: where each stands, what it is, and its marks.
+//!
+//! A simple Query may hold several; the server reads all of them before it runs the first.
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
+
+use crate::head::Head;
+use crate::kind::Kind;
+use crate::marks::Marks;
+use crate::outline::{Outline, outline};
+use crate::text::Text;
+use crate::{definitions, grammar};
+
+/// One statement of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statement<'t> {
+    pub kind: Kind<'t>,
+    /// Those of its kind, and of all that stands in it.
+    pub marks: Marks,
+    /// As written, from its first token to its last.
+    pub source: &'t [u8],
+}
+
+/// Statements from left to right; empty ones are left out. What cannot be divided into tokens ends it with one of unknown kind.
+#[derive(Debug)]
+pub struct Statements<'a, 't> {
+    text: &'a Text<'t>,
+    at: usize,
+    /// Where a function's body ended is not certain enough to believe what stands behind it.
+    after_body: bool,
+}
+
+impl<'t> Text<'t> {
+    /// The text's statements. Costs a walk over the text, and allocates nothing.
+    pub fn statements(&self) -> Statements<'_, 't> {
+        Statements { text: self, at: 0, after_body: false }
+    }
+}
+
+impl<'t> Iterator for Statements<'_, 't> {
+    type Item = Statement<'t>;
+
+    fn next(&mut self) -> Option<Statement<'t>> {
+        let end = self.text.read().len();
+        if self.at >= end {
+            return None;
+        }
+        match outline(self.text, self.at, None) {
+            Ok(outline) => {
+                let outline = outline?;
+                self.at = outline.next;
+                let statement = statement(self.text, &outline);
+                let is_known = !self.after_body;
+                self.after_body |= outline.has_body;
+                if is_known { Some(statement) } else { Some(statement.unknown()) }
+            }
+            Err(_) => {
+                let source = &self.text.source()[self.at..];
+                self.at = end;
+                Some(Statement { kind: Kind::Unknown, marks: Marks::UNKNOWN, source })
+            }
+        }
+    }
+}
+
+impl Statement<'_> {
+    fn unknown(self) -> Self {
+        Statement { kind: Kind::Unknown, marks: self.marks | Marks::UNKNOWN, ..self }
+    }
+}
+
+pub(crate) fn statement<'t>(text: &Text<'t>, outline: &Outline) -> Statement<'t> {
+    let source = &text.source()[outline.start..outline.end];
+    let head = Head::new(text, outline.start, outline.end);
+    let (kind, marks) =
+        if outline.marks.any(Marks::UNKNOWN) { (Kind::Unknown, outline.marks) } else { classify(&head, outline.marks) };
+    Statement { kind, marks: kind.marks() | marks, source }
+}
+
+/// The kind of a statement, and `marks` with those of its first words.
+fn classify<'t>(head: &Head<'_, 't>, marks: Marks) -> (Kind<'t>, Marks) {
+    let plain = |more: Marks| (Kind::Plain, marks | more);
+    match head.word() {
+        b"select" | b"insert" | b"update" | b"delete" | b"merge" | b"values" | b"table" | b"with" => plain(Marks::NONE),
+        b"" if head.at_byte(b'(') => plain(Marks::NONE),
+        b"analyze" | b"analyse" | b"checkpoint" | b"comment" | b"grant" | b"lock" | b"revoke" | b"security"
+        | b"truncate" => plain(Marks::NONE),
+        b"refresh" => plain(Marks::NONE),
+        b"show" => plain(Marks::SETTINGS_READ),
+        b"vacuum" | b"cluster" | b"reindex" => plain(Marks::ALONE),
+        b"import" => plain(Marks::RELATIONS),
+        b"reassign" => plain(Marks::RELATIONS | Marks::ROUTINES),
+        b"create" | b"alter" | b"drop" => match definitions::marks(head, marks) {
+            Some(more) => (definitions::kind(head), marks | more),
+            None => (Kind::Unknown, marks),
+        },
+        b"do" => (Kind::Do, marks),
+        b"call" => (Kind::Call, marks),
+        b"copy" => (Kind::Copy, marks),
+        b"fetch" | b"move" => (Kind::Fetch, marks),
+        _ => (grammar::kind(head).unwrap_or(Kind::Unknown), marks),
+    }
+}

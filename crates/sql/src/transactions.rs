@@ -1,0 +1,105 @@
+//! Statements that begin, end and divide transactions. //= pg18 sql-begin
+
+use crate::grammar::strings;
+use crate::head::Head;
+use crate::kind::{Isolation, Kind, Modes};
+use crate::name::Name;
+
+/// The kind of the statement with this first word; the cursor stands behind it.
+pub(crate) fn kind<'t>(first: &[u8], head: &mut Head<'_, 't>) -> Option<Kind<'t>> {
+    match first {
+        b"begin" => {
+            work(head);
+            modes(head).map(Kind::Begin)
+        }
+        b"start" => {
+            head.take("transaction").then_some(())?;
+            modes(head).map(Kind::Begin)
+        }
+        b"commit" if head.take("prepared") => strings(head).map(|_| Kind::CommitPrepared),
+        b"commit" | b"end" => {
+            work(head);
+            chain(head).map(|chain| Kind::Commit { chain })
+        }
+        b"rollback" => rollback(head),
+        b"abort" => {
+            work(head);
+            chain(head).map(|chain| Kind::Rollback { chain })
+        }
+        b"savepoint" => head.name().map(Kind::Savepoint),
+        b"release" => savepoint(head).map(Kind::Release),
+        _ => None,
+    }
+}
+
+fn work(head: &mut Head<'_, '_>) {
+    head.take_any(&["work", "transaction"]);
+}
+
+/// AND CHAIN, AND NO CHAIN, or nothing.
+fn chain(head: &mut Head<'_, '_>) -> Option<bool> {
+    if !head.take("and") {
+        return Some(false);
+    }
+    let no = head.take("no");
+    head.take("chain").then_some(!no)
+}
+
+//= pg18 sql-rollback-to
+fn rollback<'t>(head: &mut Head<'_, 't>) -> Option<Kind<'t>> {
+    if head.take("prepared") {
+        return strings(head).map(|_| Kind::RollbackPrepared);
+    }
+    work(head);
+    if head.take("to") {
+        return savepoint(head).map(Kind::RollbackTo);
+    }
+    chain(head).map(|chain| Kind::Rollback { chain })
+}
+
+/// A savepoint's name, with or without SAVEPOINT before it; one may be named so.
+fn savepoint<'t>(head: &mut Head<'_, 't>) -> Option<Name<'t>> {
+    if head.at("savepoint") && !head.next().done() {
+        head.advance();
+    }
+    head.name()
+}
+
+/// What a transaction is to be like, with or without commas between. //= pg18 sql-set-transaction
+pub(crate) fn modes(head: &mut Head<'_, '_>) -> Option<Modes> {
+    let mut modes = Modes::default();
+    let mut is_first = true;
+    while !head.done() {
+        if !is_first && head.at_byte(b',') {
+            head.advance();
+        }
+        mode(head, &mut modes)?;
+        is_first = false;
+    }
+    Some(modes)
+}
+
+fn mode(head: &mut Head<'_, '_>, modes: &mut Modes) -> Option<()> {
+    let first = head.clone();
+    head.advance();
+    match first.word() {
+        b"isolation" => modes.isolation = Some(isolation(head)?),
+        b"read" if head.take("only") => modes.read_only = Some(true),
+        b"read" if head.take("write") => modes.read_only = Some(false),
+        b"deferrable" => modes.deferrable = Some(true),
+        b"not" if head.take("deferrable") => modes.deferrable = Some(false),
+        _ => return None,
+    }
+    Some(())
+}
+
+fn isolation(head: &mut Head<'_, '_>) -> Option<Isolation> {
+    head.take("level").then_some(())?;
+    let levels: [(&[&str], Isolation); 4] = [
+        (&["read", "uncommitted"], Isolation::ReadUncommitted),
+        (&["read", "committed"], Isolation::ReadCommitted),
+        (&["repeatable", "read"], Isolation::RepeatableRead),
+        (&["serializable"], Isolation::Serializable),
+    ];
+    levels.into_iter().find_map(|(words, level)| head.take_all(words).map(|()| level))
+}

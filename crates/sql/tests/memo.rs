@@ -1,0 +1,192 @@
+//! The memo: what meets in it, what does not, how much it takes, and that a hit allocates nothing.
+
+use sql::{Encoding, Key, Marks, Memo, Rules, Summary, Text, Word};
+
+const BYTES_MAX: usize = 1 << 20;
+
+fn memo() -> Memo {
+    Memo::new(Key::from_seed(7), BYTES_MAX)
+}
+
+fn text(source: &str) -> Text<'_> {
+    Text::new(source.as_bytes(), Rules::default())
+}
+
+fn meet(one: &str, other: &str) -> bool {
+    let key = Key::from_seed(7);
+    text(one).fingerprint(&key).expect("tokens") == text(other).fingerprint(&key).expect("tokens")
+}
+
+#[test]
+fn comments_constants_case_and_space_do_not_tell_texts_apart() {
+    for (one, other) in [
+        ("select 1", "SELECT  2.5e3"),
+        ("select 1", "/* trace: 1234 */ select 77 -- end"),
+        ("select 'a' , $1", "select 'it''s', $22"),
+        ("select 'a'", "select $$b$$"),
+        ("select E'a'", "select e'it\\'s'"),
+        ("select e'a'", "select e'a'\n'b'"),
+        ("select -1", "select 1"),
+        ("select a + -1", "select a + 2"),
+        ("select .5", "select 5"),
+        ("select abcdefgh", "select AbCdEfGh"),
+    ] {
+        assert!(meet(one, other), "{one} and {other}");
+    }
+}
+
+#[test]
+fn all_else_tells_texts_apart() {
+    let texts = [
+        "select a",
+        "select b",
+        "select \"a\"",
+        "select \"A\"",
+        "select 'a'",
+        "select 1",
+        "select $1",
+        "select (1)",
+        "select 1, 1",
+        "select a.b",
+        "select a b",
+        "select ab",
+        "select a, b",
+        "select abcdefgh",
+        "select abcdefgha",
+        "select abcdefgh a",
+        "select a = b",
+        "select a == b",
+        "select a = = b",
+        "select a - b",
+        "select a -1 - b",
+        "select a; b",
+        "select",
+        "",
+        ";",
+        "select a - -1",
+        "select a[1]",
+        "select \"a\"\"b\"",
+        "select \"a\" \"b\"",
+        "select e, 'a'",
+        "select n 'a'",
+        "select é",
+        "select É",
+    ];
+    for (at, one) in texts.iter().enumerate() {
+        for other in &texts[at + 1..] {
+            assert!(!meet(one, other), "{one} and {other}");
+        }
+    }
+}
+
+#[test]
+fn keys_differ() {
+    let of = |seed| text("select 1").fingerprint(&Key::from_seed(seed)).unwrap();
+    assert_eq!(of(1), of(1));
+    assert_ne!(of(1), of(2));
+}
+
+#[test]
+fn names_that_only_their_second_byte_tells_apart_do_not_meet() {
+    let key = Key::from_seed(7);
+    let of = |source: &[u8]| {
+        let rules = Rules { encoding: Encoding::Sjis, ..Rules::default() };
+        Text::new(source, rules).fingerprint(&key).unwrap()
+    };
+    assert_ne!(of(b"select \x83\x41"), of(b"select \x83\x61"));
+    assert_ne!(of(b"select \x83\x5c"), of(b"select \x83\xdc"));
+    assert_eq!(of(b"select '\x83\x41'"), of(b"select '\x83\x5c'"));
+}
+
+#[test]
+fn a_summary_tells_marks_words_and_how_many_statements() {
+    let mut memo = memo();
+    let summary = memo.summary(&text("select F(a), g.h, \"I\"(1) from pg_advisory_lock(1); ; commit")).clone();
+    assert_eq!(summary.marks(), Marks::ADVISORY | Marks::COMMIT);
+    assert_eq!(summary.statements(), 2);
+    let called =
+        |name: &[u8]| summary.words().iter().find(|word| word.name() == Word::of(name)).map(|word| word.is_called());
+    assert_eq!(called(b"f"), Some(true));
+    assert_eq!(called(b"a"), Some(false));
+    assert_eq!(called(b"h"), Some(false));
+    assert_eq!(called(b"I"), Some(true));
+    assert_eq!(called(b"i"), None);
+    assert_eq!(called(b"pg_advisory_lock"), Some(true));
+    assert_eq!(called(b"select"), None);
+    assert_eq!(summary, Summary::of(&text("select F(a), g.h, \"I\"(1) from pg_advisory_lock(1); ; commit")));
+}
+
+#[test]
+fn a_name_called_once_is_called() {
+    let summary = Summary::of(&text("select f, f(1), f"));
+    assert_eq!(summary.words().len(), 1);
+    assert!(summary.words()[0].is_called());
+    // A name in quotes may be a keyword.
+    assert_eq!(Summary::of(&text("select \"user\"(1)")).words().len(), 1);
+    assert_eq!(Summary::of(&text("select user")).words().len(), 0);
+}
+
+#[test]
+fn a_text_that_is_no_tokens_is_unknown_and_not_kept() {
+    let mut memo = memo();
+    assert_eq!(memo.summary(&text("select 'a")).marks(), Marks::UNKNOWN);
+    assert_eq!(memo.summary(&text("select 1; set x = 'a")).marks(), Marks::UNKNOWN);
+    assert!(memo.is_empty());
+}
+
+#[test]
+fn a_hundred_thousand_texts_stay_within_the_bound() {
+    let mut memo = memo();
+    let mut most = 0;
+    for number in 0..100_000 {
+        let source = format!("select a{number}, b{number}, c from t{number} where x = 1");
+        assert!(memo.summary(&text(&source)).marks().is_empty());
+        assert_eq!(memo.summary(&text(&source)).words().len(), 5);
+        most = most.max(memo.bytes());
+    }
+    assert!(most <= BYTES_MAX, "{most} bytes");
+    assert!(memo.len() > 4_000, "only {} texts are kept", memo.len());
+}
+
+#[test]
+fn what_is_asked_for_stays_while_others_come_and_go() {
+    let mut memo = Memo::new(Key::from_seed(3), 64 * 1024);
+    let often = text("select often");
+    let words = memo.summary(&often).words().as_ptr();
+    for number in 0..20_000 {
+        memo.summary(&text(&format!("select a{number}")));
+        assert_eq!(memo.summary(&often).words().as_ptr(), words, "forgotten after {number} others");
+    }
+}
+
+#[test]
+fn a_large_text_drives_out_nobody() {
+    let mut memo = Memo::new(Key::from_seed(3), 64 * 1024);
+    memo.summary(&text("select small"));
+    let large: String = (0..5_000).map(|number| format!("a{number}, ")).collect();
+    let large = format!("select {large} 1");
+    assert_eq!(memo.summary(&text(&large)).words().len(), 5_000);
+    assert_eq!(memo.len(), 1);
+}
+
+#[test]
+fn a_hit_allocates_nothing() {
+    let mut memo = memo();
+    let seen =
+        ["select 1", "update t set a = a + 1 where id = 5", "select \"a\", 'b', $1, x.y from z -- c", "set x = 1"];
+    for source in seen {
+        memo.summary(&text(source));
+    }
+    let counted = allocation_counter::measure(|| {
+        for source in seen {
+            for statement in text(source).statements() {
+                std::hint::black_box(statement);
+            }
+            std::hint::black_box(memo.summary(&text(source)));
+        }
+        memo.summary(&text("/* 1 */ UPDATE t SET a = a + 77 WHERE id = -1234"));
+        memo.summary(&text("select 'open"));
+    });
+    assert_eq!(counted.count_total, 0);
+    assert_eq!(memo.len(), seen.len());
+}

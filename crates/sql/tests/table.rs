@@ -1,0 +1,63 @@
+//! A row for every class of statement and every alias of the grammar: `tests/table.txt` holds texts and what they mean.
+//!
+//! `UPDATE=1 cargo test -p sql --test table` writes the answers anew; read the difference before you keep it.
+
+#![expect(clippy::disallowed_methods, reason = "the table is a file, and its update is asked for by the environment")]
+
+use sql::{Assignment, Kind, Rules, Text, Value};
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/table.txt");
+
+/// A line `> text` asks; the lines below it answer, one a statement. Other lines are headings.
+#[test]
+fn every_row_means_what_it_says() {
+    let table = std::fs::read_to_string(PATH).expect("the table is there");
+    let mut answered = String::new();
+    let mut rows = 0;
+    for line in table.lines().filter(|line| !line.starts_with("    ")) {
+        answered += &format!("{line}\n");
+        let Some(text) = line.strip_prefix("> ") else { continue };
+        rows += 1;
+        answer(&text.replace("\\n", "\n"), &mut answered);
+    }
+    assert!(rows > 200, "only {rows} rows were read");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(PATH, &answered).expect("the table can be written");
+    }
+    for (number, (is, should)) in answered.lines().zip(table.lines()).enumerate() {
+        assert_eq!(is, should, "line {}", number + 1);
+    }
+    assert_eq!(answered.lines().count(), table.lines().count());
+}
+
+fn answer(text: &str, to: &mut String) {
+    let (text, rules) = match text.strip_prefix("[backslashes] ") {
+        Some(text) => (text, Rules { standard_strings: false, ..Rules::default() }),
+        None => (text, Rules::default()),
+    };
+    for statement in Text::new(text.as_bytes(), rules).statements() {
+        let more = statement.marks.without(statement.kind.marks());
+        let more = if more.is_empty() { String::new() } else { format!(" {more:?}") };
+        *to += &format!("    {}{more}\n", shown(&statement.kind));
+    }
+}
+
+fn shown(kind: &Kind<'_>) -> String {
+    let plain = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match kind {
+        Kind::Set(Assignment { scope, name, value, clause }) => {
+            let value = match value {
+                Value::Given(value) => format!("[{}]", plain(value)),
+                value => format!("{value:?}"),
+            };
+            let name: Vec<u8> = name.lowercase().collect();
+            format!("Set {scope:?} {} = {value}; clause [{}]", plain(&name), plain(clause))
+        }
+        Kind::SetCharacteristics { scope, modes, clause } => {
+            format!("SetCharacteristics {scope:?} {modes:?}; clause [{}]", plain(clause))
+        }
+        Kind::Prepare { name, body } => format!("Prepare {name:?} [{}]", plain(body)),
+        Kind::Load { file } => format!("Load [{}]", plain(file)),
+        kind => format!("{kind:?}"),
+    }
+}
