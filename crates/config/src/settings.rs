@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use pooling::settings::{AuthType, PoolMode, Settings};
+use pooling::settings::{AuthType, Chaos, PoolMode, Settings};
 
 use crate::problem::Place;
 use crate::table::{Key, TABLE};
@@ -235,6 +235,11 @@ pub fn pooling(values: &Values, cores: u16) -> Settings {
         login_notify_message: values.text(Key::login_notify_message).to_owned(),
         scram_iterations: values.count(Key::scram_iterations),
         workers,
+        chaos: Chaos {
+            rotate: values.flag(Key::chaos_rotate),
+            close: values.flag(Key::chaos_close),
+            seed: u64::from(values.count(Key::chaos_seed)),
+        },
         ..Settings::default()
     }
 }

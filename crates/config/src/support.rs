@@ -75,6 +75,9 @@ fn refused(values: &Values, key: Key) -> Option<Problem> {
         (Key::auth_user, user) if !user.is_empty() => {
             (true, "nothing, and the users in auth_file: auth_query is not supported yet")
         }
+        (Key::chaos_close | Key::chaos_rotate, number) if number != "0" && !is_chaos_allowed() => {
+            (true, "0: this is for tests of the pooler itself, and needs PGWEIR_CHAOS=1 in its environment")
+        }
         (Key::disable_pqexec, number) if number != "0" => (true, "0: forbidding simple queries is not supported yet"),
         (Key::client_tls_sslmode, "allow" | "prefer") => {
             (false, "disable: TLS is not supported yet, clients that ask for it are told to go on without")
@@ -91,4 +94,9 @@ fn refused(values: &Values, key: Key) -> Option<Problem> {
     let place = values.place(key).cloned().unwrap_or_default();
     let make = if is_error { Problem::error } else { Problem::warning };
     Some(make(&place, key.name(), quoted(&found), expected.to_owned()))
+}
+
+/// Whoever sets this variable knows what they do: no file that is copied from a test can do harm.
+fn is_chaos_allowed() -> bool {
+    std::env::var_os("PGWEIR_CHAOS").is_some_and(|value| value == "1")
 }

@@ -32,10 +32,11 @@ pub enum Group {
     Tls,
     Network,
     Names,
+    Tests,
 }
 
 impl Group {
-    pub const ALL: [Group; 11] = [
+    pub const ALL: [Group; 12] = [
         Group::Listening,
         Group::Login,
         Group::Pools,
@@ -47,6 +48,7 @@ impl Group {
         Group::Tls,
         Group::Network,
         Group::Names,
+        Group::Tests,
     ];
 
     #[must_use]
@@ -63,6 +65,7 @@ impl Group {
             Group::Tls => "TLS",
             Group::Network => "Sockets and buffers",
             Group::Names => "Name resolution",
+            Group::Tests => "For tests of the pooler itself",
         }
     }
 }
@@ -128,6 +131,9 @@ settings! {
     auth_user: Text, None, Yes, Partly, Login, "Who runs auth_query. Not supported yet: a value is refused.";
     autodb_idle_timeout: Seconds, Some("3600"), Yes, NotYet, Pools, "How long a database made from * is remembered when nobody uses it.";
     cancel_wait_timeout: Seconds, Some("10"), Yes, Works, Waiting, "How long a cancel request waits for a server connection to send it over; 0: for ever.";
+    chaos_close: Flag, Some("0"), Yes, Partly, Tests, "Closes every server after its first use. Refused unless the environment has PGWEIR_CHAOS=1.";
+    chaos_rotate: Flag, Some("0"), Yes, Partly, Tests, "Outside of session mode, runs every transaction of a client on another server if one is idle. Refused unless the environment has PGWEIR_CHAOS=1.";
+    chaos_seed: NUMBER, Some("0"), Yes, Works, Tests, "Where the choice between idle servers begins under chaos_rotate.";
     client_idle_timeout: Seconds, Some("0"), Yes, Works, Waiting, "Closes a client that has sent nothing for so long; 0: never.";
     client_login_timeout: Seconds, Some("60"), Yes, Works, Waiting, "How long a client may take to log in; 0: for ever.";
     client_tls13_ciphers: Text, None, Yes, NotYet, Tls, "Ciphers of TLS 1.3 for clients.";
@@ -268,6 +274,6 @@ mod tests {
             let _value = setting.default_value();
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
-        assert_eq!(TABLE.len(), 101, "PgBouncer's hundred and workers");
+        assert_eq!(TABLE.len(), 104, "PgBouncer's hundred, workers, and three for tests");
     }
 }

@@ -232,6 +232,7 @@ fn word(level: Level) -> &'static str {
         Level::Log => "LOG",
         Level::Warning => "WARNING",
         Level::Error => "ERROR",
+        Level::Fatal => "FATAL",
     }
 }
 

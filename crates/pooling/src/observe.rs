@@ -12,6 +12,8 @@ pub enum Level {
     Log,
     Warning,
     Error,
+    /// What must not happen has happened.
+    Fatal,
 }
 
 /// Where a client came from.

@@ -88,6 +88,17 @@ impl LoadBalanceHosts {
     }
 }
 
+/// Unrest that tests wish for, and nobody else.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chaos {
+    /// Outside of session mode, every transaction runs on another server, if one is idle.
+    pub rotate: bool,
+    /// Every server is closed after its first use.
+    pub close: bool,
+    /// Of the choice between idle servers.
+    pub seed: u64,
+}
+
 /// One `[databases]` entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Database {
@@ -225,6 +236,7 @@ pub struct Settings {
     pub login_notify_message: String,
     /// Iterations of the verifiers made from plain-text secrets.
     pub scram_iterations: u32,
+    pub chaos: Chaos,
     /// Threads that own sessions and servers; at least 1.
     pub workers: u16,
     /// A deliberate fault, for tests of the tests.
@@ -276,6 +288,7 @@ impl Default for Settings {
             application_name_add_host: false,
             login_notify_message: String::new(),
             scram_iterations: auth::scram::ITERATIONS,
+            chaos: Chaos::default(),
             workers: 1,
             #[cfg(feature = "sabotage")]
             sabotage: None,

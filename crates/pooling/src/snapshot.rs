@@ -19,8 +19,20 @@ pub struct Snapshot {
     pub servers: Vec<ServerSnapshot>,
     /// Servers given to other workers since the start.
     pub lends: u64,
+    pub rotations: Rotations,
     /// Clock-independent counts of this worker's life.
     pub steps: u64,
+}
+
+/// What `chaos_rotate` made of links; nothing where it is off.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rotations {
+    /// Sessions that got another server than the one before.
+    pub rotated: u64,
+    /// Sessions that got the same one again, because no other was idle.
+    pub kept: u64,
+    /// Sessions that got the same one again although another was idle: a fault.
+    pub missed: u64,
 }
 
 /// One pool on one worker.

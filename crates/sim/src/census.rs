@@ -42,6 +42,8 @@ pub struct Census {
     pub stops: u64,
     pub hostile: u64,
     pub waits: u64,
+    /// The most transactions of one worker that chaos_rotate took to another server.
+    pub rotated: u64,
     pub quiet_ends: u64,
 }
 
@@ -88,6 +90,7 @@ impl Census {
             ("stops", self.stops),
             ("hostile", self.hostile),
             ("waits", self.waits),
+            ("rotated", self.rotated),
             ("quiet_ends", self.quiet_ends),
         ]);
         rows
@@ -139,6 +142,7 @@ impl Census {
         self.stops += other.stops;
         self.hostile += other.hostile;
         self.waits += other.waits;
+        self.rotated += other.rotated;
         self.quiet_ends += other.quiet_ends;
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Md5Hash, Password, Secret, Verifier};
-use pooling::settings::{Address, AuthType, Database, Host, PoolMode, UserSettings};
+use pooling::settings::{Address, AuthType, Chaos, Database, Host, PoolMode, UserSettings};
 use pooling::{PoolKey, Settings};
 
 use crate::parameters::{self, Values};
@@ -308,8 +308,15 @@ fn settle(
     settings.databases = entries.collect::<BTreeMap<_, _>>();
     limit(random, clients, &mut settings);
     time(random, &mut settings);
+    settings.chaos = chaos(wishes.seed);
     apply_sabotage(&mut settings, wishes);
     (users, databases, settings)
+}
+
+/// From a stream of its own, so that all else in a world stays as it is.
+fn chaos(seed: u64) -> Chaos {
+    let mut random = Random::new(seed ^ 0x0063_6861_6f73);
+    Chaos { rotate: random.chance(100), close: random.chance(50), seed: random.next() }
 }
 
 #[cfg(feature = "sabotage")]

@@ -1,6 +1,7 @@
 //! `SHOW WORKERS`: ours; one row for each thread that owns sessions and servers.
 //!
-//! A healthy pooler has few `lends` for its transactions, hardly any `epoll_ctls`, and no `panics`. What the engine
+//! A healthy pooler has few `lends` for its transactions, hardly any `epoll_ctls`, and no `panics`. `rotated` and
+//! `rotations_missed` count only where a test has set `chaos_rotate`. What the engine
 //! counts is NULL for a worker that did not answer in time.
 
 use pooling::Snapshot;
@@ -20,6 +21,8 @@ const COLUMNS: &[Column] = &[
     numeric("xact_count"),
     numeric("query_count"),
     numeric("lends"),
+    numeric("rotated"),
+    numeric("rotations_missed"),
     numeric("steps"),
     numeric("rounds"),
     numeric("recvs"),
@@ -46,6 +49,8 @@ pub(super) fn table(view: &View<'_>) -> Table {
             big(snapshot.pools.iter().map(|pool| pool.totals.transactions).sum()),
             big(snapshot.pools.iter().map(|pool| pool.totals.queries).sum()),
             big(snapshot.lends),
+            big(snapshot.rotations.rotated),
+            big(snapshot.rotations.missed),
             big(snapshot.steps),
             counted(|facts| facts.rounds),
             counted(|facts| facts.recvs),

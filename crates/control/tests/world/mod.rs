@@ -12,7 +12,7 @@ use control::averages::{Averages, by_database};
 use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
 use pooling::settings::{Address, Database, Host, PoolMode, UserSettings};
-use pooling::snapshot::{ClientSnapshot, PoolSnapshot, ServerSnapshot, Totals};
+use pooling::snapshot::{ClientSnapshot, PoolSnapshot, Rotations, ServerSnapshot, Totals};
 use pooling::{ConnId, Peer, PoolId, PoolKey, Serial, Settings, Snapshot, Time, WorkerId};
 
 pub(crate) struct World {
@@ -183,6 +183,7 @@ fn first_worker() -> Snapshot {
         clients: vec![waiting, linked, admin],
         servers: vec![server],
         lends: 3,
+        rotations: Rotations { rotated: 17, kept: 2, missed: 1 },
         steps: 1234,
     }
 }
@@ -221,6 +222,7 @@ fn second_worker() -> Snapshot {
         clients: vec![client(1, 0, key("app", "app_owner"), "alice")],
         servers: vec![idle],
         lends: 0,
+        rotations: Rotations::default(),
         steps: 99,
     }
 }

@@ -143,6 +143,9 @@ impl Worker {
     pub(super) fn bury(&mut self, turn: &mut Turn<'_>, conn: ConnId, last_words: bool) {
         if self.sessions.remove(conn).is_some() {
             turn.actions.push(Action::Close { conn, last_words });
+            if let Some(chaos) = &mut self.chaos {
+                chaos.forget(conn);
+            }
         }
     }
 

@@ -48,6 +48,7 @@ impl Worker {
         // Whoever waits already comes first.
         let may_take = self.pool(pool).is_some_and(|pool| pool.queue.is_empty());
         let server = if may_take { self.take_idle(turn, pool) } else { None };
+        let server = server.map(|server| self.rotate(turn, pool, conn, server));
         match server {
             Some(server) => {
                 self.link(turn, conn, server);
@@ -120,13 +121,16 @@ impl Worker {
     }
 
     /// Idle for so long that it is asked whether it still lives.
-    fn is_stale(&self, now: Time, server: &Server) -> bool {
+    pub(super) fn is_stale(&self, now: Time, server: &Server) -> bool {
         now.since(server.since) > self.settings.server_check_delay
     }
 
-    fn expired(&self, now: Time, server: &Server, pool: &Pool) -> Option<&'static str> {
+    pub(super) fn expired(&self, now: Time, server: &Server, pool: &Pool) -> Option<&'static str> {
         if let Some(why) = server.close_needed {
             return Some(why);
+        }
+        if self.settings.chaos.close && server.used {
+            return Some("chaos_close");
         }
         let lifetime = pool.rules.server_lifetime?;
         // A lifetime of zero is over after the first use.
@@ -136,6 +140,9 @@ impl Worker {
 
     /// A server and a session belong to each other from now on (I1).
     pub(super) fn link(&mut self, turn: &mut Turn<'_>, conn: ConnId, server_id: ConnId) {
+        if self.chaos.is_some() {
+            self.observe_rotation(turn, conn, server_id);
+        }
         let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
             return;
         };
@@ -337,6 +344,7 @@ impl Worker {
             return;
         }
         let Some(waiter) = self.next_waiter(id) else { return };
+        let server_id = self.rotate(turn, id, waiter, server_id);
         if self.pool(id).is_some_and(|pool| !pool.queue.is_empty() && !pool.idle.is_empty()) {
             // Idle for long, and not checked: more people wait than checks are under way.
             self.touched.push(id);

@@ -20,6 +20,7 @@
 
 mod answers;
 mod cancelling;
+mod chaos;
 mod closing;
 mod consoling;
 mod findings;
@@ -54,6 +55,7 @@ use crate::table::Table;
 use crate::time::Time;
 
 use cancelling::Canceller;
+use chaos::Chaos;
 use pool::Pool;
 
 /// What a step works with besides the worker itself.
@@ -91,6 +93,8 @@ pub struct Worker {
     restless: Vec<PoolId>,
     stop: Option<Stop>,
     finished: bool,
+    /// Only in tests of tests.
+    chaos: Option<Box<Chaos>>,
     lends: u64,
     steps: u64,
 }
@@ -103,6 +107,7 @@ impl Worker {
         Worker {
             id,
             tracked: Tracked::new(&settings.track_extra_parameters),
+            chaos: Chaos::new(&settings, id.0),
             settings,
             random: Random::new(seed),
             sessions: Table::new(Kind::Client, id.0),

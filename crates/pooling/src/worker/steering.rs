@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::chaos::Chaos;
 use super::linking::DATABASE_REMOVED;
 use super::pool::{Pool, Rules};
 use super::{Turn, Worker};
@@ -21,6 +22,9 @@ impl Worker {
     /// New settings hold from now on. Servers of databases that changed are closed when they are released, and clients of
     /// databases that are gone are told so.
     pub(super) fn configure(&mut self, turn: &mut Turn<'_>, settings: Arc<Settings>) {
+        if settings.chaos != self.settings.chaos {
+            self.chaos = Chaos::new(&settings, self.id.0);
+        }
         self.settings = settings;
         for index in 0..self.pools.len() {
             let Some(pool) = self.pools[index].as_deref_mut() else { continue };
@@ -170,7 +174,16 @@ impl Worker {
         let servers =
             self.servers.iter().filter(|_| detail).filter_map(|(id, server)| self.server_snapshot(now, id, server));
         let (clients, servers) = (clients.collect(), servers.collect());
-        Snapshot { worker: Some(self.id), now, pools, clients, servers, lends: self.lends, steps: self.steps }
+        Snapshot {
+            worker: Some(self.id),
+            now,
+            pools,
+            clients,
+            servers,
+            lends: self.lends,
+            rotations: self.rotations(),
+            steps: self.steps,
+        }
     }
 
     fn client_snapshot(&self, conn: ConnId, session: &Session) -> ClientSnapshot {

@@ -250,6 +250,7 @@ impl World {
             Level::Log => "log",
             Level::Warning => "warning",
             Level::Error => "error",
+            Level::Fatal => "fatal",
         };
         self.note(format!("{level} {who}: {}", fact.text));
     }

@@ -71,6 +71,11 @@ impl World {
         i07_order::check(self, worker, snapshot);
         i07_strangers::check(self, worker, snapshot);
         i08_deadlines::check(self, snapshot);
+        let missed = snapshot.rotations.missed;
+        if missed > 0 {
+            self.fail(6, format!("worker {worker}: chaos_rotate missed {missed} times"));
+        }
+        self.census.rotated = self.census.rotated.max(snapshot.rotations.rotated);
         self.census.waits += snapshot.pools.iter().map(|pool| u64::from(pool.cl_waiting)).sum::<u64>();
     }
 }

@@ -1,0 +1,99 @@
+//! Deliberate unrest for tests: `chaos_rotate` gives a session another server for every transaction, so that whatever
+//! a session leaves behind on a server is missed at once.
+//!
+//! Promises that a session never gets the server it had last while another one may be had, and sees for itself whether
+//! that is so: a link that breaks the promise is counted and told at FATAL. Costs nothing while it is off. Does not
+//! rotate in session mode, and does not make anybody wait: if no other server is idle, the last one will do.
+
+use std::collections::BTreeMap;
+
+use super::{Turn, Worker};
+use crate::action::Action;
+use crate::id::{ConnId, PoolId};
+use crate::observe::{About, Fact, Level, Topic};
+use crate::settings::{PoolMode, Settings};
+use crate::snapshot::Rotations;
+
+#[derive(Debug)]
+pub(super) struct Chaos {
+    /// The backend that each session had last.
+    last: BTreeMap<ConnId, i32>,
+    state: u64,
+    counts: Rotations,
+}
+
+impl Chaos {
+    /// `None` unless the settings ask for rotation.
+    pub(super) fn new(settings: &Settings, worker: u16) -> Option<Box<Chaos>> {
+        let state = settings.chaos.seed ^ u64::from(worker) << 32;
+        let chaos = Chaos { last: BTreeMap::new(), state, counts: Rotations::default() };
+        settings.chaos.rotate.then(|| Box::new(chaos))
+    }
+
+    pub(super) fn forget(&mut self, session: ConnId) {
+        self.last.remove(&session);
+    }
+
+    /// SplitMix64 (Steele, Lea, Flood).
+    fn below(&mut self, limit: usize) -> usize {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.state;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((word ^ (word >> 31)) % limit.max(1) as u64) as usize
+    }
+}
+
+impl Worker {
+    /// The idle server that a session is to have instead of `chosen`: any but the one it had last.
+    pub(super) fn rotate(&mut self, turn: &Turn<'_>, pool: PoolId, session: ConnId, chosen: ConnId) -> ConnId {
+        if self.chaos.is_none() {
+            return chosen;
+        }
+        let others = self.others(turn, pool, session);
+        match &mut self.chaos {
+            Some(chaos) if !others.is_empty() => others[chaos.below(others.len())],
+            _ => chosen,
+        }
+    }
+
+    /// Remembers a link, and tells if it should have been another.
+    pub(super) fn observe_rotation(&mut self, turn: &mut Turn<'_>, session: ConnId, server: ConnId) {
+        let Some((pool, backend)) = self.servers.get(server).map(|server| (server.pool, server.backend_pid)) else {
+            return;
+        };
+        let others = self.others(turn, pool, session).len();
+        let Some(chaos) = &mut self.chaos else { return };
+        match chaos.last.insert(session, backend) {
+            None => {}
+            Some(last) if last != backend => chaos.counts.rotated += 1,
+            Some(_) if others == 0 => chaos.counts.kept += 1,
+            Some(_) => {
+                chaos.counts.missed += 1;
+                let text = format!("chaos_rotate: {session:?} got the server it had last, beside {others} idle ones");
+                let fact = Fact { level: Level::Fatal, topic: Topic::General, about: About::Pooler, text };
+                turn.actions.push(Action::Tell(Box::new(fact)));
+            }
+        }
+    }
+
+    pub(super) fn rotations(&self) -> Rotations {
+        self.chaos.as_ref().map_or(Rotations::default(), |chaos| chaos.counts)
+    }
+
+    /// Idle servers that may be used as they are, but for the one that the session had last.
+    fn others(&self, turn: &Turn<'_>, pool: PoolId, session: ConnId) -> Vec<ConnId> {
+        let (Some(chaos), Some(pool)) = (&self.chaos, self.pool(pool)) else { return Vec::new() };
+        if pool.rules.mode == PoolMode::Session {
+            return Vec::new();
+        }
+        let last = chaos.last.get(&session).copied();
+        let usable = |conn: &ConnId| {
+            self.servers.get(*conn).is_some_and(|server| {
+                let fresh = self.settings.server_check_query.is_none() || !self.is_stale(turn.now, server);
+                fresh && self.expired(turn.now, server, pool).is_none() && Some(server.backend_pid) != last
+            })
+        };
+        pool.idle.iter().copied().filter(usable).collect()
+    }
+}
