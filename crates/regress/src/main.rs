@@ -35,8 +35,8 @@ Runs PostgreSQL's own regression suites through pgweir and counts what passes.
   regress [OPTIONS]
 
   --suite NAME,NAME   serial, parallel, isolation, contrib (serial)
-  --path NAME,NAME    direct, session, transaction, pgbouncer-session, pgbouncer-transaction,
-                      pgbouncer-rotate (direct, session, transaction)
+  --path NAME,NAME    direct, session, transaction, rotate, close, pgbouncer-session, pgbouncer-transaction,
+                      pgbouncer-rotate (direct, session, transaction, rotate)
   --pgweir PATH       pgweir's program; otherwise the one beside this program
   --pgbouncer PATH    PgBouncer's program; otherwise one is fetched
   --record            keep the table and each test's verdict in regress/results
@@ -81,7 +81,7 @@ fn wishes() -> Result<Option<Wishes>, String> {
     let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("pgweir")));
     let mut wishes = Wishes {
         suites: vec![Suite::Serial],
-        routes: ROUTES.into_iter().take(3).collect(),
+        routes: ROUTES.into_iter().take(4).collect(),
         pgweir: beside.unwrap_or_default(),
         pgbouncer: None,
         record: false,

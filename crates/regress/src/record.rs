@@ -15,14 +15,15 @@ pub(crate) fn row(report: &Report, wanted: Option<usize>) -> String {
     let promise = wanted.map_or("—".to_owned(), |wanted| wanted.to_string());
     let seconds = report.wall.as_secs();
     let cancelled = report.cancelled.len();
+    let rotated = report.rotated.map_or("—".to_owned(), |count| count.to_string());
     format!(
-        "| {} | {} | {passed} | {allowed} | {failed} | {promise} | {seconds} | {cancelled} |",
+        "| {} | {} | {passed} | {allowed} | {failed} | {promise} | {seconds} | {cancelled} | {rotated} |",
         report.suite.name(),
         report.route.name
     )
 }
 
-const HEAD: &str = "| suite | path | passed | allowed | failed | promised | wall s | locks broken |\n|---|---|---|---|---|---|---|---|\n";
+const HEAD: &str = "| suite | path | passed | allowed | failed | promised | wall s | locks broken | rotated |\n|---|---|---|---|---|---|---|---|---|\n";
 
 /// The whole table, with the names of failed tests.
 pub(crate) fn table(reports: &[(Report, Option<usize>)]) -> String {

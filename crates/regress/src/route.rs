@@ -34,11 +34,14 @@ const fn pgbouncer(name: &'static str, settings: &'static [(&'static str, &'stat
     Route { name, between: Between::Pgbouncer, mode: "transaction", servers: 8, settings }
 }
 
-pub(crate) const ROUTES: [Route; 6] = [
+pub(crate) const ROUTES: [Route; 8] = [
     Route { name: "direct", between: Between::Nobody, mode: "", servers: 0, settings: &[] },
     Route { name: "session", between: Between::Pgweir, mode: "session", servers: 0, settings: &[] },
     // One client alone nearly always gets the server it had: a flattering figure.
     pgweir("transaction", &[]),
+    pgweir("rotate", &[("chaos_rotate", "1")]),
+    // A pool that refills itself: else every transaction would wait for a login.
+    pgweir("close", &[("chaos_close", "1"), ("min_pool_size", "8")]),
     Route { name: "pgbouncer-session", between: Between::Pgbouncer, mode: "session", servers: 0, settings: &[] },
     pgbouncer("pgbouncer-transaction", &[]),
     pgbouncer("pgbouncer-rotate", &[("server_round_robin", "1")]),
@@ -70,7 +73,8 @@ impl Route {
             ("default_pool_size", &size),
             ("max_client_conn", "200"),
             // A test that cannot get a server fails; it does not hang.
-            ("query_wait_timeout", "30"),
+            ("query_wait_timeout", "10"),
+            ("server_login_retry", "1"),
             ("server_idle_timeout", "0"),
             ("server_lifetime", "86400"),
         ];

@@ -40,6 +40,8 @@ pub(crate) struct Report {
     pub(crate) wall: Duration,
     /// Lock waits that the watchdog ended.
     pub(crate) cancelled: Vec<String>,
+    /// Transactions that ran on another server than their client's last one, as far as the pooler counts them.
+    pub(crate) rotated: Option<u64>,
     /// What the pooler wrote at FATAL.
     pub(crate) complaints: Vec<String>,
     /// The removed and added lines of failed tests.
@@ -74,6 +76,7 @@ pub(crate) fn run(bench: &Bench, route: Route, suite: Suite) -> Result<Report, S
         outcomes: Vec::new(),
         wall: Duration::ZERO,
         cancelled: Vec::new(),
+        rotated: None,
         complaints: Vec::new(),
         differences: Vec::new(),
     };
@@ -104,6 +107,9 @@ fn run_part(bench: &Bench, cluster: &Cluster, part: &Part, report: &mut Report) 
     }
     collect(bench, part, &inputs, &log, report)?;
     if let Some(mut pooler) = pooler {
+        if let Some(count) = rotated(&pooler, cluster.user()) {
+            report.rotated = Some(report.rotated.unwrap_or(0) + count);
+        }
         let log = pooler.log();
         report.complaints.extend(log.lines().filter(|line| line.contains(" FATAL ")).map(str::to_owned));
         if !pooler.is_alive() {
@@ -144,6 +150,13 @@ fn start_pooler(bench: &Bench, cluster: &Cluster, route: Route) -> Result<Option
     let ini = route.ini(cluster.socket_dir(), cluster.port(), cluster.user());
     let users = format!("\"{}\" \"\"\n", cluster.user());
     Ok(Some(Pooler::start_program(program, &ini, &users, None, &[("PGWEIR_CHAOS", "1")])))
+}
+
+/// What SHOW WORKERS counts, where it does.
+fn rotated(pooler: &Pooler, user: &str) -> Option<u64> {
+    let answer = Client::login(pooler.address(), user, "pgbouncer").ok()?.query("show workers").ok()?;
+    let column = answer.names.iter().position(|name| name == "rotated")?;
+    answer.rows.iter().map(|row| row.get(column)?.as_deref()?.parse::<u64>().ok()).sum()
 }
 
 /// As many transactions at the same time as there shall be servers.
