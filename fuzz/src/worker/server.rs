@@ -1,14 +1,19 @@
 //! The far end of a server connection: the simulator's PostgreSQL, and what it is sent held against the protocol.
 
+use auth::scram::{MECHANISM, NONCE_LEN};
+use auth::{Md5Hash, ServerExchange, Verifier};
 use pooling::{ConnId, Event, Kind, Mail, Place, WorkerId};
 use sim::backend::{Backend, Progress};
 use sim::parameters::{DEFAULTS, NAMES, value};
 use sim::statement::{Body, split};
 use wire::backend::{self, Authentication, BackendKeyData, ParameterStatus, Status};
-use wire::frontend::{self, Startup, len_max, tag};
+use wire::frontend::{self, Password, SaslInitial, SaslResponse, Startup, StartupMessage, len_max, tag};
 use wire::{HEADER_LEN, Header, cstr};
 
 use super::World;
+use super::setting::PASSWORDS;
+
+const SALT: [u8; 4] = [1, 2, 3, 4];
 
 /// More rows, or longer ones, would only take time.
 const ROWS_LEN_MAX: u64 = 20_000;
@@ -16,11 +21,23 @@ const ROWS_LEN_MAX: u64 = 20_000;
 /// As is a text that is longer.
 const TEXT_LEN_MAX: usize = 4096;
 
+/// How far a login is.
+enum Phase {
+    Starting,
+    /// The password of database `fixed` is asked for by md5, that of `two` by SCRAM.
+    Md5(String),
+    Sasl,
+    SaslFinal(Box<ServerExchange>),
+    Serving,
+}
+
 pub(super) struct Process {
     backend: Backend,
-    started: bool,
+    phase: Phase,
     /// A statement that takes time is being run.
     works: bool,
+    /// It was never shown a wrong password.
+    is_convinced: bool,
     /// It has ended and closes its connection.
     pub(super) ended: bool,
     pid: i32,
@@ -32,15 +49,67 @@ impl Process {
         let number = conn.to_bits();
         Process {
             backend: Backend::new(DEFAULTS, is_session, true),
-            started: false,
+            phase: Phase::Starting,
             works: false,
+            is_convinced: true,
             ended: false,
             pid: (number >> 27) as i32 & 0x3f_ffff,
             secret: (number as u32).to_be_bytes(),
         }
     }
 
-    fn welcome(&self, out: &mut Vec<u8>) {
+    /// Asks for a password, or not.
+    fn started(&mut self, start: &StartupMessage<'_>, out: &mut Vec<u8>) {
+        match start.parameter(b"database").expect("it is always named") {
+            b"fixed" => {
+                let user = start.parameter(b"user").expect("it is always named");
+                self.phase = Phase::Md5(String::from_utf8_lossy(user).into_owned());
+                Authentication::Md5Password { salt: SALT }.encode(out);
+            }
+            b"two" => {
+                self.phase = Phase::Sasl;
+                backend::encode_sasl(out, &[b"SCRAM-SHA-256-PLUS", MECHANISM.as_bytes()]);
+            }
+            _ => self.welcome(out),
+        }
+    }
+
+    /// The pooler knows the passwords. It goes wrong only where somebody else has spoken for this server.
+    fn prove(&mut self, message: u8, body: &[u8], out: &mut Vec<u8>) {
+        assert_eq!(message, tag::PASSWORD, "a server is answered by a {}", message.escape_ascii());
+        let (right, next) = match std::mem::replace(&mut self.phase, Phase::Serving) {
+            Phase::Md5(user) => {
+                let answer = auth::md5::response(&Md5Hash::of(PASSWORDS[1], &user), SALT);
+                (Password::decode(body).is_ok_and(|given| given.password == answer.as_bytes()), None)
+            }
+            Phase::Sasl => {
+                let verifier = Verifier::derive(PASSWORDS[0], b"salt", 1);
+                let first = SaslInitial::decode(body).ok().and_then(|initial| initial.response);
+                let started = first.and_then(|first| ServerExchange::start(first, verifier, &[5; NONCE_LEN]).ok());
+                (started.is_some(), started)
+            }
+            Phase::SaslFinal(exchange) => {
+                let done = SaslResponse::decode(body).ok().and_then(|last| exchange.finish(last.response).ok());
+                if let Some(done) = &done {
+                    Authentication::SaslFinal(&done.server_final).encode(out);
+                }
+                (done.is_some(), None)
+            }
+            Phase::Starting | Phase::Serving => panic!("nothing is asked"),
+        };
+        self.is_convinced &= right;
+        match next {
+            Some((exchange, line)) => {
+                Authentication::SaslContinue(&line).encode(out);
+                self.phase = Phase::SaslFinal(Box::new(exchange));
+            }
+            None if right => self.welcome(out),
+            None => self.ended = true,
+        }
+    }
+
+    fn welcome(&mut self, out: &mut Vec<u8>) {
+        self.phase = Phase::Serving;
         Authentication::Ok.encode(out);
         for (at, name) in NAMES.iter().enumerate() {
             ParameterStatus { name: name.as_bytes(), value: value(at, DEFAULTS[at]).as_bytes() }.encode(out);
@@ -66,15 +135,18 @@ impl Process {
 
     /// Works on a message, or on the startup packet. Returns how long it was, if it was whole.
     fn message(&mut self, heard: &[u8], out: &mut Vec<u8>) -> Option<usize> {
-        if !self.started {
+        if matches!(self.phase, Phase::Starting) {
             let (packet, used) = frontend::parse_startup(heard).expect("a sound startup packet")?;
-            assert!(matches!(packet, Startup::Start(_)));
-            self.started = true;
-            self.welcome(out);
+            let Startup::Start(start) = packet else { panic!("a server is told {packet:?}") };
+            self.started(&start, out);
             return Some(used);
         }
         let header = Header::parse(heard).expect("a sound header")?;
         let body = heard.get(HEADER_LEN..header.total_len())?;
+        if !matches!(self.phase, Phase::Serving) {
+            self.prove(header.tag, body, out);
+            return Some(header.total_len());
+        }
         let progress = match header.tag {
             tag::QUERY | tag::PARSE if !is_modest(header.tag, body) => {
                 self.backend.message(tag::QUERY, b"vacuum\0", out)
@@ -144,7 +216,7 @@ impl World<'_> {
         let Some(process) = socket.process.as_mut().filter(|process| !process.ended && !process.works) else {
             return false;
         };
-        if process.started {
+        if !matches!(process.phase, Phase::Starting) {
             check_sent(&socket.heard);
         }
         let Some(used) = process.message(&socket.heard, &mut socket.incoming) else { return false };
@@ -158,6 +230,7 @@ impl World<'_> {
         let socket = &mut self.sockets[index];
         let Some(process) = &mut socket.process else { return };
         socket.ends |= process.ended;
+        assert!(process.is_convinced || self.lies, "a server is shown a wrong password");
         if let Some(complaint) = process.backend.take_complaint().filter(|complaint| complaint.invariant != 11) {
             assert!(self.lies, "I{}: {}", complaint.invariant, complaint.text);
         }

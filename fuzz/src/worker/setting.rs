@@ -12,6 +12,9 @@ use crate::door::setting::database;
 pub(super) const DATABASES: [&str; 4] = ["one", "two", "fixed", "pgbouncer"];
 pub(super) const USERS: [&str; 2] = ["ann", "bob"];
 
+/// Of everybody, and of the user that database `fixed` is used as.
+pub(super) const PASSWORDS: [&str; 2] = ["secret", "other"];
+
 /// Every time-out is on: whoever waits must be told in the end.
 pub(super) fn settings(first: u8, second: u8) -> Settings {
     let bit = |byte: u8, bit: u8| byte >> bit & 1 == 1;
@@ -48,13 +51,13 @@ pub(super) fn settings(first: u8, second: u8) -> Settings {
     };
     settings.admin_users.insert("ann".to_owned());
     for user in USERS {
-        settings.secrets.insert(user.to_owned(), Secret::parse("secret"));
+        settings.secrets.insert(user.to_owned(), Secret::parse(PASSWORDS[0]));
     }
     for name in ["one", "two", "fixed"] {
         let is_fixed = name == "fixed";
         let entry = Database {
             forced_user: is_fixed.then(|| "boss".to_owned()),
-            password: is_fixed.then(|| Secret::parse("other")),
+            password: is_fixed.then(|| Secret::parse(PASSWORDS[1])),
             connect_query: is_fixed.then(|| "select 1 0".to_owned()),
             max_db_connections: is_fixed.then_some(1),
             ..database(name)
