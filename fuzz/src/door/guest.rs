@@ -1,14 +1,17 @@
 //! One client at the door: what it is told, and how it would log in if it knew the password.
 
 use auth::{ClientExchange, Keys, Md5Hash};
-use pooling::ConnId;
 use pooling::arrival::Arrival;
 use pooling::observe::Peer;
+use pooling::{ConnId, limits};
 use wire::backend::{Authentication, Fields, tag};
 use wire::frontend;
 use wire::{HEADER_LEN, Header};
 
 use super::setting::PASSWORD;
+
+/// What a client's socket holds.
+const PENDING_MAX: usize = 256 * 1024;
 
 /// More of what a client sent is not needed to compare.
 const SENT_KEPT: usize = 160 * 1024;
@@ -36,6 +39,11 @@ pub(super) struct Guest {
     pub(super) room: Option<usize>,
     /// It did not take all that it was told.
     is_deaf: bool,
+    /// Said and not read yet; in pieces of this length if it is not zero.
+    pub(super) pending: Vec<u8>,
+    pub(super) piece: usize,
+    pub(super) reading: bool,
+    /// What was read of it, the end of it if it is long.
     pub(super) sent: Vec<u8>,
     pub(super) heard: Vec<u8>,
     user: String,
@@ -53,6 +61,9 @@ impl Guest {
             proved: false,
             room: None,
             is_deaf: false,
+            pending: Vec::new(),
+            piece: 0,
+            reading: true,
             sent: Vec::new(),
             heard: Vec::new(),
             user: String::new(),
@@ -69,10 +80,24 @@ impl Guest {
         taken
     }
 
-    pub(super) fn remember(&mut self, bytes: &[u8]) {
-        self.sent.extend_from_slice(bytes);
+    /// It says so much more, as far as its socket has room for it.
+    pub(super) fn say(&mut self, bytes: &[u8], piece: usize) {
+        let room = PENDING_MAX.saturating_sub(self.pending.len()).min(bytes.len());
+        self.pending.extend_from_slice(&bytes[..room]);
+        self.piece = piece;
+    }
+
+    /// What is read of it next, if anything is.
+    pub(super) fn next_piece(&mut self, cuts: bool) -> Option<(ConnId, Vec<u8>)> {
+        let conn = self.conn.filter(|_| self.reading && !self.pending.is_empty())?;
+        let all = self.pending.len().min(limits::CHUNK_LEN_MAX);
+        // Pieces of a byte of something long would only take time.
+        let len = if self.piece == 0 || !cuts { all } else { self.piece.max(self.pending.len() / 256).min(all) };
+        let piece: Vec<u8> = self.pending.drain(..len).collect();
+        self.sent.extend_from_slice(&piece);
         let more = self.sent.len().saturating_sub(SENT_KEPT);
         self.sent.drain(..more);
+        Some((conn, piece))
     }
 
     pub(super) fn calls_itself(&mut self, user: &str) {

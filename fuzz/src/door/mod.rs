@@ -22,13 +22,14 @@ use pooling::{Action, Actions, Board, ConnId, Coordinator, Door, DoorId, Event, 
 use pooling::{Mail, Place, Settings, Time};
 
 use guest::{Fate, Guest};
+use wire::frontend::PASSWORD_LEN_MAX;
 
 use crate::tape::Tape;
 
 const GUESTS: usize = 4;
 
 /// What a guest can make the door keep, with room for how vectors grow, and for what this world keeps itself.
-const MEMORY_MAX: i64 = GUESTS as i64 * 4 * (limits::PASSWORD_LEN_MAX + limits::CHUNK_LEN_MAX) as i64 + (1 << 20);
+const MEMORY_MAX: i64 = GUESTS as i64 * 4 * (PASSWORD_LEN_MAX + limits::CHUNK_LEN_MAX) as i64 + (1 << 20);
 
 /// Longer than any time-out of the settings.
 const LONG: Duration = Duration::from_secs(3600);
@@ -175,9 +176,21 @@ impl<'a> World<'a> {
                 guest.fate = Fate::Undecided;
             }
             Action::Tell(fact) => assert!(!fact.text.is_empty()),
-            Action::Interest { .. } | Action::Finished => {}
+            Action::Interest { conn, read, .. } => {
+                self.guest(conn).expect("only who is there is listened to").reading = read;
+            }
+            Action::Finished => {}
             Action::Open { .. } | Action::Publish { .. } | Action::AskControl { .. } | Action::Report { .. } => {
                 panic!("no business of a door: {action:?}")
+            }
+        }
+    }
+
+    /// What clients have said is read as far as the door wants to.
+    fn read(&mut self) {
+        for index in 0..self.guests.len() {
+            while let Some((conn, piece)) = self.guests[index].next_piece(self.cuts) {
+                self.step(Place::Door(DoorId(0)), Event::Received { conn, bytes: &piece });
             }
         }
     }
@@ -195,6 +208,8 @@ impl<'a> World<'a> {
         );
         assert!(guest.sent.ends_with(&arrival.leftover), "what it sent beyond its login");
         assert!(arrival.parameters.iter().all(|(name, value)| !name.contains(&0) && !value.contains(&0)));
+        // What was not read waits in its socket.
+        guest.pending.clear();
         guest.conn = None;
         guest.fate = Fate::Welcome;
         if std::mem::take(&mut self.full) {

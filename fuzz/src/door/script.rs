@@ -58,6 +58,7 @@ impl World<'_> {
                 9 => self.stand_up(seat),
                 other => self.surroundings(seat, other),
             }
+            self.read();
             self.step(DOOR, Event::RoundEnded);
         }
     }
@@ -106,13 +107,8 @@ impl World<'_> {
     /// The client sends bytes, in pieces of a length that the script says.
     fn say(&mut self, seat: usize, bytes: &[u8]) {
         let piece = usize::from(self.tape.byte());
-        let Some(guest) = self.seats[seat] else { return };
-        let len = if piece == 0 || !self.cuts { bytes.len().max(1) } else { piece };
-        // Pieces of a byte of something long would only take time.
-        for piece in bytes.chunks(len.max(bytes.len() / 256)) {
-            let Some(conn) = self.guests[guest].conn else { return };
-            self.guests[guest].remember(piece);
-            self.step(DOOR, Event::Received { conn, bytes: piece });
+        if let Some(guest) = self.seats[seat].filter(|guest| self.guests[*guest].conn.is_some()) {
+            self.guests[guest].say(bytes, piece);
         }
     }
 
