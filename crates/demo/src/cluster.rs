@@ -317,6 +317,8 @@ impl Cluster {
         }
         let mut command = self.program("postgres");
         command.arg("-D").arg(&self.data);
+        // Where dblink and postgres_fdw connect if nobody tells them: back to this server.
+        command.env("PGHOST", &self.socket_dir);
         for (name, value) in self.settings() {
             command.arg("-c").arg(format!("{name}={value}"));
         }

@@ -57,11 +57,11 @@ impl Route {
     }
 
     /// The pooler's file, in which `{port}` and `{dir}` stand for what its start chooses. Everybody is let in, on both
-    /// sides, because tests connect as users that they make.
-    pub(crate) fn ini(&self, socket_dir: &Path, port: u16, user: &str) -> String {
+    /// sides, because tests connect as users that they make. `wait_s`: for how long a test may wait for a server.
+    pub(crate) fn ini(&self, socket_dir: &Path, port: u16, user: &str, wait_s: u32) -> String {
         let size = if self.servers > 0 { self.servers } else { SESSIONS };
         let mut text = format!("[databases]\n* = host={} port={port}\n[pgbouncer]\n", socket_dir.display());
-        let size = size.to_string();
+        let (size, wait) = (size.to_string(), wait_s.to_string());
         let settings = [
             ("listen_addr", "127.0.0.1"),
             ("listen_port", "{port}"),
@@ -73,7 +73,7 @@ impl Route {
             ("default_pool_size", &size),
             ("max_client_conn", "200"),
             // A test that cannot get a server fails; it does not hang.
-            ("query_wait_timeout", "10"),
+            ("query_wait_timeout", &wait),
             ("server_login_retry", "1"),
             ("server_idle_timeout", "0"),
             ("server_lifetime", "86400"),

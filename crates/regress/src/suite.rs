@@ -31,6 +31,11 @@ impl Suite {
         found.map(|(_, suite)| suite).ok_or_else(|| format!("no suite '{name}'; there are {}", names()))
     }
 
+    /// For how many seconds a test may wait for a server. With a client at a time there is one, or there will be none.
+    pub(crate) fn wait_s(self) -> u32 {
+        if self == Suite::Parallel { 20 } else { 2 }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         SUITES.into_iter().find(|(_, suite)| *suite == self).map_or("", |(name, _)| name)
     }
