@@ -77,6 +77,9 @@ pub const CANCELS_PER_SERVER_MAX: u32 = 2;
 pub const SPARE_BUFFERS_MAX: usize = 256;
 pub const SPARE_BUFFER_LEN_MAX: usize = 16 * 1024;
 
+/// Servers that are told apart when chaos_rotate counts where a session has been.
+pub const JOURNEY_LEN_MAX: usize = 1024;
+
 const _: () = assert!(STATEMENT_LEN_MAX >= CHUNK_LEN_MAX);
 const _: () = assert!(NAME_LEN_MAX < CHUNK_LEN_MAX);
 const _: () = assert!(BACKLOG_LEN_MAX > 3 * CHUNK_LEN_MAX);

@@ -64,14 +64,15 @@ pub(crate) fn write(results: &Path, versions: &str, reports: &[(Report, Option<u
     Ok(path)
 }
 
-/// A line a test: suite, path, test, verdict, milliseconds.
+/// A line a test: suite, path, test, verdict, milliseconds, servers used.
 fn verdicts(reports: &[(Report, Option<usize>)]) -> String {
-    let mut text = "suite\tpath\ttest\tverdict\tms\n".to_owned();
+    let mut text = "suite\tpath\ttest\tverdict\tms\tservers\n".to_owned();
     for (report, _) in reports {
         for outcome in &report.outcomes {
             let (suite, route) = (report.suite.name(), report.route.name);
             let word = outcome.verdict.word();
-            writeln!(text, "{suite}\t{route}\t{}\t{word}\t{}", outcome.test, outcome.millis)
+            let servers = outcome.servers.map(|count| count.to_string()).unwrap_or_default();
+            writeln!(text, "{suite}\t{route}\t{}\t{word}\t{}\t{servers}", outcome.test, outcome.millis)
                 .expect("writing to a String cannot fail");
         }
     }

@@ -111,6 +111,10 @@ fn run_part(bench: &Bench, cluster: &Cluster, part: &Part, report: &mut Report) 
             report.rotated = Some(report.rotated.unwrap_or(0) + count);
         }
         let log = pooler.log();
+        let used = verdict::servers_used(&log);
+        for outcome in &mut report.outcomes {
+            outcome.servers = outcome.servers.max(used.get(outcome.test.as_str()).copied());
+        }
         report.complaints.extend(log.lines().filter(|line| line.contains(" FATAL ")).map(str::to_owned));
         if !pooler.is_alive() {
             report.complaints.push("the pooler ended by itself".to_owned());

@@ -27,6 +27,8 @@ pub(crate) struct Outcome {
     pub(crate) test: String,
     pub(crate) verdict: Verdict,
     pub(crate) millis: u64,
+    /// Different servers that its transactions ran on, where the pooler counts them.
+    pub(crate) servers: Option<usize>,
 }
 
 /// Reads the lines of PostgreSQL 14 to 15: `test NAME ... ok  12 ms`, and within a group `     NAME ... FAILED  12 ms`.
@@ -47,7 +49,22 @@ fn outcome(line: &str) -> Option<Outcome> {
     };
     let before = rest.split(" ms").next().unwrap_or_default();
     let millis = before.split_whitespace().next_back().and_then(|number| number.parse().ok()).unwrap_or(0);
-    (!name.is_empty() && !name.contains(' ')).then(|| Outcome { test: name.to_owned(), verdict, millis })
+    (!name.is_empty() && !name.contains(' ')).then(|| Outcome { test: name.to_owned(), verdict, millis, servers: None })
+}
+
+/// How many servers each test's sessions ran on, at least, from the pooler's log under `chaos_rotate`: lines that end
+/// with `chaos_rotate: 12 transactions on 8 servers by pg_regress/boolean`.
+pub(crate) fn servers_used(log: &str) -> BTreeMap<&str, usize> {
+    let mut used = BTreeMap::new();
+    let journeys = log.lines().filter_map(|line| line.split_once("chaos_rotate: ")?.1.split_once(" servers by "));
+    for (counts, name) in journeys {
+        let count = counts.rsplit(' ').next().and_then(|count| count.parse::<usize>().ok());
+        if let (Some(count), Some((_, test))) = (count, name.split_once('/')) {
+            let most = used.entry(test).or_default();
+            *most = count.max(*most);
+        }
+    }
+    used
 }
 
 /// The removed and added lines of each test in `regression.diffs`, in order.
@@ -107,6 +124,14 @@ mod tests {
         let mut wanted: Vec<_> = wanted.map(|(name, passed, millis)| (name.to_owned(), passed, millis)).to_vec();
         wanted.push(("event_trigger".to_owned(), false, 15));
         assert_eq!(read, wanted);
+    }
+
+    #[test]
+    fn the_log_tells_how_many_servers_a_test_used() {
+        let log = "t [1] LOG C-1: db/u@x chaos_rotate: 12 transactions on 8 servers by pg_regress/boolean\n\
+                   t [1] LOG C-2: db/u@x chaos_rotate: 3 transactions on 3 servers by pg_regress/boolean\n\
+                   t [1] LOG C-3: db/u@x chaos_rotate: 1 transactions on 1 servers by \nt [1] LOG other";
+        assert_eq!(servers_used(log), BTreeMap::from([("boolean", 8)]));
     }
 
     #[test]

@@ -5,33 +5,38 @@
 //! that is so: a link that breaks the promise is counted and told at FATAL. Costs nothing while it is off. Does not
 //! rotate in session mode, and does not make anybody wait: if no other server is idle, the last one will do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Turn, Worker};
-use crate::action::Action;
 use crate::id::{ConnId, PoolId};
+use crate::limits;
 use crate::observe::{About, Fact, Level, Topic};
+use crate::parameters::Tracked;
 use crate::settings::{PoolMode, Settings};
 use crate::snapshot::Rotations;
 
 #[derive(Debug)]
 pub(super) struct Chaos {
-    /// The backend that each session had last.
-    last: BTreeMap<ConnId, i32>,
+    journeys: BTreeMap<ConnId, Journey>,
     state: u64,
     counts: Rotations,
+}
+
+/// Where a session has been, by PostgreSQL's pids.
+#[derive(Debug, Default)]
+struct Journey {
+    last: Option<i32>,
+    /// At most [`limits::JOURNEY_LEN_MAX`].
+    seen: BTreeSet<i32>,
+    links: u64,
 }
 
 impl Chaos {
     /// `None` unless the settings ask for rotation.
     pub(super) fn new(settings: &Settings, worker: u16) -> Option<Box<Chaos>> {
         let state = settings.chaos.seed ^ u64::from(worker) << 32;
-        let chaos = Chaos { last: BTreeMap::new(), state, counts: Rotations::default() };
+        let chaos = Chaos { journeys: BTreeMap::new(), state, counts: Rotations::default() };
         settings.chaos.rotate.then(|| Box::new(chaos))
-    }
-
-    pub(super) fn forget(&mut self, session: ConnId) {
-        self.last.remove(&session);
     }
 
     /// SplitMix64 (Steele, Lea, Flood).
@@ -64,7 +69,12 @@ impl Worker {
         };
         let others = self.others(turn, pool, session).len();
         let Some(chaos) = &mut self.chaos else { return };
-        match chaos.last.insert(session, backend) {
+        let journey = chaos.journeys.entry(session).or_default();
+        journey.links += 1;
+        if journey.seen.len() < limits::JOURNEY_LEN_MAX {
+            journey.seen.insert(backend);
+        }
+        match journey.last.replace(backend) {
             None => {}
             Some(last) if last != backend => chaos.counts.rotated += 1,
             Some(_) if others == 0 => chaos.counts.kept += 1,
@@ -72,9 +82,19 @@ impl Worker {
                 chaos.counts.missed += 1;
                 let text = format!("chaos_rotate: {session:?} got the server it had last, beside {others} idle ones");
                 let fact = Fact { level: Level::Fatal, topic: Topic::General, about: About::Pooler, text };
-                turn.actions.push(Action::Tell(Box::new(fact)));
+                turn.actions.tell(fact);
             }
         }
+    }
+
+    /// A session leaves: how far it got around.
+    pub(super) fn tell_of_rotation(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(journey) = self.chaos.as_mut().and_then(|chaos| chaos.journeys.remove(&conn)) else { return };
+        let Some(session) = self.sessions.get(conn) else { return };
+        let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        let (name, links, servers) = (String::from_utf8_lossy(name), journey.links, journey.seen.len());
+        let text = format!("chaos_rotate: {links} transactions on {servers} servers by {name}");
+        self.tell_of_session(turn, conn, Level::Log, Topic::General, text);
     }
 
     pub(super) fn rotations(&self) -> Rotations {
@@ -87,7 +107,7 @@ impl Worker {
         if pool.rules.mode == PoolMode::Session {
             return Vec::new();
         }
-        let last = chaos.last.get(&session).copied();
+        let last = chaos.journeys.get(&session).and_then(|journey| journey.last);
         let usable = |conn: &ConnId| {
             self.servers.get(*conn).is_some_and(|server| {
                 let fresh = self.settings.server_check_query.is_none() || !self.is_stale(turn.now, server);

@@ -109,6 +109,7 @@ impl Worker {
 
     /// Takes a session out of whatever it is in: the queue, its link, its pool's counts.
     fn depart(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        self.tell_of_rotation(turn, conn);
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let (pool, user) = (session.pool, session.identity.user.clone());
         let torn = session.is_torn();
@@ -143,9 +144,6 @@ impl Worker {
     pub(super) fn bury(&mut self, turn: &mut Turn<'_>, conn: ConnId, last_words: bool) {
         if self.sessions.remove(conn).is_some() {
             turn.actions.push(Action::Close { conn, last_words });
-            if let Some(chaos) = &mut self.chaos {
-                chaos.forget(conn);
-            }
         }
     }
 
