@@ -9,6 +9,7 @@ pub mod configuration;
 pub mod door;
 pub mod messages;
 pub mod proofs;
+pub mod statements;
 pub mod worker;
 
 mod tape;
@@ -17,10 +18,11 @@ mod tape;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     ("wire", messages::run),
     ("door", door::run),
     ("worker", worker::run),
+    ("sql", statements::run),
     ("auth", proofs::run),
     ("config", configuration::run),
 ];
