@@ -1,5 +1,6 @@
 //! What was found, as a table on the screen and as files that stay.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,9 @@ use std::process::Command;
 
 use crate::run::Report;
 use crate::verdict::Verdict;
+
+/// How many different errors are listed for a suite and a path.
+const ERRORS_SHOWN_MAX: usize = 8;
 
 /// One line of the table, with its list of failed tests below it.
 pub(crate) fn row(report: &Report, wanted: Option<usize>) -> String {
@@ -39,11 +43,35 @@ pub(crate) fn table(reports: &[(Report, Option<usize>)]) -> String {
                 write!(text, "\n{title}, {word}: {}\n", tests.join(" ")).expect("writing to a String cannot fail");
             }
         }
+        for (count, error) in common_errors(report) {
+            write!(text, "\n{title}, {count} times: {error}\n").expect("writing to a String cannot fail");
+        }
         for complaint in &report.complaints {
             write!(text, "\n{title}, the pooler: {complaint}\n").expect("writing to a String cannot fail");
         }
     }
     text
+}
+
+/// What failed tests were told most often instead of what they expected, without names and numbers.
+fn common_errors(report: &Report) -> Vec<(usize, String)> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let lines = report.differences.iter().flat_map(|(_, lines)| lines);
+    for error in lines.filter_map(|line| line.strip_prefix("+ERROR:  ")) {
+        *counts.entry(nameless(error)).or_default() += 1;
+    }
+    let mut counts: Vec<(usize, String)> = counts.into_iter().map(|(text, count)| (count, text)).collect();
+    counts.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    counts.truncate(ERRORS_SHOWN_MAX);
+    counts
+}
+
+/// Quoted names and numbers as `…`.
+fn nameless(text: &str) -> String {
+    let quoted = text.split('"').enumerate().map(|(index, part)| if index % 2 == 1 { "…" } else { part });
+    let text = quoted.collect::<Vec<_>>().join("");
+    let words = text.split(' ').map(|word| if word.contains(|c: char| c.is_ascii_digit()) { "…" } else { word });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Writes the table and each test's verdict below `results`, in a folder named by the day. Returns the table's path.
@@ -82,4 +110,15 @@ fn verdicts(reports: &[(Report, Option<usize>)]) -> String {
 fn said(program: &str, words: &[&str]) -> String {
     let output = Command::new(program).args(words).output().ok();
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_counted_without_names_and_numbers() {
+        assert_eq!(nameless("relation \"a b\" does not exist"), "relation … does not exist");
+        assert_eq!(nameless("column t1.f2 is \"x\" of 17"), "column … is … of …");
+    }
 }

@@ -30,6 +30,10 @@ pub(crate) struct Bench {
     pub(crate) pgbouncer: Option<PathBuf>,
     /// Differences that cannot be avoided.
     pub(crate) lists: PathBuf,
+    /// Of the serial suite, only these; empty: all.
+    pub(crate) only: Vec<String>,
+    /// `chaos_seed`
+    pub(crate) seed: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -42,7 +46,7 @@ pub(crate) struct Report {
     pub(crate) cancelled: Vec<String>,
     /// Transactions that ran on another server than their client's last one, as far as the pooler counts them.
     pub(crate) rotated: Option<u64>,
-    /// What the pooler wrote at FATAL.
+    /// What the pooler wrote at FATAL, or what kept the tests from their end.
     pub(crate) complaints: Vec<String>,
     /// The removed and added lines of failed tests.
     pub(crate) differences: Vec<(String, Vec<String>)>,
@@ -80,7 +84,10 @@ pub(crate) fn run(bench: &Bench, route: Route, suite: Suite) -> Result<Report, S
         complaints: Vec::new(),
         differences: Vec::new(),
     };
-    for part in parts(&bench.stock, suite)? {
+    for mut part in parts(&bench.stock, suite)? {
+        if suite == Suite::Serial && !bench.only.is_empty() {
+            part.arguments = ["test_setup".to_owned()].into_iter().chain(bench.only.iter().cloned()).collect();
+        }
         run_part(bench, &cluster, &part, &mut report)?;
     }
     report.wall = begun.elapsed();
@@ -103,7 +110,8 @@ fn run_part(bench: &Bench, cluster: &Cluster, part: &Part, report: &mut Report) 
         let pid = i32::try_from(tests.id()).ok().and_then(Pid::from_raw).ok_or("a process has a number")?;
         let _ = kill_process_group(pid, Signal::KILL);
         let _ = tests.wait();
-        return Err(format!("{} over {}: {why}", report.suite.name(), report.route.name));
+        // What came before counts, and what is missing has not passed.
+        report.complaints.push(why);
     }
     collect(bench, part, &inputs, &log, report)?;
     if let Some(mut pooler) = pooler {
@@ -115,7 +123,7 @@ fn run_part(bench: &Bench, cluster: &Cluster, part: &Part, report: &mut Report) 
         for outcome in &mut report.outcomes {
             outcome.servers = outcome.servers.max(used.get(outcome.test.as_str()).copied());
         }
-        report.complaints.extend(log.lines().filter(|line| line.contains(" FATAL ")).map(str::to_owned));
+        report.complaints.extend(log.lines().filter(|line| line.contains("] FATAL ")).map(str::to_owned));
         if !pooler.is_alive() {
             report.complaints.push("the pooler ended by itself".to_owned());
         }
@@ -152,9 +160,16 @@ fn start_pooler(bench: &Bench, cluster: &Cluster, report: &Report) -> Result<Opt
         Between::Pgweir => &bench.pgweir,
         Between::Pgbouncer => bench.pgbouncer.as_deref().ok_or("there is no PgBouncer: name it with --pgbouncer")?,
     };
-    let ini = route.ini(cluster.socket_dir(), cluster.port(), cluster.user(), report.suite.wait_s());
+    let ini = route.ini(cluster.socket_dir(), cluster.port(), cluster.user(), report.suite.wait_s())
+        + &seed(route, bench.seed);
     let users = format!("\"{}\" \"\"\n", cluster.user());
     Ok(Some(Pooler::start_program(program, &ini, &users, None, &[("PGWEIR_CHAOS", "1")])))
+}
+
+/// A line of the file for paths that choose servers by chance.
+fn seed(route: Route, seed: u32) -> String {
+    let chooses = route.settings.iter().any(|&(name, _)| name == "chaos_rotate");
+    if chooses { format!("chaos_seed = {seed}\n") } else { String::new() }
 }
 
 /// What SHOW WORKERS counts, where it does.
