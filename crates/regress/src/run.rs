@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use demo::{Cluster, Options};
+use demo::{Cluster, Guard, Options};
 use outer::{Client, Pooler};
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -105,6 +105,13 @@ fn run_part(bench: &Bench, cluster: &Cluster, part: &Part, report: &mut Report) 
     let inputs = bench.place.bring(&from, "suite")?;
     let log = bench.place.folder.join("said");
     let mut tests = start_tests(bench, cluster, pooler.as_ref(), part, &inputs, &log)?;
+    // Should we be killed, the tests end and the folder goes.
+    let place = &bench.place;
+    let guard = Guard::start(&place.folder, "KILL", place.account.as_ref()).and_then(|mut guard| {
+        guard.watch(tests.id())?;
+        Ok(guard)
+    });
+    let _guard = guard.map_err(|error| error.to_string())?;
     let ended = watchdog::watch(cluster, PATIENCE, &mut report.cancelled, || tests.try_wait().ok().flatten().is_some());
     if let Err(why) = ended {
         let pid = i32::try_from(tests.id()).ok().and_then(Pid::from_raw).ok_or("a process has a number")?;
