@@ -101,7 +101,9 @@ fn memory_is_bounded(parts: &Parts<'_>) -> Result<(), Violation> {
     for (id, session) in &parts.sessions {
         ensure(10, session.inbox.len() <= inbox_max, || format!("{id:?} keeps {} bytes", session.inbox.len()))?;
         let backlog = session.flow.backlog().len();
-        ensure(10, backlog <= limits::BACKLOG_LEN_MAX, || format!("{id:?} has a backlog of {backlog} bytes"))?;
+        // An answer of the console's is as long as what it shows; there is one at most.
+        let bounded = backlog <= limits::BACKLOG_LEN_MAX || matches!(session.state, State::Console { .. });
+        ensure(10, bounded, || format!("{id:?} has a backlog of {backlog} bytes"))?;
     }
     for (id, server) in &parts.servers {
         ensure(10, server.inbox.len() <= inbox_max, || format!("{id:?} keeps {} bytes", server.inbox.len()))?;

@@ -45,6 +45,10 @@ impl Worker {
         loop {
             let Some(session) = self.sessions.get_mut(conn) else { return };
             let State::Console { rights, asked: false } = session.state else { return };
+            if !session.flow.is_clear() {
+                // Who does not take an answer gets no other (I10).
+                return;
+            }
             let header = match checked_header(&session.inbox) {
                 Ok(Some(header)) => header,
                 Ok(None) => return,
@@ -101,6 +105,14 @@ impl Worker {
         if close {
             self.dismiss(turn, conn, "console closed");
         } else {
+            // Whether the socket took it shows only after this step.
+            self.answered.push(conn);
+        }
+    }
+
+    /// The end of a round: whoever has taken its answer is heard again.
+    pub(super) fn go_on_at_console(&mut self, turn: &mut Turn<'_>) {
+        while let Some(conn) = self.answered.pop() {
             self.console_received(turn, conn);
             self.balance_if_paused(turn, conn);
         }

@@ -497,6 +497,7 @@ impl Worker {
     /// The end of a round: show on the board what changed, then look who could help or be helped.
     pub(super) fn round_ended(&mut self, turn: &mut Turn<'_>) {
         self.bury_leaving(turn);
+        self.go_on_at_console(turn);
         let mut restless = std::mem::take(&mut self.restless);
         restless.sort_unstable();
         restless.dedup();

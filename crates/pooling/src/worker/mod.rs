@@ -89,6 +89,8 @@ pub struct Worker {
     touched: Vec<PoolId>,
     /// Sessions that have had their last words: closed at the end of the round, if those are written by then.
     leaving: Vec<ConnId>,
+    /// Console sessions that were answered: looked at again at the end of the round, if that is taken by then.
+    answered: Vec<ConnId>,
     /// Pools whose cell on the board may have changed this round.
     restless: Vec<PoolId>,
     stop: Option<Stop>,
@@ -123,6 +125,7 @@ impl Worker {
             stirred: Vec::new(),
             touched: Vec::new(),
             leaving: Vec::new(),
+            answered: Vec::new(),
             restless: Vec::new(),
             stop: None,
             finished: false,
@@ -287,6 +290,9 @@ impl Worker {
                 self.bury(turn, conn, true);
                 return;
             }
+            if session.flow.is_clear() && matches!(session.state, SessionState::Console { .. }) {
+                self.console_received(turn, conn);
+            }
         }
         self.blocked(turn, conn);
     }
@@ -360,7 +366,7 @@ impl crate::Machine for Worker {
     }
 
     fn awaits_round_end(&self) -> bool {
-        !(self.shared.is_empty() && self.restless.is_empty() && self.leaving.is_empty())
+        !(self.shared.is_empty() && self.restless.is_empty() && self.leaving.is_empty() && self.answered.is_empty())
     }
 
     fn recycle(&mut self, mut buffer: Vec<u8>) {
