@@ -39,7 +39,9 @@ impl World {
                     }
                 }
                 Action::Finished => self.nodes[usize::from(node)].finished = true,
-                Action::AskControl { .. } | Action::Report { .. } | Action::Tell(_) => {}
+                Action::AskControl { conn, question } => self.asked(node, conn, question),
+                Action::Report { ticket, snapshot } => self.reported(node, ticket, *snapshot),
+                Action::Tell(_) => {}
             }
         }
         actions.put_back(list);
@@ -94,7 +96,7 @@ impl World {
                 // The machine has done with it and a Close follows: what is left is ours to bring to its end.
                 link.lingering.extend_from_slice(&bytes[taken..]);
             }
-            self.check_backlog(conn, backlog);
+            self.check_backlog(id, conn, backlog);
             if !blocked.contains(&conn) {
                 blocked.push(conn);
             }

@@ -44,6 +44,8 @@ pub struct Census {
     pub waits: u64,
     /// The most transactions of one worker that chaos_rotate took to another server.
     pub rotated: u64,
+    pub console_questions: u64,
+    pub console_stops: u64,
     pub quiet_ends: u64,
 }
 
@@ -91,6 +93,8 @@ impl Census {
             ("hostile", self.hostile),
             ("waits", self.waits),
             ("rotated", self.rotated),
+            ("console_questions", self.console_questions),
+            ("console_stops", self.console_stops),
             ("quiet_ends", self.quiet_ends),
         ]);
         rows
@@ -143,6 +147,8 @@ impl Census {
         self.hostile += other.hostile;
         self.waits += other.waits;
         self.rotated += other.rotated;
+        self.console_questions += other.console_questions;
+        self.console_stops += other.console_stops;
         self.quiet_ends += other.quiet_ends;
     }
 }

@@ -8,6 +8,7 @@
 //! | `network`, `wires` | connections: buffers, delays, pieces, ends, breaks |
 //! | `postgres`, `trouble`, `backend` | the model PostgreSQL, what goes wrong there, one of its sessions |
 //! | `steering` | reloads, and the end |
+//! | `desk` | the console's other side |
 //! | `client` | model clients, each with a twin that says what it is owed |
 //! | `checks` | the invariants, one file each |
 //! | `run`, `census`, `trace` | one seed, what was exercised, what happened |
@@ -29,6 +30,7 @@ pub mod trace;
 pub mod world;
 
 mod carrying;
+mod desk;
 mod postgres;
 mod random;
 mod rounds;

@@ -89,6 +89,8 @@ pub struct Manners {
     pub large: u32,
     pub sets: u32,
     pub hostile: u32,
+    /// Clients of the console.
+    pub consoles: u32,
     pub lost: u32,
     /// Longest pause between units, and longest statement, in microseconds.
     pub think_max: u64,
@@ -273,6 +275,7 @@ fn manners(random: &mut Random, calm: bool, sleep_max: u64) -> Manners {
         large: maybe(400, 100),
         sets: maybe(700, 300),
         hostile: maybe(300, 300),
+        consoles: maybe(300, 200),
         lost: maybe(200, 100),
         think_max: *random.pick(&[0, 300, 5_000, 100_000]),
         sleep_max,
@@ -298,6 +301,8 @@ fn settle(
         }
         users.push(plan);
     }
+    settings.admin_users.insert(users[0].name.clone());
+    settings.stats_users.extend(users.get(1).map(|user| user.name.clone()));
     let count = random.range(1, 3) as usize;
     let databases: Vec<DatabasePlan> = (0..count).map(|index| database(random, index, &users)).collect();
     let wide = workers > 1 && random.chance(700);

@@ -102,6 +102,11 @@ impl Node {
         }
     }
 
+    /// Connections of a kind that it has.
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        self.conns[kind as usize].iter().flatten().count()
+    }
+
     pub(crate) fn worker(&self) -> Option<&Worker> {
         match &self.machinery {
             Machinery::Worker(worker) => Some(worker),

@@ -24,6 +24,10 @@ impl World {
         let mut random = self.random.clone();
         self.plan.reload(&mut random);
         self.random = random;
+        self.spread_settings();
+    }
+
+    pub(crate) fn spread_settings(&mut self) {
         self.trace.line(self.now, || "settings are reloaded".to_owned());
         let settings = Arc::clone(&self.plan.settings);
         self.tell_everybody(|| Mail::Configure(Arc::clone(&settings)));

@@ -16,6 +16,7 @@ use pooling::{Board, ConnId, Coordinator, Door, DoorId, Place, Worker, WorkerId}
 use crate::census::Census;
 use crate::checks::Checks;
 use crate::client::{Circumstances, Client};
+use crate::desk::Desk;
 use crate::network::{LinkId, Network, Peer};
 use crate::plan::Plan;
 use crate::postgres::Postgres;
@@ -143,6 +144,7 @@ pub struct World {
     pub(crate) present: u32,
     visits_left: u32,
     pub(crate) postgres: Postgres,
+    pub(crate) desk: Desk,
     pub(crate) checks: Checks,
     pub(crate) census: Census,
     pub(crate) trace: Trace,
@@ -188,6 +190,7 @@ impl World {
             present: 0,
             visits_left: plan.visits,
             postgres: Postgres::new(&plan),
+            desk: Desk::new(&plan.settings),
             checks: Checks::default(),
             census: Census { worlds: 1, ..Census::default() },
             trace,
@@ -290,13 +293,7 @@ impl World {
             Stage::Working => {
                 let idle = self.present == 0 && self.visits_left == 0;
                 if self.census.steps >= self.plan.steps_max || idle {
-                    self.trace.line(self.now, || "closing time".to_owned());
-                    self.stage = Stage::Closing { since: self.now };
-                    self.visits_left = 0;
-                    self.end_trouble();
-                    self.stop();
-                    self.after(CLOSING_US + 1, Happening::Closing);
-                    self.wake_everybody();
+                    self.close_for_good();
                 }
             }
             Stage::Closing { since } => {
@@ -319,6 +316,20 @@ impl World {
             }
             Stage::Done => {}
         }
+    }
+
+    /// The work is done: whoever is there finishes and leaves.
+    pub(crate) fn close_for_good(&mut self) {
+        if self.stage != Stage::Working {
+            return;
+        }
+        self.trace.line(self.now, || "closing time".to_owned());
+        self.stage = Stage::Closing { since: self.now };
+        self.visits_left = 0;
+        self.end_trouble();
+        self.stop();
+        self.after(CLOSING_US + 1, Happening::Closing);
+        self.wake_everybody();
     }
 
     /// Nobody dawdles any more.

@@ -106,8 +106,12 @@ fn overtaken(world: &World, worker: u16, snapshot: &Snapshot, before: &Look, loo
             None => continue,
         };
         // The mean changes with every server that is released in the round: twice the greater one covers that.
-        let patience = 2 * after.max(before.patience.get(&pool).copied().unwrap_or(0)) + slack;
+        let mut patience = 2 * after.max(before.patience.get(&pool).copied().unwrap_or(0)) + slack;
         let Some((other, stranger)) = oldest_stranger(world, worker, pool) else { continue };
+        if came {
+            // It is the stranger's worker that asks for an idle server, once its own patience is over.
+            patience += 2 * patience_of(world, other, pool);
+        }
         if stranger + patience < since {
             return Some(format!(
                 "{pool:?}: worker {worker} serves {:?}, waiting since {since}, before worker {other}'s waiter since {stranger}",
@@ -116,6 +120,11 @@ fn overtaken(world: &World, worker: u16, snapshot: &Snapshot, before: &Look, loo
         }
     }
     None
+}
+
+fn patience_of(world: &World, worker: u16, pool: PoolId) -> u64 {
+    let machine = world.nodes[usize::from(worker + FIRST_WORKER)].worker();
+    machine.and_then(|machine| machine.patience(pool)).map_or(0, |patience| patience.as_micros() as u64)
 }
 
 /// Whoever else has waited longest by the board as this worker had read it, and no server is on its way to.

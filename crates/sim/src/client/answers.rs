@@ -57,6 +57,7 @@ impl Client {
             return Err((11, format!("client {number} got {came} after FATAL {told}")));
         }
         if message == tag::NOTICE {
+            self.pass_notice();
             return Ok(());
         }
         if matches!(self.phase, Phase::Hostile { .. }) {
@@ -72,6 +73,9 @@ impl Client {
             return self.login_message(message, body, plan);
         }
         census.messages += 1;
+        if self.console.is_some() {
+            return self.console_message(message, body);
+        }
         if message == tag::READY_FOR_QUERY {
             census.queries += 1;
             self.owed_ready = self.owed_ready.saturating_sub(1);

@@ -50,6 +50,7 @@ impl Client {
         match words {
             _ if words.starts_with("no such database") => self.habits.lost == Some(Nowhere::Database),
             "\"trust\" authentication failed" | "no such user" => self.habits.lost == Some(Nowhere::User),
+            "not allowed" => self.console.is_some() && self.user > 1,
             "query_wait_timeout" => waited(settings.query_wait_timeout),
             "query_timeout" | "query timeout" => settings.query_timeout.is_some(),
             "idle transaction timeout" => settings.idle_transaction_timeout.is_some(),

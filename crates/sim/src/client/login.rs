@@ -44,6 +44,9 @@ impl Client {
             Some(Nowhere::User) => user = "nobody",
             None => {}
         }
+        if self.console.is_some() {
+            database = pooling::settings::CONSOLE_DATABASE;
+        }
         let values = self.twin.values();
         let mut pairs: Vec<(&[u8], &[u8])> = vec![(b"user", user.as_bytes()), (b"database", database.as_bytes())];
         for &parameter in &self.wishes {
@@ -94,6 +97,10 @@ impl Client {
 
     fn parameter(&self, body: &[u8]) -> Result<(), Finding> {
         let status = ParameterStatus::decode(body).map_err(|error| (11, error.to_string()))?;
+        if self.console.is_some() {
+            // The console's parameters are nobody's wish.
+            return Ok(());
+        }
         let (name, value) = (String::from_utf8_lossy(status.name), String::from_utf8_lossy(status.value));
         let Some(parameter) = parameters::index(&name) else { return Ok(()) };
         let wanted = parameters::value(parameter, self.twin.values()[parameter]);

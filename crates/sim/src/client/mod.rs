@@ -5,6 +5,7 @@
 //! Notices are passed over. If the connection ends, there must be a reason, and the client must be told it (I8).
 
 mod answers;
+mod console;
 mod ending;
 mod hostile;
 mod login;
@@ -19,6 +20,7 @@ use crate::census::Census;
 use crate::network::LinkId;
 use crate::plan::Plan;
 use crate::random::Random;
+pub use console::Console;
 
 /// An invariant that a client found broken, and how.
 pub type Finding = (u8, String);
@@ -115,6 +117,8 @@ pub struct Client {
     outbox_at: usize,
     sent: u64,
     key: Option<(i32, [u8; 4])>,
+    /// It talks to the console, not to a database.
+    pub console: Option<Box<Console>>,
     pub cancels_sent: u32,
     cancels_seen: u32,
     cancel_at: Option<u64>,
@@ -168,6 +172,7 @@ impl Client {
                 .then(|| if random.chance(500) { Nowhere::Database } else { Nowhere::User }),
         };
         let defaults = plan.databases[database].defaults;
+        let console = random.chance(manners.consoles).then(|| Console::new(user == 0, now, random));
         Client {
             number,
             link,
@@ -187,6 +192,7 @@ impl Client {
             outbox_at: 0,
             sent: 0,
             key: None,
+            console: console.map(Box::new),
             cancels_sent: 0,
             cancels_seen: 0,
             cancel_at: None,
@@ -206,6 +212,11 @@ impl Client {
             told: None,
             engaged_at: None,
         }
+    }
+
+    #[must_use]
+    pub fn is_hostile(&self) -> bool {
+        matches!(self.phase, Phase::Hostile { .. })
     }
 
     #[must_use]
@@ -230,7 +241,10 @@ impl Client {
     }
 
     fn is_owed(&self) -> bool {
-        self.expected_at < self.expected.len() || !self.undecided.is_empty() || self.owed_ready > 0
+        self.expected_at < self.expected.len()
+            || self.is_owed_at_console()
+            || !self.undecided.is_empty()
+            || self.owed_ready > 0
     }
 
     /// In the middle of something: the end of a server may be the end of this client.
@@ -255,7 +269,10 @@ impl Client {
         link: &mut crate::network::Link,
     ) -> Result<Wants, Finding> {
         let mut wants = Wants::default();
-        self.read(link, &mut wants);
+        let deaf = self.is_ready() && self.console.as_ref().is_some_and(|console| facts.now < console.deaf_until);
+        if !deaf || facts.closing_time {
+            self.read(link, &mut wants);
+        }
         self.progress(facts, plan, census)?;
         let over = link.down.end_arrived && link.down.is_empty();
         if over {
@@ -264,7 +281,9 @@ impl Client {
             return Ok(wants);
         }
         self.misbehave(facts, random, census, &mut wants);
-        if matches!(self.phase, Phase::Ready) && !self.lost {
+        if matches!(self.phase, Phase::Ready) && self.console.is_some() {
+            self.work_at_console(facts, plan, random, &mut wants);
+        } else if matches!(self.phase, Phase::Ready) && !self.lost {
             self.work(facts, plan, random, census, &mut wants);
         }
         if self.gives_up {

@@ -74,7 +74,7 @@ impl Client {
     }
 
     /// Goodbye: with Terminate, or just by closing.
-    fn say_goodbye(&mut self, wants: &mut Wants) {
+    pub(super) fn say_goodbye(&mut self, wants: &mut Wants) {
         if self.habits.impolite || self.outbox_at == self.outbox.len() && self.said_goodbye {
             wants.leave = Some(Leaving::Orderly);
         } else if !self.said_goodbye {

@@ -18,7 +18,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("config", &["pooling", "auth"]),
     ("demo", &[]),
     ("pgweir", &["wire", "auth", "pooling", "engine", "control", "config", "demo"]),
-    ("sim", &["pooling", "wire", "auth"]),
+    ("sim", &["control", "pooling", "wire", "auth"]),
     ("bench", &["wire", "demo"]),
     ("outer", &["wire", "demo"]),
     ("regress", &["demo", "outer"]),
