@@ -1,24 +1,36 @@
-//! A hash over a text's tokens without what differs from one use to the next: comments, white space, constants, case.
+//! A hash over a text without what differs from one use to the next: what stands in strings and comments, which numbers
+//! and parameters there are.
 //!
-//! Two texts with equal fingerprints have the same tokens but for what stands in strings, which numbers and parameters
-//! there are, and signs before numbers; so they have the same marks and words. The hash has 128 bits and a secret key: nobody who does not know the key can find
-//! two texts that meet, or many that fall into one place of a table. Lists of different lengths differ.
+//! Two texts with equal fingerprints are the same but for these and for minus signs before numbers; so they have the same
+//! marks and words. The hash has 128 bits and a secret key: nobody who does not know the key can find two texts that
+//! meet, or many that fall into one place of a table. Case and white space count, and so do lengths of lists: a program
+//! writes its statements the same way each time, and to look away from that would cost more than it finds.
 //!
-//! This is the hot path: one pass over the text by the rules of `scan`, which the slower [`crate::Lexer`] goes by too.
+//! This is the hot path. It does not divide a text into tokens: it goes over it eight bytes at a time and stops where one
+//! of a few bytes stands that may begin a constant, a name in quotes or a comment. Where these end is told by the rules
+//! of `scan`, which [`crate::Lexer`] goes by too.
 
-use crate::lexer::{TokenKind, Unlexable, dollar, identifier, prefixed};
+use crate::chunk::{CHUNK_LEN, Chunk};
+use crate::lexer::{TokenKind, Unlexable, dollar, prefixed};
 use crate::scan::{self, BEGINS, Begins};
 use crate::text::Text;
 use std::fmt;
 
-/// Of a text's token stream, under one key.
+/// Of a text, under one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub(crate) [u64; 2]);
+
+impl Fingerprint {
+    /// For a table of the caller's own.
+    pub fn bits(self) -> [u64; 2] {
+        self.0
+    }
+}
 
 /// The secret that fingerprints depend on.
 #[derive(Clone, Copy)]
 pub struct Key {
-    multipliers: [u64; 2],
+    multiplier: u64,
     start: [u64; 2],
 }
 
@@ -33,170 +45,199 @@ impl Key {
     /// From 64 random bits. Equal seeds give equal keys.
     pub fn from_seed(seed: u64) -> Key {
         let mut state = seed;
-        // Multipliers are odd, else they would lose bits.
-        Key {
-            multipliers: [splitmix(&mut state) | 1, splitmix(&mut state) | 1],
-            start: [splitmix(&mut state), splitmix(&mut state)],
-        }
+        let mut next = || {
+            // A step of the generator splitmix64.
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ (mixed >> 31)
+        };
+        // An even multiplier would lose bits.
+        Key { multiplier: next() | 1, start: [next(), next()] }
     }
 }
 
-/// A step of the generator splitmix64.
-fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
+/// What is hashed for what is left out, in the eighth byte above the fewer than eight bytes before it. Eight bytes of
+/// text do not look so: no token holds or begins with such a byte.
+const NUMBER: u64 = 1 << 56;
+const STRING: u64 = 2 << 56;
+const PARAMETER: u64 = 3 << 56;
+const COMMENT: u64 = 4 << 56;
+const QUOTED: u64 = 5 << 56;
+const DOUBLED: u64 = 6 << 56;
+const COPIED: u64 = 7 << 56;
+const END: u64 = 8 << 56;
 
-/// What is mixed in for tokens whose text does not count. The eighth byte tells such from words: a word's part has none,
-/// or one of at least 0x24.
-const STRING: u64 = 1 << 56;
-const NUMBER: u64 = 2 << 56;
-const PARAMETER: u64 = 7 << 56;
-const QUOTED: u64 = 3 << 56;
-const SYMBOL: u64 = 4 << 56;
-const RUN: u64 = 5 << 56;
-const COPIED: u64 = 6 << 56;
-
+/// Small, and passed by value: so it stays in registers.
+#[derive(Clone, Copy)]
 struct Hash {
-    a: u64,
-    b: u64,
-    multipliers: [u64; 2],
+    low: u64,
+    high: u64,
 }
 
 impl Hash {
     #[inline(always)]
-    fn mix(&mut self, part: u64) {
-        self.a = fold(self.a ^ part, self.multipliers[0]);
-        self.b = (self.b.rotate_left(23) ^ part).wrapping_mul(self.multipliers[1]);
-    }
-
-    /// Bytes as they are, and how many.
-    #[inline(never)]
-    fn bytes(&mut self, bytes: &[u8], tag: u64) {
-        self.mix(tag | bytes.len() as u64);
-        for chunk in bytes.chunks(8) {
-            let mut eight = [0; 8];
-            eight[..chunk.len()].copy_from_slice(chunk);
-            self.mix(u64::from_le_bytes(eight));
-        }
+    fn mix(self, bits: u64, multiplier: u64) -> Hash {
+        let mixed = self.low ^ bits;
+        let product = u128::from(mixed) * u128::from(multiplier);
+        // Each step can be turned back but for an overflow: what differs once goes on to differ.
+        Hash { low: product as u64 ^ self.high, high: ((product >> 64) as u64).wrapping_add(mixed) }
     }
 }
 
-/// Both halves of the product.
-#[inline(always)]
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    (product as u64) ^ ((product >> 64) as u64)
+/// The way through a text.
+struct Walk<'a> {
+    /// What the rules are held against.
+    text: &'a [u8],
+    /// What is hashed; as long.
+    source: &'a [u8],
+    standard_strings: bool,
+    multiplier: u64,
+}
+
+/// What stands at a place that may begin something to leave out: its mark, where it begins and where it ends.
+#[derive(Clone, Copy)]
+struct Found {
+    mark: u64,
+    start: usize,
+    end: usize,
 }
 
 impl Text<'_> {
-    /// The fingerprint of the text's tokens. Allocates nothing.
+    /// The text's fingerprint. Allocates nothing.
     ///
     /// # Errors
     ///
-    /// The text cannot be divided into tokens for certain.
+    /// The text cannot be divided into tokens for certain. That it can is not promised where there is none.
     #[inline]
     pub fn fingerprint(&self, key: &Key) -> Result<Fingerprint, Unlexable> {
-        let mut hash = Hash { a: key.start[0], b: key.start[1], multipliers: key.multipliers };
-        if self.is_copied() {
-            hash.mix(COPIED);
-        }
-        self.hash(&mut hash).ok_or(Unlexable)?;
-        let (a, b) = (fold(hash.a ^ hash.b, key.start[1] | 1), fold(hash.b, key.start[0] | 1));
-        Ok(Fingerprint([a, b]))
-    }
-
-    #[inline(always)]
-    fn hash(&self, hash: &mut Hash) -> Option<()> {
-        let text = self.read();
-        let mut at = 0;
-        while let Some(byte) = text.get(at) {
-            match BEGINS[usize::from(*byte)] {
-                Begins::Space => at += 1,
-                Begins::Word => {
-                    let end = scan::word(text, at, |part| hash.mix(part));
-                    at = self.behind_word(hash, at, end)?;
-                }
-                Begins::Punctuation => {
-                    hash.mix(SYMBOL | u64::from(*byte));
-                    at += 1;
-                }
-                Begins::Number => {
-                    at = scan::number(text, at)?;
-                    hash.mix(NUMBER);
-                }
-                Begins::Quote if self.standard_strings => {
-                    at = scan::quoted(text, at + 1, b'\'')?;
-                    hash.mix(STRING);
-                }
-                Begins::Operator => at = operator(text, at, hash)?,
-                begins => at = self.rare(hash, at, begins)?,
-            }
-        }
-        Some(())
-    }
-
-    #[inline(always)]
-    fn behind_word(&self, hash: &mut Hash, at: usize, end: usize) -> Option<usize> {
-        if self.is_copied() {
-            // What was put out of the way tells names apart.
-            hash.bytes(&self.source()[at..end], COPIED);
-        }
-        if let Some(end) = prefixed(self.read(), at, end, self.standard_strings)? {
-            hash.mix(STRING);
-            return Some(end);
-        }
-        (end - at <= scan::WORD_LEN_MAX).then_some(end)
-    }
-
-    #[inline(never)]
-    fn rare(&self, hash: &mut Hash, at: usize, begins: Begins) -> Option<usize> {
-        let text = self.read();
-        match begins {
-            Begins::DoubleQuote => {
-                let end = identifier(text, at)?;
-                hash.bytes(&self.source()[at..end], QUOTED);
-                return Some(end);
-            }
-            Begins::Dot if !text.get(at + 1).is_some_and(u8::is_ascii_digit) => {
-                hash.mix(SYMBOL | u64::from(b'.'));
-                return Some(at + 1);
-            }
-            _ => {}
-        }
-        let (kind, end) = match begins {
-            Begins::Dot => (TokenKind::Number, scan::number(text, at)?),
-            Begins::Dollar => dollar(text, at)?,
-            // The other rules of strings are on the hot path.
-            Begins::Quote => (TokenKind::String, scan::escaped(text, at + 1)?),
-            _ => return None,
+        let (text, source, standard_strings) = (self.read(), self.source(), self.standard_strings);
+        let walk = Walk { text, source, standard_strings, multiplier: key.multiplier };
+        let hash = Hash { low: key.start[0], high: key.start[1] };
+        let hash = if self.is_copied() {
+            walk.hash::<true>(hash.mix(COPIED, key.multiplier))
+        } else {
+            walk.hash::<false>(hash)
         };
-        hash.mix(match kind {
-            TokenKind::Parameter => PARAMETER,
-            TokenKind::Number => NUMBER,
-            _ => STRING,
-        });
-        Some(end)
+        let hash = hash.ok_or(Unlexable)?.mix(key.start[1], key.multiplier).mix(key.start[0], key.multiplier);
+        Ok(Fingerprint([hash.low, hash.high]))
     }
 }
 
-/// An operator or a comment. A sign before a number is left out: constants differ in it.
-#[inline(always)]
-fn operator(text: &[u8], at: usize, hash: &mut Hash) -> Option<usize> {
-    if scan::is_comment(text, at) {
-        return scan::any_comment(text, at);
-    }
-    let end = scan::operator(text, at);
-    if end == at + 1 {
-        let is_sign = matches!(text[at], b'-' | b'+') && text.get(end).is_some_and(u8::is_ascii_digit);
-        if !is_sign {
-            hash.mix(SYMBOL | u64::from(text[at]));
+impl Walk<'_> {
+    #[inline(always)]
+    fn hash<const COPY: bool>(&self, mut hash: Hash) -> Option<Hash> {
+        // What was left out last ends at `floor`: what stands before it is no part of what stands behind it.
+        let (mut at, mut floor) = (0, 0);
+        while at < self.text.len() {
+            let chunk = Chunk::load(self.text, at);
+            let written = if COPY { Chunk::load(self.source, at) } else { chunk };
+            let Some(found) = self.first(chunk, at, floor) else {
+                if at + CHUNK_LEN > self.text.len() {
+                    return Some(hash.mix(written.bits() | END, self.multiplier));
+                }
+                hash = hash.mix(written.bits(), self.multiplier);
+                at += CHUNK_LEN;
+                continue;
+            };
+            let found = found?;
+            hash = hash.mix(written.first(found.start - at).bits() | found.mark, self.multiplier);
+            if found.mark == QUOTED {
+                (at, hash) = self.quoted::<COPY>(found.end, hash)?;
+            } else {
+                at = found.end;
+            }
+            floor = at;
         }
-    } else {
-        hash.bytes(&text[at..end], RUN);
+        Some(hash.mix(END, self.multiplier))
     }
-    Some(end)
+
+    /// The first thing to leave out that begins in the chunk; `Some(None)` if nobody can tell where it ends.
+    #[inline(always)]
+    fn first(&self, chunk: Chunk, at: usize, floor: usize) -> Option<Option<Found>> {
+        let mut places = chunk.openers();
+        while let Some(place) = places.first() {
+            match self.found(at + place, floor) {
+                Some(None) => places = places.rest(),
+                Some(found) => return Some(found),
+                None => return Some(None),
+            }
+        }
+        None
+    }
+
+    /// What begins here to be left out; `Some(None)` if nothing, `None` if nobody can tell where it ends.
+    #[inline(always)]
+    fn found(&self, start: usize, floor: usize) -> Option<Option<Found>> {
+        let text = self.text;
+        match text[start] {
+            b'0'..=b'9' if self.is_in_word(start, floor) => Some(None),
+            b'0'..=b'9' => Some(Some(Found { mark: NUMBER, start, end: scan::number(text, start)? })),
+            b'"' if start == floor || text[start - 1] != b'&' => {
+                Some(Some(Found { mark: QUOTED, start, end: start + 1 }))
+            }
+            b'.' if text.get(start + 1).is_some_and(u8::is_ascii_digit) => {
+                Some(Some(Found { mark: NUMBER, start, end: scan::number(text, start)? }))
+            }
+            b'.' | b'%' | b'#' | b'&' => Some(None),
+            _ => self.found_rarely(start, floor),
+        }
+    }
+
+    #[inline(never)]
+    fn found_rarely(&self, start: usize, floor: usize) -> Option<Option<Found>> {
+        let text = self.text;
+        let of = |mark: u64, end: usize| Some(Some(Found { mark, start, end }));
+        match (text[start], text.get(start + 1)) {
+            (b'-' | b'/', _) if scan::is_comment(text, start) => of(COMMENT, scan::any_comment(text, start)?),
+            // A sign, unless it ends a longer operator.
+            (b'-', Some(b'0'..=b'9')) if start == floor || BEGINS[usize::from(text[start - 1])] != Begins::Operator => {
+                of(NUMBER, scan::number(text, start + 1)?)
+            }
+            (b'\'', _) => of(STRING, self.string_end(start, floor)?),
+            // Behind `U&` the server would decode it.
+            (b'"', _) if self.prefix(start, floor).is_some() => None,
+            (b'"', _) => of(QUOTED, start + 1),
+            (b'$', _) if !self.is_in_word(start, floor) => {
+                let (kind, end) = dollar(text, start)?;
+                of(if kind == TokenKind::Parameter { PARAMETER } else { STRING }, end)
+            }
+            _ => Some(None),
+        }
+    }
+
+    /// What stands here goes on with a word that begins before it.
+    #[inline(always)]
+    fn is_in_word(&self, at: usize, floor: usize) -> bool {
+        at > floor && scan::continues_word(self.text[at - 1])
+    }
+
+    /// Where a string ends whose quote is here.
+    fn string_end(&self, at: usize, floor: usize) -> Option<usize> {
+        if let Some(prefix) = self.prefix(at, floor) {
+            // Some prefixes are words of their own.
+            if let Some(end) = prefixed(self.text, prefix, prefix + 1, self.standard_strings)? {
+                return Some(end);
+            }
+        }
+        if self.standard_strings { scan::quoted(self.text, at + 1, b'\'') } else { scan::escaped(self.text, at + 1) }
+    }
+
+    /// Where a prefix of the quote here begins, that is a word of one letter, if there may be one.
+    fn prefix(&self, at: usize, floor: usize) -> Option<usize> {
+        let before = |len: usize| at.checked_sub(len).filter(|at| *at >= floor);
+        let is_and = before(1).is_some_and(|at| self.text[at] == b'&');
+        let prefix = before(if is_and { 2 } else { 1 })?;
+        (self.text[prefix].is_ascii_alphabetic() && !self.is_in_word(prefix, floor)).then_some(prefix)
+    }
+
+    /// A name in quotes, from behind the first of them to behind the last.
+    #[inline(always)]
+    fn quoted<const COPY: bool>(&self, at: usize, hash: Hash) -> Option<(usize, Hash)> {
+        let part = |hash: Hash, chunk: Chunk, at: usize, len: usize| {
+            let written = if COPY { Chunk::load(self.source, at).first(len) } else { chunk };
+            hash.mix(written.bits(), self.multiplier)
+        };
+        scan::identifier(self.text, at, hash, part, |hash| hash.mix(DOUBLED, self.multiplier))
+    }
 }

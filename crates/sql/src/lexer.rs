@@ -119,10 +119,16 @@ pub(crate) fn dollar(text: &[u8], at: usize) -> Option<(TokenKind, usize)> {
     Some((TokenKind::String, scan::dollar_quoted(text, at)?))
 }
 
-/// The end of a quoted identifier that begins at `at`. The server refuses one without a character in it, and cuts a long one.
-pub(crate) fn identifier(text: &[u8], at: usize) -> Option<usize> {
+/// The end of a quoted identifier that begins at `at`.
+fn identifier(text: &[u8], at: usize) -> Option<usize> {
     let end = scan::quoted(text, at + 1, b'"')?;
-    (3..=scan::WORD_LEN_MAX + 2).contains(&(end - at)).then_some(end)
+    may_be_identifier(end - at).then_some(end)
+}
+
+/// With its quotes. The server refuses an identifier without a character in it, and cuts a long one.
+#[inline(always)]
+pub(crate) fn may_be_identifier(len: usize) -> bool {
+    (3..=scan::WORD_LEN_MAX + 2).contains(&len)
 }
 
 /// Where the string ends whose prefix is the word from `at` to `end`: `Some(None)` if it is a word and no prefix, and

@@ -37,6 +37,7 @@
 //! assert_eq!(kinds[1], Kind::Commit { chain: false });
 //! ```
 
+mod chunk;
 mod definitions;
 mod fingerprint;
 mod grammar;

@@ -5,6 +5,8 @@
 //! different places. Nothing is decoded and nothing is allocated. The text's bytes below 0x80 are ASCII characters:
 //! [`crate::Text`] sees to that. //= pg18 sql-syntax-lexical
 
+use crate::chunk::{CHUNK_LEN, Chunk};
+
 /// What a token that begins with this byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begins {
@@ -51,74 +53,29 @@ const fn begins() -> [Begins; 256] {
 //= pg18 sql-syntax-lexical#SQL-SYNTAX-IDENTIFIERS
 pub(crate) const WORD_LEN_MAX: usize = 63;
 
-const LOW: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
-
-/// Eight bytes from `at`, little-endian, filled up with zeros where the text ends.
+/// The end of an identifier or keyword that begins at `at`. `part` is given its folded bytes in pieces, each of eight bytes
+/// or, filled up with zeros, of fewer where it ends or has a dollar, which is a piece of its own.
 #[inline(always)]
-fn eight(text: &[u8], at: usize) -> u64 {
-    if let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        return u64::from_le_bytes(*chunk);
-    }
-    last_eight(text, at)
-}
-
-#[inline(never)]
-fn last_eight(text: &[u8], at: usize) -> u64 {
-    let mut bytes = [0; 8];
-    let rest = text.get(at..).unwrap_or_default();
-    for (byte, from) in bytes.iter_mut().zip(rest) {
-        *byte = *from;
-    }
-    u64::from_le_bytes(bytes)
-}
-
-/// The end of an identifier or keyword that begins at `at`. `part` is given its folded bytes, eight at a time, the last
-/// part with fewer than eight and filled up with zeros: so the parts tell where it ends.
-#[inline(always)]
-pub(crate) fn word(text: &[u8], mut at: usize, mut part: impl FnMut(u64)) -> usize {
+pub(crate) fn word(text: &[u8], mut at: usize, mut part: impl FnMut(Chunk)) -> usize {
     loop {
-        let chunk = eight(text, at);
-        if chunk & HIGH != 0 {
-            return word_slow(text, at, part);
-        }
-        // In each byte the top bit is free, so sums do not carry into the next.
-        let small = chunk | (0x20 * LOW);
-        let letters = (small + 0x1f * LOW) & !(small + 0x05 * LOW) & HIGH;
-        let digits = (chunk + 0x50 * LOW) & !(chunk + 0x46 * LOW);
-        let underscore = HIGH - (chunk ^ (0x5f * LOW));
-        let dollar = HIGH - (chunk ^ (0x24 * LOW));
-        let stops = !(letters | digits | underscore | dollar) & HIGH;
-        // Capitals become small ones, small ones stay.
-        let folded = chunk | (letters >> 2);
-        if stops == 0 {
+        let (stops, folded) = Chunk::load(text, at).word();
+        let Some((last, len)) = folded.before(stops) else {
             part(folded);
-            at += 8;
+            at += CHUNK_LEN;
             continue;
+        };
+        part(last);
+        at += len;
+        if text.get(at) != Some(&b'$') {
+            return at;
         }
-        part(folded & ((stops & stops.wrapping_neg()) >> 7).wrapping_sub(1));
-        return at + (stops.trailing_zeros() / 8) as usize;
-    }
-}
-
-/// As [`word`], byte by byte, for words with bytes beyond ASCII: those are letters and are not folded.
-#[inline(never)]
-fn word_slow(text: &[u8], mut at: usize, mut part: impl FnMut(u64)) -> usize {
-    let (mut folded, mut len) = (0, 0);
-    while let Some(byte) = text.get(at).copied().filter(|byte| continues_word(*byte)) {
-        folded |= u64::from(byte.to_ascii_lowercase()) << (8 * len);
-        len += 1;
+        part(Chunk::of(b'$'));
         at += 1;
-        if len == 8 {
-            part(folded);
-            (folded, len) = (0, 0);
-        }
     }
-    part(folded);
-    at
 }
 
-fn continues_word(byte: u8) -> bool {
+#[inline(always)]
+pub(crate) fn continues_word(byte: u8) -> bool {
     matches!(BEGINS[usize::from(byte)], Begins::Word | Begins::Number) || byte == b'$'
 }
 
@@ -170,10 +127,22 @@ fn ends_number(text: &[u8], at: usize) -> Option<usize> {
     text.get(at).is_none_or(|byte| !continues_word(*byte)).then_some(at)
 }
 
-/// The first place from `at` where `byte` is.
+/// The first place from `at` where `byte` is, which is not zero.
 #[inline(always)]
 fn find(text: &[u8], at: usize, byte: u8) -> Option<usize> {
-    text.get(at..)?.iter().position(|it| *it == byte).map(|from| at + from)
+    find_either(text, at, byte, byte)
+}
+
+/// The first place from `at` where one of two bytes is; neither is zero.
+#[inline(always)]
+fn find_either(text: &[u8], mut at: usize, byte: u8, other: u8) -> Option<usize> {
+    while at < text.len() {
+        if let Some(from) = Chunk::load(text, at).either(byte, other).first() {
+            return Some(at + from);
+        }
+        at += CHUNK_LEN;
+    }
+    None
 }
 
 /// The end of what is quoted with `quote` and begins inside at `at`; a doubled quote stands for one.
@@ -189,16 +158,43 @@ pub(crate) fn quoted(text: &[u8], mut at: usize, quote: u8) -> Option<usize> {
     }
 }
 
+/// As [`quoted`] with double quotes. `part` is given what stands between, eight bytes at a time and the last with fewer,
+/// filled up with zeros, each with its place and length; `again` is called where a quote is doubled.
+#[inline(always)]
+pub(crate) fn identifier<T>(
+    text: &[u8],
+    mut at: usize,
+    mut to: T,
+    part: impl Fn(T, Chunk, usize, usize) -> T,
+    again: impl Fn(T) -> T,
+) -> Option<(usize, T)> {
+    while at < text.len() {
+        let chunk = Chunk::load(text, at);
+        let Some((last, len)) = chunk.before(chunk.either(b'"', b'"')) else {
+            to = part(to, chunk, at, CHUNK_LEN);
+            at += CHUNK_LEN;
+            continue;
+        };
+        to = part(to, last, at, len);
+        at += len + 1;
+        if text.get(at) != Some(&b'"') {
+            return Some((at, to));
+        }
+        to = again(to);
+        at += 1;
+    }
+    None
+}
+
 /// The end of a string where a backslash takes the next character's meaning away, inside from `at`.
 //= pg18 sql-syntax-lexical#SQL-SYNTAX-STRINGS-ESCAPE
 pub(crate) fn escaped(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
-        match text.get(at)? {
-            b'\\' => at += 2,
-            b'\'' if text.get(at + 1) == Some(&b'\'') => at += 2,
-            b'\'' => return Some(at + 1),
-            _ => at += 1,
+        at = find_either(text, at, b'\'', b'\\')?;
+        if text[at] == b'\'' && text.get(at + 1) != Some(&b'\'') {
+            return Some(at + 1);
         }
+        at += 2;
     }
 }
 
@@ -251,7 +247,7 @@ pub(crate) fn parameter(text: &[u8], mut at: usize) -> Option<usize> {
 
 /// The end of a line, or of the text.
 pub(crate) fn line_end(text: &[u8], at: usize) -> usize {
-    text[at..].iter().position(|byte| matches!(byte, b'\n' | b'\r')).map_or(text.len(), |from| at + from)
+    find_either(text, at, b'\n', b'\r').unwrap_or(text.len())
 }
 
 /// The end of a comment that begins at `at`; those within it are counted.
@@ -259,7 +255,8 @@ pub(crate) fn line_end(text: &[u8], at: usize) -> usize {
 pub(crate) fn comment(text: &[u8], mut at: usize) -> Option<usize> {
     let mut depth = 0;
     loop {
-        match (text.get(at)?, text.get(at + 1)?) {
+        at = find_either(text, at, b'*', b'/')?;
+        match (text[at], text.get(at + 1)?) {
             (b'/', b'*') => depth += 1,
             (b'*', b'/') if depth == 1 => return Some(at + 2),
             (b'*', b'/') => depth -= 1,

@@ -4,7 +4,7 @@ use super::*;
 
 fn words(text: &[u8]) -> (usize, Vec<u64>) {
     let mut parts = Vec::new();
-    let end = word(text, 0, |part| parts.push(part));
+    let end = word(text, 0, |part| parts.push(part.bits()));
     (end, parts)
 }
 
@@ -12,14 +12,13 @@ fn words(text: &[u8]) -> (usize, Vec<u64>) {
 fn plain_word(text: &[u8]) -> (usize, Vec<u64>) {
     let end = text.iter().position(|byte| !continues_word(*byte)).unwrap_or(text.len());
     let folded = text[..end].to_ascii_lowercase();
-    let part = |chunk: &[u8]| {
-        let mut bytes = [0; 8];
-        bytes[..chunk.len()].copy_from_slice(chunk);
-        u64::from_le_bytes(bytes)
-    };
-    let mut parts: Vec<u64> = folded.chunks(8).map(part).collect();
-    if end % 8 == 0 {
-        parts.push(0);
+    let mut parts = Vec::new();
+    for (index, piece) in folded.split(|byte| *byte == b'$').enumerate() {
+        parts.extend((index > 0).then_some(u64::from(b'$')));
+        parts.extend(piece.chunks(8).map(|chunk| Chunk::load(chunk, 0).bits()));
+        if piece.len() % 8 == 0 {
+            parts.push(0);
+        }
     }
     (end, parts)
 }
