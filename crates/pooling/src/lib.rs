@@ -41,6 +41,7 @@ pub mod worker;
 mod deadline;
 mod random;
 mod table;
+mod unnamed;
 
 pub use action::{Action, Actions, Piece, Question, Source};
 pub use board::{Board, Cell};

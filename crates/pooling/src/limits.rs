@@ -25,6 +25,9 @@ pub const STATEMENT_BYTES_PER_CLIENT_MAX: usize = 16 * 1024 * 1024;
 /// Named statements one client may keep.
 pub const STATEMENTS_PER_CLIENT_MAX: usize = 16 * 1024;
 
+/// The text of an unnamed statement that is kept for the client's next transaction, and that of those under way.
+pub const UNNAMED_LEN_MAX: usize = 16 * 1024;
+
 /// A tracked parameter's value.
 pub const PARAMETER_LEN_MAX: usize = 4096;
 

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use wire::frontend::Parse;
 
 use crate::limits;
+use crate::unnamed::Version;
 
 /// The digest that stands for a statement everywhere.
 pub(crate) type StatementId = u128;
@@ -60,9 +61,17 @@ pub(crate) fn identify(parse: &Parse<'_>) -> StatementId {
 pub(crate) struct Catalog {
     statements: BTreeMap<StatementId, Arc<Statement>>,
     sweep_at: usize,
+    /// The last one given out.
+    version: Version,
 }
 
 impl Catalog {
+    /// Names one more unnamed statement.
+    pub(crate) fn next_version(&mut self) -> Version {
+        self.version += 1;
+        self.version
+    }
+
     pub(crate) fn intern(&mut self, parse: &Parse<'_>) -> Arc<Statement> {
         let id = identify(parse);
         if let Some(known) = self.statements.get(&id) {

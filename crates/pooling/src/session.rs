@@ -19,6 +19,7 @@ use crate::id::{ConnId, PoolId};
 use crate::parameters::Parameters;
 use crate::prepared::Names;
 use crate::time::Time;
+use crate::unnamed::Unnamed;
 
 /// What a session is doing. What is not valid in a state is not a field of it.
 #[derive(Debug)]
@@ -60,6 +61,7 @@ pub struct Session {
     /// Received and undecided: part of a message, or what waits for a server.
     pub(crate) inbox: Vec<u8>,
     pub(crate) names: Option<Box<Names>>,
+    pub(crate) unnamed: Option<Box<Unnamed>>,
     /// The secret half of its cancel key.
     pub(crate) secret: i32,
     pub(crate) request_at: Time,

@@ -12,6 +12,7 @@ pub struct Census {
     pub transactions: u64,
     pub pipelines: u64,
     pub prepared: u64,
+    pub unnamed: u64,
     pub copies_in: u64,
     pub copies_out: u64,
     pub function_calls: u64,
@@ -62,6 +63,7 @@ impl Census {
             ("transactions", self.transactions),
             ("pipelines", self.pipelines),
             ("prepared", self.prepared),
+            ("unnamed", self.unnamed),
             ("copies_in", self.copies_in),
             ("copies_out", self.copies_out),
             ("function_calls", self.function_calls),
@@ -116,6 +118,7 @@ impl Census {
         self.transactions += other.transactions;
         self.pipelines += other.pipelines;
         self.prepared += other.prepared;
+        self.unnamed += other.unnamed;
         self.copies_in += other.copies_in;
         self.copies_out += other.copies_out;
         self.function_calls += other.function_calls;

@@ -40,6 +40,8 @@ pub(crate) enum Expect {
     Sync,
     /// ParseComplete; the statement is this one, if it is tracked.
     Parse(Option<StatementId>),
+    /// ParseComplete or CloseComplete: the client's unnamed statement is another, or none.
+    Unnamed,
     Bind,
     /// RowDescription or NoData.
     Describe,
@@ -372,9 +374,9 @@ impl Ledger {
 fn role(message: u8, expect: Expect) -> Option<bool> {
     match (message, expect) {
         (tag::READY_FOR_QUERY, Expect::Query | Expect::Function | Expect::Sync)
-        | (tag::PARSE_COMPLETE, Expect::Parse(_))
+        | (tag::PARSE_COMPLETE, Expect::Parse(_) | Expect::Unnamed)
         | (tag::BIND_COMPLETE, Expect::Bind)
-        | (tag::CLOSE_COMPLETE, Expect::Close(_))
+        | (tag::CLOSE_COMPLETE, Expect::Close(_) | Expect::Unnamed)
         | (tag::ROW_DESCRIPTION | tag::NO_DATA, Expect::Describe)
         | (tag::COMMAND_COMPLETE | tag::EMPTY_QUERY | tag::PORTAL_SUSPENDED, Expect::Execute) => Some(true),
         (tag::PARAMETER_DESCRIPTION, Expect::Describe)

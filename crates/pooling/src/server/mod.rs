@@ -24,6 +24,7 @@ use crate::parameters::Parameters;
 use crate::prepared::Prepared;
 use crate::settings::{Address, Database};
 use crate::time::Time;
+use crate::unnamed::Version;
 use crate::worker::pool::Base;
 
 pub(crate) use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
@@ -132,6 +133,8 @@ pub(crate) struct Server {
     pub(crate) ledger: Ledger,
     pub(crate) status: Status,
     pub(crate) prepared: Prepared,
+    /// Whose unnamed statement it has, if that is known.
+    pub(crate) unnamed: Version,
     pub(crate) parameters: Arc<Parameters>,
     pub(crate) backend_pid: i32,
     pub(crate) backend_secret: Box<[u8]>,

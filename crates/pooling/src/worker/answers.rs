@@ -22,6 +22,7 @@ use crate::server::{Answerer, Chore, Entry, Expect, Server, State, Unexpected};
 use crate::session::Session;
 use crate::settings::PoolMode;
 use crate::time::Time;
+use crate::unnamed::{self, Unnamed};
 
 impl Worker {
     pub(super) fn server_received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
@@ -502,14 +503,30 @@ impl Answers<'_> {
 
     fn completed(&mut self, entry: Entry) {
         match (entry.owner, entry.expect) {
+            (owner, Expect::Query) => {
+                self.server.unnamed = unnamed::NONE;
+                self.findings.replayed |= owner == Answerer::Replay;
+                if owner == Answerer::Client
+                    && let Some(unnamed) = self.unnamed()
+                {
+                    unnamed.forget();
+                }
+            }
+            (Answerer::Client, Expect::Unnamed) => {
+                self.server.unnamed = self.unnamed().map_or(unnamed::UNKNOWN, Unnamed::answered);
+            }
+            (_, Expect::Unnamed) => self.server.unnamed = unnamed::UNKNOWN,
             (Answerer::Client, Expect::Parse(Some(_))) => {
                 if let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) {
                     names.answered();
                 }
             }
-            (Answerer::Replay, Expect::Query) => self.findings.replayed = true,
             _ => {}
         }
+    }
+
+    fn unnamed(&mut self) -> Option<&mut Unnamed> {
+        self.session.as_mut().and_then(|(_, session)| session.unnamed.as_deref_mut())
     }
 
     fn failed(&mut self) -> Result<(), Broken> {
@@ -524,13 +541,20 @@ impl Answers<'_> {
         self.server.answer_failed |= self.server.ledger.owner() == Some(Answerer::Client);
         let mut skipped = Vec::new();
         self.server.ledger.failed(|entry| skipped.push(entry))?;
+        if skipped.first() == Some(&Entry { owner: Answerer::Client, expect: Expect::Unnamed }) {
+            // PostgreSQL lets go of the unnamed statement before it looks at the new one.
+            self.server.unnamed = unnamed::NONE;
+            if let Some(unnamed) = self.unnamed() {
+                unnamed.forget();
+            }
+        }
         self.undo(&skipped);
         Ok(())
     }
 
     /// The server skips these messages: what was noted when they were sent is taken back, newest first.
     fn undo(&mut self, skipped: &[Entry]) {
-        let mut of_names = 0;
+        let (mut of_names, mut of_unnamed) = (0, 0);
         for entry in skipped.iter().rev() {
             match entry.expect {
                 Expect::Close(Some(id)) => self.server.prepared.add(id),
@@ -542,6 +566,18 @@ impl Answers<'_> {
                 (Answerer::Client, Expect::Parse(Some(_)) | Expect::FakeParse | Expect::FakeClose)
             );
             of_names += usize::from(renames);
+            of_unnamed += usize::from((entry.owner, entry.expect) == (Answerer::Client, Expect::Unnamed));
+            if entry.owner == Answerer::Prepare && matches!(entry.expect, Expect::Parse(None) | Expect::Close(None)) {
+                // Of its unnamed statement, on the client's behalf.
+                self.server.unnamed = unnamed::UNKNOWN;
+            }
+        }
+        let doubtful = self.server.ledger.is_doubtful();
+        if let Some(unnamed) = self.unnamed() {
+            match doubtful {
+                true => unnamed.skipped_all(),
+                false => (0..of_unnamed).for_each(|_| unnamed.skipped()),
+            }
         }
         let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) else { return };
         if self.server.ledger.is_doubtful() {

@@ -244,6 +244,10 @@ impl Worker {
         if let Some(names) = &mut session.names {
             names.undo_all();
         }
+        if let Some(unnamed) = &mut session.unnamed {
+            unnamed.skipped_all();
+            unnamed.batch_ended();
+        }
         if answers > 0 {
             turn.actions.send_new(conn, |out| {
                 if let Some((code, message)) = error {

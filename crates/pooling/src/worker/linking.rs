@@ -173,6 +173,7 @@ impl Worker {
             let mut text = Vec::new();
             if wanted.write_difference(found, tracked, &mut text) {
                 server.ledger.sent(Answerer::Replay, Expect::Query);
+                server.unnamed = crate::unnamed::NONE;
                 server.gated = !session.confirmed;
                 turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
             } else {
@@ -286,6 +287,7 @@ impl Worker {
         self.turn_server(turn, server_id, ServerState::Busy(chore));
         let Some(server) = self.servers.get_mut(server_id) else { return };
         server.ledger.sent(Answerer::Chore, Expect::Query);
+        server.unnamed = crate::unnamed::NONE;
         turn.actions.send_new(server_id, |out| Query { text: query }.encode(out));
         server.flow.watch(server_id, true, turn.actions);
     }
@@ -463,6 +465,8 @@ impl Worker {
         server.state = ServerState::Held;
         server.armed = crate::deadline::Armed::default();
         server.flow.restart();
+        // Versions are the other worker's.
+        server.unnamed = crate::unnamed::UNKNOWN;
         server.parameters = self.interned.intern((*server.parameters).clone());
         pool.enter(Group::Recovering);
         let conn = self.servers.insert_with(|_| server);

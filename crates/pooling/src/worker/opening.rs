@@ -147,6 +147,7 @@ impl Worker {
             ledger: Ledger::default(),
             status: Status::Idle,
             prepared: Prepared::default(),
+            unnamed: crate::unnamed::NONE,
             parameters: empty,
             backend_pid: 0,
             backend_secret: Box::default(),

@@ -12,6 +12,7 @@ use super::requests::{Ending, Requests, too_long};
 use crate::limits;
 use crate::prepared::{self, Statement, StatementId};
 use crate::server::{Answerer, Expect};
+use crate::unnamed::{self, Unnamed};
 
 /// What became of a message that names a statement.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -74,8 +75,11 @@ impl Requests<'_> {
     pub(super) fn bind(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
         let body = &at_hand[HEADER_LEN..];
         let Some(names) = BindNames::decode(body) else { return Err(Ending::violation("invalid Bind message")) };
-        if names.statement.is_empty() || self.is_unheard() {
+        if self.is_unheard() {
             return Ok(Renamed::No);
+        }
+        if names.statement.is_empty() {
+            return Ok(self.recall_unnamed());
         }
         if self.must_wait(names.statement, self.id_of(names.statement)) {
             return Ok(Renamed::Later);
@@ -102,8 +106,11 @@ impl Requests<'_> {
 
     pub(super) fn describe(&mut self, body: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
         let describe = Describe::decode(body)?;
-        if describe.target != Target::Statement || describe.name.is_empty() || self.is_unheard() {
+        if describe.target != Target::Statement || self.is_unheard() {
             return Ok(Renamed::No);
+        }
+        if describe.name.is_empty() {
+            return Ok(self.recall_unnamed());
         }
         if self.must_wait(describe.name, self.id_of(describe.name)) {
             return Ok(Renamed::Later);
@@ -129,6 +136,60 @@ impl Requests<'_> {
         self.replace(HEADER_LEN + body.len(), in_stream, |_| ());
         self.answer_fakes();
         Ok(Renamed::Yes)
+    }
+
+    /// An unnamed Parse is sent, as it is.
+    pub(super) fn parse_unnamed(&mut self, at_hand: &[u8], whole: bool) -> Result<(), Ending> {
+        if self.is_unheard() {
+            self.sent(Expect::Parse(None));
+            return Ok(());
+        }
+        let parse = if whole { Some(Parse::decode(&at_hand[HEADER_LEN..])?) } else { None };
+        let version = self.catalog.next_version();
+        self.session.unnamed.get_or_insert_default().parsed(version, parse.as_ref());
+        self.sent(Expect::Unnamed);
+        Ok(())
+    }
+
+    /// A Close of the unnamed statement is sent.
+    pub(super) fn close_unnamed(&mut self) {
+        if self.is_unheard() {
+            return self.sent(Expect::Close(None));
+        }
+        self.session.unnamed.get_or_insert_default().closed();
+        self.sent(Expect::Unnamed);
+    }
+
+    /// The client uses its unnamed statement: a server that does not have it is told first, and one that has somebody
+    /// else's, or an older one, lets go of that (I2).
+    fn recall_unnamed(&mut self) -> Renamed {
+        let unnamed = self.session.unnamed.as_deref();
+        if unnamed.is_some_and(Unnamed::is_in_batch) {
+            return Renamed::No;
+        }
+        if unnamed.is_some_and(Unnamed::is_changing) || self.server.ledger.awaits_query() {
+            return Renamed::Later;
+        }
+        let version = unnamed.map_or(unnamed::NONE, Unnamed::version);
+        if self.server.unnamed == version {
+            return Renamed::No;
+        }
+        self.stream.flush(self.server_id, self.actions);
+        match unnamed.and_then(Unnamed::parse) {
+            Some(parse) => {
+                self.server.unnamed = version;
+                self.pool.totals.server_parses += 1;
+                self.server.ledger.sent(Answerer::Prepare, Expect::Parse(None));
+                self.actions.send_new(self.server_id, |out| parse.encode(out));
+            }
+            None => {
+                self.server.unnamed = unnamed::NONE;
+                self.server.ledger.sent(Answerer::Prepare, Expect::Close(None));
+                let close = Close { target: Target::Statement, name: b"" };
+                self.actions.send_new(self.server_id, |out| close.encode(out));
+            }
+        }
+        Renamed::No
     }
 
     /// Whether the server passes over statements' messages now: it skips to Sync, or reads COPY data.

@@ -326,12 +326,12 @@ impl Requests<'_> {
             }
             Extent::Whole if whole => Ok(true),
             Extent::Whole => {
-                // An unnamed statement passes by length, however long.
+                // A long unnamed statement passes by length, however long.
                 let named = at_hand.get(HEADER_LEN).map(|&first| first != 0);
                 if named == Some(true) && header.body_len() > limits::STATEMENT_LEN_MAX {
                     return Err(too_long());
                 }
-                Ok(header.tag == tag::PARSE && named == Some(false))
+                Ok(header.tag == tag::PARSE && named == Some(false) && header.body_len() > limits::UNNAMED_LEN_MAX)
             }
             Extent::Names => {
                 let body = &at_hand[HEADER_LEN..at_hand.len().min(header.total_len())];
@@ -351,8 +351,8 @@ impl Requests<'_> {
         let at_hand = &at_hand[..at_hand.len().min(header.total_len())];
         match header.tag {
             tag::TERMINATE => return Err(Ending::Terminate),
-            tag::QUERY => self.sent(Expect::Query),
-            tag::SYNC => self.sent(Expect::Sync),
+            tag::QUERY => self.ended(Expect::Query),
+            tag::SYNC => self.ended(Expect::Sync),
             tag::FUNCTION_CALL => self.sent(Expect::Function),
             tag::EXECUTE => self.sent(Expect::Execute),
             tag::COPY_DONE | tag::COPY_FAIL => self.sent(Expect::CopyEnd),
@@ -370,7 +370,11 @@ impl Requests<'_> {
                     return Ok(true);
                 }
                 self.pool.totals.server_parses += 1;
-                self.sent(Expect::Parse(None));
+                if mapped && !named {
+                    self.parse_unnamed(at_hand, whole)?;
+                } else {
+                    self.sent(Expect::Parse(None));
+                }
             }
             tag::BIND | tag::DESCRIBE | tag::CLOSE => {
                 let renamed = match header.tag {
@@ -386,17 +390,26 @@ impl Requests<'_> {
                 if renamed == Renamed::Yes {
                     return Ok(true);
                 }
-                self.sent(match header.tag {
-                    tag::BIND => Expect::Bind,
-                    tag::DESCRIBE => Expect::Describe,
-                    _ => Expect::Close(None),
-                });
+                match header.tag {
+                    tag::BIND => self.sent(Expect::Bind),
+                    tag::DESCRIBE => self.sent(Expect::Describe),
+                    _ if mapped && at_hand[HEADER_LEN..] == *b"S\0" => self.close_unnamed(),
+                    _ => self.sent(Expect::Close(None)),
+                }
             }
             // CopyData and Flush have no answer.
             _ => {}
         }
         self.pass(header, at_hand, in_stream);
         Ok(true)
+    }
+
+    /// A message is sent that ends a batch.
+    fn ended(&mut self, expect: Expect) {
+        if let Some(unnamed) = &mut self.session.unnamed {
+            unnamed.batch_ended();
+        }
+        self.sent(expect);
     }
 
     pub(super) fn sent(&mut self, expect: Expect) {

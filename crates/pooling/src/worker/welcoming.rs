@@ -43,6 +43,7 @@ impl Worker {
             flow: Flow::default(),
             inbox: Vec::new(),
             names: None,
+            unnamed: None,
             secret: self.random.secret(),
             request_at: turn.now,
             progress_at: turn.now,

@@ -11,7 +11,7 @@ use crate::statement::{Body, Mark, Statement};
 /// A prepared statement.
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
-    statement: Statement,
+    pub(super) statement: Statement,
 }
 
 /// A statement with its parameters, and how far it has been run.
@@ -37,6 +37,10 @@ impl Backend {
 
     fn parse(&mut self, body: &[u8], out: &mut Vec<u8>) {
         let Ok(parse) = Parse::decode(body) else { return self.error("08P01", "invalid Parse", out) };
+        if parse.name.is_empty() {
+            // Before anything else is looked at, as in PostgreSQL.
+            self.statements.remove(parse.name);
+        }
         let statement = Statement::parse(&String::from_utf8_lossy(parse.query));
         if statement.body == Body::SyntaxError {
             return self.error("42601", "syntax error", out);

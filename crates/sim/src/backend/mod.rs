@@ -115,6 +115,12 @@ impl Backend {
         self.statements.contains_key(name)
     }
 
+    /// Whether a statement gets its mark from each Bind, so that it may be bound again.
+    #[must_use]
+    pub fn takes_mark(&self, name: &[u8]) -> bool {
+        self.statements.get(name).is_some_and(|prepared| prepared.statement.mark.is_none())
+    }
+
     #[must_use]
     pub fn status(&self) -> Status {
         self.status

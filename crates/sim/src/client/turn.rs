@@ -344,10 +344,32 @@ impl Client {
                     let mark = self.mark();
                     self.bind(b"", b"no such statement", Some(mark));
                 }
+                4 => self.unnamed(turn),
                 _ => self.prepared(turn),
             }
         }
         self.send(tag::SYNC, frontend::encode_sync);
+    }
+
+    /// The unnamed statement in two steps, between which there may be a Sync, another server, and what ends it.
+    fn unnamed(&mut self, turn: &mut Turn<'_>) {
+        // Once in a while one that is not there.
+        let binds = if self.twin.has_statement(b"") { self.twin.takes_mark(b"") } else { turn.random.chance(50) };
+        if !binds || turn.random.chance(100) {
+            let text = if turn.random.chance(100) { "no such words" } else { turn.random.pick(&TEXTS[..3]) };
+            self.parse(b"", text);
+            let (target, name) = (Target::Statement, &b""[..]);
+            match turn.random.below(10) {
+                0 => self.send(tag::CLOSE, |out| Close { target, name }.encode(out)),
+                1..=3 => self.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out)),
+                _ => {}
+            }
+            return;
+        }
+        turn.census.unnamed += 1;
+        let mark = self.mark();
+        self.bind(b"", b"", Some(mark));
+        self.execute(b"", 0);
     }
 
     fn prepared(&mut self, turn: &mut Turn<'_>) {
