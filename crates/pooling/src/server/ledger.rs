@@ -145,6 +145,7 @@ impl Ledger {
     }
 
     /// Whose answer is being read; `None`: nothing is owed.
+    #[inline]
     pub(crate) fn owner(&self) -> Option<Answerer> {
         self.entries.front().map(|entry| entry.owner)
     }
@@ -208,6 +209,7 @@ impl Ledger {
     }
 
     /// Whether a message can be part of the answer being read.
+    #[inline]
     pub(crate) fn accepts(&self, message: u8) -> bool {
         self.owner_of_part(message).is_some()
     }
@@ -371,6 +373,7 @@ impl Ledger {
 }
 
 /// Whether a message completes an answer of this kind (`true`), is part of it (`false`), or has no place in it (`None`).
+#[inline]
 fn role(message: u8, expect: Expect) -> Option<bool> {
     match (message, expect) {
         (tag::READY_FOR_QUERY, Expect::Query | Expect::Function | Expect::Sync)
