@@ -47,6 +47,9 @@ pub struct Census {
     pub rotated: u64,
     pub console_questions: u64,
     pub console_stops: u64,
+    pub refused_for_good: u64,
+    pub portals: u64,
+    pub cancels_cut: u64,
     pub quiet_ends: u64,
 }
 
@@ -97,6 +100,9 @@ impl Census {
             ("rotated", self.rotated),
             ("console_questions", self.console_questions),
             ("console_stops", self.console_stops),
+            ("refused_for_good", self.refused_for_good),
+            ("portals", self.portals),
+            ("cancels_cut", self.cancels_cut),
             ("quiet_ends", self.quiet_ends),
         ]);
         rows
@@ -152,6 +158,9 @@ impl Census {
         self.rotated += other.rotated;
         self.console_questions += other.console_questions;
         self.console_stops += other.console_stops;
+        self.refused_for_good += other.refused_for_good;
+        self.portals += other.portals;
+        self.cancels_cut += other.cancels_cut;
         self.quiet_ends += other.quiet_ends;
     }
 }

@@ -69,6 +69,8 @@ pub struct Faults {
     pub lost_connects: u32,
     /// A server login ends in an error of the kind that passes.
     pub refused_logins: u32,
+    /// A server login is refused for good, as with a wrong password.
+    pub final_refusals: u32,
     /// A worker's mailbox has no room.
     pub full_mailbox: u32,
     /// The board a worker sees is the last round's.
@@ -253,6 +255,7 @@ fn faults(random: &mut Random) -> Faults {
         refused: maybe(300, 300),
         lost_connects: maybe(200, 100),
         refused_logins: maybe(300, 200),
+        final_refusals: maybe(300, 200),
         full_mailbox: maybe(400, 500),
         late_board: maybe(500, 900),
         late_round: maybe(400, 100),

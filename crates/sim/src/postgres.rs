@@ -78,6 +78,10 @@ impl Process {
     }
 }
 
+/// Refusals that trying again does not cure, and what the model PostgreSQL says then.
+pub(crate) const FINAL: [&str; 3] = ["28P01", "3D000", "42501"];
+pub(crate) const FOR_GOOD: &str = "you shall not pass";
+
 /// Why a login fails, in PostgreSQL's words.
 type Refusal = (&'static str, &'static str);
 
@@ -390,6 +394,11 @@ impl World {
         if self.plan_holds() && self.random.chance(self.plan.faults.refused_logins) {
             self.census.logins_refused += 1;
             return Err((if self.random.chance(500) { "53300" } else { "57P03" }, "not now"));
+        }
+        if self.plan_holds() && self.random.chance(self.plan.faults.final_refusals) {
+            self.census.refused_for_good += 1;
+            let code = *self.random.pick(&FINAL);
+            return Err((code, FOR_GOOD));
         }
         let Some(user) = self.plan.users.iter().find(|user| user.name == process.user) else {
             return Err(("28000", "role does not exist"));

@@ -192,9 +192,16 @@ impl World {
         let id = self.connect_to_door(Peer::Canceller);
         let mut packet = Vec::new();
         wire::frontend::CancelRequest { pid, secret: &secret }.encode(&mut packet);
+        // Sometimes it is cut, at any byte.
+        let cut = self.random.chance(self.plan.faults.cuts).then(|| self.random.below(packet.len() as u64) as usize);
         if let Some(link) = self.network.get_mut(id) {
-            link.up.force(&packet);
+            link.up.force(&packet[..cut.unwrap_or(packet.len())]);
         }
         self.pump(id, true);
+        if cut.is_some() {
+            self.census.cancels_cut += 1;
+            let how = if self.random.chance(500) { Leaving::Orderly } else { Leaving::Cut };
+            self.close_peer_side(id, how);
+        }
     }
 }

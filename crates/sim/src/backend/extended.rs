@@ -116,8 +116,11 @@ impl Backend {
             self.error(code, text, out);
             return Progress::Done;
         };
-        self.mark = portal.mark;
-        if !self.admits(&portal.body, portal.mark, out) {
+        // A named portal may be run after a SET of its own client's: what it was bound under was judged then.
+        let named = !execute.portal.is_empty();
+        let mark = portal.mark.map(|mark| if named { Mark { values: self.values, ..mark } } else { mark });
+        self.mark = mark;
+        if !self.admits(&portal.body, mark, out) {
             return Progress::Done;
         }
         match portal.body {

@@ -122,6 +122,11 @@ impl Backend {
     }
 
     #[must_use]
+    pub fn has_portal(&self, name: &[u8]) -> bool {
+        self.portals.contains_key(name)
+    }
+
+    #[must_use]
     pub fn status(&self) -> Status {
         self.status
     }

@@ -6,6 +6,7 @@ use wire::backend::Fields;
 use super::{Circumstances, Client, Finding, Nowhere, Phase};
 use crate::census::Census;
 use crate::plan::Plan;
+use crate::postgres::{FINAL, FOR_GOOD};
 
 /// How long before a client notices may the trouble have been that ended it, in microseconds: a server may be dead for
 /// long before anybody asks it something.
@@ -50,6 +51,8 @@ impl Client {
         match words {
             _ if words.starts_with("no such database") => self.habits.lost == Some(Nowhere::Database),
             "\"trust\" authentication failed" | "no such user" => self.habits.lost == Some(Nowhere::User),
+            // Told to whoever waits for a server, in the server's words.
+            FOR_GOOD => plan.faults.final_refusals > 0 && FINAL.contains(&code) && (self.is_owed() || !self.is_ready()),
             "not allowed" => self.console.is_some() && self.user > 1,
             "query_wait_timeout" => waited(settings.query_wait_timeout),
             "query_timeout" | "query timeout" => settings.query_timeout.is_some(),

@@ -340,6 +340,7 @@ impl Client {
                     }
                 }
                 2 => self.send(tag::FLUSH, frontend::encode_flush),
+                3 if turn.random.chance(600) => self.portal(turn),
                 3 if turn.random.chance(100) => {
                     let mark = self.mark();
                     self.bind(b"", b"no such statement", Some(mark));
@@ -389,6 +390,30 @@ impl Client {
         let mark = self.mark();
         self.bind(b"", name.as_bytes(), Some(mark));
         self.execute(b"", 0);
+    }
+
+    /// A named portal, which lives until its transaction ends: bound, fetched from in parts, described, closed.
+    fn portal(&mut self, turn: &mut Turn<'_>) {
+        turn.census.portals += 1;
+        let portal = format!("p{}", turn.random.below(3));
+        let portal = portal.as_bytes();
+        let known = self.twin.has_portal(portal);
+        // Once in a while a name that is taken, or one that is not there.
+        if known == turn.random.chance(20) {
+            let body = *turn.random.pick(&["select 7 20", "select 3 0", "select 40 100"]);
+            let text = self.marked(body);
+            self.parse(b"", &text);
+            self.bind(portal, b"", None);
+        }
+        for _ in 0..turn.random.range(1, 3) {
+            let target = Target::Portal;
+            match turn.random.below(6) {
+                0 => self.send(tag::DESCRIBE, |out| Describe { target, name: portal }.encode(out)),
+                1 => self.send(tag::CLOSE, |out| Close { target, name: portal }.encode(out)),
+                2 => self.send(tag::FLUSH, frontend::encode_flush),
+                rows => self.execute(portal, rows as i32 - 3),
+            }
+        }
     }
 
     fn describe_or_close(&mut self, turn: &mut Turn<'_>) {
