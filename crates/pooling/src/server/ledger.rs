@@ -211,15 +211,14 @@ impl Ledger {
     /// Whether a message can be part of the answer being read.
     #[inline]
     pub(crate) fn accepts(&self, message: u8) -> bool {
-        self.owner_of_part(message).is_some()
+        self.entries.front().is_some_and(|entry| role(message, entry.expect).is_some())
     }
 
-    /// Whose answer a message is part of, if it can be part of the answer being read.
+    /// Whose answer is being read, if a message is part of it without completing it.
     #[inline]
     pub(crate) fn owner_of_part(&self, message: u8) -> Option<Answerer> {
         let entry = self.entries.front()?;
-        role(message, entry.expect)?;
-        Some(entry.owner)
+        (role(message, entry.expect) == Some(false)).then_some(entry.owner)
     }
 
     /// A message of an answer has been read to its end. Returns the entry it completed, if it did.

@@ -260,11 +260,12 @@ impl Answers<'_> {
     fn next(&mut self) -> Result<bool, Broken> {
         let rest = self.stream.rest();
         let Some(header) = Header::parse(rest)? else { return Ok(self.keep(rest)) };
-        if matches!(header.tag, tag::DATA_ROW | tag::COPY_DATA) && rest.len() >= header.total_len() {
-            // Most of what passes: part of an answer, and never its end.
-            let Some(owner) = self.server.ledger.owner_of_part(header.tag) else {
-                return Err(Unexpected(header.tag).into());
-            };
+        let passes = matches!(header.tag, tag::DATA_ROW | tag::COPY_DATA | tag::ROW_DESCRIPTION);
+        if passes
+            && rest.len() >= header.total_len()
+            && let Some(owner) = self.server.ledger.owner_of_part(header.tag)
+        {
+            // Most of what passes: within an answer, and not its end.
             self.consume(header.total_len(), owner == Answerer::Client);
             return Ok(true);
         }

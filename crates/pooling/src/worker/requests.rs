@@ -70,11 +70,9 @@ impl Worker {
     pub(super) fn client_received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         session.progress_at = turn.now;
-        let pool = session.pool;
-        if let Some(pool) = self.pool_mut(pool) {
+        if let Some(pool) = self.pools.get_mut(session.pool.0 as usize).and_then(Option::as_deref_mut) {
             pool.totals.received += bytes.len() as u64;
         }
-        let Some(session) = self.sessions.get_mut(conn) else { return };
         match session.state {
             State::Linked { server } => {
                 let gated = self.servers.get(server).is_some_and(Server::is_gated);
