@@ -23,11 +23,12 @@ impl Dice {
 /// What one client asks next. Each returns what was wrong with the answer.
 type Question = fn(&mut Client, &str) -> Result<(), String>;
 
-const QUESTIONS: [(&str, Question); 9] = [
+const QUESTIONS: [(&str, Question); 10] = [
     ("simple", simple),
     ("several statements", several),
     ("extended", extended),
     ("prepared", prepared),
+    ("unnamed, in two rounds", unnamed),
     ("pipeline", pipeline),
     ("error", error),
     ("notice", notice),
@@ -55,6 +56,20 @@ fn several(client: &mut Client, token: &str) -> Result<(), String> {
 fn extended(client: &mut Client, token: &str) -> Result<(), String> {
     let answer = client.extended("", "select $1::text", &[token]).map_err(|gone| gone.to_string())?;
     expect(answer.value() == Some(token), token, &answer)
+}
+
+/// As lib/pq asks: the statement in one round, its values in the next, when another server may answer.
+fn unnamed(client: &mut Client, token: &str) -> Result<(), String> {
+    let owner = token.split('-').next().unwrap_or_default();
+    let parse = frontend::parse("", &format!("select '{owner}', $1::text"));
+    let parsed = client.send(&[parse, frontend::sync()].concat()).and_then(|()| client.answer());
+    let answer = parsed.map_err(|gone| gone.to_string())?;
+    expect(answer.status == b'I' && answer.rows.is_empty(), token, &answer)?;
+    for _ in 0..2 {
+        let answer = client.prepared("", &[token]).map_err(|gone| gone.to_string())?;
+        expect(answer.rows == [[Some(owner.to_owned()), Some(token.to_owned())]], token, &answer)?;
+    }
+    Ok(())
 }
 
 /// Every client has its own statement under the same name; the text tells whose it is.

@@ -104,6 +104,7 @@ auth_type = scram-sha-256
 auth_file = {dir}/userlist.txt
 admin_users = {user}
 pool_mode = transaction
+ignore_startup_parameters = extra_float_digits
 default_pool_size = 20
 max_client_conn = 10000
 log_connections = {chatty}
