@@ -187,7 +187,7 @@ settings! {
     server_check_delay: Seconds, Some("30"), Yes, Works, Servers, "A server that has idled for longer is checked before its next use; 0: before every use.";
     server_check_query: Text, Some("<empty>"), Yes, Works, Servers, "The check. Nothing: no check. <empty>: the empty query.";
     server_connect_timeout: Seconds, Some("15"), Yes, Works, Servers, "How long connecting and logging in to PostgreSQL may take; 0: for ever.";
-    server_fast_close: Flag, Some("0"), Yes, NotYet, Servers, "In session mode, closes servers whose configuration has changed without waiting for the client to leave.";
+    server_fast_close: Flag, Some("0"), Yes, Works, Servers, "In session mode, closes servers whose configuration has changed at the end of the transaction, and their clients with them, without waiting for the client to leave.";
     server_idle_timeout: Seconds, Some("600"), Yes, Works, Servers, "Closes a server that nobody has used for so long; 0: never.";
     server_lifetime: Seconds, Some("3600"), Yes, Works, Servers, "Closes a server of that age once nobody uses it; 0: after its first use.";
     server_login_retry: Seconds, Some("15"), Yes, Works, Servers, "How long to leave PostgreSQL alone after a failed login.";

@@ -222,6 +222,7 @@ pub struct Settings {
     pub server_reset_query_always: bool,
     /// Least recently used server first, instead of most recently.
     pub server_round_robin: bool,
+    /// In session mode too, a server to be closed waits for the end of a transaction only, and takes its client along.
     pub server_fast_close: bool,
 
     /// Lower-case names of startup parameters to pass over in silence.

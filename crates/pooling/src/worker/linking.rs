@@ -233,7 +233,7 @@ impl Worker {
         let ServerState::Linked(conn) = server.state else { return false };
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return false };
         if pool.rules.mode == PoolMode::Session || server.gated {
-            return false;
+            return server.close_needed.is_some() && self.close_fast(turn, server_id);
         }
         if !crate::sabotage::releases_early(&self.settings, server) && !server.is_clean() {
             return false;

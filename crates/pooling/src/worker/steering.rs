@@ -14,7 +14,7 @@ use crate::mail::Stop;
 use crate::parameters::Tracked;
 use crate::server::{Chore, Group, Server, State as ServerState};
 use crate::session::{Session, State, virtual_pid};
-use crate::settings::{Database, Settings};
+use crate::settings::{Database, PoolMode, Settings};
 use crate::snapshot::{ClientSnapshot, PoolSnapshot, ServerSnapshot, Snapshot};
 use crate::time::Time;
 
@@ -47,6 +47,9 @@ impl Worker {
         }
         for conn in self.sessions.ids() {
             self.reconfigure_session(turn, conn);
+        }
+        for conn in self.servers.ids() {
+            self.close_fast(turn, conn);
         }
         for conn in self.servers.ids() {
             self.arm_server(conn);
@@ -85,8 +88,31 @@ impl Worker {
             server.close_needed = Some(why);
             if server.state.group() == Group::Idle {
                 self.close_server(turn, conn, why);
+            } else {
+                self.close_fast(turn, conn);
             }
         }
+    }
+
+    /// With server_fast_close, a server that is to be closed does not wait for its client in session mode either, only for
+    /// the transaction. The client is closed too: it would go on without what it has set. Says whether it was done.
+    //= pgbouncer config.md#server_fast_close
+    pub(super) fn close_fast(&mut self, turn: &mut Turn<'_>, conn: ConnId) -> bool {
+        if !self.settings.server_fast_close {
+            return false;
+        }
+        let Some(server) = self.servers.get(conn).filter(|server| server.is_clean() && !server.gated) else {
+            return false;
+        };
+        let (Some(why), Some(session)) = (server.close_needed, server.session()) else { return false };
+        let in_session_mode = self.pool(server.pool).is_some_and(|pool| pool.rules.mode == PoolMode::Session);
+        let torn = self.sessions.get(session).is_some_and(Session::is_torn);
+        if !in_session_mode || torn {
+            return false;
+        }
+        self.close_server(turn, conn, why);
+        self.refuse_session(turn, session, wire::sqlstate::ADMIN_SHUTDOWN, why);
+        true
     }
 
     /// The coordinator wants an idle server back: another pool waits at a cap that both share.

@@ -134,6 +134,7 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
         "chaos_rotate" => settings.chaos.rotate = value == "1",
         "chaos_close" => settings.chaos.close = value == "1",
         "chaos_seed" => settings.chaos.seed = number(value)?,
+        "server_fast_close" => settings.server_fast_close = value == "1",
         "server_round_robin" => settings.server_round_robin = value == "1",
         "ignore_startup_parameters" => settings.ignore_startup_parameters = names(value).collect(),
         "track_extra_parameters" => settings.track_extra_parameters = names(value).collect(),
