@@ -33,8 +33,6 @@ pub struct Process {
     pub tcp_keepcnt: u32,
     /// Milliseconds; 0: the kernel's default.
     pub tcp_user_timeout: u32,
-    /// Seconds; 0: off.
-    pub tcp_defer_accept: u32,
     /// Bytes; 0: the kernel's default.
     pub tcp_socket_buffer: u32,
     pub logfile: Option<String>,
@@ -42,6 +40,9 @@ pub struct Process {
     /// Whom to become after the start as root.
     pub user: Option<String>,
     pub syslog: bool,
+    /// auth, authpriv, daemon, user, local0 to local7.
+    pub syslog_facility: String,
+    pub syslog_ident: String,
     pub verbose: u32,
     pub log_connections: bool,
     pub log_disconnections: bool,
@@ -68,10 +69,6 @@ pub struct Values {
     values: Vec<Value>,
     places: Vec<Option<Place>>,
 }
-
-/// PgBouncer's fixed time for TCP_DEFER_ACCEPT, in seconds.
-//= pgbouncer config.md#tcp_defer_accept
-const DEFER_ACCEPT_SECONDS: u32 = 45;
 
 impl Default for Values {
     fn default() -> Values {
@@ -260,12 +257,13 @@ pub fn process(values: &Values) -> Process {
         tcp_keepintvl: values.count(Key::tcp_keepintvl),
         tcp_keepcnt: values.count(Key::tcp_keepcnt),
         tcp_user_timeout: values.count(Key::tcp_user_timeout),
-        tcp_defer_accept: if values.flag(Key::tcp_defer_accept) { DEFER_ACCEPT_SECONDS } else { 0 },
         tcp_socket_buffer: values.count(Key::tcp_socket_buffer),
         logfile: values.path(Key::logfile),
         pidfile: values.path(Key::pidfile),
         user: values.path(Key::user),
         syslog: values.flag(Key::syslog),
+        syslog_facility: values.text(Key::syslog_facility).to_owned(),
+        syslog_ident: values.text(Key::syslog_ident).to_owned(),
         verbose: values.count(Key::verbose),
         log_connections: values.flag(Key::log_connections),
         log_disconnections: values.flag(Key::log_disconnections),
@@ -327,7 +325,6 @@ mod tests {
         let process = process(&values);
         assert_eq!(process.listen_port, 6432);
         assert_eq!(process.unix_socket_mode, 0o777);
-        assert_eq!(process.tcp_defer_accept, 45);
         assert_eq!(process.unix_socket_dir.as_deref(), Some("/tmp"));
         assert_eq!(admin(&values).stats_period, Duration::from_secs(60));
     }

@@ -7,6 +7,13 @@ use crate::problem::{Place, Problem, quoted};
 use crate::settings::Values;
 use crate::table::{Effect, Key, TABLE};
 
+/// What PgBouncer knows; any other name is `daemon` to it.
+//= pgbouncer config.md#syslog_facility
+const FACILITIES: [&str; 12] = [
+    "auth", "authpriv", "daemon", "user", "local0", "local1", "local2", "local3", "local4", "local5", "local6",
+    "local7",
+];
+
 /// Judges the values of `[pgbouncer]`; `peers` is where `[peers]` has an entry of somebody else's.
 #[must_use]
 pub(crate) fn judge(values: &Values, peers: Option<&Place>) -> Vec<Problem> {
@@ -17,6 +24,12 @@ pub(crate) fn judge(values: &Values, peers: Option<&Place>) -> Vec<Problem> {
             Effect::Partly => problems.extend(refused(values, setting.key)),
             _ => {}
         }
+    }
+    let facility = values.text(Key::syslog_facility);
+    if values.flag(Key::syslog) && !FACILITIES.contains(&facility) {
+        let place = values.place(Key::syslog_facility).cloned().unwrap_or_default();
+        let expected = "auth, authpriv, daemon, user or local0 to local7; daemon it is".to_owned();
+        problems.push(Problem::warning(&place, Key::syslog_facility.name(), quoted(facility), expected));
     }
     if let Some(place) = peers {
         let found = "an entry".to_owned();
@@ -44,7 +57,6 @@ fn without_effect(values: &Values, key: Key) -> Option<Problem> {
 /// What PgBouncer would not look at either, given the other settings.
 fn is_moot(values: &Values, key: Key) -> bool {
     match key {
-        Key::syslog_facility | Key::syslog_ident => !values.flag(Key::syslog),
         // Used with auth_user only, and that is refused.
         Key::auth_query => true,
         // The mode decides, and it has a message of its own.

@@ -205,9 +205,9 @@ settings! {
     stats_period: Count(1, INT_MAX, "seconds"), Some("60"), Yes, Works, Console, "Over how long averages are taken, and how often log_stats writes.";
     stats_users: List, Some(""), Yes, Works, Console, "Users who may run SHOW commands on the console.";
     suspend_timeout: Seconds, Some("10"), Yes, NotYet, Console, "How long SUSPEND waits for buffers to empty.";
-    syslog: Flag, Some("0"), Yes, NotYet, Log, "Writes the log to syslog.";
-    syslog_facility: Text, Some("daemon"), Yes, NotYet, Log, "The facility for syslog.";
-    syslog_ident: Text, Some("pgbouncer"), Yes, NotYet, Log, "The name for syslog.";
+    syslog: Flag, Some("0"), Yes, Works, Log, "Writes the log to syslog too.";
+    syslog_facility: Text, Some("daemon"), Yes, Works, Log, "The facility for syslog: auth, authpriv, daemon, user, local0 to local7.";
+    syslog_ident: Text, Some("pgbouncer"), Yes, Works, Log, "The name for syslog.";
     tcp_defer_accept: Flag, Some("1"), Yes, Unneeded, Network, "PgBouncer leaves a new connection to the kernel until the client has sent something; here it is accepted at once.";
     tcp_keepalive: Flag, Some("1"), Yes, Works, Network, "Has the kernel ask idle connections whether they live.";
     tcp_keepcnt: NUMBER, Some("0"), Yes, Works, Network, "How many such questions go unanswered before it gives up; 0: the kernel's default.";

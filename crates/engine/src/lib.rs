@@ -31,6 +31,7 @@ mod resolve;
 mod shared;
 mod shared_board;
 mod sync;
+mod syslog;
 mod tcp;
 mod tenant;
 mod traffic;
@@ -50,8 +51,9 @@ pub use count::{Counters, ThreadCounters};
 pub use handle::Handle;
 pub use listener::{ListenError, Listening};
 pub use log::Log;
-pub use options::{LogOptions, Options, TcpOptions, UnixOptions};
+pub use options::{LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
 pub use shared::Asked;
+pub use syslog::Facility;
 
 use host::{Host, Plan};
 use letter::{EventBell, Letterbox, OFFERED_MAX};

@@ -24,6 +24,7 @@ use pooling::{About, ConnId, Fact, Hearing, Level, Peer, Time, Topic};
 
 use crate::clock::Clock;
 use crate::options::LogOptions;
+use crate::syslog::Syslog;
 
 /// Lines that may wait for the writer.
 const QUEUE_LEN_MAX: usize = 8192;
@@ -73,6 +74,7 @@ impl Log {
             clock,
             zone: TimeZone::system(),
             pid: std::process::id(),
+            syslog: options.syslog.clone().map(Syslog::new),
             options: options.clone(),
             file,
             text: String::new(),
@@ -158,6 +160,7 @@ struct Writer {
     pid: u32,
     options: LogOptions,
     file: Option<File>,
+    syslog: Option<Syslog>,
     /// One line, reused.
     text: String,
 }
@@ -192,6 +195,9 @@ impl Writer {
 
     fn reopen(&mut self, options: LogOptions) {
         let opened = options.file.as_ref().map(|path| open(path)).transpose();
+        if self.options.syslog != options.syslog {
+            self.syslog = options.syslog.clone().map(Syslog::new);
+        }
         let before = std::mem::replace(&mut self.options, options);
         match opened {
             Ok(file) => self.file = file,
@@ -207,21 +213,25 @@ impl Writer {
         self.text.clear();
         let moment = self.clock.on_the_wall(time).to_zoned(self.zone.clone());
         // Writing to a String does not fail.
-        let _ = writeln!(
-            self.text,
-            "{} [{}] {} {}{}",
-            moment.strftime("%Y-%m-%d %H:%M:%S.%3f %Z"),
-            self.pid,
-            word(fact.level),
-            Prefix { about: &fact.about, port: self.options.port },
-            Clean(&fact.text),
-        );
+        let _ =
+            write!(self.text, "{} [{}] {} ", moment.strftime("%Y-%m-%d %H:%M:%S.%3f %Z"), self.pid, word(fact.level),);
+        let begin = self.text.len();
+        let prefix = Prefix { about: &fact.about, port: self.options.port };
+        let _ = writeln!(self.text, "{prefix}{}", Clean(&fact.text));
         // A log that cannot be written has nobody to complain to.
         if let Some(file) = &mut self.file {
             let _ = file.write_all(self.text.as_bytes());
         }
         if self.options.stderr {
             let _ = io::stderr().write_all(self.text.as_bytes());
+        }
+        let lost = self
+            .syslog
+            .as_mut()
+            .and_then(|syslog| syslog.send(fact.level, &moment, self.pid, self.text[begin..].trim_end()));
+        if let Some(error) = lost {
+            // Goes to the file and to standard error; that it is lost too is not told.
+            self.own(Level::Warning, format!("syslog cannot be reached: {error}"));
         }
     }
 }
@@ -352,6 +362,29 @@ mod tests {
         assert_eq!(old.lines().count(), 1, "{old}");
         assert!(old.ends_with("LOG C-0x1234: db/(nouser)@[::1]:5123 seen\n"), "{old}");
         assert!(new.ends_with("now it is\n") && new.lines().count() == 1, "{new}");
+    }
+
+    #[test]
+    fn lines_reach_syslog_without_time_and_level() {
+        let dir = std::env::temp_dir().join(format!("engine-log-syslog-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary directory");
+        let path = dir.join("socket");
+        let receiver = std::os::unix::net::UnixDatagram::bind(&path).expect("a fresh directory");
+        let mut options = LogOptions { stderr: false, ..LogOptions::default() };
+        let log = Log::start(&options, Clock::start()).expect("no file to open");
+        let facility = crate::Facility::DAEMON;
+        options.syslog = Some(crate::SyslogOptions { path, ident: "weir".to_owned(), facility });
+        log.reopen(&options);
+        let fact = Fact { level: Level::Warning, topic: Topic::General, about: client("db"), text: "a\nb".to_owned() };
+        log.tell(Time(1), fact);
+        log.flush();
+        let mut buffer = [0; 200];
+        receiver.set_nonblocking(true).expect("a socket");
+        let count = receiver.recv(&mut buffer).expect("flushed");
+        std::fs::remove_dir_all(&dir).expect("our own directory");
+        let text = String::from_utf8_lossy(&buffer[..count]);
+        let tail = format!(" weir[{}]: C-0x1234: db/(nouser)@[::1]:5123 a?b", std::process::id());
+        assert!(text.starts_with("<28>") && text.ends_with(&tail), "{text}");
     }
 
     #[test]

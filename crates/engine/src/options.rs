@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::syslog::Facility;
+
 /// All of them.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -45,8 +47,6 @@ pub struct TcpOptions {
     pub keepalive_count: Option<u32>,
     /// `tcp_user_timeout`
     pub user_timeout: Option<Duration>,
-    /// `tcp_defer_accept`. **Without effect**: neither rustix nor socket2 has a safe call for it.
-    pub defer_accept: Option<Duration>,
     /// `tcp_socket_buffer`, in bytes.
     pub buffer_len: Option<usize>,
 }
@@ -60,11 +60,29 @@ pub struct LogOptions {
     pub stderr: bool,
     /// Also `Level::Debug`: on by `-v`.
     pub debug: bool,
+    /// `syslog`, besides the file and standard error.
+    pub syslog: Option<SyslogOptions>,
     pub log_connections: bool,
     pub log_disconnections: bool,
     pub log_pooler_errors: bool,
     /// Shown for clients of the Unix socket, as in `unix(4711):6432`.
     pub port: u16,
+}
+
+/// The system's own log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyslogOptions {
+    /// Its socket, [`SyslogOptions::PATH`] but in tests.
+    pub path: PathBuf,
+    /// `syslog_ident`
+    pub ident: String,
+    /// `syslog_facility`
+    pub facility: Facility,
+}
+
+impl SyslogOptions {
+    /// Where syslog(3) sends to.
+    pub const PATH: &'static str = "/dev/log";
 }
 
 impl Default for Options {
@@ -89,7 +107,6 @@ impl Default for TcpOptions {
             keepalive_interval: None,
             keepalive_count: None,
             user_timeout: None,
-            defer_accept: None,
             buffer_len: None,
         }
     }
@@ -101,6 +118,7 @@ impl Default for LogOptions {
             file: None,
             stderr: true,
             debug: false,
+            syslog: None,
             log_connections: true,
             log_disconnections: true,
             log_pooler_errors: true,

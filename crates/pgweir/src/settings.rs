@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use config::{Config, Problem, Process};
 use control::{Loaded, SettingRow};
-use engine::{LogOptions, Options, TcpOptions, UnixOptions};
+use engine::{Facility, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
 
 use crate::cli::Flags;
 
@@ -55,6 +55,11 @@ pub(crate) fn log(process: &Process, flags: &Flags) -> LogOptions {
     LogOptions {
         file: process.logfile.as_ref().map(PathBuf::from),
         stderr: !flags.quiet,
+        syslog: process.syslog.then(|| SyslogOptions {
+            path: PathBuf::from(SyslogOptions::PATH),
+            ident: process.syslog_ident.clone(),
+            facility: Facility::parse(&process.syslog_facility).unwrap_or(Facility::DAEMON),
+        }),
         debug: flags.verbose > 0 || process.verbose > 0,
         log_connections: process.log_connections,
         log_disconnections: process.log_disconnections,
@@ -72,7 +77,6 @@ fn tcp(process: &Process) -> TcpOptions {
         keepalive_interval: unless_zero(process.tcp_keepintvl, Duration::from_secs),
         keepalive_count: (process.tcp_keepcnt > 0).then_some(process.tcp_keepcnt),
         user_timeout: unless_zero(process.tcp_user_timeout, Duration::from_millis),
-        defer_accept: unless_zero(process.tcp_defer_accept, Duration::from_secs),
         buffer_len: (process.tcp_socket_buffer > 0).then_some(process.tcp_socket_buffer as usize),
     }
 }

@@ -1,0 +1,155 @@
+//! The log's lines for the system's own log: one datagram each to its Unix socket, as syslog(3) sends them.
+//!
+//! ```text
+//! <30>Nov 21 04:12:00 pgbouncer[4711]: C-0x2000000000001: shop/alice@127.0.0.1:5123 closing because: ... (age=3s)
+//!  │                                   what the log's file has behind the level
+//!  └ 8 × facility + severity (RFC 3164)
+//! ```
+//!
+//! Promises never to wait: what a full socket does not take is lost. A system log that is restarted is found again with
+//! the next line.
+
+use std::io;
+use std::os::unix::net::UnixDatagram;
+
+use jiff::Zoned;
+use pooling::Level;
+
+use crate::options::SyslogOptions;
+
+/// Where lines go, connected when the first one does.
+pub(crate) struct Syslog {
+    options: SyslogOptions,
+    socket: Option<UnixDatagram>,
+    /// The last line was lost.
+    failed: bool,
+}
+
+impl Syslog {
+    pub(crate) fn new(options: SyslogOptions) -> Syslog {
+        Syslog { options, socket: None, failed: false }
+    }
+
+    /// Sends a line. Returns why it was lost, if the one before was not.
+    pub(crate) fn send(&mut self, level: Level, moment: &Zoned, pid: u32, text: &str) -> Option<io::Error> {
+        let priority = 8 * self.options.facility.code() + severity(level);
+        let time = moment.strftime("%b %e %H:%M:%S");
+        let line = format!("<{priority}>{time} {}[{pid}]: {text}", self.options.ident);
+        // A socket of the log's former life refuses once.
+        let sent = self.try_send(line.as_bytes()).or_else(|_| self.try_send(line.as_bytes()));
+        let before = std::mem::replace(&mut self.failed, sent.is_err());
+        sent.err().filter(|_| !before)
+    }
+
+    fn try_send(&mut self, line: &[u8]) -> io::Result<()> {
+        let socket = match self.socket.take() {
+            Some(socket) => socket,
+            None => connect(&self.options)?,
+        };
+        socket.send(line)?;
+        self.socket = Some(socket);
+        Ok(())
+    }
+}
+
+fn connect(options: &SyslogOptions) -> io::Result<UnixDatagram> {
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.connect(&options.path)?;
+    Ok(socket)
+}
+
+/// syslog(3)'s: 2 is critical, 3 an error, 4 a warning, 6 information, 7 for debugging.
+fn severity(level: Level) -> u8 {
+    match level {
+        Level::Fatal => 2,
+        Level::Error => 3,
+        Level::Warning => 4,
+        Level::Log => 6,
+        Level::Debug => 7,
+    }
+}
+
+/// Whose business the lines are, for the system's log.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Facility(u8);
+
+impl Facility {
+    pub const DAEMON: Facility = Facility(3);
+
+    /// `auth`, `authpriv`, `daemon`, `user`, `local0` to `local7`; `None` for others, which PgBouncer takes for `daemon`.
+    //= pgbouncer config.md#syslog_facility
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Facility> {
+        let local = || match name.strip_prefix("local")?.as_bytes() {
+            [digit @ b'0'..=b'7'] => Some(digit - b'0'),
+            _ => None,
+        };
+        let code = match name {
+            "daemon" => return Some(Facility::DAEMON),
+            "user" => 1,
+            "auth" => 4,
+            "authpriv" => 10,
+            _ => 16 + local()?,
+        };
+        Some(Facility(code))
+    }
+
+    fn code(self) -> u8 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facilities_have_their_numbers() {
+        let table = [("daemon", 3), ("user", 1), ("auth", 4), ("authpriv", 10), ("local0", 16), ("local7", 23)];
+        for (name, code) in table {
+            assert_eq!(Facility::parse(name), Some(Facility(code)), "{name}");
+        }
+        for name in ["", "kern", "local", "local8", "local00", "Daemon"] {
+            assert_eq!(Facility::parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn lines_arrive_and_a_log_that_is_restarted_is_found_again() {
+        let dir = std::env::temp_dir().join(format!("engine-syslog-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary directory");
+        let path = dir.join("log");
+        let facility = Facility::parse("local3").expect("one of them");
+        let mut syslog = Syslog::new(SyslogOptions { path: path.clone(), ident: "weir".to_owned(), facility });
+        let moment: Zoned = "2026-11-01T04:12:00+00:00[UTC]".parse().expect("a time of day");
+        let lost = syslog.send(Level::Log, &moment, 7, "nobody listens");
+        assert_eq!(lost.map(|error| error.kind()), Some(io::ErrorKind::NotFound));
+        assert!(syslog.send(Level::Log, &moment, 7, "still nobody").is_none(), "told once");
+        for word in ["one", "two"] {
+            let receiver = UnixDatagram::bind(&path).expect("a fresh directory");
+            receiver.set_nonblocking(true).expect("a socket");
+            assert!(syslog.send(Level::Error, &moment, 7, word).is_none());
+            let mut buffer = [0; 100];
+            let count = receiver.recv(&mut buffer).expect("it was sent");
+            let expected = format!("<155>Nov  1 04:12:00 weir[7]: {word}");
+            assert_eq!(String::from_utf8_lossy(&buffer[..count]), expected);
+            drop(receiver);
+            std::fs::remove_file(&path).expect("our own file");
+        }
+        std::fs::remove_dir_all(&dir).expect("our own directory");
+    }
+
+    #[test]
+    fn a_log_that_does_not_read_holds_nobody_up() {
+        let dir = std::env::temp_dir().join(format!("engine-syslog-full-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary directory");
+        let path = dir.join("log");
+        let _receiver = UnixDatagram::bind(&path).expect("a fresh directory");
+        let mut syslog = Syslog::new(SyslogOptions { path, ident: "weir".to_owned(), facility: Facility::DAEMON });
+        let moment = Zoned::now();
+        let lost = (0..100_000).find_map(|_| syslog.send(Level::Log, &moment, 7, "a line"));
+        assert_eq!(lost.map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
+        std::fs::remove_dir_all(&dir).expect("our own directory");
+    }
+}
