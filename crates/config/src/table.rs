@@ -1,6 +1,7 @@
 //! Every setting of `[pgbouncer]`, once: the parser, SHOW CONFIG, docs/settings.md and docs/pgweir.ini are made of it.
 //!
-//! Promises PgBouncer's names, defaults and order (`//= pgbouncer config.md`), plus ours. Does not say what a setting
+//! Promises PgBouncer's names, defaults and order (`//= pgbouncer config.md`), plus ours. One default differs, for the
+//! reason that its text gives: `listen_backlog`. Does not say what a setting
 //! does to the pooler: `settings` hands the values on, `support` refuses what would be unsafe to pass over.
 
 use crate::value::{INT_MAX, Kind, Kind::*};
@@ -155,7 +156,7 @@ settings! {
     ignore_startup_parameters: List, Some(""), Yes, Works, Startup, "Startup parameters to pass over rather than refuse.";
     job_name: Text, Some("pgbouncer"), No, Unneeded, Listening, "The name of the service on systems that have no need of it here.";
     listen_addr: List, Some(""), No, Works, Listening, "Addresses to listen on by TCP; * is all of them, empty is none.";
-    listen_backlog: NUMBER, Some("128"), No, Works, Network, "How many connections the kernel keeps until they are accepted.";
+    listen_backlog: NUMBER, Some("4096"), No, Works, Network, "How many connections the kernel keeps until they are accepted; it allows as many as net.core.somaxconn. PgBouncer's default is 128: of 2,000 clients that come at once, those that it turns away come back a second later.";
     listen_port: Count(0, 65535, ""), Some("6432"), No, Works, Listening, "The port, for TCP and in the name of the Unix socket.";
     log_connections: Flag, Some("1"), Yes, Works, Log, "A line for each login, and for each connection made to PostgreSQL.";
     log_disconnections: Flag, Some("1"), Yes, Works, Log, "A line for each connection that closes, with the reason.";

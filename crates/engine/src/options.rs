@@ -91,7 +91,7 @@ impl Default for Options {
             addresses: Vec::new(),
             port: 6432,
             unix: Some(UnixOptions { dir: "/tmp".to_owned(), mode: 0o777, group: None }),
-            backlog: 128,
+            backlog: 4096,
             reuse_port: false,
             tcp: TcpOptions::default(),
             log: LogOptions::default(),

@@ -1,7 +1,7 @@
 //! Bytes in and out: echo, back-pressure, ends, connecting.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 
 use pooling::settings::{Address, Host};
@@ -314,4 +314,20 @@ fn a_final_error_reaches_a_client_that_goes_on_writing() {
     // It may fail, as the connection is being closed.
     let _ = stream.write_all(&[0; 100_000]);
     assert!(rest(&mut stream).starts_with(b"farewell"));
+}
+
+#[test]
+fn clients_who_come_at_once_find_room_before_anybody_is_accepted() {
+    let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("Linux tells");
+    let count = allowed.trim().parse::<usize>().expect("a number").min(1000);
+    crate::gate::raise_descriptor_limit();
+    let options =
+        crate::Options { addresses: vec!["127.0.0.1".to_owned()], port: 0, unix: None, ..crate::Options::default() };
+    let listeners = crate::listener::listen(&options).expect("a free port");
+    let crate::Listening::Tcp(address) = listeners[0].place else { panic!("it is TCP") };
+    // Who is turned away for want of room tries again after a second.
+    let in_time = std::time::Duration::from_millis(900);
+    let clients: Vec<TcpStream> =
+        (0..count).map_while(|_| TcpStream::connect_timeout(&address, in_time).ok()).collect();
+    assert_eq!(clients.len(), count);
 }
