@@ -179,6 +179,35 @@ impl Console {
 }
 
 #[test]
+fn the_log_has_the_lines_that_people_search_for() {
+    let place = Place::new();
+    let postgres = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let port = postgres.local_addr().expect("bound").port();
+    place.write_ini(&format!("[databases]\n* = host=localhost port={port}\n"));
+    let running = place.start();
+    let mut client = UnixStream::connect(place.path(".s.PGSQL.6432")).expect("the program listens");
+    let pairs = [("user", "adm"), ("database", "shop")].map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let mut startup = Vec::new();
+    frontend::encode_startup(&mut startup, pairs.into_iter());
+    client.write_all(&startup).expect("it reads");
+    let (server, from) = postgres.accept().expect("it connects");
+    drop(server);
+    let pid = std::process::id();
+    let lines = [
+        format!(" LOG C-0x0: shop/adm@unix({pid}):6432 login attempt: db=shop user=adm tls=no replication=no\n"),
+        format!("shop/adm@unix({pid}):6432 registered new auto-database: shop\n"),
+        format!("shop/adm@127.0.0.1:{port} new connection to server (from {from})\n"),
+        format!("shop/adm@127.0.0.1:{port} closing because: server conn crashed during login (age=0s)\n"),
+    ];
+    for line in lines {
+        wait_until(&line, || place.log().contains(&line).then_some(()));
+    }
+    drop(client);
+    wait_until("the client's end", || place.log().contains("closing because: client unexpected eof").then_some(()));
+    running.signal(Signal::QUIT);
+}
+
+#[test]
 fn the_console_shows_the_version_that_the_program_prints() {
     let place = Place::new();
     let mut running = place.start();
