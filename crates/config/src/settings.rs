@@ -215,6 +215,7 @@ pub fn pooling(values: &Values, cores: u16) -> Settings {
         server_lifetime: Some(values.time(Key::server_lifetime)),
         server_login_retry: values.time(Key::server_login_retry),
         cancel_wait_timeout: values.limit(Key::cancel_wait_timeout),
+        autodb_idle_timeout: values.limit(Key::autodb_idle_timeout),
         server_check_delay: values.time(Key::server_check_delay),
         server_check_query: match check_query {
             "" => None,

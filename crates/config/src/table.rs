@@ -130,7 +130,7 @@ settings! {
     auth_query: Text, Some(AUTH_QUERY), Yes, NotYet, Login, "How auth_user looks up the password of a user whom auth_file does not name.";
     auth_type: Choice(AUTH_TYPES), Some("md5"), Yes, Partly, Login, "How clients prove who they are. md5 does SCRAM too where the stored secret asks for it. Not supported yet, and refused: cert, hba, ldap, pam.";
     auth_user: Text, None, Yes, Partly, Login, "Who runs auth_query. Not supported yet: a value is refused.";
-    autodb_idle_timeout: Seconds, Some("3600"), Yes, NotYet, Pools, "How long a database made from * is remembered when nobody uses it.";
+    autodb_idle_timeout: Seconds, Some("3600"), Yes, Works, Pools, "How long a database made from * is remembered when nobody uses it; 0: for ever.";
     cancel_wait_timeout: Seconds, Some("10"), Yes, Works, Waiting, "How long a cancel request waits for a server connection to send it over; 0: for ever.";
     chaos_close: Flag, Some("0"), Yes, Partly, Tests, "Closes every server after its first use. Refused unless the environment has PGWEIR_CHAOS=1.";
     chaos_rotate: Flag, Some("0"), Yes, Partly, Tests, "Outside of session mode, runs every transaction of a client on another server if one is idle. Refused unless the environment has PGWEIR_CHAOS=1.";

@@ -9,6 +9,8 @@
 //!                        └── at a shared cap: Recall ──► a worker with an idle server of another pool
 //! ```
 
+mod forgetting;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +25,8 @@ use crate::mail::{Application, Grant, Mail, Place, Refusal, Stop};
 use crate::observe::{About, Fact, Level, Peer, Topic};
 use crate::settings::Settings;
 use crate::time::Time;
+
+use forgetting::Life;
 
 /// The console is no pool: its sessions live on the first worker under this id.
 pub const CONSOLE: PoolId = PoolId(0);
@@ -49,6 +53,10 @@ pub struct Coordinator {
     maintain_at: Time,
     recall_at: Option<Time>,
     stop: Option<Stop>,
+    /// Ids of pools that were forgotten.
+    free: Vec<PoolId>,
+    /// When to look for pools that nobody uses.
+    forget_at: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -68,6 +76,7 @@ struct Entry {
     over: u32,
     max_db: u32,
     max_user: u32,
+    life: Life,
 }
 
 impl Entry {
@@ -114,6 +123,8 @@ impl Coordinator {
             maintain_at: Time::ZERO,
             recall_at: None,
             stop: None,
+            free: Vec::new(),
+            forget_at: None,
         };
         let name: Arc<str> = crate::settings::CONSOLE_DATABASE.into();
         let console = coordinator.add_pool(PoolKey { database: Arc::clone(&name), user: name });
@@ -130,7 +141,8 @@ impl Coordinator {
 
     /// Pools known so far.
     pub fn pools(&self) -> impl Iterator<Item = (PoolId, &PoolKey)> {
-        self.pools.iter().enumerate().map(|(index, entry)| (PoolId(index as u32), &entry.key))
+        let live = self.pools.iter().enumerate().filter(|(_, entry)| entry.is_live());
+        live.map(|(index, entry)| (PoolId(index as u32), &entry.key))
     }
 
     /// Sessions placed and not departed.
@@ -180,10 +192,8 @@ impl Coordinator {
     }
 
     fn add_pool(&mut self, key: PoolKey) -> Option<PoolId> {
-        if self.pools.len() >= limits::POOLS_MAX {
-            return None;
-        }
-        let id = PoolId(self.pools.len() as u32);
+        let fresh = (self.pools.len() < limits::POOLS_MAX).then_some(PoolId(self.pools.len() as u32));
+        let id = self.free.pop().or(fresh)?;
         let workers = usize::from(self.workers);
         let mut entry = Entry {
             key: key.clone(),
@@ -197,11 +207,15 @@ impl Coordinator {
             over: 0,
             max_db: 0,
             max_user: 0,
+            life: Life::Used,
         };
         apply(&mut entry, &self.settings);
         self.maintains |= entry.min > 0;
         entry.homes = self.choose_homes(&entry, id);
-        self.pools.push(entry);
+        match self.pools.get_mut(id.0 as usize) {
+            Some(free) => *free = entry,
+            None => self.pools.push(entry),
+        }
         self.ids.insert(key, id);
         Some(id)
     }
@@ -214,7 +228,8 @@ impl Coordinator {
         let mut burden: Vec<(u32, u32, u16)> = (0..self.workers)
             .map(|worker| {
                 let sessions = self.pools.iter().map(|pool| pool.sessions[usize::from(worker)]).sum();
-                let pools = self.pools.iter().filter(|pool| pool.homes.contains(&WorkerId(worker))).count();
+                let pools =
+                    self.pools.iter().filter(|pool| pool.is_live() && pool.homes.contains(&WorkerId(worker))).count();
                 (sessions, pools as u32, worker)
             })
             .collect();
@@ -225,7 +240,7 @@ impl Coordinator {
     fn apply_for(&mut self, application: Application, actions: &mut Actions) {
         let Application { login, door, key, user, console, exempt, peer } = application;
         let is_new = !console && !self.ids.contains_key(&key);
-        let is_first = is_new && self.pools.iter().all(|pool| pool.key.database != key.database);
+        let is_first = is_new && self.pools.iter().all(|pool| !pool.is_live() || pool.key.database != key.database);
         let answer = match self.admit(&key, &user, console, exempt) {
             Err(why) => Mail::NotPlaced { login, why },
             Ok(pool) => {
@@ -261,7 +276,7 @@ impl Coordinator {
         if console {
             return Ok(CONSOLE);
         }
-        self.pool_of(key).ok_or(Refusal::MaxClientConn)
+        self.pool_of(key).ok_or(Refusal::TooManyPools)
     }
 
     fn check_client_limits(&self, key: &PoolKey, user: &Arc<str>, console: bool) -> Result<(), Refusal> {
@@ -290,6 +305,7 @@ impl Coordinator {
         let home = entry.homes.iter().copied().min_by_key(|home| entry.sessions[usize::from(home.0)]);
         let worker = home.expect("a pool has a home");
         entry.sessions[usize::from(worker.0)] += 1;
+        entry.life = Life::Used;
         self.clients += 1;
         *self.clients_by_database.entry(Arc::clone(&entry.key.database)).or_default() += 1;
         *self.clients_by_user.entry(user).or_default() += 1;
@@ -325,6 +341,7 @@ impl Coordinator {
         let entry = &mut self.pools[pool.0 as usize];
         let reserve = entry.tokens() >= entry.size;
         entry.held[usize::from(worker.0)] += 1;
+        entry.life = Life::Used;
         *self.servers_by_database.entry(Arc::clone(&entry.key.database)).or_default() += 1;
         *self.servers_by_user.entry(Arc::clone(&entry.key.user)).or_default() += 1;
         let (homes, key) = (entry.homes.len() as u16, entry.key.clone());
@@ -404,7 +421,7 @@ impl Coordinator {
 
     fn configure(&mut self, settings: Arc<Settings>, actions: &mut Actions) {
         self.settings = settings;
-        for (index, entry) in self.pools.iter_mut().enumerate() {
+        for (index, entry) in self.pools.iter_mut().enumerate().filter(|(_, entry)| entry.is_live()) {
             apply(entry, &self.settings);
             entry.over = entry.tokens().saturating_sub(entry.size + entry.reserve);
             let mut surplus = entry.over;
@@ -429,6 +446,7 @@ impl Coordinator {
             self.asks.iter_mut().for_each(|ask| ask.tried.clear());
             self.serve_asks(now, actions);
         }
+        self.forget_unused(now, actions);
     }
 }
 
@@ -472,17 +490,26 @@ impl crate::Machine for Coordinator {
             }
             Event::Mail(Mail::Freed { pool, worker }) => {
                 self.freed(pool, worker);
+                self.note_use(now, pool);
                 self.serve_asks(now, actions);
             }
             Event::Mail(Mail::Moved { pool, from, to }) => {
                 let held = &mut self.pools[pool.0 as usize].held;
                 held[usize::from(from.0)] -= 1;
                 held[usize::from(to.0)] += 1;
+                self.note_use(now, pool);
             }
             Event::Mail(Mail::NothingIdle { .. }) => self.serve_asks(now, actions),
-            Event::Mail(Mail::Departed { pool, worker, user }) => self.departed(pool, worker, &user),
+            Event::Mail(Mail::Departed { pool, worker, user }) => {
+                self.departed(pool, worker, &user);
+                self.note_use(now, pool);
+            }
+            Event::Mail(Mail::Forgotten { pool }) => self.forgotten(pool),
             Event::Mail(Mail::Configure(settings)) => {
                 self.configure(settings, actions);
+                // What is configured by name, and for how long the rest is kept, may have changed.
+                self.forget_at = Some(now);
+                self.forget_unused(now, actions);
                 self.serve_asks(now, actions);
             }
             Event::Mail(Mail::Stop(stop)) => {
@@ -504,7 +531,7 @@ impl crate::Machine for Coordinator {
 
     fn next_deadline(&self) -> Option<Time> {
         let maintain = self.maintains.then_some(self.maintain_at);
-        maintain.into_iter().chain(self.recall_at).min()
+        maintain.into_iter().chain(self.recall_at).chain(self.forget_at).min()
     }
 
     fn awaits_round_end(&self) -> bool {

@@ -38,6 +38,9 @@ pub const OWED_MAX: usize = 16 * 1024;
 /// PostgreSQL is not asked to fork a pool's worth of backends at one moment.
 pub const OPENING_MAX: u32 = 4;
 
+/// How long until a pool that is to be forgotten is looked at again, if something of it is left.
+pub const FORGET: Duration = Duration::from_secs(1);
+
 /// Pools the process keeps. An authenticated client may name any database where there is a `*` entry.
 pub const POOLS_MAX: usize = 65_536;
 

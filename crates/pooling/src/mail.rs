@@ -68,6 +68,10 @@ pub enum Mail {
         pool: PoolId,
         worker: WorkerId,
     },
+    /// Nothing is left of this pool here.
+    Forgotten {
+        pool: PoolId,
+    },
     /// A session has ended.
     Departed {
         pool: PoolId,
@@ -78,6 +82,10 @@ pub enum Mail {
     // Coordinator → worker
     /// Open one server.
     Granted(Grant),
+    /// Nobody uses this pool any more: forget it, and say so.
+    Forget {
+        pool: PoolId,
+    },
     /// Close one idle server: another pool is waiting at a cap both share.
     Recall {
         pool: PoolId,
@@ -150,6 +158,8 @@ pub struct Application {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     MaxClientConn,
+    /// More databases and users are in use than there may be pools.
+    TooManyPools,
     MaxDbClientConnections,
     MaxUserClientConnections,
     ShuttingDown,

@@ -211,6 +211,8 @@ pub struct Settings {
     /// After a failed server login, how long until the next try.
     pub server_login_retry: Duration,
     pub cancel_wait_timeout: Option<Duration>,
+    /// How long a pool of a database made from `*` is kept while nobody uses it.
+    pub autodb_idle_timeout: Option<Duration>,
 
     /// A server idle for longer is checked before reuse; zero: always checked.
     pub server_check_delay: Duration,
@@ -277,6 +279,7 @@ impl Default for Settings {
             server_lifetime: Some(Duration::from_secs(3600)),
             server_login_retry: Duration::from_secs(15),
             cancel_wait_timeout: Some(Duration::from_secs(10)),
+            autodb_idle_timeout: Some(Duration::from_secs(3600)),
             server_check_delay: Duration::from_secs(30),
             server_check_query: Some(String::new()),
             server_reset_query: "DISCARD ALL".to_owned(),

@@ -296,6 +296,9 @@ impl Door {
     fn not_placed(&mut self, now: Time, conn: ConnId, why: Refusal, actions: &mut Actions) {
         let (code, text) = match why {
             Refusal::MaxClientConn => (sqlstate::TOO_MANY_CONNECTIONS, "no more connections allowed (max_client_conn)"),
+            Refusal::TooManyPools => {
+                (sqlstate::TOO_MANY_CONNECTIONS, "too many different databases and users are in use")
+            }
             Refusal::MaxDbClientConnections => {
                 (sqlstate::TOO_MANY_CONNECTIONS, "client connections exceeded (max_db_client_connections)")
             }

@@ -13,6 +13,7 @@
 //! | `cancelling` | which CancelRequest reaches which query |
 //! | `consoling` | sessions of the admin database |
 //! | `timing` | every timer |
+//! | `forgetting` | when a pool that nobody uses is gone |
 //! | `steering` | reload, shutdown, snapshots |
 //!
 //! Work that follows from a decision (a server is free, a session has more at hand, a pool may be hungry) is put on
@@ -24,6 +25,7 @@ mod chaos;
 mod closing;
 mod consoling;
 mod findings;
+mod forgetting;
 mod linking;
 mod opening;
 pub(crate) mod pool;
@@ -174,6 +176,7 @@ impl Worker {
             Mail::Cancel { pid, secret } => self.cancel_requested(turn, pid, secret),
             Mail::Granted(grant) => self.granted(turn, grant),
             Mail::Recall { pool } => self.recalled(turn, pool),
+            Mail::Forget { pool } => self.forget(turn, pool),
             Mail::Shrink { pool, count } => self.shrink(turn, pool, count),
             Mail::Lend(lent) => self.lent_to_us(turn, *lent),
             Mail::Received { pool } => self.lend_received(pool),
@@ -192,6 +195,7 @@ impl Worker {
             | Mail::Freed { .. }
             | Mail::Moved { .. }
             | Mail::NothingIdle { .. }
+            | Mail::Forgotten { .. }
             | Mail::Departed { .. } => debug_assert!(false, "mail for a door or the coordinator came to a worker"),
         }
     }

@@ -126,6 +126,8 @@ pub(crate) struct Pool {
     pub(crate) base: Option<Arc<Base>>,
     /// A reload has taken the database away.
     pub(crate) removed: bool,
+    /// Nobody uses it any more: it goes when nothing of it is left.
+    pub(crate) forgetting: bool,
     /// Servers to close when they are released, since a reload has made the pool smaller.
     pub(crate) surplus: u32,
     groups: [u32; 5],
@@ -175,6 +177,7 @@ impl Pool {
             welcoming: Vec::new(),
             base: None,
             removed: false,
+            forgetting: false,
             surplus: 0,
             groups: [0; 5],
             asked: 0,
@@ -218,6 +221,12 @@ impl Pool {
         } else {
             self.idle.retain(|&idle| idle != conn);
         }
+    }
+
+    /// Whether nobody and nothing is here or on its way from here.
+    pub(crate) fn is_deserted(&self) -> bool {
+        let servers: u32 = self.groups.iter().sum();
+        self.sessions + self.wanted() + servers + self.lent + self.cancels == 0
     }
 
     /// How many servers somebody waits for.

@@ -279,6 +279,9 @@ impl Worker {
             }
             self.ask_for_reserve(turn, id);
             self.touched.push(id);
+            if self.pool(id).is_some_and(|pool| pool.forgetting) {
+                self.try_to_forget(turn, id);
+            }
         }
     }
 }

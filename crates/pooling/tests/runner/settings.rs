@@ -160,6 +160,7 @@ fn set_timeout(settings: &mut Settings, key: &str, value: &str) -> Result<bool, 
         "server_idle_timeout" => &mut settings.server_idle_timeout,
         "server_lifetime" => &mut settings.server_lifetime,
         "cancel_wait_timeout" => &mut settings.cancel_wait_timeout,
+        "autodb_idle_timeout" => &mut settings.autodb_idle_timeout,
         "server_login_retry" => {
             settings.server_login_retry = span(value)?;
             return Ok(true);
