@@ -183,6 +183,7 @@ impl World {
             return;
         }
         self.census.lends += u64::from(lend);
+        self.census.pools_forgotten += u64::from(matches!(mail, Mail::Forgotten { .. }));
         let Some(receiver) = self.nodes.iter().position(|entry| entry.place == to) else {
             self.fail(12, format!("mail to {to:?}, who does not exist"));
             return;

@@ -50,6 +50,7 @@ pub struct Census {
     pub refused_for_good: u64,
     pub portals: u64,
     pub cancels_cut: u64,
+    pub pools_forgotten: u64,
     pub quiet_ends: u64,
 }
 
@@ -103,6 +104,7 @@ impl Census {
             ("refused_for_good", self.refused_for_good),
             ("portals", self.portals),
             ("cancels_cut", self.cancels_cut),
+            ("pools_forgotten", self.pools_forgotten),
             ("quiet_ends", self.quiet_ends),
         ]);
         rows
@@ -161,6 +163,7 @@ impl Census {
         self.refused_for_good += other.refused_for_good;
         self.portals += other.portals;
         self.cancels_cut += other.cancels_cut;
+        self.pools_forgotten += other.pools_forgotten;
         self.quiet_ends += other.quiet_ends;
     }
 }

@@ -161,8 +161,8 @@ pub struct Link {
     pub dying: bool,
     /// What the socket did not take of the last words to a peer that is being closed.
     pub lingering: Vec<u8>,
-    /// The user it counts for, once its startup packet has come.
-    pub counted: Option<String>,
+    /// The database and user it counts for, once its startup packet has come.
+    pub counted: Option<(String, String)>,
     /// The peer has more to write than there was room for.
     pub peer_blocked: bool,
 }

@@ -15,6 +15,9 @@ use crate::random::Random;
 /// SCRAM's cost in the model world: two rounds. What is slow in earnest is only slow here in virtual time.
 const ITERATIONS: u32 = 2;
 
+/// The plan of all databases that have no plan of their own.
+pub const ANY_NAME: &str = "*";
+
 pub const PASSWORD: &str = "a password";
 
 /// How the model PostgreSQL lets a user in.
@@ -180,7 +183,7 @@ impl Plan {
     #[must_use]
     pub fn mode(&self, key: &PoolKey) -> PoolMode {
         let user = self.settings.users.get(&*key.user).and_then(|user| user.pool_mode);
-        let database = self.settings.databases.get(&*key.database).and_then(|database| database.pool_mode);
+        let database = self.settings.database(&key.database).and_then(|database| database.pool_mode);
         user.or(database).unwrap_or(self.settings.pool_mode)
     }
 
@@ -206,9 +209,9 @@ impl Plan {
 }
 
 fn size(settings: &Settings, database: &str, user: &str) -> u32 {
-    let entry = settings.databases.get(database);
+    let entry = settings.database(database);
     let own = settings.users.get(user);
-    let size = own.and_then(|user| user.pool_size).or(entry.and_then(|entry| entry.pool_size));
+    let size = own.and_then(|user| user.pool_size).or(entry.as_ref().and_then(|entry| entry.pool_size));
     let reserve = own.and_then(|user| user.reserve_pool_size).or(entry.and_then(|entry| entry.reserve_pool_size));
     size.unwrap_or(settings.default_pool_size) + reserve.unwrap_or(settings.reserve_pool_size)
 }
@@ -292,7 +295,8 @@ fn settle(
     clients: u32,
     wishes: &Wishes,
 ) -> (Vec<UserPlan>, Vec<DatabasePlan>, Settings) {
-    let auth_type = *random.pick(&[AuthType::Trust, AuthType::Md5, AuthType::Scram, AuthType::Plain]);
+    let known = *random.pick(&[AuthType::Trust, AuthType::Md5, AuthType::Scram, AuthType::Plain]);
+    let auth_type = if random.chance(50) { AuthType::Any } else { known };
     let mut settings = Settings { auth_type, workers, scram_iterations: ITERATIONS, ..Settings::default() };
     let mut users = Vec::new();
     for index in 0..random.range(1, 3) {
@@ -307,13 +311,19 @@ fn settle(
     settings.admin_users.insert(users[0].name.clone());
     settings.stats_users.extend(users.get(1).map(|user| user.name.clone()));
     let count = random.range(1, 3) as usize;
-    let databases: Vec<DatabasePlan> = (0..count).map(|index| database(random, index, &users)).collect();
+    let any = auth_type == AuthType::Any;
+    let mut databases: Vec<DatabasePlan> = (0..count).map(|index| database(random, index, &users, any)).collect();
+    if random.chance(300) {
+        // The last one is many: whatever name is not one of the others'.
+        databases.push(DatabasePlan { name: ANY_NAME.to_owned(), ..database(random, count, &users, any) });
+    }
     let wide = workers > 1 && random.chance(700);
     let entries = databases.iter().enumerate().map(|(index, plan)| {
         let entry = entry(random, index, plan, &users, wide);
         (plan.name.clone(), Arc::new(entry))
     });
     settings.databases = entries.collect::<BTreeMap<_, _>>();
+    settings.fallback = settings.databases.remove(ANY_NAME);
     limit(random, clients, &mut settings);
     time(random, &mut settings);
     settings.chaos = chaos(wishes.seed);
@@ -354,12 +364,12 @@ fn user(random: &mut Random, index: usize, auth_type: AuthType) -> (UserPlan, Se
     (UserPlan { name, verifier, login }, secret)
 }
 
-fn database(random: &mut Random, index: usize, users: &[UserPlan]) -> DatabasePlan {
+fn database(random: &mut Random, index: usize, users: &[UserPlan], forces: bool) -> DatabasePlan {
     let mut defaults = parameters::DEFAULTS;
     if random.chance(300) {
         defaults[2] = random.range(0, 2) as u8;
     }
-    let forced = random.chance(200).then(|| random.below(users.len() as u64) as usize);
+    let forced = (forces || random.chance(200)).then(|| random.below(users.len() as u64) as usize);
     DatabasePlan { name: format!("base{index}"), forced, defaults }
 }
 
@@ -411,6 +421,7 @@ fn time(random: &mut Random, settings: &mut Settings) {
     settings.server_idle_timeout = Some(Duration::from_millis(random.skewed(20, 10_000)));
     settings.server_lifetime = Some(Duration::from_millis(random.skewed(50, 20_000)));
     settings.server_login_retry = Duration::from_millis(random.skewed(10, 1_000));
+    settings.autodb_idle_timeout = Some(Duration::from_millis(random.skewed(10, 2_000)));
     settings.cancel_wait_timeout = Some(Duration::from_millis(random.skewed(100, 3_000)));
     settings.server_check_delay = *random.pick(&[Duration::ZERO, Duration::from_millis(5), Duration::from_secs(30)]);
     settings.reserve_pool_timeout = Some(Duration::from_millis(random.skewed(5, 500)));

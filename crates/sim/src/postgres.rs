@@ -42,6 +42,8 @@ pub(crate) struct Process {
     pub(crate) link: LinkId,
     pub(crate) database: u16,
     pub(crate) user: String,
+    /// As the startup packet names it.
+    pub(crate) dbname: String,
     phase: Phase,
     pub(crate) backend: Backend,
     inbox: Vec<u8>,
@@ -158,6 +160,7 @@ impl World {
                 link: id,
                 database,
                 user: String::new(),
+                dbname: String::new(),
                 phase: Phase::Starting,
                 backend: Backend::new(defaults, false, true),
                 inbox: Vec::new(),
@@ -352,6 +355,7 @@ impl World {
             }
             Ok(Some((Startup::Start(message), used))) => {
                 process.user = String::from_utf8_lossy(message.parameter(b"user").unwrap_or(b"")).into_owned();
+                process.dbname = String::from_utf8_lossy(message.parameter(b"database").unwrap_or(b"")).into_owned();
                 let mut values = process.backend.values();
                 for (name, value) in message.parameters() {
                     let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));
@@ -379,7 +383,7 @@ impl World {
 
     /// A pool whose servers belong to one client until they are reset.
     fn is_session_pool(&self, process: &Process) -> bool {
-        let database = self.plan.databases[usize::from(process.database)].name.as_str().into();
+        let database = process.dbname.as_str().into();
         let key = pooling::PoolKey { database, user: process.user.as_str().into() };
         self.plan.mode(&key) == PoolMode::Session && !self.plan.settings.server_reset_query.is_empty()
     }

@@ -13,7 +13,7 @@ use crate::world::World;
 pub struct Counts {
     by_database: BTreeMap<u16, u32>,
     /// From the startup packet on, which says the user.
-    by_pool: BTreeMap<(u16, String), u32>,
+    by_pool: BTreeMap<(String, String), u32>,
 }
 
 impl World {
@@ -26,8 +26,11 @@ impl World {
         let count = *count;
         let name = &self.plan.databases[usize::from(database)].name;
         let settings = &self.plan.settings;
-        let own = settings.databases.get(name).and_then(|entry| entry.max_db_connections);
-        let limit = own.unwrap_or(settings.max_db_connections);
+        let Some(entry) = settings.databases.get(name) else {
+            // Of which one it is of those that have no plan of their own, its startup packet will say.
+            return;
+        };
+        let limit = entry.max_db_connections.unwrap_or(settings.max_db_connections);
         if limit > 0 && count > limit {
             self.fail(5, format!("database {database} has {count} connections, max_db_connections is {limit}"));
         }
@@ -40,17 +43,24 @@ impl World {
             return;
         }
         if let Some(link) = self.network.get_mut(process.link) {
-            link.counted = Some(process.user.clone());
+            link.counted = Some((process.dbname.clone(), process.user.clone()));
         }
-        let count = self.checks.limits.by_pool.entry((process.database, process.user.clone())).or_default();
+        let count = self.checks.limits.by_pool.entry((process.dbname.clone(), process.user.clone())).or_default();
         *count += 1;
         let count = *count;
-        let name = &self.plan.databases[usize::from(process.database)].name;
+        let name = &process.dbname;
         let limit = self.plan.pool_max(name, &process.user);
         if count > limit {
             return self.fail(5, format!("pool {name}/{} has {count} connections, its size is {limit}", process.user));
         }
         let settings = &self.plan.settings;
+        let of_database = self.checks.limits.by_pool.iter().filter(|((database, _), _)| database == name);
+        let total: u32 = of_database.map(|(_, count)| count).sum();
+        let own = settings.database(name).and_then(|entry| entry.max_db_connections);
+        let limit = own.unwrap_or(settings.max_db_connections);
+        if limit > 0 && total > limit {
+            return self.fail(5, format!("{name} has {total} connections, max_db_connections is {limit}"));
+        }
         let own = settings.users.get(&process.user).and_then(|user| user.max_user_connections);
         let limit = own.unwrap_or(settings.max_user_connections);
         let users = self.checks.limits.by_pool.iter().filter(|((_, user), _)| *user == process.user);
@@ -70,8 +80,8 @@ impl World {
         if let Some(count) = self.checks.limits.by_database.get_mut(&database) {
             *count -= 1;
         }
-        if let Some(user) = counted
-            && let Some(count) = self.checks.limits.by_pool.get_mut(&(database, user))
+        if let Some(pool) = counted
+            && let Some(count) = self.checks.limits.by_pool.get_mut(&pool)
         {
             *count -= 1;
         }

@@ -79,7 +79,7 @@ pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
 fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
     let (plan, settings) = (&world.plan, &world.plan.settings);
     let capped = settings.max_user_connections > 0
-        || settings.databases.values().any(|database| database.max_db_connections.is_some());
+        || settings.databases.values().chain(&settings.fallback).any(|database| database.max_db_connections.is_some());
     if capped || plan.reloads > 0 || world.stage != Stage::Working {
         return None;
     }
@@ -96,7 +96,7 @@ fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
     let pool = snapshot.pools.iter().find(|pool| {
         let since = (world.now - pool.maxwait_us).max(world.trouble_at.unwrap_or(0));
         let size = settings.users.get(&*pool.key.user).and_then(|user| user.pool_size);
-        let size = size.or(settings.databases.get(&*pool.key.database).and_then(|entry| entry.pool_size));
+        let size = size.or(settings.database(&pool.key.database).and_then(|entry| entry.pool_size));
         let room = coordinator.held(pool.id) < size.unwrap_or(settings.default_pool_size);
         pool.cl_waiting > 0 && room && world.now.saturating_sub(since) > limit
     })?;

@@ -1,6 +1,7 @@
 //! I12: nothing is lost: when nobody is left and every idle time-out has passed, no connection and no token remains.
 
-use pooling::Time;
+use pooling::settings::CONSOLE_DATABASE;
+use pooling::{PoolKey, Time};
 
 use crate::rounds::Machinery;
 use crate::world::World;
@@ -9,8 +10,9 @@ pub fn nothing_remains(world: &mut World) {
     let mut found = world.unfinished();
     let mut servers = 0;
     let mut tokens = 0;
+    let settings = &world.plan.settings;
     // What min_pool_size keeps open is nobody's loss.
-    let keeps = world.plan.settings.databases.values().any(|database| database.min_pool_size.is_some());
+    let keeps = settings.databases.values().chain(&settings.fallback).any(|database| database.min_pool_size.is_some());
     for node in &world.nodes {
         match &node.machinery {
             Machinery::Worker(worker) => {
@@ -18,6 +20,12 @@ pub fn nothing_remains(world: &mut World) {
                 servers += snapshot.servers.len() as u32;
                 for client in &snapshot.clients {
                     found.push(format!("{:?}: session {:?} is {}", node.place, client.conn, client.state));
+                }
+                for pool in snapshot.pools.iter().filter(|_| !keeps) {
+                    let known = *pool.key.database == *CONSOLE_DATABASE;
+                    if !known && !settings.databases.contains_key(&*pool.key.database) {
+                        found.push(format!("{:?}: {:?} is not forgotten", node.place, pool.key));
+                    }
                 }
                 for server in snapshot.servers.iter().filter(|_| !keeps) {
                     found.push(format!("{:?}: server {:?} is {}", node.place, server.conn, server.state));
@@ -30,6 +38,12 @@ pub fn nothing_remains(world: &mut World) {
                         continue;
                     }
                     found.push(format!("{} tokens of {key:?} are out", coordinator.held(pool)));
+                }
+                let automatic = |key: &PoolKey| {
+                    !settings.databases.contains_key(&*key.database) && *key.database != *CONSOLE_DATABASE
+                };
+                for (_, key) in coordinator.pools().filter(|(_, key)| !keeps && automatic(key)) {
+                    found.push(format!("{key:?} is not forgotten"));
                 }
                 if coordinator.clients() > 0 {
                     found.push(format!("{} sessions are counted", coordinator.clients()));

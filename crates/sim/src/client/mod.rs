@@ -18,7 +18,7 @@ use wire::backend::Status;
 use crate::backend::Backend;
 use crate::census::Census;
 use crate::network::LinkId;
-use crate::plan::Plan;
+use crate::plan::{ANY_NAME, Plan};
 use crate::random::Random;
 pub use console::Console;
 
@@ -100,6 +100,8 @@ pub struct Client {
     pub link: LinkId,
     pub mode: PoolMode,
     pub database: usize,
+    /// The database it asks for.
+    pub name: String,
     pub user: usize,
     pub habits: Habits,
     phase: Phase,
@@ -155,8 +157,12 @@ impl Client {
         let manners = &plan.manners;
         let database = random.below(plan.databases.len() as u64) as usize;
         let user = random.below(plan.users.len() as u64) as usize;
+        let name = match plan.databases[database].name.as_str() {
+            ANY_NAME => format!("auto{}", random.below(6)),
+            name => name.to_owned(),
+        };
         let key = pooling::PoolKey {
-            database: plan.databases[database].name.as_str().into(),
+            database: name.as_str().into(),
             user: plan.users[plan.databases[database].forced.unwrap_or(user)].name.as_str().into(),
         };
         let habits = Habits {
@@ -167,9 +173,11 @@ impl Client {
             wrong_password: random.chance(manners.wrong_password),
             impolite: random.chance(200),
             hostile: random.chance(manners.hostile),
-            lost: random
-                .chance(manners.lost)
-                .then(|| if random.chance(500) { Nowhere::Database } else { Nowhere::User }),
+            lost: random.chance(manners.lost).then(|| {
+                // Where there is a database of any name, none is missing.
+                let nowhere = plan.settings.fallback.is_none() && random.chance(500);
+                if nowhere { Nowhere::Database } else { Nowhere::User }
+            }),
         };
         let defaults = plan.databases[database].defaults;
         let console = random.chance(manners.consoles).then(|| Console::new(user == 0, now, random));
@@ -178,6 +186,7 @@ impl Client {
             link,
             mode: plan.mode(&key),
             database,
+            name,
             user,
             habits,
             phase: Phase::Starting { asked_for_tls: false },
