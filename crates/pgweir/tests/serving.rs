@@ -188,7 +188,7 @@ fn the_log_has_the_lines_that_people_search_for() {
     let mut client = UnixStream::connect(place.path(".s.PGSQL.6432")).expect("the program listens");
     let pairs = [("user", "adm"), ("database", "shop")].map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let mut startup = Vec::new();
-    frontend::encode_startup(&mut startup, pairs.into_iter());
+    frontend::encode_startup(&mut startup, pairs);
     client.write_all(&startup).expect("it reads");
     let (server, from) = postgres.accept().expect("it connects");
     drop(server);
