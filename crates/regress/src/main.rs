@@ -24,6 +24,7 @@ use std::process::{Command, ExitCode};
 
 use lexopt::prelude::*;
 
+use crate::record::Record;
 use crate::route::{Between, ROUTES, Route};
 use crate::run::{Bench, Report};
 use crate::suite::Suite;
@@ -150,6 +151,8 @@ fn all(wishes: &Wishes) -> Result<bool, String> {
         only: wishes.only.clone(),
         seed: wishes.seed,
     };
+    let results = ours.join("../../regress/results");
+    let record = if wishes.record { Some(Record::begin(&results, &versions)?) } else { None };
     let mut reports: Vec<(Report, Option<usize>)> = Vec::new();
     for &suite in &wishes.suites {
         for &route in &wishes.routes {
@@ -158,12 +161,14 @@ fn all(wishes: &Wishes) -> Result<bool, String> {
             println!("{}", record::row(&report, wanted));
             show(&report, wishes.diffs);
             reports.push((report, wanted));
+            if let Some(record) = &record {
+                record.write(&reports)?;
+            }
         }
     }
     println!("\n{}", record::table(&reports));
-    if wishes.record {
-        let path = record::write(&ours.join("../../regress/results"), &versions, &reports)?;
-        println!("kept in {}", path.display());
+    if let Some(record) = &record {
+        println!("kept in {}", record.path().display());
     }
     Ok(reports.iter().all(|(report, wanted)| keeps_promise(report, *wanted)))
 }

@@ -74,22 +74,40 @@ fn nameless(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Writes the table and each test's verdict below `results`, in a folder named by the day. Returns the table's path.
-///
-/// # Errors
-/// If the files cannot be written.
-pub(crate) fn write(results: &Path, versions: &str, reports: &[(Report, Option<usize>)]) -> Result<PathBuf, String> {
-    let now = said("date", &["-u", "+%Y-%m-%d %H%M"]);
-    let (day, time) = now.split_once(' ').unwrap_or((&now, "0000"));
-    let folder = results.join(day);
-    fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-    let commit = said("git", &["describe", "--always", "--dirty", "--abbrev=12"]);
-    let text = format!("{day} {time} UTC, {versions}, tree {commit}\n\n{}", table(reports));
-    let path = folder.join(format!("regress-{time}.md"));
-    let failed = |error: std::io::Error| format!("cannot write the record: {error}");
-    fs::write(&path, text).map_err(failed)?;
-    fs::write(path.with_extension("tsv"), verdicts(reports)).map_err(failed)?;
-    Ok(path)
+/// The files of one run, written anew after every suite, so that an interrupted run leaves what it had.
+pub(crate) struct Record {
+    head: String,
+    path: PathBuf,
+}
+
+impl Record {
+    /// Begins a record below `results`, in a folder named by the day.
+    ///
+    /// # Errors
+    /// If the folder cannot be made.
+    pub(crate) fn begin(results: &Path, versions: &str) -> Result<Record, String> {
+        let now = said("date", &["-u", "+%Y-%m-%d %H%M"]);
+        let (day, time) = now.split_once(' ').unwrap_or((&now, "0000"));
+        let folder = results.join(day);
+        fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        let commit = said("git", &["describe", "--always", "--dirty", "--abbrev=12"]);
+        let head = format!("{day} {time} UTC, {versions}, tree {commit}");
+        Ok(Record { head, path: folder.join(format!("regress-{time}.md")) })
+    }
+
+    /// Writes the table, and beside it each test's verdict.
+    ///
+    /// # Errors
+    /// If the files cannot be written.
+    pub(crate) fn write(&self, reports: &[(Report, Option<usize>)]) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("cannot write {}: {error}", self.path.display());
+        fs::write(&self.path, format!("{}\n\n{}", self.head, table(reports))).map_err(failed)?;
+        fs::write(self.path.with_extension("tsv"), verdicts(reports)).map_err(failed)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 /// A line a test: suite, path, test, verdict, milliseconds, servers used.
