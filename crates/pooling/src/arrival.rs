@@ -20,6 +20,18 @@ pub struct Identity {
     pub connected_at: Time,
 }
 
+impl Identity {
+    /// Names that are the pool's are one copy for all its clients.
+    pub(crate) fn share_names(&mut self, pool: &PoolKey) {
+        if self.database == pool.database {
+            self.database = Arc::clone(&pool.database);
+        }
+        if self.user == pool.user {
+            self.user = Arc::clone(&pool.user);
+        }
+    }
+}
+
 /// What a client may do on the console.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ConsoleRights {

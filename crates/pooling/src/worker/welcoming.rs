@@ -22,7 +22,12 @@ impl Worker {
     pub(super) fn arrived(&mut self, turn: &mut Turn<'_>, arrival: Arrival) {
         let pool = arrival.pool;
         let own_user = arrival.key.user == arrival.identity.user;
-        let configured = self.ensure_pool(pool, arrival.key, arrival.homes).is_some();
+        let entry = self.ensure_pool(pool, arrival.key, arrival.homes);
+        let configured = entry.is_some();
+        let mut identity = arrival.identity;
+        if let (Some(entry), Some(identity)) = (entry, Arc::get_mut(&mut identity)) {
+            identity.share_names(&entry.key);
+        }
         let mut parameters = self.tracked.empty();
         for (name, value) in &arrival.parameters {
             let known = self.tracked.index(name).and_then(|index| parameters.with(index, value));
@@ -35,7 +40,7 @@ impl Worker {
         let session = Session {
             state,
             pool,
-            identity: arrival.identity,
+            identity,
             parameters: self.interned.intern(parameters),
             confirmed: false,
             rest: Rest::Discard,
