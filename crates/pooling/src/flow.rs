@@ -50,6 +50,11 @@ impl Flow {
         // One answer of the console's may be longer.
         let bounded = self.is_clear() || self.backlog().len() + bytes.len() <= limits::BACKLOG_LEN_MAX;
         debug_assert!(bounded, "I10: nobody paused the source");
+        // A peer that always leaves something unread would else make the part that is gone grow for ever.
+        if self.gone as usize >= limits::CHUNK_LEN_MAX {
+            self.unsent.drain(..self.gone as usize);
+            self.gone = 0;
+        }
         self.unsent.extend_from_slice(bytes);
     }
 
@@ -100,6 +105,19 @@ mod tests {
         flow.keep(b"!", Vec::new);
         assert!(flow.drained(4).is_some());
         assert!(flow.is_clear());
+    }
+
+    #[test]
+    fn a_backlog_that_is_never_empty_takes_no_more_room_than_its_bound() {
+        let mut flow = Flow::default();
+        let piece: Vec<u8> = (0..=255).cycle().take(1000).collect();
+        flow.keep(&piece, Vec::new);
+        for _ in 0..10_000 {
+            flow.keep(&piece, Vec::new);
+            assert!(flow.drained(1000).is_none());
+            assert_eq!(flow.backlog(), piece);
+        }
+        assert!(flow.unsent.capacity() <= limits::BACKLOG_LEN_MAX, "{}", flow.unsent.capacity());
     }
 
     #[test]
