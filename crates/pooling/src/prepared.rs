@@ -97,12 +97,20 @@ pub struct Names {
     /// Changes whose messages are not answered yet, oldest first, in the order of the server's ledger.
     pending: VecDeque<Change>,
     bytes: usize,
+    /// What `pending` keeps besides: names, and texts that may come back.
+    pending_bytes: usize,
 }
 
 #[derive(Debug)]
 struct Change {
     name: Box<[u8]>,
     before: Option<Arc<Statement>>,
+}
+
+impl Change {
+    fn len(&self) -> usize {
+        self.name.len() + self.before.as_ref().map_or(0, |before| before.len())
+    }
 }
 
 impl Names {
@@ -112,26 +120,39 @@ impl Names {
 
     /// A Parse is sent. False: the client keeps too much already.
     pub(crate) fn insert(&mut self, name: &[u8], statement: Arc<Statement>) -> bool {
-        let bytes = self.bytes + name.len() + statement.len();
         let count = self.names.len() + self.pending.len();
-        if bytes > limits::STATEMENT_BYTES_PER_CLIENT_MAX || count >= limits::STATEMENTS_PER_CLIENT_MAX {
+        if !self.has_room(2 * name.len() + statement.len()) || count >= limits::STATEMENTS_PER_CLIENT_MAX {
             return false;
         }
         let before = self.set(name, Some(statement));
-        self.pending.push_back(Change { name: name.into(), before });
+        self.push(Change { name: name.into(), before });
         true
     }
 
-    /// A Close is sent.
-    pub(crate) fn remove(&mut self, name: &[u8]) {
+    /// A Close is sent. False: the client keeps too much already, in changes that wait for answers.
+    pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
+        if !self.has_room(name.len()) {
+            return false;
+        }
         let before = self.set(name, None);
-        self.pending.push_back(Change { name: name.into(), before });
+        self.push(Change { name: name.into(), before });
+        true
+    }
+
+    fn has_room(&self, len: usize) -> bool {
+        self.bytes + self.pending_bytes + len <= limits::STATEMENT_BYTES_PER_CLIENT_MAX
+    }
+
+    fn push(&mut self, change: Change) {
+        self.pending_bytes += change.len();
+        self.pending.push_back(change);
     }
 
     /// The oldest Parse or Close under way was answered.
     pub(crate) fn answered(&mut self) {
         let change = self.pending.pop_front();
         debug_assert!(change.is_some(), "each answer has its change");
+        self.pending_bytes -= change.map_or(0, |change| change.len());
     }
 
     /// The oldest `count` messages under way were skipped.
@@ -144,6 +165,7 @@ impl Names {
                 None => drop(self.set(&change.name, change.before)),
             }
         }
+        self.weigh_pending();
     }
 
     /// None of the messages under way will be answered.
@@ -163,6 +185,11 @@ impl Names {
                 seen.push(&change.name);
             }
         }
+        self.weigh_pending();
+    }
+
+    fn weigh_pending(&mut self) {
+        self.pending_bytes = self.pending.iter().map(Change::len).sum();
     }
 
     /// Whether a Parse or Close of this name is under way.
@@ -282,8 +309,25 @@ mod tests {
         }
         assert!(kept >= 60 && kept * big.len() <= limits::STATEMENT_BYTES_PER_CLIENT_MAX);
         (0..kept).for_each(|_| names.answered());
-        (0..kept).for_each(|number| names.remove(format!("s{number}").as_bytes()));
-        assert_eq!((names.len(), names.bytes), (0, 0));
+        for number in 0..kept {
+            assert!(names.remove(format!("s{number}").as_bytes()));
+            names.answered();
+        }
+        assert_eq!((names.len(), names.bytes, names.pending_bytes), (0, 0, 0));
+    }
+
+    #[test]
+    fn changes_that_wait_for_answers_are_part_of_its_share() {
+        let mut names = Names::default();
+        let long = |number: usize| format!("{number:010000}").into_bytes();
+        let sent = (0..).take_while(|&number| names.remove(&long(number))).count();
+        assert!(sent > 1000 && sent * long(0).len() <= limits::STATEMENT_BYTES_PER_CLIENT_MAX, "{sent}");
+        let mut catalog = Catalog::default();
+        assert!(!names.insert(&long(0), catalog.intern(&parse(b"select 1", b"\0\0"))));
+        names.undo(1);
+        assert!(names.remove(&long(0)));
+        names.undo_all();
+        assert_eq!((names.len(), names.bytes, names.pending_bytes), (0, 0, 0));
     }
 
     #[test]
@@ -314,6 +358,6 @@ mod tests {
         names.discard();
         assert!(names.get(b"old").is_none() && names.get(b"new").is_some());
         names.undo_all();
-        assert_eq!((names.len(), names.bytes), (0, 0));
+        assert_eq!((names.len(), names.bytes, names.pending_bytes), (0, 0, 0));
     }
 }

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use wire::frontend::{self, BindNames, Close, Describe, Parse, Target};
-use wire::{HEADER_LEN, Header, backend, sqlstate};
+use wire::{HEADER_LEN, Header, backend};
 
-use super::requests::{Ending, Requests, too_long};
+use super::requests::{Ending, Requests, too_long, too_many};
 use crate::limits;
 use crate::prepared::{self, Statement, StatementId};
 use crate::server::{Answerer, Expect};
@@ -52,8 +52,7 @@ impl Requests<'_> {
         }
         let statement = self.catalog.intern(&parse);
         if !names.insert(parse.name, Arc::clone(&statement)) {
-            let text = "too many prepared statements in one session".to_owned();
-            return Err(Ending::Refuse(sqlstate::PROGRAM_LIMIT_EXCEEDED, text));
+            return Err(too_many());
         }
         let known = self.server.prepared.touch(statement.id);
         // In a failed transaction PostgreSQL refuses a Parse, so it is not for us to answer.
@@ -131,7 +130,9 @@ impl Requests<'_> {
         if self.must_wait(close.name, None) {
             return Ok(Renamed::Later);
         }
-        self.session.names.get_or_insert_default().remove(close.name);
+        if !self.session.names.get_or_insert_default().remove(close.name) {
+            return Err(too_many());
+        }
         self.sent(Expect::FakeClose);
         self.replace(HEADER_LEN + body.len(), in_stream, |_| ());
         self.answer_fakes();

@@ -450,3 +450,8 @@ pub(super) fn too_long() -> Ending {
     let text = format!("a named prepared statement may have {} bytes at most", limits::STATEMENT_LEN_MAX);
     Ending::Refuse(sqlstate::PROGRAM_LIMIT_EXCEEDED, text)
 }
+
+pub(super) fn too_many() -> Ending {
+    let text = "too many prepared statements in one session".to_owned();
+    Ending::Refuse(sqlstate::PROGRAM_LIMIT_EXCEEDED, text)
+}

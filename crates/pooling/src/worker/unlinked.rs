@@ -5,7 +5,7 @@ use wire::backend;
 use wire::frontend::{BindNames, Close, Target, tag};
 use wire::{HEADER_LEN, Header};
 
-use super::requests::{Ending, checked_header, too_long};
+use super::requests::{Ending, checked_header, too_long, too_many};
 use crate::action::Actions;
 use crate::id::ConnId;
 use crate::limits;
@@ -77,7 +77,9 @@ impl Unlinked<'_> {
                     return Ok(false);
                 }
                 if let Some(names) = &mut self.session.names {
-                    names.remove(close.name);
+                    if !names.remove(close.name) {
+                        return Err(too_many());
+                    }
                     names.answered();
                 }
                 self.actions.send_new(self.conn, backend::encode_close_complete);
