@@ -90,6 +90,8 @@ impl Worker {
             State::Console { .. } => {
                 self.stash(turn, conn, bytes);
                 self.console_received(turn, conn);
+                // What needed no answer of the control plane's made room at once.
+                self.balance_if_paused(turn, conn);
             }
             State::Waiting { .. } | State::Welcoming { .. } => self.stash(turn, conn, bytes),
             State::Leaving { .. } => {}
