@@ -73,7 +73,7 @@ pub enum Source {
     /// In `Actions::scratch`.
     Scratch,
     /// In one of `Actions::kept`.
-    Kept(u16),
+    Kept(u32),
 }
 
 /// The caller's list of actions and the bytes they speak of.
@@ -179,11 +179,33 @@ impl Actions {
 
     /// Where the next kept buffer will lie.
     pub(crate) fn next_kept(&self) -> Source {
-        Source::Kept(self.kept.len() as u16)
+        Source::Kept(self.kept.len() as u32)
     }
 
     /// Keeps a buffer until the actions are carried out; its source is what [`Actions::next_kept`] said before.
     pub(crate) fn keep(&mut self, buffer: Vec<u8>) {
         self.kept.push(buffer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Kind;
+
+    #[test]
+    fn one_step_may_keep_a_buffer_of_every_client_there_is() {
+        let conn = ConnId::new(Kind::Client, 0, 0, 0);
+        let mut actions = Actions::new();
+        for number in 0..100_000_u32 {
+            let source = actions.next_kept();
+            actions.send(conn, source, 0, 4);
+            actions.keep(number.to_be_bytes().to_vec());
+        }
+        let bytes = actions.as_slice().iter().filter_map(|action| match action {
+            Action::Send { piece, .. } => Some(actions.bytes(*piece, &[]).to_vec()),
+            _ => None,
+        });
+        assert!(bytes.eq((0..100_000_u32).map(|number| number.to_be_bytes().to_vec())), "I2");
     }
 }

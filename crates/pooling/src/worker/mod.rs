@@ -266,6 +266,15 @@ impl Worker {
         buffer
     }
 
+    /// Keeps a buffer for use again, unless there are enough or it is too large to keep (I10).
+    fn put_back(spare: &mut Vec<Vec<u8>>, mut buffer: Vec<u8>) {
+        let useful = (1..=limits::SPARE_BUFFER_LEN_MAX).contains(&buffer.capacity());
+        if useful && spare.len() < limits::SPARE_BUFFERS_MAX {
+            buffer.clear();
+            spare.push(buffer);
+        }
+    }
+
     /// The socket did not take everything: whoever feeds it is not read until it has.
     fn blocked(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         match conn.kind() {
@@ -373,11 +382,7 @@ impl crate::Machine for Worker {
         !(self.shared.is_empty() && self.restless.is_empty() && self.leaving.is_empty() && self.answered.is_empty())
     }
 
-    fn recycle(&mut self, mut buffer: Vec<u8>) {
-        let useful = (1..=limits::SPARE_BUFFER_LEN_MAX).contains(&buffer.capacity());
-        if useful && self.spare.len() < limits::SPARE_BUFFERS_MAX {
-            buffer.clear();
-            self.spare.push(buffer);
-        }
+    fn recycle(&mut self, buffer: Vec<u8>) {
+        Worker::put_back(&mut self.spare, buffer);
     }
 }

@@ -280,15 +280,14 @@ impl Requests<'_> {
                 None => false,
             };
             if let (Some(header), true) = (header, enough) {
-                let mut inbox = std::mem::take(&mut self.session.inbox);
+                let inbox = std::mem::take(&mut self.session.inbox);
                 if !self.message(header, &inbox, false)? {
                     self.session.inbox = inbox;
                     self.server.gated = true;
                     self.stash_rest();
                     return Ok(false);
                 }
-                inbox.clear();
-                self.spare.push(inbox);
+                Worker::put_back(self.spare, inbox);
                 return Ok(true);
             }
             if self.stream.left() == 0 {
