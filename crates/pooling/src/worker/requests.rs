@@ -20,6 +20,7 @@ use crate::limits;
 use crate::prepared::Catalog;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::{Rest, Session, State};
+use crate::unnamed;
 
 /// Why a client's conversation ends because of what it sent.
 #[derive(Debug)]
@@ -372,6 +373,7 @@ impl Requests<'_> {
                 if mapped && !named {
                     self.parse_unnamed(at_hand, whole)?;
                 } else {
+                    self.lose_track(mapped);
                     self.sent(Expect::Parse(None));
                 }
             }
@@ -393,7 +395,10 @@ impl Requests<'_> {
                     tag::BIND => self.sent(Expect::Bind),
                     tag::DESCRIBE => self.sent(Expect::Describe),
                     _ if mapped && at_hand[HEADER_LEN..] == *b"S\0" => self.close_unnamed(),
-                    _ => self.sent(Expect::Close(None)),
+                    _ => {
+                        self.lose_track(mapped);
+                        self.sent(Expect::Close(None));
+                    }
                 }
             }
             // CopyData and Flush have no answer.
@@ -401,6 +406,15 @@ impl Requests<'_> {
         }
         self.pass(header, at_hand, in_stream);
         Ok(true)
+    }
+
+    /// Without mapping nobody knows whose unnamed statement a server has; a reload may turn mapping on again.
+    fn lose_track(&mut self, mapped: bool) {
+        if mapped {
+            return;
+        }
+        self.server.unnamed = unnamed::UNKNOWN;
+        self.session.unnamed.take_if(|unnamed| !unnamed.is_changing());
     }
 
     /// A message is sent that ends a batch.
