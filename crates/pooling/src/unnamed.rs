@@ -38,8 +38,9 @@ pub(crate) struct Unnamed {
     current: Kept,
     /// Changes whose messages are not answered yet, in the order of the server's ledger.
     sent: VecDeque<Kept>,
-    /// Bytes of the texts in `sent`.
+    /// Bytes of the texts in `sent`, and how many of the oldest have been given up.
     sent_len: usize,
+    given_up: usize,
     /// A buffer that was used before.
     spare: Vec<u8>,
     /// Changed in the batch that is being sent: what follows in it means that change, or is skipped with it.
@@ -61,12 +62,11 @@ impl Unnamed {
         self.sent.push_back(Kept { version, body });
         self.in_batch = true;
         // In a deep pipeline only the last texts are kept: an earlier one matters only if all later ones are skipped.
-        let mut oldest = 0;
         while self.sent_len > limits::UNNAMED_LEN_MAX {
-            let kept = &mut self.sent[oldest];
+            let kept = &mut self.sent[self.given_up];
             self.sent_len -= kept.body.len();
             kept.body = Vec::new();
-            oldest += 1;
+            self.given_up += 1;
         }
     }
 
@@ -80,8 +80,12 @@ impl Unnamed {
         self.in_batch = false;
     }
 
-    /// The oldest change under way was carried out. Returns what the server has now.
-    pub(crate) fn answered(&mut self) -> Version {
+    /// The oldest change under way was carried out. Returns what the server has now. In doubt all changes may have been
+    /// given up, and this is one of them.
+    pub(crate) fn answered(&mut self, doubtful: bool) -> Version {
+        if doubtful && self.sent.is_empty() {
+            return UNKNOWN;
+        }
         let change = self.take();
         self.set(change);
         self.current.version
@@ -131,6 +135,7 @@ impl Unnamed {
         debug_assert!(change.is_some(), "each answer has its change");
         let change = change.unwrap_or_default();
         self.sent_len -= change.body.len();
+        self.given_up = self.given_up.saturating_sub(1);
         change
     }
 
@@ -165,11 +170,11 @@ mod tests {
         unnamed.parsed(1, Some(&parse(b"a")));
         unnamed.parsed(2, Some(&parse(b"b")));
         assert!(text(&unnamed).is_none() && unnamed.is_changing());
-        assert_eq!(unnamed.answered(), 1);
+        assert_eq!(unnamed.answered(false), 1);
         unnamed.skipped();
         assert_eq!(text(&unnamed).as_deref(), Some(&b"a"[..]));
         unnamed.closed();
-        assert_eq!(unnamed.answered(), NONE);
+        assert_eq!(unnamed.answered(false), NONE);
         assert!(text(&unnamed).is_none() && !unnamed.is_changing());
     }
 
@@ -182,11 +187,11 @@ mod tests {
             assert!(unnamed.sent.iter().map(|kept| kept.body.len()).sum::<usize>() <= limits::UNNAMED_LEN_MAX);
         }
         for version in 1..=1000 {
-            assert_eq!(unnamed.answered(), version);
+            assert_eq!(unnamed.answered(false), version);
             assert_eq!(text(&unnamed).is_some(), version > 998, "{version}");
         }
         unnamed.parsed(1001, Some(&parse(&vec![b'x'; limits::UNNAMED_LEN_MAX + 1])));
-        unnamed.answered();
+        unnamed.answered(false);
         assert!(text(&unnamed).is_none());
     }
 }

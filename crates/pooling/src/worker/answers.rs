@@ -514,7 +514,8 @@ impl Answers<'_> {
                 }
             }
             (Answerer::Client, Expect::Unnamed) => {
-                self.server.unnamed = self.unnamed().map_or(unnamed::UNKNOWN, Unnamed::answered);
+                let doubtful = self.server.ledger.is_doubtful();
+                self.server.unnamed = self.unnamed().map_or(unnamed::UNKNOWN, |unnamed| unnamed.answered(doubtful));
             }
             (_, Expect::Unnamed) => self.server.unnamed = unnamed::UNKNOWN,
             (Answerer::Client, Expect::Parse(Some(_))) => {
