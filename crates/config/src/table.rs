@@ -96,7 +96,7 @@ const NUMBER: Kind = Count(0, INT_MAX, "");
 macro_rules! settings {
     ($($name:ident: $kind:expr, $default:expr, $reload:ident, $effect:ident, $group:ident, $doc:literal;)*) => {
         /// A setting's name as a value, so that a misspelt one does not compile.
-        #[allow(non_camel_case_types)]
+        #[allow(non_camel_case_types, reason = "written as in the file")]
         #[derive(Copy, Clone, Debug, PartialEq, Eq)]
         pub enum Key { $($name),* }
 
