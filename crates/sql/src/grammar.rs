@@ -86,22 +86,22 @@ pub(crate) fn rest<'t>(head: &mut Head<'_, 't>) -> &'t [u8] {
 
 /// A list in parentheses, if one begins here; `None` if it does not end.
 fn skip_parentheses(head: &mut Head<'_, '_>) -> Option<()> {
+    if !head.at_byte(b'(') {
+        return Some(());
+    }
     let mut depth = 0_u32;
-    loop {
+    while !head.done() {
         if head.at_byte(b'(') {
             depth += 1;
         } else if head.at_byte(b')') {
-            depth = depth.checked_sub(1)?;
-        }
-        let is_inside = depth > 0 || head.at_byte(b')');
-        if !is_inside {
-            return Some(());
-        }
-        if head.done() {
-            return None;
+            depth -= 1;
         }
         head.advance();
+        if depth == 0 {
+            return Some(());
+        }
     }
+    None
 }
 
 //= pg18 sql-execute

@@ -76,18 +76,20 @@ enum Body {
 
 struct Walk<'w> {
     words: Option<&'w mut Words>,
-    /// The last token, if it was a name, and whether in quotes: it is called if a parenthesis follows.
+    /// The last token, if it was a name, and whether it may be a keyword: it is called if a parenthesis follows.
     pending: Option<(Folded, bool)>,
     last: Last,
     body: Body,
     parentheses: u32,
+    /// Bit by bit, at which depths of parentheses a SELECT is under way: there INSERT may be a column's name.
+    selects: u64,
     marks: Marks,
 }
 
 impl<'w> Walk<'w> {
     fn new(words: Option<&'w mut Words>) -> Walk<'w> {
         let (last, body) = (Last::Other, Body::Create(0));
-        Walk { words, pending: None, last, body, parentheses: 0, marks: Marks::NONE }
+        Walk { words, pending: None, last, body, parentheses: 0, selects: 0, marks: Marks::NONE }
     }
 
     fn is_outermost(&self) -> bool {
@@ -107,17 +109,21 @@ impl<'w> Walk<'w> {
         match (token.kind, symbol) {
             (TokenKind::Word, _) => {
                 let folded = Folded::of(&text.source()[token.start..token.end]);
+                self.pending = Some((folded, self.last != Last::Label));
                 self.word(folded.as_slice());
-                self.pending = Some((folded, false));
                 return;
             }
             (TokenKind::Quoted, _) => {
                 let folded = Folded::of(&text.source()[token.start..token.end]);
                 self.marks |= of_a_word(folded.as_slice());
-                self.pending = Some((folded, true));
+                self.pending = Some((folded, false));
             }
             (_, b'(') => self.parentheses = self.parentheses.saturating_add(1),
-            (_, b')') => self.parentheses = self.parentheses.saturating_sub(1),
+            (_, b')') => {
+                self.selects &= !self.depth_bit();
+                self.parentheses = self.parentheses.saturating_sub(1);
+            }
+            (_, b';') => self.selects &= !self.depth_bit(),
             _ => {}
         }
         self.last = if symbol == b'.' { Last::Label } else { Last::Other };
@@ -127,8 +133,8 @@ impl<'w> Walk<'w> {
     }
 
     fn settle_word(&mut self, is_called: bool) {
-        if let (Some((folded, is_quoted)), Some(words)) = (self.pending.take(), self.words.as_deref_mut()) {
-            words.add(folded.as_slice(), is_quoted, is_called);
+        if let (Some((folded, may_be_keyword)), Some(words)) = (self.pending.take(), self.words.as_deref_mut()) {
+            words.add(folded.as_slice(), may_be_keyword, is_called);
         }
     }
 
@@ -141,16 +147,24 @@ impl<'w> Walk<'w> {
             // SELECT INTO makes a table.
             self.marks |= Marks::RELATIONS;
         }
+        if word == b"select" {
+            self.selects |= self.depth_bit();
+        }
         self.body(word);
         self.last = match word {
             b"create" => Last::Making,
             b"into" if self.last != Last::Insert => Last::Making,
             b"or" | b"replace" | b"local" | b"global" if self.last == Last::Making => Last::Making,
-            b"insert" | b"merge" => Last::Insert,
+            b"insert" | b"merge" if self.selects & self.depth_bit() == 0 => Last::Insert,
             b"as" => Last::Label,
             b"begin" => Last::Begin,
             _ => Last::Other,
         };
+    }
+
+    /// Of the depth we are at; those beyond the last bit share it.
+    fn depth_bit(&self) -> u64 {
+        1 << self.parentheses.min(63)
     }
 
     //= pg18 sql-createfunction

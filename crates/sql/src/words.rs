@@ -39,8 +39,8 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    pub(crate) fn add(&mut self, name: &[u8], is_quoted: bool, is_called: bool) {
-        if !is_quoted && RESERVED.binary_search(&name).is_ok() {
+    pub(crate) fn add(&mut self, name: &[u8], may_be_keyword: bool, is_called: bool) {
+        if may_be_keyword && RESERVED.binary_search(&name).is_ok() {
             return;
         }
         self.words.push(Word(Word::of(name).0 | if is_called { CALLED } else { 0 }));
@@ -58,7 +58,7 @@ impl Words {
     }
 }
 
-/// Keywords that are no names without quotes. //= pg18 sql-keywords-appendix
+/// Keywords that are no names without quotes, except behind a dot or AS. //= pg18 sql-keywords-appendix
 #[rustfmt::skip]
 const RESERVED: [&[u8]; 77] = [
     b"all", b"analyse", b"analyze", b"and", b"any", b"array", b"as", b"asc", b"asymmetric", b"both", b"case", b"cast",

@@ -105,6 +105,8 @@ fn a_name_called_once_is_called() {
     // A name in quotes may be a keyword.
     assert_eq!(Summary::of(&text("select \"user\"(1)")).words().len(), 1);
     assert_eq!(Summary::of(&text("select user")).words().len(), 0);
+    // Behind a dot too.
+    assert_eq!(Summary::of(&text("select a.user(1)")).words().len(), 2);
 }
 
 #[test]
