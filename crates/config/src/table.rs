@@ -131,7 +131,7 @@ settings! {
     auth_type: Choice(AUTH_TYPES), Some("md5"), Yes, Partly, Login, "How clients prove who they are. md5 does SCRAM too where the stored secret asks for it. Not supported yet, and refused: cert, hba, ldap, pam.";
     auth_user: Text, None, Yes, Partly, Login, "Who runs auth_query. Not supported yet: a value is refused.";
     autodb_idle_timeout: Seconds, Some("3600"), Yes, Works, Pools, "How long a database made from * is remembered when nobody uses it; 0: for ever.";
-    cancel_wait_timeout: Seconds, Some("10"), Yes, Works, Waiting, "How long a cancel request waits for a server connection to send it over; 0: for ever.";
+    cancel_wait_timeout: Seconds, Some("10"), Yes, Works, Waiting, "How long handing a cancel request to PostgreSQL may take; 0: 15 s.";
     chaos_close: Flag, Some("0"), Yes, Partly, Tests, "Closes every server after its first use. Refused unless the environment has PGWEIR_CHAOS=1.";
     chaos_rotate: Flag, Some("0"), Yes, Partly, Tests, "Outside of session mode, runs every transaction of a client on another server if one is idle. Refused unless the environment has PGWEIR_CHAOS=1.";
     chaos_seed: NUMBER, Some("0"), Yes, Works, Tests, "Where the choice between idle servers begins under chaos_rotate.";
@@ -168,7 +168,7 @@ settings! {
     max_db_client_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most clients of one database; 0: no limit.";
     max_db_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most server connections of one database over all users; 0: no limit.";
     max_packet_size: Count(0, 4_294_967_295, "bytes"), Some("2147483647"), Yes, NotYet, Network, "The largest message that is let through.";
-    max_prepared_statements: NUMBER, Some("200"), Yes, Works, Startup, "Named prepared statements kept on each server in transaction and statement mode; 0: names go through untouched.";
+    max_prepared_statements: NUMBER, Some("200"), Yes, Works, Startup, "Named prepared statements kept on each server in transaction and statement mode, where a client's unnamed statement is kept from one transaction to the next, too; 0: all go through untouched.";
     max_user_client_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most clients of one user; 0: no limit.";
     max_user_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most server connections of one user over all databases; 0: no limit.";
     min_pool_size: NUMBER, Some("0"), Yes, Works, Pools, "Server connections kept open in each pool that is in use or has a forced user.";

@@ -76,7 +76,7 @@ pub const RECALL: Duration = Duration::from_millis(20);
 /// How often the coordinator looks after min_pool_size, as PgBouncer does.
 pub const MAINTENANCE: Duration = Duration::from_millis(333);
 
-/// Cancel connections in flight for one pool on one worker, as a multiple of its size (as in PgBouncer).
+/// Cancel connections in flight for one server: a pool has twice its size at most, as in PgBouncer.
 pub const CANCELS_PER_SERVER_MAX: u32 = 2;
 
 /// Buffers kept for use again by one worker, and the largest kept.

@@ -6,7 +6,7 @@
 //!                                  link      ▼  │ release           clean      │
 //!                                          Linked ──► Draining ──► Busy(Rollback, Reset)
 //!                                                     (client vanished)        ▲
-//!                      Idle ─► Busy(Check) ─► Idle         Held: clean, but a cancel is in flight
+//!                      Idle ─► Busy(Check) ─► Idle         Held: a cancel is in flight, or half a message
 //! ```
 
 pub(crate) mod ledger;
@@ -43,7 +43,8 @@ pub(crate) enum State {
         read: u64,
         cancelled: bool,
     },
-    /// Clean, but a cancel for its last client is still under way (I3).
+    /// Nobody's, and not to be handed out yet (I3): a cancel for its last client is under way, half a message has been
+    /// read, or its socket has not taken everything.
     Held,
 }
 
