@@ -190,7 +190,8 @@ impl World {
             self.plan.reloads += 1;
             self.spread_settings();
         }
-        if let Some(stop) = tray.stop {
+        // At closing time the operator has already said how it ends.
+        if let Some(stop) = tray.stop.filter(|_| self.stage == Stage::Working) {
             self.census.console_stops += 1;
             self.plan.stop = Some(stop);
             if ending.is_none() {

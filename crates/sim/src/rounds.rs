@@ -330,6 +330,7 @@ impl World {
             return false;
         }
         self.census.steps += 1;
+        self.stepped_at = self.now;
         self.note_event(node, &event);
         let entry = &mut self.nodes[usize::from(node)];
         let mut actions = std::mem::take(&mut entry.actions);

@@ -30,6 +30,9 @@ const CLOSING_US: u64 = 450_000_000;
 /// After the last client left: how long until nothing may be left.
 const QUIET_US: u64 = 60_000_000;
 
+/// While work is going on no machine is without a step for so long: all time-outs are shorter.
+const SILENCE_US: u64 = 600_000_000;
+
 /// An invariant that does not hold.
 #[derive(Clone, Debug)]
 pub struct Failure {
@@ -151,6 +154,8 @@ pub struct World {
     pub(crate) failure: Option<Failure>,
     pub(crate) stage: Stage,
     pub(crate) trouble_at: Option<u64>,
+    /// When a machine was stepped last.
+    pub(crate) stepped_at: u64,
     /// The last moment a letter was promised to arrive, per sender and receiver.
     pub(crate) posted: BTreeMap<(u16, u16), u64>,
     /// What was read last.
@@ -197,6 +202,7 @@ impl World {
             failure: None,
             stage: Stage::Working,
             trouble_at: None,
+            stepped_at: 0,
             posted: BTreeMap::new(),
             chunk: Vec::new(),
             adopting: None,
@@ -294,6 +300,8 @@ impl World {
                 let idle = self.present == 0 && self.visits_left == 0;
                 if self.census.steps >= self.plan.steps_max || idle {
                     self.close_for_good();
+                } else if self.now > self.stepped_at + SILENCE_US {
+                    self.fail(8, format!("no machine has anything to do any more, but {}", self.remains()));
                 }
             }
             Stage::Closing { since } => {
