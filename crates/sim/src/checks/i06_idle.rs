@@ -107,6 +107,8 @@ fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
 fn remember(world: &mut World, worker: u16, snapshot: &Snapshot) {
     let now = world.now;
     let Some(machine) = world.nodes.get(usize::from(worker) + 2).and_then(|node| node.worker()) else { return };
+    // What was seen of a pool that is forgotten is not that of the next one of its id.
+    world.checks.beside.pools.retain(|&(id, at), _| at != worker || snapshot.pools.iter().any(|pool| pool.id == id));
     for pool in &snapshot.pools {
         let seen = world.checks.beside.pools.entry((pool.id, worker)).or_default();
         let given = pool.totals.server_assignments + snapshot.lends;
