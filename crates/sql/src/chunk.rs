@@ -1,4 +1,4 @@
-//! Eight bytes of a text at once, in one register: where a word ends, where a byte is.
+//! Eight bytes of a text at once, in one register, and where certain bytes are among them.
 //!
 //! Byte 0 of the text is the lowest of the register. Places among the eight are marked by their top bits.
 
@@ -24,41 +24,14 @@ impl Chunk {
         }
     }
 
-    /// A single byte.
-    pub(crate) const fn of(byte: u8) -> Chunk {
-        Chunk(byte as u64)
+    #[inline(always)]
+    pub(crate) fn of(bytes: &[u8; CHUNK_LEN]) -> Chunk {
+        Chunk(u64::from_le_bytes(*bytes))
     }
 
     #[inline(always)]
     pub(crate) fn bits(self) -> u64 {
         self.0
-    }
-
-    /// Where letters, digits, underscores, dollars and bytes beyond ASCII are *not*; and the same bytes with small
-    /// letters.
-    #[inline(always)]
-    pub(crate) fn word(self) -> (Places, Chunk) {
-        let bytes = self.0;
-        if bytes & HIGH != 0 {
-            return self.word_beyond_ascii();
-        }
-        // The top bits are free, so no sum or difference carries into the next byte.
-        let small = bytes | (0x20 * LOW);
-        let letters = (small + 0x1f * LOW) & !(small + 0x05 * LOW) & HIGH;
-        let digits = (bytes + 0x50 * LOW) & !(bytes + 0x46 * LOW);
-        let underscores = HIGH - (bytes ^ (0x5f * LOW));
-        let stops = !(letters | digits | underscores) & HIGH;
-        (Places(stops), Chunk(bytes | (letters >> 2)))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn word_beyond_ascii(self) -> (Places, Chunk) {
-        let bytes = self.0.to_le_bytes();
-        let stops =
-            bytes.map(|byte| if byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80 { 0 } else { 0x80 });
-        let folded = bytes.map(|byte| byte.to_ascii_lowercase());
-        (Places(u64::from_le_bytes(stops)), Chunk(u64::from_le_bytes(folded)))
     }
 
     /// Where one of these two bytes is; only the first place is exact.
@@ -79,9 +52,22 @@ impl Chunk {
         Places((quotes | digits) & !self.0 & HIGH)
     }
 
-    /// The first `len` bytes, fewer than eight, and zeros.
+    /// Without openers.
+    #[inline(always)]
+    pub(crate) fn is_plain(self) -> bool {
+        self.openers().0 == 0
+    }
+
+    /// The first `len` bytes, and zeros.
     #[inline(always)]
     pub(crate) fn first(self, len: usize) -> Chunk {
+        if len < CHUNK_LEN { self.below(len) } else { self }
+    }
+
+    /// The first `len` bytes, which are fewer than eight, and zeros.
+    #[inline(always)]
+    pub(crate) fn below(self, len: usize) -> Chunk {
+        debug_assert!(len < CHUNK_LEN);
         Chunk(self.0 & !(u64::MAX << (8 * (len % CHUNK_LEN))))
     }
 
@@ -122,19 +108,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_in_every_place_is_answered() {
-        for text in [*b"aZ_0z5Aq", *b"........", *b"\x80\xffabcdex", *b"a9QzZ_0 "] {
-            for (byte, place) in (0..=255_u8).flat_map(|byte| (0..CHUNK_LEN).map(move |place| (byte, place))) {
-                let mut bytes = text;
-                bytes[place] = byte;
-                let chunk = Chunk(u64::from_le_bytes(bytes));
-                let (stops, folded) = chunk.word();
-                let continues = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | 0x80..);
-                assert_eq!(folded.0.to_le_bytes(), bytes.map(|byte| byte.to_ascii_lowercase()));
-                assert_eq!(stops.first(), bytes.iter().position(|byte| !continues(byte)), "{bytes:?}");
-                let is_either = |it: &u8| *it == byte || *it == b'z';
-                assert_eq!(chunk.either(byte, b'z').first(), bytes.iter().position(is_either), "{bytes:?}");
-            }
+    fn the_first_of_two_bytes_is_found() {
+        for (byte, place) in (0..=255_u8).flat_map(|byte| (0..CHUNK_LEN).map(move |place| (byte, place))) {
+            let mut bytes = *b"az.\x7f\x80\xffz0";
+            bytes[place] = byte;
+            let is_either = |it: &u8| *it == byte || *it == b'z';
+            let found = Chunk::of(&bytes).either(byte, b'z').first();
+            assert_eq!(found, bytes.iter().position(is_either), "{bytes:?}");
         }
     }
 
@@ -173,12 +153,15 @@ mod tests {
         for len in 0..CHUNK_LEN {
             let mut bytes = *b"abcdefgh";
             bytes[len] = b' ';
-            let (stops, folded) = Chunk(u64::from_le_bytes(bytes)).word();
+            let chunk = Chunk::of(&bytes);
             let mut kept = [0; CHUNK_LEN];
             kept[..len].copy_from_slice(&bytes[..len]);
-            assert_eq!(folded.before(stops), Some((Chunk(u64::from_le_bytes(kept)), len)));
+            let kept = Chunk::of(&kept);
+            assert_eq!(chunk.before(chunk.either(b' ', b'-')), Some((kept, len)));
+            assert_eq!(chunk.first(len), kept);
         }
-        let (stops, folded) = Chunk(u64::from_le_bytes(*b"abcdefgh")).word();
-        assert_eq!(folded.before(stops), None);
+        let chunk = Chunk::of(b"abcdefgh");
+        assert_eq!(chunk.before(chunk.either(b' ', b'-')), None);
+        assert_eq!(chunk.first(CHUNK_LEN), chunk);
     }
 }

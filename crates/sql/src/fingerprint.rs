@@ -10,7 +10,7 @@
 //! of a few bytes stands that may begin a constant, a name in quotes or a comment. Where these end is told by the rules
 //! of `scan`, which [`crate::Lexer`] goes by too.
 
-use crate::chunk::{CHUNK_LEN, Chunk};
+use crate::chunk::{CHUNK_LEN, Chunk, Places};
 use crate::lexer::{TokenKind, Unlexable, dollar, prefixed};
 use crate::scan::{self, BEGINS, Begins};
 use crate::text::Text;
@@ -85,6 +85,27 @@ impl Hash {
     }
 }
 
+/// Over what has nothing to leave out: how many bytes, whole chunks of them, and the hash with these. Most of a text; by
+/// itself, so that all it needs stays in registers.
+#[inline(never)]
+fn plain<const COPY: bool>(text: &[u8], source: &[u8], mut hash: Hash, multiplier: u64) -> (usize, Hash) {
+    let (chunks, _) = text.as_chunks::<CHUNK_LEN>();
+    let (written, _) = source.as_chunks::<CHUNK_LEN>();
+    let mut len = 0;
+    if COPY {
+        for (_, written) in chunks.iter().zip(written).take_while(|(chunk, _)| Chunk::of(chunk).is_plain()) {
+            hash = hash.mix(Chunk::of(written).bits(), multiplier);
+            len += CHUNK_LEN;
+        }
+        return (len, hash);
+    }
+    for chunk in chunks.iter().map(Chunk::of).take_while(|chunk| chunk.is_plain()) {
+        hash = hash.mix(chunk.bits(), multiplier);
+        len += CHUNK_LEN;
+    }
+    (len, hash)
+}
+
 /// The way through a text.
 struct Walk<'a> {
     /// What the rules are held against.
@@ -132,16 +153,20 @@ impl Walk<'_> {
         while at < self.text.len() {
             let chunk = Chunk::load(self.text, at);
             let written = if COPY { Chunk::load(self.source, at) } else { chunk };
-            let Some(found) = self.first(chunk, at, floor) else {
+            let places = chunk.openers();
+            let Some(found) = self.first(places, at, floor) else {
                 if at + CHUNK_LEN > self.text.len() {
                     return Some(hash.mix(written.bits() | END, self.multiplier));
                 }
                 hash = hash.mix(written.bits(), self.multiplier);
                 at += CHUNK_LEN;
+                // Where one chunk has nothing to leave out, more follow.
+                let (len, so_far) = plain::<COPY>(&self.text[at..], &self.source[at..], hash, self.multiplier);
+                (at, hash) = (at + len, so_far);
                 continue;
             };
             let found = found?;
-            hash = hash.mix(written.first(found.start - at).bits() | found.mark, self.multiplier);
+            hash = hash.mix(written.below(found.start - at).bits() | found.mark, self.multiplier);
             if found.mark == QUOTED {
                 (at, hash) = self.quoted::<COPY>(found.end, hash)?;
             } else {
@@ -154,8 +179,7 @@ impl Walk<'_> {
 
     /// The first thing to leave out that begins in the chunk; `Some(None)` if nobody can tell where it ends.
     #[inline(always)]
-    fn first(&self, chunk: Chunk, at: usize, floor: usize) -> Option<Option<Found>> {
-        let mut places = chunk.openers();
+    fn first(&self, mut places: Places, at: usize, floor: usize) -> Option<Option<Found>> {
         while let Some(place) = places.first() {
             match self.found(at + place, floor) {
                 Some(None) => places = places.rest(),

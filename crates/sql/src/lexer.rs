@@ -91,7 +91,7 @@ impl<'a, 't> Lexer<'a, 't> {
 fn token_at(text: &[u8], at: usize, begins: Begins, standard: bool) -> Option<(TokenKind, usize)> {
     match begins {
         Begins::Word => {
-            let end = scan::word(text, at, |_| {});
+            let end = scan::word(text, at);
             match prefixed(text, at, end, standard)? {
                 Some(end) => Some((TokenKind::String, end)),
                 None => (end - at <= scan::WORD_LEN_MAX).then_some((TokenKind::Word, end)),
@@ -119,16 +119,10 @@ pub(crate) fn dollar(text: &[u8], at: usize) -> Option<(TokenKind, usize)> {
     Some((TokenKind::String, scan::dollar_quoted(text, at)?))
 }
 
-/// The end of a quoted identifier that begins at `at`.
+/// The end of a quoted identifier that begins at `at`. The server refuses one without a character, and cuts a long one.
 fn identifier(text: &[u8], at: usize) -> Option<usize> {
     let end = scan::quoted(text, at + 1, b'"')?;
-    may_be_identifier(end - at).then_some(end)
-}
-
-/// With its quotes. The server refuses an identifier without a character in it, and cuts a long one.
-#[inline(always)]
-pub(crate) fn may_be_identifier(len: usize) -> bool {
-    (3..=scan::WORD_LEN_MAX + 2).contains(&len)
+    (3..=scan::WORD_LEN_MAX + 2).contains(&(end - at)).then_some(end)
 }
 
 /// Where the string ends whose prefix is the word from `at` to `end`: `Some(None)` if it is a word and no prefix, and

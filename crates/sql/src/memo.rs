@@ -5,6 +5,7 @@
 //! hit allocates nothing.
 
 use crate::fingerprint::{Fingerprint, Key};
+use crate::lexer::Unlexable;
 use crate::marks::Marks;
 use crate::outline::outline;
 use crate::statements::statement;
@@ -22,12 +23,15 @@ pub struct Summary {
 impl Summary {
     /// Computed from the text, without a memo. Allocates for the words.
     pub fn of(text: &Text<'_>) -> Summary {
+        Summary::read(text).unwrap_or_else(|_| Summary::unknown())
+    }
+
+    fn read(text: &Text<'_>) -> Result<Summary, Unlexable> {
         let mut words = Words::default();
         let (mut marks, mut statements, mut at) = (Marks::NONE, 0_u32, 0);
         let mut had_body = false;
         loop {
-            let Ok(outline) = outline(text, at, Some(&mut words)) else { return Summary::unknown() };
-            let Some(outline) = outline else { break };
+            let Some(outline) = outline(text, at, Some(&mut words))? else { break };
             marks |= statement(text, &outline).marks;
             // Where a body ends is not certain enough to believe what stands behind it.
             marks |= if had_body { Marks::UNKNOWN } else { Marks::NONE };
@@ -35,7 +39,7 @@ impl Summary {
             statements = statements.saturating_add(1);
             at = outline.next;
         }
-        Summary { marks, statements, words: words.distinct() }
+        Ok(Summary { marks, statements, words: words.distinct() })
     }
 
     fn unknown() -> Summary {
@@ -114,7 +118,7 @@ impl Memo {
             place.is_asked = true;
             return &place.summary;
         }
-        self.remember(fingerprint, Summary::of(text))
+        self.read(fingerprint, text)
     }
 
     /// How many bytes it takes now: never more than its bound, but for an empty table.
@@ -137,7 +141,19 @@ impl Memo {
         (fingerprint.0[0] as usize & (self.places.len() / WAYS - 1)) * WAYS
     }
 
+    /// A text that is no tokens is not kept: it may have the fingerprint of one that is.
     #[cold]
+    #[inline(never)]
+    fn read(&mut self, fingerprint: Fingerprint, text: &Text<'_>) -> &Summary {
+        match Summary::read(text) {
+            Ok(summary) => self.remember(fingerprint, summary),
+            Err(_) => {
+                self.unkept = Summary::unknown();
+                &self.unkept
+            }
+        }
+    }
+
     fn remember(&mut self, fingerprint: Fingerprint, summary: Summary) -> &Summary {
         let bytes = summary.heap_bytes();
         if bytes > self.bytes_max / LARGEST_SHARE {

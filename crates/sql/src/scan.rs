@@ -53,25 +53,9 @@ const fn begins() -> [Begins; 256] {
 //= pg18 sql-syntax-lexical#SQL-SYNTAX-IDENTIFIERS
 pub(crate) const WORD_LEN_MAX: usize = 63;
 
-/// The end of an identifier or keyword that begins at `at`. `part` is given its folded bytes in pieces, each of eight bytes
-/// or, filled up with zeros, of fewer where it ends or has a dollar, which is a piece of its own.
-#[inline(always)]
-pub(crate) fn word(text: &[u8], mut at: usize, mut part: impl FnMut(Chunk)) -> usize {
-    loop {
-        let (stops, folded) = Chunk::load(text, at).word();
-        let Some((last, len)) = folded.before(stops) else {
-            part(folded);
-            at += CHUNK_LEN;
-            continue;
-        };
-        part(last);
-        at += len;
-        if text.get(at) != Some(&b'$') {
-            return at;
-        }
-        part(Chunk::of(b'$'));
-        at += 1;
-    }
+/// The end of an identifier or keyword that begins at `at`.
+pub(crate) fn word(text: &[u8], at: usize) -> usize {
+    text[at..].iter().position(|byte| !continues_word(*byte)).map_or(text.len(), |len| at + len)
 }
 
 #[inline(always)]

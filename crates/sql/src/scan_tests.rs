@@ -2,40 +2,6 @@
 
 use super::*;
 
-fn words(text: &[u8]) -> (usize, Vec<u64>) {
-    let mut parts = Vec::new();
-    let end = word(text, 0, |part| parts.push(part.bits()));
-    (end, parts)
-}
-
-/// One byte at a time, by the table alone.
-fn plain_word(text: &[u8]) -> (usize, Vec<u64>) {
-    let end = text.iter().position(|byte| !continues_word(*byte)).unwrap_or(text.len());
-    let folded = text[..end].to_ascii_lowercase();
-    let mut parts = Vec::new();
-    for (index, piece) in folded.split(|byte| *byte == b'$').enumerate() {
-        parts.extend((index > 0).then_some(u64::from(b'$')));
-        parts.extend(piece.chunks(8).map(|chunk| Chunk::load(chunk, 0).bits()));
-        if piece.len() % 8 == 0 {
-            parts.push(0);
-        }
-    }
-    (end, parts)
-}
-
-#[test]
-fn eight_bytes_at_a_time_agree_with_one_at_a_time() {
-    for byte in 0..=255 {
-        for len in 0..20 {
-            for at in 0..=len {
-                let mut text = b"aZ_09$zAqQ5_abcdefgh"[..len].to_vec();
-                text.insert(at, byte);
-                assert_eq!(words(&text), plain_word(&text), "{text:?}");
-            }
-        }
-    }
-}
-
 #[test]
 fn what_does_not_end_has_no_end() {
     for at in 0..3 {

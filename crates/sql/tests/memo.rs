@@ -76,6 +76,9 @@ fn names_that_only_their_second_byte_tells_apart_do_not_meet() {
     };
     assert_ne!(of(b"select \x83\x41"), of(b"select \x83\x61"));
     assert_ne!(of(b"select \x83\x5c"), of(b"select \x83\xdc"));
+    assert_ne!(of(b"select \"abcdefg\x83\x41h\""), of(b"select \"abcdefg\x83\x61h\""));
+    assert_ne!(of(b"select \"abcdefghi\""), of(b"select \"abcdefghj\" -- \x83\x61"));
+    assert_ne!(of(b"select \"abcdefghi\" -- \x83\x61"), of(b"select \"ABCDEFGHi\" -- \x83\x61"));
     assert_eq!(of(b"select '\x83\x41'"), of(b"select '\x83\x5c'"));
 }
 
@@ -114,6 +117,7 @@ fn a_text_that_is_no_tokens_is_unknown_and_not_kept() {
     let mut memo = memo();
     assert_eq!(memo.summary(&text("select 'a")).marks(), Marks::UNKNOWN);
     assert_eq!(memo.summary(&text("select 1; set x = 'a")).marks(), Marks::UNKNOWN);
+    assert_eq!(memo.summary(&text("select {fn now()}")).marks(), Marks::UNKNOWN);
     assert!(memo.is_empty());
 }
 
