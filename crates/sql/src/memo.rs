@@ -30,8 +30,7 @@ impl Summary {
         let mut words = Words::default();
         let (mut marks, mut statements, mut at) = (Marks::NONE, 0_u32, 0);
         let mut had_body = false;
-        loop {
-            let Some(outline) = outline(text, at, Some(&mut words))? else { break };
+        while let Some(outline) = outline(text, at, Some(&mut words))? {
             marks |= statement(text, &outline).marks;
             // Where a body ends is not certain enough to believe what stands behind it.
             marks |= if had_body { Marks::UNKNOWN } else { Marks::NONE };
