@@ -19,6 +19,8 @@
 //!   inside is asked with them.
 //! * [`Text::statements`] is for the texts with marks: it tells the setting and its value, the prepared statement's name.
 //!
+//! * [`Pieces`] is for a text that is too large to be kept: it gathers a small one that means the same.
+//!
 //! # What it does not do
 //!
 //! It does not know what a statement did: errors undo, tags confirm. It does not evaluate: what a function, a DO block or
@@ -48,6 +50,7 @@ mod marks;
 mod memo;
 mod name;
 mod outline;
+mod pieces;
 mod scan;
 mod settings;
 mod statements;
@@ -61,6 +64,7 @@ pub use lexer::{Lexer, Token, TokenKind, Unlexable};
 pub use marks::Marks;
 pub use memo::{Memo, Summary};
 pub use name::Name;
+pub use pieces::Pieces;
 pub use statements::{Statement, Statements};
 pub use text::{Encoding, Rules, Text};
 pub use words::Word;

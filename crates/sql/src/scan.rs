@@ -119,7 +119,7 @@ fn find(text: &[u8], at: usize, byte: u8) -> Option<usize> {
 
 /// The first place from `at` where one of two bytes is; neither is zero.
 #[inline(always)]
-fn find_either(text: &[u8], mut at: usize, byte: u8, other: u8) -> Option<usize> {
+pub(crate) fn find_either(text: &[u8], mut at: usize, byte: u8, other: u8) -> Option<usize> {
     while at < text.len() {
         if let Some(from) = Chunk::load(text, at).either(byte, other).first() {
             return Some(at + from);

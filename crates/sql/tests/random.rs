@@ -1,7 +1,7 @@
 //! Texts put together at random from what lexers trip over: the fast way of the fingerprint and the slow one of the lexer
 //! must see the same constants, and texts that meet must mean the same.
 
-use sql::{Encoding, Key, Lexer, Rules, Summary, Text, TokenKind};
+use sql::{Encoding, Key, Lexer, Marks, Pieces, Rules, Summary, Text, TokenKind};
 use std::collections::BTreeMap;
 
 const PIECES: [&str; 72] = [
@@ -173,8 +173,50 @@ fn any_bytes_have_a_meaning() {
         let text = Text::new(&source, Rules { standard_strings: round % 2 == 0, encoding });
         let summary = Summary::of(&text);
         for statement in text.statements() {
-            assert!(summary.marks().contains(statement.marks) || summary.marks().any(sql::Marks::UNKNOWN));
+            assert!(summary.marks().contains(statement.marks) || summary.marks().any(Marks::UNKNOWN));
         }
         let _ = text.fingerprint(&key);
     }
+}
+
+#[test]
+fn a_text_in_pieces_means_the_same() {
+    let (mut state, mut told) = (0x0dd0_5eed_0000_0006, 0);
+    for _ in 0..150_000 {
+        let source = random_text(&mut state, 14);
+        let rules = rules(next(&mut state, 2) == 0);
+        let whole = Summary::of(&Text::new(source.as_bytes(), rules));
+        let mut pieces = Pieces::new(rules, 10_000);
+        let mut rest = source.as_bytes();
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(1 + next(&mut state, rest.len()));
+            pieces.add(piece);
+            rest = behind;
+        }
+        let Some(shape) = pieces.finish() else {
+            assert!(whole.marks().any(Marks::UNKNOWN), "{source:?} is lost");
+            continue;
+        };
+        let shown = String::from_utf8_lossy(&shape);
+        assert_eq!(Summary::of(&Text::new(&shape, rules)), whole, "{source:?} has the shape {shown:?}");
+        told += u32::from(!whole.marks().any(Marks::UNKNOWN));
+    }
+    assert!(told > 4_000, "only {told} were told");
+}
+
+#[test]
+fn a_large_text_has_a_small_shape() {
+    let row = "('a value; of ''some'' length', $$ and ; more $$, 12), /* with ; a comment */ ";
+    let source = format!("insert into t values {}(1); select f(1)", row.repeat(20_000));
+    for len in [1, 7, 4096, 65_536, source.len()] {
+        let mut pieces = Pieces::new(Rules::default(), 1 << 20);
+        source.as_bytes().chunks(len).for_each(|piece| pieces.add(piece));
+        let shape = pieces.finish().expect("it is short enough");
+        assert!(shape.len() < source.len() / 2, "{} of {}", shape.len(), source.len());
+        let text = Text::new(&shape, Rules::default());
+        assert_eq!(Summary::of(&text), Summary::of(&Text::new(source.as_bytes(), Rules::default())));
+    }
+    let mut pieces = Pieces::new(Rules::default(), 1000);
+    pieces.add(source.as_bytes());
+    assert_eq!(pieces.finish(), None);
 }
