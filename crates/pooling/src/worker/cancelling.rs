@@ -177,7 +177,12 @@ impl Worker {
         let Some(server) = self.servers.get_mut(canceller.server) else { return };
         server.cancels -= 1;
         match server.state {
-            ServerState::Held if server.cancels == 0 => self.free(turn, canceller.server),
+            ServerState::Held if server.cancels == 0 => {
+                // If more than the cancel held it, the wait for that begins now.
+                server.since = turn.now;
+                self.free(turn, canceller.server);
+                self.arm_server(canceller.server);
+            }
             ServerState::Draining { .. } => self.drain_progress(turn, canceller.server),
             _ => {}
         }

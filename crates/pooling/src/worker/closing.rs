@@ -4,6 +4,7 @@ use wire::backend::{self, ErrorResponse, Status};
 use wire::frontend::{self, CopyFail, Query};
 use wire::{SqlState, sqlstate};
 
+use super::linking::SURPLUS;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::event::Hangup;
@@ -276,6 +277,10 @@ impl Worker {
         }
         turn.actions.push(Action::Close { conn, last_words: false });
         if let Some(pool) = self.pools[id.0 as usize].as_deref_mut() {
+            if why != SURPLUS {
+                // One less that is too many.
+                pool.surplus = pool.surplus.saturating_sub(1);
+            }
             pool.leave(group);
             pool.idle.retain(|&idle| idle != conn);
             if pool.homes > 1 {

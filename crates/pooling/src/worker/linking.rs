@@ -24,6 +24,9 @@ use crate::time::Time;
 /// What clients of a database are told that a reload has taken away, as in PgBouncer.
 pub(super) const DATABASE_REMOVED: &str = "database removed";
 
+/// Why a server of a pool that has become smaller is closed.
+pub(super) const SURPLUS: &str = "too many servers in the pool";
+
 impl Worker {
     /// Moves a server to another state, and its pool's counts with it.
     pub(super) fn turn_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, state: ServerState) {
@@ -312,7 +315,7 @@ impl Worker {
             && pool.surplus > 0
         {
             pool.surplus -= 1;
-            server.close_needed = Some("too many servers in the pool");
+            server.close_needed = Some(SURPLUS);
         }
         if server.ledger.is_doubtful() {
             server.close_needed = Some("copy protocol left in doubt");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::chaos::Chaos;
-use super::linking::DATABASE_REMOVED;
+use super::linking::{DATABASE_REMOVED, SURPLUS};
 use super::pool::{Pool, Rules};
 use super::{Turn, Worker};
 use crate::action::Action;
@@ -75,7 +75,7 @@ impl Worker {
         while let Some(entry) = self.pool_mut(pool).filter(|entry| entry.surplus > 0) {
             let Some(idle) = entry.idle.front().copied() else { return };
             entry.surplus -= 1;
-            self.close_server(turn, idle, "too many servers in the pool");
+            self.close_server(turn, idle, SURPLUS);
         }
     }
 
