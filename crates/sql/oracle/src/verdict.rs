@@ -2,7 +2,10 @@
 
 use crate::expected::{self, Inside, named};
 use serde_json::Value;
-use sql::{Assignment, Isolation, Key, Kind, Marks, Modes, Name, Rules, Scope, Statement, Summary, Text, Which, Word};
+use sql::{
+    Assignment, Isolation, Key, Kind, Marks, Memo, Modes, Name, Pieces, Rules, Scope, Statement, Summary, Text, Which,
+    Word,
+};
 
 /// The two did not contradict each other.
 pub(crate) enum Same {
@@ -51,6 +54,25 @@ pub(crate) fn of(text: &str) -> Result<Same, String> {
         compare(&json, statement, &summary)?;
     }
     Ok(unknown.map_or(Same::Known, Same::Unknown))
+}
+
+/// The memo, and a text in pieces, mean the same as the text read at once. Errors: what differs.
+pub(crate) fn remembered(text: &str, memo: &mut Memo) -> Result<(), String> {
+    let read = Text::new(text.as_bytes(), Rules::default());
+    let summary = Summary::of(&read);
+    if *memo.summary(&read) != summary {
+        return Err(format!("the memo has {:?}, not {summary:?}", memo.summary(&read)));
+    }
+    let mut pieces = Pieces::new(Rules::default(), 1 << 20);
+    text.as_bytes().chunks(1 + text.len() % 61).for_each(|piece| pieces.add(piece));
+    let Some(shape) = pieces.finish() else {
+        // Numbers of more digits than are kept of a token are given up.
+        let has_long_token = text.split_whitespace().any(|word| word.len() > 500);
+        let may_be_lost = summary.marks().any(Marks::UNKNOWN) || has_long_token;
+        return if may_be_lost { Ok(()) } else { Err("lost in pieces".to_owned()) };
+    };
+    let of_pieces = Summary::of(&Text::new(&shape, Rules::default()));
+    if of_pieces == summary { Ok(()) } else { Err(format!("in pieces {of_pieces:?}, not {summary:?}")) }
 }
 
 fn compare(json: &Value, statement: &Statement<'_>, summary: &Summary) -> Result<(), String> {
