@@ -82,10 +82,11 @@ impl Host {
         let place = self.residents[who].place;
         let kinds = kinds_of(place);
         if kinds.is_empty() {
-            self.say(Level::Error, format!("panic in {place:?}, which cannot be made anew: {why}"));
-            if self.panics_in_a_row >= PANICS_MAX {
-                self.shared.leave();
-            }
+            self.say(
+                Level::Error,
+                format!("panic in {place:?}, which cannot be made anew, so the process ends: {why}"),
+            );
+            self.shared.leave();
             return;
         }
         self.say(Level::Error, format!("panic in {place:?}, which is unsound: all its connections are closed: {why}"));

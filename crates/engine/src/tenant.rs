@@ -32,7 +32,11 @@ impl Tenant for Door {
     }
 }
 
-impl Tenant for Coordinator {}
+impl Tenant for Coordinator {
+    fn fault(&self) -> Option<String> {
+        self.check().err().map(|violation| format!("{violation:?}"))
+    }
+}
 
 impl Tenant for Worker {
     fn shared_pools(&self) -> &[PoolId] {

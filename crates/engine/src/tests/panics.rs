@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use pooling::{Event, Place};
+use pooling::{Event, Mail, Place};
 
 use super::{Script, Stage, ping, rest};
 
@@ -49,6 +49,27 @@ fn a_panic_of_an_unsound_machine_ends_its_connections_and_it_begins_anew() {
     stage.engine().handle().log().flush();
     let log = std::fs::read_to_string(stage.dir.join("log")).expect("a log");
     assert!(log.contains("I5 does not hold"), "{log}");
+}
+
+#[test]
+fn a_panic_of_an_unsound_coordinator_ends_the_process() {
+    let stage = Stage::open(1, |place| {
+        (place == Place::Coordinator).then(|| -> Script {
+            Box::new(|actor, event| {
+                let told = matches!(event, Event::Mail(_));
+                actor.fault = told.then(|| "I12 does not hold".to_owned());
+                assert!(!told, "asked for");
+                Vec::new()
+            })
+        })
+    });
+    let mut stream = stage.tcp();
+    ping(&mut stream, b"before");
+    stage.engine().handle().post(Place::Coordinator, Mail::Look { ticket: 0, detail: false });
+    assert_eq!(rest(&mut stream), b"");
+    stage.engine().handle().log().flush();
+    let log = std::fs::read_to_string(stage.dir.join("log")).expect("a log");
+    assert!(log.contains("I12 does not hold"), "{log}");
 }
 
 #[test]
