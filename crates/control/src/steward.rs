@@ -22,17 +22,19 @@ pub enum Knock {
     Asked { asker: Asker, question: Question },
     /// The process got a signal.
     Signal(Signal),
-    /// What a soft stop waited for is gone.
+    /// The data plane has ended: what a soft stop waited for is gone, or something broke that cannot be mended.
     Finished,
 }
 
-/// How the process ends. Both are exit status 0.
+/// How the process ends.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Nobody was cut off.
     Soft,
     /// Connections are to be closed as they are.
     AtOnce,
+    /// Nobody asked for it, and nobody is served any more: a failure, so that whoever supervises the process starts it anew.
+    Broken,
 }
 
 /// The control thread's state. `L` reads the configuration again, or says line by line what is wrong with it.
@@ -89,9 +91,12 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
                 }
             }
             Knock::Finished => {
-                let text = self.phase.last_words()?;
-                self.plane.tell(Level::Log, text.to_owned());
-                Some(Ending::Soft)
+                let (level, text, ending) = match self.phase.last_words() {
+                    Some(text) => (Level::Log, text, Ending::Soft),
+                    None => (Level::Fatal, "the data plane has ended by itself", Ending::Broken),
+                };
+                self.plane.tell(level, text.to_owned());
+                Some(ending)
             }
         }
     }

@@ -206,10 +206,10 @@ fn a_hard_shutdown_answers_nobody() {
 }
 
 #[test]
-fn nothing_ends_that_was_not_told_to() {
+fn a_data_plane_that_ends_by_itself_is_a_failure() {
     let (diary, ending) = after(vec![Knock::Finished], no_reload());
-    assert!(diary.is_empty());
-    assert_eq!(ending, None);
+    assert_eq!(diary, ["Fatal: the data plane has ended by itself"]);
+    assert_eq!(ending, Some(Ending::Broken));
 }
 
 #[test]

@@ -193,12 +193,15 @@ fn run(
             // Told already, unless nobody can knock any more.
             handle.stop(pooling::Stop::Immediate);
         }
-        end.join().map_err(|_| "the engine's end was not seen".to_owned())
+        end.join().map_err(|_| "the engine's end was not seen".to_owned())?;
+        Ok(ending)
     });
     handle.log().flush();
     drop(pidfile);
     match ended {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Ending::Soft | Ending::AtOnce) => ExitCode::SUCCESS,
+        // Told in the log.
+        Ok(Ending::Broken) => ExitCode::FAILURE,
         Err(text) => complain::fatal(flags.quiet, &text),
     }
 }
