@@ -58,24 +58,11 @@ impl Chunk {
         self.openers().0 == 0
     }
 
-    /// The first `len` bytes, and zeros.
-    #[inline(always)]
-    pub(crate) fn first(self, len: usize) -> Chunk {
-        if len < CHUNK_LEN { self.below(len) } else { self }
-    }
-
     /// The first `len` bytes, which are fewer than eight, and zeros.
     #[inline(always)]
     pub(crate) fn below(self, len: usize) -> Chunk {
         debug_assert!(len < CHUNK_LEN);
         Chunk(self.0 & !(u64::MAX << (8 * (len % CHUNK_LEN))))
-    }
-
-    /// The bytes before the first of the places, and zeros; and how many they are. `None` if there is no place.
-    #[inline(always)]
-    pub(crate) fn before(self, places: Places) -> Option<(Chunk, usize)> {
-        let below = ((places.0 & places.0.wrapping_neg()) >> 7).wrapping_sub(1);
-        places.first().map(|len| (Chunk(self.0 & below), len))
     }
 }
 
@@ -84,6 +71,12 @@ impl Places {
     #[inline(always)]
     pub(crate) fn first(self) -> Option<usize> {
         (self.0 != 0).then(|| (self.0.trailing_zeros() / 8) as usize)
+    }
+
+    /// Those from this byte on.
+    #[inline(always)]
+    pub(crate) fn from(self, byte: usize) -> Places {
+        Places(if byte < CHUNK_LEN { self.0 & (u64::MAX << (8 * byte)) } else { 0 })
     }
 
     /// Those behind the first. Right only where every place is.
@@ -149,19 +142,20 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_before_a_place_are_kept() {
+    fn the_first_bytes_are_kept() {
+        let bytes = *b"abcdefgh";
         for len in 0..CHUNK_LEN {
-            let mut bytes = *b"abcdefgh";
-            bytes[len] = b' ';
-            let chunk = Chunk::of(&bytes);
             let mut kept = [0; CHUNK_LEN];
             kept[..len].copy_from_slice(&bytes[..len]);
-            let kept = Chunk::of(&kept);
-            assert_eq!(chunk.before(chunk.either(b' ', b'-')), Some((kept, len)));
-            assert_eq!(chunk.first(len), kept);
+            assert_eq!(Chunk::of(&bytes).below(len), Chunk::of(&kept));
         }
-        let chunk = Chunk::of(b"abcdefgh");
-        assert_eq!(chunk.before(chunk.either(b' ', b'-')), None);
-        assert_eq!(chunk.first(CHUNK_LEN), chunk);
+    }
+
+    #[test]
+    fn places_are_left_out_from_below() {
+        let places = Chunk::of(b"1a1aaa1a").openers();
+        let firsts: Vec<Option<usize>> = (0..=CHUNK_LEN + 1).map(|byte| places.from(byte).first()).collect();
+        let expected = [Some(0), Some(2), Some(2), Some(6), Some(6), Some(6), Some(6), None, None, None];
+        assert_eq!(firsts, expected);
     }
 }

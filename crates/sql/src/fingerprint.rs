@@ -63,10 +63,8 @@ const NUMBER: u64 = 1 << 56;
 const STRING: u64 = 2 << 56;
 const PARAMETER: u64 = 3 << 56;
 const COMMENT: u64 = 4 << 56;
-const QUOTED: u64 = 5 << 56;
-const DOUBLED: u64 = 6 << 56;
-const COPIED: u64 = 7 << 56;
-const END: u64 = 8 << 56;
+const COPIED: u64 = 5 << 56;
+const END: u64 = 6 << 56;
 
 /// Small, and passed by value: so it stays in registers.
 #[derive(Clone, Copy)]
@@ -150,38 +148,49 @@ impl Walk<'_> {
     fn hash<const COPY: bool>(&self, mut hash: Hash) -> Option<Hash> {
         // What was left out last ends at `floor`: what stands before it is no part of what stands behind it.
         let (mut at, mut floor) = (0, 0);
+        // What opens something before `quoted` is within a name in quotes.
+        let mut quoted = 0;
         while at < self.text.len() {
             let chunk = Chunk::load(self.text, at);
             let written = if COPY { Chunk::load(self.source, at) } else { chunk };
             let places = chunk.openers();
-            let Some(found) = self.first(places, at, floor) else {
+            let Some(found) = self.first(places, at, floor, &mut quoted) else {
                 if at + CHUNK_LEN > self.text.len() {
                     return Some(hash.mix(written.bits() | END, self.multiplier));
                 }
                 hash = hash.mix(written.bits(), self.multiplier);
                 at += CHUNK_LEN;
-                // Where one chunk has nothing to leave out, more follow.
-                let (len, so_far) = plain::<COPY>(&self.text[at..], &self.source[at..], hash, self.multiplier);
-                (at, hash) = (at + len, so_far);
+                if places.first().is_none() {
+                    // Where one chunk has nothing that might open something, more follow.
+                    let (len, so_far) = plain::<COPY>(&self.text[at..], &self.source[at..], hash, self.multiplier);
+                    (at, hash) = (at + len, so_far);
+                }
                 continue;
             };
             let found = found?;
             hash = hash.mix(written.below(found.start - at).bits() | found.mark, self.multiplier);
-            if found.mark == QUOTED {
-                (at, hash) = self.quoted::<COPY>(found.end, hash)?;
-            } else {
-                at = found.end;
-            }
+            at = found.end;
             floor = at;
         }
         Some(hash.mix(END, self.multiplier))
     }
 
-    /// The first thing to leave out that begins in the chunk; `Some(None)` if nobody can tell where it ends.
+    /// The first thing to leave out that begins in the chunk; `Some(None)` if nobody can tell where it ends. Names in quotes
+    /// are passed over; they are hashed as they stand.
     #[inline(always)]
-    fn first(&self, mut places: Places, at: usize, floor: usize) -> Option<Option<Found>> {
+    fn first(&self, mut places: Places, at: usize, floor: usize, quoted: &mut usize) -> Option<Option<Found>> {
+        if *quoted > at {
+            places = places.from(*quoted - at);
+        }
         while let Some(place) = places.first() {
-            match self.found(at + place, floor) {
+            let start = at + place;
+            if self.text[start] == b'"' {
+                let Some(end) = self.quoted_end(start, floor) else { return Some(None) };
+                *quoted = end;
+                places = places.from(end - at);
+                continue;
+            }
+            match self.found(start, floor) {
                 Some(None) => places = places.rest(),
                 Some(found) => return Some(found),
                 None => return Some(None),
@@ -190,20 +199,39 @@ impl Walk<'_> {
         None
     }
 
+    /// Where a name in quotes ends; behind `U&` the server would decode it.
+    #[inline(always)]
+    fn quoted_end(&self, start: usize, floor: usize) -> Option<usize> {
+        let may_be_encoded = start > floor && self.text[start - 1] == b'&';
+        if may_be_encoded && self.prefix(start, floor).is_some() {
+            return None;
+        }
+        scan::quoted(self.text, start + 1, b'"')
+    }
+
     /// What begins here to be left out; `Some(None)` if nothing, `None` if nobody can tell where it ends.
     #[inline(always)]
     fn found(&self, start: usize, floor: usize) -> Option<Option<Found>> {
         let text = self.text;
+        let next = start + 1;
+        let of = |mark: u64, end: usize| Some(Some(Found { mark, start, end }));
+        let is_digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
         match text[start] {
             b'0'..=b'9' if self.is_in_word(start, floor) => Some(None),
-            b'0'..=b'9' => Some(Some(Found { mark: NUMBER, start, end: scan::number(text, start)? })),
-            b'"' if start == floor || text[start - 1] != b'&' => {
-                Some(Some(Found { mark: QUOTED, start, end: start + 1 }))
+            b'0'..=b'9' => of(NUMBER, scan::number(text, start)?),
+            // A sign, unless it ends a longer operator.
+            b'-' if is_digit(next) && (start == floor || BEGINS[usize::from(text[start - 1])] != Begins::Operator) => {
+                of(NUMBER, scan::number(text, next)?)
             }
-            b'.' if text.get(start + 1).is_some_and(u8::is_ascii_digit) => {
-                Some(Some(Found { mark: NUMBER, start, end: scan::number(text, start)? }))
-            }
+            b'$' if is_digit(next) && !self.is_in_word(start, floor) => of(PARAMETER, scan::parameter(text, start)?),
+            b'.' if is_digit(next) => of(NUMBER, scan::number(text, start)?),
             b'.' | b'%' | b'#' | b'&' => Some(None),
+            b'\'' if self.standard_strings && (start == floor || !scan::continues_word(text[start - 1])) => {
+                match start > floor && text[start - 1] == b'&' {
+                    true => self.found_rarely(start, floor),
+                    false => of(STRING, scan::quoted(text, next, b'\'')?),
+                }
+            }
             _ => self.found_rarely(start, floor),
         }
     }
@@ -212,17 +240,10 @@ impl Walk<'_> {
     fn found_rarely(&self, start: usize, floor: usize) -> Option<Option<Found>> {
         let text = self.text;
         let of = |mark: u64, end: usize| Some(Some(Found { mark, start, end }));
-        match (text[start], text.get(start + 1)) {
-            (b'-' | b'/', _) if scan::is_comment(text, start) => of(COMMENT, scan::any_comment(text, start)?),
-            // A sign, unless it ends a longer operator.
-            (b'-', Some(b'0'..=b'9')) if start == floor || BEGINS[usize::from(text[start - 1])] != Begins::Operator => {
-                of(NUMBER, scan::number(text, start + 1)?)
-            }
-            (b'\'', _) => of(STRING, self.string_end(start, floor)?),
-            // Behind `U&` the server would decode it.
-            (b'"', _) if self.prefix(start, floor).is_some() => None,
-            (b'"', _) => of(QUOTED, start + 1),
-            (b'$', _) if !self.is_in_word(start, floor) => {
+        match text[start] {
+            b'-' | b'/' if scan::is_comment(text, start) => of(COMMENT, scan::any_comment(text, start)?),
+            b'\'' => of(STRING, self.string_end(start, floor)?),
+            b'$' if !self.is_in_word(start, floor) => {
                 let (kind, end) = dollar(text, start)?;
                 of(if kind == TokenKind::Parameter { PARAMETER } else { STRING }, end)
             }
@@ -253,15 +274,5 @@ impl Walk<'_> {
         let is_and = before(1).is_some_and(|at| self.text[at] == b'&');
         let prefix = before(if is_and { 2 } else { 1 })?;
         (self.text[prefix].is_ascii_alphabetic() && !self.is_in_word(prefix, floor)).then_some(prefix)
-    }
-
-    /// A name in quotes, from behind the first of them to behind the last.
-    #[inline(always)]
-    fn quoted<const COPY: bool>(&self, at: usize, hash: Hash) -> Option<(usize, Hash)> {
-        let part = |hash: Hash, chunk: Chunk, at: usize, len: usize| {
-            let written = if COPY { Chunk::load(self.source, at).first(len) } else { chunk };
-            hash.mix(written.bits(), self.multiplier)
-        };
-        scan::identifier(self.text, at, hash, part, |hash| hash.mix(DOUBLED, self.multiplier))
     }
 }

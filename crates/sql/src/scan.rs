@@ -142,34 +142,6 @@ pub(crate) fn quoted(text: &[u8], mut at: usize, quote: u8) -> Option<usize> {
     }
 }
 
-/// As [`quoted`] with double quotes. `part` is given what stands between, eight bytes at a time and the last with fewer,
-/// filled up with zeros, each with its place and length; `again` is called where a quote is doubled.
-#[inline(always)]
-pub(crate) fn identifier<T>(
-    text: &[u8],
-    mut at: usize,
-    mut to: T,
-    part: impl Fn(T, Chunk, usize, usize) -> T,
-    again: impl Fn(T) -> T,
-) -> Option<(usize, T)> {
-    while at < text.len() {
-        let chunk = Chunk::load(text, at);
-        let Some((last, len)) = chunk.before(chunk.either(b'"', b'"')) else {
-            to = part(to, chunk, at, CHUNK_LEN);
-            at += CHUNK_LEN;
-            continue;
-        };
-        to = part(to, last, at, len);
-        at += len + 1;
-        if text.get(at) != Some(&b'"') {
-            return Some((at, to));
-        }
-        to = again(to);
-        at += 1;
-    }
-    None
-}
-
 /// The end of a string where a backslash takes the next character's meaning away, inside from `at`.
 //= pg18 sql-syntax-lexical#SQL-SYNTAX-STRINGS-ESCAPE
 pub(crate) fn escaped(text: &[u8], mut at: usize) -> Option<usize> {
@@ -221,6 +193,7 @@ pub(crate) fn dollar_quoted(text: &[u8], at: usize) -> Option<usize> {
 }
 
 /// The end of a parameter `$1` that begins at `at`; `None` if letters follow at once (an error since PostgreSQL 15).
+#[inline(always)]
 pub(crate) fn parameter(text: &[u8], mut at: usize) -> Option<usize> {
     at += 1;
     while text.get(at).is_some_and(u8::is_ascii_digit) {
