@@ -58,7 +58,7 @@ impl Key {
 }
 
 /// What is hashed for what is left out, in the eighth byte above the fewer than eight bytes before it. Eight bytes of
-/// text do not look so: no token holds or begins with such a byte.
+/// text do not look so: such a byte stands in no token but a name in quotes, and within that nothing is left out.
 const NUMBER: u64 = 1 << 56;
 const STRING: u64 = 2 << 56;
 const PARAMETER: u64 = 3 << 56;
@@ -203,7 +203,7 @@ impl Walk<'_> {
     #[inline(always)]
     fn quoted_end(&self, start: usize, floor: usize) -> Option<usize> {
         let may_be_encoded = start > floor && self.text[start - 1] == b'&';
-        if may_be_encoded && self.prefix(start, floor).is_some() {
+        if may_be_encoded && self.prefix(start, floor).is_some_and(|at| matches!(self.text[at], b'u' | b'U')) {
             return None;
         }
         scan::quoted(self.text, start + 1, b'"')

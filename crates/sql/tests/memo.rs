@@ -61,6 +61,14 @@ fn all_else_tells_texts_apart() {
 }
 
 #[test]
+fn a_name_behind_an_operator_is_no_encoded_one() {
+    let key = Key::from_seed(7);
+    assert!(text("select x&\"y\"").fingerprint(&key).is_ok());
+    assert!(text("select u & \"y\"").fingerprint(&key).is_ok());
+    assert!(text("select u&\"y\"").fingerprint(&key).is_err());
+}
+
+#[test]
 fn keys_differ() {
     let of = |seed| text("select 1").fingerprint(&Key::from_seed(seed)).unwrap();
     assert_eq!(of(1), of(1));
