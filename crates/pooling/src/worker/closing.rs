@@ -248,6 +248,10 @@ impl Worker {
         if let Some(unnamed) = &mut session.unnamed {
             unnamed.skipped_all();
             unnamed.batch_ended();
+            if answers > 0 {
+                // What the request has left of it is not known; an older one must not take its place.
+                unnamed.forget();
+            }
         }
         if answers > 0 {
             turn.actions.send_new(conn, |out| {
