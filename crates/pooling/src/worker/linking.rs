@@ -364,17 +364,11 @@ impl Worker {
         let newest = crate::sabotage::serves_newest(&self.settings);
         let pool = self.pool_mut(pool)?;
         let waiter = crate::sabotage::pop(&mut pool.queue, newest)?;
+        let (id, shared) = (pool.id, pool.homes > 1);
         if pool.rules.reserve_pool_size > 0 && !pool.queue.is_empty() {
-            let id = pool.id;
             self.touched.push(id);
-            let pool = self.pool_mut(id)?;
-            if pool.homes > 1 {
-                self.restless.push(id);
-            }
-            return Some(waiter.session);
         }
-        if pool.homes > 1 {
-            let id = pool.id;
+        if shared {
             self.restless.push(id);
         }
         Some(waiter.session)
