@@ -173,13 +173,13 @@ impl Host {
     fn take_back(&mut self, letter: Letter) {
         let Letter::Mail { mail, fd, .. } = letter else { unreachable!("it is the letter that was offered") };
         self.counters.returned += 1;
-        let parcel = fd.map(|fd| Parcel { fd, registered: false });
+        let parcel = fd.map(|fd| Parcel { fd, registered: None });
         self.aftermath.push_back(Aftermath::Returned(mail, parcel));
     }
 
     /// A socket that leaves the thread leaves its epoll.
     fn unregister(&mut self, parcel: Parcel) -> OwnedFd {
-        if parcel.registered {
+        if parcel.registered.is_some() {
             // Fails only for a descriptor that is not registered.
             let _ = self.poll.delete(&parcel.fd);
         }
@@ -205,7 +205,7 @@ impl Host {
             Dial::Resolve(name) => return self.shared.resolver.ask(conn, name, &self.mailbox),
             Dial::Failed(why) => return self.aftermath.push_back(Aftermath::OpenFailed(conn, why)),
         };
-        let parcel = Parcel { fd, registered: false };
+        let parcel = Parcel { fd, registered: None };
         match self.connections.insert(&mut self.poll, conn, parcel, phase, interest) {
             Ok(()) if phase == Phase::Open => self.aftermath.push_back(Aftermath::Opened(conn)),
             Ok(()) => {}

@@ -1,25 +1,32 @@
 //! The sockets of one thread: which descriptor a connection has, what is wanted of it, what the kernel was told.
 //!
-//! Tables by kind and slot, checked against the whole id, so that an event for a connection that is gone never hits the
-//! slot's next tenant. A changed interest is told to the kernel before the next wait, not at once: one that is changed
-//! back within the round costs nothing.
+//! ```text
+//!   epoll ──token──► seat: conn, descriptor, interest ◄──kind and slot── ConnId
+//! ```
+//!
+//! A socket keeps its seat while its connection gets another name on the same thread, as a client does that has logged in:
+//! the kernel need not hear of that. Both ways are checked, against the seat's generation and the whole id, so that an event
+//! for a connection that is gone never hits the next tenant. A changed interest is told to the kernel before the next wait,
+//! not at once: one that is changed back within the round costs nothing.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use pooling::{ConnId, Kind};
 
-use crate::poll::{Interest, Poll, Token};
+use crate::poll::{Interest, Poll, SeatId, Token};
 
 /// A socket between two owners, on its way with a message.
 #[derive(Debug)]
 pub(crate) struct Parcel {
     pub(crate) fd: OwnedFd,
-    /// It is still in this thread's epoll, under its old name.
-    pub(crate) registered: bool,
+    /// It is still in this thread's epoll: by which token, and with what interest.
+    pub(crate) registered: Option<(SeatId, Interest)>,
 }
 
-struct Slot {
+struct Seat {
+    /// As epoll knows it.
+    id: SeatId,
     conn: ConnId,
     fd: Option<OwnedFd>,
     wanted: Interest,
@@ -48,66 +55,77 @@ pub(crate) enum Phase {
     Ended,
 }
 
-impl Slot {
-    fn empty() -> Slot {
-        let nobody = ConnId::from_bits(u64::MAX);
-        Slot { conn: nobody, fd: None, wanted: Interest::NONE, told: None, phase: Phase::Ended, behind: false }
-    }
-}
+/// How many of the seats that were left last are looked through for one's own.
+const LEFT_LAST: usize = 8;
 
 #[derive(Default)]
 pub(crate) struct Connections {
-    tables: [Vec<Slot>; 4],
+    seats: Vec<Seat>,
+    /// Seats without a descriptor.
+    free: Vec<u32>,
+    /// By kind and slot: a seat's number.
+    tables: [Vec<u32>; 4],
     /// Those whose interest may differ from what the kernel was told.
     changed: Vec<ConnId>,
 }
 
 impl Connections {
-    fn slot(&self, conn: ConnId) -> Option<&Slot> {
-        let slot = self.tables[conn.kind() as usize].get(conn.slot())?;
-        (slot.conn == conn && slot.fd.is_some()).then_some(slot)
+    #[inline]
+    fn seat(&self, conn: ConnId) -> Option<&Seat> {
+        let number = *self.tables[conn.kind() as usize].get(conn.slot())?;
+        let seat = self.seats.get(number as usize)?;
+        (seat.conn == conn && seat.fd.is_some()).then_some(seat)
     }
 
-    fn slot_mut(&mut self, conn: ConnId) -> Option<&mut Slot> {
-        let slot = self.tables[conn.kind() as usize].get_mut(conn.slot())?;
-        (slot.conn == conn && slot.fd.is_some()).then_some(slot)
+    #[inline]
+    fn seat_mut(&mut self, conn: ConnId) -> Option<&mut Seat> {
+        let number = *self.tables[conn.kind() as usize].get(conn.slot())?;
+        let seat = self.seats.get_mut(number as usize)?;
+        (seat.conn == conn && seat.fd.is_some()).then_some(seat)
+    }
+
+    /// Who sits where an event came from, how far it is, and what is wanted of it.
+    #[inline]
+    pub(crate) fn seated(&self, id: SeatId) -> Option<(ConnId, Phase, Interest)> {
+        let seat = self.seats.get(id.number())?;
+        (seat.id == id && seat.fd.is_some()).then_some((seat.conn, seat.phase, seat.wanted))
     }
 
     /// The socket, if the connection still stands.
     pub(crate) fn fd(&self, conn: ConnId) -> Option<BorrowedFd<'_>> {
-        self.slot(conn)?.fd.as_ref().map(AsFd::as_fd)
+        self.seat(conn)?.fd.as_ref().map(AsFd::as_fd)
     }
 
     pub(crate) fn phase(&self, conn: ConnId) -> Option<Phase> {
-        self.slot(conn).map(|slot| slot.phase)
+        self.seat(conn).map(|seat| seat.phase)
     }
 
     pub(crate) fn set_phase(&mut self, conn: ConnId, phase: Phase) {
-        if let Some(slot) = self.slot_mut(conn) {
-            slot.phase = phase;
+        if let Some(seat) = self.seat_mut(conn) {
+            seat.phase = phase;
         }
     }
 
     #[inline]
     pub(crate) fn outlet(&self, conn: ConnId) -> Option<Outlet<'_>> {
-        let slot = self.slot(conn)?;
-        Some(Outlet { fd: slot.fd.as_ref()?.as_fd(), phase: slot.phase, behind: slot.behind })
+        let seat = self.seat(conn)?;
+        Some(Outlet { fd: seat.fd.as_ref()?.as_fd(), phase: seat.phase, behind: seat.behind })
     }
 
     /// How far a connection is, and what is wanted of it.
     #[inline]
     pub(crate) fn outlook(&self, conn: ConnId) -> Option<(Phase, Interest)> {
-        self.slot(conn).map(|slot| (slot.phase, slot.wanted))
+        self.seat(conn).map(|seat| (seat.phase, seat.wanted))
     }
 
     pub(crate) fn set_behind(&mut self, conn: ConnId, behind: bool) {
-        if let Some(slot) = self.slot_mut(conn) {
-            slot.behind = behind;
+        if let Some(seat) = self.seat_mut(conn) {
+            seat.behind = behind;
         }
     }
 
     pub(crate) fn wanted(&self, conn: ConnId) -> Interest {
-        self.slot(conn).map_or(Interest::NONE, |slot| slot.wanted)
+        self.seat(conn).map_or(Interest::NONE, |seat| seat.wanted)
     }
 
     /// Takes a socket in under a name.
@@ -122,37 +140,76 @@ impl Connections {
         phase: Phase,
         wanted: Interest,
     ) -> io::Result<()> {
-        if parcel.registered {
-            poll.modify(&parcel.fd, Token::Conn(conn), wanted)?;
-        } else {
-            poll.add(&parcel.fd, Token::Conn(conn), wanted)?;
-        }
+        let Parcel { fd, registered } = parcel;
+        let serves = matches!(conn.kind(), Kind::Server | Kind::Cancel);
+        let same = |(id, told): &(SeatId, Interest)| *told == wanted && id.serves() == serves;
+        let id = match registered.filter(same).and_then(|(id, _)| self.sit_again(id)) {
+            Some(id) => id,
+            None => {
+                let id = self.sit(serves);
+                let told = match registered {
+                    Some(_) => poll.modify(&fd, Token::Seat(id), wanted),
+                    None => poll.add(&fd, Token::Seat(id), wanted),
+                };
+                if let Err(error) = told {
+                    self.free.push(id.number() as u32);
+                    return Err(error);
+                }
+                id
+            }
+        };
         let table = &mut self.tables[conn.kind() as usize];
-        while table.len() <= conn.slot() {
-            table.push(Slot::empty());
+        if table.len() <= conn.slot() {
+            table.resize(conn.slot() + 1, u32::MAX);
         }
-        let slot = &mut table[conn.slot()];
-        debug_assert!(slot.fd.is_none(), "a slot is closed before it is used again");
-        *slot = Slot { conn, fd: Some(parcel.fd), wanted, told: Some(wanted), phase, behind: false };
+        table[conn.slot()] = id.number() as u32;
+        let seat = &mut self.seats[id.number()];
+        debug_assert!(seat.fd.is_none(), "a seat is left before it is taken again");
+        *seat = Seat { id, conn, fd: Some(fd), wanted, told: Some(wanted), phase, behind: false };
         Ok(())
+    }
+
+    /// A free seat, under a token that no event of its last tenant bears.
+    fn sit(&mut self, serves: bool) -> SeatId {
+        if let Some(number) = self.free.pop() {
+            return self.seats[number as usize].id.next(serves);
+        }
+        let id = SeatId::first(self.seats.len(), serves);
+        let nobody = ConnId::from_bits(u64::MAX);
+        let (wanted, phase) = (Interest::NONE, Phase::Ended);
+        self.seats.push(Seat { id, conn: nobody, fd: None, wanted, told: None, phase, behind: false });
+        id
+    }
+
+    /// The seat that a socket left a moment ago, if nobody has taken it.
+    fn sit_again(&mut self, id: SeatId) -> Option<SeatId> {
+        if self.seats.get(id.number())?.id != id {
+            return None;
+        }
+        let from = self.free.len().saturating_sub(LEFT_LAST);
+        let place = self.free[from..].iter().position(|&number| number as usize == id.number())?;
+        self.free.swap_remove(from + place);
+        Some(id)
     }
 
     /// Takes a socket out, for closing or for its way to another owner; its interest is forgotten.
     pub(crate) fn remove(&mut self, conn: ConnId) -> Option<Parcel> {
-        let slot = self.slot_mut(conn)?;
-        let parcel = Parcel { fd: slot.fd.take()?, registered: slot.told.is_some() };
-        *slot = Slot::empty();
+        let seat = self.seat_mut(conn)?;
+        let registered = seat.told.map(|told| (seat.id, told));
+        let parcel = Parcel { fd: seat.fd.take()?, registered };
+        let number = seat.id.number() as u32;
+        self.free.push(number);
         Some(parcel)
     }
 
     /// From now on, report this.
     pub(crate) fn want(&mut self, conn: ConnId, wanted: Interest) {
-        let Some(slot) = self.slot_mut(conn) else { return };
+        let Some(seat) = self.seat_mut(conn) else { return };
         // A connection that is being opened has no reader yet, one that has ended has nothing more to report.
-        if slot.wanted == wanted || matches!(slot.phase, Phase::Connecting | Phase::Ended) {
+        if seat.wanted == wanted || matches!(seat.phase, Phase::Connecting | Phase::Ended) {
             return;
         }
-        slot.wanted = wanted;
+        seat.wanted = wanted;
         self.changed.push(conn);
     }
 
@@ -160,25 +217,25 @@ impl Connections {
     pub(crate) fn settle(&mut self, poll: &mut Poll) {
         let mut changed = std::mem::take(&mut self.changed);
         for conn in changed.drain(..) {
-            let Some(slot) = self.slot_mut(conn) else { continue };
-            let Some(fd) = &slot.fd else { continue };
-            let result = match slot.told {
-                Some(told) if told == slot.wanted => continue,
-                Some(_) => poll.modify(fd, Token::Conn(conn), slot.wanted),
-                None if slot.phase == Phase::Ended => continue,
-                None => poll.add(fd, Token::Conn(conn), slot.wanted),
+            let Some(seat) = self.seat_mut(conn) else { continue };
+            let Some(fd) = &seat.fd else { continue };
+            let result = match seat.told {
+                Some(told) if told == seat.wanted => continue,
+                Some(_) => poll.modify(fd, Token::Seat(seat.id), seat.wanted),
+                None if seat.phase == Phase::Ended => continue,
+                None => poll.add(fd, Token::Seat(seat.id), seat.wanted),
             };
             // Both fail only for want of kernel memory; the connection then stays silent until its deadline ends it.
-            slot.told = result.is_ok().then_some(slot.wanted);
+            seat.told = result.is_ok().then_some(seat.wanted);
         }
         self.changed = changed;
     }
 
     /// No longer watches a connection, until its interest changes: a level-triggered hang-up would be reported for ever.
     pub(crate) fn ignore(&mut self, poll: &mut Poll, conn: ConnId) {
-        let Some(slot) = self.slot_mut(conn) else { return };
-        let Some(fd) = &slot.fd else { return };
-        if slot.told.take().is_some() {
+        let Some(seat) = self.seat_mut(conn) else { return };
+        let Some(fd) = &seat.fd else { return };
+        if seat.told.take().is_some() {
             // Fails only for a descriptor that is not registered.
             let _ = poll.delete(fd);
         }
@@ -186,8 +243,11 @@ impl Connections {
 
     /// Closes everything of one kind.
     pub(crate) fn close_all(&mut self, kind: Kind) {
-        for slot in &mut self.tables[kind as usize] {
-            *slot = Slot::empty();
+        for number in 0..self.seats.len() {
+            let conn = self.seats[number].conn;
+            if conn.kind() == kind {
+                drop(self.remove(conn));
+            }
         }
     }
 }

@@ -220,7 +220,7 @@ impl Host {
     fn open_letter(&mut self, letter: Letter) {
         match letter {
             Letter::Mail { to, mail, fd } => {
-                self.deliver(LocalMail { to, mail, parcel: fd.map(|fd| Parcel { fd, registered: false }) });
+                self.deliver(LocalMail { to, mail, parcel: fd.map(|fd| Parcel { fd, registered: None }) });
             }
             Letter::Computed { conn, done } => {
                 if let Some(who) = self.resident_of(conn) {
@@ -267,16 +267,16 @@ impl Host {
     fn serve(&mut self, servers: bool) {
         for index in 0..self.poll.ready_count() {
             let ready = self.poll.ready(index);
-            if let Token::Conn(conn) = ready.token
-                && servers == matches!(conn.kind(), Kind::Server | Kind::Cancel)
+            if let Token::Seat(seat) = ready.token
+                && seat.serves() == servers
+                && let Some((conn, phase, wanted)) = self.connections.seated(seat)
             {
-                self.serve_one(conn, ready);
+                self.serve_one(conn, phase, wanted, ready);
             }
         }
     }
 
-    fn serve_one(&mut self, conn: ConnId, ready: Ready) {
-        let Some((phase, wanted)) = self.connections.outlook(conn) else { return };
+    fn serve_one(&mut self, conn: ConnId, phase: Phase, wanted: Interest, ready: Ready) {
         match phase {
             Phase::Ended => return,
             Phase::Connecting => return self.connected(conn),
@@ -310,7 +310,7 @@ impl Host {
                     self.mailbox.bell().hush();
                     self.counters.wakes_taken += 1;
                 }
-                Token::Conn(_) => {}
+                Token::Seat(_) => {}
             }
         }
     }
@@ -321,7 +321,7 @@ impl Host {
         let (Some(gate), Some(door)) = (gate.as_mut(), door) else { return };
         let admit = |poll: &mut Poll, fd: OwnedFd, peer| {
             let Some(conn) = door.machine.accept(*now, peer) else { return Err(fd) };
-            let parcel = Parcel { fd, registered: false };
+            let parcel = Parcel { fd, registered: None };
             // Without kernel memory it is closed, and the machine's login deadline ends what it knows of it.
             let _ = connections.insert(poll, conn, parcel, Phase::Open, Interest::READ);
             Ok(())

@@ -32,9 +32,18 @@ impl Worker {
     pub(super) fn turn_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, state: ServerState) {
         let Some(server) = self.servers.get_mut(conn) else { return };
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
-        let linked = matches!(state, ServerState::Linked(_));
+        let armed = match state {
+            ServerState::Linked(_) => true,
+            // So after its first transaction.
+            ServerState::Idle => self.settings.server_idle_timeout.is_some_and(|idle| {
+                let life = pool.rules.server_lifetime;
+                server.armed.is_by(turn.now + idle)
+                    && life.is_none_or(|life| server.armed.is_by(server.connected_at + life))
+            }),
+            _ => false,
+        };
         shift(turn.now, conn, server, pool, state, &mut self.restless);
-        if !linked {
+        if !armed {
             self.arm_server(conn);
         }
     }

@@ -152,24 +152,10 @@ impl Worker {
     }
 
     pub(super) fn arm_server(&mut self, conn: ConnId) {
-        if self.idles_armed(conn) {
-            return;
-        }
         let Some((at, _)) = self.server_deadline(conn) else { return };
         if let Some(server) = self.servers.get_mut(conn) {
             self.deadlines.arm(Owner::Conn(conn), &mut server.armed, at);
         }
-    }
-
-    /// Whether an idle server is looked at before any deadline it may have: so after its first transaction.
-    fn idles_armed(&self, conn: ConnId) -> bool {
-        let Some(server) = self.servers.get(conn) else { return false };
-        let Some(idle) = self.settings.server_idle_timeout.filter(|_| matches!(server.state, ServerState::Idle)) else {
-            return false;
-        };
-        let life = self.pool(server.pool).and_then(|pool| pool.rules.server_lifetime);
-        server.armed.is_by(server.since + idle)
-            && life.is_none_or(|life| server.armed.is_by(server.connected_at + life))
     }
 
     fn server_deadline(&self, conn: ConnId) -> Option<(Time, &'static str)> {
