@@ -35,7 +35,7 @@ impl SeatId {
 
     /// The same seat's next tenancy.
     pub(crate) fn next(self, serves: bool) -> SeatId {
-        let generation = (self.0 & !SeatId::SERVES) + SeatId::GENERATION & (SeatId::SERVES - 1);
+        let generation = ((self.0 & !SeatId::SERVES) + SeatId::GENERATION) & (SeatId::SERVES - 1);
         SeatId(generation | if serves { SeatId::SERVES } else { 0 })
     }
 
