@@ -42,7 +42,7 @@ impl Worker {
             }),
             _ => false,
         };
-        shift(turn.now, conn, server, pool, state, &mut self.restless);
+        pool.turn(turn.now, conn, server, state, &mut self.restless);
         if !armed {
             self.arm_server(conn);
         }
@@ -161,7 +161,7 @@ impl Worker {
         assert!(server.is_clean() && server.cancels == 0, "I3: only a clean server is handed out");
         debug_assert!(server.session().is_none(), "I1: a server has one session at most");
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
-        shift(turn.now, server_id, server, pool, ServerState::Linked(conn), &mut self.restless);
+        pool.turn(turn.now, server_id, server, ServerState::Linked(conn), &mut self.restless);
         let waited = match session.state {
             State::Waiting { since, .. } => turn.now.micros_since(since),
             _ => 0,
@@ -573,32 +573,4 @@ impl Worker {
             self.begin_from_inbox(turn, conn);
         }
     }
-}
-
-/// Moves a server from one group of its pool to another.
-#[inline]
-fn shift(
-    now: Time,
-    conn: ConnId,
-    server: &mut Server,
-    pool: &mut Pool,
-    state: ServerState,
-    restless: &mut Vec<PoolId>,
-) {
-    let (from, to) = (server.state.group(), state.group());
-    if from != to {
-        pool.leave(from);
-        pool.enter(to);
-        if from == Group::Idle {
-            pool.leave_idle(conn);
-        }
-        if to == Group::Idle {
-            pool.idle.push_back(conn);
-        }
-        if pool.homes > 1 && (from == Group::Idle || to == Group::Idle) {
-            restless.push(server.pool);
-        }
-    }
-    server.state = state;
-    server.since = now;
 }

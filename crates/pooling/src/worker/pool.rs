@@ -13,7 +13,7 @@ use crate::deadline::Armed;
 use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
 use crate::limits;
 use crate::parameters::{Parameters, Tracked};
-use crate::server::{Group, Reported};
+use crate::server::{Group, Reported, Server, State};
 use crate::settings::{Database, PoolMode, Settings};
 use crate::snapshot::Totals;
 use crate::time::Time;
@@ -212,6 +212,34 @@ impl Pool {
     pub(crate) fn leave(&mut self, group: Group) {
         debug_assert!(self.groups[group as usize] > 0, "counts per group have come apart");
         self.groups[group as usize] -= 1;
+    }
+
+    /// Moves one of its servers to another state, and the counts with it.
+    #[inline]
+    pub(crate) fn turn(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        server: &mut Server,
+        state: State,
+        restless: &mut Vec<PoolId>,
+    ) {
+        let (from, to) = (server.state.group(), state.group());
+        if from != to {
+            self.leave(from);
+            self.enter(to);
+            if from == Group::Idle {
+                self.leave_idle(conn);
+            }
+            if to == Group::Idle {
+                self.idle.push_back(conn);
+            }
+            if self.homes > 1 && (from == Group::Idle || to == Group::Idle) {
+                restless.push(server.pool);
+            }
+        }
+        server.state = state;
+        server.since = now;
     }
 
     /// A server is idle no more: mostly the one that was used last.
