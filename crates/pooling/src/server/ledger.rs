@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 
 use wire::backend::tag;
 
+use super::counts::Counts;
 use crate::prepared::StatementId;
 
 /// Who an answer belongs to.
@@ -61,11 +62,11 @@ impl Expect {
         !matches!(self, Expect::Query | Expect::Function | Expect::Sync | Expect::CopyEnd)
     }
 
-    fn is_ready(self) -> bool {
+    pub(super) fn is_ready(self) -> bool {
         matches!(self, Expect::Query | Expect::Function | Expect::Sync)
     }
 
-    fn is_change(self) -> bool {
+    pub(super) fn is_change(self) -> bool {
         matches!(self, Expect::Parse(Some(_)) | Expect::Close(Some(_)))
     }
 
@@ -99,9 +100,7 @@ pub(crate) struct Unexpected(pub(crate) u8);
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     entries: VecDeque<Entry>,
-    /// How many entries end with ReadyForQuery, and how many change what the server has prepared.
-    readies: u32,
-    changes: u32,
+    counts: Counts,
     copy: CopyIn,
     /// An extended batch failed and the client has not sent its Sync yet.
     skipping: bool,
@@ -172,23 +171,20 @@ impl Ledger {
     }
 
     fn push(&mut self, entry: Entry) {
-        self.readies += u32::from(entry.expect.is_ready());
-        self.changes += u32::from(entry.expect.is_change());
+        self.counts.add(entry);
         self.entries.push_back(entry);
     }
 
     fn remove(&mut self, index: usize) {
         if let Some(entry) = self.entries.remove(index) {
-            self.readies -= u32::from(entry.expect.is_ready());
-            self.changes -= u32::from(entry.expect.is_change());
+            self.counts.subtract(entry);
         }
     }
 
     /// As `remove(0)`, without moving anything: on every answer's way.
     fn remove_front(&mut self) {
         if let Some(entry) = self.entries.pop_front() {
-            self.readies -= u32::from(entry.expect.is_ready());
-            self.changes -= u32::from(entry.expect.is_change());
+            self.counts.subtract(entry);
         }
     }
 
@@ -272,30 +268,29 @@ impl Ledger {
 
     /// Whether an answer that ends with ReadyForQuery is under way: until then the transaction's state is not known.
     pub(crate) fn awaits_ready(&self) -> bool {
-        self.readies > 0
+        self.counts.readies > 0
     }
 
     /// Whether one that the client is owed is under way.
     pub(crate) fn awaits_own_ready(&self) -> bool {
-        self.readies > 0 && self.entries.iter().any(|entry| entry.expect.is_ready() && entry.owner == Answerer::Client)
+        self.counts.own_readies > 0
     }
 
     /// Whether a simple query of the client's is under way: it may be DISCARD ALL.
     pub(crate) fn awaits_query(&self) -> bool {
-        self.readies > 0
-            && self.entries.iter().any(|entry| entry.expect == Expect::Query && entry.owner == Answerer::Client)
+        self.counts.own_queries > 0
     }
 
     /// Whether what the server has prepared is changing.
     pub(crate) fn is_changing(&self) -> bool {
-        self.changes > 0
+        self.counts.changes > 0
     }
 
     /// Whether a statement is being prepared or closed.
     pub(crate) fn is_changing_of(&self, id: StatementId) -> bool {
         let of_it =
             |entry: &Entry| matches!(entry.expect, Expect::Parse(Some(of)) | Expect::Close(Some(of)) if of == id);
-        self.changes > 0 && self.entries.iter().any(of_it)
+        self.counts.changes > 0 && self.entries.iter().any(of_it)
     }
 
     /// Whether a statement is being prepared.
@@ -323,6 +318,7 @@ impl Ledger {
             self.remove(index);
         }
         self.entries.iter_mut().for_each(|entry| entry.owner = Answerer::Nobody);
+        self.counts.disown();
     }
 
     fn copy_begins(&mut self) {
@@ -578,5 +574,27 @@ mod tests {
         assert_eq!(ledger.owner(), Some(Answerer::Nobody));
         answer(&mut ledger, b"CZ");
         assert!(ledger.is_clear());
+    }
+
+    #[test]
+    fn the_counts_are_those_of_the_entries() {
+        let mut random = crate::random::Random::new([7; 32]);
+        let mut below = move |bound: u32| random.secret().unsigned_abs() % bound;
+        let (owners, mut ledger) = ([CLIENT, Answerer::Prepare, Answerer::Chore], Ledger::default());
+        let expects =
+            [Expect::Query, Expect::Sync, Expect::Parse(Some(1)), Expect::Bind, Expect::Execute, Expect::FakeParse];
+        for _ in 0..20_000 {
+            match below(40) {
+                0..=19 => drop(ledger.sent(owners[below(3) as usize], expects[below(6) as usize])),
+                20..=36 => drop(ledger.answered(b"ZC12GDt"[below(7) as usize])),
+                37 => drop(ledger.failed(drop)),
+                38 => drop(ledger.next_fake()),
+                _ => ledger.disown(),
+            }
+            let mut counts = Counts::default();
+            ledger.entries.iter().for_each(|&entry| counts.add(entry));
+            assert_eq!(ledger.counts, counts);
+            ledger = if ledger.len() > 200 { Ledger::default() } else { ledger };
+        }
     }
 }

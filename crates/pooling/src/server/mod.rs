@@ -9,6 +9,7 @@
 //!                      Idle ─► Busy(Check) ─► Idle         Held: a cancel is in flight, or half a message
 //! ```
 
+mod counts;
 pub(crate) mod ledger;
 
 use std::net::SocketAddr;

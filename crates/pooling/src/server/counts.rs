@@ -1,0 +1,45 @@
+//! How many answers of some kinds a server owes, so that a deep pipeline is not walked through for every message of it.
+
+use super::ledger::{Answerer, Entry, Expect};
+
+/// Counts of a ledger's entries; they follow every change of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// That end with ReadyForQuery; and of these the client's; and of these its simple queries.
+    pub(super) readies: u32,
+    pub(super) own_readies: u32,
+    pub(super) own_queries: u32,
+    /// That change what the server has prepared.
+    pub(super) changes: u32,
+}
+
+impl Counts {
+    fn count(&mut self, entry: Entry, step: impl Fn(&mut u32)) {
+        let (ready, own) = (entry.expect.is_ready(), entry.owner == Answerer::Client);
+        if ready {
+            step(&mut self.readies);
+        }
+        if ready && own {
+            step(&mut self.own_readies);
+        }
+        if own && entry.expect == Expect::Query {
+            step(&mut self.own_queries);
+        }
+        if entry.expect.is_change() {
+            step(&mut self.changes);
+        }
+    }
+
+    pub(super) fn add(&mut self, entry: Entry) {
+        self.count(entry, |count| *count += 1);
+    }
+
+    pub(super) fn subtract(&mut self, entry: Entry) {
+        self.count(entry, |count| *count -= 1);
+    }
+
+    /// No entry is the client's any more.
+    pub(super) fn disown(&mut self) {
+        (self.own_readies, self.own_queries) = (0, 0);
+    }
+}
