@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::contestant::Workplace;
+use crate::contestant::Premises;
 use crate::process;
 use crate::setup::Side;
 use crate::world::{Mode, World};
@@ -24,7 +24,7 @@ struct Tracer {
 }
 
 impl Tracer {
-    fn attach(place: &Workplace, pid: u32) -> Result<Tracer, String> {
+    fn attach(place: &Premises, pid: u32) -> Result<Tracer, String> {
         let table = place.folder.join(format!("calls-{pid}.txt"));
         let mut command = Command::new("strace");
         command.args(["-c", "-f", "-U", "calls,name", "-p", &pid.to_string(), "-o"]).arg(&table);
@@ -62,7 +62,7 @@ fn parse(text: &str) -> BTreeMap<String, u64> {
 }
 
 /// Counts the calls of one contestant under a load of `time`. The clients are connected already (a storm needs none).
-pub fn count(place: &Workplace, world: &mut World, side: &Side, mode: Mode, time: Duration) -> Result<Value, String> {
+pub fn count(place: &Premises, world: &mut World, side: &Side, mode: Mode, time: Duration) -> Result<Value, String> {
     let pid = side.pid().ok_or("the direct connection makes no calls")?;
     let tracer = Tracer::attach(place, pid)?;
     let before = world.done(side.fleet);

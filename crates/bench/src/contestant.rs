@@ -94,7 +94,7 @@ fn own_version(line: &str) -> &str {
 ///
 /// The folder goes with its value, however the measurement ended, unless it is to be kept.
 #[derive(Debug)]
-pub struct Workplace {
+pub struct Premises {
     pub folder: PathBuf,
     /// User and group of the contestants, where this program is root.
     pub user: Option<(u32, u32)>,
@@ -103,13 +103,13 @@ pub struct Workplace {
     keep: bool,
 }
 
-impl Workplace {
+impl Premises {
     /// Makes the folder. Errors: root without a user `postgres` or `nobody`, or a folder that cannot be made.
-    pub fn open(keep: bool) -> Result<Workplace, String> {
+    pub fn open(keep: bool) -> Result<Premises, String> {
         let user = if rustix::process::getuid().is_root() { Some(unprivileged()?) } else { None };
         // A run that was killed leaves its folder, and its process number comes again one day.
         let path = |turn: u32| std::env::temp_dir().join(format!("pgweir-bench-{}-{turn}", std::process::id()));
-        let make = |folder: PathBuf| Workplace::make(folder.clone(), user, folder, keep);
+        let make = |folder: PathBuf| Premises::make(folder.clone(), user, folder, keep);
         let place = (0..99).find_map(|turn| make(path(turn)).ok()).map_or_else(|| make(path(99)), Ok)?;
         if keep {
             eprintln!("keeping {}", place.folder.display());
@@ -118,13 +118,13 @@ impl Workplace {
     }
 
     /// A fresh folder below this one, for one part of the run. Errors: there is one of that name already.
-    pub fn room(&self, name: &str) -> Result<Workplace, String> {
-        Workplace::make(self.folder.join(name), self.user, self.programs.clone(), self.keep)
+    pub fn room(&self, name: &str) -> Result<Premises, String> {
+        Premises::make(self.folder.join(name), self.user, self.programs.clone(), self.keep)
     }
 
-    fn make(folder: PathBuf, user: Option<(u32, u32)>, programs: PathBuf, keep: bool) -> Result<Workplace, String> {
+    fn make(folder: PathBuf, user: Option<(u32, u32)>, programs: PathBuf, keep: bool) -> Result<Premises, String> {
         fs::create_dir(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-        let place = Workplace { folder, user, programs, keep };
+        let place = Premises { folder, user, programs, keep };
         place.give(&place.folder)?;
         Ok(place)
     }
@@ -168,7 +168,7 @@ impl Workplace {
     }
 }
 
-impl Drop for Workplace {
+impl Drop for Premises {
     fn drop(&mut self) {
         if !self.keep {
             let _ = fs::remove_dir_all(&self.folder);
@@ -203,7 +203,7 @@ pub struct Running {
 impl Running {
     /// Starts a contestant on a free port and waits until it answers. `wrapper` is put before the program.
     pub fn start(
-        place: &Workplace,
+        place: &Premises,
         contestant: &Contestant,
         ini: impl Fn(u16) -> String,
         wrapper: &[String],
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_room_is_fresh_and_goes_with_its_value_also_after_an_error() {
-        let run = Workplace::open(false).expect("a folder");
+        let run = Premises::open(false).expect("a folder");
         let part = || -> Result<(), String> {
             let room = run.room("tcp-8")?;
             World::open(&room.folder)?;
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_kept_stays_with_its_rooms() {
-        let run = Workplace::open(true).expect("a folder");
+        let run = Premises::open(true).expect("a folder");
         let room = run.room("a").expect("a room").folder.clone();
         let folder = run.folder.clone();
         drop(run);

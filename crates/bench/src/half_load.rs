@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::contestant::{Contestant, Workplace};
+use crate::contestant::{Contestant, Premises};
 use crate::rounds::{self, Pace};
 use crate::scenario::Scenario;
 use crate::setup::{self, Placement, Side};
@@ -21,7 +21,7 @@ const LENDS: [(&str, &str); 3] =
 
 /// Measures pgweir with one and two workers.
 pub fn run(
-    place: &Workplace,
+    place: &Premises,
     world: &mut World,
     scenario: &Scenario,
     pgweir: &Contestant,
@@ -79,7 +79,7 @@ fn half(sample: &Value) -> Result<Duration, String> {
     Ok(Duration::from_nanos((2.0 * number("wall_ns")? / number("transactions")?) as u64))
 }
 
-fn traced_interval(place: &Workplace, world: &mut World, side: &Side) -> Result<Duration, String> {
+fn traced_interval(place: &Premises, world: &mut World, side: &Side) -> Result<Duration, String> {
     let time = Duration::from_millis(500);
     let counted = calls::count(place, world, side, Mode::Closed, time)?;
     half(&json!({ "wall_ns": time.as_nanos() as u64, "transactions": counted["transactions"] }))

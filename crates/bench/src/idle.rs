@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::contestant::{Contestant, Workplace};
+use crate::contestant::{Contestant, Premises};
 use crate::process::anonymous_bytes;
 use crate::scenario::Scenario;
 use crate::setup::{self, Placement, Side};
@@ -15,7 +15,7 @@ use crate::world::{Mode, World};
 
 /// Measures every contestant in each round, in a random order.
 pub fn run(
-    place: &Workplace,
+    place: &Premises,
     world: &mut World,
     scenario: &Scenario,
     contestants: &[Contestant],

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::callgrind::{self, Profile};
-use crate::contestant::{Contestant, Workplace};
+use crate::contestant::{Contestant, Premises};
 use crate::scenario::{SCENARIOS, Scenario};
 use crate::setup::{self, Placement};
 use crate::world::{Mode, World};
@@ -50,7 +50,7 @@ impl Count {
 
 /// Counts for every contestant, for a record. Errors: no valgrind, or a contestant that does not run under it.
 pub fn run(
-    place: &Workplace,
+    place: &Premises,
     case: &Case,
     contestants: &[Contestant],
     placement: &Placement,
@@ -70,7 +70,7 @@ pub fn run(
 }
 
 /// What a long run has more than a short one.
-pub fn count(place: &Workplace, case: &Case, contestant: &Contestant, placement: &Placement) -> Result<Count, String> {
+pub fn count(place: &Premises, case: &Case, contestant: &Contestant, placement: &Placement) -> Result<Count, String> {
     let (few, few_done) = whole(place, case, contestant, placement, FEW)?;
     let (many, many_done) = whole(place, case, contestant, placement, MANY)?;
     Ok(Count { profile: many.since(&few), transactions: many_done - few_done })
@@ -78,7 +78,7 @@ pub fn count(place: &Workplace, case: &Case, contestant: &Contestant, placement:
 
 /// Instructions of a whole run with at least so many transactions in it, and how many there were exactly.
 fn whole(
-    place: &Workplace,
+    place: &Premises,
     case: &Case,
     contestant: &Contestant,
     placement: &Placement,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bench::contestant::{Contestant, Workplace};
+use bench::contestant::{Contestant, Premises};
 use bench::machine::{commit_words, said};
 use bench::relay::{Relay, Route};
 use bench::rounds::Pace;
@@ -137,7 +137,7 @@ fn measure(options: &Options, null: bool) -> Result<bool, String> {
     let contestants = contestants(options, null)?;
     let plan = plan(options, (run::ROUNDS, run::SLICE_MS));
     interrupt::listen()?;
-    let place = Workplace::open(options.keep)?;
+    let place = Premises::open(options.keep)?;
     let label = match (null, options.quick) {
         (true, _) => "null",
         (false, true) => "quick",
@@ -171,7 +171,7 @@ fn versus(options: &Options) -> Result<bool, String> {
         plan.wanted = versus::USUAL.map(str::to_owned).to_vec();
     }
     interrupt::listen()?;
-    let place = Workplace::open(options.keep)?;
+    let place = Premises::open(options.keep)?;
     let (record, whole) = run::all(&place, &contestants, &plan, "ab", options.out.as_deref())?;
     print!("{}", versus::table(&record.value));
     Ok(whole)
@@ -191,7 +191,7 @@ fn instructions(options: &Options) -> Result<bool, String> {
         return Err("of which program? bench instructions PROGRAM...".to_owned());
     }
     interrupt::listen()?;
-    let place = Workplace::open(options.keep)?;
+    let place = Premises::open(options.keep)?;
     run::print_instructions(&place, &programs, &options.scenarios, options.functions).map(|()| true)
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value, json};
 
-use crate::contestant::{Contestant, Running, Workplace, free_port};
+use crate::contestant::{Contestant, Premises, Running, free_port};
 use crate::interrupt;
 use crate::machine::said;
 use crate::process::{self, pin_self};
@@ -41,12 +41,12 @@ pub struct Cluster {
     pub port: u16,
     pub version: String,
     /// Holds the data and goes last, when the cluster has ended.
-    room: Workplace,
+    room: Premises,
 }
 
 impl Cluster {
     /// Makes and starts a cluster, and fills the tables. Errors: no PostgreSQL, or one that does not start.
-    pub fn start(run: &Workplace) -> Result<Cluster, String> {
+    pub fn start(run: &Premises) -> Result<Cluster, String> {
         let programs = programs()?;
         let place = run.room("cluster")?;
         let folder = place.folder.join("data");
@@ -109,7 +109,7 @@ fn programs() -> Result<PathBuf, String> {
 }
 
 /// Runs a command to its end and returns what it wrote. Errors: it failed; what it wrote is in the sentence.
-fn finish(command: &mut Command, name: &str, place: &Workplace) -> Result<String, String> {
+fn finish(command: &mut Command, name: &str, place: &Premises) -> Result<String, String> {
     let status = command.status().map_err(|error| format!("cannot run {name}: {error}"))?;
     let text = std::fs::read_to_string(place.folder.join(format!("{name}.log"))).unwrap_or_default();
     if status.success() { Ok(text) } else { Err(format!("{name} failed:\n{text}")) }
@@ -117,7 +117,7 @@ fn finish(command: &mut Command, name: &str, place: &Workplace) -> Result<String
 
 /// Runs the rounds of one scenario.
 pub fn run(
-    place: &Workplace,
+    place: &Premises,
     cluster: &Cluster,
     scenario: &Scenario,
     contestants: &[Contestant],
@@ -166,7 +166,7 @@ pub fn run(
 
 /// One run of pgbench: transactions a second, mean latency, and the pooler's CPU time.
 fn slice(
-    place: &Workplace,
+    place: &Premises,
     cluster: &Cluster,
     running: Option<&Running>,
     clients: usize,

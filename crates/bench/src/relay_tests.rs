@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::client::{Style, Work};
-use crate::contestant::{Workplace, free_port};
+use crate::contestant::{Premises, free_port};
 use crate::fake::Answer;
 use crate::world::{Mode, World};
 
@@ -21,8 +21,8 @@ fn turning(mut relay: Relay, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<u
     })
 }
 
-fn through(host: impl Fn(&Workplace) -> String, answer: Answer) {
-    let place = Workplace::open(false).expect("a folder");
+fn through(host: impl Fn(&Premises) -> String, answer: Answer) {
+    let place = Premises::open(false).expect("a folder");
     let mut world = World::open(&place.folder).expect("loopback sockets");
     let listen_port = free_port().expect("a port");
     let route = Route { listen_port, host: host(&place), port: world.port };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use crate::contestant::{Contestant, Workplace};
+use crate::contestant::{Contestant, Premises};
 use crate::pgbench::{self, Cluster};
 use crate::process::{self, pin_self};
 use crate::record::Record;
@@ -61,7 +61,7 @@ impl Plan {
 
 /// What all scenarios of a run have in common.
 struct Bench<'a> {
-    place: &'a Workplace,
+    place: &'a Premises,
     contestants: &'a [Contestant],
     plan: &'a Plan,
     /// Every core this program was given.
@@ -73,7 +73,7 @@ struct Bench<'a> {
 /// Runs what is wanted. Returns the record, which is also written below `out`, and whether every scenario could be
 /// measured; thresholds are the report's matter.
 pub fn all(
-    place: &Workplace,
+    place: &Premises,
     contestants: &[Contestant],
     plan: &Plan,
     label: &str,
@@ -198,7 +198,7 @@ impl Bench<'_> {
     }
 
     /// Closed loops and login storms.
-    fn load(&mut self, room: &Workplace, scenario: &Scenario, mode: Mode) -> Result<Map<String, Value>, String> {
+    fn load(&mut self, room: &Premises, scenario: &Scenario, mode: Mode) -> Result<Map<String, Value>, String> {
         let placement = self.placement();
         pin_self(&placement.load)?;
         let mut world = World::open(&room.folder)?;
@@ -233,7 +233,7 @@ impl Bench<'_> {
     /// Counts without which the rest of the scenario still stands: a failure becomes a note.
     fn count_calls(
         &self,
-        room: &Workplace,
+        room: &Premises,
         world: &mut World,
         sides: &[Side],
         mode: Mode,
@@ -250,7 +250,7 @@ impl Bench<'_> {
         (counted, notes)
     }
 
-    fn idle(&mut self, room: &Workplace, scenario: &Scenario) -> Result<Map<String, Value>, String> {
+    fn idle(&mut self, room: &Premises, scenario: &Scenario) -> Result<Map<String, Value>, String> {
         let placement = self.placement();
         pin_self(&placement.load)?;
         let mut world = World::open(&room.folder)?;
@@ -260,7 +260,7 @@ impl Bench<'_> {
         Ok(Map::from_iter([("rounds".to_owned(), json!(rounds)), ("ini".to_owned(), json!(inis))]))
     }
 
-    fn half_load(&mut self, room: &Workplace, scenario: &Scenario) -> Result<Map<String, Value>, String> {
+    fn half_load(&mut self, room: &Premises, scenario: &Scenario) -> Result<Map<String, Value>, String> {
         let Some(pgweir) = self.contestants.iter().find(|one| one.name == "pgweir") else {
             let notes = json!(["pgweir is not among the contestants"]);
             return Ok(Map::from_iter([("notes".to_owned(), notes)]));
@@ -272,7 +272,7 @@ impl Bench<'_> {
         half_load::run(room, &mut world, scenario, pgweir, &placement, pace, &mut self.random)
     }
 
-    fn pgbench(&mut self, room: &Workplace, scenario: &Scenario) -> Result<Map<String, Value>, String> {
+    fn pgbench(&mut self, room: &Premises, scenario: &Scenario) -> Result<Map<String, Value>, String> {
         pin_self(&self.cores)?;
         if self.cluster.is_none() {
             self.cluster = Some(Cluster::start(self.place)?);
@@ -306,7 +306,7 @@ impl Bench<'_> {
 /// Prints the instructions per transaction of each program under each load (of these names; none means all), and,
 /// if they are to be `listed`, the costliest functions and source lines.
 pub fn print_instructions(
-    place: &Workplace,
+    place: &Premises,
     programs: &[Contestant],
     wanted: &[String],
     listed: bool,

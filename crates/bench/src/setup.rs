@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use crate::client::Work;
-use crate::contestant::{Contestant, Running, Workplace};
+use crate::contestant::{Contestant, Premises, Running};
 use crate::scenario::{Kind, Proof, Scenario};
 use crate::world::{FleetId, World};
 
@@ -55,7 +55,7 @@ pub fn contestants(scenario: &Scenario, given: &[Contestant]) -> Result<Vec<Cont
 }
 
 /// The ini file of a contestant.
-pub fn ini(place: &Workplace, scenario: &Scenario, contestant: &Contestant, upstream: &Upstream, port: u16) -> String {
+pub fn ini(place: &Premises, scenario: &Scenario, contestant: &Contestant, upstream: &Upstream, port: u16) -> String {
     let proof = if let Kind::Logins(proof) = scenario.kind { proof } else { Proof::Trust };
     let auth = match proof {
         Proof::Trust => "trust",
@@ -89,12 +89,12 @@ fn pool_size(scenario: &Scenario) -> u32 {
     if let Kind::HalfLoad { pool } = scenario.kind { pool } else { 20 }
 }
 
-fn users_path(place: &Workplace, proof: Proof) -> PathBuf {
+fn users_path(place: &Premises, proof: Proof) -> PathBuf {
     place.folder.join(format!("users-{proof:?}.txt"))
 }
 
 /// Writes the auth file of each kind of proof.
-pub fn write_users(place: &Workplace) -> Result<(), String> {
+pub fn write_users(place: &Premises) -> Result<(), String> {
     for proof in [Proof::Trust, Proof::Md5, Proof::Scram] {
         let secret = match proof {
             Proof::Trust => String::new(),
@@ -110,7 +110,7 @@ pub fn write_users(place: &Workplace) -> Result<(), String> {
 
 /// Starts a contestant for a scenario with the fake PostgreSQL behind it. Nobody is connected yet.
 pub fn start(
-    place: &Workplace,
+    place: &Premises,
     scenario: &Scenario,
     contestant: &Contestant,
     world: &mut World,

@@ -59,7 +59,7 @@ impl Drop for Folder {
 }
 
 /// Where a bench of this process number does its work.
-fn workplace(child: &Child) -> String {
+fn premises(child: &Child) -> String {
     std::env::temp_dir().join(format!("pgweir-bench-{}-0", child.id())).display().to_string()
 }
 
@@ -78,7 +78,7 @@ fn two_builds_are_compared_and_leave_nothing_behind() {
     let mut arguments = vec!["ab", &pooler, &pooler, "--pgbouncer", &pooler, "--scenario", "tcp-8,unix-8"];
     arguments.extend(["--rounds", "3", "--slice-ms", "20", "--out", out.to_str().expect("ASCII")]);
     let child = folder.bench(&arguments);
-    let place = workplace(&child);
+    let place = premises(&child);
     let output = child.wait_with_output().expect("it ends");
     let (table, words) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{table}\n{words}");
@@ -102,7 +102,7 @@ fn an_interrupted_run_ends_its_contestants_and_removes_its_folder() {
     let mut arguments = vec!["--contestant", &contestant, "--scenario", "tcp-8,tcp-64"];
     arguments.extend(["--rounds", "1000000", "--out", out.to_str().expect("ASCII")]);
     let mut child = folder.bench(&arguments);
-    let place = workplace(&child);
+    let place = premises(&child);
     let mut words = BufReader::new(child.stderr.take().expect("piped")).lines();
     while !words.next().expect("it speaks").expect("text").starts_with("tcp-8") {}
     let limit = Instant::now() + Duration::from_secs(60);
