@@ -6,7 +6,7 @@ use std::sync::Arc;
 use auth::{Md5Hash, Secret, Verifier};
 use pooling::Settings;
 use pooling::observe::Peer;
-use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts};
+use pooling::settings::{Address, AuthType, Database, Host};
 
 pub(super) const PASSWORD: &str = "Zw4-kTq8.vnR2";
 
@@ -53,23 +53,5 @@ pub(crate) fn tcp() -> Peer {
 }
 
 pub(crate) fn database(name: &str) -> Database {
-    Database {
-        name: name.to_owned(),
-        hosts: vec![Address { host: Host::Unix("/run".to_owned()), port: 5432 }],
-        load_balance_hosts: LoadBalanceHosts::RoundRobin,
-        dbname: None,
-        forced_user: None,
-        password: None,
-        pool_size: None,
-        min_pool_size: None,
-        reserve_pool_size: None,
-        pool_mode: None,
-        max_db_connections: None,
-        max_db_client_connections: None,
-        server_lifetime: None,
-        query_wait_timeout: None,
-        connect_query: None,
-        startup: Vec::new(),
-        automatic: false,
-    }
+    Database::new(name, vec![Address { host: Host::Unix("/run".to_owned()), port: 5432 }])
 }
