@@ -164,6 +164,10 @@ impl<'a> World<'a> {
                 assert!(worker.0 < self.settings.workers, "there is no worker {}", worker.0);
                 match carrying {
                     Some(conn) => *returned = self.arrive(mail, conn),
+                    None if let Mail::Forget { pool } = mail => {
+                        // Who was let in has left since, or the coordinator would not ask.
+                        self.letters.push_back((Place::Coordinator, Mail::Forgotten { pool }));
+                    }
                     // The door's cancels, and what the coordinator tells workers after a reload.
                     None => assert!(matches!(mail, Mail::Cancel { .. } | Mail::Shrink { .. }), "{mail:?}"),
                 }
