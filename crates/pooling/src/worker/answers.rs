@@ -504,9 +504,10 @@ impl Answers<'_> {
 
     fn completed(&mut self, entry: Entry) {
         match (entry.owner, entry.expect) {
+            // What it did to the unnamed statement was noted when it was sent: the client's may have been told behind it.
+            (Answerer::Replay, Expect::Query) => self.findings.replayed = true,
             (owner, Expect::Query) => {
                 self.server.unnamed = unnamed::NONE;
-                self.findings.replayed |= owner == Answerer::Replay;
                 if owner == Answerer::Client
                     && let Some(unnamed) = self.unnamed()
                 {
