@@ -508,9 +508,7 @@ impl Answers<'_> {
             (Answerer::Replay, Expect::Query) => self.findings.replayed = true,
             (owner, Expect::Query) => {
                 self.server.unnamed = unnamed::NONE;
-                if owner == Answerer::Client
-                    && let Some(unnamed) = self.unnamed()
-                {
+                if let Some(unnamed) = self.unnamed().filter(|_| owner == Answerer::Client) {
                     unnamed.forget();
                 }
             }
