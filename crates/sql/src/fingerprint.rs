@@ -65,6 +65,8 @@ const PARAMETER: u64 = 3 << 56;
 const COMMENT: u64 = 4 << 56;
 const COPIED: u64 = 5 << 56;
 const END: u64 = 6 << 56;
+/// A string whose prefix is `U&`: before a string in dollars the same two are a name and an operator.
+const ENCODED: u64 = 7 << 56;
 
 /// Small, and passed by value: so it stays in registers.
 #[derive(Clone, Copy)]
@@ -242,7 +244,10 @@ impl Walk<'_> {
         let of = |mark: u64, end: usize| Some(Some(Found { mark, start, end }));
         match text[start] {
             b'-' | b'/' if scan::is_comment(text, start) => of(COMMENT, scan::any_comment(text, start)?),
-            b'\'' => of(STRING, self.string_end(start, floor)?),
+            b'\'' => {
+                let (mark, end) = self.string(start, floor)?;
+                of(mark, end)
+            }
             b'$' if !self.is_in_word(start, floor) => {
                 let (kind, end) = dollar(text, start)?;
                 of(if kind == TokenKind::Parameter { PARAMETER } else { STRING }, end)
@@ -257,15 +262,16 @@ impl Walk<'_> {
         at > floor && scan::continues_word(self.text[at - 1])
     }
 
-    /// Where a string ends whose quote is here.
-    fn string_end(&self, at: usize, floor: usize) -> Option<usize> {
+    /// The mark of a string whose quote is here, and where it ends.
+    fn string(&self, at: usize, floor: usize) -> Option<(u64, usize)> {
         if let Some(prefix) = self.prefix(at, floor) {
             // Some prefixes are words of their own.
             if let Some(end) = prefixed(self.text, prefix, prefix + 1, self.standard_strings)? {
-                return Some(end);
+                return Some((if self.text[at - 1] == b'&' { ENCODED } else { STRING }, end));
             }
         }
-        if self.standard_strings { scan::quoted(self.text, at + 1, b'\'') } else { scan::escaped(self.text, at + 1) }
+        let inside = if self.standard_strings { |text, at| scan::quoted(text, at, b'\'') } else { scan::escaped };
+        Some((STRING, inside(self.text, at + 1)?))
     }
 
     /// Where a prefix of the quote here begins, that is a word of one letter, if there may be one.

@@ -51,7 +51,7 @@ fn all_else_tells_texts_apart() {
         "select a = b", "select a == b", "select a = = b", "select a - b", "select a @-1", "select a @1", "select a; b",
         "select", "", ";", "select a - -1", "select a[1]", "select \"a\"\"b\"", "select \"a\" \"b\"", "select \"a\"b",
         "select \"a\"1", "select \"abcdefgh\"", "select \"abcdefgh\"\"\"", "select \"abcdefgha\"", "select e, 'a'",
-        "select e'a'", "select n 'a'", "select é", "select É", "select /**/ a", "select a --",
+        "select e'a'", "select n 'a'", "select u&'a'", "select u&$$a$$", "select é", "select É", "select /**/ a", "select a --",
     ];
     for (at, one) in texts.iter().enumerate() {
         for other in &texts[at + 1..] {
