@@ -8,7 +8,7 @@
 //!   how to read, text 0x1e another text
 //! ```
 
-use sql::{Encoding, Key, Lexer, Marks, Memo, Rules, Summary, Text, Token};
+use sql::{Encoding, Key, Lexer, Marks, Memo, Rules, Statement, Summary, Text, Token};
 
 use crate::tape::Tape;
 
@@ -73,6 +73,8 @@ fn check_statements(text: &Text<'_>, summary: &Summary) {
         rest.start = place.end;
         assert!(!statement.source.is_empty());
         assert!(statement.marks.contains(statement.kind.marks()));
+        assert_eq!(&text.source()[statement.range()], statement.source);
+        check_calls(text, &statement);
         marks |= statement.marks;
         count += 1;
     }
@@ -80,6 +82,17 @@ fn check_statements(text: &Text<'_>, summary: &Summary) {
         assert_eq!((summary.marks(), summary.statements()), (marks, count), "a summary is that of its statements");
     }
     assert!(marks.contains(summary.marks()) || count == 0);
+}
+
+/// What is said of calls of set_config by their marks is not less than what is said one by one.
+fn check_calls(text: &Text<'_>, statement: &Statement<'_>) {
+    let mut calls = statement.set_config_calls(text);
+    let has_mark = statement.marks.any(Marks::SET_CONFIG | Marks::UNKNOWN);
+    assert!(has_mark || calls.all(|call| call.local == Some(true)), "a call is not local and has no mark");
+    if statement.only_sets_config(text) {
+        assert!(statement.set_config_calls(text).count() > 0);
+        assert!(statement.marks.any(Marks::SET_CONFIG | Marks::SET_LOCAL | Marks::UNKNOWN));
+    }
 }
 
 /// The same tokens with a comment between any two.

@@ -92,6 +92,14 @@ impl<'a, 't> Head<'a, 't> {
         is_symbol && self.start().and_then(|at| self.text.source().get(at)) == Some(&byte)
     }
 
+    /// The current token is this name, in quotes or without.
+    pub(crate) fn is_name(&self, name: &[u8]) -> bool {
+        match self.current {
+            Some(token) if token.kind == TokenKind::Quoted => Name::of(self.source(token.start, token.end)).is(name),
+            _ => self.word() == name,
+        }
+    }
+
     pub(crate) fn done(&self) -> bool {
         self.current.is_none()
     }

@@ -39,6 +39,7 @@
 //! assert_eq!(kinds[1], Kind::Commit { chain: false });
 //! ```
 
+mod calls;
 mod chunk;
 mod definitions;
 mod fingerprint;
@@ -58,6 +59,7 @@ mod text;
 mod transactions;
 mod words;
 
+pub use calls::{SetConfig, SetConfigs};
 pub use fingerprint::{Fingerprint, Key};
 pub use kind::{Assignment, Discarded, Isolation, Kind, Modes, Scope, Value, Which};
 pub use lexer::{Lexer, Token, TokenKind, Unlexable};

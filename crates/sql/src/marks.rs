@@ -36,7 +36,8 @@ marks! {
     TWO_PHASE = 6;
     /// SET that outlives the transaction, SET SESSION CHARACTERISTICS included.
     SET = 7;
-    /// SET LOCAL, SET TRANSACTION, SET CONSTRAINTS: until the transaction's end.
+    /// SET LOCAL, SET TRANSACTION, SET CONSTRAINTS, and set_config whose last argument is the word `true`: until the
+    /// transaction's end.
     SET_LOCAL = 8;
     RESET = 9;
     DISCARD = 10;
@@ -74,7 +75,7 @@ marks! {
     RELATIONS = 29;
     /// Changes what other sessions begin with: ALTER ROLE or DATABASE … SET, ALTER SYSTEM.
     DEFAULTS = 30;
-    /// set_config.
+    /// set_config, unless each of its calls has SET_LOCAL.
     SET_CONFIG = 31;
     /// Advisory locks that belong to the session.
     ADVISORY = 32;
@@ -84,7 +85,7 @@ marks! {
     NEXTVAL = 34;
     /// pg_backend_pid.
     BACKEND_PID = 35;
-    /// setseed, SET seed.
+    /// setseed, SET seed. Not told by it: set_config of seed, whose name stands in a string.
     SEED = 36;
     /// pg_listening_channels.
     CHANNELS = 37;

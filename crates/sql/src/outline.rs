@@ -3,6 +3,7 @@
 //! One walk over all its tokens. A semicolon ends a statement unless it stands in parentheses (rules of several
 //! commands) or in the body of a function in SQL's own form, BEGIN ATOMIC … END.
 
+use crate::calls;
 use crate::head::Folded;
 use crate::lexer::{Lexer, Token, TokenKind, Unlexable};
 use crate::marks::{Marks, of_a_word};
@@ -41,7 +42,13 @@ pub(crate) fn outline(text: &Text<'_>, at: usize, words: Option<&mut Words>) -> 
         walk.token(text, token, symbol);
     }
     walk.settle_word(false);
-    Ok(found.map(|outline| Outline { marks: walk.marks(), has_body: walk.body == Body::Closed, ..outline }))
+    Ok(found.map(|outline| {
+        let mut marks = walk.marks();
+        if marks.any(Marks::SET_CONFIG) {
+            marks = marks.without(Marks::SET_CONFIG) | calls::mark(text, outline.start, outline.end);
+        }
+        Outline { marks, has_body: walk.body == Body::Closed, ..outline }
+    }))
 }
 
 /// What the last words may be the beginning of.

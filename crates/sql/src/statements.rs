@@ -9,6 +9,7 @@ use crate::marks::Marks;
 use crate::outline::{Outline, outline};
 use crate::text::Text;
 use crate::{definitions, grammar};
+use std::ops::Range;
 
 /// One statement of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Statement<'t> {
     pub marks: Marks,
     /// As written, from its first token to its last.
     pub source: &'t [u8],
+    /// Where that begins in the text.
+    pub start: usize,
 }
 
 /// Statements from left to right; empty ones are left out. What cannot be divided into tokens ends it with one of unknown kind.
@@ -54,15 +57,20 @@ impl<'t> Iterator for Statements<'_, 't> {
                 if is_known { Some(statement) } else { Some(statement.unknown()) }
             }
             Err(_) => {
-                let source = &self.text.source()[self.at..];
-                self.at = end;
-                Some(Statement { kind: Kind::Unknown, marks: Marks::UNKNOWN, source })
+                let start = std::mem::replace(&mut self.at, end);
+                let source = &self.text.source()[start..];
+                Some(Statement { kind: Kind::Unknown, marks: Marks::UNKNOWN, source, start })
             }
         }
     }
 }
 
 impl Statement<'_> {
+    /// Where it stands in the text, in bytes.
+    pub fn range(&self) -> Range<usize> {
+        self.start..self.start + self.source.len()
+    }
+
     fn unknown(self) -> Self {
         Statement { kind: Kind::Unknown, marks: self.marks | Marks::UNKNOWN, ..self }
     }
@@ -73,7 +81,7 @@ pub(crate) fn statement<'t>(text: &Text<'t>, outline: &Outline) -> Statement<'t>
     let head = Head::new(text, outline.start, outline.end);
     let (kind, marks) =
         if outline.marks.any(Marks::UNKNOWN) { (Kind::Unknown, outline.marks) } else { classify(&head, outline.marks) };
-    Statement { kind, marks: kind.marks() | marks, source }
+    Statement { kind, marks: kind.marks() | marks, source, start: outline.start }
 }
 
 /// The kind of a statement, and `marks` with those of its first words.

@@ -4,7 +4,7 @@
 use sql::{Encoding, Key, Lexer, Marks, Pieces, Rules, Summary, Text, TokenKind};
 use std::collections::BTreeMap;
 
-const PIECES: [&str; 72] = [
+const PIECES: [&str; 77] = [
     "'",
     "''",
     "\"",
@@ -77,6 +77,11 @@ const PIECES: [&str; 72] = [
     "select",
     "function",
     "set_config",
+    "set_config('a', ",
+    "set_config(1, 2, true)",
+    "::bool",
+    ", true)",
+    "pg_catalog",
 ];
 
 /// A step of the generator xorshift64*.
@@ -173,6 +178,9 @@ fn any_bytes_have_a_meaning() {
         let text = Text::new(&source, Rules { standard_strings: round % 2 == 0, encoding });
         let summary = Summary::of(&text);
         for statement in text.statements() {
+            assert_eq!(&source[statement.range()], statement.source);
+            let has_mark = statement.marks.any(Marks::SET_CONFIG | Marks::UNKNOWN);
+            assert!(has_mark || statement.set_config_calls(&text).all(|call| call.local == Some(true)));
             assert!(summary.marks().contains(statement.marks) || summary.marks().any(Marks::UNKNOWN));
         }
         let _ = text.fingerprint(&key);

@@ -4,7 +4,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the table is a file, and its update is asked for by the environment")]
 
-use sql::{Assignment, Kind, Rules, Text, Value};
+use sql::{Assignment, Kind, Rules, SetConfig, Text, Value};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/table.txt");
 
@@ -35,11 +35,23 @@ fn answer(text: &str, to: &mut String) {
         Some(text) => (text, Rules { standard_strings: false, ..Rules::default() }),
         None => (text, Rules::default()),
     };
-    for statement in Text::new(text.as_bytes(), rules).statements() {
+    let text = Text::new(text.as_bytes(), rules);
+    for statement in text.statements() {
         let more = statement.marks.without(statement.kind.marks());
         let more = if more.is_empty() { String::new() } else { format!(" {more:?}") };
         *to += &format!("    {}{more}\n", shown(&statement.kind));
+        for call in statement.set_config_calls(&text) {
+            *to += &shown_call(&call, statement.only_sets_config(&text));
+        }
     }
+}
+
+fn shown_call(call: &SetConfig<'_>, is_alone: bool) -> String {
+    let written =
+        |part: Option<&[u8]>| part.map_or_else(|| "?".to_owned(), |part| String::from_utf8_lossy(part).into_owned());
+    let scope = call.local.map_or("?", |local| if local { "Local" } else { "Session" });
+    let alone = if is_alone { "; nothing else" } else { "" };
+    format!("        set_config {scope} [{}] = [{}]{alone}\n", written(call.name), written(call.value))
 }
 
 fn shown(kind: &Kind<'_>) -> String {

@@ -2,14 +2,15 @@
 
 /// What is put in.
 #[rustfmt::skip]
-const PIECES: [&str; 78] = [
+const PIECES: [&str; 84] = [
     "'", "''", "\"", "\\", "E'", "e'\\''", "U&'x'", "B'1'", "N'n'", "$$", "$a$", "$1", "--", "-- c\n", "/*", "*/", "/* c */",
     "\n", " ", ";", ";", "; ", ",", "(", ")", ".", "::", "=", "-", "+", "*", "1", "0x1f", "1.5e3", "'a'\n'b'", "E'a'\n'\\''",
     "set ", "local ", "session ", "to ", "from current", "default", "time zone ", "names ", "role ", "authorization ", "all ",
     "begin ", "commit ", "rollback ", "savepoint ", "release ", "prepare ", "execute ", "deallocate ", "declare ", "cursor ",
     "with hold ", "for ", "close ", "listen ", "unlisten ", "notify ", "explain ", "analyze ", "create ", "temp ", "table ",
     "as ", "into ", "select ", "set_config('a', 'b', false) ", "pg_advisory_lock(1) ", "atomic ", "end ", "case ", "function ",
-    "set_config",
+    "set_config", "set_config('a', 'b', true) ", "select set_config('c', $1, ", "true) ", "'on') ", "::bool",
+    "pg_catalog.",
 ];
 
 pub(crate) struct Changes<'a> {

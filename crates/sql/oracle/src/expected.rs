@@ -181,6 +181,37 @@ pub(crate) struct Inside {
     pub(crate) called: Vec<String>,
     pub(crate) named: Vec<String>,
     pub(crate) marks: Option<Marks>,
+    pub(crate) set_configs: Vec<SetConfig>,
+    /// A type is named so: with its modifiers it looks like a call.
+    pub(crate) has_type_set_config: bool,
+}
+
+/// A call of set_config: what its arguments are that are literals.
+#[derive(Debug)]
+pub(crate) struct SetConfig {
+    pub(crate) name: Option<String>,
+    pub(crate) value: Option<String>,
+    pub(crate) local: Option<bool>,
+}
+
+impl SetConfig {
+    /// By the arguments of a call.
+    fn of(arguments: &[Value]) -> SetConfig {
+        let literal = |at: usize| arguments.get(at).map(|argument| without_casts(argument)["val"].clone());
+        let string = |at: usize| literal(at)?["Sval"]["sval"].as_str().map(str::to_owned);
+        // The word true is 1 or another number, false a value that is left out.
+        let is_bool = |it: &Value| it.get("Boolval").is_some();
+        let local = literal(2).filter(is_bool).map(|it| it["Boolval"]["boolval"].as_bool() == Some(true));
+        SetConfig { name: string(0), value: string(1), local: local.filter(|_| arguments.len() == 3) }
+    }
+}
+
+fn without_casts(argument: &Value) -> &Value {
+    match named(argument) {
+        Some(("TypeCast", cast)) => without_casts(&cast["arg"]),
+        Some(("AConst", constant)) => constant,
+        _ => &Value::Null,
+    }
 }
 
 impl Inside {
@@ -198,10 +229,14 @@ impl Inside {
     }
 
     fn node(&mut self, name: &str, node: &Value) {
+        self.has_type_set_config |= strings(&node["names"]).last().is_some_and(|name| name == "set_config");
         match name {
             // What has a form of its own in the grammar is not written as a call.
             "FuncCall" if number(node, "funcformat") != 2 => {
                 let names = strings(&node["funcname"]);
+                if names.last().is_some_and(|name| name == "set_config") {
+                    self.set_configs.push(SetConfig::of(node["args"].as_array().map_or(&[], Vec::as_slice)));
+                }
                 self.called.extend(names.last().filter(|_| !is_of_the_grammar(node, &names)).cloned());
             }
             "RangeVar" | "relation" | "rel" if node["relname"].is_string() => {

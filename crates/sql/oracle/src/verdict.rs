@@ -3,8 +3,8 @@
 use crate::expected::{self, Inside, named};
 use serde_json::Value;
 use sql::{
-    Assignment, Isolation, Key, Kind, Marks, Memo, Modes, Name, Pieces, Rules, Scope, Statement, Summary, Text, Which,
-    Word,
+    Assignment, Isolation, Key, Kind, Marks, Memo, Modes, Name, Pieces, Rules, Scope, SetConfig, Statement, Summary,
+    Text, Which, Word,
 };
 
 /// The two did not contradict each other.
@@ -52,6 +52,7 @@ pub(crate) fn of(text: &str) -> Result<Same, String> {
             return Err(format!("{:?} is not within the statement", String::from_utf8_lossy(statement.source)));
         }
         compare(&json, statement, &summary)?;
+        set_configs(&json, statement, &read)?;
     }
     Ok(unknown.map_or(Same::Known, Same::Unknown))
 }
@@ -105,6 +106,40 @@ fn compare(json: &Value, statement: &Statement<'_>, summary: &Summary) -> Result
     replayed(statement, json)
 }
 
+/// What is said of calls of set_config is what the tree says, and all of them are local where there is no mark.
+fn set_configs(json: &Value, statement: &Statement<'_>, text: &Text<'_>) -> Result<(), String> {
+    let mut inside = Inside::default();
+    inside.walk(json);
+    let expected = inside.set_configs;
+    if !statement.marks.any(Marks::SET_CONFIG)
+        && let Some(call) = expected.iter().find(|call| call.local != Some(true))
+    {
+        return Err(format!("{call:?} is not local"));
+    }
+    if inside.has_type_set_config {
+        return Ok(());
+    }
+    let calls: Vec<SetConfig<'_>> = statement.set_config_calls(text).collect();
+    let is_alone = statement.only_sets_config(text);
+    if calls.len() < expected.len() || is_alone && calls.len() != expected.len() {
+        return Err(format!("{} calls of set_config, not {}", calls.len(), expected.len()));
+    }
+    let same = |is: Option<&[u8]>, should: &Option<String>| {
+        is.is_none_or(|is| Some(is) == should.as_deref().map(str::as_bytes))
+    };
+    for call in calls.iter().filter(|call| **call != SetConfig::default()) {
+        // A string may mean a boolean too, which no parser decides.
+        let is_it = |should: &expected::SetConfig| {
+            let same_scope = should.local.is_none_or(|local| call.local == Some(local));
+            same(call.name, &should.name) && same(call.value, &should.value) && same_scope
+        };
+        if !expected.iter().any(is_it) {
+            return Err(format!("{call:?} is none of {expected:?}"));
+        }
+    }
+    Ok(())
+}
+
 /// A setting's clause, and a prepared statement's body, mean the same by themselves.
 fn replayed(statement: &Statement<'_>, json: &Value) -> Result<(), String> {
     let clause = match statement.kind {
@@ -143,7 +178,6 @@ fn is_reserved(name: &str) -> bool {
 /// Written down a second time on purpose.
 fn of_a_function(name: &str) -> Marks {
     match name {
-        "set_config" => Marks::SET_CONFIG,
         "pg_advisory_lock"
         | "pg_advisory_lock_shared"
         | "pg_try_advisory_lock"
