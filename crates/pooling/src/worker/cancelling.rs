@@ -117,11 +117,13 @@ impl Worker {
                 self.restless.push(pool.id);
             }
         }
-        if more {
-            self.stirred.push(conn);
-        }
         self.arm_session(conn);
-        self.balance_if_paused(turn, conn);
+        if more {
+            // Whether there is room for more to read is seen once it is known what of this waits again.
+            self.stirred.push(conn);
+        } else {
+            self.balance_if_paused(turn, conn);
+        }
     }
 
     /// Sends a cancel to a server's backend.

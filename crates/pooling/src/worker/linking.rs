@@ -71,8 +71,9 @@ impl Worker {
                 }
             }
             None => {
-                self.stash(turn, conn, &bytes[at..]);
+                // Who waits is not read any more once it has enough at hand.
                 self.wait(turn, conn);
+                self.stash(turn, conn, &bytes[at..]);
             }
         }
     }
