@@ -3,7 +3,7 @@
 //! Byte 0 of the text is the lowest of the register. Places among the eight are marked by their top bits.
 
 /// Bytes from a text, filled up with zeros where it ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chunk(u64);
 
 pub(crate) const CHUNK_LEN: usize = 8;
@@ -58,11 +58,13 @@ impl Chunk {
         self.openers().0 == 0
     }
 
-    /// The first `len` bytes, which are fewer than eight, and zeros.
+    /// The first `len` bytes, which are fewer than eight, a one behind them, and zeros: even if they are zeros themselves,
+    /// it is told how many they are.
     #[inline(always)]
-    pub(crate) fn below(self, len: usize) -> Chunk {
+    pub(crate) fn first(self, len: usize) -> Chunk {
         debug_assert!(len < CHUNK_LEN);
-        Chunk(self.0 & !(u64::MAX << (8 * (len % CHUNK_LEN))))
+        let end = 1 << (8 * (len % CHUNK_LEN));
+        Chunk(self.0 & (end - 1) | end)
     }
 }
 
@@ -142,12 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bytes_are_kept() {
+    fn the_first_bytes_are_kept_and_counted() {
         let bytes = *b"abcdefgh";
         for len in 0..CHUNK_LEN {
             let mut kept = [0; CHUNK_LEN];
             kept[..len].copy_from_slice(&bytes[..len]);
-            assert_eq!(Chunk::of(&bytes).below(len), Chunk::of(&kept));
+            kept[len] = 1;
+            assert_eq!(Chunk::of(&bytes).first(len), Chunk::of(&kept));
         }
     }
 

@@ -57,16 +57,16 @@ impl Key {
     }
 }
 
-/// What is hashed for what is left out, in the eighth byte above the fewer than eight bytes before it. Eight bytes of
-/// text do not look so: such a byte stands in no token but a name in quotes, and within that nothing is left out.
-const NUMBER: u64 = 1 << 56;
-const STRING: u64 = 2 << 56;
-const PARAMETER: u64 = 3 << 56;
-const COMMENT: u64 = 4 << 56;
-const COPIED: u64 = 5 << 56;
-const END: u64 = 6 << 56;
+/// What is added to the multiplier for what is left out, to hash the fewer than eight bytes before it. Even, as an odd
+/// multiplier must stay odd. It does not stand among the bytes of the text, which may be any.
+const NUMBER: u64 = 2;
+const STRING: u64 = 4;
+const PARAMETER: u64 = 6;
+const COMMENT: u64 = 8;
+const COPIED: u64 = 10;
+const END: u64 = 12;
 /// A string whose prefix is `U&`: before a string in dollars the same two are a name and an operator.
-const ENCODED: u64 = 7 << 56;
+const ENCODED: u64 = 14;
 
 /// Small, and passed by value: so it stays in registers.
 #[derive(Clone, Copy)]
@@ -82,6 +82,13 @@ impl Hash {
         let product = u128::from(mixed) * u128::from(multiplier);
         // Each step can be turned back but for an overflow: what differs once goes on to differ.
         Hash { low: product as u64 ^ self.high, high: ((product >> 64) as u64).wrapping_add(mixed) }
+    }
+
+    /// The first `len` bytes of the chunk, which are fewer than eight, and what follows them. No eight bytes hash so,
+    /// whatever they are: the multiplier is another one.
+    #[inline(always)]
+    fn mark(self, chunk: Chunk, len: usize, mark: u64, multiplier: u64) -> Hash {
+        self.mix(chunk.first(len).bits(), multiplier.wrapping_add(mark))
     }
 }
 
@@ -136,7 +143,7 @@ impl Text<'_> {
         let walk = Walk { text, source, standard_strings, multiplier: key.multiplier };
         let hash = Hash { low: key.start[0], high: key.start[1] };
         let hash = if self.is_copied() {
-            walk.hash::<true>(hash.mix(COPIED, key.multiplier))
+            walk.hash::<true>(hash.mark(Chunk::default(), 0, COPIED, key.multiplier))
         } else {
             walk.hash::<false>(hash)
         };
@@ -158,7 +165,7 @@ impl Walk<'_> {
             let places = chunk.openers();
             let Some(found) = self.first(places, at, floor, &mut quoted) else {
                 if at + CHUNK_LEN > self.text.len() {
-                    return Some(hash.mix(written.bits() | END, self.multiplier));
+                    return Some(hash.mark(written, self.text.len() - at, END, self.multiplier));
                 }
                 hash = hash.mix(written.bits(), self.multiplier);
                 at += CHUNK_LEN;
@@ -170,11 +177,11 @@ impl Walk<'_> {
                 continue;
             };
             let found = found?;
-            hash = hash.mix(written.below(found.start - at).bits() | found.mark, self.multiplier);
+            hash = hash.mark(written, found.start - at, found.mark, self.multiplier);
             at = found.end;
             floor = at;
         }
-        Some(hash.mix(END, self.multiplier))
+        Some(hash.mark(Chunk::default(), 0, END, self.multiplier))
     }
 
     /// The first thing to leave out that begins in the chunk; `Some(None)` if nobody can tell where it ends. Names in quotes

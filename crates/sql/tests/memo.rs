@@ -1,6 +1,6 @@
 //! The memo: what meets in it, what does not, how much it takes, and that a hit allocates nothing.
 
-use sql::{Encoding, Key, Marks, Memo, Rules, Summary, Text, Word};
+use sql::{Encoding, Fingerprint, Key, Marks, Memo, Rules, Summary, Text, Word};
 
 const BYTES_MAX: usize = 1 << 20;
 
@@ -66,6 +66,29 @@ fn a_name_behind_an_operator_is_no_encoded_one() {
     assert!(text("select x&\"y\"").fingerprint(&key).is_ok());
     assert!(text("select u & \"y\"").fingerprint(&key).is_ok());
     assert!(text("select u&\"y\"").fingerprint(&key).is_err());
+}
+
+#[test]
+fn bytes_that_no_token_has_meet_nothing() {
+    let key = Key::from_seed(7);
+    let of = |source: &[u8]| Text::new(source, Rules::default()).fingerprint(&key).unwrap();
+    // Neither what fills up the last bytes, nor what stands for what is left out.
+    let plain: [&[u8]; 5] = [b"", b"commit", b"commit;", b"commit; ", b"select 1"];
+    let odd: [&[u8]; 9] = [
+        b"\0",
+        b"commit\0",
+        b"commit\0\0",
+        b"commit;\0",
+        b"commit; \0",
+        b"select \x001",
+        b"select \x01",
+        b"select \x02",
+        b"select \x06",
+    ];
+    let all: Vec<Fingerprint> = plain.iter().chain(&odd).map(|source| of(source)).collect();
+    for (at, fingerprint) in all.iter().enumerate() {
+        assert!(!all[..at].contains(fingerprint), "{at}");
+    }
 }
 
 #[test]
