@@ -55,6 +55,7 @@ mod pieces;
 mod scan;
 mod settings;
 mod statements;
+mod tags;
 mod text;
 mod transactions;
 mod words;
