@@ -7,7 +7,7 @@ use std::path::Path;
 
 use demo::{Cluster, Options};
 use outer::{Answer, Client};
-use sql::{Rules, Text};
+use sql::{Rules, Text, quoted_setting, setting_key};
 
 const TAGS: &str = include_str!("../../sql/tests/tags.txt");
 
@@ -130,5 +130,41 @@ fn check(text: &str, answer: &Answer, done: Option<usize>) {
     assert_eq!(answer.tags.len(), done.unwrap_or(statements.len()), "{text}: {answer:?}");
     for (statement, tag) in statements.iter().zip(&answer.tags) {
         assert!(statement.kind.may_answer(tag.as_bytes()), "{statement:?} answered {tag}");
+    }
+}
+
+/// `RESET` of what goes by this key, as another client would have to write it.
+fn reset(key: &[u8]) -> String {
+    let quoted = quoted_setting(key).unwrap_or_else(|| panic!("{} can be written", key.escape_ascii()));
+    format!("reset {}", String::from_utf8(quoted).expect("ASCII"))
+}
+
+#[test]
+fn settings_go_by_their_keys() {
+    let server = Server::start("settings");
+    let mut client = server.client();
+    let all = ask(&mut client, "select name from pg_settings where context in ('user', 'superuser')");
+    assert!(all.rows.len() > 100, "only {} settings", all.rows.len());
+    for name in all.rows.iter().flatten().flatten() {
+        let answer = ask(&mut client, &reset(&setting_key(name.bytes())));
+        assert_eq!((answer.errors.as_slice(), answer.tags.len()), ([].as_slice(), 1), "{name}");
+    }
+    // Set by one name and gone by its key's.
+    for (set, shown) in [
+        ("set Sort_Mem = '3MB'", "sort_mem"),
+        ("set vacuum_mem = '3MB'", "vacuum_mem"),
+        ("set \"WORK_MEM\" = '3MB'", "work_mem"),
+        ("set app.User_ID = '7'", "app.User_ID"),
+        ("set \"App.other\" = '7'", "app.other"),
+        ("set \"order\".\"Select\".a$b = '7'", "order.select.a$b"),
+        ("select set_config('Some.Thing', '7', false)", "some.thing"),
+        ("set time zone 'Asia/Tokyo'", "TimeZone"),
+    ] {
+        let shows = format!("select current_setting('{shown}', true)");
+        let before = ask(&mut client, &shows).value().unwrap_or_default().to_owned();
+        assert_eq!(ask(&mut client, set).errors, [], "{set}");
+        assert_ne!(ask(&mut client, &shows).value(), Some(before.as_str()), "{set}");
+        assert_eq!(ask(&mut client, &reset(&setting_key(shown.bytes()))).errors, [], "{shown}");
+        assert_eq!(ask(&mut client, &shows).value(), Some(before.as_str()), "{shown} is as it was");
     }
 }

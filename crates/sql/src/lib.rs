@@ -18,7 +18,9 @@
 //! * [`Summary::words`] are the names in the text. A catalogue of functions, views and tables that touch session state
 //!   inside is asked with them.
 //! * [`Text::statements`] is for the texts with marks: it tells the setting and its value, the prepared statement's name.
-//!
+//!   [`Statement::set_config_calls`] reads SET as a function. [`Kind::may_answer`] holds a server's answer against it.
+//! * [`setting_key`] and [`quoted_setting`] are a setting's name to keep and to write, [`is_dangerous`] which must not be
+//!   another's.
 //! * [`Pieces`] is for a text that is too large to be kept: it gathers a small one that means the same.
 //!
 //! # What it does not do
@@ -53,6 +55,7 @@ mod name;
 mod outline;
 mod pieces;
 mod scan;
+mod setting_name;
 mod settings;
 mod statements;
 mod tags;
@@ -68,6 +71,7 @@ pub use marks::Marks;
 pub use memo::{Memo, Summary};
 pub use name::Name;
 pub use pieces::Pieces;
+pub use setting_name::{is_dangerous, quoted_setting, setting_key};
 pub use statements::{Statement, Statements};
 pub use text::{Encoding, Rules, Text};
 pub use words::Word;

@@ -15,6 +15,10 @@ macro_rules! marks {
         impl Marks {
             $($(#[$doc])* pub const $name: Marks = Marks(1 << $bit);)*
         }
+        impl Marks {
+            /// Every mark that there is.
+            pub const ALL: Marks = Marks(0 $(| 1 << $bit)*);
+        }
         const NAMES: &[(Marks, &str)] = &[$((Marks::$name, stringify!($name))),*];
     };
 }

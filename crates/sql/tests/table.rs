@@ -4,7 +4,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "the table is a file, and its update is asked for by the environment")]
 
-use sql::{Assignment, Kind, Rules, SetConfig, Text, Value};
+use std::collections::BTreeSet;
+
+use sql::{Assignment, Discarded, Kind, Marks, Rules, Scope, SetConfig, Text, Value, Which};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/table.txt");
 
@@ -28,6 +30,79 @@ fn every_row_means_what_it_says() {
         assert_eq!(is, should, "line {}", number + 1);
     }
     assert_eq!(answered.lines().count(), table.lines().count());
+}
+
+#[test]
+fn every_class_of_statement_and_every_mark_has_its_row() {
+    let table = std::fs::read_to_string(PATH).expect("the table is there");
+    let (mut classes, mut marks) = (BTreeSet::new(), Marks::NONE);
+    for text in table.lines().filter_map(|line| line.strip_prefix("> ")) {
+        for statement in Text::new(text.as_bytes(), Rules::default()).statements() {
+            classes.insert(class(&statement.kind));
+            marks |= statement.marks;
+        }
+    }
+    assert_eq!(marks, Marks::ALL, "without {:?}", Marks::ALL.without(marks));
+    let missing: Vec<u32> = (0..CLASSES).filter(|class| !classes.contains(class)).collect();
+    assert!(missing.is_empty(), "classes {missing:?} have no row");
+}
+
+/// How many there are; the compiler tells when there is another.
+const CLASSES: u32 = 45;
+
+fn class(kind: &Kind<'_>) -> u32 {
+    match kind {
+        Kind::Plain => 0,
+        Kind::Begin(_) => 1,
+        Kind::Commit { chain } => 2 + u32::from(*chain),
+        Kind::Rollback { chain } => 4 + u32::from(*chain),
+        Kind::Savepoint(_) => 6,
+        Kind::Release(_) => 7,
+        Kind::RollbackTo(_) => 8,
+        Kind::PrepareTransaction => 9,
+        Kind::CommitPrepared => 10,
+        Kind::RollbackPrepared => 11,
+        Kind::Set(Assignment { scope, value, .. }) => {
+            let first = if *scope == Scope::Local { 12 } else { 15 };
+            first
+                + match value {
+                    Value::Given(_) => 0,
+                    Value::Default => 1,
+                    Value::Current => 2,
+                }
+        }
+        Kind::SetCharacteristics { scope, .. } => {
+            if *scope == Scope::Local {
+                18
+            } else {
+                19
+            }
+        }
+        Kind::SetTransaction => 20,
+        Kind::Reset(which) => 21 + of_which(which),
+        Kind::Discard(Discarded::All) => 23,
+        Kind::Discard(Discarded::Plans) => 24,
+        Kind::Discard(Discarded::Sequences) => 25,
+        Kind::Discard(Discarded::Temporary) => 26,
+        Kind::Prepare { .. } => 27,
+        Kind::Execute(_) => 28,
+        Kind::Deallocate(which) => 29 + of_which(which),
+        Kind::Declare { hold, .. } => 31 + u32::from(*hold),
+        Kind::Close(which) => 33 + of_which(which),
+        Kind::Fetch => 35,
+        Kind::Listen(_) => 36,
+        Kind::Unlisten(which) => 37 + of_which(which),
+        Kind::Notify(_) => 39,
+        Kind::Load { .. } => 40,
+        Kind::Copy => 41,
+        Kind::Do => 42,
+        Kind::Call => 43,
+        Kind::Unknown => 44,
+    }
+}
+
+fn of_which(which: &Which<'_>) -> u32 {
+    u32::from(*which == Which::All)
 }
 
 fn answer(text: &str, to: &mut String) {
