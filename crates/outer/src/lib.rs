@@ -5,6 +5,7 @@
 //!                          ├─► Cluster  PostgreSQL of its own                         (demo)
 //!                          └─► Client   a client that can also misbehave              (client.rs, message.rs)
 //!                              psql, pgbench, psycopg                                 (tools.rs)
+//!                              drivers in sessions that keep state                    (program.rs, python/)
 //! ```
 //!
 //! The program under test is `$PGWEIR_BIN`, else the newest `pgweir` built into this workspace's target directory. Any
@@ -15,11 +16,13 @@
 mod client;
 mod message;
 mod pooler;
+mod program;
 mod stage;
 mod tools;
 
 pub use client::{Answer, Client, Gone, ServerError};
 pub use message::{Message, frontend};
 pub use pooler::Pooler;
+pub use program::Program;
 pub use stage::{Stage, Wishes, eventually};
 pub use tools::{Pgbench, psql, python};

@@ -28,7 +28,8 @@ impl Pooler {
     /// If it does not come up within ten seconds.
     #[must_use]
     pub fn start(ini: &str, users: &str, fds: Option<u32>) -> Self {
-        Self::start_program(&binary(), ini, users, fds, &[])
+        // Some tests ask for deliberate unrest in their ini file.
+        Self::start_program(&binary(), ini, users, fds, &[("PGWEIR_CHAOS", "1")])
     }
 
     /// The same for a given program, with more variables in its environment.

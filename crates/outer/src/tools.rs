@@ -77,14 +77,18 @@ pub fn psql(stage: &Stage, arguments: &[&str]) -> Result<(String, String), Strin
 /// What it printed, if it fails.
 ///
 /// # Panics
-/// If there is no Python with psycopg: `tools/python` makes one, and `make test` calls that.
+/// If there is no Python with drivers: `tools/python` makes one, and `make test` calls that.
 pub fn python(script: &str, arguments: &[&str]) -> Result<String, String> {
+    let [python, script] = python_with(script);
+    finish(Command::new(python).arg(script).args(arguments)).map(|(output, complaints)| output + &complaints)
+}
+
+/// The interpreter, and the path of a script of `crates/outer/python`.
+pub(crate) fn python_with(script: &str) -> [PathBuf; 2] {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = env::var_os("PGWEIR_PYTHON").map_or_else(|| root.join("../../.cache/venv/bin/python"), PathBuf::from);
-    assert!(python.exists(), "no Python with psycopg at {}: run tools/python", python.display());
-    let mut command = Command::new(python);
-    command.arg(root.join("python").join(script)).args(arguments);
-    finish(&mut command).map(|(output, complaints)| output + &complaints)
+    assert!(python.exists(), "no Python with drivers at {}: run tools/python", python.display());
+    [python, root.join("python").join(script)]
 }
 
 fn run(stage: &Stage, name: &str, arguments: &[&str]) -> Result<(String, String), String> {
@@ -92,9 +96,11 @@ fn run(stage: &Stage, name: &str, arguments: &[&str]) -> Result<(String, String)
     finish(Command::new(program).args(arguments))
 }
 
-fn finish(command: &mut Command) -> Result<(String, String), String> {
+pub(crate) fn finish(command: &mut Command) -> Result<(String, String), String> {
     // A server's account may not be allowed where we are, but clients run as ourselves.
-    let output = command.env("LC_ALL", "C").stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    // Python is to leave nothing in the tree.
+    command.env("LC_ALL", "C").env("PYTHONDONTWRITEBYTECODE", "1");
+    let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
     let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     if output.status.success() { Ok((out, err)) } else { Err(format!("{}\n{out}{err}", output.status)) }
 }

@@ -1,0 +1,60 @@
+//! Other people's drivers: a program for each, which checks sessions by itself and is called with a URL.
+//!
+//! What all programs have in common is told in `python/sessions.py`: their arguments, what they print, and that each check
+//! of theirs is true of a direct connection.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::tools::{finish, python_with};
+
+/// What the `tools/` scripts end with if their language is not to be had on this machine.
+const NOT_TO_BE_HAD: i32 = 77;
+
+/// A program that is ready to run.
+pub struct Program {
+    start: Vec<PathBuf>,
+}
+
+impl Program {
+    /// A script of `crates/outer/python`.
+    ///
+    /// # Panics
+    /// As [`crate::python`].
+    #[must_use]
+    pub fn python(script: &str) -> Self {
+        Self { start: python_with(script).to_vec() }
+    }
+
+    /// What a script of `tools/` builds; it prints the program's path. `None`, and a line that begins with `SKIPPED`, if
+    /// this machine has no compiler for it and cannot get one.
+    ///
+    /// # Panics
+    /// If building fails.
+    #[must_use]
+    pub fn built_by(tool: &str) -> Option<Self> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools").join(tool);
+        let output = Command::new(path).output().unwrap_or_else(|error| panic!("tools/{tool}: {error}"));
+        let [said, why] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        if output.status.code() == Some(NOT_TO_BE_HAD) {
+            println!("SKIPPED {tool}: {}", why.trim());
+            return None;
+        }
+        assert!(output.status.success(), "tools/{tool}: {}\n{said}{why}", output.status);
+        Some(Self { start: vec![said.trim().into()] })
+    }
+
+    /// Runs all checks but those named in `without`; what it printed.
+    ///
+    /// # Errors
+    /// What it printed, if a check found a difference.
+    ///
+    /// # Panics
+    /// If it has no such check, or cannot be started.
+    pub fn run(&self, url: &str, without: &[&str]) -> Result<String, String> {
+        let (first, rest) = self.start.split_first().expect("there is a program");
+        let mut command = Command::new(first);
+        command.args(rest).arg(url).args(without.iter().map(|name| format!("-{name}")));
+        finish(&mut command).map(|(said, complaints)| said + &complaints)
+    }
+}
