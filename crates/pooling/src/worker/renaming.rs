@@ -34,7 +34,9 @@ impl Requests<'_> {
             self.replace(total, in_stream, |out| parse.encode(out));
             return Ok(Renamed::Yes);
         }
-        if self.must_wait(parse.name, Some(prepared::identify(&parse))) {
+        // Where the name is in use, what has it decides.
+        let id = self.id_of(parse.name).unwrap_or_else(|| prepared::identify(&parse));
+        if self.must_wait(parse.name, Some(id)) {
             return Ok(Renamed::Later);
         }
         if parse.name.len() > limits::NAME_LEN_MAX || body.len() > limits::STATEMENT_LEN_MAX {
