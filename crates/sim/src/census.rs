@@ -19,6 +19,10 @@ pub struct Census {
     pub large_values: u64,
     pub errors: u64,
     pub sets: u64,
+    /// Statements that change or show other state.
+    pub memories: u64,
+    /// Statements at which a server's state was compared with the twin's.
+    pub compared: u64,
     pub cancels_asked: u64,
     pub cancels_struck: u64,
     pub cancels_wrong: u64,
@@ -74,6 +78,8 @@ impl Census {
             ("large_values", self.large_values),
             ("errors", self.errors),
             ("sets", self.sets),
+            ("memories", self.memories),
+            ("compared", self.compared),
             ("cancels_asked", self.cancels_asked),
             ("cancels_struck", self.cancels_struck),
             ("cancels_wrong", self.cancels_wrong),
@@ -133,6 +139,8 @@ impl Census {
         self.large_values += other.large_values;
         self.errors += other.errors;
         self.sets += other.sets;
+        self.memories += other.memories;
+        self.compared += other.compared;
         self.cancels_asked += other.cancels_asked;
         self.cancels_struck += other.cancels_struck;
         self.cancels_wrong += other.cancels_wrong;

@@ -7,6 +7,9 @@
 //! | `rounds`, `carrying` | how the machines are stepped, and what they ask for carried out |
 //! | `network`, `wires` | connections: buffers, delays, pieces, ends, breaks |
 //! | `postgres`, `trouble`, `backend` | the model PostgreSQL, what goes wrong there, one of its sessions |
+//! | `statement`, `command`, `tokens` | what clients say, and how the model reads it |
+//! | `state`, `settings`, `shared` | what a session remembers, and what all share |
+//! | `book` | every session's state at each statement, as it is and as it should be |
 //! | `steering` | reloads, and the end |
 //! | `desk` | the console's other side |
 //! | `client` | model clients, each with a twin that says what it is owed |
@@ -16,16 +19,22 @@
 //! A failure prints the one command that replays it. The same seed is the same world, bit for bit.
 
 pub mod backend;
+pub mod book;
 pub mod census;
 pub mod checks;
 pub mod client;
+pub mod command;
 pub mod network;
 pub mod parameters;
 pub mod plan;
 pub mod run;
 #[cfg(feature = "sabotage")]
 pub mod sabotage;
+pub mod settings;
+pub mod shared;
+pub mod state;
 pub mod statement;
+pub mod tokens;
 pub mod trace;
 pub mod world;
 

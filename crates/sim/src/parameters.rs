@@ -1,9 +1,15 @@
 //! The tracked parameters of the model world: few values each, so that a digit names one.
 
+use crate::state::Settings;
+
 pub const COUNT: usize = 6;
 
 pub const NAMES: [&str; COUNT] =
     ["client_encoding", "DateStyle", "TimeZone", "standard_conforming_strings", "application_name", "IntervalStyle"];
+
+/// As settings are looked up.
+pub const LOWER: [&str; COUNT] =
+    ["client_encoding", "datestyle", "timezone", "standard_conforming_strings", "application_name", "intervalstyle"];
 
 /// Which of its values each parameter has.
 pub type Values = [u8; COUNT];
@@ -41,13 +47,20 @@ pub fn digit(parameter: usize, value: &str) -> Option<u8> {
     VALUES[parameter].iter().position(|known| *known == value).map(|at| at as u8)
 }
 
-/// `name = 'value'`, what follows SET. `None`: an unknown name or value.
+/// Settings that have these values.
 #[must_use]
-pub fn parse_set(text: &str) -> Option<(usize, u8)> {
-    let (name, literal) = text.split_once('=')?;
-    let parameter = index(name.trim())?;
-    let value = unquote(literal.trim())?;
-    digit(parameter, &value).map(|digit| (parameter, digit))
+pub fn settings(values: Values) -> Settings {
+    let named = |(parameter, &digit): (usize, &u8)| (LOWER[parameter].to_owned(), value(parameter, digit).to_owned());
+    values.iter().enumerate().map(named).collect()
+}
+
+/// The values that settings have; `setting` says what one is.
+#[must_use]
+pub fn values<'s>(setting: impl Fn(&str) -> &'s str) -> Values {
+    std::array::from_fn(|parameter| {
+        let found = digit(parameter, setting(LOWER[parameter]));
+        found.expect("a reported parameter has no other values")
+    })
 }
 
 /// Writes a SET that means the same whatever standard_conforming_strings says.
@@ -57,31 +70,20 @@ pub fn set_text(parameter: usize, digit: u8) -> String {
     format!("set {} = E'{escaped}'", NAMES[parameter])
 }
 
-fn unquote(literal: &str) -> Option<String> {
-    let literal = literal.strip_prefix(['E', 'e']).unwrap_or(literal);
-    let inside = literal.strip_prefix('\'')?.strip_suffix('\'')?;
-    let mut value = String::new();
-    let mut letters = inside.chars();
-    while let Some(letter) = letters.next() {
-        // Both a doubled quote and an escaped letter stand for the second of the two.
-        value.push(if matches!(letter, '\'' | '\\') { letters.next()? } else { letter });
-    }
-    Some(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::Command;
 
     #[test]
     fn what_is_set_is_understood() {
         for (parameter, values) in VALUES.iter().enumerate() {
             for digit in 0..values.len() as u8 {
                 let text = set_text(parameter, digit);
-                assert_eq!(parse_set(&text[4..]), Some((parameter, digit)), "{text}");
+                let wanted = vec![value(parameter, digit).to_owned()];
+                let Some(Command::Set { name, value, local: false }) = Command::parse(&text) else { panic!("{text}") };
+                assert_eq!((index(&name), value), (Some(parameter), Some(wanted)), "{text}");
             }
         }
-        assert_eq!(parse_set("TimeZone='Mars/Olympus'"), None);
-        assert_eq!(parse_set("application_name=''"), Some((4, 0)));
     }
 }

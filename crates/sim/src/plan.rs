@@ -93,6 +93,8 @@ pub struct Manners {
     pub errors: u32,
     pub large: u32,
     pub sets: u32,
+    /// What changes or shows the session's state, where a session keeps its server.
+    pub memory: u32,
     pub hostile: u32,
     /// Clients of the console.
     pub consoles: u32,
@@ -170,7 +172,7 @@ impl Plan {
             databases,
             weather: weather(&mut random, calm),
             faults: if calm || random.chance(200) { Faults::default() } else { faults(&mut random) },
-            manners: manners(&mut random, calm, sleep_max),
+            manners: Manners { memory: memory(wishes.seed), ..manners(&mut random, calm, sleep_max) },
             clients_first: clients_first(wishes),
             past: Vec::new(),
             reloads,
@@ -280,6 +282,7 @@ fn manners(random: &mut Random, calm: bool, sleep_max: u64) -> Manners {
         errors: maybe(800, 200),
         large: maybe(400, 100),
         sets: maybe(700, 300),
+        memory: 0,
         hostile: maybe(300, 300),
         consoles: maybe(300, 200),
         lost: maybe(200, 100),
@@ -335,6 +338,12 @@ fn settle(
 fn chaos(seed: u64) -> Chaos {
     let mut random = Random::new(seed ^ 0x0063_6861_6f73);
     Chaos { rotate: random.chance(100), close: random.chance(50), seed: random.next() }
+}
+
+/// From a stream of its own too.
+fn memory(seed: u64) -> u32 {
+    let mut random = Random::new(seed ^ 0x6d65_6d6f_7279);
+    if random.chance(600) { random.skewed(50, 900) as u32 } else { 0 }
 }
 
 #[cfg(feature = "sabotage")]

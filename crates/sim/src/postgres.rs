@@ -1,5 +1,8 @@
 //! The model PostgreSQL: one process a connection, a login, a limit, cancels that strike late, and troubles.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use auth::{Md5Hash, Secret, ServerExchange};
 use pooling::settings::PoolMode;
 use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, ParameterStatus, Status};
@@ -7,11 +10,13 @@ use wire::frontend::{self, Password, SaslInitial, SaslResponse, Startup, tag};
 use wire::{HEADER_LEN, Header, SqlState};
 
 use crate::backend::{Backend, Progress};
+use crate::book::Book;
 use crate::client::Leaving;
 use crate::network::{Link, LinkId, Peer};
 use crate::parameters;
 use crate::plan::{Login, PASSWORD, Plan};
 use crate::random::Random;
+use crate::shared::{Server, Shared};
 use crate::world::{Happening, World};
 
 /// PostgreSQL keeps answers back until so much has come together, or a Flush or Sync.
@@ -97,10 +102,11 @@ pub(crate) struct Postgres {
     pub(crate) starting_until: Vec<u64>,
     /// Somebody else takes all of PostgreSQL's connections until then.
     pub(crate) full_until: u64,
+    shared: Server,
 }
 
 impl Postgres {
-    pub(crate) fn new(plan: &Plan) -> Postgres {
+    pub(crate) fn new(plan: &Plan, book: &Rc<RefCell<Book>>) -> Postgres {
         Postgres {
             processes: Vec::new(),
             numbers: Vec::new(),
@@ -108,6 +114,7 @@ impl Postgres {
             down_until: vec![0; plan.databases.len()],
             starting_until: vec![0; plan.databases.len()],
             full_until: 0,
+            shared: Shared::new(Rc::clone(book)),
         }
     }
 
@@ -162,7 +169,7 @@ impl World {
                 user: String::new(),
                 dbname: String::new(),
                 phase: Phase::Starting,
-                backend: Backend::new(defaults, false, true),
+                backend: Backend::new(&self.postgres.shared, defaults, "", false, true),
                 inbox: Vec::new(),
                 held: Vec::new(),
                 outbox: Vec::new(),
@@ -191,6 +198,11 @@ impl World {
         let id = process.link;
         let ends = self.serve(&mut process, index);
         if let Some(complaint) = process.backend.take_complaint() {
+            let whom = format!("server {} of {}/{}", process.number, process.database, process.user);
+            self.fail(complaint.invariant, format!("{whom}: {}", complaint.text));
+        }
+        let found = self.book.borrow_mut().take_complaint();
+        if let Some(complaint) = found {
             let whom = format!("server {} of {}/{}", process.number, process.database, process.user);
             self.fail(complaint.invariant, format!("{whom}: {}", complaint.text));
         }
@@ -366,7 +378,8 @@ impl World {
                     }
                 }
                 let session = self.is_session_pool(process);
-                process.backend = Backend::new(values, session, true);
+                process.backend = Backend::new(&self.postgres.shared, values, &process.user, session, true);
+                process.backend.pid = process.pid;
                 process.inbox = inbox[used..].to_vec();
                 self.count_started(process);
                 if let Err((code, text)) = self.admit(process) {

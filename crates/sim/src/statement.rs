@@ -1,39 +1,29 @@
 //! The little language that model clients speak and the model PostgreSQL understands.
 //!
-//! Every statement of a client ends with a comment that says whose it is, which of that client's it is, and what the
-//! session's tracked parameters are at that point: `select 3 100 /*c17.42 012010*/`. The model server echoes the first
-//! two in every row and checks the third (I9). Statements of the pooler itself carry no such comment.
+//! It is SQL, if little of it. Every statement of a client ends with a comment that says whose it is and which of that
+//! client's it is: `select 3 100 /*c17.42*/`. The model server echoes that in every row, and compares its state with
+//! the client's twin's at that statement (I9). Statements of the pooler itself carry no such comment.
 
-use crate::parameters::{self, Values};
+use crate::command::Command;
 
 /// Whose statement it is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     pub client: u32,
     pub number: u32,
-    pub values: Values,
 }
 
 impl Mark {
     /// As it stands in a comment or a parameter of Bind.
     #[must_use]
     pub fn text(&self) -> String {
-        let digits: String = self.values.iter().map(|digit| char::from(b'0' + digit)).collect();
-        format!("c{}.{} {digits}", self.client, self.number)
+        format!("c{}.{}", self.client, self.number)
     }
 
     #[must_use]
     pub fn parse(text: &str) -> Option<Mark> {
-        let (who, digits) = text.strip_prefix('c')?.split_once(' ')?;
-        let (client, number) = who.split_once('.')?;
-        let mut values = [0; parameters::COUNT];
-        if digits.len() != values.len() {
-            return None;
-        }
-        for (value, digit) in values.iter_mut().zip(digits.bytes()) {
-            *value = digit.checked_sub(b'0')?;
-        }
-        Some(Mark { client: client.parse().ok()?, number: number.parse().ok()?, values })
+        let (client, number) = text.strip_prefix('c')?.split_once('.')?;
+        Some(Mark { client: client.parse().ok()?, number: number.parse().ok()? })
     }
 }
 
@@ -55,19 +45,13 @@ pub enum Body {
     Begin,
     Commit,
     Rollback,
-    /// A parameter's index and its value's; `None`: refused.
-    Set {
-        change: Option<(usize, u8)>,
-    },
+    /// Changes or shows the session's state.
+    Command(Command),
     CopyIn,
     CopyOut {
         rows: u32,
         len: u32,
     },
-    /// Leaves state in the session that only DISCARD ALL removes.
-    Temporary,
-    DiscardAll,
-    DeallocateAll,
     /// Not in this language.
     SyntaxError,
 }
@@ -76,41 +60,50 @@ impl Body {
     /// Whether a failed transaction still accepts it.
     #[must_use]
     pub fn ends_transaction(&self) -> bool {
-        matches!(self, Body::Commit | Body::Rollback)
+        match self {
+            Body::Commit | Body::Rollback => true,
+            Body::Command(command) => command.ends_failure(),
+            _ => false,
+        }
     }
 
     #[must_use]
     pub fn returns_rows(&self) -> bool {
-        matches!(self, Body::Select { .. } | Body::Sleep { .. })
+        match self {
+            Body::Select { .. } | Body::Sleep { .. } => true,
+            Body::Command(command) => command.returns_rows(),
+            _ => false,
+        }
     }
 
     #[must_use]
     pub fn parse(text: &str) -> Body {
         let mut words = text.split_ascii_whitespace();
         let Some(first) = words.next() else { return Body::Empty };
+        let rest = text.trim()[first.len()..].trim();
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
-        match first.to_ascii_lowercase().as_str() {
+        let known = match first.to_ascii_lowercase().as_str() {
+            "select" if rest == "1/0" => Some(Body::Fail),
             "select" => match (number(), number()) {
-                (Some(rows), Some(len)) => Body::Select { rows: rows as u32, len: len as u32 },
-                _ => Body::SyntaxError,
+                (Some(rows), Some(len)) => Some(Body::Select { rows: rows as u32, len: len as u32 }),
+                _ => inside(rest, "pg_sleep(", ")").and_then(|one| Some(Body::Sleep { micros: one.parse().ok()? })),
             },
-            "copyout" => match (number(), number()) {
-                (Some(rows), Some(len)) => Body::CopyOut { rows: rows as u32, len: len as u32 },
-                _ => Body::SyntaxError,
-            },
-            "sleep" => number().map_or(Body::SyntaxError, |micros| Body::Sleep { micros }),
-            "fail" => Body::Fail,
-            "begin" => Body::Begin,
-            "commit" => Body::Commit,
-            "rollback" => Body::Rollback,
-            "copyin" => Body::CopyIn,
-            "temporary" => Body::Temporary,
-            "discard" => Body::DiscardAll,
-            "deallocate" => Body::DeallocateAll,
-            "set" => Body::Set { change: parameters::parse_set(text.trim_start()[3..].trim()) },
-            _ => Body::SyntaxError,
-        }
+            "copy" if rest == "t from stdin" => Some(Body::CopyIn),
+            "copy" => inside(rest, "(select ", ") to stdout").and_then(|pair| {
+                let (rows, len) = pair.split_once(", ")?;
+                Some(Body::CopyOut { rows: rows.parse().ok()?, len: len.parse().ok()? })
+            }),
+            "begin" => Some(Body::Begin),
+            "commit" => Some(Body::Commit),
+            "rollback" if rest.is_empty() => Some(Body::Rollback),
+            _ => None,
+        };
+        known.or_else(|| Command::parse(text).map(Body::Command)).unwrap_or(Body::SyntaxError)
     }
+}
+
+fn inside<'t>(text: &'t str, before: &str, after: &str) -> Option<&'t str> {
+    text.strip_prefix(before)?.strip_suffix(after)
 }
 
 /// One statement of a text, and whose it is.
@@ -172,12 +165,15 @@ mod tests {
 
     #[test]
     fn a_statement_says_whose_it_is() {
-        let mark = Mark { client: 17, number: 42, values: [0, 1, 2, 0, 1, 0] };
+        let mark = Mark { client: 17, number: 42 };
         assert_eq!(Mark::parse(&mark.text()), Some(mark));
         let parsed = Statement::parse(&format!("select 3 100 /*{}*/", mark.text()));
         assert_eq!(parsed, Statement { body: Body::Select { rows: 3, len: 100 }, mark: Some(mark) });
         assert_eq!(Statement::parse(" ").body, Body::Empty);
         assert_eq!(Statement::parse("vacuum").body, Body::SyntaxError);
+        assert_eq!(Statement::parse("select pg_sleep(20)").body, Body::Sleep { micros: 20 });
+        assert_eq!(Statement::parse("copy (select 2, 10) to stdout").body, Body::CopyOut { rows: 2, len: 10 });
+        assert_eq!(Statement::parse("select 1/0 /* */").body, Body::Fail);
     }
 
     #[test]

@@ -168,6 +168,10 @@ impl World {
         self.census.logins += u64::from(!was_ready && client.is_ready());
         self.visitors[number as usize].cancels = client.cancels_sent;
         self.clients[index as usize] = Some(client);
+        let found = self.book.borrow_mut().take_complaint();
+        if let Some(complaint) = found {
+            self.fail(complaint.invariant, complaint.text);
+        }
         let wants = match woken {
             Ok(wants) => wants,
             Err((invariant, text)) => return self.fail(invariant, text),

@@ -7,12 +7,15 @@
 //! What happens is a heap of moments; the earliest is taken, done, and may put further ones on the heap. Nothing reads a
 //! clock and all chance comes from the seed, so the same seed is the same world.
 
+use std::cell::RefCell;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
+use std::rc::Rc;
 
 use pooling::work::Job;
 use pooling::{Board, ConnId, Coordinator, Door, DoorId, Place, Worker, WorkerId};
 
+use crate::book::Book;
 use crate::census::Census;
 use crate::checks::Checks;
 use crate::client::{Circumstances, Client};
@@ -147,6 +150,7 @@ pub struct World {
     pub(crate) present: u32,
     visits_left: u32,
     pub(crate) postgres: Postgres,
+    pub(crate) book: Rc<RefCell<Book>>,
     pub(crate) desk: Desk,
     pub(crate) checks: Checks,
     pub(crate) census: Census,
@@ -182,6 +186,7 @@ impl World {
             let place = Place::Worker(WorkerId(number));
             nodes.push(Node::new(place, Machinery::Worker(Box::new(worker)), plan.workers));
         }
+        let book = Rc::default();
         let mut world = World {
             random,
             now: 1,
@@ -194,7 +199,8 @@ impl World {
             visitors: Vec::new(),
             present: 0,
             visits_left: plan.visits,
-            postgres: Postgres::new(&plan),
+            postgres: Postgres::new(&plan, &book),
+            book,
             desk: Desk::new(&plan.settings),
             checks: Checks::default(),
             census: Census { worlds: 1, ..Census::default() },
@@ -267,6 +273,7 @@ impl World {
             }
             self.advance();
         }
+        self.census.compared = self.book.borrow().compared();
         match self.failure.clone() {
             Some(failure) => Err(failure),
             None => Ok(()),
@@ -372,7 +379,7 @@ impl World {
             }
         };
         let link = self.connect_to_door(Peer::Client(index as u32, number));
-        let mut client = Client::new(number, link, &self.plan, &mut self.random, self.now);
+        let mut client = Client::new(number, link, &self.plan, &self.book, &mut self.random, self.now);
         client.greet(&self.plan, &mut self.random);
         if let Some(link) = self.network.get_mut(link) {
             link.pace = client.habits.pace;
@@ -392,6 +399,7 @@ impl World {
     pub(crate) fn client_left(&mut self, index: u32) {
         let Some(client) = self.clients[index as usize].take() else { return };
         self.visitors[client.number as usize].gone = true;
+        self.book.borrow_mut().forget(client.number);
         self.present -= 1;
         self.trace.line(self.now, || format!("client {} leaves", client.number));
         let pause = self.random.below(self.plan.manners.think_max + 500);

@@ -1,17 +1,20 @@
 //! What statements do, and what a server that judges finds wrong with them.
 
+use std::rc::Rc;
+
 use wire::backend::{self, Column, Status, oid};
 
 use super::{Backend, CopyIn};
-use crate::parameters;
+use crate::book::Step;
+use crate::command::Command;
 use crate::statement::{Body, Mark, Statement, row};
 
 const COLUMN: Column<'static> = Column { name: "value", type_oid: oid::TEXT, type_len: -1 };
 
 impl Backend {
     /// Whether the transaction lets this statement run; if not the error has been said. Judges it first.
-    pub(super) fn admits(&mut self, body: &Body, mark: Option<Mark>, out: &mut Vec<u8>) -> bool {
-        self.judge(body, mark);
+    pub(super) fn admits(&mut self, body: &Body, mark: Option<Mark>, step: Option<Step>, out: &mut Vec<u8>) -> bool {
+        self.judge(body, mark, step);
         if self.status == Status::Failed && !body.ends_transaction() {
             self.error("25P02", "current transaction is aborted", out);
             return false;
@@ -21,12 +24,13 @@ impl Backend {
 
     /// One statement of a simple query that takes no time. False: it failed, and the query ends.
     pub(super) fn simple(&mut self, statement: &Statement, out: &mut Vec<u8>) -> bool {
-        if !self.admits(&statement.body, statement.mark, out) {
+        if !self.admits(&statement.body, statement.mark, Some(Step::Run), out) {
             return false;
         }
         match statement.body {
             Body::Select { rows, len } => self.rows_with_description(rows, len, out),
             Body::CopyOut { rows, len } => self.copy_out(rows, len, out),
+            Body::Command(ref command) => return self.command(command, true, out),
             _ => return self.effect(&statement.body, out),
         }
         true
@@ -44,16 +48,8 @@ impl Backend {
                 self.error("22012", &format!("division by zero {mark}"), out);
                 return false;
             }
-            Body::Set { change: None } => {
-                self.error("22023", "invalid value for parameter", out);
-                return false;
-            }
             Body::SyntaxError => {
                 self.error("42601", "syntax error", out);
-                return false;
-            }
-            Body::DiscardAll if self.status != Status::Idle => {
-                self.error("25001", "DISCARD ALL cannot run inside a transaction block", out);
                 return false;
             }
             Body::CopyIn => {
@@ -62,28 +58,13 @@ impl Backend {
                 return true;
             }
             Body::Select { .. } | Body::Sleep { .. } | Body::CopyOut { .. } => return true,
-            Body::Set { change: Some((parameter, digit)) } => {
-                self.values[*parameter] = *digit;
-                "SET"
-            }
+            Body::Command(command) => return self.command(command, false, out),
             Body::Begin => {
                 self.status = Status::InTransaction;
                 "BEGIN"
             }
             Body::Commit => self.end_transaction(true),
             Body::Rollback => self.end_transaction(false),
-            Body::Temporary => "CREATE TABLE",
-            Body::DiscardAll => {
-                self.values = self.defaults;
-                self.statements.clear();
-                self.portals.clear();
-                self.owner = None;
-                "DISCARD ALL"
-            }
-            Body::DeallocateAll => {
-                self.statements.clear();
-                "DEALLOCATE ALL"
-            }
         };
         backend::encode_command_complete(out, tag);
         true
@@ -92,9 +73,9 @@ impl Backend {
     fn end_transaction(&mut self, commit: bool) -> &'static str {
         let commits = commit && self.status != Status::Failed;
         if commits {
-            self.committed = self.values;
+            self.commit();
         } else {
-            self.values = self.committed;
+            self.state.roll_back();
         }
         self.status = Status::Idle;
         self.portals.clear();
@@ -123,16 +104,23 @@ impl Backend {
         backend::encode_command_complete(out, &format!("COPY {rows}"));
     }
 
-    /// Who may speak here now, and with which settings (I3, I9).
-    fn judge(&mut self, body: &Body, mark: Option<Mark>) {
+    /// Who may speak here now, and whether the session's state is what it should be (I3, I9).
+    fn judge(&mut self, body: &Body, mark: Option<Mark>, step: Option<Step>) {
+        let step = step.filter(|_| self.status != Status::Failed);
+        if let (Some(mark), Some(step)) = (mark, step) {
+            let moment = self.state.moment();
+            let book = Rc::clone(&self.server.borrow().book);
+            if self.judges {
+                book.borrow_mut().server_at(mark, step, moment, || format!("{body:?}"));
+            } else {
+                book.borrow_mut().twin_at(mark, step, moment);
+            }
+        }
         if !self.judges {
             return;
         }
         let Some(mark) = mark else {
-            let connect_query = Body::Select { rows: 1, len: 0 };
-            let housekeeping = matches!(body, Body::Set { .. } | Body::Rollback | Body::DiscardAll | Body::Empty)
-                || *body == connect_query;
-            if !housekeeping {
+            if !is_housekeeping(body) {
                 self.complain(11, format!("{body:?} is nobody's: no client sent it and it is not the pooler's either"));
             }
             return;
@@ -144,13 +132,17 @@ impl Backend {
             self.complain(3, format!("{body:?} of client {} comes into the {what} of client {owner}", mark.client));
         }
         self.owner = Some(mark.client);
-        if mark.values != self.values && self.status != Status::Failed {
-            let differing: Vec<&str> = (0..parameters::COUNT)
-                .filter(|&at| mark.values[at] != self.values[at])
-                .map(|at| parameters::NAMES[at])
-                .collect();
-            self.complain(9, format!("{body:?} of {} meets other settings here: {differing:?}", mark.text()));
-        }
+    }
+}
+
+/// What the pooler says of its own accord.
+fn is_housekeeping(body: &Body) -> bool {
+    match body {
+        Body::Rollback | Body::Empty => true,
+        // The connect_query of some databases.
+        Body::Select { rows, len } => (*rows, *len) == (1, 0),
+        Body::Command(command) => matches!(command, Command::Set { .. } | Command::DiscardAll),
+        _ => false,
     }
 }
 

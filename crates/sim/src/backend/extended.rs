@@ -6,6 +6,7 @@ use wire::backend::{self, Status};
 use wire::frontend::{BindNames, Close, Describe, Execute, Parse, Target, tag};
 
 use super::{Backend, Progress, Running, execute};
+use crate::book::Step;
 use crate::statement::{Body, Mark, Statement};
 
 /// A prepared statement.
@@ -21,6 +22,8 @@ pub(super) struct Portal {
     mark: Option<Mark>,
     at: u32,
     done: bool,
+    /// It has been run, if not to its end.
+    ran: bool,
 }
 
 impl Backend {
@@ -63,13 +66,13 @@ impl Backend {
         let statement = prepared.statement.clone();
         let mark = statement.mark.or_else(|| first_parameter(&body[names.len..]));
         self.mark = mark;
-        if !self.admits(&statement.body, mark, out) {
+        if !self.admits(&statement.body, mark, Some(Step::Bind), out) {
             return;
         }
         if !names.portal.is_empty() && self.portals.contains_key(names.portal) {
             return self.error("42P03", "portal already exists", out);
         }
-        let portal = Portal { body: statement.body, mark, at: 0, done: false };
+        let portal = Portal { body: statement.body, mark, at: 0, done: false, ran: false };
         self.portals.insert(names.portal.to_vec(), portal);
         backend::encode_bind_complete(out);
     }
@@ -116,11 +119,12 @@ impl Backend {
             self.error(code, text, out);
             return Progress::Done;
         };
-        // A named portal may be run after a SET of its own client's: what it was bound under was judged then.
-        let named = !execute.portal.is_empty();
-        let mark = portal.mark.map(|mark| if named { Mark { values: self.values, ..mark } } else { mark });
-        self.mark = mark;
-        if !self.admits(&portal.body, mark, out) {
+        self.mark = portal.mark;
+        let step = (!portal.ran).then_some(Step::Run);
+        if let Some(portal) = self.portals.get_mut(execute.portal) {
+            portal.ran = true;
+        }
+        if !self.admits(&portal.body, portal.mark, step, out) {
             return Progress::Done;
         }
         match portal.body {

@@ -8,6 +8,7 @@
 //!
 //! //= pg18 protocol-flow
 
+mod commands;
 mod execute;
 mod extended;
 
@@ -17,7 +18,10 @@ use wire::backend::{self, ErrorResponse, Status};
 use wire::frontend::tag;
 use wire::{SqlState, cstr};
 
+use crate::book::Step;
 use crate::parameters::{self, Values};
+use crate::shared::Server;
+use crate::state::{Moment, State};
 use crate::statement::{Body, Mark, Statement, split};
 use extended::{Portal, Prepared};
 
@@ -60,11 +64,17 @@ struct CopyIn {
 #[derive(Debug)]
 pub struct Backend {
     status: Status,
-    values: Values,
-    /// What a rollback goes back to.
-    committed: Values,
+    state: State,
     reported: Values,
-    defaults: Values,
+    /// The state when these were the values.
+    reported_at: Moment,
+    server: Server,
+    /// Which session of that server it is.
+    number: u64,
+    /// What it calls itself in notifications.
+    pub pid: i32,
+    /// Notifications that it has not sent yet.
+    notices: Vec<(String, String)>,
     statements: BTreeMap<Vec<u8>, Prepared>,
     portals: BTreeMap<Vec<u8>, Portal>,
     running: Running,
@@ -83,15 +93,20 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// `session`: its client keeps it until DISCARD ALL. `judges`: it complains about what it should not see.
+    /// A session of `login` at a server. `session`: its client keeps it until DISCARD ALL. `judges`: it complains about
+    /// what it should not see.
     #[must_use]
-    pub fn new(defaults: Values, session: bool, judges: bool) -> Backend {
+    pub fn new(server: &Server, values: Values, login: &str, session: bool, judges: bool) -> Backend {
+        let state = State::new(parameters::settings(values), login);
         Backend {
             status: Status::Idle,
-            values: defaults,
-            committed: defaults,
-            reported: defaults,
-            defaults,
+            reported: values,
+            reported_at: state.moment(),
+            state,
+            server: Server::clone(server),
+            number: server.borrow_mut().enrol(),
+            pid: 0,
+            notices: Vec::new(),
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
             running: Running::Nothing,
@@ -105,9 +120,10 @@ impl Backend {
         }
     }
 
-    /// Parameters that the session's startup packet asked for.
-    pub fn start_with(&mut self, values: Values) {
-        (self.values, self.committed, self.reported) = (values, values, values);
+    /// Whether it has been told where random numbers begin.
+    #[must_use]
+    pub fn is_seeded(&self) -> bool {
+        self.state.lasting().seed.is_some()
     }
 
     #[must_use]
@@ -131,15 +147,27 @@ impl Backend {
         self.status
     }
 
+    /// The reported parameters as they are.
     #[must_use]
     pub fn values(&self) -> Values {
-        self.values
+        parameters::values(|name| self.state.setting(name))
     }
 
-    /// The settings that a rollback would go back to.
+    /// Those that a rollback would go back to.
     #[must_use]
     pub fn committed(&self) -> Values {
-        self.committed
+        parameters::values(|name| self.state.committed_setting(name))
+    }
+
+    /// The settings of a session that is gone, in one that takes its place.
+    pub fn take_over(&mut self, values: Values) {
+        for (parameter, &digit) in values.iter().enumerate() {
+            let value = parameters::value(parameter, digit).to_owned();
+            self.state.set(parameters::LOWER[parameter], Some(value), false);
+        }
+        self.commit();
+        (self.reported, self.reported_at) = (values, self.state.moment());
+        self.notices.clear();
     }
 
     /// Whether a cancel would hit something now.
@@ -260,7 +288,7 @@ impl Backend {
             }
             self.mark = statement.mark;
             if let Body::Sleep { micros } = statement.body {
-                if self.admits(&statement.body, statement.mark, out) {
+                if self.admits(&statement.body, statement.mark, Some(Step::Run), out) {
                     return Progress::Works(micros);
                 }
                 return Progress::Done;
@@ -302,9 +330,14 @@ impl Backend {
     fn error(&mut self, code: &str, text: &str, out: &mut Vec<u8>) {
         say("ERROR", code, text, out);
         let running = std::mem::replace(&mut self.running, Running::Nothing);
-        self.roll_back_if_implicit();
-        if self.status == Status::InTransaction {
-            self.status = Status::Failed;
+        // What it did is undone at once, though a block must still be ended.
+        if self.status != Status::Failed {
+            self.state.fail();
+        }
+        match self.status {
+            Status::Idle => self.portals.clear(),
+            Status::InTransaction => self.status = Status::Failed,
+            Status::Failed => {}
         }
         match running {
             Running::Simple { .. } => self.ready(out),
@@ -312,17 +345,16 @@ impl Backend {
         }
     }
 
-    fn roll_back_if_implicit(&mut self) {
-        if self.status == Status::Idle {
-            self.values = self.committed;
-            self.portals.clear();
-        }
+    fn commit(&mut self) {
+        let notices = self.state.commit();
+        let channels = &self.state.kept().channels;
+        self.notices.extend(notices.into_iter().filter(|(channel, _)| channels.contains(channel)));
     }
 
     /// The end of a query or of a batch: what was not in a transaction block is committed.
     fn end_implicit(&mut self) {
         if self.status == Status::Idle {
-            self.committed = self.values;
+            self.commit();
             self.portals.clear();
             if !self.session {
                 self.owner = None;
@@ -331,13 +363,14 @@ impl Backend {
     }
 
     fn ready(&mut self, out: &mut Vec<u8>) {
-        for parameter in 0..parameters::COUNT {
-            if self.reported[parameter] != self.values[parameter] {
-                self.reported[parameter] = self.values[parameter];
-                let (name, value) =
-                    (parameters::NAMES[parameter], parameters::value(parameter, self.values[parameter]));
-                backend::ParameterStatus { name: name.as_bytes(), value: value.as_bytes() }.encode(out);
+        if self.status == Status::Idle {
+            for (channel, payload) in std::mem::take(&mut self.notices) {
+                let (pid, channel, payload) = (self.pid, channel.as_bytes(), payload.as_bytes());
+                encode_notification(out, pid, channel, payload);
             }
+        }
+        if !self.state.is_same_as(&self.reported_at) {
+            self.report(out);
         }
         if self.status == Status::Idle && !self.session {
             self.owner = None;
@@ -345,12 +378,22 @@ impl Backend {
         backend::encode_ready(out, self.status);
     }
 
+    /// Reported parameters that have changed.
+    fn report(&mut self, out: &mut Vec<u8>) {
+        let values = self.values();
+        for parameter in (0..parameters::COUNT).filter(|&at| self.reported[at] != values[at]) {
+            let (name, value) = (parameters::NAMES[parameter], parameters::value(parameter, values[parameter]));
+            backend::ParameterStatus { name: name.as_bytes(), value: value.as_bytes() }.encode(out);
+        }
+        (self.reported, self.reported_at) = (values, self.state.moment());
+    }
+
     /// A function call carries its mark as its bytes.
     fn function_call(&mut self, body: &[u8], out: &mut Vec<u8>) {
         let mark = std::str::from_utf8(body).ok().and_then(Mark::parse);
         self.mark = mark;
         self.running = Running::Simple { statements: Vec::new(), at: 0 };
-        if self.admits(&Body::Select { rows: 1, len: 0 }, mark, out) {
+        if self.admits(&Body::Select { rows: 1, len: 0 }, mark, Some(Step::Run), out) {
             self.running = Running::Nothing;
             let value = crate::statement::row(mark, 0, 10);
             wire::message(out, backend::tag::FUNCTION_CALL_RESPONSE, |out| {
@@ -361,6 +404,25 @@ impl Backend {
             self.ready(out);
         }
     }
+}
+
+/// Its locks are free again.
+impl Drop for Backend {
+    fn drop(&mut self) {
+        if !self.state.lasting().locks.is_empty() {
+            self.server.borrow_mut().unlock_all(self.number);
+        }
+    }
+}
+
+fn encode_notification(out: &mut Vec<u8>, pid: i32, channel: &[u8], payload: &[u8]) {
+    wire::message(out, backend::tag::NOTIFICATION, |out| {
+        out.extend_from_slice(&pid.to_be_bytes());
+        for text in [channel, payload] {
+            out.extend_from_slice(text);
+            out.push(0);
+        }
+    });
 }
 
 fn say(severity: &'static str, code: &str, text: &str, out: &mut Vec<u8>) {

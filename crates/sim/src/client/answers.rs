@@ -81,7 +81,7 @@ impl Client {
             self.owed_ready = self.owed_ready.saturating_sub(1);
         }
         if self.lost || self.is_loss(message, body, facts, plan) {
-            return self.after_loss(message, body, plan, census);
+            return self.after_loss(message, body, census);
         }
         self.decide(message, body);
         self.compare(message, body)?;

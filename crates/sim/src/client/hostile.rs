@@ -82,7 +82,7 @@ fn rubbish(random: &mut Random, mark: &Mark) -> Vec<u8> {
         }
         // Another query in the middle of COPY FROM STDIN: PostgreSQL ends the connection.
         6 => {
-            frontend::Query { text: &marked("copyin") }.encode(&mut out);
+            frontend::Query { text: &marked("copy t from stdin") }.encode(&mut out);
             frontend::Query { text: &marked("select 1 0") }.encode(&mut out);
         }
         _ => frontend::encode_startup(&mut out, [(&b"user"[..], &b"somebody"[..])]),

@@ -6,6 +6,7 @@ use wire::backend::{Authentication, BackendKeyData, ParameterStatus, tag};
 use wire::frontend::{self, Password, SaslInitial, SaslResponse};
 
 use super::{Client, Finding, Nowhere, Phase};
+use crate::backend::Backend;
 use crate::parameters;
 use crate::plan::{PASSWORD, Plan};
 use crate::random::Random;
@@ -30,7 +31,8 @@ impl Client {
                 chosen.push(parameter);
             }
         }
-        self.twin.start_with(values);
+        self.twin = Backend::new(&self.server, values, &self.login, false, false);
+        self.begins = values;
         self.wishes = chosen;
         if matches!(self.phase, Phase::Starting { asked_for_tls: false }) {
             self.start(plan);
@@ -82,6 +84,7 @@ impl Client {
                 let key = BackendKeyData::decode(body).map_err(|error| (11, error.to_string()))?;
                 let secret = key.secret.try_into().map_err(|_| (11, "a cancel secret has four bytes".to_owned()))?;
                 self.key = Some((key.pid, secret));
+                self.twin.pid = key.pid;
                 Ok(())
             }
             tag::READY_FOR_QUERY => {

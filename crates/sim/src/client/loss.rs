@@ -40,13 +40,7 @@ impl Client {
     }
 
     /// Whatever comes until all is answered: errors, or true answers of another server, but nobody else's.
-    pub(super) fn after_loss(
-        &mut self,
-        message: u8,
-        body: &[u8],
-        plan: &Plan,
-        census: &mut Census,
-    ) -> Result<(), Finding> {
+    pub(super) fn after_loss(&mut self, message: u8, body: &[u8], census: &mut Census) -> Result<(), Finding> {
         if !self.lost {
             census.losses += 1;
             self.lost = true;
@@ -60,13 +54,13 @@ impl Client {
         }
         if self.owed_ready == 0 && message == tag::READY_FOR_QUERY {
             let ready = ReadyForQuery::decode(body).map_err(|error| (11, error.to_string()))?;
-            self.recover(ready.status, plan);
+            self.recover(ready.status);
         }
         Ok(())
     }
 
     /// All is answered: on with a new twin that knows no names, if the settings are known.
-    fn recover(&mut self, status: Status, plan: &Plan) {
+    fn recover(&mut self, status: Status) {
         let values = self.twin.committed();
         self.losses += 1;
         if status != Status::Idle || self.setting || self.losses > 20 {
@@ -74,8 +68,10 @@ impl Client {
             self.gives_up = true;
             return;
         }
-        self.twin = Backend::new(plan.databases[self.database].defaults, false, false);
-        self.twin.start_with(values);
+        let pid = self.twin.pid;
+        self.twin = Backend::new(&self.server, self.begins, &self.login, false, false);
+        self.twin.take_over(values);
+        self.twin.pid = pid;
         self.lost = false;
     }
 }

@@ -10,16 +10,23 @@ mod ending;
 mod hostile;
 mod login;
 mod loss;
+mod memory;
 mod turn;
+
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use pooling::settings::PoolMode;
 use wire::backend::Status;
 
 use crate::backend::Backend;
+use crate::book::Book;
 use crate::census::Census;
 use crate::network::LinkId;
+use crate::parameters::Values;
 use crate::plan::{ANY_NAME, Plan};
 use crate::random::Random;
+use crate::shared::{Server, Shared};
 pub use console::Console;
 
 /// An invariant that a client found broken, and how.
@@ -42,6 +49,26 @@ pub struct Habits {
     pub hostile: bool,
     /// Asks for a database, or as a user, that is not there.
     pub lost: Option<Nowhere>,
+}
+
+impl Habits {
+    fn draw(plan: &Plan, random: &mut Random) -> Habits {
+        let manners = &plan.manners;
+        Habits {
+            cancels: random.chance(manners.cancellers),
+            pace: if random.chance(manners.slow) { random.skewed(1, 5_000) as usize } else { 0 },
+            vanishes_after: random.chance(manners.vanish).then(|| random.skewed(1, 20_000)),
+            vanishes_orderly: random.chance(500),
+            wrong_password: random.chance(manners.wrong_password),
+            impolite: random.chance(200),
+            hostile: random.chance(manners.hostile),
+            lost: random.chance(manners.lost).then(|| {
+                // Where there is a database of any name, none is missing.
+                let nowhere = plan.settings.fallback.is_none() && random.chance(500);
+                if nowhere { Nowhere::Database } else { Nowhere::User }
+            }),
+        }
+    }
 }
 
 /// What a client asks for that is not there.
@@ -107,6 +134,10 @@ pub struct Client {
     phase: Phase,
     since: u64,
     twin: Backend,
+    /// The server that it believes to be alone at.
+    server: Server,
+    /// Who it is there.
+    login: String,
     /// What the twin said and the pooler has not said yet.
     expected: Vec<u8>,
     expected_at: usize,
@@ -134,6 +165,8 @@ pub struct Client {
     began_block: bool,
     /// Tracked parameters it names in its startup packet.
     wishes: Vec<usize>,
+    /// What its settings are when it has said so.
+    begins: Values,
     said_goodbye: bool,
     /// How many ReadyForQuery are owed.
     owed_ready: u32,
@@ -153,7 +186,14 @@ pub struct Client {
 
 impl Client {
     #[must_use]
-    pub fn new(number: u32, link: LinkId, plan: &Plan, random: &mut Random, now: u64) -> Client {
+    pub fn new(
+        number: u32,
+        link: LinkId,
+        plan: &Plan,
+        book: &Rc<RefCell<Book>>,
+        random: &mut Random,
+        now: u64,
+    ) -> Client {
         let manners = &plan.manners;
         let database = random.below(plan.databases.len() as u64) as usize;
         let user = random.below(plan.users.len() as u64) as usize;
@@ -165,21 +205,10 @@ impl Client {
             database: name.as_str().into(),
             user: plan.users[plan.databases[database].forced.unwrap_or(user)].name.as_str().into(),
         };
-        let habits = Habits {
-            cancels: random.chance(manners.cancellers),
-            pace: if random.chance(manners.slow) { random.skewed(1, 5_000) as usize } else { 0 },
-            vanishes_after: random.chance(manners.vanish).then(|| random.skewed(1, 20_000)),
-            vanishes_orderly: random.chance(500),
-            wrong_password: random.chance(manners.wrong_password),
-            impolite: random.chance(200),
-            hostile: random.chance(manners.hostile),
-            lost: random.chance(manners.lost).then(|| {
-                // Where there is a database of any name, none is missing.
-                let nowhere = plan.settings.fallback.is_none() && random.chance(500);
-                if nowhere { Nowhere::Database } else { Nowhere::User }
-            }),
-        };
+        let habits = Habits::draw(plan, random);
         let defaults = plan.databases[database].defaults;
+        let login = key.user.to_string();
+        let server = Shared::new(Rc::clone(book));
         let console = random.chance(manners.consoles).then(|| Console::new(user == 0, now, random));
         Client {
             number,
@@ -191,7 +220,9 @@ impl Client {
             habits,
             phase: Phase::Starting { asked_for_tls: false },
             since: now,
-            twin: Backend::new(defaults, false, false),
+            twin: Backend::new(&server, defaults, &login, false, false),
+            server,
+            login,
             expected: Vec::new(),
             expected_at: 0,
             undecided: Vec::new(),
@@ -212,6 +243,7 @@ impl Client {
             resting_until: 0,
             began_block: false,
             wishes: Vec::new(),
+            begins: defaults,
             said_goodbye: false,
             owed_ready: 0,
             lost: false,

@@ -12,17 +12,24 @@ use crate::random::Random;
 use crate::statement::Mark;
 
 /// Texts that clients prepare by name; many clients prepare the same.
-const TEXTS: [&str; 7] =
-    ["select 1 10", "select 3 50", "select 0 0", "copyout 2 10", "sleep 200", "fail", "select 12 900"];
+const TEXTS: [&str; 7] = [
+    "select 1 10",
+    "select 3 50",
+    "select 0 0",
+    "copy (select 2, 10) to stdout",
+    "select pg_sleep(200)",
+    "select 1/0",
+    "select 12 900",
+];
 
 /// A pipeline sends no more while so much is owed or unsent.
 const OWED_LEN_MAX: usize = 40_000;
 
 /// What a unit is made with.
-struct Turn<'a> {
-    plan: &'a Plan,
-    random: &'a mut Random,
-    census: &'a mut Census,
+pub(super) struct Turn<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) random: &'a mut Random,
+    pub(super) census: &'a mut Census,
 }
 
 impl Client {
@@ -108,10 +115,10 @@ impl Client {
 
     pub(super) fn mark(&mut self) -> Mark {
         self.marks += 1;
-        Mark { client: self.number, number: self.marks, values: self.twin.values() }
+        Mark { client: self.number, number: self.marks }
     }
 
-    fn marked(&mut self, body: &str) -> String {
+    pub(super) fn marked(&mut self, body: &str) -> String {
         let mark = self.mark();
         format!("{body} /*{}*/", mark.text())
     }
@@ -146,9 +153,12 @@ impl Client {
     }
 
     fn statement(&mut self, turn: &mut Turn<'_>) {
+        if self.remembers(turn.plan) && turn.random.chance(turn.plan.manners.memory) {
+            return self.remember(turn);
+        }
         if turn.random.chance(turn.plan.manners.errors) {
             turn.census.errors += 1;
-            let body = *turn.random.pick(&["fail", "no such words", "set TimeZone = 'Mars/Olympus'"]);
+            let body = *turn.random.pick(&["select 1/0", "no such words", "set TimeZone = 'Mars/Olympus'"]);
             let text = self.marked(body);
             self.query(&text);
             return;
@@ -174,7 +184,7 @@ impl Client {
             8 => {
                 turn.census.copies_out += 1;
                 let rows = turn.random.skewed(1, 200);
-                let text = self.marked(&format!("copyout {rows} 20"));
+                let text = self.marked(&format!("copy (select {rows}, 20) to stdout"));
                 self.query(&text);
             }
             9 | 10 => self.sleep(turn),
@@ -214,10 +224,10 @@ impl Client {
     fn sleep(&mut self, turn: &mut Turn<'_>) {
         let micros = turn.random.skewed(1, turn.plan.manners.sleep_max);
         if turn.random.chance(300) {
-            let text = self.marked(&format!("sleep {micros}"));
+            let text = self.marked(&format!("select pg_sleep({micros})"));
             self.one(&text);
         } else {
-            let text = self.marked(&format!("sleep {micros}"));
+            let text = self.marked(&format!("select pg_sleep({micros})"));
             self.query(&text);
         }
     }
@@ -233,24 +243,20 @@ impl Client {
         }
     }
 
-    /// Several statements in one query, each marked with what the ones before it did.
+    /// Several statements in one query.
     fn several(&mut self, turn: &mut Turn<'_>) {
         let idle = self.twin.status() == Status::Idle;
         let mut texts = Vec::new();
-        let mut values = self.twin.values();
         for _ in 0..turn.random.range(2, 4) {
-            let mut mark = self.mark();
-            mark.values = values;
-            let mark = mark.text();
+            let mark = self.mark().text();
             let body = match turn.random.below(6) {
                 0 => {
                     let parameter = turn.random.below(parameters::COUNT as u64) as usize;
                     let digit = turn.random.below(u64::from(parameters::choices(parameter))) as u8;
-                    values[parameter] = digit;
                     parameters::set_text(parameter, digit)
                 }
-                1 => "sleep 50".to_owned(),
-                2 if turn.random.chance(300) => "fail".to_owned(),
+                1 => "select pg_sleep(50)".to_owned(),
+                2 if turn.random.chance(300) => "select 1/0".to_owned(),
                 _ => "select 2 20".to_owned(),
             };
             texts.push(format!("{body} /*{mark}*/"));
@@ -258,9 +264,7 @@ impl Client {
         if idle && self.mode != PoolMode::Statement && turn.random.chance(300) {
             let mark = self.mark().text();
             texts.insert(0, format!("begin /*{mark}*/"));
-            let mut last = self.mark();
-            last.values = values;
-            texts.push(format!("commit /*{}*/", last.text()));
+            texts.push(format!("commit /*{}*/", self.mark().text()));
         }
         self.query(&texts.join("; "));
     }
@@ -281,14 +285,14 @@ impl Client {
 
     fn copy_in(&mut self, turn: &mut Turn<'_>) {
         turn.census.copies_in += 1;
-        let text = self.marked("copyin");
+        let text = self.marked("copy t from stdin");
         self.query(&text);
         self.copy_data(turn);
     }
 
     fn extended_copy_in(&mut self, turn: &mut Turn<'_>) {
         turn.census.copies_in += 1;
-        let text = self.marked("copyin");
+        let text = self.marked("copy t from stdin");
         self.parse(b"", &text);
         self.bind(b"", b"", None);
         self.execute(b"", 0);
@@ -300,25 +304,25 @@ impl Client {
     }
 
     /// One statement by the unnamed statement and portal.
-    fn one(&mut self, text: &str) {
+    pub(super) fn one(&mut self, text: &str) {
         self.parse(b"", text);
         self.bind(b"", b"", None);
         self.execute(b"", 0);
         self.send(tag::SYNC, frontend::encode_sync);
     }
 
-    fn parse(&mut self, name: &[u8], text: &str) {
+    pub(super) fn parse(&mut self, name: &[u8], text: &str) {
         let parse = Parse { name, query: text.as_bytes(), types: Parse::NO_TYPES };
         self.send(tag::PARSE, |out| parse.encode(out));
     }
 
-    fn bind(&mut self, portal: &[u8], statement: &[u8], mark: Option<Mark>) {
+    pub(super) fn bind(&mut self, portal: &[u8], statement: &[u8], mark: Option<Mark>) {
         let text = mark.map(|mark| mark.text());
         let values = text.as_deref().map(|text| Some(text.as_bytes()));
         self.send(tag::BIND, |out| Bind::encode(out, portal, statement, values));
     }
 
-    fn execute(&mut self, portal: &[u8], rows_max: i32) {
+    pub(super) fn execute(&mut self, portal: &[u8], rows_max: i32) {
         self.send(tag::EXECUTE, |out| Execute { portal, rows_max }.encode(out));
     }
 

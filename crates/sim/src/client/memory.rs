@@ -1,0 +1,227 @@
+//! What clients do with the state of their session: they set it and look at it, in transactions, with savepoints and
+//! errors, in one statement or many, in both protocols.
+//!
+//! Whatever they see must be what the twin says; a session that changes its server unnoticed is one that is.
+
+use pooling::settings::PoolMode;
+use wire::backend::Status;
+use wire::frontend::{self, tag};
+
+use super::Client;
+use super::turn::Turn;
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::settings::ROLES;
+
+/// Settings, with values that they may have and some that they may not.
+const SETTINGS: [(&str, &[&str]); 12] = [
+    ("work_mem", &["'8MB'", "4096", "'100kB'", "'no size'"]),
+    ("statement_timeout", &["0", "60000", "'1min'", "'5000ms'"]),
+    ("lock_timeout", &["1500", "'2s bad'", "0"]),
+    ("search_path", &["a, b", "'a, b'", "\"$user\", public", "app"]),
+    ("default_transaction_read_only", &["on", "off", "true"]),
+    ("enable_seqscan", &["off", "ON", "'no'", "perhaps"]),
+    ("row_security", &["off", "on"]),
+    ("session_replication_role", &["replica", "local", "'origin'"]),
+    ("app.tenant", &["'17'", "'18'", "''"]),
+    ("app.User_Id", &["'it''s'", "42", "E'back\\\\slash'"]),
+    ("no_such_setting", &["1"]),
+    ("TimeZone", &["'Asia/Tokyo'", "'UTC'", "'Europe/Zurich'"]),
+];
+
+impl Client {
+    /// Whether it uses more state than a pooler in the mode at hand keeps.
+    pub(super) fn remembers(&self, plan: &Plan) -> bool {
+        self.mode == PoolMode::Session && !plan.settings.server_reset_query.is_empty()
+    }
+
+    /// One unit: statements that set state, that look at it, and what lies between.
+    pub(super) fn remember(&mut self, turn: &mut Turn<'_>) {
+        turn.census.memories += 1;
+        match turn.random.below(10) {
+            0..=4 => {
+                let text = self.memory(turn.random);
+                self.query(&text);
+            }
+            5 | 6 => {
+                let text = self.memory(turn.random);
+                self.one(&text);
+            }
+            7 => self.memories_in_one_query(turn),
+            _ => self.memories_in_one_batch(turn),
+        }
+    }
+
+    fn memories_in_one_query(&mut self, turn: &mut Turn<'_>) {
+        let mut texts = Vec::new();
+        let block = self.twin.status() == Status::Idle && turn.random.chance(400);
+        if block {
+            texts.push(self.marked("begin"));
+        }
+        for _ in 0..turn.random.range(2, 6) {
+            texts.push(if turn.random.chance(40) { self.marked("select 1/0") } else { self.memory(turn.random) });
+        }
+        if block {
+            let end = *turn.random.pick(&["commit", "commit", "rollback"]);
+            texts.push(self.marked(end));
+        }
+        self.query(&texts.join("; "));
+    }
+
+    fn memories_in_one_batch(&mut self, turn: &mut Turn<'_>) {
+        for _ in 0..turn.random.range(2, 6) {
+            let text = if turn.random.chance(40) { self.marked("select 1/0") } else { self.memory(turn.random) };
+            self.parse(b"", &text);
+            self.bind(b"", b"", None);
+            self.execute(b"", 0);
+        }
+        self.send(tag::SYNC, frontend::encode_sync);
+    }
+
+    /// One statement.
+    fn memory(&mut self, random: &mut Random) -> String {
+        let body = match random.below(20) {
+            0..=4 => self.some_setting(random),
+            5 | 6 => self.some_identity(random),
+            7..=9 => some_statement(random),
+            10..=12 => self.some_table(random),
+            13 | 14 => some_cursor(random),
+            15 => self.some_lock(random),
+            16 => self.some_sequence(random),
+            17 if self.twin.status() != Status::Idle => some_savepoint(random),
+            17 => (*random.pick(&["discard sequences", "discard plans", "load 'auto_explain'"])).to_owned(),
+            18 => self.some_seed(random),
+            _ => self.something_final(random),
+        };
+        self.marked(&body)
+    }
+
+    fn some_setting(&self, random: &mut Random) -> String {
+        let (name, values) = random.pick(&SETTINGS);
+        // What a session began with, a pooled server does not know.
+        let known = self.wishes.is_empty() || *name != "TimeZone";
+        let value = *random.pick(values);
+        match random.below(12) {
+            0..=2 => format!("set {name} = {value}"),
+            3 => format!("set session {name} to {value}"),
+            4 => format!("set local {name} to {value}"),
+            5 if known => format!("set {name} to default"),
+            6 if known => format!("reset {name}"),
+            7 if value.starts_with('\'') => {
+                let local = if random.chance(300) { "true" } else { "false" };
+                let function = "set_config";
+                format!("select {function}('{name}', {value}, {local})")
+            }
+            8 => format!("select current_setting('{name}')"),
+            9 => (*random.pick(&[
+                "set session characteristics as transaction isolation level serializable",
+                "set session characteristics as transaction read only, isolation level repeatable read",
+                "set session characteristics as transaction read write",
+                "show default_transaction_isolation",
+            ]))
+            .to_owned(),
+            10 if value.starts_with('\'') && name.starts_with("app") => {
+                format!("select hidden_set('{name}', {value})")
+            }
+            _ => format!("show {name}"),
+        }
+    }
+
+    fn some_identity(&self, random: &mut Random) -> String {
+        let role = *random.pick(&ROLES);
+        match random.below(12) {
+            0..=2 => format!("set role {role}"),
+            3 => format!("set local role {role}"),
+            4 => "reset role".to_owned(),
+            5 => "set role none".to_owned(),
+            6 => (*random.pick(&["set role nobody", "set role stranger"])).to_owned(),
+            7 => format!("set session authorization {role}"),
+            8 => "reset session authorization".to_owned(),
+            9 => "show role".to_owned(),
+            _ => "select current_user, session_user".to_owned(),
+        }
+    }
+
+    fn some_table(&self, random: &mut Random) -> String {
+        let name = format!("t{}", random.below(3));
+        match random.below(10) {
+            0 | 1 => format!("create temp table {name} (x int)"),
+            2 => format!("create temporary table {name} (x int) on commit drop"),
+            3..=5 => format!("insert into {name} values (default)"),
+            6 => format!("drop table {name}"),
+            7 if random.chance(200) => "discard temp".to_owned(),
+            8 if random.chance(300) => format!("select hidden_temp('{name}')"),
+            _ => format!("select * from {name}"),
+        }
+    }
+
+    fn some_lock(&self, random: &mut Random) -> String {
+        let key = u64::from(self.number) * 100 + u64::from(self.losses) * 3 + random.below(3);
+        match random.below(10) {
+            0 | 1 => format!("select pg_advisory_lock({key})"),
+            2 | 3 => format!("select pg_try_advisory_lock({key})"),
+            4 | 5 => format!("select pg_advisory_unlock({key})"),
+            6 => "select pg_advisory_unlock_all()".to_owned(),
+            7 => format!("select hidden_lock({key})"),
+            _ => "select objid from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()".to_owned(),
+        }
+    }
+
+    fn some_sequence(&self, random: &mut Random) -> String {
+        let name = format!("c{}_{}_{}", self.number, self.losses, random.below(2));
+        match random.below(6) {
+            0..=2 => format!("select nextval('{name}')"),
+            3 | 4 => format!("select currval('{name}')"),
+            _ => "select lastval()".to_owned(),
+        }
+    }
+
+    fn some_seed(&self, random: &mut Random) -> String {
+        // Without a seed of its own nobody can say what comes.
+        if self.twin.is_seeded() && random.chance(700) {
+            return "select random()".to_owned();
+        }
+        format!("select setseed(0.{})", random.below(100))
+    }
+
+    fn something_final(&self, random: &mut Random) -> String {
+        let known = self.wishes.is_empty();
+        match random.below(6) {
+            0 if known => "discard all".to_owned(),
+            1 if known => "reset all".to_owned(),
+            2 => "deallocate all".to_owned(),
+            3 => "close all".to_owned(),
+            _ => "select name from pg_prepared_statements".to_owned(),
+        }
+    }
+}
+
+fn some_statement(random: &mut Random) -> String {
+    let name = format!("q{}", random.below(3));
+    match random.below(8) {
+        0 | 1 => format!("prepare {name} as select {} {}", random.below(5), random.below(30)),
+        2..=4 => format!("execute {name}"),
+        5 => format!("deallocate {name}"),
+        _ => "select name from pg_prepared_statements".to_owned(),
+    }
+}
+
+fn some_cursor(random: &mut Random) -> String {
+    let name = format!("h{}", random.below(3));
+    match random.below(10) {
+        0..=2 => format!("declare {name} cursor with hold for select {} {}", random.below(9), random.below(20)),
+        3 => format!("declare {name} cursor for select {} {}", random.below(9), random.below(20)),
+        4..=6 => format!("fetch {} from {name}", random.range(1, 4)),
+        7 => format!("close {name}"),
+        _ => "select name from pg_cursors".to_owned(),
+    }
+}
+
+fn some_savepoint(random: &mut Random) -> String {
+    let name = format!("s{}", random.below(3));
+    match random.below(4) {
+        0 | 1 => format!("savepoint {name}"),
+        2 => format!("release savepoint {name}"),
+        _ => format!("rollback to savepoint {name}"),
+    }
+}

@@ -1,0 +1,189 @@
+//! The settings of the model PostgreSQL beside the reported ones: what they are called, what they may be, who may set
+//! them.
+//!
+//! A departure from PostgreSQL: a setting of an application's own that nobody has set is empty, not unknown. A server
+//! that has once heard of it can never again look as if it had not.
+
+use crate::parameters;
+
+/// Roles that anybody may assume. The last of them may do everything.
+pub const ROLES: [&str; 3] = ["reader", "writer", "boss"];
+
+/// A role that only a superuser may assume.
+pub const FORBIDDEN_ROLE: &str = "stranger";
+
+/// Why a setting is refused: PostgreSQL's code and words.
+pub type Refusal = (&'static str, String);
+
+/// What a setting may be.
+#[derive(Copy, Clone, Debug)]
+enum Rule {
+    /// One of these.
+    One(&'static [&'static str]),
+    Switch,
+    /// Kilobytes, shown in the largest unit that fits.
+    Size,
+    Milliseconds,
+    Names,
+}
+
+struct Setting {
+    name: &'static str,
+    default: &'static str,
+    rule: Rule,
+    /// Only for superusers.
+    guarded: bool,
+}
+
+const fn setting(name: &'static str, default: &'static str, rule: Rule) -> Setting {
+    Setting { name, default, rule, guarded: false }
+}
+
+const ISOLATIONS: &[&str] = &["read committed", "repeatable read", "serializable"];
+
+const SETTINGS: [Setting; 9] = [
+    setting("work_mem", "4MB", Rule::Size),
+    setting("statement_timeout", "0", Rule::Milliseconds),
+    setting("lock_timeout", "0", Rule::Milliseconds),
+    setting("search_path", "\"$user\", public", Rule::Names),
+    setting("default_transaction_isolation", "read committed", Rule::One(ISOLATIONS)),
+    setting("default_transaction_read_only", "off", Rule::Switch),
+    setting("enable_seqscan", "on", Rule::Switch),
+    setting("row_security", "on", Rule::Switch),
+    Setting {
+        name: "session_replication_role",
+        default: "origin",
+        rule: Rule::One(&["origin", "replica", "local"]),
+        guarded: true,
+    },
+];
+
+/// What a role may do.
+#[must_use]
+pub fn is_superuser(role: &str) -> bool {
+    matches!(role, "user0" | "boss")
+}
+
+#[must_use]
+pub fn is_role(name: &str) -> bool {
+    ROLES.contains(&name) || name == FORBIDDEN_ROLE || name.starts_with("user")
+}
+
+/// Whether it is role or session authorization, which RESET ALL leaves alone.
+#[must_use]
+pub fn is_identity(name: &str) -> bool {
+    matches!(name, "role" | "session_authorization")
+}
+
+/// A setting of an application's own.
+#[must_use]
+pub fn is_custom(name: &str) -> bool {
+    name.contains('.')
+}
+
+fn find(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name)
+}
+
+/// Whether only superusers set it.
+#[must_use]
+pub fn is_guarded(name: &str) -> bool {
+    find(name).is_some_and(|setting| setting.guarded)
+}
+
+/// What it is where nobody has set it; `None`: there is none of that name. Reported parameters have their own.
+#[must_use]
+pub fn default(name: &str) -> Option<&'static str> {
+    if is_custom(name) {
+        return Some("");
+    }
+    find(name).map(|setting| setting.default)
+}
+
+/// A value as PostgreSQL would show it.
+///
+/// # Errors
+/// There is no such setting, or it cannot have this value.
+pub fn canonical(name: &str, parts: &[String]) -> Result<String, Refusal> {
+    let refused = || ("22023", "invalid value for parameter".to_owned());
+    let joined = parts.join(", ");
+    if let Some(parameter) = parameters::index(name) {
+        let digit = parameters::digit(parameter, &joined).ok_or_else(refused)?;
+        return Ok(parameters::value(parameter, digit).to_owned());
+    }
+    if is_custom(name) {
+        return Ok(joined);
+    }
+    let Some(setting) = find(name) else {
+        return Err(("42704", format!("unrecognized configuration parameter \"{name}\"")));
+    };
+    let first = parts.first().map_or("", String::as_str);
+    let value = match setting.rule {
+        Rule::One(choices) => {
+            choices.iter().find(|choice| choice.eq_ignore_ascii_case(first)).map(|&one| one.to_owned())
+        }
+        Rule::Switch => switch(first).map(str::to_owned),
+        Rule::Size => size(first),
+        Rule::Milliseconds => milliseconds(first),
+        Rule::Names => Some(parts.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ")),
+    };
+    value.ok_or_else(refused)
+}
+
+fn switch(text: &str) -> Option<&'static str> {
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" => Some("on"),
+        "off" | "false" | "no" | "0" => Some("off"),
+        _ => None,
+    }
+}
+
+fn size(text: &str) -> Option<String> {
+    let kilobytes: u64 = match text.strip_suffix("MB") {
+        Some(megabytes) => megabytes.parse::<u64>().ok()?.checked_mul(1024)?,
+        None => text.strip_suffix("kB").unwrap_or(text).parse().ok()?,
+    };
+    let shown =
+        if kilobytes.is_multiple_of(1024) { format!("{}MB", kilobytes / 1024) } else { format!("{kilobytes}kB") };
+    (64..1 << 30).contains(&kilobytes).then_some(shown)
+}
+
+fn milliseconds(text: &str) -> Option<String> {
+    let value: u64 = match text.strip_suffix("min") {
+        Some(minutes) => minutes.parse::<u64>().ok()?.checked_mul(60_000)?,
+        None => text.strip_suffix("ms").unwrap_or(text).parse().ok()?,
+    };
+    Some(match value {
+        0 => "0".to_owned(),
+        _ if value.is_multiple_of(60_000) => format!("{}min", value / 60_000),
+        _ if value.is_multiple_of(1_000) => format!("{}s", value / 1_000),
+        _ => format!("{value}ms"),
+    })
+}
+
+/// A name in a list, in quotes where it must be.
+fn quoted(name: &str) -> String {
+    let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_shown_as_postgresql_shows_them() {
+        let shown = |name: &str, parts: &[&str]| {
+            let parts: Vec<String> = parts.iter().map(|&part| part.to_owned()).collect();
+            canonical(name, &parts).map_err(|(code, _)| code)
+        };
+        assert_eq!(shown("work_mem", &["8192kB"]), Ok("8MB".to_owned()));
+        assert_eq!(shown("work_mem", &["100"]), Ok("100kB".to_owned()));
+        assert_eq!(shown("statement_timeout", &["1min"]), Ok("1min".to_owned()));
+        assert_eq!(shown("search_path", &["a", "B c"]), Ok("a, \"B c\"".to_owned()));
+        assert_eq!(shown("enable_seqscan", &["FALSE"]), Ok("off".to_owned()));
+        assert_eq!(shown("enable_seqscan", &["perhaps"]), Err("22023"));
+        assert_eq!(shown("no_such", &["1"]), Err("42704"));
+        assert_eq!(shown("app.x", &["1"]), Ok("1".to_owned()));
+    }
+}
