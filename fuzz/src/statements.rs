@@ -2,18 +2,23 @@
 //!
 //! Asserts that reading a text ends, stays inside it and, statement by statement, allocates nothing; that the summary of
 //! a text is that of its statements; that the memo answers as if it had never seen anything, whatever it has seen, within
-//! its memory; that comments between tokens change nothing.
+//! its memory; that comments between tokens change nothing; that a setting's key, written again, is its name.
 //!
 //! ```text
 //!   how to read, text 0x1e another text
 //! ```
 
-use sql::{Encoding, Key, Lexer, Marks, Memo, Rules, Statement, Summary, Text, Token};
+use sql::{
+    Assignment, Encoding, Key, Kind, Lexer, Marks, Memo, Rules, Statement, Summary, Text, Token, Which, quoted_setting,
+    setting_key,
+};
 
 use crate::tape::Tape;
 
 const NEXT_TEXT: u8 = 0x1e;
 const ENCODINGS: [&[u8]; 8] = [b"UTF8", b"LATIN1", b"SJIS", b"BIG5", b"GBK", b"GB18030", b"JOHAB", b"UHC"];
+/// Names of more parts are not read, though a name in quotes may hold more dots.
+const PARTS_MAX: usize = 4;
 const MEMO_BYTES_MAX: usize = 64 * 1024;
 
 /// One run of the target.
@@ -42,6 +47,7 @@ fn check(text: &Text<'_>, rules: Rules, summary: &Summary) {
     let source = text.source();
     let counted = allocation_counter::measure(|| check_statements(text, summary));
     assert_eq!(counted.count_total, 0, "reading statements allocates");
+    text.statements().for_each(|statement| check_setting(&statement, rules));
     let Some(tokens) = tokens(text) else {
         assert_eq!((summary.marks(), summary.statements()), (Marks::UNKNOWN, 1), "an unreadable text is unknown");
         return;
@@ -93,6 +99,29 @@ fn check_calls(text: &Text<'_>, statement: &Statement<'_>) {
         assert!(statement.set_config_calls(text).count() > 0);
         assert!(statement.marks.any(Marks::SET_CONFIG | Marks::SET_LOCAL | Marks::UNKNOWN));
     }
+}
+
+/// The key of a setting, written again, names the same setting.
+fn check_setting(statement: &Statement<'_>, rules: Rules) {
+    let name = match statement.kind {
+        Kind::Set(Assignment { name, .. }) | Kind::Reset(Which::One(name)) => name,
+        _ => return,
+    };
+    let key = setting_key(name.bytes());
+    let parts: Vec<&[u8]> = key.split(|byte| *byte == b'.').collect();
+    let Some(quoted) = quoted_setting(&key) else {
+        let has_bad_part = parts.iter().any(|part| part.is_empty() || part.len() > 63);
+        assert!(has_bad_part || !key.is_ascii() || key.contains(&0), "{} can be written", key.escape_ascii());
+        return;
+    };
+    if parts.len() > PARTS_MAX {
+        return;
+    }
+    let again = [b"reset ".as_slice(), &quoted].concat();
+    let text = Text::new(&again, rules);
+    let kinds: Vec<Kind<'_>> = text.statements().map(|statement| statement.kind).collect();
+    let [Kind::Reset(Which::One(name))] = kinds.as_slice() else { panic!("{kinds:?}: {}", again.escape_ascii()) };
+    assert_eq!(setting_key(name.bytes()), key);
 }
 
 /// The same tokens with a comment between any two.
