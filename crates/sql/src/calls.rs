@@ -62,7 +62,8 @@ enum Mention<'t> {
 }
 
 impl<'t> Statement<'t> {
-    /// The calls of set_config in the statement, which is one of `text`. Costs a walk over it, and allocates nothing.
+    /// The calls of set_config in the statement, which is one of `text`. Costs a walk over it, and allocates nothing. A type
+    /// or a prepared statement of that name looks the same: `execute set_config('a', 'b', true)`.
     pub fn set_config_calls<'a>(&self, text: &'a Text<'t>) -> SetConfigs<'a, 't> {
         SetConfigs::between(text, self.range().start, self.range().end)
     }

@@ -116,7 +116,8 @@ fn set_configs(json: &Value, statement: &Statement<'_>, text: &Text<'_>) -> Resu
     {
         return Err(format!("{call:?} is not local"));
     }
-    if inside.has_type_set_config {
+    let is_executed = matches!(statement.kind, Kind::Execute(name) if name.is(b"set_config"));
+    if inside.has_type_set_config || is_executed {
         return Ok(());
     }
     let calls: Vec<SetConfig<'_>> = statement.set_config_calls(text).collect();
