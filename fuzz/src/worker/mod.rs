@@ -42,6 +42,10 @@ const TICKS: u32 = 100;
 /// Nothing takes so many steps to come to rest.
 const STEPS_MAX: usize = 20_000;
 
+/// After so many letters everybody's round ends. A thread reads its mail once a round and then shows on the board what it
+/// knows; were that never to come, two workers could lend each other a server for ever, each by what the other showed last.
+const LETTERS_MAX: usize = 16;
+
 /// One run of the target.
 pub fn run(bytes: &[u8]) {
     let mut world = World::new(bytes);
@@ -187,10 +191,17 @@ impl<'a> World<'a> {
 
     /// Everything that follows by itself.
     fn settle(&mut self) {
+        let mut letters = 0;
         for _ in 0..STEPS_MAX {
-            if self.deliver_one() || self.compute_one() || self.serve_one() || self.read_one() || self.drain_one() {
+            let is_over = letters == LETTERS_MAX;
+            if !is_over && self.deliver_one() {
+                letters += 1;
                 continue;
             }
+            if !is_over && (self.compute_one() || self.serve_one() || self.read_one() || self.drain_one()) {
+                continue;
+            }
+            letters = 0;
             if !self.end_round() {
                 return;
             }
