@@ -26,7 +26,8 @@ impl World<'_> {
                 self.sockets[index].id = None;
             }
             Action::Open { conn, .. } => {
-                let process = (conn.kind() == Kind::Server).then(|| Process::new(self.is_session, conn));
+                let process =
+                    (conn.kind() == Kind::Server).then(|| Process::new(&self.database, self.is_session, conn));
                 self.sockets.push(Socket::new(conn, process));
             }
             Action::Compute { conn, job } => self.jobs.push_back((conn, job)),

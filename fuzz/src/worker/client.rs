@@ -1,6 +1,5 @@
 //! The far end of a client's connection: what it says of itself in its statements, and what it hears.
 
-use sim::parameters::DEFAULTS;
 use sim::statement::Mark;
 use wire::backend::{BackendKeyData, DataRow, tag};
 use wire::{HEADER_LEN, Header};
@@ -27,7 +26,7 @@ impl Client {
     /// What its next statement carries.
     pub(super) fn mark(&mut self) -> Option<Mark> {
         self.statements += 1;
-        self.is_marked.then_some(Mark { client: self.number, number: self.statements, values: DEFAULTS })
+        self.is_marked.then_some(Mark { client: self.number, number: self.statements })
     }
 }
 

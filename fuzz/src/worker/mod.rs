@@ -25,6 +25,7 @@ use std::time::Duration;
 use pooling::mail::Stop;
 use pooling::{Actions, Board, ConnId, Coordinator, Door, DoorId, Event, Job, Machine};
 use pooling::{Mail, Place, Settings, Time, Worker, WorkerId};
+use sim::shared::Server;
 
 use client::Client;
 use socket::Socket;
@@ -59,6 +60,8 @@ struct World<'a> {
     settings: Arc<Settings>,
     /// Makes session pools of the simulator's servers.
     is_session: bool,
+    /// What those servers share.
+    database: Server,
     door: Door,
     coordinator: Coordinator,
     workers: Vec<Worker>,
@@ -98,6 +101,7 @@ impl<'a> World<'a> {
         World {
             tape,
             now: Time(1_000_000),
+            database: Server::default(),
             is_session: settings.pool_mode == pooling::settings::PoolMode::Session,
             door: Door::new(DoorId(0), Arc::clone(&settings), [0; 32]),
             coordinator: Coordinator::new(count, Arc::clone(&settings)),

@@ -5,6 +5,7 @@ use auth::{Md5Hash, ServerExchange, Verifier};
 use pooling::{ConnId, Event, Kind, Mail, Place, WorkerId};
 use sim::backend::{Backend, Progress};
 use sim::parameters::{DEFAULTS, NAMES, value};
+use sim::shared::Server;
 use sim::statement::{Body, split};
 use wire::backend::{self, Authentication, BackendKeyData, ParameterStatus, Status};
 use wire::frontend::{self, Password, SaslInitial, SaslResponse, Startup, StartupMessage, len_max, tag};
@@ -45,10 +46,11 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn new(is_session: bool, conn: ConnId) -> Process {
+    /// A session at the database's server.
+    pub(super) fn new(database: &Server, is_session: bool, conn: ConnId) -> Process {
         let number = conn.to_bits();
         Process {
-            backend: Backend::new(DEFAULTS, is_session, true),
+            backend: Backend::new(database, DEFAULTS, "", is_session, true),
             phase: Phase::Starting,
             works: false,
             is_convinced: true,
