@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
-use pooling::settings::PoolMode;
+use pooling::settings::{Fidelity, PoolMode};
 
 use crate::pairs;
 use crate::problem::{Place, Problem, one_of, quoted};
-use crate::table::{self, POOL_MODES};
+use crate::table::{self, FIDELITIES, POOL_MODES};
 use crate::value::{INT_MAX, Kind, Value, seconds, whole};
 
 /// One parameter of an entry, for the manual and for suggestions.
@@ -127,6 +127,14 @@ impl Parameters<'_> {
             "session" => Some(PoolMode::Session),
             "transaction" => Some(PoolMode::Transaction),
             _ => Some(PoolMode::Statement),
+        }
+    }
+
+    pub fn pool_fidelity(&mut self, value: &str) -> Option<Fidelity> {
+        match self.choice("pool_fidelity", value, FIDELITIES)? {
+            "strict" => Some(Fidelity::Strict),
+            "classic" => Some(Fidelity::Classic),
+            _ => Some(Fidelity::Transparent),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use pooling::settings::{AuthType, Chaos, PoolMode, Settings};
+use pooling::settings::{AuthType, Chaos, Fidelity, PoolMode, Settings};
 
 use crate::problem::Place;
 use crate::table::{Key, TABLE};
@@ -193,6 +193,12 @@ pub fn pooling(values: &Values, cores: u16) -> Settings {
             "statement" => PoolMode::Statement,
             _ => PoolMode::Session,
         },
+        pool_fidelity: match values.choice(Key::pool_fidelity) {
+            "strict" => Fidelity::Strict,
+            "classic" => Fidelity::Classic,
+            _ => Fidelity::Transparent,
+        },
+        statement_memo_size: values.count(Key::statement_memo_size),
         default_pool_size: values.count(Key::default_pool_size),
         min_pool_size: values.count(Key::min_pool_size),
         reserve_pool_size: values.count(Key::reserve_pool_size),

@@ -88,6 +88,7 @@ pub struct Setting {
 
 const SSLMODES: &[&str] = &["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
 const AUTH_TYPES: &[&str] = &["any", "trust", "plain", "md5", "cert", "hba", "ldap", "pam", "scram-sha-256"];
+pub const FIDELITIES: &[&str] = &["transparent", "strict", "classic"];
 pub const POOL_MODES: &[&str] = &["session", "transaction", "statement"];
 const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin";
 /// Any number that PgBouncer's setting could hold and that makes sense.
@@ -176,6 +177,7 @@ settings! {
     pidfile: Path, Some(""), No, Works, Listening, "The file to write the process id to; -d needs it.";
     pkt_buf: Count(0, INT_MAX, "bytes"), Some("4096"), No, Unneeded, Network, "PgBouncer's buffer for each connection; here a thread shares one.";
     pool_idle_timeout: Seconds, Some("0"), Yes, NotYet, Pools, "How long a pool without connections is remembered; 0: for ever.";
+    pool_fidelity: Choice(FIDELITIES), Some("transparent"), Yes, Works, Pools, "What becomes of session state in transaction and statement mode: transparent keeps it for each client on whatever server it gets; strict looks after every transaction for what it left behind, too; classic leaves it where it was set, as PgBouncer does.";
     pool_mode: Choice(POOL_MODES), Some("session"), Yes, Works, Pools, "When a server goes back to its pool: as the client leaves, after each transaction, after each statement.";
     query_timeout: Seconds, Some("0"), Yes, Works, Waiting, "Closes a client whose query runs for longer; 0: never.";
     query_wait_notify: Count(0, INT_MAX, "seconds"), Some("5"), Yes, Works, Waiting, "A NOTICE to a client that has waited so long for a server; 0: none.";
@@ -203,6 +205,7 @@ settings! {
     server_tls_protocols: List, Some("secure"), Yes, NotYet, Tls, "Versions of TLS to use with PostgreSQL.";
     server_tls_sslmode: Choice(SSLMODES), Some("prefer"), Yes, Partly, Tls, "Whether to use TLS to PostgreSQL. TLS is not supported yet: require and above are refused, all others go without it.";
     so_reuseport: Flag, Some("0"), No, Works, Listening, "Lets several processes listen on one port.";
+    statement_memo_size: Count(65_536, 1_073_741_824, "bytes"), Some("4194304"), No, Works, Pools, "How much each worker takes to remember what statements mean for their sessions.";
     stats_period: Count(1, INT_MAX, "seconds"), Some("60"), Yes, Works, Console, "Over how long averages are taken, and how often log_stats writes.";
     stats_users: List, Some(""), Yes, Works, Console, "Users who may run SHOW commands on the console.";
     suspend_timeout: Seconds, Some("10"), Yes, NotYet, Console, "How long SUSPEND waits for buffers to empty.";

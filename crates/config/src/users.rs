@@ -17,6 +17,7 @@ const fn p(name: &'static str, doc: &'static str) -> Parameter {
 #[rustfmt::skip]
 pub const PARAMETERS: &[Parameter] = &[
     p("pool_mode", "In place of the database's and the global setting."),
+    p("pool_fidelity", "In place of the database's and the global setting."),
     p("pool_size", "In place of the database's and default_pool_size."),
     p("reserve_pool_size", "In place of the database's and the global setting."),
     p("max_user_connections", "In place of the global setting."),
@@ -43,6 +44,7 @@ pub fn read(entry: &Entry, problems: &mut Vec<Problem>) -> UserSettings {
         let (key, value) = (key.as_str(), value.as_str());
         match key {
             "pool_mode" => user.pool_mode = parameters.pool_mode(value),
+            "pool_fidelity" => user.pool_fidelity = parameters.pool_fidelity(value),
             "pool_size" => user.pool_size = parameters.count(key, value),
             "reserve_pool_size" => user.reserve_pool_size = parameters.count(key, value),
             "max_user_connections" => user.max_user_connections = parameters.count(key, value),

@@ -34,6 +34,7 @@ pub mod server;
 pub mod session;
 pub mod settings;
 pub mod snapshot;
+pub mod state;
 pub mod time;
 pub mod work;
 pub mod worker;

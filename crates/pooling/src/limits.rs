@@ -89,3 +89,15 @@ pub const JOURNEY_LEN_MAX: usize = 1024;
 const _: () = assert!(STATEMENT_LEN_MAX >= CHUNK_LEN_MAX);
 const _: () = assert!(NAME_LEN_MAX < CHUNK_LEN_MAX);
 const _: () = assert!(BACKLOG_LEN_MAX > 3 * CHUNK_LEN_MAX);
+
+/// Names and clauses of settings that are kept of one session; beyond it, the session keeps its server.
+pub const SETTINGS_LEN_MAX: usize = 64 * 1024;
+
+/// Savepoints that are kept of one transaction; beyond it, an older one stands for a newer.
+pub const SAVEPOINTS_MAX: usize = 1024;
+
+/// Names and texts of SQL's PREPARE that are kept of one session; beyond it, the session keeps its server.
+pub const PREPARED_LEN_MAX: usize = 4 * 1024 * 1024;
+
+/// How much of a statement is shown as the reason of a pin.
+pub const PIN_TEXT_LEN_MAX: usize = 256;

@@ -14,7 +14,6 @@ use crate::limits;
 const FIXED: [&str; 5] =
     ["client_encoding", "DateStyle", "TimeZone", "standard_conforming_strings", "application_name"];
 
-const CLIENT_ENCODING: usize = 0;
 
 /// Which parameters are tracked; a value's index is its name's index here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +41,8 @@ impl Tracked {
         Parameters { values: vec![None; self.names.len()].into() }
     }
 
+    pub(crate) const CLIENT_ENCODING: usize = 0;
+    pub(crate) const STANDARD_STRINGS: usize = 3;
     pub(crate) const APPLICATION_NAME: usize = 4;
 }
 
@@ -66,6 +67,12 @@ impl Parameters {
         Some(changed)
     }
 
+    /// Those that decide what a text means, one after the other.
+    pub(crate) fn meaning(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        let values = self.values.iter().enumerate().filter(|(index, _)| *index != Tracked::APPLICATION_NAME);
+        values.map(|(_, value)| value.as_deref())
+    }
+
     /// These values laid over others: what is `None` here is taken from there.
     pub(crate) fn over(&self, base: &Parameters) -> Parameters {
         let pairs = self.values.iter().zip(base.values.iter());
@@ -87,7 +94,7 @@ impl Parameters {
                 quote_literal(wanted, out);
                 out.push(b';');
             } else {
-                let encoding = self.get(CLIENT_ENCODING).filter(|encoding| encoding.is_ascii());
+                let encoding = self.get(Tracked::CLIENT_ENCODING).filter(|encoding| encoding.is_ascii());
                 write_set_config(name, wanted, encoding.unwrap_or(b"UTF8"), out);
             }
         }
@@ -96,7 +103,7 @@ impl Parameters {
 }
 
 /// What PostgreSQL takes apart at its commas and quotes: `SET` with a string would make it one name.
-fn is_list_of_names(name: &str) -> bool {
+pub(crate) fn is_list_of_names(name: &str) -> bool {
     ["search_path", "temp_tablespaces"].iter().any(|list| list.eq_ignore_ascii_case(name))
 }
 

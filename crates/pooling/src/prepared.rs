@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use wire::frontend::Parse;
 
 use crate::limits;
+use crate::state::Reading;
 use crate::unnamed::Version;
 
 /// The digest that stands for a statement everywhere.
@@ -27,12 +28,17 @@ pub struct Statement {
     pub(crate) name: Box<[u8]>,
     query: Box<[u8]>,
     types: Box<[u8]>,
+    pub(crate) reading: Reading,
 }
 
 impl Statement {
-    fn new(id: StatementId, parse: &Parse<'_>) -> Statement {
+    fn new(id: StatementId, parse: &Parse<'_>, reading: Reading) -> Statement {
         let name = format!("pgweir_{id:032x}").into_bytes().into();
-        Statement { id, name, query: parse.query.into(), types: parse.types.into() }
+        Statement { id, name, query: parse.query.into(), types: parse.types.into(), reading }
+    }
+
+    pub(crate) fn query(&self) -> &[u8] {
+        &self.query
     }
 
     /// The Parse message that makes it known to a server.
@@ -45,9 +51,14 @@ impl Statement {
     }
 }
 
-/// Which statement a Parse message means.
-pub(crate) fn identify(parse: &Parse<'_>) -> StatementId {
+/// Which statement a Parse message means, where `meaning` are the settings that decide what its text means: constants
+/// are read, and names looked up, when it is parsed.
+pub(crate) fn identify<'m>(parse: &Parse<'_>, meaning: impl Iterator<Item = Option<&'m [u8]>>) -> StatementId {
     let mut digest = Sha256::new();
+    for value in meaning {
+        digest.update((value.map_or(u64::MAX, |value| value.len() as u64)).to_be_bytes());
+        digest.update(value.unwrap_or_default());
+    }
     digest.update((parse.query.len() as u64).to_be_bytes());
     digest.update(parse.query);
     digest.update(parse.types);
@@ -72,8 +83,7 @@ impl Catalog {
         self.version
     }
 
-    pub(crate) fn intern(&mut self, parse: &Parse<'_>) -> Arc<Statement> {
-        let id = identify(parse);
+    pub(crate) fn intern(&mut self, id: StatementId, parse: &Parse<'_>, reading: Reading) -> Arc<Statement> {
         if let Some(known) = self.statements.get(&id) {
             return Arc::clone(known);
         }
@@ -81,7 +91,7 @@ impl Catalog {
             self.statements.retain(|_, statement| Arc::strong_count(statement) > 1);
             self.sweep_at = 256 + 2 * self.statements.len();
         }
-        let statement = Arc::new(Statement::new(id, parse));
+        let statement = Arc::new(Statement::new(id, parse, reading));
         self.statements.insert(id, Arc::clone(&statement));
         statement
     }
@@ -192,6 +202,13 @@ impl Names {
         self.pending_bytes = self.pending.iter().map(Change::len).sum();
     }
 
+    /// SQL's DEALLOCATE of one statement was carried out.
+    pub(crate) fn deallocated(&mut self, name: &[u8]) {
+        if !self.is_changing(name) {
+            self.set(name, None);
+        }
+    }
+
     /// Whether a Parse or Close of this name is under way.
     pub(crate) fn is_changing(&self, name: &[u8]) -> bool {
         self.pending.iter().any(|change| *change.name == *name)
@@ -272,17 +289,28 @@ pub(crate) fn server_name(id: StatementId) -> String {
 mod tests {
     use super::*;
 
+    fn id(parse: &Parse<'_>) -> StatementId {
+        identify(parse, [].into_iter())
+    }
+
+    fn intern(catalog: &mut Catalog, parse: &Parse<'_>) -> Arc<Statement> {
+        catalog.intern(id(parse), parse, Reading::default())
+    }
+
     fn parse(query: &'static [u8], types: &'static [u8]) -> Parse<'static> {
         Parse { name: b"whatever", query, types }
     }
 
     #[test]
     fn text_and_types_tell_statements_apart() {
-        let plain = identify(&parse(b"select 1", b"\0\0"));
-        assert_eq!(plain, identify(&Parse { name: b"", query: b"select 1", types: b"\0\0" }));
-        assert_ne!(plain, identify(&parse(b"select 1", b"\0\x01\0\0\0\x17")));
-        assert_ne!(plain, identify(&parse(b"select 2", b"\0\0")));
-        assert_ne!(identify(&parse(b"ab", b"c")), identify(&parse(b"a", b"bc")));
+        let plain = id(&parse(b"select 1", b"\0\0"));
+        assert_eq!(plain, id(&Parse { name: b"", query: b"select 1", types: b"\0\0" }));
+        assert_ne!(plain, id(&parse(b"select 1", b"\0\x01\0\0\0\x17")));
+        assert_ne!(plain, id(&parse(b"select 2", b"\0\0")));
+        assert_ne!(id(&parse(b"ab", b"c")), id(&parse(b"a", b"bc")));
+        let with = |value: Option<&'static [u8]>| identify(&parse(b"select 1", b"\0\0"), [value].into_iter());
+        assert_ne!(with(Some(b"ISO, MDY")), with(Some(b"ISO, DMY")));
+        assert_ne!(with(None), with(Some(b"")));
     }
 
     #[test]
@@ -303,7 +331,7 @@ mod tests {
         let big = vec![b'x'; limits::STATEMENT_LEN_MAX];
         let mut kept = 0;
         while names
-            .insert(format!("s{kept}").as_bytes(), catalog.intern(&Parse { name: b"", query: &big, types: b"\0\0" }))
+            .insert(format!("s{kept}").as_bytes(), intern(&mut catalog, &Parse { name: b"", query: &big, types: b"\0\0" }))
         {
             kept += 1;
         }
@@ -323,7 +351,7 @@ mod tests {
         let sent = (0..).take_while(|&number| names.remove(&long(number))).count();
         assert!(sent > 1000 && sent * long(0).len() <= limits::STATEMENT_BYTES_PER_CLIENT_MAX, "{sent}");
         let mut catalog = Catalog::default();
-        assert!(!names.insert(&long(0), catalog.intern(&parse(b"select 1", b"\0\0"))));
+        assert!(!names.insert(&long(0), intern(&mut catalog, &parse(b"select 1", b"\0\0"))));
         names.undo(1);
         assert!(names.remove(&long(0)));
         names.undo_all();
@@ -333,8 +361,8 @@ mod tests {
     #[test]
     fn skipped_messages_are_taken_back_newest_first() {
         let (mut names, mut catalog) = (Names::default(), Catalog::default());
-        let one = catalog.intern(&parse(b"select 1", b"\0\0"));
-        let two = catalog.intern(&parse(b"select 2", b"\0\0"));
+        let one = intern(&mut catalog, &parse(b"select 1", b"\0\0"));
+        let two = intern(&mut catalog, &parse(b"select 2", b"\0\0"));
         names.insert(b"s", Arc::clone(&one));
         names.answered();
         names.remove(b"s");
@@ -351,7 +379,7 @@ mod tests {
     #[test]
     fn what_is_sent_behind_a_discard_stays() {
         let (mut names, mut catalog) = (Names::default(), Catalog::default());
-        let one = catalog.intern(&parse(b"select 1", b"\0\0"));
+        let one = intern(&mut catalog, &parse(b"select 1", b"\0\0"));
         names.insert(b"old", Arc::clone(&one));
         names.answered();
         names.insert(b"new", one);

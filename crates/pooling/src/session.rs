@@ -18,6 +18,7 @@ use crate::flow::Flow;
 use crate::id::{ConnId, PoolId};
 use crate::parameters::Parameters;
 use crate::prepared::Names;
+use crate::state::Tracker;
 use crate::time::Time;
 use crate::unnamed::Unnamed;
 
@@ -62,6 +63,8 @@ pub struct Session {
     pub(crate) inbox: Vec<u8>,
     pub(crate) names: Option<Box<Names>>,
     pub(crate) unnamed: Option<Box<Unnamed>>,
+    /// Where there is session state to follow.
+    pub(crate) tracker: Option<Box<Tracker>>,
     /// The secret half of its cancel key.
     pub(crate) secret: i32,
     pub(crate) request_at: Time,

@@ -36,6 +36,29 @@ impl PoolMode {
     }
 }
 
+/// What becomes of session state in transaction and statement mode.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Fidelity {
+    /// An application's session goes on, whichever server it gets.
+    #[default]
+    Transparent,
+    /// The same, and every transaction is looked after: whatever it left behind is found.
+    Strict,
+    /// As in PgBouncer: what was set on a server stays there, for whoever gets it next.
+    Classic,
+}
+
+impl Fidelity {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Fidelity::Transparent => "transparent",
+            Fidelity::Strict => "strict",
+            Fidelity::Classic => "classic",
+        }
+    }
+}
+
 /// How clients prove who they are.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum AuthType {
@@ -117,6 +140,7 @@ pub struct Database {
     pub min_pool_size: Option<u32>,
     pub reserve_pool_size: Option<u32>,
     pub pool_mode: Option<PoolMode>,
+    pub pool_fidelity: Option<Fidelity>,
     pub max_db_connections: Option<u32>,
     pub max_db_client_connections: Option<u32>,
     pub server_lifetime: Option<Option<Duration>>,
@@ -144,6 +168,7 @@ impl Database {
             min_pool_size: None,
             reserve_pool_size: None,
             pool_mode: None,
+            pool_fidelity: None,
             max_db_connections: None,
             max_db_client_connections: None,
             server_lifetime: None,
@@ -159,6 +184,7 @@ impl Database {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserSettings {
     pub pool_mode: Option<PoolMode>,
+    pub pool_fidelity: Option<Fidelity>,
     pub pool_size: Option<u32>,
     pub reserve_pool_size: Option<u32>,
     pub max_user_connections: Option<u32>,
@@ -233,6 +259,10 @@ pub struct Settings {
     pub track_extra_parameters: Vec<String>,
     /// Named prepared statements kept a server in transaction and statement mode; 0: names go through untouched.
     pub max_prepared_statements: u32,
+    /// Where neither the database nor the user says otherwise.
+    pub pool_fidelity: Fidelity,
+    /// Bytes that each worker takes to remember what statements mean.
+    pub statement_memo_size: u32,
     /// Appends the client's host to its application_name.
     pub application_name_add_host: bool,
     /// NOTICE after login; empty: none.
@@ -289,6 +319,8 @@ impl Default for Settings {
             ignore_startup_parameters: BTreeSet::new(),
             track_extra_parameters: vec!["IntervalStyle".to_owned()],
             max_prepared_statements: 200,
+            pool_fidelity: Fidelity::default(),
+            statement_memo_size: 4 * 1024 * 1024,
             application_name_add_host: false,
             login_notify_message: String::new(),
             scram_iterations: auth::scram::ITERATIONS,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Md5Hash, Password, Secret, Verifier};
-use pooling::settings::{Address, AuthType, Chaos, Database, Host, PoolMode, UserSettings};
+use pooling::settings::{Address, AuthType, Chaos, Database, Fidelity, Host, PoolMode, UserSettings};
 use pooling::{PoolKey, Settings};
 
 use crate::parameters::{self, Values};
@@ -300,7 +300,10 @@ fn settle(
 ) -> (Vec<UserPlan>, Vec<DatabasePlan>, Settings) {
     let known = *random.pick(&[AuthType::Trust, AuthType::Md5, AuthType::Scram, AuthType::Plain]);
     let auth_type = if random.chance(50) { AuthType::Any } else { known };
-    let mut settings = Settings { auth_type, workers, scram_iterations: ITERATIONS, ..Settings::default() };
+    // The model server knows too little of session state to be followed.
+    let pool_fidelity = Fidelity::Classic;
+    let mut settings =
+        Settings { auth_type, workers, scram_iterations: ITERATIONS, pool_fidelity, ..Settings::default() };
     let mut users = Vec::new();
     for index in 0..random.range(1, 3) {
         let (plan, secret) = user(random, index as usize, auth_type);

@@ -129,6 +129,12 @@ impl Marks {
         self.0 & others.0 == others.0
     }
 
+    /// As `|`, where a constant is made.
+    #[must_use]
+    pub const fn and(self, others: Marks) -> Marks {
+        Marks(self.0 | others.0)
+    }
+
     pub fn without(self, others: Marks) -> Marks {
         Marks(self.0 & !others.0)
     }

@@ -24,6 +24,7 @@ use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::parameters::Parameters;
 use crate::prepared::Prepared;
 use crate::settings::{Address, Database};
+use crate::state::{OnServer, State as SessionState};
 use crate::time::Time;
 use crate::unnamed::Version;
 use crate::worker::pool::Base;
@@ -138,6 +139,12 @@ pub(crate) struct Server {
     /// Whose unnamed statement it has, if that is known.
     pub(crate) unnamed: Version,
     pub(crate) parameters: Arc<Parameters>,
+    /// What was set on it; `None`: nothing.
+    pub(crate) session_state: Option<Arc<SessionState>>,
+    /// What SQL's PREPARE has left on it.
+    pub(crate) on_server: OnServer,
+    /// Somebody may have left on it what nobody followed to its end: to be cleared before anybody else gets it.
+    pub(crate) soiled: bool,
     pub(crate) backend_pid: i32,
     pub(crate) backend_secret: Box<[u8]>,
     pub(crate) connected_at: Time,

@@ -21,6 +21,7 @@ use crate::parameters::{Interned, Tracked};
 use crate::server::{Answerer, Chore, Entry, Expect, Server, State, Unexpected};
 use crate::session::Session;
 use crate::settings::PoolMode;
+use crate::state::{Places, Tracker};
 use crate::time::Time;
 use crate::unnamed::{self, Unnamed};
 
@@ -64,9 +65,10 @@ impl Worker {
     }
 
     fn act_on(&mut self, turn: &mut Turn<'_>, conn: ConnId, findings: Findings) {
-        let mut chore_error = None;
+        let (mut chore_error, mut row) = (None, None);
         if let Some(mut words) = findings.words {
             chore_error = words.chore_error.take();
+            row = words.row.take();
             if self.act_on_words(turn, conn, *words) {
                 return;
             }
@@ -81,6 +83,12 @@ impl Worker {
                 let gated = server.gated;
                 if findings.replayed {
                     self.replayed(conn, session);
+                }
+                if findings.checked {
+                    self.checked(session, row.as_deref());
+                }
+                if findings.skipped_aside {
+                    self.end_skipping(turn, conn);
                 }
                 if gated {
                     self.open_gate(turn, conn, session);
@@ -241,7 +249,7 @@ impl Answers<'_> {
     /// Whether an error is what a client gets for a message of its own.
     fn is_error_answer(&self) -> bool {
         let owner = self.server.ledger.owner();
-        self.session.is_some() && matches!(owner, Some(Answerer::Client | Answerer::Prepare))
+        self.session.is_some() && matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Aside))
     }
 
     /// Whether a message must be read whole before anything is done about it.
@@ -252,6 +260,7 @@ impl Answers<'_> {
             tag::COMMAND_COMPLETE => header.body_len() <= 64,
             // A longer one passes by length if it is a client's answer.
             tag::ERROR => header.body_len() <= limits::SERVER_MESSAGE_LEN_MAX || !self.is_error_answer(),
+            tag::DATA_ROW => self.server.ledger.owner() == Some(Answerer::Check),
             _ => false,
         }
     }
@@ -264,6 +273,7 @@ impl Answers<'_> {
         if passes
             && rest.len() >= header.total_len()
             && let Some(owner) = self.server.ledger.owner_of_part(header.tag)
+            && owner != Answerer::Check
         {
             // Most of what passes: within an answer, and not its end.
             self.consume(header.total_len(), owner == Answerer::Client);
@@ -371,7 +381,7 @@ impl Answers<'_> {
     /// Reads a whole message. Returns whether it is the client's.
     fn whole(&mut self, header: Header, body: &[u8]) -> Result<bool, Broken> {
         let clients = self.is_clients();
-        let ends = matches!(header.tag, tag::READY_FOR_QUERY | tag::COMMAND_COMPLETE);
+        let ends = matches!(header.tag, tag::READY_FOR_QUERY | tag::COMMAND_COMPLETE | tag::DATA_ROW);
         if ends && !self.server.ledger.accepts(header.tag) {
             return Err(Unexpected(header.tag).into());
         }
@@ -390,6 +400,10 @@ impl Answers<'_> {
             tag::COMMAND_COMPLETE => {
                 self.command(body);
                 Ok(clients)
+            }
+            tag::DATA_ROW => {
+                self.findings.words().row = Some(body.to_vec());
+                Ok(false)
             }
             _ => Ok(self.error(body)),
         }
@@ -420,7 +434,9 @@ impl Answers<'_> {
                 self.findings.words().chore_error = Some(words());
                 false
             }
-            Some(Answerer::Prepare | Answerer::Nobody | Answerer::Client) => self.is_error_answer(),
+            // What is left on the server stays unknown.
+            Some(Answerer::Check) => false,
+            Some(Answerer::Prepare | Answerer::Aside | Answerer::Nobody | Answerer::Client) => self.is_error_answer(),
         };
         self.server.last_words_told |= clients && fields.is_fatal();
         clients
@@ -441,9 +457,21 @@ impl Answers<'_> {
 
     /// Commands that make statements unknown to the server.
     fn command(&mut self, body: &[u8]) {
+        if self.server.ledger.is_noted()
+            && let Some((_, session)) = &mut self.session
+            && let Some(tracker) = &mut session.tracker
+        {
+            let names = session.names.as_deref_mut();
+            tracker.confirmed(body, Places { on_server: &mut self.server.on_server, names });
+        }
         let forgets = matches!(body, b"DISCARD ALL\0" | b"DEALLOCATE ALL\0");
         if !forgets {
             return;
+        }
+        self.server.on_server.clear();
+        if body == b"DISCARD ALL\0" {
+            // Its client's, if it has one, says the same.
+            (self.server.session_state, self.server.soiled) = (None, false);
         }
         // What was sent behind the command, in one pipeline with it, stays.
         let ledger = &self.server.ledger;
@@ -465,6 +493,9 @@ impl Answers<'_> {
             self.server.status_seen = true;
         }
         if owner == Some(Answerer::Client) {
+            if let Some(tracker) = self.tracker() {
+                tracker.ready(status == Status::Idle);
+            }
             self.server.cancel_wanted = false;
             self.count_query(status);
         }
@@ -503,7 +534,13 @@ impl Answers<'_> {
     }
 
     fn completed(&mut self, entry: Entry) {
+        if entry.noted
+            && let Some(tracker) = self.tracker()
+        {
+            tracker.finished();
+        }
         match (entry.owner, entry.expect) {
+            (Answerer::Check, Expect::Query) => self.findings.checked = true,
             // What it did to the unnamed statement was noted when it was sent: the client's may have been told behind it.
             (Answerer::Replay, Expect::Query) => self.findings.replayed = true,
             (owner, Expect::Query) => {
@@ -530,6 +567,23 @@ impl Answers<'_> {
         self.session.as_mut().and_then(|(_, session)| session.unnamed.as_deref_mut())
     }
 
+    fn tracker(&mut self) -> Option<&mut Tracker> {
+        self.session.as_mut().and_then(|(_, session)| session.tracker.as_deref_mut())
+    }
+
+    /// What the failure means for the session's state: nothing of the answer being read happens any more.
+    fn failed_followed(&mut self) {
+        let (owner, noted) = (self.server.ledger.owner(), self.server.ledger.is_noted());
+        if !matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Aside)) {
+            return;
+        }
+        let Some(tracker) = self.tracker() else { return };
+        tracker.failed();
+        if noted {
+            tracker.void_front();
+        }
+    }
+
     fn failed(&mut self) -> Result<(), Broken> {
         if self.findings.is_lost() {
             return Ok(());
@@ -539,10 +593,11 @@ impl Answers<'_> {
             self.findings.words().dying.get_or_insert_with(|| "server sent an error while idle".to_owned());
             return Ok(());
         }
-        self.server.answer_failed |= self.server.ledger.owner() == Some(Answerer::Client);
+        self.server.answer_failed |= self.is_error_answer();
+        self.failed_followed();
         let mut skipped = Vec::new();
         self.server.ledger.failed(|entry| skipped.push(entry))?;
-        if skipped.first() == Some(&Entry { owner: Answerer::Client, expect: Expect::Unnamed }) {
+        if skipped.first().is_some_and(|entry| (entry.owner, entry.expect) == (Answerer::Client, Expect::Unnamed)) {
             // PostgreSQL lets go of the unnamed statement before it looks at the new one.
             self.server.unnamed = unnamed::NONE;
             if let Some(unnamed) = self.unnamed() {
@@ -550,6 +605,13 @@ impl Answers<'_> {
             }
         }
         self.undo(&skipped);
+        let aside = skipped.first().is_some_and(|entry| entry.owner == Answerer::Aside);
+        if aside {
+            // What it was to prepare may be there, or not.
+            self.server.on_server.clear();
+            self.server.soiled = true;
+            self.findings.skipped_aside = skipped.iter().any(|entry| entry.expect == Expect::Query);
+        }
         Ok(())
     }
 
@@ -567,6 +629,11 @@ impl Answers<'_> {
                 (Answerer::Client, Expect::Parse(Some(_)) | Expect::FakeParse | Expect::FakeClose)
             );
             of_names += usize::from(renames);
+            if entry.noted
+                && let Some(tracker) = self.tracker()
+            {
+                tracker.finished();
+            }
             of_unnamed += usize::from((entry.owner, entry.expect) == (Answerer::Client, Expect::Unnamed));
             if entry.owner == Answerer::Prepare && matches!(entry.expect, Expect::Parse(None) | Expect::Close(None)) {
                 // Of its unnamed statement, on the client's behalf.

@@ -114,9 +114,13 @@ impl Worker {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let (pool, user) = (session.pool, session.identity.user.clone());
         let torn = session.is_torn();
+        let tracker = session.tracker.take();
         match session.state {
             State::Linked { server } => {
                 session.state = State::Leaving { until: turn.now };
+                if let Some(server) = self.servers.get_mut(server) {
+                    Worker::part(server, tracker);
+                }
                 self.detach(turn, server, torn);
             }
             State::Waiting { ticket, .. } => {
@@ -234,7 +238,8 @@ impl Worker {
         let in_transaction = server.status != Status::Idle || batch || server.ledger.is_skipping();
         let alone = answers == 0 || (answers == 1 && session.inbox.is_empty());
         let mode = self.pool(server.pool)?.rules.mode;
-        let goes_on = mode != PoolMode::Session && alone && !in_answer && !in_transaction && !session.is_torn();
+        let free = session.tracker.as_ref().is_none_or(|tracker| tracker.pins().is_empty());
+        let goes_on = free && mode != PoolMode::Session && alone && !in_answer && !in_transaction && !session.is_torn();
         goes_on.then_some(answers)
     }
 
@@ -244,6 +249,9 @@ impl Worker {
         session.state = State::Idle { since: turn.now };
         if let Some(names) = &mut session.names {
             names.undo_all();
+        }
+        if let Some(tracker) = &mut session.tracker {
+            tracker.lost();
         }
         if let Some(unnamed) = &mut session.unnamed {
             unnamed.skipped_all();

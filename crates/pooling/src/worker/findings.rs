@@ -25,6 +25,10 @@ impl From<Unexpected> for Broken {
 pub(super) struct Findings {
     /// The server accepted the session's parameters.
     pub(super) replayed: bool,
+    /// It has told what is left on it.
+    pub(super) checked: bool,
+    /// A Query was passed over because of what was to come in front of it, and there is no Sync behind it.
+    pub(super) skipped_aside: bool,
     /// ReadyForQuery inside a transaction, in statement mode.
     pub(super) transaction_block: bool,
     /// Apart, because there is nothing of it in most answers.
@@ -38,6 +42,8 @@ pub(super) struct Words {
     pub(super) replay_error: Option<Vec<u8>>,
     /// A chore failed, in the server's words.
     pub(super) chore_error: Option<String>,
+    /// What it said to a check: the body of a DataRow.
+    pub(super) row: Option<Vec<u8>>,
     /// An error outside of any answer: the server is about to close.
     pub(super) dying: Option<String>,
     /// A FATAL for the linked client, whose session outlives it.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use wire::backend::Fields;
 use wire::frontend::Query;
 
+use super::checking::CLEAR;
 use super::pool::Pool;
 use super::steering::concerns_servers;
 use super::{Turn, Worker};
@@ -17,8 +18,10 @@ use crate::id::{ConnId, PoolId, WorkerId};
 use crate::limits;
 use crate::mail::{Mail, Place, Stop};
 use crate::server::{Answerer, Chore, Expect, Group, Lent, Server, State as ServerState};
-use crate::session::State;
+use crate::parameters::Tracked;
+use crate::session::{Session, State};
 use crate::settings::PoolMode;
+use crate::state::{Risk, State as SessionState};
 use crate::time::Time;
 
 /// What clients of a database are told that a reload has taken away, as in PgBouncer.
@@ -181,18 +184,8 @@ impl Worker {
             server.status_seen = false;
         }
         let same = Arc::ptr_eq(&session.parameters, &server.parameters);
-        if !same {
-            let (wanted, found, tracked) = (&session.parameters, &server.parameters, &self.tracked);
-            let mut text = Vec::new();
-            if wanted.write_difference(found, tracked, &mut text) {
-                server.ledger.sent(Answerer::Replay, Expect::Query);
-                server.unnamed = crate::unnamed::NONE;
-                server.gated = !session.confirmed;
-                turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
-            } else {
-                session.parameters = Arc::clone(&server.parameters);
-                session.confirmed = true;
-            }
+        if !same || session.tracker.is_some() || server.session_state.is_some() {
+            replay(turn, session, server_id, server, &self.tracked);
         }
         let paused = !session.flow.is_reading() || !session.flow.is_clear() || !server.flow.is_reading();
         if paused {
@@ -251,11 +244,14 @@ impl Worker {
         if !crate::sabotage::releases_early(&self.settings, server) && !server.is_clean() {
             return false;
         }
+        let lasted = turn.now.micros_since(server.since);
         let Some(session) = self.sessions.get_mut(conn) else { return false };
-        if session.is_torn() {
+        if session.is_torn() || !self.may_leave(turn, server_id, conn) {
             return false;
         }
-        pool.observe_service(turn.now.micros_since(server.since));
+        let Some(session) = self.sessions.get_mut(conn) else { return false };
+        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return false };
+        pool.observe_service(lasted);
         session.state = State::Idle { since: turn.now };
         if !session.inbox.is_empty() {
             self.stirred.push(conn);
@@ -270,7 +266,7 @@ impl Worker {
         } else {
             self.arm_renewed(turn.now, conn);
         }
-        if self.settings.server_reset_query_always {
+        if self.settings.server_reset_query_always || self.servers.get(server_id).is_some_and(|server| server.soiled) {
             self.reset_or_free(turn, server_id);
         } else {
             self.free(turn, server_id);
@@ -282,13 +278,16 @@ impl Worker {
     pub(super) fn reset_or_free(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         let Some(server) = self.servers.get(server_id) else { return };
         let Some(pool) = self.pool(server.pool) else { return };
-        let resets = pool.rules.mode == PoolMode::Session || self.settings.server_reset_query_always;
+        let soiled = server.soiled;
+        let resets = soiled || pool.rules.mode == PoolMode::Session || self.settings.server_reset_query_always;
         if resets && server.cancels > 0 {
             // A cancel under way might strike the reset.
             self.turn_server(turn, server_id, ServerState::Draining { read: 0, cancelled: true });
             return;
         }
-        if resets && !self.settings.server_reset_query.is_empty() {
+        if soiled {
+            self.start_chore(turn, server_id, Chore::Reset, CLEAR);
+        } else if resets && !self.settings.server_reset_query.is_empty() {
             let settings = Arc::clone(&self.settings);
             self.start_chore(turn, server_id, Chore::Reset, settings.server_reset_query.as_bytes());
         } else {
@@ -574,4 +573,30 @@ impl Worker {
             self.begin_from_inbox(turn, conn);
         }
     }
+}
+
+/// Sends what makes a server's parameters and settings its session's. Where it matters that they are, the session's
+/// messages wait for the answer.
+fn replay(turn: &mut Turn<'_>, session: &mut Session, server_id: ConnId, server: &mut Server, tracked: &Tracked) {
+    let mut text = Vec::new();
+    let parameters = session.parameters.write_difference(&server.parameters, tracked, &mut text);
+    let base = SessionState::default();
+    let wanted = session.tracker.as_ref().map(|tracker| tracker.state());
+    let risk = match (wanted, &server.session_state) {
+        (Some(wanted), Some(found)) if Arc::ptr_eq(wanted, found) => Risk::None,
+        (wanted, found) => {
+            let (wanted, found) = (wanted.map_or(&base, |state| state), found.as_deref().unwrap_or(&base));
+            wanted.write_difference(found, &mut text)
+        }
+    };
+    server.session_state = wanted.filter(|state| !state.is_base()).map(Arc::clone);
+    if text.is_empty() {
+        session.parameters = Arc::clone(&server.parameters);
+        session.confirmed = true;
+        return;
+    }
+    server.ledger.sent(Answerer::Replay, Expect::Query);
+    server.unnamed = crate::unnamed::NONE;
+    server.gated = parameters && !session.confirmed || risk == Risk::High;
+    turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
 }

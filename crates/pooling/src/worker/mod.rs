@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `requests` | what a client's bytes mean, and what of them goes to its server |
 //! | `unlinked` | what of a client's bytes needs no server |
+//! | `following` | what its statements do to its session |
+//! | `checking` | whether a server can leave its session |
 //! | `renaming` | what its statements are called there |
 //! | `answers` | what a server's bytes mean, and what of them goes to its client |
 //! | `linking` | who gets a server, and what happens to a server that is free |
@@ -22,9 +24,11 @@
 mod answers;
 mod cancelling;
 mod chaos;
+mod checking;
 mod closing;
 mod consoling;
 mod findings;
+mod following;
 mod forgetting;
 mod linking;
 mod opening;
@@ -53,6 +57,7 @@ use crate::random::Random;
 use crate::server::{Server, State as ServerState};
 use crate::session::{Session, State as SessionState};
 use crate::settings::Settings;
+use crate::state::Reader;
 use crate::table::Table;
 use crate::time::Time;
 
@@ -84,6 +89,7 @@ pub struct Worker {
     deadlines: Deadlines,
     interned: Interned,
     catalog: Catalog,
+    reader: Reader,
     spare: Vec<Vec<u8>>,
     /// Servers to find work for, sessions with more at hand, pools that may be hungry.
     freed: Vec<ConnId>,
@@ -112,6 +118,7 @@ impl Worker {
             id,
             tracked: Tracked::new(&settings.track_extra_parameters),
             chaos: Chaos::new(&settings, id.0),
+            reader: Reader::new(memo_secret(seed), settings.statement_memo_size as usize),
             settings,
             random: Random::new(seed),
             sessions: Table::new(Kind::Client, id.0),
@@ -350,6 +357,13 @@ impl Worker {
             _ => server.flow.watch(conn, true, turn.actions),
         }
     }
+}
+
+/// Whoever does not know it cannot find texts that the memo mistakes for each other.
+fn memo_secret(mut seed: [u8; 32]) -> u64 {
+    // Another stream than that of the secrets that clients are told.
+    seed[0] ^= 0xff;
+    u64::from_ne_bytes(Random::new(seed).bytes())
 }
 
 impl crate::Machine for Worker {

@@ -26,6 +26,7 @@ use crate::observe::{Ends, Level, Topic};
 use crate::prepared::Prepared;
 use crate::server::{Chore, Group, Ledger, Server, State};
 use crate::settings::{Address, Database, Host};
+use crate::state::OnServer;
 use crate::time::Time;
 use crate::work::{Done, Job};
 
@@ -149,6 +150,9 @@ impl Worker {
             prepared: Prepared::default(),
             unnamed: crate::unnamed::NONE,
             parameters: empty,
+            session_state: None,
+            on_server: OnServer::default(),
+            soiled: false,
             backend_pid: 0,
             backend_secret: Box::default(),
             connected_at: turn.now,

@@ -14,7 +14,7 @@ use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
 use crate::limits;
 use crate::parameters::{Parameters, Tracked};
 use crate::server::{Group, Reported, Server, State};
-use crate::settings::{Database, PoolMode, Settings};
+use crate::settings::{Database, Fidelity, PoolMode, Settings};
 use crate::snapshot::Totals;
 use crate::time::Time;
 
@@ -34,6 +34,7 @@ pub(crate) struct Rules {
     pub(crate) min_pool_size: u32,
     /// 0: names go through untouched.
     pub(crate) max_prepared_statements: usize,
+    pub(crate) fidelity: Fidelity,
 }
 
 impl Rules {
@@ -47,8 +48,10 @@ impl Rules {
         let query_timeout = user.query_timeout.unwrap_or(settings.query_timeout);
         let client_idle_timeout = user.client_idle_timeout.unwrap_or(settings.client_idle_timeout);
         let waiting = [query_wait_timeout, query_timeout, client_idle_timeout, settings.query_wait_notify];
+        let fidelity = user.pool_fidelity.or(database.pool_fidelity).unwrap_or(settings.pool_fidelity);
         Rules {
             mode,
+            fidelity: if mapped { fidelity } else { Fidelity::Classic },
             query_wait_timeout,
             query_timeout,
             waiting_min: waiting.into_iter().flatten().min(),
@@ -60,6 +63,11 @@ impl Rules {
             min_pool_size: database.min_pool_size.unwrap_or(settings.min_pool_size),
             max_prepared_statements: if mapped { settings.max_prepared_statements as usize } else { 0 },
         }
+    }
+
+    /// Whether texts are read, and what they do to the session is followed.
+    pub(crate) fn follows(&self) -> bool {
+        self.fidelity != Fidelity::Classic
     }
 
     /// Whether any timeout runs while a session is linked.

@@ -12,6 +12,7 @@ use super::requests::{Ending, Requests, too_long, too_many};
 use crate::limits;
 use crate::prepared::{self, Statement, StatementId};
 use crate::server::{Answerer, Expect};
+use crate::state::Reading;
 use crate::unnamed::{self, Unnamed};
 
 /// What became of a message that names a statement.
@@ -34,8 +35,9 @@ impl Requests<'_> {
             self.replace(total, in_stream, |out| parse.encode(out));
             return Ok(Renamed::Yes);
         }
+        let identified = prepared::identify(&parse, self.session.parameters.meaning());
         // Where the name is in use, what has it decides.
-        let id = self.id_of(parse.name).unwrap_or_else(|| prepared::identify(&parse));
+        let id = self.id_of(parse.name).unwrap_or(identified);
         if self.must_wait(parse.name, Some(id)) {
             return Ok(Renamed::Later);
         }
@@ -52,7 +54,9 @@ impl Requests<'_> {
             self.replace(total, in_stream, |out| again.encode(out));
             return Ok(Renamed::Yes);
         }
-        let statement = self.catalog.intern(&parse);
+        let reading = if self.pool.rules.follows() { self.read_text(Some(parse.query)) } else { Reading::default() };
+        let statement = self.catalog.intern(identified, &parse, reading);
+        let names = self.session.names.get_or_insert_default();
         if !names.insert(parse.name, Arc::clone(&statement)) {
             return Err(too_many());
         }
@@ -80,13 +84,19 @@ impl Requests<'_> {
             return Ok(Renamed::No);
         }
         if names.statement.is_empty() {
-            return Ok(self.recall_unnamed());
+            let recalled = self.recall_unnamed();
+            if recalled != Renamed::Later {
+                self.bind_followed(names.portal, b"", None);
+            }
+            return Ok(recalled);
         }
         if self.must_wait(names.statement, self.id_of(names.statement)) {
             return Ok(Renamed::Later);
         }
         // A name we do not know goes through as it is, and the server says 26000.
-        let Some(statement) = self.statement(names.statement) else { return Ok(Renamed::No) };
+        let statement = self.statement(names.statement);
+        self.bind_followed(names.portal, names.statement, statement.as_deref());
+        let Some(statement) = statement else { return Ok(Renamed::No) };
         self.prepare(&statement);
         self.sent(Expect::Bind);
         let mut prefix = Ok(());
@@ -116,7 +126,10 @@ impl Requests<'_> {
         if self.must_wait(describe.name, self.id_of(describe.name)) {
             return Ok(Renamed::Later);
         }
-        let Some(statement) = self.statement(describe.name) else { return Ok(Renamed::No) };
+        let Some(statement) = self.statement(describe.name) else {
+            self.bring(describe.name);
+            return Ok(Renamed::No);
+        };
         self.prepare(&statement);
         self.sent(Expect::Describe);
         let renamed = Describe { target: Target::Statement, name: &statement.name };
@@ -132,6 +145,7 @@ impl Requests<'_> {
         if self.must_wait(close.name, None) {
             return Ok(Renamed::Later);
         }
+        self.close_prepared(close.name);
         if !self.session.names.get_or_insert_default().remove(close.name) {
             return Err(too_many());
         }
@@ -148,6 +162,7 @@ impl Requests<'_> {
             return Ok(());
         }
         let parse = if whole { Some(Parse::decode(&at_hand[HEADER_LEN..])?) } else { None };
+        self.parse_followed(parse.as_ref(), true);
         let version = self.catalog.next_version();
         self.session.unnamed.get_or_insert_default().parsed(version, parse.as_ref());
         self.sent(Expect::Unnamed);
@@ -196,7 +211,7 @@ impl Requests<'_> {
     }
 
     /// Whether the server passes over statements' messages now: it skips to Sync, or reads COPY data.
-    fn is_unheard(&self) -> bool {
+    pub(super) fn is_unheard(&self) -> bool {
         self.server.ledger.is_skipping() || self.server.ledger.is_copy_open()
     }
 

@@ -6,7 +6,7 @@
 //! //= pg18 protocol-flow
 
 use wire::backend::Status;
-use wire::frontend::{self, BindNames, tag};
+use wire::frontend::{self, BindNames, Parse, tag};
 use wire::{HEADER_LEN, Header, SqlState, sqlstate};
 
 use super::pool::Pool;
@@ -17,9 +17,11 @@ use super::{Turn, Worker};
 use crate::action::{Actions, Source};
 use crate::id::ConnId;
 use crate::limits;
+use crate::parameters::Tracked;
 use crate::prepared::Catalog;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::{Rest, Session, State};
+use crate::state::Reader;
 use crate::unnamed;
 
 /// Why a client's conversation ends because of what it sent.
@@ -168,6 +170,9 @@ impl Worker {
             server,
             pool,
             catalog: &mut self.catalog,
+            reader: &mut self.reader,
+            tracked: &self.tracked,
+            holds: false,
             spare: &mut self.spare,
             actions: turn.actions,
             stream: Stream::new(bytes, source, at),
@@ -203,6 +208,8 @@ impl Worker {
 #[derive(Copy, Clone, PartialEq, Eq)]
 enum Extent {
     Header,
+    /// As much of a text as is read.
+    Text,
     /// A Bind: its two names.
     Names,
     Whole,
@@ -216,6 +223,10 @@ pub(super) struct Requests<'a> {
     pub(super) server: &'a mut Server,
     pub(super) pool: &'a mut Pool,
     pub(super) catalog: &'a mut Catalog,
+    pub(super) reader: &'a mut Reader,
+    pub(super) tracked: &'a Tracked,
+    /// What follows the message just sent waits until it has been answered.
+    pub(super) holds: bool,
     spare: &'a mut Vec<Vec<u8>>,
     pub(super) actions: &'a mut Actions,
     pub(super) stream: Stream<'a>,
@@ -248,18 +259,18 @@ impl Requests<'_> {
     /// The next message lies in the stream. False: not enough of it.
     fn next(&mut self) -> Result<bool, Ending> {
         let rest = self.stream.rest();
-        let dealt_with = match checked_header(rest)? {
+        let goes_on = match checked_header(rest)? {
             Some(header) if self.is_enough(header, rest)? => {
                 let dealt_with = self.message(header, rest, true)?;
-                self.server.gated = !dealt_with;
-                dealt_with
+                self.server.gated = !dealt_with || std::mem::take(&mut self.holds);
+                !self.server.gated
             }
             _ => false,
         };
-        if !dealt_with {
+        if !goes_on {
             self.stash_rest();
         }
-        Ok(dealt_with)
+        Ok(goes_on)
     }
 
     /// Keeps what has not been looked at for later.
@@ -289,6 +300,11 @@ impl Requests<'_> {
                     return Ok(false);
                 }
                 Worker::put_back(self.spare, inbox);
+                if std::mem::take(&mut self.holds) {
+                    self.server.gated = true;
+                    self.stash_rest();
+                    return Ok(false);
+                }
                 return Ok(true);
             }
             if self.stream.left() == 0 {
@@ -309,7 +325,11 @@ impl Requests<'_> {
     }
 
     fn extent(&self, header: Header) -> Extent {
+        let follows = self.pool.rules.follows();
         match header.tag {
+            tag::QUERY | tag::FUNCTION_CALL if follows => Extent::Text,
+            tag::PARSE if follows && !self.is_mapped() => Extent::Text,
+            tag::EXECUTE if self.reads_portals() => Extent::Whole,
             tag::BIND if self.is_mapped() => Extent::Names,
             tag::PARSE | tag::DESCRIBE | tag::CLOSE if self.is_mapped() => Extent::Whole,
             _ => Extent::Header,
@@ -324,14 +344,18 @@ impl Requests<'_> {
                 let streams = header.tag == tag::COPY_DATA || self.server.status != Status::Idle;
                 Ok(streams || whole || at_hand.len() >= limits::CHUNK_LEN_MAX)
             }
+            Extent::Text => Ok(whole || at_hand.len() >= limits::CHUNK_LEN_MAX),
             Extent::Whole if whole => Ok(true),
+            Extent::Whole if header.tag == tag::EXECUTE => Ok(false),
             Extent::Whole => {
                 // A long unnamed statement passes by length, however long.
                 let named = at_hand.get(HEADER_LEN).map(|&first| first != 0);
                 if named == Some(true) && header.body_len() > limits::STATEMENT_LEN_MAX {
                     return Err(too_long());
                 }
-                Ok(header.tag == tag::PARSE && named == Some(false) && header.body_len() > limits::UNNAMED_LEN_MAX)
+                let long = header.body_len() > limits::UNNAMED_LEN_MAX;
+                let read = !self.pool.rules.follows() || at_hand.len() >= limits::CHUNK_LEN_MAX;
+                Ok(header.tag == tag::PARSE && named == Some(false) && long && read)
             }
             Extent::Names => {
                 let body = &at_hand[HEADER_LEN..at_hand.len().min(header.total_len())];
@@ -351,10 +375,10 @@ impl Requests<'_> {
         let at_hand = &at_hand[..at_hand.len().min(header.total_len())];
         match header.tag {
             tag::TERMINATE => return Err(Ending::Terminate),
-            tag::QUERY => self.ended(Expect::Query),
+            tag::QUERY => self.query(at_hand, whole),
             tag::SYNC => self.ended(Expect::Sync),
-            tag::FUNCTION_CALL => self.sent(Expect::Function),
-            tag::EXECUTE => self.sent(Expect::Execute),
+            tag::FUNCTION_CALL => self.function_call(at_hand),
+            tag::EXECUTE => self.execute(at_hand),
             tag::COPY_DONE | tag::COPY_FAIL => self.sent(Expect::CopyEnd),
             tag::PARSE => {
                 let named = at_hand.get(HEADER_LEN).is_some_and(|&first| first != 0);
@@ -374,6 +398,8 @@ impl Requests<'_> {
                     self.parse_unnamed(at_hand, whole)?;
                 } else {
                     self.lose_track(mapped);
+                    let parse = whole.then(|| Parse::decode(&at_hand[HEADER_LEN..]).ok()).flatten();
+                    self.parse_followed(parse.as_ref(), mapped);
                     self.sent(Expect::Parse(None));
                 }
             }
@@ -418,11 +444,15 @@ impl Requests<'_> {
     }
 
     /// A message is sent that ends a batch.
-    fn ended(&mut self, expect: Expect) {
+    pub(super) fn ended(&mut self, expect: Expect) {
+        self.batch_ended();
+        self.sent(expect);
+    }
+
+    pub(super) fn batch_ended(&mut self) {
         if let Some(unnamed) = &mut self.session.unnamed {
             unnamed.batch_ended();
         }
-        self.sent(expect);
     }
 
     pub(super) fn sent(&mut self, expect: Expect) {

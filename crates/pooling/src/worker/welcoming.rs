@@ -49,6 +49,7 @@ impl Worker {
             inbox: Vec::new(),
             names: None,
             unnamed: None,
+            tracker: None,
             secret: self.random.secret(),
             request_at: turn.now,
             progress_at: turn.now,

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use auth::Secret;
 use pooling::Settings;
-use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, PoolMode, UserSettings};
+use pooling::settings::{Address, AuthType, Database, Fidelity, Host, LoadBalanceHosts, PoolMode, UserSettings};
 
 use super::words::Words;
 
-/// What every transcript starts from: PgBouncer's defaults, one database `db`, three users who need no password.
+/// What every transcript starts from: PgBouncer's defaults (and so `fidelity=classic`: the statements of most are made
+/// up), one database `db`, three users who need no password.
 pub(crate) fn initial() -> Settings {
-    let mut settings = Settings { auth_type: AuthType::Trust, ..Settings::default() };
+    let mut settings =
+        Settings { auth_type: AuthType::Trust, pool_fidelity: Fidelity::Classic, ..Settings::default() };
     settings.databases.insert("db".to_owned(), Arc::new(database("db")));
     for user in ["u", "v", "w"] {
         settings.secrets.insert(user.to_owned(), Secret::parse("secret"));
@@ -96,6 +98,12 @@ fn timeout(text: &str) -> Result<Option<Duration>, String> {
     if text == "off" { Ok(None) } else { span(text).map(Some) }
 }
 
+fn fidelity(value: &str) -> Result<Fidelity, String> {
+    let all = [Fidelity::Transparent, Fidelity::Strict, Fidelity::Classic];
+    let found = all.into_iter().find(|fidelity| fidelity.as_str() == value);
+    found.ok_or_else(|| format!("'{value}' is no fidelity"))
+}
+
 fn mode(text: &str) -> Result<PoolMode, String> {
     match text {
         "session" => Ok(PoolMode::Session),
@@ -116,6 +124,7 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
     match key {
         "size" | "default_pool_size" => settings.default_pool_size = number(value)?,
         "mode" | "pool_mode" => settings.pool_mode = mode(value)?,
+        "fidelity" | "pool_fidelity" => settings.pool_fidelity = fidelity(value)?,
         "min" | "min_pool_size" => settings.min_pool_size = number(value)?,
         "reserve" | "reserve_pool_size" => settings.reserve_pool_size = number(value)?,
         "max_client_conn" => settings.max_client_conn = number(value)?,

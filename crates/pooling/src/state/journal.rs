@@ -1,0 +1,182 @@
+//! A session's state through its transaction: what a rollback brings back.
+//!
+//! It may be asked only from the first change on: whatever was begun or saved before that is as the state is now. So a
+//! session that changes nothing costs nothing, and a savepoint that nobody noted is the transaction's beginning.
+//!
+//! //= pg18 sql-rollback-to
+
+use std::sync::Arc;
+
+use super::{Change, State};
+use crate::limits;
+
+#[derive(Debug)]
+struct Savepoint {
+    name: Box<[u8]>,
+    state: Arc<State>,
+}
+
+/// The state now, and as it was.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    now: Arc<State>,
+    /// When the transaction began.
+    before: Arc<State>,
+    savepoints: Vec<Savepoint>,
+    /// Something has failed since the last ReadyForQuery.
+    failed: bool,
+}
+
+impl Journal {
+    pub(crate) fn now(&self) -> &Arc<State> {
+        &self.now
+    }
+
+    /// Whether a rollback would change anything.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.savepoints.is_empty() || !Arc::ptr_eq(&self.now, &self.before)
+    }
+
+    pub(crate) fn change(&mut self, change: &Change) {
+        Arc::make_mut(&mut self.now).apply(change);
+    }
+
+    /// The whole state is another, as the server tells; in no transaction.
+    pub(crate) fn replace(&mut self, state: Arc<State>) {
+        self.now = state;
+        self.committed();
+    }
+
+    pub(crate) fn committed(&mut self) {
+        if *self.now == *self.before {
+            self.now = Arc::clone(&self.before);
+        }
+        self.before = Arc::clone(&self.now);
+        self.savepoints.clear();
+        self.failed = false;
+    }
+
+    pub(crate) fn rolled_back(&mut self) {
+        self.now = Arc::clone(&self.before);
+        self.savepoints.clear();
+        self.failed = false;
+    }
+
+    /// A statement failed: alone it is undone, in a transaction block that is up to what follows.
+    pub(crate) fn failed(&mut self) {
+        self.failed = true;
+    }
+
+    /// ReadyForQuery. `idle`: outside of a transaction block.
+    pub(crate) fn ready(&mut self, idle: bool) {
+        match (idle, self.failed) {
+            (true, true) => self.rolled_back(),
+            (true, false) => self.committed(),
+            (false, _) => self.failed = false,
+        }
+    }
+
+    pub(crate) fn save(&mut self, name: &[u8]) {
+        if self.savepoints.len() < limits::SAVEPOINTS_MAX {
+            self.savepoints.push(Savepoint { name: name.into(), state: Arc::clone(&self.now) });
+        }
+    }
+
+    /// It and those since are no more.
+    pub(crate) fn release(&mut self, name: &[u8]) {
+        let place = self.place(name);
+        self.savepoints.truncate(place.unwrap_or(0));
+    }
+
+    /// It stays, those since are no more.
+    pub(crate) fn roll_back_to(&mut self, name: &[u8]) {
+        match self.place(name) {
+            Some(place) => {
+                self.now = Arc::clone(&self.savepoints[place].state);
+                self.savepoints.truncate(place + 1);
+            }
+            None => {
+                self.now = Arc::clone(&self.before);
+                self.savepoints.clear();
+            }
+        }
+    }
+
+    fn place(&self, name: &[u8]) -> Option<usize> {
+        self.savepoints.iter().rposition(|savepoint| *savepoint.name == *name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(journal: &mut Journal, value: &str) {
+        let clause = Some(value.as_bytes().into());
+        journal.change(&Change::Set { name: b"work_mem"[..].into(), clause });
+    }
+
+    fn value(journal: &Journal) -> String {
+        let mut out = Vec::new();
+        journal.now().write_difference(&State::default(), &mut out);
+        String::from_utf8(out).expect("ASCII").replace("SET SESSION ", "")
+    }
+
+    #[test]
+    fn a_rollback_brings_back_what_was_before_the_first_change() {
+        let mut journal = Journal::default();
+        set(&mut journal, "1");
+        journal.ready(true);
+        set(&mut journal, "2");
+        journal.ready(false);
+        assert!(journal.is_open());
+        journal.rolled_back();
+        assert_eq!(value(&journal), "1;");
+        assert!(!journal.is_open());
+    }
+
+    #[test]
+    fn an_error_undoes_what_stood_alone_and_leaves_a_block_to_its_end() {
+        let mut journal = Journal::default();
+        set(&mut journal, "1");
+        journal.failed();
+        journal.ready(true);
+        assert_eq!(value(&journal), "");
+        set(&mut journal, "2");
+        journal.ready(false);
+        journal.failed();
+        journal.ready(false);
+        assert_eq!(value(&journal), "2;");
+        journal.rolled_back();
+        assert_eq!(value(&journal), "");
+    }
+
+    #[test]
+    fn savepoints_nest_and_hide_each_other() {
+        let mut journal = Journal::default();
+        set(&mut journal, "1");
+        journal.save(b"a");
+        set(&mut journal, "2");
+        journal.save(b"a");
+        set(&mut journal, "3");
+        journal.roll_back_to(b"a");
+        assert_eq!(value(&journal), "2;");
+        journal.release(b"a");
+        set(&mut journal, "4");
+        journal.roll_back_to(b"a");
+        assert_eq!(value(&journal), "1;");
+        journal.roll_back_to(b"from before the first change");
+        assert_eq!(value(&journal), "");
+    }
+
+    #[test]
+    fn a_release_of_what_was_saved_before_the_first_change_keeps_the_changes() {
+        let mut journal = Journal::default();
+        set(&mut journal, "1");
+        journal.save(b"later");
+        set(&mut journal, "2");
+        journal.release(b"earlier");
+        journal.committed();
+        assert_eq!(value(&journal), "2;");
+    }
+}

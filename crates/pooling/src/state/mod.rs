@@ -1,0 +1,356 @@
+//! Session state as a value: what a session has set, what a server has, and the SETs that make the one the other.
+//!
+//! ```text
+//!   session ──► State { app.user_id, statement_timeout, role }
+//!   server  ──► State { statement_timeout, search_path }      difference: RESET search_path; SET app.user_id = '7'; SET ROLE …
+//! ```
+//!
+//! A value never changes while it is shared, so that a transaction's beginning and its savepoints are copies of a pointer.
+//! A setting is kept as the clause that its client wrote: set again, it means the same. What PostgreSQL reports by
+//! itself (`TimeZone`, `DateStyle` and so on) is not here but in [`crate::parameters`].
+//!
+//! Does not do: deciding when. It knows nothing of messages, transactions and servers.
+//!
+//! //= pg18 sql-set
+//! //= pg18 sql-reset
+
+mod check;
+mod effects;
+mod journal;
+mod pins;
+mod prepared;
+mod reading;
+mod tracker;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(crate) use effects::Effect;
+pub use pins::Pins;
+pub(crate) use prepared::{OnServer, Remedy};
+pub(crate) use reading::{Reader, Reading};
+pub(crate) use tracker::{Marked, Places, Settled, Tracker};
+
+use crate::limits;
+
+/// Who statements run as, beyond the login: the clauses of SET SESSION AUTHORIZATION and SET ROLE.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    authorization: Option<Box<[u8]>>,
+    role: Option<Box<[u8]>>,
+}
+
+impl Identity {
+    fn is_login(&self) -> bool {
+        *self == Identity::default()
+    }
+}
+
+/// One setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Setting {
+    /// What follows SET SESSION. `None`: it cannot be set again by what is known of it.
+    clause: Option<Box<[u8]>>,
+    /// Who set it, which may have needed that one's rights; `None`: the login.
+    by: Option<Arc<Identity>>,
+}
+
+/// What a session has set, by names in lower case. What is not here is as it was when the server was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    settings: BTreeMap<Box<[u8]>, Setting>,
+    identity: Identity,
+    /// Of names and clauses.
+    len: usize,
+    /// More was set than is kept.
+    overflowed: bool,
+}
+
+/// One change of a session's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// `None`: to something that cannot be set again.
+    Set { name: Box<[u8]>, clause: Option<Box<[u8]>> },
+    Reset(Box<[u8]>),
+    /// Role and authorization stay. //= pg18 sql-reset
+    ResetAll,
+    /// They go as well.
+    DiscardAll,
+}
+
+/// How much harm is done if a difference is refused and the client's statement runs all the same.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Risk {
+    /// There is no difference.
+    None,
+    Low,
+    /// It would run with another's rights, or see another's rows.
+    High,
+}
+
+/// Settings that decide whose rights a statement has, which rows it sees, or which tables its names mean. What an
+/// application calls its own (a name with a dot) is what row-security policies ask for.
+fn is_dangerous(name: &[u8]) -> bool {
+    let known: [&[u8]; 3] = [b"row_security", b"session_replication_role", b"search_path"];
+    name.contains(&b'.') || known.contains(&name)
+}
+
+impl State {
+    /// Nothing was set.
+    pub(crate) fn is_base(&self) -> bool {
+        self.settings.is_empty() && self.identity.is_login() && !self.overflowed
+    }
+
+    /// Something was set that cannot be set on another server.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.overflowed || self.settings.values().any(|setting| setting.clause.is_none())
+    }
+
+    pub(crate) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Set { name, clause } => self.set(name, clause.as_deref()),
+            Change::Reset(name) => match &**name {
+                b"role" => self.identity.role = None,
+                b"session_authorization" => self.identity = Identity::default(),
+                name => self.remove(name),
+            },
+            Change::ResetAll => self.clear(),
+            Change::DiscardAll => {
+                self.clear();
+                self.identity = Identity::default();
+            }
+        }
+    }
+
+    /// Takes out what a server lists by itself: not what the application calls its own.
+    fn forget_listed(&mut self) {
+        let listed = self.settings.keys().filter(|name| !name.contains(&b'.')).cloned();
+        listed.collect::<Vec<_>>().iter().for_each(|name| self.remove(name));
+    }
+
+    fn clear(&mut self) {
+        self.settings.clear();
+        self.len = 0;
+        self.overflowed = false;
+    }
+
+    fn set(&mut self, name: &[u8], clause: Option<&[u8]>) {
+        match name {
+            b"role" => return self.identity.role = clause.map(Box::from),
+            // It ends the role, too. //= pg18 sql-set-session-authorization
+            b"session_authorization" => {
+                self.identity = Identity { authorization: clause.map(Box::from), role: None };
+                return;
+            }
+            _ => self.remove(name),
+        }
+        let clause_len = clause.map_or(0, <[u8]>::len);
+        if self.len + name.len() > limits::SETTINGS_LEN_MAX {
+            self.overflowed = true;
+            return;
+        }
+        let clause = clause.filter(|_| self.len + name.len() + clause_len <= limits::SETTINGS_LEN_MAX);
+        self.len += name.len() + clause.map_or(0, <[u8]>::len);
+        let by = (!self.identity.is_login()).then(|| Arc::new(self.identity.clone()));
+        self.settings.insert(name.into(), Setting { clause: clause.map(Box::from), by });
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        if let Some(before) = self.settings.remove(name) {
+            self.len -= name.len() + before.clause.map_or(0, |clause| clause.len());
+        }
+    }
+
+    /// Appends the statements that give a server with the state `found` this one, each with its semicolon.
+    pub(crate) fn write_difference(&self, found: &State, out: &mut Vec<u8>) -> Risk {
+        let mut writer = Writer { identity: found.identity.clone(), risk: Risk::None, out };
+        for (name, setting) in &found.settings {
+            if !self.settings.contains_key(name) {
+                writer.assume(setting.by.as_deref());
+                writer.reset(name);
+            }
+        }
+        // Where names are looked up comes before what names something.
+        let first = self.settings.get_key_value(&b"search_path"[..]);
+        let others = self.settings.iter().filter(|(name, _)| ***name != *b"search_path");
+        for (name, setting) in first.into_iter().chain(others) {
+            let Some(clause) = setting.clause.as_ref().filter(|_| found.settings.get(name) != Some(setting)) else {
+                continue;
+            };
+            writer.assume(setting.by.as_deref());
+            writer.set(name, clause);
+        }
+        writer.assume(Some(&self.identity));
+        writer.risk
+    }
+}
+
+/// Statements, and who they run as.
+struct Writer<'a> {
+    identity: Identity,
+    risk: Risk,
+    out: &'a mut Vec<u8>,
+}
+
+impl Writer<'_> {
+    /// What follows runs as this one; `None`: as the login.
+    fn assume(&mut self, identity: Option<&Identity>) {
+        let login = Identity::default();
+        let wanted = identity.unwrap_or(&login);
+        if self.identity == *wanted {
+            return;
+        }
+        self.risk = Risk::High;
+        if self.identity.authorization != wanted.authorization {
+            // Only the login may assume another authorization, whoever it is now.
+            if self.identity.authorization.is_some() || self.identity.role.is_some() {
+                self.out.extend_from_slice(b"RESET SESSION AUTHORIZATION;RESET ROLE;");
+            }
+            if let Some(clause) = &wanted.authorization {
+                self.write_set(clause);
+            }
+            self.identity = Identity { authorization: wanted.authorization.clone(), role: None };
+        }
+        if self.identity.role != wanted.role {
+            match &wanted.role {
+                Some(clause) => self.write_set(clause),
+                None => self.out.extend_from_slice(b"RESET ROLE;"),
+            }
+            self.identity.role.clone_from(&wanted.role);
+        }
+    }
+
+    fn set(&mut self, name: &[u8], clause: &[u8]) {
+        self.rise(name);
+        self.write_set(clause);
+    }
+
+    fn reset(&mut self, name: &[u8]) {
+        self.rise(name);
+        self.out.extend_from_slice(b"RESET ");
+        write_setting_name(name, self.out);
+        self.out.push(b';');
+    }
+
+    fn write_set(&mut self, clause: &[u8]) {
+        self.out.extend_from_slice(b"SET SESSION ");
+        self.out.extend_from_slice(clause);
+        self.out.push(b';');
+    }
+
+    fn rise(&mut self, name: &[u8]) {
+        self.risk = self.risk.max(if is_dangerous(name) { Risk::High } else { Risk::Low });
+    }
+}
+
+/// A setting's name as identifiers in quotes, part by part. //= pg18 sql-syntax-lexical#SQL-SYNTAX-IDENTIFIERS
+fn write_setting_name(name: &[u8], out: &mut Vec<u8>) {
+    for (index, part) in name.split(|&byte| byte == b'.').enumerate() {
+        if index > 0 {
+            out.push(b'.');
+        }
+        write_identifier(part, out);
+    }
+}
+
+/// An identifier in quotes.
+pub(crate) fn write_identifier(name: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for &byte in name {
+        if byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(state: &mut State, name: &str, clause: &str) {
+        state.apply(&Change::Set { name: name.as_bytes().into(), clause: Some(clause.as_bytes().into()) });
+    }
+
+    fn difference(wanted: &State, found: &State) -> (String, Risk) {
+        let mut out = Vec::new();
+        let risk = wanted.write_difference(found, &mut out);
+        (String::from_utf8(out).expect("test values are ASCII"), risk)
+    }
+
+    #[test]
+    fn a_server_gets_what_its_session_set_and_loses_what_others_did() {
+        let (mut session, mut server) = (State::default(), State::default());
+        set(&mut session, "statement_timeout", "statement_timeout = '5s'");
+        set(&mut session, "work_mem", "work_mem to '4MB'");
+        set(&mut server, "work_mem", "work_mem to '4MB'");
+        set(&mut server, "enable_seqscan", "enable_seqscan = off");
+        let expected = "RESET \"enable_seqscan\";SET SESSION statement_timeout = '5s';";
+        assert_eq!(difference(&session, &server), (expected.to_owned(), Risk::Low));
+        assert_eq!(difference(&session, &session), (String::new(), Risk::None));
+        set(&mut server, "app.user_id", "app.user_id = '7'");
+        let (text, risk) = difference(&session, &server);
+        assert!(text.contains("RESET \"app\".\"user_id\";") && risk == Risk::High, "{text}");
+    }
+
+    #[test]
+    fn the_search_path_comes_first() {
+        let mut session = State::default();
+        set(&mut session, "default_text_search_config", "default_text_search_config = s.c");
+        set(&mut session, "search_path", "search_path = s");
+        let expected = "SET SESSION search_path = s;SET SESSION default_text_search_config = s.c;";
+        assert_eq!(difference(&session, &State::default()), (expected.to_owned(), Risk::High));
+    }
+
+    #[test]
+    fn roles_come_last_and_what_needed_one_is_set_as_it() {
+        let (mut session, base) = (State::default(), State::default());
+        set(&mut session, "session_authorization", "session authorization ann");
+        set(&mut session, "role", "role admin");
+        set(&mut session, "log_min_messages", "log_min_messages = 'debug1'");
+        session.apply(&Change::Reset(b"role"[..].into()));
+        set(&mut session, "work_mem", "work_mem = '1MB'");
+        let (text, risk) = difference(&session, &base);
+        let expected = "SET SESSION session authorization ann;SET SESSION role admin;\
+                        SET SESSION log_min_messages = 'debug1';RESET ROLE;SET SESSION work_mem = '1MB';";
+        assert_eq!((text.as_str(), risk), (expected, Risk::High));
+        let (text, _) = difference(&base, &session);
+        let expected = "SET SESSION role admin;RESET \"log_min_messages\";RESET ROLE;RESET \"work_mem\";\
+                        RESET SESSION AUTHORIZATION;RESET ROLE;";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn reset_all_leaves_the_role_discard_all_does_not() {
+        let mut state = State::default();
+        set(&mut state, "role", "role r");
+        set(&mut state, "work_mem", "work_mem = '1MB'");
+        state.apply(&Change::ResetAll);
+        assert_eq!(difference(&state, &State::default()).0, "SET SESSION role r;");
+        state.apply(&Change::DiscardAll);
+        assert!(state.is_base() && state.len == 0);
+    }
+
+    #[test]
+    fn a_name_cannot_leave_its_quotes() {
+        let mut server = State::default();
+        set(&mut server, "a\"; drop table t; --.b", "");
+        let (text, _) = difference(&State::default(), &server);
+        assert_eq!(text, "RESET \"a\"\"; drop table t; --\".\"b\";");
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_the_rest_binds() {
+        let mut state = State::default();
+        let long = "x".repeat(limits::SETTINGS_LEN_MAX);
+        set(&mut state, "a", &long);
+        assert!(state.is_bound() && state.len == 1);
+        state.apply(&Change::Reset(b"a"[..].into()));
+        assert!(!state.is_bound() && state.is_base());
+        for number in 0..100_000 {
+            set(&mut state, &format!("app.setting_{number}"), "app.x = '1'");
+        }
+        assert!(state.len <= limits::SETTINGS_LEN_MAX && state.is_bound());
+    }
+}

@@ -1,0 +1,105 @@
+//! Statements of SQL's own PREPARE: a client's are on whatever server it gets, and only its.
+//!
+//! A server is brought to have a name as the client has it when a text that speaks of the name is about to be sent, and
+//! not before. //= pg18 sql-prepare
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::write_identifier;
+
+/// A name that stands for a statement of the protocol where SQL's DEALLOCATE names it.
+const STAND_IN: &[u8] = b" AS SELECT";
+
+/// What one server has, by names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OnServer {
+    texts: BTreeMap<Box<[u8]>, Arc<[u8]>>,
+}
+
+/// What is to be sent to a server in front of a text: statements, one after the other.
+pub(crate) type Remedy = Vec<Vec<u8>>;
+
+impl OnServer {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.texts.keys().map(|name| &**name)
+    }
+
+    pub(crate) fn insert(&mut self, name: &[u8], text: Arc<[u8]>) {
+        self.texts.insert(name.into(), text);
+    }
+
+    pub(crate) fn remove(&mut self, name: &[u8]) {
+        self.texts.remove(name);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.texts.clear();
+    }
+
+    /// Makes a name what it is for the session; notes it as done.
+    pub(crate) fn bring(&mut self, name: &[u8], wanted: Option<&Arc<[u8]>>, remedy: &mut Remedy) {
+        let found = self.texts.get(name);
+        if found.map(|text| &**text) == wanted.map(|text| &**text) {
+            return;
+        }
+        if found.is_some() {
+            remedy.push(deallocate(name));
+            self.texts.remove(name);
+        }
+        if let Some(text) = wanted {
+            remedy.push(text.to_vec());
+            self.texts.insert(name.into(), Arc::clone(text));
+        }
+    }
+}
+
+pub(crate) fn deallocate(name: &[u8]) -> Vec<u8> {
+    let mut text = b"DEALLOCATE ".to_vec();
+    write_identifier(name, &mut text);
+    text
+}
+
+/// A statement of this name, for DEALLOCATE to find.
+pub(crate) fn stand_in(name: &[u8]) -> Arc<[u8]> {
+    as_prepare(name, STAND_IN)
+}
+
+/// PREPARE of a text that the protocol has prepared. Its parameters get the types that they are used with.
+pub(crate) fn of_protocol(name: &[u8], query: &[u8]) -> Arc<[u8]> {
+    let mut rest = b" AS ".to_vec();
+    rest.extend_from_slice(query);
+    as_prepare(name, &rest)
+}
+
+fn as_prepare(name: &[u8], rest: &[u8]) -> Arc<[u8]> {
+    let mut text = b"PREPARE ".to_vec();
+    write_identifier(name, &mut text);
+    text.extend_from_slice(rest);
+    text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_becomes_what_it_is_for_the_session() {
+        let (one, two): (Arc<[u8]>, Arc<[u8]>) = (b"PREPARE p AS SELECT 1"[..].into(), b"PREPARE p AS SELECT 2"[..].into());
+        let mut server = OnServer::default();
+        let mut remedy = Remedy::new();
+        server.bring(b"p", None, &mut remedy);
+        assert!(remedy.is_empty());
+        server.bring(b"p", Some(&one), &mut remedy);
+        server.bring(b"p", Some(&one), &mut remedy);
+        server.bring(b"p", Some(&two), &mut remedy);
+        server.bring(b"p", None, &mut remedy);
+        let expected: [&[u8]; 4] = [&one, b"DEALLOCATE \"p\"", &two, b"DEALLOCATE \"p\""];
+        assert_eq!(remedy, expected);
+        assert!(server.is_empty());
+    }
+}

@@ -1,0 +1,156 @@
+//! What a client's text means for its session, asked of the worker's memo: one pass and one lookup for a text like one
+//! that was seen before.
+
+use std::sync::Arc;
+
+use sql::{Encoding, Key, Marks, Memo, Rules, Text};
+
+use super::pins::Pins;
+use crate::parameters::{Parameters, Tracked};
+
+/// What is known of a text before it runs.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reading {
+    pub(crate) marks: Marks,
+}
+
+/// Marks of statements whose effect on the session is noted when their tags come.
+const NOTED: Marks = union(&[
+    Marks::SET,
+    Marks::RESET,
+    Marks::DISCARD,
+    Marks::PREPARE,
+    Marks::EXECUTE,
+    Marks::DEALLOCATE,
+    Marks::LISTEN,
+    Marks::UNLISTEN,
+    Marks::LOAD,
+]);
+
+/// Marks of statements that speak of statements by name.
+const NAMING: Marks = union(&[Marks::PREPARE, Marks::EXECUTE, Marks::DEALLOCATE, Marks::STATE_READ]);
+
+/// Marks of texts that must be looked at whatever the session has done before.
+const ACTIVE: Marks = union(&[
+    NOTED,
+    NAMING,
+    Marks::UNKNOWN,
+    Marks::TEMPORARY,
+    Marks::HOLD,
+    Marks::ADVISORY,
+    Marks::SET_CONFIG,
+    Marks::DBLINK,
+    Marks::BACKUP,
+    Marks::SLOT,
+    Marks::ORIGIN,
+    Marks::SEED,
+    Marks::BLOCK,
+    Marks::CALL,
+]);
+
+const fn union(marks: &[Marks]) -> Marks {
+    let (mut all, mut index) = (Marks::NONE, 0);
+    while index < marks.len() {
+        all = all.and(marks[index]);
+        index += 1;
+    }
+    all
+}
+
+impl Reading {
+    /// Of what cannot be read.
+    pub(crate) const UNKNOWN: Reading = Reading { marks: Marks::UNKNOWN };
+
+    /// Its effects must be noted. `open`: something of the transaction may be taken back.
+    pub(crate) fn is_noted(self, open: bool) -> bool {
+        self.marks.any(NOTED) || open && self.marks.any(Marks::TRANSACTION)
+    }
+
+    pub(crate) fn names_statements(self) -> bool {
+        self.marks.any(NAMING)
+    }
+
+    /// What it may leave behind.
+    pub(crate) fn pins(self) -> Pins {
+        Pins::of(self.marks)
+    }
+
+    /// It may see which statements there are, whatever their names.
+    pub(crate) fn lists_statements(self) -> bool {
+        self.marks.any(Marks::STATE_READ)
+    }
+
+    /// Of a function that is called by its oid. //= pg18 protocol-flow#PROTOCOL-FLOW-FUNCTION-CALL
+    pub(crate) fn of_function(oid: u32) -> Reading {
+        /// Beyond it are those that PostgreSQL does not bring along.
+        const FIRST_NORMAL: u32 = 16_384;
+        let marks = match oid {
+            2078 => Marks::SET_CONFIG,
+            2880..=2892 | 3089..=3096 => Marks::ADVISORY,
+            1599 => Marks::SEED,
+            1574 | 1576 | 1765 => Marks::NEXTVAL,
+            1575 | 2559 => Marks::CURRVAL,
+            FIRST_NORMAL.. => Marks::UNKNOWN,
+            _ => Marks::NONE,
+        };
+        Reading { marks }
+    }
+
+    /// Something has to be done about it, even in a session that has done nothing yet.
+    #[inline]
+    pub(crate) fn is_active(self) -> bool {
+        self.marks.any(ACTIVE)
+    }
+
+    /// Nothing has to be done about it, whatever the session has done before.
+    pub(crate) fn is_plain(self) -> bool {
+        self.marks.is_empty()
+    }
+}
+
+/// Reads texts for one worker.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    memo: Memo,
+    /// The parameters that texts were read by last, and what they mean.
+    last: Option<(Arc<Parameters>, Option<Rules>)>,
+}
+
+impl Reader {
+    /// `secret`: unpredictable; `bytes_max`: of the memo.
+    pub(crate) fn new(secret: u64, bytes_max: usize) -> Reader {
+        Reader { memo: Memo::new(Key::from_seed(secret), bytes_max), last: None }
+    }
+
+    /// `parameters`: those that the server will read the text by.
+    #[inline]
+    pub(crate) fn read(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Reading {
+        match self.rules(parameters) {
+            Some(rules) => Reading { marks: self.memo.summary(&Text::new(text, rules)).marks() },
+            None => Reading::UNKNOWN,
+        }
+    }
+
+    /// How a text is to be read; `None`: not for certain.
+    #[inline]
+    pub(crate) fn rules(&mut self, parameters: &Arc<Parameters>) -> Option<Rules> {
+        match &self.last {
+            Some((last, rules)) if Arc::ptr_eq(last, parameters) => *rules,
+            _ => self.find_rules(parameters),
+        }
+    }
+
+    #[cold]
+    fn find_rules(&mut self, parameters: &Arc<Parameters>) -> Option<Rules> {
+        // Every PostgreSQL reports both. What does not has no such setting.
+        let encoding = parameters.get(Tracked::CLIENT_ENCODING).map_or(Some(Encoding::default()), Encoding::of);
+        let standard_strings = match parameters.get(Tracked::STANDARD_STRINGS) {
+            Some(b"on") | None => Some(true),
+            Some(b"off") => Some(false),
+            _ => None,
+        };
+        let rules = encoding.zip(standard_strings).map(|(encoding, standard_strings)| Rules { standard_strings, encoding });
+        self.last = Some((Arc::clone(parameters), rules));
+        rules
+    }
+}

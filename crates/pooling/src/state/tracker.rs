@@ -1,0 +1,397 @@
+//! One session's state while it is followed: what it has set, what it keeps on its server, what its statements under way
+//! will do. Most sessions have none.
+//!
+//! Promises: an effect is noted when the server has confirmed it, in the server's order, and taken back when the server
+//! takes it back. What cannot be told is looked for ([`Check`]), and until then the server stays.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use sql::Marks;
+
+use super::check::{Check, Checked};
+use super::effects::{Effect, Kept};
+use super::journal::Journal;
+use super::pins::Pins;
+use super::prepared::{self, OnServer, Remedy};
+use super::reading::Reading;
+use super::{Change, State};
+use crate::limits;
+use crate::parameters::{Tracked, is_list_of_names, quote_literal};
+use crate::prepared::Names;
+use crate::time::Time;
+
+/// A prepared statement of the protocol that is more than plain.
+#[derive(Debug)]
+pub(crate) struct Marked {
+    pub(crate) text: Box<[u8]>,
+    pub(crate) reading: Reading,
+    pub(crate) effects: Vec<Effect>,
+}
+
+/// What a Query or an Execute under way will do, statement by statement.
+#[derive(Debug)]
+struct Sent {
+    effects: VecDeque<Effect>,
+}
+
+/// What becomes of a server whose client has all its answers.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// Another may have it.
+    Free,
+    /// It must be asked first.
+    Ask(Check),
+    /// It stays with this session.
+    Pinned,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Tracker {
+    journal: Journal,
+    /// Of SQL's PREPARE: the whole statement, and what it may leave behind.
+    prepared: BTreeMap<Box<[u8]>, (Arc<[u8]>, Pins)>,
+    prepared_len: usize,
+    /// Oldest first, in the order of the server's ledger.
+    sent: VecDeque<Sent>,
+    /// Of the protocol's statement without a name, and of portals, those that are more than plain.
+    unnamed: Option<Arc<Marked>>,
+    portals: BTreeMap<Box<[u8]>, Arc<Marked>>,
+    pins: Pins,
+    /// What may have come about, or ended, since it was looked for last.
+    suspects: Pins,
+    /// What is being looked for.
+    asked: Option<(Check, Pins)>,
+    /// The beginning of the last text that may have left something.
+    because: Vec<u8>,
+    pinned_since: Option<Time>,
+}
+
+/// Where what a statement did is noted besides.
+pub(crate) struct Places<'a> {
+    pub(crate) on_server: &'a mut OnServer,
+    pub(crate) names: Option<&'a mut Names>,
+}
+
+impl Tracker {
+    pub(crate) fn state(&self) -> &Arc<State> {
+        self.journal.now()
+    }
+
+    /// There is nothing to follow any more.
+    pub(crate) fn is_idle(&self) -> bool {
+        let none_named = self.prepared.is_empty() && self.unnamed.is_none() && self.portals.is_empty();
+        let none_left = (self.pins | self.suspects).is_empty() && self.asked.is_none() && self.sent.is_empty();
+        none_named && none_left && !self.journal.is_open() && self.state().is_base()
+    }
+
+    pub(crate) fn pins(&self) -> Pins {
+        self.pins
+    }
+
+    pub(crate) fn suspected(&self) -> Pins {
+        self.suspects
+    }
+
+    /// Nothing is pinned, suspected, or under way: its state is all there is.
+    pub(crate) fn is_settled(&self) -> bool {
+        (self.pins | self.suspects).is_empty() && self.asked.is_none() && self.sent.is_empty()
+    }
+
+    pub(crate) fn pinned_since(&self) -> Option<Time> {
+        self.pinned_since
+    }
+
+    pub(crate) fn because(&self) -> &[u8] {
+        &self.because
+    }
+
+    /// Whether something that is taken back may be noted.
+    pub(crate) fn is_open(&self) -> bool {
+        self.journal.is_open() || !self.sent.is_empty()
+    }
+
+    /// A text is about to be sent that may leave something on its server, or end something there.
+    pub(crate) fn suspect(&mut self, reading: Reading, text: &[u8]) {
+        let pins = reading.pins() | self.pins & Pins::ended_by(reading.marks);
+        if pins.is_empty() {
+            return;
+        }
+        self.suspects |= pins;
+        if reading.marks.any(Marks::BLOCK) && may_set_out_of_sight(text) {
+            self.suspects |= Pins::DYNAMIC;
+        }
+        self.because.clear();
+        self.because.extend_from_slice(&text[..text.len().min(limits::PIN_TEXT_LEN_MAX)]);
+    }
+
+    /// A message is sent whose effects are noted: its entry in the ledger is marked.
+    pub(crate) fn sent(&mut self, effects: Vec<Effect>) {
+        self.sent.push_back(Sent { effects: effects.into() });
+    }
+
+    /// A command tag has come for the oldest message that is noted.
+    pub(crate) fn confirmed(&mut self, tag: &[u8], mut places: Places<'_>) {
+        let effect = self.sent.front_mut().and_then(|sent| sent.effects.pop_front());
+        match effect {
+            Some(effect) => self.apply(effect, tag, &mut places),
+            // More tags than statements: it is not what it was taken for.
+            None => self.suspects |= Pins::ANYTHING,
+        }
+    }
+
+    /// The oldest message that is noted has been answered, or will not be.
+    pub(crate) fn finished(&mut self) {
+        self.sent.pop_front();
+    }
+
+    /// An error came. Whatever follows of the same message does not happen.
+    pub(crate) fn failed(&mut self) {
+        self.journal.failed();
+    }
+
+    pub(crate) fn void_front(&mut self) {
+        if let Some(sent) = self.sent.front_mut() {
+            sent.effects.clear();
+        }
+    }
+
+    /// ReadyForQuery. `idle`: outside of a transaction.
+    pub(crate) fn ready(&mut self, idle: bool) {
+        self.journal.ready(idle);
+        if idle {
+            self.portals.clear();
+        }
+    }
+
+    fn apply(&mut self, effect: Effect, tag: &[u8], places: &mut Places<'_>) {
+        match effect {
+            Effect::Nothing | Effect::Execute(_) => {}
+            Effect::End if tag == b"ROLLBACK\0" => self.journal.rolled_back(),
+            Effect::End => self.journal.committed(),
+            Effect::Save(name) => self.journal.save(&name),
+            Effect::Release(name) => self.journal.release(&name),
+            Effect::RollBackTo(name) => self.journal.roll_back_to(&name),
+            Effect::Change(changes) => changes.iter().for_each(|change| self.journal.change(change)),
+            Effect::Prepare(kept) => {
+                if let Some(text) = &kept.text {
+                    places.on_server.insert(&kept.name, Arc::clone(text));
+                }
+                self.keep_prepared(kept);
+            }
+            Effect::Deallocate(name) => {
+                places.on_server.remove(&name);
+                if !self.forget_prepared(&name)
+                    && let Some(names) = &mut places.names
+                {
+                    names.deallocated(&name);
+                }
+            }
+            Effect::DeallocateAll => self.forget_all_prepared(places),
+            Effect::DiscardAll => {
+                self.forget_all_prepared(places);
+                self.journal.change(&Change::DiscardAll);
+                self.pins = self.pins & !(Pins::LISTEN | Pins::SEQUENCE);
+                self.unnamed = None;
+            }
+            Effect::Pin(pins) => self.pins |= pins,
+            Effect::Unpin(pins) => self.pins = self.pins & !pins,
+        }
+    }
+
+    fn keep_prepared(&mut self, kept: Kept) {
+        self.forget_prepared(&kept.name);
+        let count = self.prepared.len();
+        let len = kept.name.len() + kept.text.as_ref().map_or(0, |text| text.len());
+        let fits = self.prepared_len + len <= limits::PREPARED_LEN_MAX && count < limits::STATEMENTS_PER_CLIENT_MAX;
+        match kept.text.filter(|_| fits) {
+            Some(text) => {
+                self.prepared_len += len;
+                self.prepared.insert(kept.name, (text, kept.pins));
+            }
+            None => self.pins |= Pins::PREPARED,
+        }
+    }
+
+    /// Whether it was there.
+    fn forget_prepared(&mut self, name: &[u8]) -> bool {
+        let Some((text, _)) = self.prepared.remove(name) else { return false };
+        self.prepared_len -= name.len() + text.len();
+        true
+    }
+
+    fn forget_all_prepared(&mut self, places: &mut Places<'_>) {
+        self.prepared.clear();
+        self.prepared_len = 0;
+        places.on_server.clear();
+        self.pins = self.pins & !Pins::PREPARED;
+    }
+
+    /// Makes the server have, under the names that a text may speak of, what the session has.
+    pub(crate) fn bring(&self, name: &[u8], on_server: &mut OnServer, remedy: &mut Remedy) {
+        let wanted = self.prepared.get(name).map(|(text, _)| text);
+        on_server.bring(name, wanted, remedy);
+    }
+
+    pub(crate) fn bring_all(&self, on_server: &mut OnServer, remedy: &mut Remedy) {
+        let strangers: Vec<Vec<u8>> = on_server.names().map(<[u8]>::to_vec).collect();
+        strangers.iter().for_each(|name| self.bring(name, on_server, remedy));
+        self.prepared.keys().for_each(|name| self.bring(name, on_server, remedy));
+    }
+
+    /// What has to come in front of a text that speaks of statements by name. What it executes is suspected of what they
+    /// leave behind.
+    pub(crate) fn remedy(&mut self, effects: &[Effect], names: Option<&Names>, on_server: &mut OnServer) -> Remedy {
+        let mut remedy = Remedy::new();
+        for effect in effects {
+            let (name, runs) = match effect {
+                Effect::Execute(name) => (name, true),
+                Effect::Deallocate(name) => (name, false),
+                Effect::Prepare(kept) => (&kept.name, false),
+                _ => continue,
+            };
+            let of_protocol = names.and_then(|names| names.get(name)).filter(|_| !self.has_prepared(name));
+            let Some(statement) = of_protocol else {
+                if let Some((_, pins)) = self.prepared.get(name).filter(|_| runs) {
+                    self.suspects |= *pins;
+                }
+                self.bring(name, on_server, &mut remedy);
+                continue;
+            };
+            // The protocol and SQL share their names.
+            let text = if runs { prepared::of_protocol(name, statement.query()) } else { prepared::stand_in(name) };
+            self.suspects |= if runs { statement.reading.pins() } else { Pins::NONE };
+            on_server.bring(name, Some(&text), &mut remedy);
+        }
+        remedy
+    }
+
+    pub(crate) fn has_prepared(&self, name: &[u8]) -> bool {
+        self.prepared.contains_key(name)
+    }
+
+    /// The protocol closes a statement that SQL has prepared: what is left to be told to the server.
+    pub(crate) fn close_prepared(&mut self, name: &[u8], on_server: &mut OnServer, remedy: &mut Remedy) {
+        self.forget_prepared(name);
+        on_server.bring(name, None, remedy);
+    }
+
+    pub(crate) fn parse_unnamed(&mut self, marked: Option<Arc<Marked>>) {
+        self.unnamed = marked;
+    }
+
+    pub(crate) fn unnamed(&self) -> Option<&Arc<Marked>> {
+        self.unnamed.as_ref()
+    }
+
+    /// A portal is bound; `None`: to a plain statement.
+    pub(crate) fn bind(&mut self, portal: &[u8], marked: Option<Arc<Marked>>) {
+        match marked {
+            Some(marked) if self.portals.len() < limits::SAVEPOINTS_MAX => {
+                self.portals.insert(portal.into(), marked);
+            }
+            Some(_) => self.suspects |= Pins::ANYTHING,
+            None => drop(self.portals.remove(portal)),
+        }
+    }
+
+    pub(crate) fn has_portals(&self) -> bool {
+        !self.portals.is_empty()
+    }
+
+    pub(crate) fn portal(&self, name: &[u8]) -> Option<Arc<Marked>> {
+        self.portals.get(name).map(Arc::clone)
+    }
+
+    /// The client has all its answers, outside of a transaction.
+    pub(crate) fn settle(&mut self, now: Time, is_strict: bool) -> Settled {
+        let lasting = self.suspects.lasting();
+        self.pins |= lasting;
+        self.suspects = self.suspects & !lasting;
+        let wanted = if is_strict { self.suspects | Pins::ANYTHING } else { self.suspects };
+        if self.asked.is_none() && wanted.any(Pins::CHECKABLE) {
+            let check = Check { with_settings: wanted.any(Pins::SETTINGS) };
+            self.asked = Some((check, wanted));
+            self.suspects = Pins::NONE;
+            return Settled::Ask(check);
+        }
+        let bound = if self.state().is_bound() { Pins::SETTING } else { Pins::NONE };
+        self.pins = self.pins & !Pins::SETTING | bound;
+        if self.pins.is_empty() {
+            self.pinned_since = None;
+            return Settled::Free;
+        }
+        self.pinned_since.get_or_insert(now);
+        Settled::Pinned
+    }
+
+    pub(crate) fn asked(&self) -> Option<Check> {
+        self.asked.map(|(check, _)| check)
+    }
+
+    /// The server has answered; `None`: not as expected, so what is suspected stays so, and the server with it.
+    pub(crate) fn answered(&mut self, checked: Option<Checked>, tracked: &Tracked) {
+        let Some((_, wanted)) = self.asked.take() else { return };
+        let Some(checked) = checked else {
+            self.suspects |= wanted;
+            self.pins |= Pins::UNKNOWN;
+            return;
+        };
+        self.pins = self.pins & !Pins::CHECKABLE | checked.pins;
+        if let Some(settings) = checked.settings {
+            self.take_over(&settings, tracked);
+        }
+    }
+
+    /// What is set is what the server says, but for names that it does not list: those with a dot.
+    fn take_over(&mut self, settings: &[(Vec<u8>, Vec<u8>)], tracked: &Tracked) {
+        let mut state = State::clone(self.state());
+        state.forget_listed();
+        for (name, value) in settings {
+            let name = name.to_ascii_lowercase();
+            if tracked.index(&name).is_some() {
+                continue;
+            }
+            let clause = clause_of(&name, value);
+            state.apply(&Change::Set { name: name.into(), clause });
+        }
+        if state != **self.state() {
+            self.journal.replace(Arc::new(state));
+        }
+    }
+
+    /// Its server is gone, and what was not committed with it.
+    pub(crate) fn lost(&mut self) {
+        self.sent.clear();
+        self.portals.clear();
+        self.asked = None;
+        self.journal.rolled_back();
+    }
+}
+
+/// Sets a value as PostgreSQL shows it.
+fn clause_of(name: &[u8], value: &[u8]) -> Option<Box<[u8]>> {
+    let plain = value.is_ascii() && !value.contains(&b'\\') && std::str::from_utf8(name).is_ok();
+    let list = is_list_of_names(std::str::from_utf8(name).unwrap_or_default());
+    if !plain {
+        return None;
+    }
+    let mut clause = name.to_vec();
+    clause.extend_from_slice(b" TO ");
+    if list && !value.is_empty() {
+        // It is shown as it is written: names and commas.
+        clause.extend_from_slice(value);
+    } else {
+        quote_literal(value, &mut clause);
+    }
+    Some(clause.into())
+}
+
+/// Whether a block of code may set what cannot be listed.
+fn may_set_out_of_sight(text: &[u8]) -> bool {
+    let has = |word: &[u8]| text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
+    has(b"set_config") || has(b"execute") || has(b"set ")
+}
+

@@ -1,0 +1,95 @@
+//! Whether a server can leave its session: what is left on it is known, and can be set on another.
+//!
+//! ```text
+//!   all answered, no transaction ──► nothing suspected ──────────────► free: what was set is noted as the server's
+//!                                └─► suspected ──► asked ──► gone ───► free
+//!                                                        └─► there ──► pinned, until it is gone
+//! ```
+
+use std::sync::Arc;
+
+use wire::frontend::Query;
+
+use super::{Turn, Worker};
+use crate::id::ConnId;
+use crate::server::{Answerer, Expect, Server};
+use crate::session::Session;
+use crate::settings::Fidelity;
+use crate::state::{Settled, State, Tracker};
+
+/// How a server is cleared that nobody can vouch for.
+pub(super) const CLEAR: &[u8] = b"DISCARD ALL";
+
+impl Worker {
+    /// Whether a linked server whose client has all its answers may go to another. If it must be asked first, it is.
+    pub(super) fn may_leave(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) -> bool {
+        let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
+            return false;
+        };
+        let fidelity = self.pools[session.pool.0 as usize].as_ref().map_or(Fidelity::Classic, |pool| pool.rules.fidelity);
+        let is_strict = fidelity == Fidelity::Strict;
+        if session.tracker.is_none() && !is_strict {
+            return true;
+        }
+        let tracker = session.tracker.get_or_insert_default();
+        match tracker.settle(turn.now, is_strict) {
+            Settled::Ask(check) => {
+                server.ledger.sent(Answerer::Check, Expect::Query);
+                server.unnamed = crate::unnamed::NONE;
+                let mut text = Vec::new();
+                check.write_text(&mut text);
+                turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
+                false
+            }
+            Settled::Pinned => false,
+            Settled::Free => {
+                hand_over(session, server);
+                true
+            }
+        }
+    }
+
+    /// The server has answered what was left on it: the body of a DataRow, if there was one.
+    pub(super) fn checked(&mut self, conn: ConnId, row: Option<&[u8]>) {
+        let Some(tracker) = self.sessions.get_mut(conn).and_then(|session| session.tracker.as_mut()) else { return };
+        let Some(check) = tracker.asked() else { return };
+        let checked = row.and_then(|row| check.read(row));
+        tracker.answered(checked, &self.tracked);
+    }
+
+    /// A Query of the client's was passed over with what came in front of it: the Sync that ends this is not the client's to
+    /// send, but its ReadyForQuery is the client's.
+    pub(super) fn end_skipping(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
+        let Some(server) = self.servers.get_mut(server_id).filter(|server| server.ledger.is_skipping()) else { return };
+        server.ledger.sent(Answerer::Client, Expect::Sync);
+        turn.actions.send_new(server_id, wire::frontend::encode_sync);
+    }
+
+    /// Its client is gone. A server that is not fit for another as it is will be cleared, or closed where that is not enough.
+    pub(super) fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
+        let Some(mut tracker) = tracker else { return };
+        let lasting = (tracker.pins() | tracker.suspected()).lasting();
+        if !lasting.is_empty() {
+            server.close_needed = Some("client disconnect with state that cannot be cleared");
+        }
+        if server.is_clean() && tracker.is_settled() {
+            tracker.ready(true);
+            note_state(server, tracker.state());
+        } else {
+            server.soiled = true;
+        }
+    }
+}
+
+/// What the session has set is what the server has now.
+fn hand_over(session: &mut Session, server: &mut Server) {
+    let Some(tracker) = &session.tracker else { return };
+    note_state(server, tracker.state());
+    if tracker.is_idle() {
+        session.tracker = None;
+    }
+}
+
+fn note_state(server: &mut Server, state: &Arc<State>) {
+    server.session_state = (!state.is_base()).then(|| Arc::clone(state));
+}

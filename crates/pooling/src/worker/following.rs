@@ -1,0 +1,210 @@
+//! What a client's statements do to its session, noted as they are sent; and what its server needs before it reads them.
+//!
+//! Nothing is held back for it, but where a statement of SQL's PREPARE has to be prepared first: that goes in front, in
+//! one piece with the client's message, and if it fails, the server passes over the message and its error is the answer.
+
+use std::sync::Arc;
+
+use sql::Text;
+use wire::HEADER_LEN;
+use wire::backend::Status;
+use wire::frontend::{Bind, Close, Execute, Parse, Query, Target};
+
+use super::requests::Requests;
+use crate::prepared::Statement;
+use crate::server::{Answerer, Expect};
+use crate::state::{Effect, Marked, Reading, Remedy};
+
+/// The name of what is run aside. No client has it: their statements are called otherwise on servers.
+const ASIDE: &[u8] = b"pgweir_aside";
+
+impl Requests<'_> {
+    /// Whether texts are read, and now: a server that skips to Sync, or reads COPY data, does not.
+    fn follows(&self) -> bool {
+        self.pool.rules.follows() && !self.is_unheard()
+    }
+
+    /// A Query is sent.
+    pub(super) fn query(&mut self, at_hand: &[u8], whole: bool) {
+        if !self.follows() {
+            return self.ended(Expect::Query);
+        }
+        let text = if whole { Query::decode(&at_hand[HEADER_LEN..]).ok().map(|query| query.text) } else { None };
+        let reading = self.read_text(text);
+        if self.session.tracker.is_none() && !reading.is_active() {
+            return self.ended(Expect::Query);
+        }
+        self.query_followed(text.unwrap_or_default(), reading);
+    }
+
+    #[cold]
+    fn query_followed(&mut self, text: &[u8], reading: Reading) {
+        let is_open = self.suspect(reading, text);
+        if !reading.is_noted(is_open) && !reading.names_statements() {
+            return self.ended(Expect::Query);
+        }
+        let effects = self.effects(text);
+        let remedy = self.remedy(reading, &effects);
+        if !remedy.is_empty() {
+            self.run_aside(&remedy);
+            self.holds = true;
+        }
+        self.batch_ended();
+        self.note(Expect::Query, effects);
+    }
+
+    /// A Parse is sent that is not renamed: of the unnamed statement, or where no names are kept.
+    pub(super) fn parse_followed(&mut self, parse: Option<&Parse<'_>>, is_mapped: bool) {
+        if !self.follows() {
+            return;
+        }
+        let text = parse.map(|parse| parse.query);
+        let reading = self.read_text(text);
+        if self.session.tracker.is_none() && !reading.is_active() {
+            return;
+        }
+        let is_plain = reading.is_plain();
+        let tracker = self.session.tracker.get_or_insert_default();
+        if !is_mapped && !is_plain {
+            // Nobody knows when it is executed.
+            tracker.suspect(Reading::UNKNOWN, text.unwrap_or_default());
+            return;
+        }
+        let marked = (!is_plain).then(|| self.marked(text.unwrap_or_default(), reading));
+        if let Some(tracker) = &mut self.session.tracker {
+            tracker.parse_unnamed(marked);
+        }
+    }
+
+    /// A Bind is about to be sent; `statement`: the named one, if it is known.
+    pub(super) fn bind_followed(&mut self, portal: &[u8], name: &[u8], statement: Option<&Statement>) {
+        let is_active = statement.is_some_and(|statement| statement.reading.is_active());
+        if !self.follows() || self.session.tracker.is_none() && !is_active {
+            return;
+        }
+        let marked = match statement {
+            Some(statement) if !statement.reading.is_plain() => Some(self.marked(statement.query(), statement.reading)),
+            Some(_) => None,
+            None if name.is_empty() => self.session.tracker.as_ref().and_then(|tracker| tracker.unnamed()).map(Arc::clone),
+            None => return self.bring(name),
+        };
+        if let Some(marked) = marked.as_ref().filter(|marked| marked.reading.names_statements()) {
+            let remedy = self.remedy(marked.reading, &marked.effects);
+            self.run_aside(&remedy);
+        }
+        self.session.tracker.get_or_insert_default().bind(portal, marked);
+    }
+
+    /// An Execute is sent.
+    pub(super) fn execute(&mut self, at_hand: &[u8]) {
+        let tracker = self.session.tracker.as_ref().filter(|tracker| tracker.has_portals());
+        let execute = tracker.and_then(|_| Execute::decode(&at_hand[HEADER_LEN..]).ok());
+        let marked = execute.and_then(|execute| tracker?.portal(execute.portal));
+        let Some(marked) = marked.filter(|_| self.follows()) else { return self.sent(Expect::Execute) };
+        let is_open = self.suspect(marked.reading, &marked.text);
+        if marked.reading.is_noted(is_open) {
+            self.note(Expect::Execute, marked.effects.clone());
+        } else {
+            self.sent(Expect::Execute);
+        }
+    }
+
+    /// A FunctionCall is sent: of a function by its oid.
+    pub(super) fn function_call(&mut self, at_hand: &[u8]) {
+        if self.follows() {
+            let oid = at_hand.get(HEADER_LEN..HEADER_LEN + 4).and_then(|oid| oid.try_into().ok());
+            let reading = Reading::of_function(oid.map_or(u32::MAX, u32::from_be_bytes));
+            if self.session.tracker.is_some() || reading.is_active() {
+                self.suspect(reading, b"function call");
+            }
+        }
+        self.sent(Expect::Function);
+    }
+
+    /// Whether Executes must be read whole.
+    pub(super) fn reads_portals(&self) -> bool {
+        self.session.tracker.as_ref().is_some_and(|tracker| tracker.has_portals())
+    }
+
+    /// A statement of SQL's PREPARE is named by the protocol.
+    pub(super) fn bring(&mut self, name: &[u8]) {
+        let Some(tracker) = self.session.tracker.as_ref().filter(|_| self.pool.rules.follows()) else { return };
+        if self.is_unheard() || self.server.status == Status::Failed {
+            return;
+        }
+        let mut remedy = Remedy::new();
+        tracker.bring(name, &mut self.server.on_server, &mut remedy);
+        self.run_aside(&remedy);
+    }
+
+    /// One is closed by the protocol. Whether it was there.
+    pub(super) fn close_prepared(&mut self, name: &[u8]) -> bool {
+        let Some(tracker) = self.session.tracker.as_mut().filter(|tracker| tracker.has_prepared(name)) else {
+            return false;
+        };
+        let mut remedy = Remedy::new();
+        tracker.close_prepared(name, &mut self.server.on_server, &mut remedy);
+        self.run_aside(&remedy);
+        true
+    }
+
+    pub(super) fn read_text(&mut self, text: Option<&[u8]>) -> Reading {
+        text.map_or(Reading::UNKNOWN, |text| self.reader.read(text, &self.server.parameters))
+    }
+
+    /// Returns whether something of the transaction may be taken back.
+    fn suspect(&mut self, reading: Reading, text: &[u8]) -> bool {
+        let tracker = self.session.tracker.get_or_insert_default();
+        tracker.suspect(reading, text);
+        tracker.is_open()
+    }
+
+    fn marked(&mut self, text: &[u8], reading: Reading) -> Arc<Marked> {
+        Arc::new(Marked { text: text.into(), reading, effects: self.effects(text) })
+    }
+
+    fn effects(&mut self, text: &[u8]) -> Vec<Effect> {
+        match self.reader.rules(&self.server.parameters) {
+            Some(rules) => Effect::read(&Text::new(text, rules), self.tracked),
+            None => Vec::new(),
+        }
+    }
+
+    fn remedy(&mut self, reading: Reading, effects: &[Effect]) -> Remedy {
+        // In a failed transaction the server refuses the text whatever there is.
+        if !reading.names_statements() || self.server.status == Status::Failed {
+            return Remedy::new();
+        }
+        let tracker = self.session.tracker.get_or_insert_default();
+        let on_server = &mut self.server.on_server;
+        let mut remedy = tracker.remedy(effects, self.session.names.as_deref(), on_server);
+        if reading.lists_statements() {
+            tracker.bring_all(on_server, &mut remedy);
+        }
+        remedy
+    }
+
+    fn note(&mut self, expect: Expect, effects: Vec<Effect>) {
+        if self.server.ledger.sent_noted(expect) {
+            self.session.tracker.get_or_insert_default().sent(effects);
+        }
+    }
+
+    /// Runs statements in front of the client's next message. They are part of its transaction.
+    fn run_aside(&mut self, remedy: &Remedy) {
+        for text in remedy {
+            self.stream.flush(self.server_id, self.actions);
+            let steps = [Expect::Parse(None), Expect::Bind, Expect::Execute, Expect::Close(None), Expect::Close(None)];
+            for step in steps {
+                self.server.ledger.sent(Answerer::Aside, step);
+            }
+            self.actions.send_new(self.server_id, |out| {
+                Parse { name: ASIDE, query: text, types: b"\0\0" }.encode(out);
+                Bind::encode(out, ASIDE, ASIDE, []);
+                Execute { portal: ASIDE, rows_max: 0 }.encode(out);
+                Close { target: Target::Portal, name: ASIDE }.encode(out);
+                Close { target: Target::Statement, name: ASIDE }.encode(out);
+            });
+        }
+    }
+}
