@@ -176,8 +176,8 @@ settings! {
     peer_id: Count(0, 16383, ""), Some("0"), Yes, NotYet, Listening, "This process's number among [peers], to which cancel requests are passed on; 0: none.";
     pidfile: Path, Some(""), No, Works, Listening, "The file to write the process id to; -d needs it.";
     pkt_buf: Count(0, INT_MAX, "bytes"), Some("4096"), No, Unneeded, Network, "PgBouncer's buffer for each connection; here a thread shares one.";
-    pool_idle_timeout: Seconds, Some("0"), Yes, NotYet, Pools, "How long a pool without connections is remembered; 0: for ever.";
     pool_fidelity: Choice(FIDELITIES), Some("transparent"), Yes, Works, Pools, "What becomes of session state in transaction and statement mode: transparent keeps it for each client on whatever server it gets; strict looks after every transaction for what it left behind, too; classic leaves it where it was set, as PgBouncer does.";
+    pool_idle_timeout: Seconds, Some("0"), Yes, NotYet, Pools, "How long a pool without connections is remembered; 0: for ever.";
     pool_mode: Choice(POOL_MODES), Some("session"), Yes, Works, Pools, "When a server goes back to its pool: as the client leaves, after each transaction, after each statement.";
     query_timeout: Seconds, Some("0"), Yes, Works, Waiting, "Closes a client whose query runs for longer; 0: never.";
     query_wait_notify: Count(0, INT_MAX, "seconds"), Some("5"), Yes, Works, Waiting, "A NOTICE to a client that has waited so long for a server; 0: none.";

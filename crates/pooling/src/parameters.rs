@@ -14,7 +14,6 @@ use crate::limits;
 const FIXED: [&str; 5] =
     ["client_encoding", "DateStyle", "TimeZone", "standard_conforming_strings", "application_name"];
 
-
 /// Which parameters are tracked; a value's index is its name's index here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tracked {

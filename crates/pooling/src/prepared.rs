@@ -330,9 +330,10 @@ mod tests {
         let mut catalog = Catalog::default();
         let big = vec![b'x'; limits::STATEMENT_LEN_MAX];
         let mut kept = 0;
-        while names
-            .insert(format!("s{kept}").as_bytes(), intern(&mut catalog, &Parse { name: b"", query: &big, types: b"\0\0" }))
-        {
+        while names.insert(
+            format!("s{kept}").as_bytes(),
+            intern(&mut catalog, &Parse { name: b"", query: &big, types: b"\0\0" }),
+        ) {
             kept += 1;
         }
         assert!(kept >= 60 && kept * big.len() <= limits::STATEMENT_BYTES_PER_CLIENT_MAX);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::observe::Peer;
 use crate::settings::{Address, PoolMode};
+use crate::state::Pins;
 use crate::time::Time;
 
 /// One worker at one moment.
@@ -114,6 +115,17 @@ pub struct ClientSnapshot {
     pub prepared_statements: u32,
     /// The pid its cancel key carries.
     pub pid: i32,
+    /// Why it keeps its server between transactions, if it does.
+    pub pin: Option<PinSnapshot>,
+}
+
+/// A session that keeps its server.
+#[derive(Clone, Debug)]
+pub struct PinSnapshot {
+    pub since: Time,
+    pub kinds: Pins,
+    /// The beginning of the statement that was the reason.
+    pub statement: String,
 }
 
 /// A server, as SHOW SERVERS lists it.

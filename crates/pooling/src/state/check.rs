@@ -109,10 +109,14 @@ mod tests {
 
     #[test]
     fn the_row_tells_what_is_left_behind() {
-        let checked = Check { with_settings: false }.read(&row(&[Some(b"t"), Some(b"f"), Some(b"t"), None])).expect("it is a row");
+        let checked = Check { with_settings: false }
+            .read(&row(&[Some(b"t"), Some(b"f"), Some(b"t"), None]))
+            .expect("it is a row");
         assert_eq!((checked.pins, checked.settings), (Pins::TEMPORARY | Pins::ADVISORY, None));
         let settings: &[u8] = br"'search_path'='a, ''b''','x'=E'\\'";
-        let checked = Check { with_settings: true }.read(&row(&[Some(b"f"), Some(b"f"), Some(b"f"), Some(settings)])).expect("it is a row");
+        let checked = Check { with_settings: true }
+            .read(&row(&[Some(b"f"), Some(b"f"), Some(b"f"), Some(settings)]))
+            .expect("it is a row");
         let expected = [(b"search_path".to_vec(), b"a, 'b'".to_vec()), (b"x".to_vec(), b"\\".to_vec())];
         assert_eq!(checked.settings.as_deref(), Some(&expected[..]));
     }

@@ -203,6 +203,9 @@ mod tests {
 
     #[test]
     fn a_text_has_one_effect_for_each_command_tag() {
-        assert_eq!(read(";; set role r; select 1;; reset role -- x"), [set("role", Some("role r")), Effect::Nothing, reset("role")]);
+        assert_eq!(
+            read(";; set role r; select 1;; reset role -- x"),
+            [set("role", Some("role r")), Effect::Nothing, reset("role")]
+        );
     }
 }

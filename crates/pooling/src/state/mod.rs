@@ -70,7 +70,10 @@ pub(crate) struct State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// `None`: to something that cannot be set again.
-    Set { name: Box<[u8]>, clause: Option<Box<[u8]>> },
+    Set {
+        name: Box<[u8]>,
+        clause: Option<Box<[u8]>>,
+    },
     Reset(Box<[u8]>),
     /// Role and authorization stay. //= pg18 sql-reset
     ResetAll,

@@ -21,10 +21,6 @@ pub(crate) struct OnServer {
 pub(crate) type Remedy = Vec<Vec<u8>>;
 
 impl OnServer {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.texts.is_empty()
-    }
-
     pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.texts.keys().map(|name| &**name)
     }
@@ -89,7 +85,8 @@ mod tests {
 
     #[test]
     fn a_name_becomes_what_it_is_for_the_session() {
-        let (one, two): (Arc<[u8]>, Arc<[u8]>) = (b"PREPARE p AS SELECT 1"[..].into(), b"PREPARE p AS SELECT 2"[..].into());
+        let (one, two): (Arc<[u8]>, Arc<[u8]>) =
+            (b"PREPARE p AS SELECT 1"[..].into(), b"PREPARE p AS SELECT 2"[..].into());
         let mut server = OnServer::default();
         let mut remedy = Remedy::new();
         server.bring(b"p", None, &mut remedy);
@@ -100,6 +97,6 @@ mod tests {
         server.bring(b"p", None, &mut remedy);
         let expected: [&[u8]; 4] = [&one, b"DEALLOCATE \"p\"", &two, b"DEALLOCATE \"p\""];
         assert_eq!(remedy, expected);
-        assert!(server.is_empty());
+        assert!(server.texts.is_empty());
     }
 }

@@ -149,7 +149,8 @@ impl Reader {
             Some(b"off") => Some(false),
             _ => None,
         };
-        let rules = encoding.zip(standard_strings).map(|(encoding, standard_strings)| Rules { standard_strings, encoding });
+        let rules =
+            encoding.zip(standard_strings).map(|(encoding, standard_strings)| Rules { standard_strings, encoding });
         self.last = Some((Arc::clone(parameters), rules));
         rules
     }

@@ -21,6 +21,7 @@ use super::{Change, State};
 use crate::limits;
 use crate::parameters::{Tracked, is_list_of_names, quote_literal};
 use crate::prepared::Names;
+use crate::snapshot::PinSnapshot;
 use crate::time::Time;
 
 /// A prepared statement of the protocol that is more than plain.
@@ -30,6 +31,9 @@ pub(crate) struct Marked {
     pub(crate) reading: Reading,
     pub(crate) effects: Vec<Effect>,
 }
+
+/// A whole PREPARE, and what its statement may leave behind.
+type Text = (Arc<[u8]>, Pins);
 
 /// What a Query or an Execute under way will do, statement by statement.
 #[derive(Debug)]
@@ -52,7 +56,7 @@ pub(crate) enum Settled {
 pub(crate) struct Tracker {
     journal: Journal,
     /// Of SQL's PREPARE: the whole statement, and what it may leave behind.
-    prepared: BTreeMap<Box<[u8]>, (Arc<[u8]>, Pins)>,
+    prepared: BTreeMap<Box<[u8]>, Text>,
     prepared_len: usize,
     /// Oldest first, in the order of the server's ledger.
     sent: VecDeque<Sent>,
@@ -100,12 +104,9 @@ impl Tracker {
         (self.pins | self.suspects).is_empty() && self.asked.is_none() && self.sent.is_empty()
     }
 
-    pub(crate) fn pinned_since(&self) -> Option<Time> {
-        self.pinned_since
-    }
-
-    pub(crate) fn because(&self) -> &[u8] {
-        &self.because
+    pub(crate) fn snapshot(&self) -> Option<PinSnapshot> {
+        let statement = String::from_utf8_lossy(&self.because).into_owned();
+        self.pinned_since.map(|since| PinSnapshot { since, kinds: self.pins, statement })
     }
 
     /// Whether something that is taken back may be noted.
@@ -394,4 +395,3 @@ fn may_set_out_of_sight(text: &[u8]) -> bool {
     let has = |word: &[u8]| text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
     has(b"set_config") || has(b"execute") || has(b"set ")
 }
-

@@ -21,7 +21,6 @@ use crate::parameters::{Interned, Tracked};
 use crate::server::{Answerer, Chore, Entry, Expect, Server, State, Unexpected};
 use crate::session::Session;
 use crate::settings::PoolMode;
-use crate::state::{Places, Tracker};
 use crate::time::Time;
 use crate::unnamed::{self, Unnamed};
 
@@ -186,10 +185,10 @@ pub(super) fn answer_fake(conn: ConnId, session: &mut Session, fake: Expect, act
 }
 
 /// A server's messages on their way to its client, or to nobody.
-struct Answers<'a> {
+pub(super) struct Answers<'a> {
     now: Time,
-    server: &'a mut Server,
-    session: Option<(ConnId, &'a mut Session)>,
+    pub(super) server: &'a mut Server,
+    pub(super) session: Option<(ConnId, &'a mut Session)>,
     pool: &'a mut Pool,
     tracked: &'a Tracked,
     interned: &'a mut Interned,
@@ -455,35 +454,6 @@ impl Answers<'_> {
         }
     }
 
-    /// Commands that make statements unknown to the server.
-    fn command(&mut self, body: &[u8]) {
-        if self.server.ledger.is_noted()
-            && let Some((_, session)) = &mut self.session
-            && let Some(tracker) = &mut session.tracker
-        {
-            let names = session.names.as_deref_mut();
-            tracker.confirmed(body, Places { on_server: &mut self.server.on_server, names });
-        }
-        let forgets = matches!(body, b"DISCARD ALL\0" | b"DEALLOCATE ALL\0");
-        if !forgets {
-            return;
-        }
-        self.server.on_server.clear();
-        if body == b"DISCARD ALL\0" {
-            // Its client's, if it has one, says the same.
-            (self.server.session_state, self.server.soiled) = (None, false);
-        }
-        // What was sent behind the command, in one pipeline with it, stays.
-        let ledger = &self.server.ledger;
-        self.server.prepared.keep_only(|id| ledger.is_preparing(id));
-        if let Some((_, session)) = &mut self.session
-            && ledger.owner() == Some(Answerer::Client)
-            && let Some(names) = &mut session.names
-        {
-            names.discard();
-        }
-    }
-
     fn ready(&mut self, status: Status) -> Result<(), Broken> {
         let owner = self.server.ledger.owner();
         self.server.status = status;
@@ -563,25 +533,8 @@ impl Answers<'_> {
         }
     }
 
-    fn unnamed(&mut self) -> Option<&mut Unnamed> {
+    pub(super) fn unnamed(&mut self) -> Option<&mut Unnamed> {
         self.session.as_mut().and_then(|(_, session)| session.unnamed.as_deref_mut())
-    }
-
-    fn tracker(&mut self) -> Option<&mut Tracker> {
-        self.session.as_mut().and_then(|(_, session)| session.tracker.as_deref_mut())
-    }
-
-    /// What the failure means for the session's state: nothing of the answer being read happens any more.
-    fn failed_followed(&mut self) {
-        let (owner, noted) = (self.server.ledger.owner(), self.server.ledger.is_noted());
-        if !matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Aside)) {
-            return;
-        }
-        let Some(tracker) = self.tracker() else { return };
-        tracker.failed();
-        if noted {
-            tracker.void_front();
-        }
     }
 
     fn failed(&mut self) -> Result<(), Broken> {
@@ -613,46 +566,6 @@ impl Answers<'_> {
             self.findings.skipped_aside = skipped.iter().any(|entry| entry.expect == Expect::Query);
         }
         Ok(())
-    }
-
-    /// The server skips these messages: what was noted when they were sent is taken back, newest first.
-    fn undo(&mut self, skipped: &[Entry]) {
-        let (mut of_names, mut of_unnamed) = (0, 0);
-        for entry in skipped.iter().rev() {
-            match entry.expect {
-                Expect::Close(Some(id)) => self.server.prepared.add(id),
-                Expect::Parse(Some(id)) => self.server.prepared.remove(id),
-                _ => {}
-            }
-            let renames = matches!(
-                (entry.owner, entry.expect),
-                (Answerer::Client, Expect::Parse(Some(_)) | Expect::FakeParse | Expect::FakeClose)
-            );
-            of_names += usize::from(renames);
-            if entry.noted
-                && let Some(tracker) = self.tracker()
-            {
-                tracker.finished();
-            }
-            of_unnamed += usize::from((entry.owner, entry.expect) == (Answerer::Client, Expect::Unnamed));
-            if entry.owner == Answerer::Prepare && matches!(entry.expect, Expect::Parse(None) | Expect::Close(None)) {
-                // Of its unnamed statement, on the client's behalf.
-                self.server.unnamed = unnamed::UNKNOWN;
-            }
-        }
-        let doubtful = self.server.ledger.is_doubtful();
-        if let Some(unnamed) = self.unnamed() {
-            match doubtful {
-                true => unnamed.skipped_all(),
-                false => (0..of_unnamed).for_each(|_| unnamed.skipped()),
-            }
-        }
-        let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) else { return };
-        if self.server.ledger.is_doubtful() {
-            names.undo_all();
-        } else {
-            names.undo(of_names);
-        }
     }
 
     fn answer_fakes(&mut self) {

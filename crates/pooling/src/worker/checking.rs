@@ -26,7 +26,8 @@ impl Worker {
         let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
             return false;
         };
-        let fidelity = self.pools[session.pool.0 as usize].as_ref().map_or(Fidelity::Classic, |pool| pool.rules.fidelity);
+        let fidelity =
+            self.pools[session.pool.0 as usize].as_ref().map_or(Fidelity::Classic, |pool| pool.rules.fidelity);
         let is_strict = fidelity == Fidelity::Strict;
         if session.tracker.is_none() && !is_strict {
             return true;

@@ -85,7 +85,9 @@ impl Requests<'_> {
         let marked = match statement {
             Some(statement) if !statement.reading.is_plain() => Some(self.marked(statement.query(), statement.reading)),
             Some(_) => None,
-            None if name.is_empty() => self.session.tracker.as_ref().and_then(|tracker| tracker.unnamed()).map(Arc::clone),
+            None if name.is_empty() => {
+                self.session.tracker.as_ref().and_then(|tracker| tracker.unnamed()).map(Arc::clone)
+            }
             None => return self.bring(name),
         };
         if let Some(marked) = marked.as_ref().filter(|marked| marked.reading.names_statements()) {

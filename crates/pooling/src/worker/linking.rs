@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use wire::backend::Fields;
 use wire::frontend::Query;
 
 use super::checking::CLEAR;
@@ -18,10 +17,8 @@ use crate::id::{ConnId, PoolId, WorkerId};
 use crate::limits;
 use crate::mail::{Mail, Place, Stop};
 use crate::server::{Answerer, Chore, Expect, Group, Lent, Server, State as ServerState};
-use crate::parameters::Tracked;
-use crate::session::{Session, State};
+use crate::session::State;
 use crate::settings::PoolMode;
-use crate::state::{Risk, State as SessionState};
 use crate::time::Time;
 
 /// What clients of a database are told that a reload has taken away, as in PgBouncer.
@@ -185,7 +182,7 @@ impl Worker {
         }
         let same = Arc::ptr_eq(&session.parameters, &server.parameters);
         if !same || session.tracker.is_some() || server.session_state.is_some() {
-            replay(turn, session, server_id, server, &self.tracked);
+            super::replaying::replay(turn, session, server_id, server, &self.tracked);
         }
         let paused = !session.flow.is_reading() || !session.flow.is_clear() || !server.flow.is_reading();
         if paused {
@@ -203,17 +200,6 @@ impl Worker {
         }
     }
 
-    /// The server accepted its session's parameters; they are now what the server reports.
-    pub(super) fn replayed(&mut self, server_id: ConnId, conn: ConnId) {
-        let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
-            return;
-        };
-        let first = !std::mem::replace(&mut session.confirmed, true);
-        if first {
-            session.parameters = Arc::clone(&server.parameters);
-        }
-    }
-
     /// The client's messages go on when what they waited for has been answered.
     pub(super) fn open_gate(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) {
         let Some(server) = self.servers.get_mut(server_id) else { return };
@@ -221,15 +207,6 @@ impl Worker {
             server.gated = false;
             self.requests_from_inbox(turn, conn);
         }
-    }
-
-    /// The server does not accept its session's parameters: as PostgreSQL would not have let it in with them.
-    pub(super) fn replay_refused(&mut self, turn: &mut Turn<'_>, server_id: ConnId, error: &[u8]) {
-        let Some(conn) = self.servers.get(server_id).and_then(Server::session) else { return };
-        let fields = Fields::decode(error);
-        let code = fields.sqlstate().unwrap_or(wire::sqlstate::PROTOCOL_VIOLATION);
-        let words = String::from_utf8_lossy(fields.message().unwrap_or(b"parameters refused")).into_owned();
-        self.refuse_session(turn, conn, code, &words);
     }
 
     /// Lets a linked server go if its client's transaction is over and nothing is owed (I3). Returns whether it is let
@@ -573,30 +550,4 @@ impl Worker {
             self.begin_from_inbox(turn, conn);
         }
     }
-}
-
-/// Sends what makes a server's parameters and settings its session's. Where it matters that they are, the session's
-/// messages wait for the answer.
-fn replay(turn: &mut Turn<'_>, session: &mut Session, server_id: ConnId, server: &mut Server, tracked: &Tracked) {
-    let mut text = Vec::new();
-    let parameters = session.parameters.write_difference(&server.parameters, tracked, &mut text);
-    let base = SessionState::default();
-    let wanted = session.tracker.as_ref().map(|tracker| tracker.state());
-    let risk = match (wanted, &server.session_state) {
-        (Some(wanted), Some(found)) if Arc::ptr_eq(wanted, found) => Risk::None,
-        (wanted, found) => {
-            let (wanted, found) = (wanted.map_or(&base, |state| state), found.as_deref().unwrap_or(&base));
-            wanted.write_difference(found, &mut text)
-        }
-    };
-    server.session_state = wanted.filter(|state| !state.is_base()).map(Arc::clone);
-    if text.is_empty() {
-        session.parameters = Arc::clone(&server.parameters);
-        session.confirmed = true;
-        return;
-    }
-    server.ledger.sent(Answerer::Replay, Expect::Query);
-    server.unnamed = crate::unnamed::NONE;
-    server.gated = parameters && !session.confirmed || risk == Risk::High;
-    turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
 }

@@ -9,6 +9,8 @@
 //! | `renaming` | what its statements are called there |
 //! | `answers` | what a server's bytes mean, and what of them goes to its client |
 //! | `linking` | who gets a server, and what happens to a server that is free |
+//! | `confirming` | what answers confirm of it, and errors take back |
+//! | `replaying` | what a server is told so that it is as its session believes |
 //! | `opening` | when to ask for capacity, and how a server logs in |
 //! | `closing` | how sessions and servers end |
 //! | `welcoming` | how a session that has logged in is let in |
@@ -26,6 +28,7 @@ mod cancelling;
 mod chaos;
 mod checking;
 mod closing;
+mod confirming;
 mod consoling;
 mod findings;
 mod following;
@@ -34,6 +37,7 @@ mod linking;
 mod opening;
 pub(crate) mod pool;
 mod renaming;
+mod replaying;
 mod requests;
 pub(crate) mod steering;
 mod stream;

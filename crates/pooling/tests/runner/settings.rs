@@ -13,8 +13,7 @@ use super::words::Words;
 /// What every transcript starts from: PgBouncer's defaults (and so `fidelity=classic`: the statements of most are made
 /// up), one database `db`, three users who need no password.
 pub(crate) fn initial() -> Settings {
-    let mut settings =
-        Settings { auth_type: AuthType::Trust, pool_fidelity: Fidelity::Classic, ..Settings::default() };
+    let mut settings = Settings { auth_type: AuthType::Trust, pool_fidelity: Fidelity::Classic, ..Settings::default() };
     settings.databases.insert("db".to_owned(), Arc::new(database("db")));
     for user in ["u", "v", "w"] {
         settings.secrets.insert(user.to_owned(), Secret::parse("secret"));

@@ -12,7 +12,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("wire", &[]),
     ("auth", &[]),
     ("sql", &[]),
-    ("pooling", &["wire", "auth"]),
+    ("pooling", &["wire", "sql", "auth"]),
     ("engine", &["pooling", "wire", "auth"]),
     ("control", &["engine", "pooling", "wire"]),
     ("config", &["pooling", "auth"]),

@@ -1,0 +1,94 @@
+//! What answers confirm of what was noted when messages were sent, and what errors take back.
+
+use super::answers::Answers;
+use crate::server::{Answerer, Entry, Expect};
+use crate::state::{Places, Tracker};
+use crate::unnamed;
+
+impl Answers<'_> {
+    /// Commands that make statements unknown to the server.
+    pub(super) fn command(&mut self, body: &[u8]) {
+        if self.server.ledger.is_noted()
+            && let Some((_, session)) = &mut self.session
+            && let Some(tracker) = &mut session.tracker
+        {
+            let names = session.names.as_deref_mut();
+            tracker.confirmed(body, Places { on_server: &mut self.server.on_server, names });
+        }
+        let forgets = matches!(body, b"DISCARD ALL\0" | b"DEALLOCATE ALL\0");
+        if !forgets {
+            return;
+        }
+        self.server.on_server.clear();
+        if body == b"DISCARD ALL\0" {
+            // Its client's, if it has one, says the same.
+            (self.server.session_state, self.server.soiled) = (None, false);
+        }
+        // What was sent behind the command, in one pipeline with it, stays.
+        let ledger = &self.server.ledger;
+        self.server.prepared.keep_only(|id| ledger.is_preparing(id));
+        if let Some((_, session)) = &mut self.session
+            && ledger.owner() == Some(Answerer::Client)
+            && let Some(names) = &mut session.names
+        {
+            names.discard();
+        }
+    }
+
+    pub(super) fn tracker(&mut self) -> Option<&mut Tracker> {
+        self.session.as_mut().and_then(|(_, session)| session.tracker.as_deref_mut())
+    }
+
+    /// What the failure means for the session's state: nothing of the answer being read happens any more.
+    pub(super) fn failed_followed(&mut self) {
+        let (owner, noted) = (self.server.ledger.owner(), self.server.ledger.is_noted());
+        if !matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Aside)) {
+            return;
+        }
+        let Some(tracker) = self.tracker() else { return };
+        tracker.failed();
+        if noted {
+            tracker.void_front();
+        }
+    }
+
+    /// The server skips these messages: what was noted when they were sent is taken back, newest first.
+    pub(super) fn undo(&mut self, skipped: &[Entry]) {
+        let (mut of_names, mut of_unnamed) = (0, 0);
+        for entry in skipped.iter().rev() {
+            match entry.expect {
+                Expect::Close(Some(id)) => self.server.prepared.add(id),
+                Expect::Parse(Some(id)) => self.server.prepared.remove(id),
+                _ => {}
+            }
+            let renames = matches!(
+                (entry.owner, entry.expect),
+                (Answerer::Client, Expect::Parse(Some(_)) | Expect::FakeParse | Expect::FakeClose)
+            );
+            of_names += usize::from(renames);
+            if entry.noted
+                && let Some(tracker) = self.tracker()
+            {
+                tracker.finished();
+            }
+            of_unnamed += usize::from((entry.owner, entry.expect) == (Answerer::Client, Expect::Unnamed));
+            if entry.owner == Answerer::Prepare && matches!(entry.expect, Expect::Parse(None) | Expect::Close(None)) {
+                // Of its unnamed statement, on the client's behalf.
+                self.server.unnamed = unnamed::UNKNOWN;
+            }
+        }
+        let doubtful = self.server.ledger.is_doubtful();
+        if let Some(unnamed) = self.unnamed() {
+            match doubtful {
+                true => unnamed.skipped_all(),
+                false => (0..of_unnamed).for_each(|_| unnamed.skipped()),
+            }
+        }
+        let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) else { return };
+        if self.server.ledger.is_doubtful() {
+            names.undo_all();
+        } else {
+            names.undo(of_names);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A server is made what its session believes it to be: parameters first, then settings, then whose rights it has.
+
+use std::sync::Arc;
+
+use wire::backend::Fields;
+use wire::frontend::Query;
+
+use super::{Turn, Worker};
+use crate::id::ConnId;
+use crate::parameters::Tracked;
+use crate::server::{Answerer, Expect, Server};
+use crate::session::Session;
+use crate::state::{Risk, State};
+
+impl Worker {
+    /// The server accepted its session's parameters; they are now what the server reports.
+    pub(super) fn replayed(&mut self, server_id: ConnId, conn: ConnId) {
+        let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
+            return;
+        };
+        let first = !std::mem::replace(&mut session.confirmed, true);
+        if first {
+            session.parameters = Arc::clone(&server.parameters);
+        }
+    }
+
+    /// The server does not accept its session's parameters: as PostgreSQL would not have let it in with them.
+    pub(super) fn replay_refused(&mut self, turn: &mut Turn<'_>, server_id: ConnId, error: &[u8]) {
+        let Some(conn) = self.servers.get(server_id).and_then(Server::session) else { return };
+        let fields = Fields::decode(error);
+        let code = fields.sqlstate().unwrap_or(wire::sqlstate::PROTOCOL_VIOLATION);
+        let words = String::from_utf8_lossy(fields.message().unwrap_or(b"parameters refused")).into_owned();
+        self.refuse_session(turn, conn, code, &words);
+    }
+}
+
+/// Sends what makes a server's parameters and settings its session's. Where it matters that they are, the session's
+/// messages wait for the answer.
+pub(super) fn replay(
+    turn: &mut Turn<'_>,
+    session: &mut Session,
+    server_id: ConnId,
+    server: &mut Server,
+    tracked: &Tracked,
+) {
+    let mut text = Vec::new();
+    let parameters = session.parameters.write_difference(&server.parameters, tracked, &mut text);
+    let base = State::default();
+    let wanted = session.tracker.as_ref().map(|tracker| tracker.state());
+    let risk = match (wanted, &server.session_state) {
+        (Some(wanted), Some(found)) if Arc::ptr_eq(wanted, found) => Risk::None,
+        (wanted, found) => {
+            let (wanted, found) = (wanted.map_or(&base, |state| state), found.as_deref().unwrap_or(&base));
+            wanted.write_difference(found, &mut text)
+        }
+    };
+    server.session_state = wanted.filter(|state| !state.is_base()).map(Arc::clone);
+    if text.is_empty() {
+        session.parameters = Arc::clone(&server.parameters);
+        session.confirmed = true;
+        return;
+    }
+    server.ledger.sent(Answerer::Replay, Expect::Query);
+    server.unnamed = crate::unnamed::NONE;
+    server.gated = parameters && !session.confirmed || risk == Risk::High;
+    turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
+}
