@@ -245,6 +245,7 @@ fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
         application_name: "psql".to_owned(),
         prepared_statements: 2,
         pid: 1,
+        pin: None,
     }
 }
 
