@@ -278,6 +278,6 @@ mod tests {
             let _value = setting.default_value();
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
-        assert_eq!(TABLE.len(), 104, "PgBouncer's hundred, workers, and three for tests");
+        assert_eq!(TABLE.len(), 106, "PgBouncer's hundred, workers, two for session state, three for tests");
     }
 }
