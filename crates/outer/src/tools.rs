@@ -36,8 +36,18 @@ impl Pgbench {
     /// # Panics
     /// If pgbench is missing.
     pub fn run(stage: &Stage, arguments: &[&str]) -> Result<Self, String> {
-        let url = stage.url();
-        let (wrote, complaints) = run(stage, "pgbench", &[&["-n"], arguments, &[&url]].concat())?;
+        Self::run_at(stage, &stage.url(), arguments)
+    }
+
+    /// The same at a `url` of the caller's choice, PostgreSQL's own for example.
+    ///
+    /// # Errors
+    /// As [`Pgbench::run`].
+    ///
+    /// # Panics
+    /// If pgbench is missing.
+    pub fn run_at(stage: &Stage, url: &str, arguments: &[&str]) -> Result<Self, String> {
+        let (wrote, complaints) = run(stage, "pgbench", &[&["-n"], arguments, &[url]].concat())?;
         let number = |name: &str| {
             let text = wrote.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
             let digits: String = text.trim().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
