@@ -26,6 +26,11 @@ impl Word {
         self.0 & CALLED != 0
     }
 
+    /// The name's hash, for a table of the caller's own: without the lowest bit, spread evenly.
+    pub fn bits(self) -> u64 {
+        self.0 & !CALLED
+    }
+
     /// The name alone, to be looked up: equal to [`Word::of`] it.
     pub fn name(self) -> Word {
         Word(self.0 & !CALLED)
@@ -58,13 +63,14 @@ impl Words {
     }
 }
 
-/// Keywords that are no names without quotes, except behind a dot or AS. //= pg18 sql-keywords-appendix
+/// Keywords that are no names without quotes, except behind a dot or AS: all but CREATE, GRANT and DEFAULT, by which
+/// one may tell that a text defines something, or fills in what it does not say. //= pg18 sql-keywords-appendix
 #[rustfmt::skip]
-const RESERVED: [&[u8]; 77] = [
+const RESERVED: [&[u8]; 74] = [
     b"all", b"analyse", b"analyze", b"and", b"any", b"array", b"as", b"asc", b"asymmetric", b"both", b"case", b"cast",
-    b"check", b"collate", b"column", b"constraint", b"create", b"current_catalog", b"current_date", b"current_role",
-    b"current_time", b"current_timestamp", b"current_user", b"default", b"deferrable", b"desc", b"distinct", b"do",
-    b"else", b"end", b"except", b"false", b"fetch", b"for", b"foreign", b"from", b"grant", b"group", b"having", b"in",
+    b"check", b"collate", b"column", b"constraint", b"current_catalog", b"current_date", b"current_role",
+    b"current_time", b"current_timestamp", b"current_user", b"deferrable", b"desc", b"distinct", b"do",
+    b"else", b"end", b"except", b"false", b"fetch", b"for", b"foreign", b"from", b"group", b"having", b"in",
     b"initially", b"intersect", b"into", b"lateral", b"leading", b"limit", b"localtime", b"localtimestamp", b"not",
     b"null", b"offset", b"on", b"only", b"or", b"order", b"placing", b"primary", b"references", b"returning",
     b"select", b"session_user", b"some", b"symmetric", b"table", b"then", b"to", b"trailing", b"true", b"union",
