@@ -18,6 +18,7 @@
 pub mod action;
 pub mod arrival;
 pub mod board;
+pub mod catalogue;
 pub mod coordinator;
 pub mod door;
 pub mod event;

@@ -101,3 +101,13 @@ pub const PREPARED_LEN_MAX: usize = 4 * 1024 * 1024;
 
 /// How much of a statement is shown as the reason of a pin.
 pub const PIN_TEXT_LEN_MAX: usize = 256;
+
+/// Names that a database's catalogue keeps: 32 bytes each and two for its filter. With more than these, every text of the
+/// database is suspect; then a check after each is cheaper than this memory on every worker.
+pub const CATALOGUE_NAMES_MAX: usize = 128 * 1024;
+
+/// Who meets whom, while a catalogue is read: 24 bytes each. 5,000 functions of 1.4 kB have 200,000.
+pub const CATALOGUE_EDGES_MAX: usize = 512 * 1024;
+
+/// Custom settings whose names are known: a check asks for each.
+pub const CATALOGUE_SETTINGS_MAX: usize = 64;

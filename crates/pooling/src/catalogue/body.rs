@@ -1,0 +1,266 @@
+//! What a function's body may do to the session, as its text tells: PL/pgSQL and SQL are read alike, since both have the
+//! same tokens.
+//!
+//! It is not parsed. A word is taken for a statement's beginning where one may begin; what is found beside that is too
+//! much rather than too little. Where a body runs texts, the strings in it are read as bodies too, since the texts are
+//! made of them.
+
+use super::base;
+use super::hidden::Hidden;
+use sql::{Lexer, Marks, Rules, Summary, Text, Token, TokenKind, Unlexable, Word};
+
+/// Strings within strings are read so deep.
+const DEPTH_MAX: u32 = 3;
+
+/// What was found in a body.
+#[derive(Debug, Default)]
+pub(super) struct Body {
+    /// But for what the functions and tables do that it names.
+    pub(super) hidden: Hidden,
+    /// The names in it.
+    pub(super) words: Vec<Word>,
+    /// Settings with a dot in their names that it changes, in lower case.
+    pub(super) settings: Vec<Box<[u8]>>,
+    /// It may write to the tables that it names.
+    pub(super) writes: bool,
+    /// It may add rows to them.
+    pub(super) fills: bool,
+}
+
+impl Body {
+    pub(super) fn read(source: &[u8]) -> Body {
+        let mut body = Body::default();
+        body.add(source, 0);
+        body.writes = body.has_any(&base::WRITES);
+        body.fills = body.has_any(&base::FILLS);
+        body
+    }
+
+    fn has_any(&self, keywords: &[&str]) -> bool {
+        let keywords: Vec<Word> = keywords.iter().map(|word| Word::of(word.as_bytes())).collect();
+        self.words.iter().any(|word| keywords.contains(&word.name()))
+    }
+
+    fn add(&mut self, source: &[u8], depth: u32) {
+        let text = Text::new(source, Rules::default());
+        let Ok(tokens) = tokens(&text) else {
+            // A body that PostgreSQL reads and we do not; or a piece of a text, cut where it is put together.
+            self.hidden |= if depth == 0 { Hidden::UNKNOWN } else { Hidden::DYNAMIC };
+            let plain = without_quotes(source);
+            let text = Text::new(&plain, Rules::default());
+            let tokens = tokens(&text).unwrap_or_default();
+            return self.add_tokens(&text, &tokens, depth);
+        };
+        self.add_tokens(&text, &tokens, depth);
+    }
+
+    fn add_tokens(&mut self, text: &Text<'_>, tokens: &[Token], depth: u32) {
+        let summary = Summary::of(text);
+        self.hidden |= base::of_marks(summary.marks());
+        self.words.extend_from_slice(summary.words());
+        if summary.marks().any(Marks::SET_CONFIG) {
+            self.set_config_calls(text);
+        }
+        let walk = Walk { source: text.source(), tokens };
+        let mut runs_text = summary.marks().any(Marks::DBLINK)
+            || summary.words().iter().any(|word| word.is_called() && runs_text(word.name()));
+        for at in (0..tokens.len()).filter(|at| tokens[*at].kind == TokenKind::Word) {
+            runs_text |= self.word(&walk, at);
+        }
+        if !runs_text {
+            return;
+        }
+        if depth == DEPTH_MAX {
+            self.hidden |= Hidden::DYNAMIC;
+            return;
+        }
+        for token in tokens.iter().filter(|token| token.kind == TokenKind::String) {
+            self.add(&without_its_quotes(&text.source()[token.start..token.end]), depth + 1);
+        }
+    }
+
+    /// The settings that are named in calls which are not local.
+    fn set_config_calls(&mut self, text: &Text<'_>) {
+        for statement in text.statements().filter(|statement| statement.marks.any(Marks::SET_CONFIG)) {
+            let mut calls = 0;
+            for call in statement.set_config_calls(text) {
+                calls += 1;
+                match call.name {
+                    _ if call.local == Some(true) => {}
+                    Some(name) => self.setting(name),
+                    None => self.hidden |= Hidden::DYNAMIC_SETTINGS,
+                }
+            }
+            // Named, and not called: what for, nobody knows.
+            self.hidden |= if calls == 0 { Hidden::DYNAMIC_SETTINGS } else { Hidden::NONE };
+        }
+    }
+
+    fn setting(&mut self, name: &[u8]) {
+        if name.contains(&b'.') {
+            self.settings.push(name.to_ascii_lowercase().into());
+        }
+    }
+
+    /// One word, which may begin a statement. Whether a text is run there, out of strings.
+    fn word(&mut self, walk: &Walk<'_>, at: usize) -> bool {
+        const BEGINNINGS: [&str; 9] =
+            ["set", "reset", "listen", "unlisten", "load", "prepare", "deallocate", "discard", "do"];
+        if walk.is(at, "execute") {
+            return self.execute(walk, at);
+        }
+        if walk.is(at, "hold") && walk.is_after(at, "with") {
+            self.hidden |= Hidden::HOLD;
+        }
+        let Some(word) = BEGINNINGS.iter().find(|word| walk.is(at, word)) else { return false };
+        if !walk.may_begin(at) {
+            return false;
+        }
+        self.hidden |= match *word {
+            "set" => return self.set(walk, at + 1),
+            "reset" => Hidden::SETTINGS,
+            "listen" | "unlisten" => Hidden::LISTEN,
+            "load" => Hidden::LOAD,
+            "prepare" if walk.is(at + 1, "transaction") => Hidden::NONE,
+            "prepare" | "deallocate" => Hidden::PREPARED,
+            "discard" => Hidden::TEMPORARY | Hidden::SEQUENCE,
+            _ => return true,
+        };
+        false
+    }
+
+    /// EXECUTE of a text, unless it is a word of GRANT or of CREATE TRIGGER. //= pg18 plpgsql-statements#PLPGSQL-STATEMENTS-EXECUTING-DYN
+    fn execute(&mut self, walk: &Walk<'_>, at: usize) -> bool {
+        if ["on", "function", "procedure"].iter().any(|word| walk.is(at + 1, word)) {
+            return false;
+        }
+        let ends = walk.byte(at + 2).is_none_or(|byte| byte == b';')
+            || ["into", "using", "loop"].iter().any(|word| walk.is(at + 2, word));
+        if walk.kind(at + 1) != Some(TokenKind::String) || !ends {
+            self.hidden |= Hidden::DYNAMIC;
+        }
+        true
+    }
+
+    /// What follows SET. Never runs a text.
+    fn set(&mut self, walk: &Walk<'_>, mut at: usize) -> bool {
+        const OTHER_FORMS: [&str; 7] = ["authorization", "characteristics", "names", "role", "schema", "time", "xml"];
+        if ["local", "transaction", "constraints"].iter().any(|word| walk.is(at, word)) {
+            return false;
+        }
+        at += usize::from(walk.is(at, "session"));
+        self.hidden |= Hidden::SETTINGS;
+        let is_value = |at: usize| walk.byte(at) == Some(b'=') || walk.is(at, "to") || walk.is(at, "from");
+        if OTHER_FORMS.iter().any(|word| walk.is(at, word)) || is_value(at + 1) {
+            return false;
+        }
+        if walk.byte(at + 1) == Some(b'.') && is_value(at + 3) {
+            let name = [walk.name(at), &b"."[..], walk.name(at + 2)].concat();
+            self.setting(&name);
+        } else {
+            self.hidden |= Hidden::DYNAMIC_SETTINGS;
+        }
+        false
+    }
+}
+
+/// The tokens of a body.
+struct Walk<'a> {
+    source: &'a [u8],
+    tokens: &'a [Token],
+}
+
+impl Walk<'_> {
+    fn kind(&self, at: usize) -> Option<TokenKind> {
+        self.tokens.get(at).map(|token| token.kind)
+    }
+
+    fn written(&self, at: usize) -> &[u8] {
+        self.tokens.get(at).map_or(b"", |token| &self.source[token.start..token.end])
+    }
+
+    /// The first byte of the token.
+    fn byte(&self, at: usize) -> Option<u8> {
+        self.written(at).first().copied()
+    }
+
+    /// Without the quotes, if it has any.
+    fn name(&self, at: usize) -> &[u8] {
+        let written = self.written(at);
+        written.strip_prefix(b"\"").and_then(|inside| inside.strip_suffix(b"\"")).unwrap_or(written)
+    }
+
+    fn is(&self, at: usize, word: &str) -> bool {
+        self.written(at).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    fn is_after(&self, at: usize, word: &str) -> bool {
+        at > 0 && self.is(at - 1, word)
+    }
+
+    /// A statement may begin here.
+    fn may_begin(&self, at: usize) -> bool {
+        let Some(before) = at.checked_sub(1) else { return true };
+        // Behind a label, `>>` ends it.
+        matches!(self.byte(before), Some(b';' | b'>'))
+            || ["begin", "then", "else", "loop", "atomic"].iter().any(|word| self.is(before, word))
+    }
+}
+
+fn runs_text(name: Word) -> bool {
+    base::RUN_TEXT.iter().any(|known| Word::of(known.as_bytes()) == name)
+}
+
+fn tokens(text: &Text<'_>) -> Result<Vec<Token>, Unlexable> {
+    let mut lexer = Lexer::new(text);
+    let mut tokens = Vec::new();
+    while let Some(token) = lexer.token()? {
+        tokens.push(token);
+    }
+    Ok(tokens)
+}
+
+/// What a string says: where backslashes escape, they are left out.
+fn without_its_quotes(written: &[u8]) -> Vec<u8> {
+    if written.first() == Some(&b'$') {
+        let tag = written.iter().skip(1).position(|byte| *byte == b'$').map_or(0, |len| len + 2);
+        return written.get(tag..written.len().saturating_sub(tag)).unwrap_or_default().to_vec();
+    }
+    let Some(start) = written.iter().position(|byte| *byte == b'\'') else { return Vec::new() };
+    let inside = written.get(start + 1..written.len().saturating_sub(1)).unwrap_or_default();
+    let escapes = matches!(written.first(), Some(b'e' | b'E'));
+    let mut says = Vec::with_capacity(inside.len());
+    let mut bytes = inside.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' if escapes => {
+                // An escaped letter stands for white space, most often.
+                let escaped = bytes.next().unwrap_or(b' ');
+                says.push(if escaped.is_ascii_alphanumeric() { b' ' } else { escaped });
+            }
+            b'\'' if bytes.peek() == Some(&b'\'') => says.extend(bytes.next()),
+            _ => says.push(byte),
+        }
+    }
+    says
+}
+
+/// Words and what divides them, of what is no sequence of tokens: always one itself.
+fn without_quotes(source: &[u8]) -> Vec<u8> {
+    let goes_on = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
+    let mut plain = Vec::with_capacity(source.len());
+    for run in source.chunk_by(|last, next| goes_on(*last) && goes_on(*next)) {
+        match run {
+            [b'0'..=b'9', ..] => plain.push(b' '),
+            // Longer than any name.
+            [first, ..] if goes_on(*first) && run.len() < 64 => plain.extend_from_slice(run),
+            [b'(' | b')' | b';' | b',' | b'.' | b'=', ..] => plain.extend_from_slice(run),
+            _ => plain.push(b' '),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+#[path = "body_tests.rs"]
+mod tests;

@@ -1,0 +1,157 @@
+//! What bodies tell, as a table.
+
+use super::*;
+
+fn hidden(source: &str) -> Hidden {
+    Body::read(source.as_bytes()).hidden
+}
+
+#[track_caller]
+fn check(rows: &[(&str, Hidden)]) {
+    for (source, expected) in rows {
+        assert_eq!(hidden(source), *expected, "{source}");
+    }
+}
+
+#[test]
+fn bodies_that_hide_nothing() {
+    let sources = [
+        "",
+        "begin return 1; end",
+        "select 1",
+        "begin set local work_mem = '1MB'; return 1; end",
+        "begin set transaction isolation level serializable; end",
+        "begin set constraints all deferred; end",
+        "begin perform set_config('app.user', 'x', true); end",
+        "begin update t set x = 1; insert into t values (1) on conflict do update set x = 2; end",
+        "begin perform pg_advisory_xact_lock(1); end",
+        "begin grant execute on function f() to u; end",
+        "declare execute_count int; begin notify x; end",
+        "begin for i in 1..10 loop raise notice 'set x = %; listen y', i; end loop; end",
+        "begin prepare transaction 'x'; end",
+        "<<outer>> begin if a >> b then null; end if; end",
+        "begin open c for select 1; fetch c into x; close c; end",
+        "begin load_all(); discarded := 1; end",
+        "begin -- set x = 1;\n /* listen y; */ end",
+    ];
+    for source in sources {
+        assert_eq!(hidden(source), Hidden::NONE, "{source}");
+    }
+}
+
+#[test]
+fn statements_that_change_the_session() {
+    check(&[
+        ("begin set work_mem = '1MB'; end", Hidden::SETTINGS),
+        ("BEGIN IF a THEN SET SESSION work_mem TO 1; END IF; END", Hidden::SETTINGS),
+        ("begin reset all; end", Hidden::SETTINGS),
+        ("begin set role x; end", Hidden::SETTINGS),
+        ("begin loop set session authorization x; end loop; end", Hidden::SETTINGS),
+        ("begin set time zone 'UTC'; end", Hidden::SETTINGS),
+        ("<<l>> set x to 1", Hidden::SETTINGS),
+        ("begin perform set_config('work_mem', '1MB', false); end", Hidden::SETTINGS),
+        ("begin perform set_config(n, '1MB', false); end", Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS),
+        ("begin perform set_config('work_mem', v, local); end", Hidden::SETTINGS),
+        ("begin create temp table x(); end", Hidden::TEMPORARY),
+        ("begin create or replace local temporary view x as select 1; end", Hidden::TEMPORARY),
+        ("begin create table pg_temp.x(); end", Hidden::TEMPORARY),
+        ("begin perform pg_try_advisory_lock(1); end", Hidden::ADVISORY),
+        ("begin listen x; end", Hidden::LISTEN),
+        ("begin unlisten *; end", Hidden::LISTEN),
+        ("begin load 'x'; end", Hidden::LOAD),
+        ("begin prepare p as select 1; end", Hidden::PREPARED),
+        ("begin deallocate all; end", Hidden::PREPARED),
+        ("declare c cursor with hold for select 1", Hidden::HOLD),
+        ("select nextval('s')", Hidden::SEQUENCE),
+        ("select currval('s')", Hidden::CURRVAL),
+        ("select setseed(0.5)", Hidden::SEED),
+        ("begin perform dblink_connect('x'); end", Hidden::DBLINK),
+        ("select pg_backend_pid()", Hidden::BACKEND_PID),
+        ("select * from pg_prepared_statements", Hidden::STATE_READ),
+    ]);
+}
+
+#[test]
+fn texts_that_bodies_run() {
+    let dynamic = Hidden::DYNAMIC;
+    check(&[
+        ("begin execute 'select 1'; end", Hidden::NONE),
+        ("begin execute 'select $1' into x using y; end", Hidden::NONE),
+        ("begin for r in execute 'select 1' loop null; end loop; end", Hidden::NONE),
+        ("begin execute 'set work_mem = 1'; end", Hidden::SETTINGS),
+        ("begin execute $x$create temp table t()$x$; end", Hidden::TEMPORARY),
+        ("begin execute 'do $$ begin listen x; end $$'; end", Hidden::LISTEN),
+        ("do $$ begin listen x; end $$", Hidden::LISTEN),
+        ("begin execute statement; end", dynamic),
+        ("begin return query execute format('select %I', x); end", dynamic),
+        ("begin execute 'create temp table ' || name; end", dynamic | Hidden::TEMPORARY),
+        ("begin execute 'set ' || x; end", dynamic | Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS),
+        ("begin execute format('set app.x = %L', x); end", dynamic | Hidden::SETTINGS),
+        ("begin execute format('set %I = %L', n, x); end", dynamic | Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS),
+        ("begin execute 'select set_config(''a.b'', ''c'', false)'; end", Hidden::SETTINGS),
+        ("begin execute E'create\\ntemp table t()'; end", Hidden::TEMPORARY),
+        // The piece is no sequence of tokens.
+        ("begin execute 'listen \"' || x || '\"'; end", dynamic | Hidden::LISTEN),
+        ("begin execute 'select 1 where x = ''' || x || ''''; end", dynamic),
+    ]);
+    let deep = "begin execute 'do ''begin execute ''''do ''''''''begin execute 1; end'''''''' ''''; end'' '; end";
+    assert!(hidden(deep).any(dynamic));
+}
+
+#[test]
+fn what_cannot_be_read_is_unknown_and_its_words_are_found() {
+    let body = Body::read(b"begin x := U&\"a\"; listen y; perform f(); end");
+    assert_eq!(body.hidden, Hidden::UNKNOWN | Hidden::LISTEN);
+    assert!(body.words.iter().any(|word| word.is_called() && word.name() == Word::of(b"f")));
+}
+
+#[test]
+fn names_settings_and_whether_it_writes() {
+    let body = Body::read(b"begin perform f(x) from t; end");
+    let called: Vec<Word> = body.words.iter().filter(|word| word.is_called()).map(|word| word.name()).collect();
+    assert_eq!(called, [Word::of(b"f")]);
+    assert!(body.words.iter().any(|word| word.name() == Word::of(b"t")) && !body.writes);
+    let body = Body::read(b"begin insert into t values (1); end");
+    assert!(body.writes && body.fills);
+    let body = Body::read(b"begin update t set x = 1; end");
+    assert!(body.writes && !body.fills);
+    assert!(Body::read(b"begin execute 'delete from t where x = ' || x; end").writes);
+
+    let text = b"begin set App.\"User\" = 1; perform set_config('A.b', 'c', false), set_config('d.e', '', true); end";
+    let names: Vec<String> =
+        Body::read(text).settings.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    assert_eq!(names, ["a.b", "app.user"]);
+}
+
+#[test]
+fn whatever_the_bytes_are_it_ends() {
+    let mut seed = 7_u64;
+    let pieces: [&[u8]; 18] = [
+        b"'",
+        b"$$",
+        b"$a$",
+        b"\"",
+        b"\\",
+        b"execute ",
+        b"set ",
+        b"do ",
+        b"; ",
+        b"begin ",
+        b"E'",
+        b"U&'",
+        b"--",
+        b"/*",
+        b"\xff",
+        b"1",
+        b"set_config(",
+        b"x",
+    ];
+    for _ in 0..3_000 {
+        let mut source = Vec::new();
+        for _ in 0..12 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            source.extend_from_slice(pieces[(seed >> 33) as usize % pieces.len()]);
+        }
+        Body::read(&source);
+    }
+}

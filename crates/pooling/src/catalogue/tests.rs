@@ -1,0 +1,222 @@
+//! Small databases as rows, and what texts hide in them.
+
+use super::*;
+use sql::{Rules, Summary, Text};
+
+fn body<'a>(name: &'a str, source: &'a str) -> Row<'a> {
+    Row::Body { land: Land::Called, name: name.as_bytes(), source: Some(source.as_bytes()) }
+}
+
+fn edge<'a>(land: Land, take: Take, name: &'a str, other: &'a str) -> Row<'a> {
+    Row::Edge { land, take, name: name.as_bytes(), other: other.as_bytes() }
+}
+
+fn hides(catalogue: &Catalogue, text: &str) -> Hidden {
+    catalogue.hides(Summary::of(&Text::new(text.as_bytes(), Rules::default())).words())
+}
+
+#[track_caller]
+fn check(catalogue: &Catalogue, rows: &[(&str, Hidden)]) {
+    for (text, expected) in rows {
+        assert_eq!(hides(catalogue, text), *expected, "{text}");
+    }
+}
+
+#[test]
+fn an_empty_database_hides_nothing_but_what_the_servers_own_functions_run() {
+    let catalogue = Catalogue::new([]);
+    check(
+        &catalogue,
+        &[
+            ("select 1 from pg_class", Hidden::NONE),
+            ("insert into t values (1)", Hidden::NONE),
+            ("create table t()", Hidden::NONE),
+            ("select query_to_xml('select 1', true, true, '')", Hidden::DYNAMIC),
+            ("select query_to_xml from t", Hidden::NONE),
+        ],
+    );
+    assert!(catalogue.bytes() < 4096, "{}", catalogue.bytes());
+}
+
+#[test]
+fn of_what_nothing_is_known_anything_may_hide() {
+    let catalogue = Catalogue::unknown();
+    check(&catalogue, &[("select 1", Hidden::UNKNOWN), ("", Hidden::UNKNOWN)]);
+    assert_eq!(catalogue.definitions(), Hidden::UNKNOWN);
+}
+
+#[test]
+fn functions_hide_what_they_call() {
+    let catalogue = Catalogue::new([
+        body("outermost", "begin perform middle(); end"),
+        body("middle", "select inner1(); select inner2()"),
+        body("inner1", "begin create temp table x(); end"),
+        body("inner2", "begin perform middle(); perform pg_advisory_lock(1); end"),
+        body("clean", "begin perform cleaner(middle); end"),
+        body("cleaner", "begin return 1; end"),
+        Row::Body { land: Land::Called, name: b"long", source: None },
+        Row::Other { land: Land::Called, name: b"snake" },
+        Row::C { land: Land::Called, name: b"sea", extension: None },
+        Row::C { land: Land::Called, name: b"digest", extension: Some(b"pgcrypto") },
+        Row::Internal { land: Land::Called, name: b"quiet", symbol: b"set_config_by_name" },
+    ]);
+    let both = Hidden::TEMPORARY | Hidden::ADVISORY;
+    check(
+        &catalogue,
+        &[
+            ("select outermost()", both),
+            ("call s.middle (1)", both),
+            ("select inner1()", Hidden::TEMPORARY),
+            ("select inner2()", both),
+            ("select clean(), cleaner()", Hidden::NONE),
+            ("select digest(x, 'md5')", Hidden::NONE),
+            ("select long()", Hidden::UNKNOWN),
+            ("select snake(), inner1()", Hidden::UNKNOWN | Hidden::TEMPORARY),
+            ("select sea()", Hidden::UNKNOWN),
+            ("select quiet('a', 'b', false)", Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS),
+            // Not called.
+            ("select outermost from long", Hidden::NONE),
+        ],
+    );
+}
+
+#[test]
+fn a_function_of_a_row_may_be_named_as_its_column() {
+    let source = Some(&b"begin listen x; end"[..]);
+    let catalogue = Catalogue::new([Row::Body { land: Land::Named, name: b"f", source }]);
+    check(&catalogue, &[("select t.f from t", Hidden::LISTEN), ("select f(t) from t", Hidden::LISTEN)]);
+}
+
+#[test]
+fn tables_hide_what_happens_when_they_are_written_to() {
+    let catalogue = Catalogue::new([
+        body("audit", "begin perform set_config('audit.on', 'x', false); return new; end"),
+        edge(Land::Writing, Take::All, "orders", "audit"),
+        edge(Land::Filling, Take::All, "orders", "nextval"),
+        // Deleting a customer deletes orders.
+        edge(Land::Writing, Take::All, "customers", "orders"),
+        edge(Land::Same, Take::All, "order_view", "orders"),
+        edge(Land::Same, Take::All, "orders_of_all", "orders"),
+        body("reads", "select count(*) from orders"),
+        body("writes", "insert into orders values (1)"),
+    ]);
+    let (written, filled) = (Hidden::SETTINGS, Hidden::SETTINGS | Hidden::SEQUENCE);
+    check(
+        &catalogue,
+        &[
+            ("select * from orders, customers, order_view", Hidden::NONE),
+            ("insert into orders values (1)", filled),
+            ("copy orders from stdin", filled),
+            ("with x as (delete from customers returning *) select * from x", filled),
+            ("update order_view set x = 1", written),
+            ("update order_view set x = default", filled),
+            ("merge into orders_of_all using x on true when matched then delete", filled),
+            ("select reads()", Hidden::NONE),
+            ("select writes()", filled),
+            ("insert into other select reads()", Hidden::NONE),
+        ],
+    );
+    assert_eq!(catalogue.settings(), [b"audit.on".to_vec().into_boxed_slice()]);
+}
+
+#[test]
+fn views_and_policies_hide_what_happens_when_they_are_read() {
+    let catalogue = Catalogue::new([
+        body("f", "begin perform pg_advisory_lock(1); end"),
+        edge(Land::Same, Take::All, "v", "f"),
+        edge(Land::Same, Take::All, "w", "v"),
+        edge(Land::Named, Take::Reading, "secrets", "f"),
+        edge(Land::Same, Take::All, "set_view", "set_config"),
+        edge(Land::Named, Take::All, "positive", "f"),
+    ]);
+    let locks = Hidden::ADVISORY;
+    check(
+        &catalogue,
+        &[
+            ("select * from w", locks),
+            ("table secrets", locks),
+            ("select 1::positive", locks),
+            ("select * from set_view", Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS),
+            ("select * from x", Hidden::NONE),
+        ],
+    );
+}
+
+#[test]
+fn what_no_text_names_is_everywhere_if_it_is_known() {
+    let unknown = Row::C { land: Land::Called, name: b"c_eq", extension: Some(b"mine") };
+    let operator = edge(Land::Everywhere, Take::Known, "", "c_eq");
+    check(&Catalogue::new([unknown, operator]), &[("select a === b", Hidden::NONE)]);
+
+    let known = body("p_eq", "begin listen x; end");
+    let operator = edge(Land::Everywhere, Take::Known, "", "p_eq");
+    check(&Catalogue::new([known, operator]), &[("select a === b", Hidden::LISTEN)]);
+}
+
+#[test]
+fn event_triggers_are_met_by_definitions() {
+    let catalogue =
+        Catalogue::new([body("f", "begin create temp table x(); end"), edge(Land::Definitions, Take::All, "", "f")]);
+    check(
+        &catalogue,
+        &[
+            ("create table t()", Hidden::TEMPORARY),
+            ("drop table t", Hidden::TEMPORARY),
+            ("grant select on t to u", Hidden::TEMPORARY),
+            ("select 1", Hidden::NONE),
+            ("insert into t values (1)", Hidden::NONE),
+        ],
+    );
+    assert_eq!(catalogue.definitions(), Hidden::TEMPORARY);
+}
+
+#[test]
+fn names_that_are_keywords_too_are_both() {
+    let catalogue =
+        Catalogue::new([body("insert", "begin listen x; end"), edge(Land::Writing, Take::All, "t", "nextval")]);
+    check(&catalogue, &[("insert into t values (1)", Hidden::SEQUENCE), ("select insert(1)", Hidden::LISTEN)]);
+}
+
+#[test]
+fn beyond_its_bounds_anything_may_hide() {
+    let words: String = (0..10_000).map(|number| format!("w{number} ")).collect();
+    let mut reading = Reading::new();
+    for number in 0..60 {
+        reading.row(&body(&format!("f{number}"), &words));
+    }
+    assert_eq!(hides(&reading.finish(), "select 1"), Hidden::UNKNOWN);
+
+    let mut reading = Reading::new();
+    for number in 0..70 {
+        let source = format!("begin set a{number}.b = 1; end");
+        reading.row(&body(&format!("f{number}"), &source));
+    }
+    let catalogue = reading.finish();
+    assert_eq!(catalogue.settings().len(), crate::limits::CATALOGUE_SETTINGS_MAX);
+    assert_eq!(hides(&catalogue, "select f1()"), Hidden::SETTINGS);
+    assert_eq!(hides(&catalogue, "select f69()"), Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS);
+}
+
+#[test]
+fn many_names_are_each_found_and_no_others() {
+    let names: Vec<String> = (0..5_000).map(|number| format!("f{number}")).collect();
+    let catalogue = Catalogue::new(names.iter().map(|name| body(name, "begin listen x; end")));
+    for number in 0..10_000 {
+        let expected = if number < 5_000 { Hidden::LISTEN } else { Hidden::NONE };
+        assert_eq!(hides(&catalogue, &format!("select f{number}()")), expected, "f{number}");
+    }
+    // 24 bytes an entry, two of the filter, and what the filter is larger for being a power of two.
+    assert!(catalogue.bytes() < 200_000, "{}", catalogue.bytes());
+}
+
+#[test]
+fn a_long_chain_is_followed_to_its_end() {
+    let names: Vec<String> = (0..=20_000).map(|number| format!("f{number}")).collect();
+    let bodies: Vec<String> = (0..20_000).map(|number| format!("begin perform f{}(); end", number + 1)).collect();
+    let mut reading = Reading::new();
+    for (name, source) in names.iter().zip(&bodies) {
+        reading.row(&body(name, source));
+    }
+    reading.row(&body("f20000", "begin listen x; end"));
+    assert_eq!(hides(&reading.finish(), "select f0()"), Hidden::LISTEN);
+}
