@@ -85,12 +85,23 @@ pub enum Command {
     DiscardPlans,
     DiscardSequences,
     DiscardTemporary,
+    /// What the pooler asks a server that it follows a session on; with settings or without.
+    Check {
+        settings: bool,
+    },
 }
+
+/// How the pooler's question begins, and what stands at its end if it wants settings, too.
+const CHECK: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_depend";
+const CHECKED_SETTINGS: &str = "FROM pg_catalog.pg_settings WHERE source = 'session')";
 
 impl Command {
     /// `None`: not in this language.
     #[must_use]
     pub fn parse(text: &str) -> Option<Command> {
+        if text.starts_with(CHECK) {
+            return Some(Command::Check { settings: text.ends_with(CHECKED_SETTINGS) });
+        }
         let tokens = tokens(text)?;
         let mut reader = Reader { text, tokens: &tokens };
         let command = reader.command()?;
@@ -195,7 +206,7 @@ impl Reader<'_> {
             }
             "prepare" => self.prepare(),
             "execute" => self.word().map(Command::Execute),
-            "deallocate" => self.all_or_one().map(Command::Deallocate),
+            "deallocate" => self.deallocate(),
             "create" => self.create(),
             "insert" => {
                 let into = self.take("into");
@@ -238,6 +249,11 @@ impl Reader<'_> {
             },
             _ => None,
         }
+    }
+
+    fn deallocate(&mut self) -> Option<Command> {
+        self.take("prepare");
+        self.all_or_one().map(Command::Deallocate)
     }
 
     fn all_or_one(&mut self) -> Option<Option<String>> {

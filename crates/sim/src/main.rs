@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime};
 
+use pooling::settings::Fidelity;
 use sim::census::Census;
 use sim::plan::Wishes;
 use sim::run;
 
-const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--keep-going] [--verbose] [--sabotage NAME]";
+const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--fidelity NAME] [--keep-going] [--verbose] [--sabotage NAME]";
 
 #[derive(Debug, Default)]
 struct Arguments {
@@ -153,6 +154,12 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--workers" => arguments.wishes.workers = Some(number()?.clamp(1, 64) as u16),
             "--time" => arguments.time = Some(Duration::from_secs(number()?)),
             "--calm" => arguments.wishes.calm = true,
+            "--fidelity" => {
+                let name = words.next().ok_or("--fidelity wants a name")?;
+                let all = [Fidelity::Transparent, Fidelity::Strict, Fidelity::Classic];
+                let found = all.into_iter().find(|fidelity| fidelity.as_str() == name);
+                arguments.wishes.fidelity = Some(found.ok_or_else(|| format!("no such fidelity: {name}"))?);
+            }
             "--keep-going" => arguments.keep_going = true,
             "--verbose" => arguments.verbose = true,
             "--sabotage" => {

@@ -140,6 +140,8 @@ pub struct Wishes {
     pub workers: Option<u16>,
     /// A small calm world.
     pub calm: bool,
+    /// What becomes of session state; otherwise the seed decides.
+    pub fidelity: Option<Fidelity>,
     #[cfg(feature = "sabotage")]
     pub sabotage: Option<pooling::sabotage::Sabotage>,
 }
@@ -300,8 +302,7 @@ fn settle(
 ) -> (Vec<UserPlan>, Vec<DatabasePlan>, Settings) {
     let known = *random.pick(&[AuthType::Trust, AuthType::Md5, AuthType::Scram, AuthType::Plain]);
     let auth_type = if random.chance(50) { AuthType::Any } else { known };
-    // The model server knows too little of session state to be followed.
-    let pool_fidelity = Fidelity::Classic;
+    let pool_fidelity = wishes.fidelity.unwrap_or_else(|| fidelity(wishes.seed));
     let mut settings =
         Settings { auth_type, workers, scram_iterations: ITERATIONS, pool_fidelity, ..Settings::default() };
     let mut users = Vec::new();
@@ -343,10 +344,18 @@ fn chaos(seed: u64) -> Chaos {
     Chaos { rotate: random.chance(100), close: random.chance(50), seed: random.next() }
 }
 
-/// From a stream of its own too.
+/// What the seed decides between. Other fidelities must be asked for: there, worlds find what is not right yet.
+const DECIDED: [Fidelity; 1] = [Fidelity::Classic];
+
+/// From streams of their own too.
+fn fidelity(seed: u64) -> Fidelity {
+    let mut random = Random::new(seed ^ 0x6669_6465_6c69);
+    *random.pick(&DECIDED)
+}
+
 fn memory(seed: u64) -> u32 {
     let mut random = Random::new(seed ^ 0x6d65_6d6f_7279);
-    if random.chance(600) { random.skewed(50, 900) as u32 } else { 0 }
+    if random.chance(700) { random.range(20, 800) as u32 } else { 0 }
 }
 
 #[cfg(feature = "sabotage")]

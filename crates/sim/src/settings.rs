@@ -130,6 +130,22 @@ pub fn canonical(name: &str, parts: &[String]) -> Result<String, Refusal> {
     value.ok_or_else(refused)
 }
 
+/// A value as pg_settings lists it: a number in the setting's unit.
+#[must_use]
+pub fn listed(name: &str, value: &str) -> String {
+    let number = |digits: &str, factor: u64| {
+        digits.parse::<u64>().map_or(value.to_owned(), |count| (count * factor).to_string())
+    };
+    let units = match find(name).map(|setting| setting.rule) {
+        Some(Rule::Size) => [("MB", 1024), ("kB", 1), ("", 1)],
+        Some(Rule::Milliseconds) => [("min", 60_000), ("ms", 1), ("s", 1_000)],
+        _ => return value.to_owned(),
+    };
+    let found =
+        units.into_iter().find_map(|(unit, factor)| value.strip_suffix(unit).map(|digits| number(digits, factor)));
+    found.unwrap_or_else(|| value.to_owned())
+}
+
 fn switch(text: &str) -> Option<&'static str> {
     match text.to_ascii_lowercase().as_str() {
         "on" | "true" | "yes" | "1" => Some("on"),
@@ -185,5 +201,7 @@ mod tests {
         assert_eq!(shown("enable_seqscan", &["perhaps"]), Err("22023"));
         assert_eq!(shown("no_such", &["1"]), Err("42704"));
         assert_eq!(shown("app.x", &["1"]), Ok("1".to_owned()));
+        assert_eq!((listed("work_mem", "8MB"), listed("lock_timeout", "2s")), ("8192".to_owned(), "2000".to_owned()));
+        assert_eq!((listed("lock_timeout", "0"), listed("row_security", "on")), ("0".to_owned(), "on".to_owned()));
     }
 }

@@ -131,25 +131,39 @@ impl State {
         value(&self.kept, &self.resets, name)
     }
 
-    /// What it would be after a rollback.
-    #[must_use]
-    pub fn committed_setting(&self, name: &str) -> &str {
-        value(&self.committed, &self.resets, name)
-    }
-
     /// Sets it; `None`: back to what the session began with.
     pub fn set(&mut self, name: &str, value: Option<String>, local: bool) {
-        let begin = default(&self.resets, name).to_owned();
-        let kept = self.kept_mut();
         if local {
-            kept.local.insert(name.to_owned(), value.unwrap_or(begin));
+            let value = value.unwrap_or_else(|| default(&self.resets, name).to_owned());
+            self.kept_mut().local.insert(name.to_owned(), value);
             return;
         }
+        let kept = self.kept_mut();
         kept.local.remove(name);
-        match value.filter(|value| *value != begin) {
+        match value {
             Some(value) => kept.session.insert(name.to_owned(), value),
             None => kept.session.remove(name),
         };
+    }
+
+    /// What SET has set that still holds, by names.
+    pub fn set_by_session(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.kept.session.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// What of it outlives its server, in a session that had nothing else.
+    ///
+    /// # Errors
+    /// It had what cannot be on another server.
+    pub fn moved(&self) -> Result<State, String> {
+        let mut state = State::new(Settings::clone(&self.resets), &self.login);
+        let begins = state.moment();
+        state.kept_mut().session.clone_from(&self.committed.session);
+        state.commit();
+        let here =
+            Moment { kept: Rc::clone(&self.committed), lasting: Rc::clone(&self.lasting), resets: begins.resets };
+        let lost = here.differences(&state.moment());
+        if lost.is_empty() { Ok(state) } else { Err(lost.join("; ")) }
     }
 
     pub fn reset_all(&mut self) {

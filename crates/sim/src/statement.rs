@@ -84,6 +84,7 @@ impl Body {
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
         let known = match first.to_ascii_lowercase().as_str() {
             "select" if rest == "1/0" => Some(Body::Fail),
+            "select" if rest.is_empty() => Some(Body::Select { rows: 0, len: 0 }),
             "select" => match (number(), number()) {
                 (Some(rows), Some(len)) => Some(Body::Select { rows: rows as u32, len: len as u32 }),
                 _ => inside(rest, "pg_sleep(", ")").and_then(|one| Some(Body::Sleep { micros: one.parse().ok()? })),

@@ -10,9 +10,12 @@ use crate::settings::{self, Refusal};
 use crate::state::Table;
 use crate::statement::{Body, Statement, row};
 
+/// Of a column each, which may be NULL.
+type Row = Vec<Option<Vec<u8>>>;
+
 /// What is answered: rows, if it returns any, and how it ended.
 struct Answer {
-    rows: Option<Vec<Vec<u8>>>,
+    rows: Option<Vec<Row>>,
     tag: String,
 }
 
@@ -23,9 +26,13 @@ fn said(tag: &str) -> Done {
 }
 
 fn selected(rows: impl IntoIterator<Item = String>) -> Done {
-    let rows: Vec<Vec<u8>> = rows.into_iter().map(String::into_bytes).collect();
-    let tag = format!("SELECT {}", rows.len());
-    Ok(Answer { rows: Some(rows), tag })
+    Ok(with_rows("SELECT", rows.into_iter().map(String::into_bytes)))
+}
+
+/// Rows of one column.
+fn with_rows(tag: &str, rows: impl Iterator<Item = Vec<u8>>) -> Answer {
+    let rows: Vec<Row> = rows.map(|value| vec![Some(value)]).collect();
+    Answer { tag: format!("{tag} {}", rows.len()), rows: Some(rows) }
 }
 
 fn refused<T>(code: &'static str, text: impl Into<String>) -> Result<T, Refusal> {
@@ -46,7 +53,7 @@ impl Backend {
                         execute::describe_rows(out);
                     }
                     for row in rows {
-                        backend::encode_data_row(out, [Some(&row[..])]);
+                        backend::encode_data_row(out, row.iter().map(Option::as_deref));
                     }
                 }
                 backend::encode_command_complete(out, &answer.tag);
@@ -89,6 +96,7 @@ impl Backend {
                 self.obey(inner)?;
                 selected(["".to_owned()])
             }
+            Command::Check { settings } => Ok(self.check(*settings)),
             Command::DiscardAll | Command::DiscardPlans | Command::DiscardSequences | Command::DiscardTemporary => {
                 self.discard(command)
             }
@@ -122,8 +130,8 @@ impl Backend {
             Command::CurrentSetting(name) => selected([self.shown(name)?]),
             Command::Users => selected([format!("{} {}", self.state.user(), self.state.session_user())]),
             Command::Show(name) => {
-                let rows = Some(vec![self.shown(name)?.into_bytes()]);
-                Ok(Answer { rows, tag: "SHOW".to_owned() })
+                let shown = std::iter::once(self.shown(name)?.into_bytes());
+                Ok(Answer { tag: "SHOW".to_owned(), ..with_rows("", shown) })
             }
             _ => unreachable!("only what is about settings comes here"),
         }
@@ -227,7 +235,7 @@ impl Backend {
                 if !matches!(statement.body, Body::Select { .. }) {
                     return refused("42601", "syntax error");
                 }
-                self.statements.insert(name.clone().into_bytes(), Prepared { statement });
+                self.statements.insert(name.clone().into_bytes(), Prepared { statement, of_sql: true });
                 said("PREPARE")
             }
             Command::Execute(name) => {
@@ -235,9 +243,7 @@ impl Backend {
                 let Some(&Body::Select { rows, len }) = prepared else {
                     return refused("26000", format!("prepared statement \"{name}\" does not exist"));
                 };
-                let rows: Vec<Vec<u8>> = (0..rows).map(|index| row(self.mark, index, len)).collect();
-                let tag = format!("SELECT {}", rows.len());
-                Ok(Answer { rows: Some(rows), tag })
+                Ok(with_rows("SELECT", (0..rows).map(|index| row(self.mark, index, len))))
             }
             Command::Deallocate(Some(name)) => {
                 if self.statements.remove(name.as_bytes()).is_none() {
@@ -317,10 +323,8 @@ impl Backend {
                 let end = cursor.rows.min(cursor.at.saturating_add(*count));
                 let from = std::mem::replace(&mut cursor.at, end);
                 let (maker, len) = (cursor.maker.clone(), cursor.len as usize);
-                let rows: Vec<Vec<u8>> =
-                    (from..end).map(|index| format!("{maker}.{index}:{}", "f".repeat(len)).into_bytes()).collect();
-                let tag = format!("FETCH {}", rows.len());
-                Ok(Answer { rows: Some(rows), tag })
+                let rows = (from..end).map(|index| format!("{maker}.{index}:{}", "f".repeat(len)).into_bytes());
+                Ok(with_rows("FETCH", rows))
             }
             Command::Close(Some(name)) => {
                 if self.state.lasting_mut().cursors.remove(name).is_none() {
@@ -432,6 +436,28 @@ impl Backend {
                 selected([format!("0.{next}")])
             }
         }
+    }
+
+    /// What is left on it.
+    fn check(&self, settings: bool) -> Answer {
+        let (kept, lasting) = (self.state.kept(), self.state.lasting());
+        let held = lasting.cursors.values().any(|cursor| cursor.hold);
+        let truths = [!kept.tables.is_empty(), held, !lasting.locks.is_empty()];
+        let quoted = |text: &str| match text.contains('\\') {
+            true => format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''")),
+            false => format!("'{}'", text.replace('\'', "''")),
+        };
+        // Not listed: what an application calls its own, and who the session is.
+        let is_listed = |name: &str| !settings::is_custom(name) && !settings::is_identity(name);
+        let pairs = self.state.set_by_session().filter(|(name, _)| is_listed(name)).map(|(name, value)| {
+            let name_shown = parameters::index(name).map_or(name, |parameter| parameters::NAMES[parameter]);
+            format!("{}={}", quoted(name_shown), quoted(&settings::listed(name, value)))
+        });
+        let pairs: Vec<String> = pairs.collect();
+        let listed = Some(pairs.join(",")).filter(|listed| settings && !listed.is_empty());
+        let columns = truths.into_iter().map(|is| Some(truth(is))).chain([listed]);
+        let rows = vec![columns.map(|column| column.map(String::into_bytes)).collect()];
+        Answer { rows: Some(rows), tag: "SELECT 1".to_owned() }
     }
 
     fn discard(&mut self, command: &Command) -> Done {

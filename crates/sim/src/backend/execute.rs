@@ -141,9 +141,23 @@ fn is_housekeeping(body: &Body) -> bool {
         Body::Rollback | Body::Empty => true,
         // The connect_query of some databases.
         Body::Select { rows, len } => (*rows, *len) == (1, 0),
-        Body::Command(command) => matches!(command, Command::Set { .. } | Command::DiscardAll),
+        Body::Command(command) => is_of_following(command),
         _ => false,
     }
+}
+
+/// What a session that is followed needs on its server, and what a server is rid of.
+fn is_of_following(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Set { local: false, .. }
+            | Command::Reset(_)
+            | Command::DiscardAll
+            | Command::DiscardSequences
+            | Command::Prepare { .. }
+            | Command::Deallocate(_)
+            | Command::Check { .. }
+    )
 }
 
 pub(super) fn describe_rows(out: &mut Vec<u8>) {

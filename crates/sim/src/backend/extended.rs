@@ -13,6 +13,8 @@ use crate::statement::{Body, Mark, Statement};
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
     pub(super) statement: Statement,
+    /// By PREPARE, not by Parse.
+    pub(super) of_sql: bool,
 }
 
 /// A statement with its parameters, and how far it has been run.
@@ -54,7 +56,7 @@ impl Backend {
         if !parse.name.is_empty() && self.statements.contains_key(parse.name) {
             return self.error("42P05", "prepared statement already exists", out);
         }
-        self.statements.insert(parse.name.to_vec(), Prepared { statement });
+        self.statements.insert(parse.name.to_vec(), Prepared { statement, of_sql: false });
         backend::encode_parse_complete(out);
     }
 

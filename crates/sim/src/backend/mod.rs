@@ -153,21 +153,25 @@ impl Backend {
         parameters::values(|name| self.state.setting(name))
     }
 
-    /// Those that a rollback would go back to.
-    #[must_use]
-    pub fn committed(&self) -> Values {
-        parameters::values(|name| self.state.committed_setting(name))
+    /// The same session at another server: it has its settings, and what SQL has prepared.
+    ///
+    /// # Errors
+    /// It had state that cannot be there.
+    pub fn moved(&self) -> Result<Backend, String> {
+        let state = self.state.moved()?;
+        let mut moved = Backend::new(&self.server, parameters::DEFAULTS, &state.login, self.session, self.judges);
+        moved.state = state;
+        (moved.reported, moved.reported_at) = (moved.values(), moved.state.moment());
+        moved.pid = self.pid;
+        let of_sql = self.statements.iter().filter(|(_, prepared)| prepared.of_sql);
+        moved.statements = of_sql.map(|(name, prepared)| (name.clone(), prepared.clone())).collect();
+        Ok(moved)
     }
 
-    /// The settings of a session that is gone, in one that takes its place.
-    pub fn take_over(&mut self, values: Values) {
-        for (parameter, &digit) in values.iter().enumerate() {
-            let value = parameters::value(parameter, digit).to_owned();
-            self.state.set(parameters::LOWER[parameter], Some(value), false);
-        }
-        self.commit();
-        (self.reported, self.reported_at) = (values, self.state.moment());
-        self.notices.clear();
+    /// Whether SQL's EXECUTE finds a statement of this name that returns rows.
+    #[must_use]
+    pub fn is_executable(&self, name: &[u8]) -> bool {
+        self.statements.get(name).is_some_and(|prepared| matches!(prepared.statement.body, Body::Select { .. }))
     }
 
     /// Whether a cancel would hit something now.

@@ -32,7 +32,6 @@ impl Client {
             }
         }
         self.twin = Backend::new(&self.server, values, &self.login, false, false);
-        self.begins = values;
         self.wishes = chosen;
         if matches!(self.phase, Phase::Starting { asked_for_tls: false }) {
             self.start(plan);

@@ -7,7 +7,6 @@ use wire::backend::{Fields, ReadyForQuery, Status, tag};
 
 use super::answers::{is_strangers, show};
 use super::{Circumstances, Client, Finding};
-use crate::backend::Backend;
 use crate::census::Census;
 use crate::plan::Plan;
 
@@ -54,24 +53,27 @@ impl Client {
         }
         if self.owed_ready == 0 && message == tag::READY_FOR_QUERY {
             let ready = ReadyForQuery::decode(body).map_err(|error| (11, error.to_string()))?;
-            self.recover(ready.status);
+            self.recover(ready.status)?;
         }
         Ok(())
     }
 
-    /// All is answered: on with a new twin that knows no names, if the settings are known.
-    fn recover(&mut self, status: Status) {
-        let values = self.twin.committed();
+    /// All is answered: on with a twin at another server, that knows no names of the protocol, if it is known what was set.
+    ///
+    /// # Errors
+    /// It had state that cannot be on another server, and was not told that it is gone.
+    fn recover(&mut self, status: Status) -> Result<(), Finding> {
         self.losses += 1;
         if status != Status::Idle || self.setting || self.losses > 20 {
             self.units = 0;
             self.gives_up = true;
-            return;
+            return Ok(());
         }
-        let pid = self.twin.pid;
-        self.twin = Backend::new(&self.server, self.begins, &self.login, false, false);
-        self.twin.take_over(values);
-        self.twin.pid = pid;
+        let number = self.number;
+        let lost =
+            |what: String| (9, format!("client {number} goes on, and what it had on its server is gone: {what}"));
+        self.twin = self.twin.moved().map_err(lost)?;
         self.lost = false;
+        Ok(())
     }
 }

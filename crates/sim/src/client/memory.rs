@@ -29,9 +29,17 @@ const SETTINGS: [(&str, &[&str]); 12] = [
     ("TimeZone", &["'Asia/Tokyo'", "'UTC'", "'Europe/Zurich'"]),
 ];
 
+/// What is not followed yet where a session changes its servers.
+const FOLLOWS_SEQUENCES: bool = false;
+const FOLLOWS_HIDDEN: bool = false;
+
 impl Client {
     /// Whether it uses more state than a pooler in the mode at hand keeps.
     pub(super) fn remembers(&self, plan: &Plan) -> bool {
+        self.keeps_its_server(plan) || self.followed
+    }
+
+    fn keeps_its_server(&self, plan: &Plan) -> bool {
         self.mode == PoolMode::Session && !plan.settings.server_reset_query.is_empty()
     }
 
@@ -54,7 +62,8 @@ impl Client {
 
     fn memories_in_one_query(&mut self, turn: &mut Turn<'_>) {
         let mut texts = Vec::new();
-        let block = self.twin.status() == Status::Idle && turn.random.chance(400);
+        let may_begin = self.twin.status() == Status::Idle && self.mode != PoolMode::Statement;
+        let block = may_begin && turn.random.chance(400);
         if block {
             texts.push(self.marked("begin"));
         }
@@ -83,11 +92,11 @@ impl Client {
         let body = match random.below(20) {
             0..=4 => self.some_setting(random),
             5 | 6 => self.some_identity(random),
-            7..=9 => some_statement(random),
+            7..=9 => self.some_statement(random),
             10..=12 => self.some_table(random),
             13 | 14 => some_cursor(random),
             15 => self.some_lock(random),
-            16 => self.some_sequence(random),
+            16 if FOLLOWS_SEQUENCES || self.mode == PoolMode::Session => self.some_sequence(random),
             17 if self.twin.status() != Status::Idle => some_savepoint(random),
             17 => (*random.pick(&["discard sequences", "discard plans", "load 'auto_explain'"])).to_owned(),
             18 => self.some_seed(random),
@@ -120,7 +129,7 @@ impl Client {
                 "show default_transaction_isolation",
             ]))
             .to_owned(),
-            10 if value.starts_with('\'') && name.starts_with("app") => {
+            10 if self.may_hide() && value.starts_with('\'') && name.starts_with("app") => {
                 format!("select hidden_set('{name}', {value})")
             }
             _ => format!("show {name}"),
@@ -142,6 +151,25 @@ impl Client {
         }
     }
 
+    /// In the session's own words nothing tells what these do.
+    fn may_hide(&self) -> bool {
+        FOLLOWS_HIDDEN || self.mode == PoolMode::Session
+    }
+
+    fn some_statement(&self, random: &mut Random) -> String {
+        let name = format!("q{}", random.below(3));
+        // A name of the protocol's, which SQL shares; a pooled server calls it something else.
+        let other = format!("s{}.{}", self.losses, random.below(4));
+        match random.below(9) {
+            0 | 1 => format!("prepare {name} as select {} {}", random.below(5), random.below(30)),
+            2..=4 => format!("execute {name}"),
+            5 => format!("deallocate {name}"),
+            6 if self.followed && self.twin.is_executable(other.as_bytes()) => format!("execute \"{other}\""),
+            7 if self.followed && self.mode != PoolMode::Session => format!("deallocate \"{other}\""),
+            _ => "select name from pg_prepared_statements".to_owned(),
+        }
+    }
+
     fn some_table(&self, random: &mut Random) -> String {
         let name = format!("t{}", random.below(3));
         match random.below(10) {
@@ -150,7 +178,7 @@ impl Client {
             3..=5 => format!("insert into {name} values (default)"),
             6 => format!("drop table {name}"),
             7 if random.chance(200) => "discard temp".to_owned(),
-            8 if random.chance(300) => format!("select hidden_temp('{name}')"),
+            8 if self.may_hide() && random.chance(300) => format!("select hidden_temp('{name}')"),
             _ => format!("select * from {name}"),
         }
     }
@@ -162,7 +190,7 @@ impl Client {
             2 | 3 => format!("select pg_try_advisory_lock({key})"),
             4 | 5 => format!("select pg_advisory_unlock({key})"),
             6 => "select pg_advisory_unlock_all()".to_owned(),
-            7 => format!("select hidden_lock({key})"),
+            7 if self.may_hide() => format!("select hidden_lock({key})"),
             _ => "select objid from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()".to_owned(),
         }
     }
@@ -193,16 +221,6 @@ impl Client {
             3 => "close all".to_owned(),
             _ => "select name from pg_prepared_statements".to_owned(),
         }
-    }
-}
-
-fn some_statement(random: &mut Random) -> String {
-    let name = format!("q{}", random.below(3));
-    match random.below(8) {
-        0 | 1 => format!("prepare {name} as select {} {}", random.below(5), random.below(30)),
-        2..=4 => format!("execute {name}"),
-        5 => format!("deallocate {name}"),
-        _ => "select name from pg_prepared_statements".to_owned(),
     }
 }
 

@@ -16,14 +16,13 @@ mod turn;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use pooling::settings::PoolMode;
+use pooling::settings::{Fidelity, PoolMode};
 use wire::backend::Status;
 
 use crate::backend::Backend;
 use crate::book::Book;
 use crate::census::Census;
 use crate::network::LinkId;
-use crate::parameters::Values;
 use crate::plan::{ANY_NAME, Plan};
 use crate::random::Random;
 use crate::shared::{Server, Shared};
@@ -138,6 +137,8 @@ pub struct Client {
     server: Server,
     /// Who it is there.
     login: String,
+    /// Its state is to follow it from server to server.
+    followed: bool,
     /// What the twin said and the pooler has not said yet.
     expected: Vec<u8>,
     expected_at: usize,
@@ -165,8 +166,6 @@ pub struct Client {
     began_block: bool,
     /// Tracked parameters it names in its startup packet.
     wishes: Vec<usize>,
-    /// What its settings are when it has said so.
-    begins: Values,
     said_goodbye: bool,
     /// How many ReadyForQuery are owed.
     owed_ready: u32,
@@ -223,6 +222,7 @@ impl Client {
             twin: Backend::new(&server, defaults, &login, false, false),
             server,
             login,
+            followed: plan.settings.pool_fidelity != Fidelity::Classic,
             expected: Vec::new(),
             expected_at: 0,
             undecided: Vec::new(),
@@ -243,7 +243,6 @@ impl Client {
             resting_until: 0,
             began_block: false,
             wishes: Vec::new(),
-            begins: defaults,
             said_goodbye: false,
             owed_ready: 0,
             lost: false,

@@ -153,9 +153,7 @@ impl Client {
     }
 
     fn statement(&mut self, turn: &mut Turn<'_>) {
-        if self.remembers(turn.plan) && turn.random.chance(turn.plan.manners.memory) {
-            return self.remember(turn);
-        }
+        let settled = !self.may_lose(turn.plan) || (self.twin.status() == Status::Idle && !self.is_owed());
         if turn.random.chance(turn.plan.manners.errors) {
             turn.census.errors += 1;
             let body = *turn.random.pick(&["select 1/0", "no such words", "set TimeZone = 'Mars/Olympus'"]);
@@ -163,7 +161,10 @@ impl Client {
             self.query(&text);
             return;
         }
-        let settled = !self.may_lose(turn.plan) || (self.twin.status() == Status::Idle && !self.is_owed());
+        if settled && self.remembers(turn.plan) && turn.random.chance(turn.plan.manners.memory) {
+            self.setting = true;
+            return self.remember(turn);
+        }
         if settled && turn.random.chance(turn.plan.manners.sets) {
             self.setting = true;
             turn.census.sets += 1;
