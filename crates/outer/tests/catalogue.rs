@@ -71,6 +71,7 @@ const FUNCTIONS: &str = "
     create function locks(a int) returns int language sql as 'select pg_advisory_lock(a); select a';
     create function locks_atomic(a int) returns int begin atomic select pg_advisory_lock(a); select a; end;
     create function calls_atomic(a int) returns int begin atomic select locks(a); end;
+    create function sets_atomic(a text) returns text begin atomic select set_config('a.b', a, true); end;
     create function clean_atomic(a int) returns int begin atomic select a + 1; end;
     create function defaults(a int default locks(1)) returns int language sql as 'select a';
     create function alias(text, text, bool) returns text language internal as 'set_config_by_name';
@@ -104,6 +105,7 @@ fn functions_in_every_language_and_form() {
             ("select public.locks(1)", Hidden::ADVISORY),
             ("select locks_atomic(1)", Hidden::ADVISORY),
             ("select calls_atomic(1)", Hidden::ADVISORY),
+            ("select sets_atomic('x')", Hidden::NONE),
             ("select clean_atomic(1)", Hidden::NONE),
             ("select defaults()", Hidden::ADVISORY),
             ("select alias('a', 'b', false)", Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS),
@@ -169,6 +171,8 @@ const RELATIONS: &str = "
     create view locks_view as select locks(a) from plain;
     create view over_view as select * from locks_view;
     create view sets_view as select set_config('a.b', 'c', false);
+    create view sets_locally_view as select set_config('a.b', 'c', true);
+    create view sets_computed_view as select set_config('a.b', a::text, a = 1) from plain;
     create view reads_view as select name from pg_prepared_statements;
     create view simple_view as select * from has_trigger;
     create materialized view stored as select locks(1) as a with no data;
@@ -217,6 +221,8 @@ fn tables_views_and_domains() {
             ("select * from locks_view", locks),
             ("select * from over_view", locks),
             ("select * from sets_view", sets),
+            ("select * from sets_locally_view", Hidden::NONE),
+            ("select * from sets_computed_view", sets),
             ("select * from reads_view", Hidden::STATE_READ),
             ("select * from simple_view", Hidden::NONE),
             ("insert into simple_view values (1)", Hidden::LISTEN),
