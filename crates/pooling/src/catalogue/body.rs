@@ -124,9 +124,19 @@ impl Body {
             "prepare" if walk.is(at + 1, "transaction") => Hidden::NONE,
             "prepare" | "deallocate" => Hidden::PREPARED,
             "discard" => Hidden::TEMPORARY | Hidden::SEQUENCE,
-            _ => return true,
+            _ => return self.block(walk, at),
         };
         false
+    }
+
+    /// DO: its body is a string, in PL/pgSQL if it says nothing else. //= pg18 sql-do
+    fn block(&mut self, walk: &Walk<'_>, at: usize) -> bool {
+        let language = (at + 1..at + 3).find(|at| walk.is(*at, "language"));
+        let is_known = |at: usize| ["plpgsql", "'plpgsql'", "\"plpgsql\""].iter().any(|name| walk.is(at, name));
+        if language.is_some_and(|language| !is_known(language + 1)) {
+            self.hidden |= Hidden::UNKNOWN;
+        }
+        true
     }
 
     /// EXECUTE of a text, unless it is a word of GRANT or of CREATE TRIGGER. //= pg18 plpgsql-statements#PLPGSQL-STATEMENTS-EXECUTING-DYN

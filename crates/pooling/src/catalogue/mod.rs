@@ -58,6 +58,7 @@ pub use hidden::Hidden;
 pub use reading::Reading;
 pub use row::{Land, Row, Take};
 
+use body::Body;
 use reading::Finding;
 use sql::Word;
 
@@ -80,6 +81,14 @@ pub struct Catalogue {
     everywhere: Hidden,
     definitions: Hidden,
     settings: Box<[Box<[u8]>]>,
+}
+
+/// What a block hides.
+#[derive(Debug)]
+pub struct Block {
+    pub hidden: Hidden,
+    /// Those of the settings with a dot in their names that it names itself; see [`Catalogue::settings`] for the others.
+    pub settings: Vec<Box<[u8]>>,
 }
 
 /// Bits of the filter for one entry: one word in sixteen that is no entry's is looked for in vain.
@@ -173,6 +182,12 @@ impl Catalogue {
             | only(verb.writes, found.writing)
             | only(verb.fills, found.filling)
             | only(verb.defines, self.definitions)
+    }
+
+    /// What a text does that runs a body of its own, DO: read anew each time, since what it does stands in a string.
+    pub fn hides_in_block(&self, text: &[u8]) -> Block {
+        let body = Body::read(text);
+        Block { hidden: body.hidden | self.hides(&body.words), settings: body.settings }
     }
 
     /// What event triggers do, for a text that defines something without a word that says so: SELECT INTO, which has the

@@ -81,6 +81,22 @@ fn functions_hide_what_they_call() {
 }
 
 #[test]
+fn a_block_hides_what_its_body_does() {
+    let catalogue =
+        Catalogue::new([body("locks", "select pg_advisory_lock(1)"), edge(Land::Filling, Take::All, "t", "nextval")]);
+    let hides = |text: &str| catalogue.hides_in_block(text.as_bytes()).hidden;
+    assert_eq!(hides("do $$ begin raise notice 'set x'; end $$"), Hidden::NONE);
+    assert_eq!(
+        hides("do $$ begin perform locks(); insert into t values (1); end $$"),
+        Hidden::ADVISORY | Hidden::SEQUENCE
+    );
+    assert_eq!(hides("do language plpgsql 'begin perform set_config(''a'', ''b'', true); end'"), Hidden::NONE);
+    let block = catalogue.hides_in_block(b"do $$ begin set a.b = 1; end $$");
+    assert_eq!((block.hidden, block.settings), (Hidden::SETTINGS, vec![b"a.b".to_vec().into_boxed_slice()]));
+    assert_eq!(Catalogue::unknown().hides_in_block(b"do $$ begin end $$").hidden, Hidden::UNKNOWN);
+}
+
+#[test]
 fn a_function_of_a_row_may_be_named_as_its_column() {
     let source = Some(&b"begin listen x; end"[..]);
     let catalogue = Catalogue::new([Row::Body { land: Land::Named, name: b"f", source }]);
