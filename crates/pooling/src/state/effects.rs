@@ -45,10 +45,12 @@ pub(crate) enum Effect {
 impl Effect {
     /// Of each statement in a text, in their order.
     pub(crate) fn read(text: &Text<'_>, tracked: &Tracked) -> Vec<Effect> {
-        text.statements().map(|statement| Effect::of(&statement, tracked)).collect()
+        let alone = text.statements().nth(1).is_none();
+        text.statements().map(|statement| Effect::of(&statement, alone.then(|| text.source()), tracked)).collect()
     }
 
-    fn of(statement: &Statement<'_>, tracked: &Tracked) -> Effect {
+    /// `text`: what was sent, if that is this statement alone.
+    fn of(statement: &Statement<'_>, text: Option<&[u8]>, tracked: &Tracked) -> Effect {
         let owned = |name: Name<'_>| name.to_vec().into_boxed_slice();
         match statement.kind {
             Kind::Commit { .. } | Kind::Rollback { .. } | Kind::PrepareTransaction => Effect::End,
@@ -62,7 +64,9 @@ impl Effect {
             Kind::Discard(Discarded::All) => Effect::DiscardAll,
             Kind::Discard(Discarded::Sequences) => Effect::Unpin(Pins::SEQUENCE),
             Kind::Prepare { name, .. } => {
-                let text = Some(statement.source).filter(|source| source.len() <= limits::STATEMENT_LEN_MAX);
+                // As the client wrote it, since pg_prepared_statements shows it.
+                let text =
+                    Some(text.unwrap_or(statement.source)).filter(|source| source.len() <= limits::STATEMENT_LEN_MAX);
                 Effect::Prepare(Kept { name: owned(name), text: text.map(Arc::from), pins: Pins::of(statement.marks) })
             }
             Kind::Execute(name) => Effect::Execute(owned(name)),

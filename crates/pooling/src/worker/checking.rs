@@ -93,4 +93,5 @@ fn hand_over(session: &mut Session, server: &mut Server) {
 
 fn note_state(server: &mut Server, state: &Arc<State>) {
     server.session_state = (!state.is_base()).then(|| Arc::clone(state));
+    server.soiled |= state.needs_clearing();
 }

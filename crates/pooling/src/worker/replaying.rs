@@ -27,6 +27,10 @@ impl Worker {
     /// The server does not accept its session's parameters: as PostgreSQL would not have let it in with them.
     pub(super) fn replay_refused(&mut self, turn: &mut Turn<'_>, server_id: ConnId, error: &[u8]) {
         let Some(conn) = self.servers.get(server_id).and_then(Server::session) else { return };
+        if let Some(server) = self.servers.get_mut(server_id) {
+            // What it has of them is not known.
+            server.close_needed = Some("session state refused");
+        }
         let fields = Fields::decode(error);
         let code = fields.sqlstate().unwrap_or(wire::sqlstate::PROTOCOL_VIOLATION);
         let words = String::from_utf8_lossy(fields.message().unwrap_or(b"parameters refused")).into_owned();
