@@ -66,11 +66,21 @@ pub(crate) struct Tracker {
     pins: Pins,
     /// What may have come about, or ended, since it was looked for last.
     suspects: Pins,
-    /// What is being looked for.
-    asked: Option<(Check, Pins)>,
+    look: Look,
     /// The beginning of the last text that may have left something.
     because: Vec<u8>,
     pinned_since: Option<Time>,
+}
+
+/// How far the looking is for what no tag tells.
+#[derive(Copy, Clone, Debug, Default)]
+enum Look {
+    /// Not since the client was answered last.
+    #[default]
+    Due,
+    Asked(Check, Pins),
+    /// Answered, or in vain: the same question would have the same answer, until the client has asked for something more.
+    Over,
 }
 
 /// Where what a statement did is noted besides.
@@ -87,7 +97,7 @@ impl Tracker {
     /// There is nothing to follow any more.
     pub(crate) fn is_idle(&self) -> bool {
         let none_named = self.prepared.is_empty() && self.unnamed.is_none() && self.portals.is_empty();
-        let none_left = (self.pins | self.suspects).is_empty() && self.asked.is_none() && self.sent.is_empty();
+        let none_left = (self.pins | self.suspects).is_empty() && self.asked().is_none() && self.sent.is_empty();
         none_named && none_left && !self.journal.is_open() && self.state().is_base()
     }
 
@@ -101,7 +111,7 @@ impl Tracker {
 
     /// Nothing is pinned, suspected, or under way: its state is all there is.
     pub(crate) fn is_settled(&self) -> bool {
-        (self.pins | self.suspects).is_empty() && self.asked.is_none() && self.sent.is_empty()
+        (self.pins | self.suspects).is_empty() && self.asked().is_none() && self.sent.is_empty()
     }
 
     pub(crate) fn snapshot(&self) -> Option<PinSnapshot> {
@@ -159,9 +169,12 @@ impl Tracker {
         }
     }
 
-    /// ReadyForQuery. `idle`: outside of a transaction.
+    /// The client's ReadyForQuery. `idle`: outside of a transaction.
     pub(crate) fn ready(&mut self, idle: bool) {
         self.journal.ready(idle);
+        if matches!(self.look, Look::Over) {
+            self.look = Look::Due;
+        }
         if idle {
             self.portals.clear();
         }
@@ -312,9 +325,9 @@ impl Tracker {
         self.pins |= lasting;
         self.suspects = self.suspects & !lasting;
         let wanted = if is_strict { self.suspects | Pins::ANYTHING } else { self.suspects };
-        if self.asked.is_none() && wanted.any(Pins::CHECKABLE) {
+        if matches!(self.look, Look::Due) && wanted.any(Pins::CHECKABLE) {
             let check = Check { with_settings: wanted.any(Pins::SETTINGS) };
-            self.asked = Some((check, wanted));
+            self.look = Look::Asked(check, wanted);
             self.suspects = Pins::NONE;
             return Settled::Ask(check);
         }
@@ -329,12 +342,16 @@ impl Tracker {
     }
 
     pub(crate) fn asked(&self) -> Option<Check> {
-        self.asked.map(|(check, _)| check)
+        match self.look {
+            Look::Asked(check, _) => Some(check),
+            Look::Due | Look::Over => None,
+        }
     }
 
     /// The server has answered; `None`: not as expected, so what is suspected stays so, and the server with it.
     pub(crate) fn answered(&mut self, checked: Option<Checked>, tracked: &Tracked) {
-        let Some((_, wanted)) = self.asked.take() else { return };
+        let Look::Asked(_, wanted) = self.look else { return };
+        self.look = Look::Over;
         let Some(checked) = checked else {
             self.suspects |= wanted;
             self.pins |= Pins::UNKNOWN;
@@ -367,7 +384,7 @@ impl Tracker {
     pub(crate) fn lost(&mut self) {
         self.sent.clear();
         self.portals.clear();
-        self.asked = None;
+        self.look = Look::Due;
         self.journal.rolled_back();
     }
 }
