@@ -325,6 +325,8 @@ impl Moment {
         differ("cursors", is, should, is == should);
         let (is, should) = (&self.lasting.locks, &wanted.lasting.locks);
         differ("advisory locks", is, should, is == should);
+        let (is, should) = (&self.kept.channels, &wanted.kept.channels);
+        differ("channels", is, should, is == should);
         found
     }
 }

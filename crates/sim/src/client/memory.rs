@@ -5,7 +5,7 @@
 
 use pooling::settings::PoolMode;
 use wire::backend::Status;
-use wire::frontend::{self, tag};
+use wire::frontend::{self, Close, Describe, Target, tag};
 
 use super::Client;
 use super::turn::Turn;
@@ -79,6 +79,10 @@ impl Client {
 
     fn memories_in_one_batch(&mut self, turn: &mut Turn<'_>) {
         for _ in 0..turn.random.range(2, 6) {
+            if turn.random.chance(100) {
+                self.by_its_name(turn.random);
+                continue;
+            }
             let text = if turn.random.chance(40) { self.marked("select 1/0") } else { self.memory(turn.random) };
             self.parse(b"", &text);
             self.bind(b"", b"", None);
@@ -87,9 +91,51 @@ impl Client {
         self.send(tag::SYNC, frontend::encode_sync);
     }
 
+    /// The protocol speaks of what SQL has prepared: they share their names.
+    fn by_its_name(&mut self, random: &mut Random) {
+        let name = format!("q{}", random.below(3));
+        let (target, name) = (Target::Statement, name.as_bytes());
+        match random.below(8) {
+            0 => self.send(tag::CLOSE, |out| Close { target, name }.encode(out)),
+            1 if self.twin.has_statement(name) => self.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out)),
+            _ => {
+                let mark = self.mark();
+                self.bind(b"", name, Some(mark));
+                self.execute(b"", 0);
+            }
+        }
+    }
+
+    /// Leaves in one query whatever can be left behind, and goes on.
+    pub(super) fn poison(&mut self, turn: &mut Turn<'_>) {
+        turn.census.memories += 1;
+        let bodies = [
+            "set work_mem = '64MB'",
+            "set search_path = poison",
+            "set statement_timeout = 1",
+            "set session characteristics as transaction read only",
+            "set row_security = off",
+            "set app.tenant = 'poison'",
+            "set TimeZone = 'Asia/Tokyo'",
+            "set role writer",
+        ];
+        let count = turn.random.range(1, bodies.len() as u64) as usize;
+        let from = turn.random.below(bodies.len() as u64) as usize;
+        let mut texts: Vec<String> = Vec::new();
+        for body in bodies.iter().cycle().skip(from).take(count) {
+            texts.push(self.marked(body));
+        }
+        for name in 0..3 {
+            if !self.twin.has_statement(format!("q{name}").as_bytes()) {
+                texts.push(self.marked(&format!("prepare q{name} as select 1 {}", 60 + name)));
+            }
+        }
+        self.query(&texts.join("; "));
+    }
+
     /// One statement.
     fn memory(&mut self, random: &mut Random) -> String {
-        let body = match random.below(20) {
+        let body = match random.below(21) {
             0..=4 => self.some_setting(random),
             5 | 6 => self.some_identity(random),
             7..=9 => self.some_statement(random),
@@ -97,9 +143,11 @@ impl Client {
             13 | 14 => some_cursor(random),
             15 => self.some_lock(random),
             16 if FOLLOWS_SEQUENCES || self.mode == PoolMode::Session => self.some_sequence(random),
+            16 => self.some_channel(random),
             17 if self.twin.status() != Status::Idle => some_savepoint(random),
             17 => (*random.pick(&["discard sequences", "discard plans", "load 'auto_explain'"])).to_owned(),
             18 => self.some_seed(random),
+            19 => self.some_channel(random),
             _ => self.something_final(random),
         };
         self.marked(&body)
@@ -201,6 +249,20 @@ impl Client {
             0..=2 => format!("select nextval('{name}')"),
             3 | 4 => format!("select currval('{name}')"),
             _ => "select lastval()".to_owned(),
+        }
+    }
+
+    /// A channel of its own: only itself hears what it says there, at once.
+    fn some_channel(&self, random: &mut Random) -> String {
+        let name = format!("of_{}_{}", self.number, random.below(2));
+        match random.below(9) {
+            0 | 1 => format!("listen {name}"),
+            2 => format!("unlisten {name}"),
+            3 => "unlisten *".to_owned(),
+            4 | 5 => format!("notify {name}, 'c{}.{}'", self.number, random.below(3)),
+            6 => format!("select pg_notify('{name}', 'c{}.9')", self.number),
+            7 => format!("notify {name}"),
+            _ => "select pg_listening_channels()".to_owned(),
         }
     }
 

@@ -44,6 +44,8 @@ pub struct Habits {
     pub wrong_password: bool,
     /// Leaves without saying Terminate.
     pub impolite: bool,
+    /// Leaves state behind wherever it can, and looks at none.
+    pub poisons: bool,
     /// Sends what is no protocol, at once or after a while.
     pub hostile: bool,
     /// Asks for a database, or as a user, that is not there.
@@ -51,7 +53,7 @@ pub struct Habits {
 }
 
 impl Habits {
-    fn draw(plan: &Plan, random: &mut Random) -> Habits {
+    fn draw(number: u32, plan: &Plan, random: &mut Random) -> Habits {
         let manners = &plan.manners;
         Habits {
             cancels: random.chance(manners.cancellers),
@@ -60,6 +62,7 @@ impl Habits {
             vanishes_orderly: random.chance(500),
             wrong_password: random.chance(manners.wrong_password),
             impolite: random.chance(200),
+            poisons: number % 5 == 1,
             hostile: random.chance(manners.hostile),
             lost: random.chance(manners.lost).then(|| {
                 // Where there is a database of any name, none is missing.
@@ -204,7 +207,7 @@ impl Client {
             database: name.as_str().into(),
             user: plan.users[plan.databases[database].forced.unwrap_or(user)].name.as_str().into(),
         };
-        let habits = Habits::draw(plan, random);
+        let habits = Habits::draw(number, plan, random);
         let defaults = plan.databases[database].defaults;
         let login = key.user.to_string();
         let server = Shared::new(Rc::clone(book));

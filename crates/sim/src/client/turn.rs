@@ -163,7 +163,7 @@ impl Client {
         }
         if settled && self.remembers(turn.plan) && turn.random.chance(turn.plan.manners.memory) {
             self.setting = true;
-            return self.remember(turn);
+            return if self.habits.poisons { self.poison(turn) } else { self.remember(turn) };
         }
         if settled && turn.random.chance(turn.plan.manners.sets) {
             self.setting = true;
