@@ -2,12 +2,14 @@
 //!
 //! Asserts that reading a text ends, stays inside it and, statement by statement, allocates nothing; that the summary of
 //! a text is that of its statements; that the memo answers as if it had never seen anything, whatever it has seen, within
-//! its memory; that comments between tokens change nothing; that a setting's key, written again, is its name.
+//! its memory; that comments between tokens change nothing; that a setting's key, written again, is its name; that as the
+//! body of a function a text hides at least what its words tell.
 //!
 //! ```text
 //!   how to read, text 0x1e another text
 //! ```
 
+use pooling::catalogue::{Catalogue, Hidden, Land, Row};
 use sql::{
     Assignment, Encoding, Key, Kind, Lexer, Marks, Memo, Rules, Statement, Summary, Text, Token, Which, quoted_setting,
     setting_key,
@@ -39,8 +41,28 @@ pub fn run(bytes: &[u8]) {
             assert_eq!(*memo.summary(&text), fresh, "the memo answers for another text: {}", source.escape_ascii());
             assert!(memo.bytes() <= MEMO_BYTES_MAX.max(empty_bytes) && memo.len() <= 2);
             check(&text, rules, &fresh);
+            // Bodies are read by the rules that servers begin with.
+            if rules == Rules::default() {
+                check_body(source, &fresh);
+            }
         }
     }
+}
+
+fn check_body(source: &[u8], summary: &Summary) {
+    const PAIRS: [(Marks, Hidden); 5] = [
+        (Marks::ADVISORY, Hidden::ADVISORY),
+        (Marks::CURRVAL, Hidden::CURRVAL),
+        (Marks::NEXTVAL, Hidden::SEQUENCE),
+        (Marks::DBLINK, Hidden::DBLINK),
+        (Marks::SET_CONFIG, Hidden::SETTINGS),
+    ];
+    let catalogue = Catalogue::new([Row::Body { land: Land::Named, name: b"body", source: Some(source) }]);
+    let hidden = catalogue.hides(Summary::of(&Text::new(b"select body", Rules::default())).words());
+    for (mark, kind) in PAIRS.iter().filter(|(mark, _)| summary.marks().any(*mark)) {
+        assert!(hidden.any(*kind), "{mark:?} is not hidden in {}: {hidden:?}", source.escape_ascii());
+    }
+    assert!(catalogue.hides_in_block(source).hidden.contains(hidden));
 }
 
 fn check(text: &Text<'_>, rules: Rules, summary: &Summary) {

@@ -27,6 +27,7 @@
 //!   in a text names it, so all texts would be suspect. So are extended statistics, and what decodes a replication slot.
 //! * A name beyond ASCII is found by its bytes: in a text in the encoding in which the catalogue was read.
 //! * An operator has no word. If one hides something that is known, every text does.
+//! * What a deferred trigger does, it does at COMMIT: what a text hides is to be expected until its transaction has ended.
 //! * The text of a prepared statement names what EXECUTE of it does: whoever prepares it must remember what it hides. And a
 //!   cursor does at FETCH what its DECLARE names.
 //!
@@ -64,7 +65,9 @@ use sql::Word;
 
 /// Asks a server for everything that a [`Reading`] needs, as text, by a simple Query on a connection to the database in
 /// question. Wants no rights. Takes no lock on anything but PostgreSQL's own catalogues, so it waits for nobody: stored
-/// trees are searched for numbers rather than printed. For PostgreSQL 13 and later.
+/// trees are searched for numbers rather than printed. Operators alone are written without their schema: where search_path
+/// names `pg_catalog` behind a schema in which others may make operators, set it otherwise before. For PostgreSQL 13 and
+/// later.
 pub const QUERY: &str = include_str!("query.sql");
 
 /// One row of two values that change when the catalogue should be read anew: a count, and a sum of hashes. Temporary
