@@ -10,6 +10,7 @@ use crate::id::ConnId;
 use crate::parameters::Tracked;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
+use crate::settings::Fidelity;
 use crate::state::{Risk, State};
 
 impl Worker {
@@ -28,8 +29,11 @@ impl Worker {
     pub(super) fn replay_refused(&mut self, turn: &mut Turn<'_>, server_id: ConnId, error: &[u8]) {
         let Some(conn) = self.servers.get(server_id).and_then(Server::session) else { return };
         if let Some(server) = self.servers.get_mut(server_id) {
-            // What it has of them is not known.
-            server.close_needed = Some("session state refused");
+            let pool = self.pools[server.pool.0 as usize].as_deref();
+            // What it has of the session's state is not known. Parameters alone it reports, and of these it took none.
+            if pool.is_some_and(|pool| pool.rules.fidelity != Fidelity::Classic) {
+                server.close_needed = Some("session state refused");
+            }
         }
         let fields = Fields::decode(error);
         let code = fields.sqlstate().unwrap_or(wire::sqlstate::PROTOCOL_VIOLATION);
