@@ -89,7 +89,7 @@ fn set_changes_one_setting_until_the_next_reload() {
 #[test]
 fn rows_are_those_of_pgbouncer_with_ours() {
     let config = load("[pgbouncer]\nquery_timeout = 1234567.5\nunix_socket_mode = 0750\nauth_type = SCRAM-sha-256");
-    assert_eq!(config.rows.len(), 104);
+    assert_eq!(config.rows.len(), 106);
     assert!(config.rows.is_sorted_by(|a, b| a.key < b.key));
     // As PgBouncer shows these three.
     assert_eq!(row(&config, "query_timeout"), "1.23457e+06");
@@ -111,6 +111,7 @@ fn rows_are_those_of_pgbouncer_with_ours() {
             "pkt_buf",
             "resolv_conf",
             "so_reuseport",
+            "statement_memo_size",
             "track_extra_parameters",
             "unix_socket_dir",
             "unix_socket_group",
