@@ -1,13 +1,14 @@
 //! What `SHOW` shows: one file for each, with its columns and how its rows come from a [`View`].
 //!
-//! Columns, their order and their types are PgBouncer's (`//= pgbouncer usage.md#show-commands`). Rows are ordered by
-//! name, so that two looks can be compared.
+//! Columns, their order and their types are PgBouncer's (`//= pgbouncer usage.md#show-commands`); columns of our own come
+//! behind them. Rows are ordered by name, so that two looks can be compared.
 
 pub mod help;
 mod show_clients;
 mod show_config;
 mod show_databases;
 mod show_lists;
+mod show_pins;
 mod show_pools;
 mod show_servers;
 mod show_state;
@@ -33,6 +34,7 @@ impl Show {
             Show::Config => show_config::table(view),
             Show::Databases => show_databases::table(view),
             Show::Lists => show_lists::table(view),
+            Show::Pins => show_pins::table(view),
             Show::Pools => show_pools::table(view),
             Show::Servers => show_servers::table(view),
             Show::State => show_state::table(),
@@ -51,7 +53,7 @@ impl Show {
     #[must_use]
     pub fn detail(self) -> Detail {
         match self {
-            Show::Clients | Show::Servers | Show::Users | Show::Lists => Detail::Connections,
+            Show::Clients | Show::Servers | Show::Users | Show::Lists | Show::Pins => Detail::Connections,
             Show::Databases
             | Show::Pools
             | Show::Stats

@@ -29,6 +29,8 @@ pub enum Show {
     Config,
     Databases,
     Lists,
+    /// Ours: who keeps a server between transactions.
+    Pins,
     Pools,
     Servers,
     State,
@@ -51,6 +53,7 @@ const SHOWS: &[(&str, Show)] = &[
     ("config", Show::Config),
     ("databases", Show::Databases),
     ("lists", Show::Lists),
+    ("pins", Show::Pins),
     ("pools", Show::Pools),
     ("servers", Show::Servers),
     ("state", Show::State),
@@ -136,6 +139,7 @@ mod tests {
             ("show pools", show(Show::Pools)),
             ("SHOW POOLS;", show(Show::Pools)),
             ("  Show\t\n pools ; ", show(Show::Pools)),
+            ("show pins", show(Show::Pins)),
             ("show stats_totals", show(Show::StatsTotals)),
             ("show sockets", show(Show::NotYet("SHOW SOCKETS"))),
             ("reload", Some(Command::Reload)),
@@ -168,7 +172,7 @@ mod tests {
 
     #[test]
     fn stats_users_only_look() {
-        for text in ["show pools", "show config", "show help", "show workers"] {
+        for text in ["show pools", "show config", "show help", "show workers", "show pins"] {
             assert!(Command::parse(text).expect("a command").is_for_stats_users(), "{text}");
         }
         for text in ["show fds", "reload", "shutdown", "pause", "kill x", "set a=1"] {

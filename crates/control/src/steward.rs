@@ -113,7 +113,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
 
     fn asked(&mut self, asker: Asker, question: &Question) -> Option<Ending> {
         let answer = match console::command(question) {
-            Ok(Command::Show(show)) => self.show(show),
+            Ok(Command::Show(show)) => self.show(show, question.admin),
             Ok(Command::Reload) => {
                 self.plane.tell(Level::Log, "RELOAD command issued".to_owned());
                 if self.reload() { Answer::Done("RELOAD") } else { Answer::Refused(Refusal::ReloadFailed) }
@@ -129,7 +129,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
         None
     }
 
-    fn show(&mut self, show: Show) -> Answer {
+    fn show(&mut self, show: Show, admin: bool) -> Answer {
         let snapshots = match show.detail() {
             Detail::Nothing => Vec::new(),
             Detail::Pools => self.plane.look(false),
@@ -143,6 +143,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
             snapshots: &snapshots,
             workers: &workers,
             averages: &self.averages,
+            shows_statements: admin,
             now: Zoned::now(),
         };
         match (show, show.table(&view)) {

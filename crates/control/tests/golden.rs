@@ -69,6 +69,15 @@ fn check(show: Show, name: &str) {
     assert_eq!(parsed, Some(Command::Show(show)));
 }
 
+#[test]
+fn statements_of_clients_are_shown_to_administrators_only() {
+    let world = world::World::new();
+    let table = Show::Pins.table(&control::View { shows_statements: false, ..world.view() }).expect("a table");
+    let at = table.columns.iter().position(|column| column.name == "statement").expect("a column");
+    assert_eq!(table.rows.len(), 1);
+    assert_eq!(table.rows[0][at], None);
+}
+
 macro_rules! golden {
     ($($name:ident $show:ident)*) => {
         $(#[test] fn $name() { check(Show::$show, stringify!($name)); })*
@@ -81,6 +90,7 @@ golden! {
     databases Databases
     help Help
     lists Lists
+    pins Pins
     pools Pools
     servers Servers
     state State

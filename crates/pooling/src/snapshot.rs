@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::observe::Peer;
-use crate::settings::{Address, PoolMode};
+use crate::settings::{Address, Fidelity, PoolMode};
 use crate::state::Pins;
 use crate::time::Time;
 
@@ -115,6 +115,8 @@ pub struct ClientSnapshot {
     pub prepared_statements: u32,
     /// The pid its cancel key carries.
     pub pid: i32,
+    /// What becomes of its session; `None` where it has a server of its own, or talks to the console.
+    pub fidelity: Option<Fidelity>,
     /// Why it keeps its server between transactions, if it does.
     pub pin: Option<PinSnapshot>,
 }

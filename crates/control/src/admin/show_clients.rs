@@ -4,15 +4,24 @@
 use pooling::snapshot::ClientSnapshot;
 use pooling::{Peer, Snapshot};
 
-use super::socket::{COLUMNS, Socket, end, unix};
-use crate::table::Table;
+use super::socket::{self, Socket, end, unix};
+use crate::table::{Column, Table, text};
 use crate::view::{View, pointer};
+
+const COLUMNS: &[Column] = &{
+    let mut columns = [text("pool_fidelity"); socket::COLUMNS.len() + 1];
+    let (first, _) = columns.split_at_mut(socket::COLUMNS.len());
+    first.copy_from_slice(socket::COLUMNS);
+    columns
+};
 
 pub(super) fn table(view: &View<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
     for snapshot in view.snapshots {
         for client in &snapshot.clients {
-            table.push(socket(view, snapshot, client).into_row());
+            let mut row = socket(view, snapshot, client).into_row();
+            row.push(client.fidelity.map(|fidelity| fidelity.as_str().to_owned()));
+            table.push(row);
         }
     }
     table

@@ -26,6 +26,8 @@ const COLUMNS: &[Column] = &[
     int("current_client_connections"),
     int("paused"),
     int("disabled"),
+    // Ours.
+    text("pool_fidelity"),
 ];
 
 /// Connections of a database over all its pools.
@@ -74,6 +76,7 @@ fn row(view: &View<'_>, database: &Database, current: Current) -> Vec<Value> {
         count(current.clients),
         count(0),
         count(0),
+        database.pool_fidelity.map(|fidelity| fidelity.as_str().to_owned()),
     ]
 }
 
@@ -97,5 +100,6 @@ fn console_row(view: &View<'_>, current: Current) -> Vec<Value> {
         count(current.clients),
         count(0),
         count(0),
+        None,
     ]
 }

@@ -17,6 +17,8 @@ const COLUMNS: &[Column] = &[
     int("current_connections"),
     int("max_user_client_connections"),
     int("current_client_connections"),
+    // Ours.
+    text("pool_fidelity"),
 ];
 
 /// Users by name. Who is unknown here cannot be made to appear by trying to log in.
@@ -59,6 +61,7 @@ fn row(view: &View<'_>, name: &str, servers_now: Value, clients_now: Value) -> V
         servers_now,
         count(user.max_user_client_connections.unwrap_or(settings.max_user_client_connections)),
         clients_now,
+        user.pool_fidelity.map(|fidelity| fidelity.as_str().to_owned()),
     ]
 }
 

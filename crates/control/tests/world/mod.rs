@@ -11,8 +11,9 @@ use auth::Secret;
 use control::averages::{Averages, by_database};
 use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
-use pooling::settings::{Address, Database, Host, PoolMode, UserSettings};
-use pooling::snapshot::{ClientSnapshot, PoolSnapshot, Rotations, ServerSnapshot, Totals};
+use pooling::settings::{Address, Database, Fidelity, Host, PoolMode, UserSettings};
+use pooling::snapshot::{ClientSnapshot, PinSnapshot, PoolSnapshot, Rotations, ServerSnapshot, Totals};
+use pooling::state::Pins;
 use pooling::{ConnId, Peer, PoolId, PoolKey, Serial, Settings, Snapshot, Time, WorkerId};
 
 pub(crate) struct World {
@@ -46,6 +47,7 @@ impl World {
             snapshots: &self.snapshots,
             workers: &self.workers,
             averages: &self.averages,
+            shows_statements: true,
             now,
         }
     }
@@ -75,13 +77,18 @@ fn settings() -> Settings {
         forced_user: Some("app_owner".to_owned()),
         pool_size: Some(7),
         pool_mode: Some(PoolMode::Transaction),
+        pool_fidelity: Some(Fidelity::Strict),
         max_db_connections: Some(50),
         server_lifetime: Some(None),
         ..database("app", vec![local.clone(), Host::Name("replica.example".to_owned())])
     };
     let other = database("other", vec![Host::Unix("/run/postgresql".to_owned())]);
     let alice = UserSettings { pool_size: Some(4), max_user_client_connections: Some(9), ..UserSettings::default() };
-    let bob = UserSettings { pool_mode: Some(PoolMode::Statement), ..UserSettings::default() };
+    let bob = UserSettings {
+        pool_mode: Some(PoolMode::Statement),
+        pool_fidelity: Some(Fidelity::Classic),
+        ..UserSettings::default()
+    };
     Settings {
         databases: BTreeMap::from([("app".to_owned(), Arc::new(app)), ("other".to_owned(), Arc::new(other))]),
         fallback: Some(Arc::new(database("*", vec![local]))),
@@ -154,10 +161,17 @@ fn first_worker() -> Snapshot {
         waiting_since: Some(Time(98_500_000)),
         ..client(0, 7, key("app", "app_owner"), "alice")
     };
-    let linked = ClientSnapshot { link: Some(conn(2, 0, 3, 1)), ..client(0, 8, key("app", "app_owner"), "bob") };
+    let pin = PinSnapshot {
+        since: Time(87_400_000),
+        kinds: Pins::TEMPORARY | Pins::ADVISORY,
+        statement: "create temp table t as select pg_advisory_lock(7)".to_owned(),
+    };
+    let linked =
+        ClientSnapshot { link: Some(conn(2, 0, 3, 1)), pin: Some(pin), ..client(0, 8, key("app", "app_owner"), "bob") };
     let admin = ClientSnapshot {
         peer: Peer::Unix { pid: 4711, uid: 1000 },
         connected_at: Time(99_000_000),
+        fidelity: None,
         ..client(0, 9, key("pgbouncer", "pgbouncer"), "adm")
     };
     let server = ServerSnapshot {
@@ -245,6 +259,7 @@ fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
         application_name: "psql".to_owned(),
         prepared_statements: 2,
         pid: 1,
+        fidelity: Some(Fidelity::Transparent),
         pin: None,
     }
 }

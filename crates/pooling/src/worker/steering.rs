@@ -240,6 +240,7 @@ impl Worker {
             application_name: String::from_utf8_lossy(name).into_owned(),
             prepared_statements: session.names.as_ref().map_or(0, |names| names.len() as u32),
             pid: virtual_pid(conn),
+            fidelity: pool.filter(|pool| pool.rules.mode != PoolMode::Session).map(|pool| pool.rules.fidelity),
             pin: session.tracker.as_ref().and_then(|tracker| tracker.snapshot()),
         }
     }

@@ -1,0 +1,69 @@
+//! `SHOW PINS`: one row for each client that keeps its server between transactions, and why. PgBouncer has none.
+//!
+//! Whoever may only look at statistics does not see statements.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use pooling::snapshot::{ClientSnapshot, PinSnapshot};
+use pooling::{ConnId, Peer, Snapshot};
+
+use super::socket::{end, unix};
+use crate::table::{Column, Table, Value, count, int, text, words};
+use crate::view::{View, pointer};
+
+const COLUMNS: &[Column] = &[
+    text("database"),
+    text("user"),
+    text("addr"),
+    int("port"),
+    text("application_name"),
+    // Seconds.
+    int("pinned"),
+    text("reasons"),
+    // Its beginning.
+    text("statement"),
+    int("server_pid"),
+    text("ptr"),
+    text("link"),
+    int("id"),
+];
+
+/// Who has been pinned for longest comes first.
+pub(super) fn table(view: &View<'_>) -> Table {
+    let mut rows = Vec::new();
+    for snapshot in view.snapshots {
+        let pids: BTreeMap<ConnId, i32> =
+            snapshot.servers.iter().map(|server| (server.conn, server.remote_pid)).collect();
+        for client in &snapshot.clients {
+            let Some(pin) = &client.pin else { continue };
+            let pid = client.link.and_then(|link| pids.get(&link)).copied().unwrap_or(0);
+            rows.push((snapshot.now.micros_since(pin.since), row(view, snapshot, client, pin, pid)));
+        }
+    }
+    rows.sort_by_key(|(micros, _)| Reverse(*micros));
+    let mut table = Table::new(COLUMNS);
+    rows.into_iter().for_each(|(_, row)| table.push(row));
+    table
+}
+
+fn row(view: &View<'_>, snapshot: &Snapshot, client: &ClientSnapshot, pin: &PinSnapshot, pid: i32) -> Vec<Value> {
+    let (addr, port) = match client.peer {
+        Peer::Tcp { from, .. } => end(from),
+        Peer::Unix { .. } => unix(view.listen_port),
+    };
+    vec![
+        words(&*client.key.database),
+        words(&*client.user),
+        words(addr),
+        count(port),
+        words(&client.application_name),
+        count(snapshot.now.since(pin.since).as_secs()),
+        words(pin.kinds.words().collect::<Vec<_>>().join(", ")),
+        view.shows_statements.then(|| pin.statement.clone()),
+        count(pid),
+        words(pointer(client.conn)),
+        words(client.link.map(pointer).unwrap_or_default()),
+        count(client.serial.0),
+    ]
+}
