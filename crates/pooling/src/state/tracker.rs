@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use sql::Marks;
 
-use super::check::{Check, Checked};
+use super::check::Check;
 use super::effects::{Effect, Kept};
 use super::journal::Journal;
 use super::pins::Pins;
@@ -34,6 +34,13 @@ pub(crate) struct Marked {
 
 /// A whole PREPARE, and what its statement may leave behind.
 type Text = (Arc<[u8]>, Pins);
+
+#[derive(Debug)]
+struct Portal {
+    marked: Arc<Marked>,
+    /// How many ReadyForQuery come before the one that may end it.
+    awaited: usize,
+}
 
 /// What a Query or an Execute under way will do, statement by statement.
 #[derive(Debug)]
@@ -62,7 +69,7 @@ pub(crate) struct Tracker {
     sent: VecDeque<Sent>,
     /// Of the protocol's statement without a name, and of portals, those that are more than plain.
     unnamed: Option<Arc<Marked>>,
-    portals: BTreeMap<Box<[u8]>, Arc<Marked>>,
+    portals: BTreeMap<Box<[u8]>, Portal>,
     pins: Pins,
     /// What may have come about, or ended, since it was looked for last.
     suspects: Pins,
@@ -117,6 +124,11 @@ impl Tracker {
     pub(crate) fn snapshot(&self) -> Option<PinSnapshot> {
         let statement = String::from_utf8_lossy(&self.because).into_owned();
         self.pinned_since.map(|since| PinSnapshot { since, kinds: self.pins, statement })
+    }
+
+    /// Whether its server may be lost without it: whatever it has can be on another.
+    pub(crate) fn outlives_server(&self) -> bool {
+        (self.pins | self.suspects).is_empty() && self.asked().is_none() && !self.state().is_bound()
     }
 
     /// Whether something that is taken back may be noted.
@@ -176,7 +188,10 @@ impl Tracker {
             self.look = Look::Due;
         }
         if idle {
-            self.portals.clear();
+            self.portals.retain(|_, portal| portal.awaited > 0);
+        }
+        for portal in self.portals.values_mut() {
+            portal.awaited = portal.awaited.saturating_sub(1);
         }
     }
 
@@ -301,10 +316,11 @@ impl Tracker {
     }
 
     /// A portal is bound; `None`: to a plain statement.
-    pub(crate) fn bind(&mut self, portal: &[u8], marked: Option<Arc<Marked>>) {
+    /// `awaited`: how many ReadyForQuery the client is still owed.
+    pub(crate) fn bind(&mut self, portal: &[u8], marked: Option<Arc<Marked>>, awaited: usize) {
         match marked {
             Some(marked) if self.portals.len() < limits::SAVEPOINTS_MAX => {
-                self.portals.insert(portal.into(), marked);
+                self.portals.insert(portal.into(), Portal { marked, awaited });
             }
             Some(_) => self.suspects |= Pins::ANYTHING,
             None => drop(self.portals.remove(portal)),
@@ -316,7 +332,7 @@ impl Tracker {
     }
 
     pub(crate) fn portal(&self, name: &[u8]) -> Option<Arc<Marked>> {
-        self.portals.get(name).map(Arc::clone)
+        self.portals.get(name).map(|portal| Arc::clone(&portal.marked))
     }
 
     /// The client has all its answers, outside of a transaction.
@@ -348,11 +364,12 @@ impl Tracker {
         }
     }
 
-    /// The server has answered; `None`: not as expected, so what is suspected stays so, and the server with it.
-    pub(crate) fn answered(&mut self, checked: Option<Checked>, tracked: &Tracked) {
-        let Look::Asked(_, wanted) = self.look else { return };
+    /// The server has answered by a DataRow of this body, or none. If that is not what was expected, what is suspected stays
+    /// so, and the server with it.
+    pub(crate) fn answered(&mut self, row: Option<&[u8]>, tracked: &Tracked) {
+        let Look::Asked(check, wanted) = self.look else { return };
         self.look = Look::Over;
-        let Some(checked) = checked else {
+        let Some(checked) = row.and_then(|row| check.read(row)) else {
             self.suspects |= wanted;
             self.pins |= Pins::UNKNOWN;
             return;

@@ -64,10 +64,9 @@ impl Worker {
     }
 
     fn act_on(&mut self, turn: &mut Turn<'_>, conn: ConnId, findings: Findings) {
-        let (mut chore_error, mut row) = (None, None);
+        let mut chore_error = None;
         if let Some(mut words) = findings.words {
             chore_error = words.chore_error.take();
-            row = words.row.take();
             if self.act_on_words(turn, conn, *words) {
                 return;
             }
@@ -82,9 +81,6 @@ impl Worker {
                 let gated = server.gated;
                 if findings.replayed {
                     self.replayed(conn, session);
-                }
-                if findings.checked {
-                    self.checked(session, row.as_deref());
                 }
                 if findings.skipped_aside {
                     self.end_skipping(turn, conn);
@@ -510,7 +506,14 @@ impl Answers<'_> {
             tracker.finished();
         }
         match (entry.owner, entry.expect) {
-            (Answerer::Check, Expect::Query) => self.findings.checked = true,
+            // At once: what comes behind it is newer.
+            (Answerer::Check, Expect::Query) => {
+                let row = self.findings.words.as_mut().and_then(|words| words.row.take());
+                let tracked = self.tracked;
+                if let Some(tracker) = self.tracker() {
+                    tracker.answered(row.as_deref(), tracked);
+                }
+            }
             // What it did to the unnamed statement was noted when it was sent: the client's may have been told behind it.
             (Answerer::Replay, Expect::Query) => self.findings.replayed = true,
             (owner, Expect::Query) => {

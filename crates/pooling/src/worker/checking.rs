@@ -50,14 +50,6 @@ impl Worker {
         }
     }
 
-    /// The server has answered what was left on it: the body of a DataRow, if there was one.
-    pub(super) fn checked(&mut self, conn: ConnId, row: Option<&[u8]>) {
-        let Some(tracker) = self.sessions.get_mut(conn).and_then(|session| session.tracker.as_mut()) else { return };
-        let Some(check) = tracker.asked() else { return };
-        let checked = row.and_then(|row| check.read(row));
-        tracker.answered(checked, &self.tracked);
-    }
-
     /// A Query of the client's was passed over with what came in front of it: the Sync that ends this is not the client's to
     /// send, but its ReadyForQuery is the client's.
     pub(super) fn end_skipping(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {

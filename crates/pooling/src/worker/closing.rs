@@ -238,7 +238,7 @@ impl Worker {
         let in_transaction = server.status != Status::Idle || batch || server.ledger.is_skipping();
         let alone = answers == 0 || (answers == 1 && session.inbox.is_empty());
         let mode = self.pool(server.pool)?.rules.mode;
-        let free = session.tracker.as_ref().is_none_or(|tracker| tracker.pins().is_empty());
+        let free = session.tracker.as_ref().is_none_or(|tracker| tracker.outlives_server());
         let goes_on = free && mode != PoolMode::Session && alone && !in_answer && !in_transaction && !session.is_torn();
         goes_on.then_some(answers)
     }

@@ -25,8 +25,6 @@ impl From<Unexpected> for Broken {
 pub(super) struct Findings {
     /// The server accepted the session's parameters.
     pub(super) replayed: bool,
-    /// It has told what is left on it.
-    pub(super) checked: bool,
     /// A Query was passed over because of what was to come in front of it, and there is no Sync behind it.
     pub(super) skipped_aside: bool,
     /// ReadyForQuery inside a transaction, in statement mode.

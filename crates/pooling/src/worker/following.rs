@@ -94,7 +94,8 @@ impl Requests<'_> {
             let remedy = self.remedy(marked.reading, &marked.effects);
             self.run_aside(&remedy);
         }
-        self.session.tracker.get_or_insert_default().bind(portal, marked);
+        let (awaited, _) = self.server.ledger.owing();
+        self.session.tracker.get_or_insert_default().bind(portal, marked, awaited);
     }
 
     /// An Execute is sent.
