@@ -111,3 +111,6 @@ pub const CATALOGUE_EDGES_MAX: usize = 512 * 1024;
 
 /// Custom settings whose names are known: a check asks for each.
 pub const CATALOGUE_SETTINGS_MAX: usize = 64;
+
+/// Settings of one session that wait to be asked for; beyond it, the session keeps its server.
+pub const UNREAD_MAX: usize = 256;

@@ -94,7 +94,7 @@ impl Parameters {
                 out.push(b';');
             } else {
                 let encoding = self.get(Tracked::CLIENT_ENCODING).filter(|encoding| encoding.is_ascii());
-                write_set_config(name, wanted, encoding.unwrap_or(b"UTF8"), out);
+                write_set_config(name.as_bytes(), wanted, encoding.unwrap_or(b"UTF8"), out);
             }
         }
         out.len() > before
@@ -114,9 +114,9 @@ pub(crate) fn is_list_of_names(name: &str) -> bool {
 /// quoted at all but sent as hexadecimal digits, with the encoding's name; PostgreSQL refuses them if they are not in it.
 ///
 /// PostgreSQL manual, "9.4. String Functions" (`convert_from`), "9.28. System Administration Functions" (`set_config`).
-fn write_set_config(name: &str, value: &[u8], encoding: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn write_set_config(name: &[u8], value: &[u8], encoding: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"SELECT pg_catalog.set_config(");
-    quote_literal(name.as_bytes(), out);
+    quote_literal(name, out);
     out.push(b',');
     if value.is_ascii() {
         quote_literal(value, out);

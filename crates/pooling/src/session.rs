@@ -53,6 +53,8 @@ pub struct Session {
     pub(crate) pool: PoolId,
     pub(crate) identity: Arc<Identity>,
     pub(crate) parameters: Arc<Parameters>,
+    /// What a RESET brings back, where its client has begun with parameters of its own.
+    pub(crate) reset_to: Option<Arc<Parameters>>,
     /// A server has accepted these parameters once; before that they are set and waited for, not just sent ahead.
     pub(crate) confirmed: bool,
     pub(crate) rest: Rest,

@@ -88,10 +88,12 @@ pub enum Command {
     /// What the pooler asks a server that it follows a session on; with settings or without.
     Check {
         settings: bool,
+        /// Settings that it asks for by name.
+        names: Vec<String>,
     },
 }
 
-/// How the pooler's question begins, and what stands at its end if it wants settings, too.
+/// How the pooler's question begins, and what stands in it if it wants settings, too.
 const CHECK: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_depend";
 const CHECKED_SETTINGS: &str = "FROM pg_catalog.pg_settings WHERE source = 'session')";
 
@@ -100,7 +102,9 @@ impl Command {
     #[must_use]
     pub fn parse(text: &str) -> Option<Command> {
         if text.starts_with(CHECK) {
-            return Some(Command::Check { settings: text.ends_with(CHECKED_SETTINGS) });
+            let names = text.split("pg_catalog.current_setting('").skip(1).filter_map(|rest| rest.split_once('\''));
+            let names = names.map(|(name, _)| name.to_owned()).collect();
+            return Some(Command::Check { settings: text.contains(CHECKED_SETTINGS), names });
         }
         let tokens = tokens(text)?;
         let mut reader = Reader { text, tokens: &tokens };

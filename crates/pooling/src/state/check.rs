@@ -6,23 +6,27 @@
 use wire::backend::DataRow;
 
 use super::pins::Pins;
+use crate::parameters::quote_literal;
 
 /// One row: temporary objects, holdable cursors, advisory locks, each `t` or `f`; names and values of settings that were
-/// SET, as an array `{name,value,…}` in one text with each part in quotes, or NULL if they were not asked for.
+/// SET, or NULL if they were not asked for ([`SETTINGS`], [`NO_SETTINGS`]); names and values of settings that were asked
+/// for by name. Both are literals as `'name'='value','name'='value'`.
 ///
 /// All that is temporary depends on its schema: that is one step in an index, however many tables there are.
-const QUERY: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_depend WHERE refclassid = 2615 \
+pub const QUERY: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_depend WHERE refclassid = 2615 \
 AND refobjid = pg_catalog.pg_my_temp_schema()), \
 EXISTS (SELECT FROM pg_catalog.pg_cursor() WHERE is_holdable), \
 EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid()), ";
-const NO_SETTINGS: &str = "NULL";
-const SETTINGS: &str = "(SELECT pg_catalog.string_agg(pg_catalog.quote_literal(name) || '=' || \
+pub const NO_SETTINGS: &str = "NULL";
+pub const SETTINGS: &str = "(SELECT pg_catalog.string_agg(pg_catalog.quote_literal(name) || '=' || \
 pg_catalog.quote_literal(setting), ',' ORDER BY name) FROM pg_catalog.pg_settings WHERE source = 'session')";
 
-/// Which of the two is asked.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+/// What is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) with_settings: bool,
+    /// Settings by name.
+    pub(crate) names: Vec<Box<[u8]>>,
 }
 
 /// What was learnt.
@@ -30,20 +34,36 @@ pub(crate) struct Check {
 pub(crate) struct Checked {
     pub(crate) pins: Pins,
     /// Names and values as PostgreSQL shows them, if they were asked for.
-    pub(crate) settings: Option<Vec<(Vec<u8>, Vec<u8>)>>,
+    pub(crate) settings: Option<Vec<Pair>>,
+    /// Those that were asked for by name; empty: not set.
+    pub(crate) named: Vec<Pair>,
 }
 
+/// A setting's name and its value as PostgreSQL shows it.
+pub(crate) type Pair = (Vec<u8>, Vec<u8>);
+
 impl Check {
-    pub(crate) fn write_text(self, out: &mut Vec<u8>) {
+    pub(crate) fn write_text(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(QUERY.as_bytes());
         out.extend_from_slice(if self.with_settings { SETTINGS } else { NO_SETTINGS }.as_bytes());
+        out.extend_from_slice(b", ''");
+        for (index, name) in self.names.iter().enumerate() {
+            let comma: &[u8] = if index > 0 { b"," } else { b"" };
+            out.extend_from_slice(b" || '");
+            out.extend_from_slice(comma);
+            out.extend_from_slice(b"' || pg_catalog.quote_literal(");
+            quote_literal(name, out);
+            out.extend_from_slice(b") || '=' || pg_catalog.quote_literal(COALESCE(pg_catalog.current_setting(");
+            quote_literal(name, out);
+            out.extend_from_slice(b", true), ''))");
+        }
     }
 
     /// Reads the answer; `None`: it is none that was expected.
-    pub(crate) fn read(self, row: &[u8]) -> Option<Checked> {
+    pub(crate) fn read(&self, row: &[u8]) -> Option<Checked> {
         let row = DataRow::decode(row).ok()?;
         let columns: Vec<Option<&[u8]>> = row.values().collect();
-        let [temporary, hold, advisory, settings] = columns[..] else { return None };
+        let [temporary, hold, advisory, settings, named] = columns[..] else { return None };
         let mut pins = Pins::NONE;
         for (column, pin) in [(temporary, Pins::TEMPORARY), (hold, Pins::HOLD), (advisory, Pins::ADVISORY)] {
             match column {
@@ -56,12 +76,12 @@ impl Check {
             true => Some(pairs(settings.unwrap_or_default())?),
             false => None,
         };
-        Some(Checked { pins, settings })
+        Some(Checked { pins, settings, named: pairs(named?)? })
     }
 }
 
 /// `'name'='value','name'='value'`, as quote_literal writes them.
-fn pairs(text: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+fn pairs(text: &[u8]) -> Option<Vec<Pair>> {
     let (mut pairs, mut rest) = (Vec::new(), text);
     while !rest.is_empty() {
         let (name, behind) = literal(rest)?;
@@ -107,25 +127,30 @@ mod tests {
         body
     }
 
+    fn check(with_settings: bool) -> Check {
+        Check { with_settings, names: Vec::new() }
+    }
+
     #[test]
     fn the_row_tells_what_is_left_behind() {
-        let checked = Check { with_settings: false }
-            .read(&row(&[Some(b"t"), Some(b"f"), Some(b"t"), None]))
-            .expect("it is a row");
+        let found = row(&[Some(b"t"), Some(b"f"), Some(b"t"), None, Some(b"")]);
+        let checked = check(false).read(&found).expect("it is a row");
         assert_eq!((checked.pins, checked.settings), (Pins::TEMPORARY | Pins::ADVISORY, None));
         let settings: &[u8] = br"'search_path'='a, ''b''','x'=E'\\'";
-        let checked = Check { with_settings: true }
-            .read(&row(&[Some(b"f"), Some(b"f"), Some(b"f"), Some(settings)]))
-            .expect("it is a row");
+        let found = row(&[Some(b"f"), Some(b"f"), Some(b"f"), Some(settings), Some(b"'app.x'=''")]);
+        let checked = check(true).read(&found).expect("it is a row");
         let expected = [(b"search_path".to_vec(), b"a, 'b'".to_vec()), (b"x".to_vec(), b"\\".to_vec())];
         assert_eq!(checked.settings.as_deref(), Some(&expected[..]));
+        assert_eq!(checked.named, [(b"app.x".to_vec(), Vec::new())]);
     }
 
     #[test]
     fn another_row_is_no_answer() {
-        assert_eq!(Check { with_settings: true }.read(&row(&[Some(b"t"), Some(b"f")])), None);
-        assert_eq!(Check { with_settings: true }.read(&row(&[Some(b"1"), Some(b"f"), Some(b"f"), None])), None);
-        assert_eq!(Check { with_settings: true }.read(&row(&[Some(b"f"), Some(b"f"), Some(b"f"), Some(b"'x'")])), None);
-        assert_eq!(Check { with_settings: true }.read(b"\0"), None);
+        let no = |columns: &[Option<&[u8]>]| assert_eq!(check(true).read(&row(columns)), None);
+        no(&[Some(b"t"), Some(b"f")]);
+        no(&[Some(b"1"), Some(b"f"), Some(b"f"), None, Some(b"")]);
+        no(&[Some(b"f"), Some(b"f"), Some(b"f"), Some(b"'x'"), Some(b"")]);
+        no(&[Some(b"f"), Some(b"f"), Some(b"f"), None, None]);
+        assert_eq!(check(true).read(b"\0"), None);
     }
 }

@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 
-use sql::{Assignment, Discarded, Isolation, Kind, Modes, Name, Scope, Statement, Text, Value, Which};
+use sql::{
+    Assignment, Discarded, Isolation, Kind, Marks, Modes, Name, Scope, Statement, Text, Value, Which, setting_key,
+};
 
-use super::Change;
 use super::pins::Pins;
+use super::{Again, Change};
 use crate::limits;
 use crate::parameters::Tracked;
 
@@ -40,13 +42,24 @@ pub(crate) enum Effect {
     DiscardAll,
     Pin(Pins),
     Unpin(Pins),
+    /// These settings are something else now, and to be asked for. `others`: and some whose names are not known.
+    Asked {
+        names: Vec<Box<[u8]>>,
+        others: bool,
+    },
+    /// A tracked parameter is what it was when the session began.
+    Restart(Box<[u8]>),
 }
 
 impl Effect {
     /// Of each statement in a text, in their order.
     pub(crate) fn read(text: &Text<'_>, tracked: &Tracked) -> Vec<Effect> {
         let alone = text.statements().nth(1).is_none();
-        text.statements().map(|statement| Effect::of(&statement, alone.then(|| text.source()), tracked)).collect()
+        let of = |statement: Statement<'_>| match statement.marks.any(Marks::SET_CONFIG) {
+            true => of_calls(text, &statement, tracked),
+            false => Effect::of(&statement, alone.then(|| text.source()), tracked),
+        };
+        text.statements().map(of).collect()
     }
 
     /// `text`: what was sent, if that is this statement alone.
@@ -87,15 +100,21 @@ fn is_passing(name: &[u8]) -> bool {
 }
 
 fn of_set(assignment: &Assignment<'_>, tracked: &Tracked) -> Effect {
-    let name: Box<[u8]> = assignment.name.lowercase().collect();
-    if assignment.scope == Scope::Local || is_passing(&name) || tracked.index(&name).is_some() {
+    let name: Box<[u8]> = setting_key(assignment.name.bytes()).into();
+    if assignment.scope == Scope::Local || is_passing(&name) {
         return Effect::Nothing;
+    }
+    if tracked.index(&name).is_some() {
+        return if assignment.value == Value::Default { Effect::Restart(name) } else { Effect::Nothing };
     }
     let change = match assignment.value {
         Value::Default => Change::Reset(name),
         Value::Given(value) if *name == *b"role" && value.eq_ignore_ascii_case(b"none") => Change::Reset(name),
-        Value::Given(value) => Change::Set { name, clause: replayable(assignment.clause, value).map(Box::from) },
-        Value::Current => Change::Set { name, clause: None },
+        Value::Given(value) => {
+            let clause = replayable(assignment.clause, value).map(Box::from);
+            Change::Set { name, again: clause.map(Again::Clause) }
+        }
+        Value::Current => return Effect::Asked { names: vec![name], others: false },
     };
     Effect::Change(vec![change])
 }
@@ -107,18 +126,49 @@ fn replayable<'t>(clause: &'t [u8], value: &[u8]) -> Option<&'t [u8]> {
 }
 
 fn reset(name: Name<'_>, tracked: &Tracked) -> Effect {
-    let name: Box<[u8]> = name.lowercase().collect();
-    match is_passing(&name) || tracked.index(&name).is_some() {
-        true => Effect::Nothing,
-        false => Effect::Change(vec![Change::Reset(name)]),
+    let name: Box<[u8]> = setting_key(name.bytes()).into();
+    match tracked.index(&name) {
+        Some(_) => Effect::Restart(name),
+        None if is_passing(&name) => Effect::Nothing,
+        None => Effect::Change(vec![Change::Reset(name)]),
     }
+}
+
+/// Of calls of set_config. Where nothing else is there to go wrong, their values are known.
+fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Effect {
+    let is_certain = statement.only_sets_config(text);
+    let (mut changes, mut names, mut others) = (Vec::new(), Vec::new(), false);
+    for call in statement.set_config_calls(text) {
+        let Some(name) = call.name else {
+            others |= call.local != Some(true);
+            continue;
+        };
+        let name: Box<[u8]> = setting_key(name.iter().copied()).into();
+        if call.local == Some(true) || is_passing(&name) || tracked.index(&name).is_some() {
+            continue;
+        }
+        let value = call.value.filter(|value| value.is_ascii() && value.len() <= limits::PARAMETER_LEN_MAX);
+        match value.filter(|_| is_certain && call.local == Some(false)) {
+            Some(value) => changes.push(Change::Set { name, again: Some(Again::Value(value.into())) }),
+            None => names.push(name),
+        }
+    }
+    if names.is_empty() && !others {
+        return Effect::Change(changes);
+    }
+    // What is asked for is told as it is in the end.
+    names.extend(changes.into_iter().filter_map(|change| match change {
+        Change::Set { name, .. } => Some(name),
+        _ => None,
+    }));
+    Effect::Asked { names, others }
 }
 
 /// SET SESSION CHARACTERISTICS as the settings it stands for. //= pg18 sql-set-transaction
 fn characteristics(modes: Modes) -> Vec<Change> {
     let set = |name: &str, value: &str| {
         let clause = format!("{name}='{value}'").into_bytes().into();
-        Change::Set { name: name.as_bytes().into(), clause: Some(clause) }
+        Change::Set { name: name.as_bytes().into(), again: Some(Again::Clause(clause)) }
     };
     let switch = |on: bool| if on { "on" } else { "off" };
     let isolation = modes.isolation.map(|isolation| match isolation {
@@ -143,8 +193,17 @@ mod tests {
     }
 
     fn set(name: &str, clause: Option<&str>) -> Effect {
-        let clause = clause.map(|clause| clause.as_bytes().into());
-        Effect::Change(vec![Change::Set { name: name.as_bytes().into(), clause }])
+        let again = clause.map(|clause| Again::Clause(clause.as_bytes().into()));
+        Effect::Change(vec![Change::Set { name: name.as_bytes().into(), again }])
+    }
+
+    fn config(name: &str, value: &str) -> Effect {
+        let again = Some(Again::Value(value.as_bytes().into()));
+        Effect::Change(vec![Change::Set { name: name.as_bytes().into(), again }])
+    }
+
+    fn asked(name: &str, others: bool) -> Effect {
+        Effect::Asked { names: vec![name.as_bytes().into()], others }
     }
 
     fn reset(name: &str) -> Effect {
@@ -154,7 +213,7 @@ mod tests {
     #[test]
     fn each_statement_has_its_effect() {
         let named = |name: &str| -> Box<[u8]> { name.as_bytes().into() };
-        let table: [(&str, Effect); 34] = [
+        let table: [(&str, Effect); 40] = [
             ("select 1", Effect::Nothing),
             ("begin", Effect::Nothing),
             ("commit and chain", Effect::End),
@@ -169,8 +228,14 @@ mod tests {
             ("set local work_mem = '1MB'", Effect::Nothing),
             ("set app.user_id = '7'", set("app.user_id", Some("app.user_id = '7'"))),
             ("set app.x = 'a\\b'", set("app.x", None)),
-            ("set work_mem from current", set("work_mem", None)),
+            ("set work_mem from current", asked("work_mem", false)),
             ("set time zone 'UTC'", Effect::Nothing),
+            ("set time zone default", Effect::Restart(named("timezone"))),
+            ("select set_config('App.x', '7', false)", config("app.x", "7")),
+            ("select set_config('app.x', $1, false)", asked("app.x", false)),
+            ("select set_config('app.x', '7', false) from t", asked("app.x", false)),
+            ("select set_config($1, '7', false)", Effect::Asked { names: Vec::new(), others: true }),
+            ("select set_config('app.x', '7', true)", Effect::Nothing),
             ("set intervalstyle = iso_8601", Effect::Nothing),
             ("set schema 's'", set("search_path", Some("schema 's'"))),
             ("set role r", set("role", Some("role r"))),

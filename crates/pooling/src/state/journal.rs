@@ -109,11 +109,12 @@ impl Journal {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Again;
     use super::*;
 
     fn set(journal: &mut Journal, value: &str) {
-        let clause = Some(value.as_bytes().into());
-        journal.change(&Change::Set { name: b"work_mem"[..].into(), clause });
+        let again = Some(Again::Clause(value.as_bytes().into()));
+        journal.change(&Change::Set { name: b"work_mem"[..].into(), again });
     }
 
     fn value(journal: &Journal) -> String {

@@ -14,12 +14,13 @@
 //! //= pg18 sql-set
 //! //= pg18 sql-reset
 
-mod check;
+pub mod check;
 mod effects;
 mod journal;
 mod pins;
 mod prepared;
 mod reading;
+mod rights;
 mod tracker;
 
 use std::collections::BTreeMap;
@@ -31,7 +32,10 @@ pub(crate) use prepared::{OnServer, Remedy};
 pub(crate) use reading::{Reader, Reading};
 pub(crate) use tracker::{Marked, Places, Settled, Tracker};
 
+use sql::{is_dangerous, quoted_setting};
+
 use crate::limits;
+use crate::parameters::{quote_literal, write_set_config};
 
 /// Who statements run as, beyond the login: the clauses of SET SESSION AUTHORIZATION and SET ROLE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,12 +50,29 @@ impl Identity {
     }
 }
 
+/// How a setting is set again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// By SET SESSION and this, as its client wrote it.
+    Clause(Box<[u8]>),
+    /// To this value as the server shows it: ASCII.
+    Value(Box<[u8]>),
+}
+
+impl Again {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Again::Clause(bytes) | Again::Value(bytes) => bytes,
+        }
+    }
+}
+
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Setting {
-    /// What follows SET SESSION. `None`: it cannot be set again by what is known of it.
-    clause: Option<Box<[u8]>>,
-    /// Who set it, which may have needed that one's rights; `None`: the login.
+    /// `None`: it cannot be set again by what is known of it.
+    again: Option<Again>,
+    /// Who set it, where that may have needed rights that the login has not; `None`: whoever.
     by: Option<Arc<Identity>>,
 }
 
@@ -72,7 +93,7 @@ pub(crate) enum Change {
     /// `None`: to something that cannot be set again.
     Set {
         name: Box<[u8]>,
-        clause: Option<Box<[u8]>>,
+        again: Option<Again>,
     },
     Reset(Box<[u8]>),
     /// Role and authorization stay. //= pg18 sql-reset
@@ -91,13 +112,6 @@ pub(crate) enum Risk {
     High,
 }
 
-/// Settings that decide whose rights a statement has, which rows it sees, or which tables its names mean. What an
-/// application calls its own (a name with a dot) is what row-security policies ask for.
-fn is_dangerous(name: &[u8]) -> bool {
-    let known: [&[u8]; 3] = [b"row_security", b"session_replication_role", b"search_path"];
-    name.contains(&b'.') || known.contains(&name)
-}
-
 impl State {
     /// Nothing was set.
     pub(crate) fn is_base(&self) -> bool {
@@ -107,17 +121,17 @@ impl State {
     /// Something was set with rights that the login may not have: it may not be able to reset it, and the role may be no
     /// more when somebody has to.
     pub(crate) fn needs_clearing(&self) -> bool {
-        self.settings.values().any(|setting| setting.by.is_some())
+        self.settings.iter().any(|(name, setting)| setting.by.is_some() || quoted_setting(name).is_none())
     }
 
     /// Something was set that cannot be set on another server.
     pub(crate) fn is_bound(&self) -> bool {
-        self.overflowed || self.settings.values().any(|setting| setting.clause.is_none())
+        self.overflowed || self.settings.values().any(|setting| setting.again.is_none())
     }
 
     pub(crate) fn apply(&mut self, change: &Change) {
         match change {
-            Change::Set { name, clause } => self.set(name, clause.as_deref()),
+            Change::Set { name, again } => self.set(name, again.as_ref()),
             Change::Reset(name) => match &**name {
                 b"role" => self.identity.role = None,
                 b"session_authorization" => self.identity = Identity::default(),
@@ -143,30 +157,35 @@ impl State {
         self.overflowed = false;
     }
 
-    fn set(&mut self, name: &[u8], clause: Option<&[u8]>) {
+    fn set(&mut self, name: &[u8], again: Option<&Again>) {
         match name {
-            b"role" => return self.identity.role = clause.map(Box::from),
+            b"role" => return self.assume(Identity { role: clause(name, again), ..self.identity.clone() }),
             // It ends the role, too. //= pg18 sql-set-session-authorization
             b"session_authorization" => {
-                self.identity = Identity { authorization: clause.map(Box::from), role: None };
-                return;
+                return self.assume(Identity { authorization: clause(name, again), role: None });
             }
             _ => self.remove(name),
         }
-        let clause_len = clause.map_or(0, <[u8]>::len);
         if self.len + name.len() > limits::SETTINGS_LEN_MAX {
             self.overflowed = true;
             return;
         }
-        let clause = clause.filter(|_| self.len + name.len() + clause_len <= limits::SETTINGS_LEN_MAX);
-        self.len += name.len() + clause.map_or(0, <[u8]>::len);
-        let by = (!self.identity.is_login()).then(|| Arc::new(self.identity.clone()));
-        self.settings.insert(name.into(), Setting { clause: clause.map(Box::from), by });
+        let len = again.map_or(0, |again| again.bytes().len());
+        let again = again.filter(|_| self.len + name.len() + len <= limits::SETTINGS_LEN_MAX).cloned();
+        self.len += name.len() + again.as_ref().map_or(0, |again| again.bytes().len());
+        let by = (!self.identity.is_login() && rights::may_be_needed(name)).then(|| Arc::new(self.identity.clone()));
+        self.settings.insert(name.into(), Setting { again, by });
+    }
+
+    fn assume(&mut self, identity: Identity) {
+        // Somebody whom nobody knows how to become again must not be forgotten.
+        self.overflowed |= identity.is_login();
+        self.identity = identity;
     }
 
     fn remove(&mut self, name: &[u8]) {
         if let Some(before) = self.settings.remove(name) {
-            self.len -= name.len() + before.clause.map_or(0, |clause| clause.len());
+            self.len -= name.len() + before.again.map_or(0, |again| again.bytes().len());
         }
     }
 
@@ -176,7 +195,6 @@ impl State {
         for (name, setting) in &found.settings {
             if !self.settings.contains_key(name) {
                 debug_assert!(setting.by.is_none(), "what another than the login has set is cleared, not reset");
-                writer.assume(None);
                 writer.reset(name);
             }
         }
@@ -184,11 +202,13 @@ impl State {
         let first = self.settings.get_key_value(&b"search_path"[..]);
         let others = self.settings.iter().filter(|(name, _)| ***name != *b"search_path");
         for (name, setting) in first.into_iter().chain(others) {
-            let Some(clause) = setting.clause.as_ref().filter(|_| found.settings.get(name) != Some(setting)) else {
+            let Some(again) = setting.again.as_ref().filter(|_| found.settings.get(name) != Some(setting)) else {
                 continue;
             };
-            writer.assume(setting.by.as_deref());
-            writer.set(name, clause);
+            if setting.by.is_some() {
+                writer.assume(setting.by.as_deref());
+            }
+            writer.set(name, again);
         }
         writer.assume(Some(&self.identity));
         writer.risk
@@ -230,15 +250,20 @@ impl Writer<'_> {
         }
     }
 
-    fn set(&mut self, name: &[u8], clause: &[u8]) {
+    fn set(&mut self, name: &[u8], again: &Again) {
         self.rise(name);
-        self.write_set(clause);
+        match again {
+            Again::Clause(clause) => self.write_set(clause),
+            Again::Value(value) => write_set_config(name, value, b"", self.out),
+        }
     }
 
     fn reset(&mut self, name: &[u8]) {
         self.rise(name);
+        // What cannot be named was cleared.
+        let Some(quoted) = quoted_setting(name) else { return };
         self.out.extend_from_slice(b"RESET ");
-        write_setting_name(name, self.out);
+        self.out.extend_from_slice(&quoted);
         self.out.push(b';');
     }
 
@@ -253,13 +278,16 @@ impl Writer<'_> {
     }
 }
 
-/// A setting's name as identifiers in quotes, part by part. //= pg18 sql-syntax-lexical#SQL-SYNTAX-IDENTIFIERS
-fn write_setting_name(name: &[u8], out: &mut Vec<u8>) {
-    for (index, part) in name.split(|&byte| byte == b'.').enumerate() {
-        if index > 0 {
-            out.push(b'.');
+/// What follows SET to become somebody.
+fn clause(name: &[u8], again: Option<&Again>) -> Option<Box<[u8]>> {
+    match again? {
+        Again::Clause(clause) => Some(clause.clone()),
+        Again::Value(value) => {
+            let mut clause = name.to_vec();
+            clause.push(b'=');
+            quote_literal(value, &mut clause);
+            Some(clause.into())
         }
-        write_identifier(part, out);
     }
 }
 
@@ -280,7 +308,8 @@ mod tests {
     use super::*;
 
     fn set(state: &mut State, name: &str, clause: &str) {
-        state.apply(&Change::Set { name: name.as_bytes().into(), clause: Some(clause.as_bytes().into()) });
+        let again = Some(Again::Clause(clause.as_bytes().into()));
+        state.apply(&Change::Set { name: name.as_bytes().into(), again });
     }
 
     fn difference(wanted: &State, found: &State) -> (String, Risk) {
@@ -323,7 +352,7 @@ mod tests {
         set(&mut session, "work_mem", "work_mem = '1MB'");
         let (text, risk) = difference(&session, &base);
         let expected = "SET SESSION session authorization ann;SET SESSION role admin;\
-                        SET SESSION log_min_messages = 'debug1';RESET ROLE;SET SESSION work_mem = '1MB';";
+                        SET SESSION log_min_messages = 'debug1';SET SESSION work_mem = '1MB';RESET ROLE;";
         assert_eq!((text.as_str(), risk), (expected, Risk::High));
         assert!(session.needs_clearing() && !base.needs_clearing());
         session.apply(&Change::ResetAll);

@@ -55,6 +55,8 @@ impl Pins {
         Pins(Pins::TEMPORARY.0 | Pins::HOLD.0 | Pins::ADVISORY.0 | Pins::SETTINGS.0 | Pins::UNKNOWN.0);
     /// What may have come about where nothing is known.
     pub(crate) const ANYTHING: Pins = Pins::CHECKABLE;
+    /// Where a setting that the server lists may have been changed by something else than a call with its name.
+    pub(crate) const LISTED: Pins = Pins::UNKNOWN;
     const LASTING: Pins = Pins(
         Pins::LOAD.0
             | Pins::DBLINK.0
@@ -78,11 +80,10 @@ impl Pins {
 
     /// What a text with these marks may leave behind.
     pub(crate) fn of(marks: Marks) -> Pins {
-        const KINDS: [(Marks, Pins); 11] = [
+        const KINDS: [(Marks, Pins); 10] = [
             (Marks::TEMPORARY, Pins::TEMPORARY),
             (Marks::HOLD, Pins::HOLD),
             (Marks::ADVISORY, Pins::ADVISORY),
-            (Marks::SET_CONFIG, Pins::SETTINGS),
             (Marks::DBLINK, Pins::DBLINK),
             (Marks::BACKUP, Pins::BACKUP),
             (Marks::SLOT, Pins::SLOT),

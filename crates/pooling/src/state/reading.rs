@@ -16,6 +16,7 @@ pub(crate) struct Reading {
 
 /// Marks of statements whose effect on the session is noted when their tags come.
 const NOTED: Marks = union(&[
+    Marks::SET_CONFIG,
     Marks::SET,
     Marks::RESET,
     Marks::DISCARD,
@@ -38,7 +39,6 @@ const ACTIVE: Marks = union(&[
     Marks::TEMPORARY,
     Marks::HOLD,
     Marks::ADVISORY,
-    Marks::SET_CONFIG,
     Marks::DBLINK,
     Marks::BACKUP,
     Marks::SLOT,

@@ -6,7 +6,7 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use sql::Marks;
@@ -17,9 +17,9 @@ use super::journal::Journal;
 use super::pins::Pins;
 use super::prepared::{self, OnServer, Remedy};
 use super::reading::Reading;
-use super::{Change, State};
+use super::{Again, Change, State};
 use crate::limits;
-use crate::parameters::{Tracked, is_list_of_names, quote_literal};
+use crate::parameters::Tracked;
 use crate::prepared::Names;
 use crate::snapshot::PinSnapshot;
 use crate::time::Time;
@@ -49,7 +49,7 @@ struct Sent {
 }
 
 /// What becomes of a server whose client has all its answers.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     /// Another may have it.
     Free,
@@ -74,13 +74,17 @@ pub(crate) struct Tracker {
     /// What may have come about, or ended, since it was looked for last.
     suspects: Pins,
     look: Look,
+    /// Settings whose values are to be asked for.
+    unread: BTreeSet<Box<[u8]>>,
+    /// Tracked parameters that the statements being answered have reset, by index.
+    restarting: u64,
     /// The beginning of the last text that may have left something.
     because: Vec<u8>,
     pinned_since: Option<Time>,
 }
 
 /// How far the looking is for what no tag tells.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 enum Look {
     /// Not since the client was answered last.
     #[default]
@@ -94,6 +98,7 @@ enum Look {
 pub(crate) struct Places<'a> {
     pub(crate) on_server: &'a mut OnServer,
     pub(crate) names: Option<&'a mut Names>,
+    pub(crate) tracked: &'a Tracked,
 }
 
 impl Tracker {
@@ -187,6 +192,7 @@ impl Tracker {
         if matches!(self.look, Look::Over) {
             self.look = Look::Due;
         }
+        self.restarting = 0;
         if idle {
             self.portals.retain(|_, portal| portal.awaited > 0);
         }
@@ -203,7 +209,10 @@ impl Tracker {
             Effect::Save(name) => self.journal.save(&name),
             Effect::Release(name) => self.journal.release(&name),
             Effect::RollBackTo(name) => self.journal.roll_back_to(&name),
-            Effect::Change(changes) => changes.iter().for_each(|change| self.journal.change(change)),
+            Effect::Change(changes) => {
+                self.restarting |= if changes.contains(&Change::ResetAll) { u64::MAX } else { 0 };
+                changes.iter().for_each(|change| self.journal.change(change));
+            }
             Effect::Prepare(kept) => {
                 if let Some(text) = &kept.text {
                     places.on_server.insert(&kept.name, Arc::clone(text));
@@ -222,12 +231,37 @@ impl Tracker {
             Effect::DiscardAll => {
                 self.forget_all_prepared(places);
                 self.journal.change(&Change::DiscardAll);
+                self.restarting = u64::MAX;
                 self.pins = self.pins & !(Pins::LISTEN | Pins::SEQUENCE);
                 self.unnamed = None;
+            }
+            Effect::Asked { names, others } => self.ask_for(names, others),
+            Effect::Restart(name) => {
+                self.restarting |= places.tracked.index(&name).map_or(0, |index| 1 << (index & 63))
             }
             Effect::Pin(pins) => self.pins |= pins,
             Effect::Unpin(pins) => self.pins = self.pins & !pins,
         }
+    }
+
+    fn ask_for(&mut self, names: Vec<Box<[u8]>>, others: bool) {
+        for name in names {
+            let fits = name.is_ascii() && name.len() <= limits::PARAMETER_LEN_MAX;
+            if fits && self.unread.len() < limits::UNREAD_MAX {
+                self.unread.insert(name);
+            } else {
+                self.pins |= Pins::DYNAMIC;
+            }
+        }
+        if others {
+            self.pins |= Pins::DYNAMIC;
+        }
+        self.suspects |= Pins::SETTINGS;
+    }
+
+    /// Whether a tracked parameter that is reported now is so because the client has reset it.
+    pub(crate) fn is_restarting(&self, index: usize) -> bool {
+        self.restarting & 1 << (index & 63) != 0
     }
 
     fn keep_prepared(&mut self, kept: Kept) {
@@ -342,8 +376,9 @@ impl Tracker {
         self.suspects = self.suspects & !lasting;
         let wanted = if is_strict { self.suspects | Pins::ANYTHING } else { self.suspects };
         if matches!(self.look, Look::Due) && wanted.any(Pins::CHECKABLE) {
-            let check = Check { with_settings: wanted.any(Pins::SETTINGS) };
-            self.look = Look::Asked(check, wanted);
+            let names = std::mem::take(&mut self.unread).into_iter().collect();
+            let check = Check { with_settings: wanted.any(Pins::LISTED), names };
+            self.look = Look::Asked(check.clone(), wanted);
             self.suspects = Pins::NONE;
             return Settled::Ask(check);
         }
@@ -357,8 +392,8 @@ impl Tracker {
         Settled::Pinned
     }
 
-    pub(crate) fn asked(&self) -> Option<Check> {
-        match self.look {
+    pub(crate) fn asked(&self) -> Option<&Check> {
+        match &self.look {
             Look::Asked(check, _) => Some(check),
             Look::Due | Look::Over => None,
         }
@@ -367,30 +402,31 @@ impl Tracker {
     /// The server has answered by a DataRow of this body, or none. If that is not what was expected, what is suspected stays
     /// so, and the server with it.
     pub(crate) fn answered(&mut self, row: Option<&[u8]>, tracked: &Tracked) {
-        let Look::Asked(check, wanted) = self.look else { return };
-        self.look = Look::Over;
+        if !matches!(self.look, Look::Asked(..)) {
+            return;
+        }
+        let Look::Asked(check, wanted) = std::mem::replace(&mut self.look, Look::Over) else { return };
         let Some(checked) = row.and_then(|row| check.read(row)) else {
             self.suspects |= wanted;
+            self.unread.extend(check.names);
             self.pins |= Pins::UNKNOWN;
             return;
         };
         self.pins = self.pins & !Pins::CHECKABLE | checked.pins;
-        if let Some(settings) = checked.settings {
-            self.take_over(&settings, tracked);
-        }
-    }
-
-    /// What is set is what the server says, but for names that it does not list: those with a dot.
-    fn take_over(&mut self, settings: &[(Vec<u8>, Vec<u8>)], tracked: &Tracked) {
         let mut state = State::clone(self.state());
-        state.forget_listed();
-        for (name, value) in settings {
+        if checked.settings.is_some() {
+            // What is set is what the server lists, but for names with a dot: those it does not list.
+            state.forget_listed();
+        }
+        for (name, value) in checked.settings.iter().flatten().chain(&checked.named) {
             let name = name.to_ascii_lowercase();
             if tracked.index(&name).is_some() {
                 continue;
             }
-            let clause = clause_of(&name, value);
-            state.apply(&Change::Set { name: name.into(), clause });
+            let is_unset = value.is_empty() && name.contains(&b'.');
+            let again = value.is_ascii().then(|| Again::Value(value.as_slice().into()));
+            let name = name.into();
+            state.apply(&if is_unset { Change::Reset(name) } else { Change::Set { name, again } });
         }
         if state != **self.state() {
             self.journal.replace(Arc::new(state));
@@ -404,24 +440,6 @@ impl Tracker {
         self.look = Look::Due;
         self.journal.rolled_back();
     }
-}
-
-/// Sets a value as PostgreSQL shows it.
-fn clause_of(name: &[u8], value: &[u8]) -> Option<Box<[u8]>> {
-    let plain = value.is_ascii() && !value.contains(&b'\\') && std::str::from_utf8(name).is_ok();
-    let list = is_list_of_names(std::str::from_utf8(name).unwrap_or_default());
-    if !plain {
-        return None;
-    }
-    let mut clause = name.to_vec();
-    clause.extend_from_slice(b" TO ");
-    if list && !value.is_empty() {
-        // It is shown as it is written: names and commas.
-        clause.extend_from_slice(value);
-    } else {
-        quote_literal(value, &mut clause);
-    }
-    Some(clause.into())
 }
 
 /// Whether a block of code may set what cannot be listed.

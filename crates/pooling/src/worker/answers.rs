@@ -186,7 +186,7 @@ pub(super) struct Answers<'a> {
     pub(super) server: &'a mut Server,
     pub(super) session: Option<(ConnId, &'a mut Session)>,
     pool: &'a mut Pool,
-    tracked: &'a Tracked,
+    pub(super) tracked: &'a Tracked,
     interned: &'a mut Interned,
     actions: &'a mut Actions,
     stream: Stream<'a>,
@@ -389,8 +389,7 @@ impl Answers<'_> {
             }
             tag::PARAMETER_STATUS => {
                 let status = ParameterStatus::decode(body)?;
-                self.parameter(&status, clients);
-                Ok(clients)
+                Ok(self.parameter(&status, clients))
             }
             tag::COMMAND_COMPLETE => {
                 self.command(body);
@@ -437,17 +436,28 @@ impl Answers<'_> {
         clients
     }
 
-    fn parameter(&mut self, status: &ParameterStatus<'_>, clients: bool) {
-        let Some(index) = self.tracked.index(status.name) else { return };
-        let Some(changed) = self.server.parameters.with(index, status.value) else { return };
+    /// Returns whether it is the client's.
+    fn parameter(&mut self, status: &ParameterStatus<'_>, clients: bool) -> bool {
+        let Some(index) = self.tracked.index(status.name) else { return clients };
+        let Some(changed) = self.server.parameters.with(index, status.value) else { return clients };
         let before = Arc::clone(&self.server.parameters);
         self.server.parameters = self.interned.intern(changed);
-        let Some((_, session)) = self.session.as_mut().filter(|_| clients) else { return };
+        let Some((_, session)) = self.session.as_mut().filter(|_| clients) else { return clients };
+        let restarting = session.tracker.as_ref().is_some_and(|tracker| tracker.is_restarting(index));
+        let first = session.reset_to.as_ref().filter(|_| restarting).and_then(|first| first.get(index));
+        if let Some(first) = first.filter(|first| *first != status.value) {
+            // The server knows nothing of what this client began with: its next one is told.
+            let changed = session.parameters.with(index, first);
+            session.parameters =
+                changed.map_or_else(|| Arc::clone(&session.parameters), |changed| self.interned.intern(changed));
+            return false;
+        }
         if Arc::ptr_eq(&session.parameters, &before) {
             session.parameters = Arc::clone(&self.server.parameters);
         } else if let Some(changed) = session.parameters.with(index, status.value) {
             session.parameters = self.interned.intern(changed);
         }
+        true
     }
 
     fn ready(&mut self, status: Status) -> Result<(), Broken> {

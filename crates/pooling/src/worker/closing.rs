@@ -218,6 +218,11 @@ impl Worker {
         let told = server.last_words_told;
         let answer_failed = server.answer_failed;
         let outlives = self.outlives(server, session);
+        let kept =
+            self.sessions.get(session).and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.pins());
+        let kept: Vec<&str> = kept.into_iter().flat_map(|pins| pins.words()).collect();
+        let why: &str =
+            &if kept.is_empty() { why.to_owned() } else { format!("{why} (lost with it: {})", kept.join(", ")) };
         self.close_server(turn, conn, why);
         if let Some(answers) = outlives {
             let error = (!answer_failed).then_some((code, why));

@@ -13,7 +13,7 @@ impl Answers<'_> {
             && let Some(tracker) = &mut session.tracker
         {
             let names = session.names.as_deref_mut();
-            tracker.confirmed(body, Places { on_server: &mut self.server.on_server, names });
+            tracker.confirmed(body, Places { on_server: &mut self.server.on_server, names, tracked: self.tracked });
         }
         let forgets = matches!(body, b"DISCARD ALL\0" | b"DEALLOCATE ALL\0");
         if !forgets {

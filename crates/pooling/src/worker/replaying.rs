@@ -10,7 +10,6 @@ use crate::id::ConnId;
 use crate::parameters::Tracked;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
-use crate::settings::Fidelity;
 use crate::state::{Risk, State};
 
 impl Worker {
@@ -19,22 +18,17 @@ impl Worker {
         let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
             return;
         };
+        server.soiled = false;
         let first = !std::mem::replace(&mut session.confirmed, true);
         if first {
             session.parameters = Arc::clone(&server.parameters);
+            session.reset_to = Some(Arc::clone(&server.parameters));
         }
     }
 
     /// The server does not accept its session's parameters: as PostgreSQL would not have let it in with them.
     pub(super) fn replay_refused(&mut self, turn: &mut Turn<'_>, server_id: ConnId, error: &[u8]) {
         let Some(conn) = self.servers.get(server_id).and_then(Server::session) else { return };
-        if let Some(server) = self.servers.get_mut(server_id) {
-            let pool = self.pools[server.pool.0 as usize].as_deref();
-            // What it has of the session's state is not known. Parameters alone it reports, and of these it took none.
-            if pool.is_some_and(|pool| pool.rules.fidelity != Fidelity::Classic) {
-                server.close_needed = Some("session state refused");
-            }
-        }
         let fields = Fields::decode(error);
         let code = fields.sqlstate().unwrap_or(wire::sqlstate::PROTOCOL_VIOLATION);
         let words = String::from_utf8_lossy(fields.message().unwrap_or(b"parameters refused")).into_owned();
@@ -62,6 +56,8 @@ pub(super) fn replay(
             wanted.write_difference(found, &mut text)
         }
     };
+    // Until it says yes, what it has is not known.
+    server.soiled |= risk != Risk::None;
     server.session_state = wanted.filter(|state| !state.is_base()).map(Arc::clone);
     if text.is_empty() {
         session.parameters = Arc::clone(&server.parameters);

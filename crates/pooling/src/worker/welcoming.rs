@@ -42,6 +42,7 @@ impl Worker {
             pool,
             identity,
             parameters: self.interned.intern(parameters),
+            reset_to: None,
             confirmed: false,
             rest: Rest::Discard,
             skip: 0,

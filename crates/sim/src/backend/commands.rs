@@ -96,7 +96,7 @@ impl Backend {
                 self.obey(inner)?;
                 selected(["".to_owned()])
             }
-            Command::Check { settings } => Ok(self.check(*settings)),
+            Command::Check { settings, names } => Ok(self.check(*settings, names)),
             Command::DiscardAll | Command::DiscardPlans | Command::DiscardSequences | Command::DiscardTemporary => {
                 self.discard(command)
             }
@@ -439,7 +439,7 @@ impl Backend {
     }
 
     /// What is left on it.
-    fn check(&self, settings: bool) -> Answer {
+    fn check(&self, settings: bool, names: &[String]) -> Answer {
         let (kept, lasting) = (self.state.kept(), self.state.lasting());
         let held = lasting.cursors.values().any(|cursor| cursor.hold);
         let truths = [!kept.tables.is_empty(), held, !lasting.locks.is_empty()];
@@ -455,7 +455,12 @@ impl Backend {
         });
         let pairs: Vec<String> = pairs.collect();
         let listed = Some(pairs.join(",")).filter(|listed| settings && !listed.is_empty());
-        let columns = truths.into_iter().map(|is| Some(truth(is))).chain([listed]);
+        let named = names.iter().map(|name| {
+            let value = self.state.setting(name).to_owned();
+            format!("{}={}", quoted(name), quoted(&value))
+        });
+        let named = named.collect::<Vec<_>>().join(",");
+        let columns = truths.into_iter().map(|is| Some(truth(is))).chain([listed, Some(named)]);
         let rows = vec![columns.map(|column| column.map(String::into_bytes)).collect()];
         Answer { rows: Some(rows), tag: "SELECT 1".to_owned() }
     }
