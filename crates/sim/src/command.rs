@@ -106,6 +106,8 @@ impl Command {
             let names = names.map(|(name, _)| name.to_owned()).collect();
             return Some(Command::Check { settings: text.contains(CHECKED_SETTINGS), names });
         }
+        // The pooler writes the schema where a search_path must not matter.
+        let text = &text.replace("pg_catalog.set_config", "set_config");
         let tokens = tokens(text)?;
         let mut reader = Reader { text, tokens: &tokens };
         let command = reader.command()?;
