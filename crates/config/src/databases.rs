@@ -37,6 +37,7 @@ pub const PARAMETERS: &[Parameter] = &[
     p("max_db_client_connections", "In place of the global setting."),
     p("pool_mode", "In place of the global setting."),
     p("pool_fidelity", "In place of the global setting."),
+    p("max_pinned", "In place of the global setting."),
     p("server_lifetime", "In place of the global setting."),
     p("query_wait_timeout", "In place of the global setting."),
     p("load_balance_hosts", "`round-robin`: each new connection goes to the next host. `disable`: stay with a host until a connection to it fails."),
@@ -113,6 +114,7 @@ fn take(draft: &mut Draft, key: &str, value: &str, parameters: &mut Parameters) 
         "max_db_client_connections" => database.max_db_client_connections = parameters.count(key, value),
         "pool_mode" => database.pool_mode = parameters.pool_mode(value),
         "pool_fidelity" => database.pool_fidelity = parameters.pool_fidelity(value),
+        "max_pinned" => database.max_pinned = parameters.count(key, value),
         // 0 is a value here: used once, then closed.
         "server_lifetime" => database.server_lifetime = parameters.time(key, value).map(Some),
         "query_wait_timeout" => database.query_wait_timeout = parameters.limit(key, value),

@@ -193,11 +193,8 @@ pub fn pooling(values: &Values, cores: u16) -> Settings {
             "statement" => PoolMode::Statement,
             _ => PoolMode::Session,
         },
-        pool_fidelity: match values.choice(Key::pool_fidelity) {
-            "strict" => Fidelity::Strict,
-            "classic" => Fidelity::Classic,
-            _ => Fidelity::Transparent,
-        },
+        pool_fidelity: pool_fidelity(values.choice(Key::pool_fidelity)),
+        max_pinned: values.count(Key::max_pinned),
         statement_memo_size: values.count(Key::statement_memo_size),
         default_pool_size: values.count(Key::default_pool_size),
         min_pool_size: values.count(Key::min_pool_size),
@@ -295,6 +292,14 @@ fn whole_seconds(values: &Values, key: Key) -> Duration {
 }
 
 /// What `support` refuses is answered with the strictest way that exists, should it ever come here.
+fn pool_fidelity(value: &str) -> Fidelity {
+    match value {
+        "strict" => Fidelity::Strict,
+        "classic" => Fidelity::Classic,
+        _ => Fidelity::Transparent,
+    }
+}
+
 fn auth_type(name: &str) -> AuthType {
     match name {
         "any" => AuthType::Any,

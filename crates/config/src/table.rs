@@ -169,6 +169,7 @@ settings! {
     max_db_client_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most clients of one database; 0: no limit.";
     max_db_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most server connections of one database over all users; 0: no limit.";
     max_packet_size: Count(0, 4_294_967_295, "bytes"), Some("2147483647"), Yes, NotYet, Network, "The largest message that is let through.";
+    max_pinned: NUMBER, Some("0"), Yes, Works, Pools, "The most clients of one pool that may keep their server between transactions, for temporary tables, advisory locks and the like; a client whose next statement would make it one more waits before it is sent. Not held back is who is in a transaction already, nor what no text tells beforehand; 0: no limit.";
     max_prepared_statements: NUMBER, Some("200"), Yes, Works, Startup, "Named prepared statements kept on each server in transaction and statement mode, where a client's unnamed statement is kept from one transaction to the next, too; 0: all go through untouched.";
     max_user_client_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most clients of one user; 0: no limit.";
     max_user_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most server connections of one user over all databases; 0: no limit.";
@@ -278,6 +279,6 @@ mod tests {
             let _value = setting.default_value();
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
-        assert_eq!(TABLE.len(), 106, "PgBouncer's hundred, workers, two for session state, three for tests");
+        assert_eq!(TABLE.len(), 107, "PgBouncer's hundred, workers, three for session state, three for tests");
     }
 }

@@ -18,6 +18,7 @@ const fn p(name: &'static str, doc: &'static str) -> Parameter {
 pub const PARAMETERS: &[Parameter] = &[
     p("pool_mode", "In place of the database's and the global setting."),
     p("pool_fidelity", "In place of the database's and the global setting."),
+    p("max_pinned", "In place of the database's and the global setting."),
     p("pool_size", "In place of the database's and default_pool_size."),
     p("reserve_pool_size", "In place of the database's and the global setting."),
     p("max_user_connections", "In place of the global setting."),
@@ -45,6 +46,7 @@ pub fn read(entry: &Entry, problems: &mut Vec<Problem>) -> UserSettings {
         match key {
             "pool_mode" => user.pool_mode = parameters.pool_mode(value),
             "pool_fidelity" => user.pool_fidelity = parameters.pool_fidelity(value),
+            "max_pinned" => user.max_pinned = parameters.count(key, value),
             "pool_size" => user.pool_size = parameters.count(key, value),
             "reserve_pool_size" => user.reserve_pool_size = parameters.count(key, value),
             "max_user_connections" => user.max_user_connections = parameters.count(key, value),

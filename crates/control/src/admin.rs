@@ -7,6 +7,8 @@ pub mod help;
 mod show_clients;
 mod show_config;
 mod show_databases;
+mod show_fidelity;
+mod show_fidelity_reasons;
 mod show_lists;
 mod show_pins;
 mod show_pools;
@@ -33,6 +35,8 @@ impl Show {
             Show::Clients => show_clients::table(view),
             Show::Config => show_config::table(view),
             Show::Databases => show_databases::table(view),
+            Show::Fidelity => show_fidelity::table(view),
+            Show::FidelityReasons => show_fidelity_reasons::table(view),
             Show::Lists => show_lists::table(view),
             Show::Pins => show_pins::table(view),
             Show::Pools => show_pools::table(view),
@@ -55,6 +59,8 @@ impl Show {
         match self {
             Show::Clients | Show::Servers | Show::Users | Show::Lists | Show::Pins => Detail::Connections,
             Show::Databases
+            | Show::Fidelity
+            | Show::FidelityReasons
             | Show::Pools
             | Show::Stats
             | Show::StatsAverages

@@ -28,6 +28,9 @@ pub enum Show {
     Clients,
     Config,
     Databases,
+    /// Ours: what keeping sessions came to, by pool, and by pool and reason.
+    Fidelity,
+    FidelityReasons,
     Lists,
     /// Ours: who keeps a server between transactions.
     Pins,
@@ -52,6 +55,8 @@ const SHOWS: &[(&str, Show)] = &[
     ("clients", Show::Clients),
     ("config", Show::Config),
     ("databases", Show::Databases),
+    ("fidelity", Show::Fidelity),
+    ("fidelity_reasons", Show::FidelityReasons),
     ("lists", Show::Lists),
     ("pins", Show::Pins),
     ("pools", Show::Pools),

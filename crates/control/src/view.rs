@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Zoned;
 use pooling::settings::{CONSOLE_DATABASE, Database, Host, PoolMode};
-use pooling::snapshot::{PoolSnapshot, ServerSnapshot, Totals};
+use pooling::snapshot::{FidelitySnapshot, PoolSnapshot, ServerSnapshot, Totals};
 use pooling::{ConnId, PoolId, PoolKey, Settings, Snapshot, Time};
 
 use crate::averages::Averages;
@@ -166,6 +166,7 @@ fn console_pool() -> PoolSnapshot {
         sv_login: 0,
         maxwait_us: 0,
         totals: Totals::default(),
+        fidelity: FidelitySnapshot::default(),
     }
 }
 
@@ -188,4 +189,9 @@ fn add(sum: &mut PoolSnapshot, part: &PoolSnapshot) {
     }
     sum.maxwait_us = sum.maxwait_us.max(part.maxwait_us);
     sum.totals.add(&part.totals);
+    let (fidelity, more) = (&mut sum.fidelity, &part.fidelity);
+    fidelity.fidelity = fidelity.fidelity.or(more.fidelity);
+    fidelity.pinned = fidelity.pinned.saturating_add(more.pinned);
+    fidelity.waiting = fidelity.waiting.saturating_add(more.waiting);
+    fidelity.counts.add(&more.counts);
 }

@@ -88,6 +88,8 @@ golden! {
     clients Clients
     config Config
     databases Databases
+    fidelity Fidelity
+    fidelity_reasons FidelityReasons
     help Help
     lists Lists
     pins Pins

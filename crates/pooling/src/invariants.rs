@@ -10,7 +10,7 @@ use std::fmt;
 use crate::id::ConnId;
 use crate::limits;
 use crate::server::{Group, State as ServerState};
-use crate::session::State;
+use crate::session::{Line, State};
 use crate::worker::Worker;
 use crate::worker::steering::Parts;
 
@@ -129,14 +129,29 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         let idle = pool.idle.len() as u32;
         ensure(12, idle == groups[Group::Idle as usize], || format!("{:?}: {idle} in the idle list", pool.key))?;
         let of_pool = parts.sessions.iter().filter(|(_, session)| session.pool == pool.id);
-        let (mut waiting, mut present) = (0, 0);
+        let (mut waiting, mut present, mut to_pin, mut pinned) = (0, 0, 0, 0);
         for (_, session) in of_pool {
-            waiting += u32::from(matches!(session.state, State::Waiting { .. }));
+            match session.state {
+                State::Waiting { line: Line::Server, .. } => waiting += 1,
+                State::Waiting { line: Line::Pin, .. } => to_pin += 1,
+                _ => {}
+            }
+            pinned += u32::from(session.tracker.as_ref().is_some_and(|tracker| tracker.seated));
             present += u32::from(!matches!(session.state, State::Leaving { .. }));
         }
         ensure(12, pool.queue.len() == waiting, || {
             format!("{:?}: {} queued, {waiting} waiting", pool.key, pool.queue.len())
         })?;
+        ensure(12, (pool.pin_queue.len(), pool.pinned) == (to_pin, pinned), || {
+            let (queued, counted) = (pool.pin_queue.len(), pool.pinned);
+            format!(
+                "{:?}: {queued} queued to be pinned, {to_pin} waiting; {counted} counted as pinned, of {pinned}",
+                pool.key
+            )
+        })?;
+        let room = pool.pinned_max().is_none_or(|max| pool.pinned < max);
+        let overlooked = parts.settled && room && !pool.pin_queue.is_empty();
+        ensure(6, !overlooked, || format!("{:?}: {} wait to be pinned, and may be", pool.key, pool.pin_queue.len()))?;
         ensure(12, pool.sessions == present, || {
             format!("{:?}: counts {} of {present} sessions", pool.key, pool.sessions)
         })?;

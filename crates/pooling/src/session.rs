@@ -29,14 +29,22 @@ pub enum State {
     Welcoming { since: Time },
     /// Between transactions, nothing at hand but perhaps part of a message.
     Idle { since: Time },
-    /// A whole message is at hand and no server is free. The ticket is its place in the queue.
-    Waiting { since: Time, ticket: u64, notified: bool },
+    /// A whole message is at hand and no server is free. The ticket is its place in the line.
+    Waiting { since: Time, ticket: u64, notified: bool, line: Line },
     /// A server is this session's alone.
     Linked { server: ConnId },
     /// Talks to the control plane; `asked`: an answer is outstanding.
     Console { rights: ConsoleRights, asked: bool },
     /// Ended; only what it is still owed is being written.
     Leaving { until: Time },
+}
+
+/// What a session waits for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    Server,
+    /// Not yet for a server, but for somebody to stop keeping one.
+    Pin,
 }
 
 /// What happens to the rest of a message whose beginning was dealt with.

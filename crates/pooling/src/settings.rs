@@ -141,6 +141,7 @@ pub struct Database {
     pub reserve_pool_size: Option<u32>,
     pub pool_mode: Option<PoolMode>,
     pub pool_fidelity: Option<Fidelity>,
+    pub max_pinned: Option<u32>,
     pub max_db_connections: Option<u32>,
     pub max_db_client_connections: Option<u32>,
     pub server_lifetime: Option<Option<Duration>>,
@@ -169,6 +170,7 @@ impl Database {
             reserve_pool_size: None,
             pool_mode: None,
             pool_fidelity: None,
+            max_pinned: None,
             max_db_connections: None,
             max_db_client_connections: None,
             server_lifetime: None,
@@ -185,6 +187,7 @@ impl Database {
 pub struct UserSettings {
     pub pool_mode: Option<PoolMode>,
     pub pool_fidelity: Option<Fidelity>,
+    pub max_pinned: Option<u32>,
     pub pool_size: Option<u32>,
     pub reserve_pool_size: Option<u32>,
     pub max_user_connections: Option<u32>,
@@ -261,6 +264,8 @@ pub struct Settings {
     pub max_prepared_statements: u32,
     /// Where neither the database nor the user says otherwise.
     pub pool_fidelity: Fidelity,
+    /// How many sessions of one pool may keep their servers between transactions; 0: as many as like.
+    pub max_pinned: u32,
     /// Bytes that each worker takes to remember what statements mean.
     pub statement_memo_size: u32,
     /// Appends the client's host to its application_name.
@@ -320,6 +325,7 @@ impl Default for Settings {
             track_extra_parameters: vec!["IntervalStyle".to_owned()],
             max_prepared_statements: 200,
             pool_fidelity: Fidelity::default(),
+            max_pinned: 0,
             statement_memo_size: 4 * 1024 * 1024,
             application_name_add_host: false,
             login_notify_message: String::new(),

@@ -56,6 +56,72 @@ pub struct PoolSnapshot {
     /// Age of the oldest waiter, in microseconds; 0: nobody waits.
     pub maxwait_us: u64,
     pub totals: Totals,
+    pub fidelity: FidelitySnapshot,
+}
+
+/// What it came to that sessions of one pool are followed from server to server.
+#[derive(Clone, Debug, Default)]
+pub struct FidelitySnapshot {
+    /// `None` where sessions have servers of their own.
+    pub fidelity: Option<Fidelity>,
+    /// Sessions that keep their server now, or are about to.
+    pub pinned: u32,
+    /// Sessions that wait because so many do.
+    pub waiting: u32,
+    pub counts: FidelityCounts,
+}
+
+/// Counts since the start.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct FidelityCounts {
+    /// Transactions that ended in a session that had kept its server from an earlier one.
+    pub transactions_pinned: u64,
+    /// How often a session began to keep its server.
+    pub pins: u64,
+    /// Among them, beyond max_pinned: it was in a transaction already, or nobody could know before.
+    pub over: u64,
+    /// How often a server was told what its next session had set.
+    pub replays: u64,
+    /// How often a server was asked what was left on it.
+    pub checks: u64,
+    /// Among them, those that found what no text had told. Only pool_fidelity = strict asks without suspicion.
+    pub missed: u64,
+    /// By [`Pins`], in their order.
+    pub by_kind: [PinCounts; Pins::KINDS],
+}
+
+/// Of one kind of state. What has several kinds counts for each.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct PinCounts {
+    pub pins: u64,
+    pub transactions: u64,
+}
+
+impl FidelityCounts {
+    /// Adds those of the same pool on another worker.
+    pub fn add(&mut self, other: &FidelityCounts) {
+        self.transactions_pinned += other.transactions_pinned;
+        self.pins += other.pins;
+        self.over += other.over;
+        self.replays += other.replays;
+        self.checks += other.checks;
+        self.missed += other.missed;
+        for (sum, more) in self.by_kind.iter_mut().zip(&other.by_kind) {
+            sum.pins += more.pins;
+            sum.transactions += more.transactions;
+        }
+    }
+
+    /// A transaction has ended in a session that is pinned.
+    pub(crate) fn count_transaction(&mut self, pins: Pins) {
+        self.transactions_pinned += 1;
+        pins.kinds().for_each(|(index, _)| self.by_kind[index].transactions += 1);
+    }
+
+    /// A session is pinned for these reasons that it had not been pinned for.
+    pub(crate) fn count_pins(&mut self, reasons: Pins) {
+        reasons.kinds().for_each(|(index, _)| self.by_kind[index].pins += 1);
+    }
 }
 
 /// Counts since the start, as SHOW STATS_TOTALS names them. Times in microseconds.

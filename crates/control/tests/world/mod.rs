@@ -12,7 +12,10 @@ use control::averages::{Averages, by_database};
 use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
 use pooling::settings::{Address, Database, Fidelity, Host, PoolMode, UserSettings};
-use pooling::snapshot::{ClientSnapshot, PinSnapshot, PoolSnapshot, Rotations, ServerSnapshot, Totals};
+use pooling::snapshot::{
+    ClientSnapshot, FidelityCounts, FidelitySnapshot, PinCounts, PinSnapshot, PoolSnapshot, Rotations, ServerSnapshot,
+    Totals,
+};
 use pooling::state::Pins;
 use pooling::{ConnId, Peer, PoolId, PoolKey, Serial, Settings, Snapshot, Time, WorkerId};
 
@@ -117,7 +120,23 @@ pub(crate) fn pool(id: u32, key: PoolKey, mode: PoolMode) -> PoolSnapshot {
         sv_login: 0,
         maxwait_us: 0,
         totals: Totals::default(),
+        fidelity: FidelitySnapshot::default(),
     }
+}
+
+fn fidelity(scale: u64) -> FidelitySnapshot {
+    let mut counts = FidelityCounts {
+        transactions_pinned: 12 * scale,
+        pins: 3 * scale,
+        over: scale,
+        replays: 40 * scale,
+        checks: 7 * scale,
+        missed: scale,
+        ..FidelityCounts::default()
+    };
+    counts.by_kind[0] = PinCounts { pins: 2 * scale, transactions: 10 * scale };
+    counts.by_kind[2] = PinCounts { pins: scale, transactions: 5 * scale };
+    FidelitySnapshot { fidelity: Some(Fidelity::Strict), pinned: 1, waiting: 2, counts }
 }
 
 fn totals(scale: u64) -> Totals {
@@ -148,6 +167,7 @@ fn first_worker() -> Snapshot {
         sv_login: 1,
         maxwait_us: 1_500_000,
         totals: totals(1),
+        fidelity: fidelity(1),
         ..pool(0, key("app", "app_owner"), PoolMode::Transaction)
     };
     let console = PoolSnapshot {
@@ -210,6 +230,7 @@ fn second_worker() -> Snapshot {
         sv_tested: 1,
         maxwait_us: 200_000,
         totals: totals(2),
+        fidelity: fidelity(2),
         ..pool(0, key("app", "app_owner"), PoolMode::Transaction)
     };
     let made = PoolSnapshot { sv_idle: 1, ..pool(2, key("made_on_demand", "alice"), PoolMode::Session) };

@@ -145,6 +145,11 @@ impl State {
         }
     }
 
+    /// Of all that is set.
+    fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.settings.keys().map(|name| &**name)
+    }
+
     /// Takes out what a server lists by itself: not what the application calls its own.
     fn forget_listed(&mut self) {
         let listed = self.settings.keys().filter(|name| !name.contains(&b'.')).cloned();

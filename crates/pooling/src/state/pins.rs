@@ -50,6 +50,8 @@ pins! {
 
 impl Pins {
     pub const NONE: Pins = Pins(0);
+    /// How many kinds there are.
+    pub const KINDS: usize = WORDS.len();
     /// What a check can tell to be there or gone.
     pub(crate) const CHECKABLE: Pins =
         Pins(Pins::TEMPORARY.0 | Pins::HOLD.0 | Pins::ADVISORY.0 | Pins::SETTINGS.0 | Pins::UNKNOWN.0);
@@ -111,6 +113,21 @@ impl Pins {
     /// Kinds that last as long as the server does.
     pub(crate) fn lasting(self) -> Pins {
         self & Pins::LASTING
+    }
+
+    /// Whether the kind at this index is among them, of [`Pins::KINDS`]; its words.
+    pub fn kinds(self) -> impl Iterator<Item = (usize, &'static str)> {
+        WORDS
+            .iter()
+            .enumerate()
+            .filter(move |(_, (kind, _))| self.any(*kind))
+            .map(|(index, (_, words))| (index, *words))
+    }
+
+    /// In words, of the kind at this index.
+    #[must_use]
+    pub fn words_at(index: usize) -> &'static str {
+        WORDS[index].1
     }
 
     /// Each kind in words.

@@ -81,6 +81,10 @@ pub(crate) struct Tracker {
     /// The beginning of the last text that may have left something.
     because: Vec<u8>,
     pinned_since: Option<Time>,
+    /// Kinds that were counted of this stay.
+    counted: Pins,
+    /// It is counted among its pool's pinned sessions.
+    pub(crate) seated: bool,
 }
 
 /// How far the looking is for what no tag tells.
@@ -89,7 +93,8 @@ enum Look {
     /// Not since the client was answered last.
     #[default]
     Due,
-    Asked(Check, Pins),
+    /// What for, and how much of that was suspected.
+    Asked(Check, Pins, Pins),
     /// Answered, or in vain: the same question would have the same answer, until the client has asked for something more.
     Over,
 }
@@ -115,6 +120,19 @@ impl Tracker {
 
     pub(crate) fn pins(&self) -> Pins {
         self.pins
+    }
+
+    /// It has kept its server since an earlier transaction.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned_since.is_some()
+    }
+
+    /// Of the kinds that it is pinned for, those that have come since this was asked last; and whether it is newly pinned.
+    pub(crate) fn news(&mut self) -> (Pins, bool) {
+        let began = self.counted.is_empty() && !self.pins.is_empty();
+        let come = self.pins & !self.counted;
+        self.counted = self.pins;
+        (come, began)
     }
 
     pub(crate) fn suspected(&self) -> Pins {
@@ -378,14 +396,14 @@ impl Tracker {
         if matches!(self.look, Look::Due) && wanted.any(Pins::CHECKABLE) {
             let names = std::mem::take(&mut self.unread).into_iter().collect();
             let check = Check { with_settings: wanted.any(Pins::LISTED), names };
-            self.look = Look::Asked(check.clone(), wanted);
+            self.look = Look::Asked(check.clone(), wanted, self.suspects | self.pins);
             self.suspects = Pins::NONE;
             return Settled::Ask(check);
         }
         let bound = if self.state().is_bound() { Pins::SETTING } else { Pins::NONE };
         self.pins = self.pins & !Pins::SETTING | bound;
         if self.pins.is_empty() {
-            self.pinned_since = None;
+            (self.pinned_since, self.counted) = (None, Pins::NONE);
             return Settled::Free;
         }
         self.pinned_since.get_or_insert(now);
@@ -394,24 +412,26 @@ impl Tracker {
 
     pub(crate) fn asked(&self) -> Option<&Check> {
         match &self.look {
-            Look::Asked(check, _) => Some(check),
+            Look::Asked(check, ..) => Some(check),
             Look::Due | Look::Over => None,
         }
     }
 
     /// The server has answered by a DataRow of this body, or none. If that is not what was expected, what is suspected stays
-    /// so, and the server with it.
-    pub(crate) fn answered(&mut self, row: Option<&[u8]>, tracked: &Tracked) {
+    /// so, and the server with it. Says whether something was found that nothing had told; a value that was changed out of
+    /// sight shows only where the setting's name was not known.
+    pub(crate) fn answered(&mut self, row: Option<&[u8]>, tracked: &Tracked) -> bool {
         if !matches!(self.look, Look::Asked(..)) {
-            return;
+            return false;
         }
-        let Look::Asked(check, wanted) = std::mem::replace(&mut self.look, Look::Over) else { return };
+        let Look::Asked(check, wanted, suspected) = std::mem::replace(&mut self.look, Look::Over) else { return false };
         let Some(checked) = row.and_then(|row| check.read(row)) else {
             self.suspects |= wanted;
             self.unread.extend(check.names);
             self.pins |= Pins::UNKNOWN;
-            return;
+            return false;
         };
+        let hidden = !(checked.pins & !suspected).is_empty();
         self.pins = self.pins & !Pins::CHECKABLE | checked.pins;
         let mut state = State::clone(self.state());
         if checked.settings.is_some() {
@@ -428,9 +448,12 @@ impl Tracker {
             let name = name.into();
             state.apply(&if is_unset { Change::Reset(name) } else { Change::Set { name, again } });
         }
+        let untold = |name: &&[u8]| !check.names.iter().any(|known| **known == **name);
+        let others = !state.names().filter(untold).eq(self.state().names().filter(untold));
         if state != **self.state() {
             self.journal.replace(Arc::new(state));
         }
+        hidden || others && !suspected.any(Pins::LISTED)
     }
 
     /// Its server is gone, and what was not committed with it.

@@ -469,8 +469,13 @@ impl Answers<'_> {
             self.server.status_seen = true;
         }
         if owner == Some(Answerer::Client) {
-            if let Some(tracker) = self.tracker() {
+            if let Some((_, session)) = &mut self.session
+                && let Some(tracker) = &mut session.tracker
+            {
                 tracker.ready(status == Status::Idle);
+                if status == Status::Idle && tracker.is_pinned() {
+                    self.pool.fidelity.count_transaction(tracker.pins());
+                }
             }
             self.server.cancel_wanted = false;
             self.count_query(status);
@@ -521,7 +526,8 @@ impl Answers<'_> {
                 let row = self.findings.words.as_mut().and_then(|words| words.row.take());
                 let tracked = self.tracked;
                 if let Some(tracker) = self.tracker() {
-                    tracker.answered(row.as_deref(), tracked);
+                    let missed = tracker.answered(row.as_deref(), tracked);
+                    self.pool.fidelity.missed += u64::from(missed);
                 }
             }
             // What it did to the unnamed statement was noted when it was sent: the client's may have been told behind it.

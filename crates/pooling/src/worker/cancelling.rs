@@ -108,15 +108,16 @@ impl Worker {
             return;
         }
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let State::Waiting { ticket, .. } = session.state else { return };
+        let State::Waiting { ticket, line, .. } = session.state else { return };
         session.state = State::Idle { since: turn.now };
         let more = !session.inbox.is_empty();
         if let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() {
-            pool.queue.leave(ticket);
+            pool.leave_line(line, ticket);
             if pool.homes > 1 {
                 self.restless.push(pool.id);
             }
         }
+        self.unseat(turn, conn);
         self.arm_session(conn);
         if more {
             // Whether there is room for more to read is seen once it is known what of this waits again.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use wire::frontend::Query;
 
+use super::pinning::count_pinned;
 use super::{Turn, Worker};
 use crate::id::ConnId;
 use crate::server::{Answerer, Expect, Server};
@@ -26,15 +27,15 @@ impl Worker {
         let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
             return false;
         };
-        let fidelity =
-            self.pools[session.pool.0 as usize].as_ref().map_or(Fidelity::Classic, |pool| pool.rules.fidelity);
-        let is_strict = fidelity == Fidelity::Strict;
+        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return true };
+        let is_strict = pool.rules.fidelity == Fidelity::Strict;
         if session.tracker.is_none() && !is_strict {
             return true;
         }
         let tracker = session.tracker.get_or_insert_default();
         match tracker.settle(turn.now, is_strict) {
             Settled::Ask(check) => {
+                pool.fidelity.checks += 1;
                 server.ledger.sent(Answerer::Check, Expect::Query);
                 server.unnamed = crate::unnamed::NONE;
                 let mut text = Vec::new();
@@ -42,9 +43,18 @@ impl Worker {
                 turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
                 false
             }
-            Settled::Pinned => false,
+            Settled::Pinned => {
+                count_pinned(tracker, pool);
+                false
+            }
             Settled::Free => {
+                let seated = std::mem::take(&mut tracker.seated);
                 hand_over(session, server);
+                if seated {
+                    pool.pinned -= 1;
+                    let id = pool.id;
+                    self.admit_to_pin(turn, id);
+                }
                 true
             }
         }

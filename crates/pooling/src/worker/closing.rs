@@ -115,6 +115,7 @@ impl Worker {
         let (pool, user) = (session.pool, session.identity.user.clone());
         let torn = session.is_torn();
         let tracker = session.tracker.take();
+        let seated = tracker.as_ref().is_some_and(|tracker| tracker.seated);
         match session.state {
             State::Linked { server } => {
                 session.state = State::Leaving { until: turn.now };
@@ -123,9 +124,9 @@ impl Worker {
                 }
                 self.detach(turn, server, torn);
             }
-            State::Waiting { ticket, .. } => {
+            State::Waiting { ticket, line, .. } => {
                 if let Some(pool) = self.pools[pool.0 as usize].as_deref_mut() {
-                    pool.queue.leave(ticket);
+                    pool.leave_line(line, ticket);
                     if pool.homes > 1 {
                         self.restless.push(pool.id);
                     }
@@ -140,6 +141,10 @@ impl Worker {
         }
         if let Some(pool) = self.pool_mut(pool) {
             pool.sessions -= 1;
+            pool.pinned -= u32::from(seated);
+        }
+        if seated {
+            self.admit_to_pin(turn, pool);
         }
         let departed = Mail::Departed { pool, worker: self.id, user };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: departed, carrying: None });
@@ -277,6 +282,7 @@ impl Worker {
         if !session.inbox.is_empty() {
             self.stirred.push(conn);
         }
+        self.unseat(turn, conn);
         self.arm_session(conn);
         self.balance_if_paused(turn, conn);
     }

@@ -17,7 +17,7 @@ use crate::id::{ConnId, PoolId, WorkerId};
 use crate::limits;
 use crate::mail::{Mail, Place, Stop};
 use crate::server::{Answerer, Chore, Expect, Group, Lent, Server, State as ServerState};
-use crate::session::State;
+use crate::session::{Line, State};
 use crate::settings::PoolMode;
 use crate::time::Time;
 
@@ -58,7 +58,12 @@ impl Worker {
             return;
         }
         // Whoever waits already comes first.
-        let may_take = self.pool(pool).is_some_and(|pool| pool.queue.is_empty());
+        let (may_take, bounded) =
+            self.pool(pool).map_or((false, false), |pool| (pool.queue.is_empty(), pool.rules.max_pinned > 0));
+        if bounded && self.must_wait_to_pin(turn, conn, &bytes[at..]) {
+            self.stash(turn, conn, &bytes[at..]);
+            return;
+        }
         let server = if may_take { self.take_idle(turn, pool) } else { None };
         let server = server.map(|server| self.rotate(turn, pool, conn, server));
         match server {
@@ -82,7 +87,7 @@ impl Worker {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
         let ticket = pool.queue.push(conn, turn.now);
-        session.state = State::Waiting { since: turn.now, ticket, notified: false };
+        session.state = State::Waiting { since: turn.now, ticket, notified: false, line: Line::Server };
         self.touched.push(pool.id);
         if pool.homes > 1 {
             self.restless.push(pool.id);
@@ -182,7 +187,8 @@ impl Worker {
         }
         let same = Arc::ptr_eq(&session.parameters, &server.parameters);
         if !same || session.tracker.is_some() || server.session_state.is_some() {
-            super::replaying::replay(turn, session, server_id, server, &self.tracked);
+            let replays = super::replaying::replay(turn, session, server_id, server, &self.tracked);
+            pool.fidelity.replays += u64::from(replays);
         }
         let paused = !session.flow.is_reading() || !session.flow.is_clear() || !server.flow.is_reading();
         if paused {

@@ -6,6 +6,7 @@
 //! | `unlinked` | what of a client's bytes needs no server |
 //! | `following` | what its statements do to its session |
 //! | `checking` | whether a server can leave its session |
+//! | `pinning` | how many sessions may keep their servers, and who waits to |
 //! | `renaming` | what its statements are called there |
 //! | `answers` | what a server's bytes mean, and what of them goes to its client |
 //! | `linking` | who gets a server, and what happens to a server that is free |
@@ -35,6 +36,7 @@ mod following;
 mod forgetting;
 mod linking;
 mod opening;
+mod pinning;
 pub(crate) mod pool;
 mod renaming;
 mod replaying;

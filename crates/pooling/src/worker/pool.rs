@@ -14,8 +14,9 @@ use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
 use crate::limits;
 use crate::parameters::{Parameters, Tracked};
 use crate::server::{Group, Reported, Server, State};
+use crate::session::Line;
 use crate::settings::{Database, Fidelity, PoolMode, Settings};
-use crate::snapshot::Totals;
+use crate::snapshot::{FidelityCounts, Totals};
 use crate::time::Time;
 
 /// What the settings mean for one pool: user over database over global.
@@ -35,6 +36,8 @@ pub(crate) struct Rules {
     /// 0: names go through untouched.
     pub(crate) max_prepared_statements: usize,
     pub(crate) fidelity: Fidelity,
+    /// Over all homes; 0: no bound.
+    pub(crate) max_pinned: u32,
 }
 
 impl Rules {
@@ -49,8 +52,10 @@ impl Rules {
         let client_idle_timeout = user.client_idle_timeout.unwrap_or(settings.client_idle_timeout);
         let waiting = [query_wait_timeout, query_timeout, client_idle_timeout, settings.query_wait_notify];
         let fidelity = user.pool_fidelity.or(database.pool_fidelity).unwrap_or(settings.pool_fidelity);
+        let max_pinned = user.max_pinned.or(database.max_pinned).unwrap_or(settings.max_pinned);
         Rules {
             mode,
+            max_pinned: if mapped { max_pinned } else { 0 },
             fidelity: if mapped { fidelity } else { Fidelity::Classic },
             query_wait_timeout,
             query_timeout,
@@ -129,6 +134,10 @@ pub(crate) struct Pool {
     /// Least recently used first.
     pub(crate) idle: VecDeque<ConnId>,
     pub(crate) queue: Queue,
+    /// Who wants to keep a server, while as many do as may.
+    pub(crate) pin_queue: Queue,
+    /// Sessions with the right to keep a server, and those that keep one without.
+    pub(crate) pinned: u32,
     /// Sessions that only wait to learn the pool's parameters.
     pub(crate) welcoming: Vec<(ConnId, Time)>,
     pub(crate) base: Option<Arc<Base>>,
@@ -169,6 +178,7 @@ pub(crate) struct Pool {
     pub(crate) sessions: u32,
     pub(crate) cancels: u32,
     pub(crate) totals: Totals,
+    pub(crate) fidelity: FidelityCounts,
     pub(crate) armed: Armed,
 }
 
@@ -182,6 +192,8 @@ impl Pool {
             database,
             idle: VecDeque::new(),
             queue: Queue::default(),
+            pin_queue: Queue::default(),
+            pinned: 0,
             welcoming: Vec::new(),
             base: None,
             removed: false,
@@ -205,6 +217,7 @@ impl Pool {
             sessions: 0,
             cancels: 0,
             totals: Totals::default(),
+            fidelity: FidelityCounts::default(),
             armed: Armed::default(),
         }
     }
@@ -263,6 +276,19 @@ impl Pool {
     pub(crate) fn is_deserted(&self) -> bool {
         let servers: u32 = self.groups.iter().sum();
         self.sessions + self.wanted() + servers + self.lent + self.cancels == 0
+    }
+
+    pub(crate) fn leave_line(&mut self, line: Line, ticket: u64) {
+        match line {
+            Line::Server => self.queue.leave(ticket),
+            Line::Pin => self.pin_queue.leave(ticket),
+        }
+    }
+
+    /// How many sessions may keep their servers here; `None`: as many as like.
+    pub(crate) fn pinned_max(&self) -> Option<u32> {
+        let max = self.rules.max_pinned;
+        (max > 0).then(|| (max / u32::from(self.homes.max(1))).max(1))
     }
 
     /// How many servers somebody waits for.

@@ -37,14 +37,14 @@ impl Worker {
 }
 
 /// Sends what makes a server's parameters and settings its session's. Where it matters that they are, the session's
-/// messages wait for the answer.
+/// messages wait for the answer. False: there was nothing to send.
 pub(super) fn replay(
     turn: &mut Turn<'_>,
     session: &mut Session,
     server_id: ConnId,
     server: &mut Server,
     tracked: &Tracked,
-) {
+) -> bool {
     let mut text = Vec::new();
     let parameters = session.parameters.write_difference(&server.parameters, tracked, &mut text);
     let base = State::default();
@@ -62,10 +62,11 @@ pub(super) fn replay(
     if text.is_empty() {
         session.parameters = Arc::clone(&server.parameters);
         session.confirmed = true;
-        return;
+        return false;
     }
     server.ledger.sent(Answerer::Replay, Expect::Query);
     server.unnamed = crate::unnamed::NONE;
     server.gated = parameters && !session.confirmed || risk == Risk::High;
     turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
+    true
 }

@@ -15,7 +15,7 @@ use crate::parameters::Tracked;
 use crate::server::{Chore, Group, Server, State as ServerState};
 use crate::session::{Session, State, virtual_pid};
 use crate::settings::{Database, PoolMode, Settings};
-use crate::snapshot::{ClientSnapshot, PoolSnapshot, ServerSnapshot, Snapshot};
+use crate::snapshot::{ClientSnapshot, FidelitySnapshot, PoolSnapshot, ServerSnapshot, Snapshot};
 use crate::time::Time;
 
 impl Worker {
@@ -44,6 +44,8 @@ impl Worker {
             }
             self.touched.push(id);
             self.arm_pool(turn, id);
+            // There may be room now.
+            self.admit_to_pin(turn, id);
         }
         for conn in self.sessions.ids() {
             self.reconfigure_session(turn, conn);
@@ -326,6 +328,8 @@ fn server_state(server: &Server, stale: bool) -> &'static str {
 }
 
 fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
+    let oldest =
+        [&pool.queue, &pool.pin_queue].into_iter().filter_map(|queue| queue.front()).map(|waiter| waiter.since).min();
     PoolSnapshot {
         id: pool.id,
         key: pool.key.clone(),
@@ -341,7 +345,13 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
         sv_used: 0,
         sv_tested: 0,
         sv_login: 0,
-        maxwait_us: pool.queue.front().map_or(0, |waiter| now.micros_since(waiter.since)),
+        maxwait_us: oldest.map_or(0, |since| now.micros_since(since)),
         totals: pool.totals,
+        fidelity: FidelitySnapshot {
+            fidelity: (pool.rules.mode != PoolMode::Session).then_some(pool.rules.fidelity),
+            pinned: pool.pinned,
+            waiting: pool.pin_queue.len(),
+            counts: pool.fidelity,
+        },
     }
 }

@@ -126,6 +126,7 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
         "fidelity" | "pool_fidelity" => settings.pool_fidelity = fidelity(value)?,
         "min" | "min_pool_size" => settings.min_pool_size = number(value)?,
         "reserve" | "reserve_pool_size" => settings.reserve_pool_size = number(value)?,
+        "max_pinned" => settings.max_pinned = number(value)?,
         "max_client_conn" => settings.max_client_conn = number(value)?,
         "max_db_connections" => settings.max_db_connections = number(value)?,
         "max_user_connections" => settings.max_user_connections = number(value)?,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pooling::state::Pins;
 use pooling::{Event, Mail, Stop, WorkerId};
 
 use crate::runner::backend;
@@ -48,6 +49,12 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
     }
     if words.eat("connections") {
         return connections(world, words);
+    }
+    if words.eat("fidelity") {
+        return fidelity(world, words);
+    }
+    if words.eat("pins") {
+        return pins(world, words);
     }
     if words.eat("totals") {
         return totals(world, words);
@@ -182,6 +189,46 @@ fn totals(world: &mut World, words: Words<'_>) -> Result<(), String> {
                 ("logins", all.logins),
             ];
             line(world, worker, &format!("{}/{}", pool.key.database, pool.key.user), &counts);
+        }
+    }
+    words.end()
+}
+
+/// The line of SHOW FIDELITY for each worker, what is not zero of it, and its reasons.
+fn fidelity(world: &mut World, words: Words<'_>) -> Result<(), String> {
+    for worker in 0..world.workers.len() {
+        let snapshot = world.workers[worker].snapshot(world.now, false);
+        for pool in snapshot.pools {
+            let all = pool.fidelity.counts;
+            let mut counts = vec![
+                ("pinned", u64::from(pool.fidelity.pinned)),
+                ("waiting", u64::from(pool.fidelity.waiting)),
+                ("pinned_transactions", all.transactions_pinned),
+                ("pins", all.pins),
+                ("over", all.over),
+                ("replays", all.replays),
+                ("checks", all.checks),
+                ("missed", all.missed),
+            ];
+            let kinds = all.by_kind.iter().enumerate();
+            counts.extend(kinds.map(|(index, kind)| (Pins::words_at(index), kind.pins)));
+            line(world, worker, &format!("{}/{}", pool.key.database, pool.key.user), &counts);
+        }
+    }
+    words.end()
+}
+
+/// What SHOW PINS is made of.
+fn pins(world: &mut World, words: Words<'_>) -> Result<(), String> {
+    for worker in 0..world.workers.len() {
+        let snapshot = world.workers[worker].snapshot(world.now, true);
+        for client in snapshot.clients {
+            let Some(pin) = client.pin else { continue };
+            let socket = world.sockets.iter().find(|socket| socket.id == Some(client.conn));
+            let name = socket.map_or_else(String::new, |socket| socket.name.clone());
+            let reasons = pin.kinds.words().collect::<Vec<_>>().join(", ");
+            let age = world.now.since(pin.since);
+            world.note(format!("{name} is pinned for {age:?} by {:?}: {reasons}", pin.statement));
         }
     }
     words.end()

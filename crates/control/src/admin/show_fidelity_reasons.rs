@@ -1,0 +1,25 @@
+//! `SHOW FIDELITY_REASONS`: one row for each pool and each reason that a session of it was pinned for since the start.
+//! PgBouncer has none.
+//!
+//! A transaction that ran pinned for several reasons counts for each.
+
+use pooling::state::Pins;
+
+use crate::table::{Column, Table, big, numeric, text, words};
+use crate::view::View;
+
+const COLUMNS: &[Column] =
+    &[text("database"), text("user"), text("reason"), numeric("pin_count"), numeric("pinned_xact_count")];
+
+pub(super) fn table(view: &View<'_>) -> Table {
+    let mut table = Table::new(COLUMNS);
+    for (key, pool) in view.pools() {
+        for (index, counts) in pool.fidelity.counts.by_kind.iter().enumerate().filter(|(_, counts)| counts.pins > 0) {
+            let reason = words(Pins::words_at(index));
+            let row =
+                vec![words(&*key.database), words(&*key.user), reason, big(counts.pins), big(counts.transactions)];
+            table.push(row);
+        }
+    }
+    table
+}
