@@ -114,3 +114,6 @@ pub const CATALOGUE_SETTINGS_MAX: usize = 64;
 
 /// Settings of one session that wait to be asked for; beyond it, the session keeps its server.
 pub const UNREAD_MAX: usize = 256;
+
+/// Idle servers that are looked at for one that has a session's settings already.
+pub const FITTING_MAX: usize = 8;

@@ -36,6 +36,10 @@ impl Tracked {
         self.names.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(name))
     }
 
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
     pub(crate) fn empty(&self) -> Parameters {
         Parameters { values: vec![None; self.names.len()].into() }
     }

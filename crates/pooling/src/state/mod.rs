@@ -200,6 +200,9 @@ impl State {
         for (name, setting) in &found.settings {
             if !self.settings.contains_key(name) {
                 debug_assert!(setting.by.is_none(), "what another than the login has set is cleared, not reset");
+                if rights::may_be_needed(name) {
+                    writer.assume(None);
+                }
                 writer.reset(name);
             }
         }
@@ -210,7 +213,7 @@ impl State {
             let Some(again) = setting.again.as_ref().filter(|_| found.settings.get(name) != Some(setting)) else {
                 continue;
             };
-            if setting.by.is_some() {
+            if rights::may_be_needed(name) {
                 writer.assume(setting.by.as_deref());
             }
             writer.set(name, again);
@@ -363,6 +366,21 @@ mod tests {
         session.apply(&Change::ResetAll);
         let (text, _) = difference(&base, &session);
         assert_eq!(text, "RESET SESSION AUTHORIZATION;RESET ROLE;");
+    }
+
+    #[test]
+    fn what_needs_the_rights_of_the_login_is_set_before_a_role_is_assumed() {
+        let (mut session, mut server) = (State::default(), State::default());
+        set(&mut session, "lo_compat_privileges", "lo_compat_privileges = on");
+        set(&mut session, "role", "role r");
+        set(&mut server, "role", "role r");
+        let (text, _) = difference(&session, &server);
+        assert_eq!(text, "RESET ROLE;SET SESSION lo_compat_privileges = on;SET SESSION role r;");
+        server.apply(&Change::Reset(b"role"[..].into()));
+        set(&mut server, "log_statement", "log_statement = 'all'");
+        set(&mut server, "role", "role r");
+        let (text, _) = difference(&State::default(), &server);
+        assert_eq!(text, "RESET ROLE;RESET \"log_statement\";");
     }
 
     #[test]

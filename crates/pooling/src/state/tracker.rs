@@ -282,6 +282,10 @@ impl Tracker {
         self.restarting & 1 << (index & 63) != 0
     }
 
+    pub(crate) fn is_restarting_any(&self) -> bool {
+        self.restarting != 0
+    }
+
     fn keep_prepared(&mut self, kept: Kept) {
         self.forget_prepared(&kept.name);
         let count = self.prepared.len();

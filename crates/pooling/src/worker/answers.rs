@@ -187,8 +187,8 @@ pub(super) struct Answers<'a> {
     pub(super) session: Option<(ConnId, &'a mut Session)>,
     pool: &'a mut Pool,
     pub(super) tracked: &'a Tracked,
-    interned: &'a mut Interned,
-    actions: &'a mut Actions,
+    pub(super) interned: &'a mut Interned,
+    pub(super) actions: &'a mut Actions,
     stream: Stream<'a>,
     findings: Findings,
 }
@@ -220,7 +220,7 @@ impl Answers<'_> {
         }
     }
 
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         if let Some((conn, _)) = self.session {
             self.pool.totals.sent += self.stream.flush(conn, self.actions) as u64;
         }
@@ -443,13 +443,9 @@ impl Answers<'_> {
         let before = Arc::clone(&self.server.parameters);
         self.server.parameters = self.interned.intern(changed);
         let Some((_, session)) = self.session.as_mut().filter(|_| clients) else { return clients };
-        let restarting = session.tracker.as_ref().is_some_and(|tracker| tracker.is_restarting(index));
-        let first = session.reset_to.as_ref().filter(|_| restarting).and_then(|first| first.get(index));
-        if let Some(first) = first.filter(|first| *first != status.value) {
-            // The server knows nothing of what this client began with: its next one is told.
-            let changed = session.parameters.with(index, first);
-            session.parameters =
-                changed.map_or_else(|| Arc::clone(&session.parameters), |changed| self.interned.intern(changed));
+        let is_restarting = session.tracker.as_ref().is_some_and(|tracker| tracker.is_restarting(index));
+        if is_restarting && session.reset_to.is_some() {
+            // The server knows nothing of what this client began with: `restart` tells.
             return false;
         }
         if Arc::ptr_eq(&session.parameters, &before) {
@@ -469,6 +465,7 @@ impl Answers<'_> {
             self.server.status_seen = true;
         }
         if owner == Some(Answerer::Client) {
+            self.restart();
             if let Some((_, session)) = &mut self.session
                 && let Some(tracker) = &mut session.tracker
             {

@@ -1,5 +1,9 @@
 //! What answers confirm of what was noted when messages were sent, and what errors take back.
 
+use std::sync::Arc;
+
+use wire::backend::ParameterStatus;
+
 use super::answers::Answers;
 use crate::server::{Answerer, Entry, Expect};
 use crate::state::{Places, Tracker};
@@ -89,6 +93,30 @@ impl Answers<'_> {
             names.undo_all();
         } else {
             names.undo(of_names);
+        }
+    }
+
+    /// Parameters that the client has reset are again what it began with. Its server may have another value: the next one
+    /// is told.
+    pub(super) fn restart(&mut self) {
+        let Some((conn, session)) = &mut self.session else { return };
+        let (Some(first), Some(tracker)) = (&session.reset_to, &session.tracker) else { return };
+        if !tracker.is_restarting_any() {
+            return;
+        }
+        let (conn, first) = (*conn, Arc::clone(first));
+        let mut told = Vec::new();
+        for (index, name) in self.tracked.names().enumerate().filter(|(index, _)| tracker.is_restarting(*index)) {
+            let Some(value) = first.get(index).filter(|value| session.parameters.get(index) != Some(value)) else {
+                continue;
+            };
+            let Some(changed) = session.parameters.with(index, value) else { continue };
+            session.parameters = self.interned.intern(changed);
+            ParameterStatus { name: name.as_bytes(), value }.encode(&mut told);
+        }
+        if !told.is_empty() {
+            self.flush();
+            self.actions.send_new(conn, |out| out.extend_from_slice(&told));
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::server::{Answerer, Expect};
 use crate::state::{Effect, Marked, Reading, Remedy};
 
 /// The name of what is run aside. No client has it: their statements are called otherwise on servers.
-const ASIDE: &[u8] = b"pgweir_aside";
+const ASIDE: &[u8] = b"aside_of_pgweir";
 
 impl Requests<'_> {
     /// Whether texts are read, and now: a server that skips to Sync, or reads COPY data, does not.

@@ -64,7 +64,7 @@ impl Worker {
             self.stash(turn, conn, &bytes[at..]);
             return;
         }
-        let server = if may_take { self.take_idle(turn, pool) } else { None };
+        let server = if may_take { self.take_idle(turn, pool, Some(conn)) } else { None };
         let server = server.map(|server| self.rotate(turn, pool, conn, server));
         match server {
             Some(server) => {
@@ -96,11 +96,12 @@ impl Worker {
     }
 
     /// An idle server that may be used as it is. One that has been idle for long is checked first: it comes later.
-    fn take_idle(&mut self, turn: &mut Turn<'_>, pool: PoolId) -> Option<ConnId> {
+    fn take_idle(&mut self, turn: &mut Turn<'_>, pool: PoolId, session: Option<ConnId>) -> Option<ConnId> {
         loop {
             let round_robin = self.settings.server_round_robin;
             let pool = self.pool(pool)?;
-            let conn = *if round_robin { pool.idle.front() } else { pool.idle.back() }?;
+            let next = *if round_robin { pool.idle.front() } else { pool.idle.back() }?;
+            let conn = if round_robin { next } else { self.fitting(pool, next, session) };
             let server = self.servers.get(conn)?;
             if let Some(why) = self.expired(turn.now, server, pool) {
                 self.close_server(turn, conn, why);
@@ -122,6 +123,22 @@ impl Worker {
         }
     }
 
+    /// Of the servers used last, the first that has what a session has set: nothing needs to be told to it. `next`, if there
+    /// is none.
+    fn fitting(&self, pool: &Pool, next: ConnId, session: Option<ConnId>) -> ConnId {
+        let session = session.and_then(|session| self.sessions.get(session));
+        let wanted = session.and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.state());
+        let wanted = wanted.filter(|state| !state.is_base());
+        let fits = |server: &&ConnId| {
+            let found = self.servers.get(**server).and_then(|server| server.session_state.as_ref());
+            match (wanted, found) {
+                (Some(wanted), Some(found)) => Arc::ptr_eq(wanted, found) || wanted == found,
+                (wanted, found) => wanted.is_none() && found.is_none(),
+            }
+        };
+        pool.idle.iter().rev().take(limits::FITTING_MAX).find(fits).copied().unwrap_or(next)
+    }
+
     /// Idle servers that may not be handed out unchecked, and people who wait: as many are checked as are waited for.
     pub(super) fn rouse(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         loop {
@@ -130,7 +147,7 @@ impl Worker {
             if pool.idle.is_empty() || pool.queue.len() <= returning || self.refuses_new_work() {
                 return;
             }
-            match self.take_idle(turn, id) {
+            match self.take_idle(turn, id, None) {
                 Some(server) => self.place(turn, server),
                 None if self.pool(id).is_some_and(|pool| pool.count(Group::Returning) > returning) => {}
                 None => return,
