@@ -3,7 +3,7 @@
 //! A server is brought to have a name as the client has it when a text that speaks of the name is about to be sent, and
 //! not before. //= pg18 sql-prepare
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::write_identifier;
@@ -15,6 +15,14 @@ const STAND_IN: &[u8] = b" AS SELECT";
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OnServer {
     texts: BTreeMap<Box<[u8]>, Arc<[u8]>>,
+    /// What has been sent and not been answered, oldest first.
+    under_way: VecDeque<Change>,
+}
+
+#[derive(Clone, Debug)]
+struct Change {
+    name: Box<[u8]>,
+    before: Option<Arc<[u8]>>,
 }
 
 /// What is to be sent to a server in front of a text: statements, one after the other.
@@ -35,9 +43,33 @@ impl OnServer {
 
     pub(crate) fn clear(&mut self) {
         self.texts.clear();
+        self.under_way.clear();
     }
 
-    /// Makes a name what it is for the session; notes it as done.
+    pub(crate) fn has(&self, name: &[u8]) -> bool {
+        self.texts.contains_key(name)
+    }
+
+    /// Whether it hangs on answers under way what there is.
+    pub(crate) fn is_changing(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
+    /// The oldest change under way is done.
+    pub(crate) fn done(&mut self) {
+        self.under_way.pop_front();
+    }
+
+    /// The newest change under way will not be done.
+    pub(crate) fn take_back(&mut self) {
+        match self.under_way.pop_back() {
+            Some(Change { name, before: Some(text) }) => drop(self.texts.insert(name, text)),
+            Some(Change { name, before: None }) => drop(self.texts.remove(&name)),
+            None => {}
+        }
+    }
+
+    /// Makes a name what it is for the session; notes it as done, until it is taken back.
     pub(crate) fn bring(&mut self, name: &[u8], wanted: Option<&Arc<[u8]>>, remedy: &mut Remedy) {
         let found = self.texts.get(name);
         if found.map(|text| &**text) == wanted.map(|text| &**text) {
@@ -45,11 +77,13 @@ impl OnServer {
         }
         if found.is_some() {
             remedy.push(deallocate(name));
-            self.texts.remove(name);
+            let before = self.texts.remove(name);
+            self.under_way.push_back(Change { name: name.into(), before });
         }
         if let Some(text) = wanted {
             remedy.push(text.to_vec());
             self.texts.insert(name.into(), Arc::clone(text));
+            self.under_way.push_back(Change { name: name.into(), before: None });
         }
     }
 }
@@ -98,5 +132,22 @@ mod tests {
         let expected: [&[u8]; 4] = [&one, b"DEALLOCATE \"p\"", &two, b"DEALLOCATE \"p\""];
         assert_eq!(remedy, expected);
         assert!(server.texts.is_empty());
+    }
+
+    #[test]
+    fn what_was_skipped_is_taken_back_newest_first() {
+        let (one, two): (Arc<[u8]>, Arc<[u8]>) =
+            (b"PREPARE p AS SELECT 1"[..].into(), b"PREPARE p AS SELECT 2"[..].into());
+        let mut server = OnServer::default();
+        let mut remedy = Remedy::new();
+        server.bring(b"p", Some(&one), &mut remedy);
+        server.done();
+        server.bring(b"p", Some(&two), &mut remedy);
+        server.take_back();
+        server.take_back();
+        assert!(!server.is_changing());
+        remedy.clear();
+        server.bring(b"p", Some(&one), &mut remedy);
+        assert!(remedy.is_empty());
     }
 }

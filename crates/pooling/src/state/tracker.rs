@@ -320,6 +320,12 @@ impl Tracker {
         on_server.bring(name, wanted, remedy);
     }
 
+    /// Whether a DISCARD ALL or DEALLOCATE ALL is under way: what there is behind it is not known.
+    pub(crate) fn is_clearing(&self) -> bool {
+        let clears = |effect: &Effect| matches!(effect, Effect::DiscardAll | Effect::DeallocateAll);
+        self.sent.iter().any(|sent| sent.effects.iter().any(clears))
+    }
+
     pub(crate) fn bring_all(&self, on_server: &mut OnServer, remedy: &mut Remedy) {
         let strangers: Vec<Vec<u8>> = on_server.names().map(<[u8]>::to_vec).collect();
         strangers.iter().for_each(|name| self.bring(name, on_server, remedy));
@@ -328,8 +334,19 @@ impl Tracker {
 
     /// What has to come in front of a text that speaks of statements by name. What it executes is suspected of what they
     /// leave behind.
-    pub(crate) fn remedy(&mut self, effects: &[Effect], names: Option<&Names>, on_server: &mut OnServer) -> Remedy {
+    /// What is executed comes before what is deallocated: the one that is there serves both. `lists`: it may see all names.
+    pub(crate) fn remedy(
+        &mut self,
+        effects: &[Effect],
+        names: Option<&Names>,
+        on_server: &mut OnServer,
+        lists: bool,
+    ) -> Remedy {
         let mut remedy = Remedy::new();
+        if lists {
+            self.bring_all(on_server, &mut remedy);
+        }
+        let mut brought: Vec<&[u8]> = Vec::new();
         for effect in effects {
             let (name, runs) = match effect {
                 Effect::Execute(name) => (name, true),
@@ -345,9 +362,13 @@ impl Tracker {
                 self.bring(name, on_server, &mut remedy);
                 continue;
             };
+            self.suspects |= if runs { statement.reading.pins() } else { Pins::NONE };
+            if !runs && brought.contains(&&**name) {
+                continue;
+            }
+            brought.push(name);
             // The protocol and SQL share their names.
             let text = if runs { prepared::of_protocol(name, statement.query()) } else { prepared::stand_in(name) };
-            self.suspects |= if runs { statement.reading.pins() } else { Pins::NONE };
             on_server.bring(name, Some(&text), &mut remedy);
         }
         remedy
@@ -355,12 +376,6 @@ impl Tracker {
 
     pub(crate) fn has_prepared(&self, name: &[u8]) -> bool {
         self.prepared.contains_key(name)
-    }
-
-    /// The protocol closes a statement that SQL has prepared: what is left to be told to the server.
-    pub(crate) fn close_prepared(&mut self, name: &[u8], on_server: &mut OnServer, remedy: &mut Remedy) {
-        self.forget_prepared(name);
-        on_server.bring(name, None, remedy);
     }
 
     pub(crate) fn parse_unnamed(&mut self, marked: Option<Arc<Marked>>) {

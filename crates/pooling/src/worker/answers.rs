@@ -512,6 +512,9 @@ impl Answers<'_> {
     }
 
     fn completed(&mut self, entry: Entry) {
+        if entry.noted && entry.expect == Expect::Close(None) {
+            self.closed_prepared();
+        }
         if entry.noted
             && let Some(tracker) = self.tracker()
         {

@@ -12,6 +12,9 @@ use crate::unnamed;
 impl Answers<'_> {
     /// Commands that make statements unknown to the server.
     pub(super) fn command(&mut self, body: &[u8]) {
+        if self.server.ledger.owner() == Some(Answerer::Aside) {
+            return self.server.on_server.done();
+        }
         if self.server.ledger.is_noted()
             && let Some((_, session)) = &mut self.session
             && let Some(tracker) = &mut session.tracker
@@ -39,6 +42,16 @@ impl Answers<'_> {
         }
     }
 
+    /// CloseComplete for a statement that SQL has prepared.
+    pub(super) fn closed_prepared(&mut self) {
+        if let Some((_, session)) = &mut self.session
+            && let Some(tracker) = &mut session.tracker
+        {
+            tracker
+                .confirmed(b"", Places { on_server: &mut self.server.on_server, names: None, tracked: self.tracked });
+        }
+    }
+
     pub(super) fn tracker(&mut self) -> Option<&mut Tracker> {
         self.session.as_mut().and_then(|(_, session)| session.tracker.as_deref_mut())
     }
@@ -63,6 +76,7 @@ impl Answers<'_> {
             match entry.expect {
                 Expect::Close(Some(id)) => self.server.prepared.add(id),
                 Expect::Parse(Some(id)) => self.server.prepared.remove(id),
+                Expect::Execute if entry.owner == Answerer::Aside => self.server.on_server.take_back(),
                 _ => {}
             }
             let renames = matches!(

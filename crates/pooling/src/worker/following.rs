@@ -78,7 +78,10 @@ impl Requests<'_> {
 
     /// A Bind is about to be sent; `statement`: the named one, if it is known.
     pub(super) fn bind_followed(&mut self, portal: &[u8], name: &[u8], statement: Option<&Statement>) {
-        let is_active = statement.is_some_and(|statement| statement.reading.is_active());
+        let is_active = match statement {
+            Some(statement) => statement.reading.is_active(),
+            None => self.server.on_server.has(name),
+        };
         if !self.follows() || self.session.tracker.is_none() && !is_active {
             return;
         }
@@ -124,6 +127,14 @@ impl Requests<'_> {
         self.sent(Expect::Function);
     }
 
+    /// Whether it hangs on answers under way which statements there are by name. Within a batch there is no waiting for
+    /// them: what is skipped there skips what comes behind it, too.
+    pub(super) fn must_wait_for_names(&self) -> bool {
+        let tracker = self.session.tracker.as_ref();
+        let changes = tracker.is_some_and(|tracker| self.server.on_server.is_changing() || tracker.is_clearing());
+        changes && self.server.ledger.awaits_ready() && !self.is_unheard()
+    }
+
     /// Whether Executes must be read whole.
     pub(super) fn reads_portals(&self) -> bool {
         self.session.tracker.as_ref().is_some_and(|tracker| tracker.has_portals())
@@ -131,8 +142,15 @@ impl Requests<'_> {
 
     /// A statement of SQL's PREPARE is named by the protocol.
     pub(super) fn bring(&mut self, name: &[u8]) {
-        let Some(tracker) = self.session.tracker.as_ref().filter(|_| self.pool.rules.follows()) else { return };
-        if self.is_unheard() || self.server.status == Status::Failed {
+        if !self.follows() || self.server.status == Status::Failed {
+            return;
+        }
+        if self.session.tracker.is_none() && !self.server.on_server.has(name) {
+            return;
+        }
+        // A stranger's, where the session itself has none.
+        let tracker = self.session.tracker.get_or_insert_default();
+        if tracker.is_clearing() {
             return;
         }
         let mut remedy = Remedy::new();
@@ -140,14 +158,13 @@ impl Requests<'_> {
         self.run_aside(&remedy);
     }
 
-    /// One is closed by the protocol. Whether it was there.
+    /// One is about to be closed by the protocol, if it is one: false if not. What comes of it is noted as of a DEALLOCATE.
     pub(super) fn close_prepared(&mut self, name: &[u8]) -> bool {
-        let Some(tracker) = self.session.tracker.as_mut().filter(|tracker| tracker.has_prepared(name)) else {
+        if !self.follows() || self.session.tracker.as_ref().is_none_or(|tracker| !tracker.has_prepared(name)) {
             return false;
-        };
-        let mut remedy = Remedy::new();
-        tracker.close_prepared(name, &mut self.server.on_server, &mut remedy);
-        self.run_aside(&remedy);
+        }
+        self.bring(name);
+        self.note(Expect::Close(None), vec![Effect::Deallocate(name.into())]);
         true
     }
 
@@ -180,11 +197,11 @@ impl Requests<'_> {
         }
         let tracker = self.session.tracker.get_or_insert_default();
         let on_server = &mut self.server.on_server;
-        let mut remedy = tracker.remedy(effects, self.session.names.as_deref(), on_server);
-        if reading.lists_statements() {
-            tracker.bring_all(on_server, &mut remedy);
+        if tracker.is_clearing() {
+            // In this very batch: behind it there is nothing left.
+            return Remedy::new();
         }
-        remedy
+        tracker.remedy(effects, self.session.names.as_deref(), on_server, reading.lists_statements())
     }
 
     fn note(&mut self, expect: Expect, effects: Vec<Effect>) {

@@ -145,7 +145,10 @@ impl Requests<'_> {
         if self.must_wait(close.name, None) {
             return Ok(Renamed::Later);
         }
-        self.close_prepared(close.name);
+        if self.close_prepared(close.name) {
+            self.replace(HEADER_LEN + body.len(), in_stream, |out| close.encode(out));
+            return Ok(Renamed::Yes);
+        }
         if !self.session.names.get_or_insert_default().remove(close.name) {
             return Err(too_many());
         }

@@ -373,6 +373,10 @@ impl Requests<'_> {
         let whole = at_hand.len() >= header.total_len();
         let mapped = self.is_mapped();
         let at_hand = &at_hand[..at_hand.len().min(header.total_len())];
+        let names = matches!(header.tag, tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::CLOSE);
+        if names && self.must_wait_for_names() {
+            return Ok(false);
+        }
         match header.tag {
             tag::TERMINATE => return Err(Ending::Terminate),
             tag::QUERY => self.query(at_hand, whole),
