@@ -100,6 +100,24 @@ pub fn default(name: &str) -> Option<&'static str> {
     find(name).map(|setting| setting.default)
 }
 
+/// The parts of a value that is given as one text, as set_config does: a list of names is read as one.
+#[must_use]
+pub fn parts(name: &str, value: &str) -> Vec<String> {
+    if !matches!(find(name).map(|setting| setting.rule), Some(Rule::Names)) {
+        return vec![value.to_owned()];
+    }
+    let (mut parts, mut quoted) = (vec![String::new()], false);
+    for letter in value.chars() {
+        match letter {
+            '"' => quoted = !quoted,
+            ',' if !quoted => parts.push(String::new()),
+            ' ' if !quoted => {}
+            _ => parts.last_mut().expect("there is one").push(letter),
+        }
+    }
+    parts
+}
+
 /// A value as PostgreSQL would show it.
 ///
 /// # Errors

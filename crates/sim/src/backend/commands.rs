@@ -124,7 +124,8 @@ impl Backend {
                 said("RESET")
             }
             Command::SetConfig { name, value, local } => {
-                self.set(&name.to_lowercase(), Some(std::slice::from_ref(value)), *local)?;
+                let name = &name.to_lowercase();
+                self.set(name, Some(&settings::parts(name, value)), *local)?;
                 selected([self.shown(name)?])
             }
             Command::CurrentSetting(name) => selected([self.shown(name)?]),

@@ -151,6 +151,7 @@ fn is_of_following(command: &Command) -> bool {
     matches!(
         command,
         Command::Set { local: false, .. }
+            | Command::SetConfig { local: false, .. }
             | Command::Reset(_)
             | Command::DiscardAll
             | Command::DiscardSequences
