@@ -38,6 +38,7 @@ pub const PARAMETERS: &[Parameter] = &[
     p("pool_mode", "In place of the global setting."),
     p("pool_fidelity", "In place of the global setting."),
     p("max_pinned", "In place of the global setting."),
+    p("stable_backend_pid", "1: each client gets a server at its login, is told that one's process id, and keeps it until it leaves. A client may ask for it or against it in its startup packet: `options=-c pgweir.stable_backend_pid=on`. Default: 0."),
     p("server_lifetime", "In place of the global setting."),
     p("query_wait_timeout", "In place of the global setting."),
     p("load_balance_hosts", "`round-robin`: each new connection goes to the next host. `disable`: stay with a host until a connection to it fails."),
@@ -115,6 +116,7 @@ fn take(draft: &mut Draft, key: &str, value: &str, parameters: &mut Parameters) 
         "pool_mode" => database.pool_mode = parameters.pool_mode(value),
         "pool_fidelity" => database.pool_fidelity = parameters.pool_fidelity(value),
         "max_pinned" => database.max_pinned = parameters.count(key, value),
+        "stable_backend_pid" => database.stable_backend_pid = parameters.flag(key, value),
         // 0 is a value here: used once, then closed.
         "server_lifetime" => database.server_lifetime = parameters.time(key, value).map(Some),
         "query_wait_timeout" => database.query_wait_timeout = parameters.limit(key, value),

@@ -122,6 +122,19 @@ impl Parameters<'_> {
         self.time(parameter, value).map(crate::settings::unless_zero)
     }
 
+    pub fn flag(&mut self, parameter: &str, value: &str) -> Option<bool> {
+        if is_unset(value) {
+            return None;
+        }
+        match Kind::Flag.read(value) {
+            Ok(Value::Number(number)) => Some(number != 0),
+            _ => {
+                self.error(parameter, quoted(value), &Kind::Flag.expected());
+                None
+            }
+        }
+    }
+
     pub fn pool_mode(&mut self, value: &str) -> Option<PoolMode> {
         match self.choice("pool_mode", value, POOL_MODES)? {
             "session" => Some(PoolMode::Session),

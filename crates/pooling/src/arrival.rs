@@ -53,6 +53,8 @@ pub struct Arrival {
     pub console: Option<ConsoleRights>,
     /// Tracked parameters of the startup packet, as the client wrote them.
     pub parameters: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Whether it asks for its server's own process id; `None`: its pool's setting decides.
+    pub stable_backend_pid: Option<bool>,
     /// From the client's SCRAM proof: good for proving the same password to PostgreSQL.
     pub keys: Option<Keys>,
     /// What the client sent beyond its login already.

@@ -132,7 +132,7 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         let (mut waiting, mut present, mut to_pin, mut pinned) = (0, 0, 0, 0);
         for (_, session) in of_pool {
             match session.state {
-                State::Waiting { line: Line::Server, .. } => waiting += 1,
+                State::Waiting { line: Line::Server | Line::Login, .. } => waiting += 1,
                 State::Waiting { line: Line::Pin, .. } => to_pin += 1,
                 _ => {}
             }

@@ -43,6 +43,8 @@ pub enum State {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     Server,
+    /// For a server, before it is let in: it is to be told that one's process id.
+    Login,
     /// Not yet for a server, but for somebody to stop keeping one.
     Pin,
 }
@@ -117,6 +119,12 @@ pub fn virtual_pid(conn: ConnId) -> i32 {
 pub fn from_virtual_pid(pid: i32) -> Option<(u16, usize)> {
     let ours = pid >> 30 == 1;
     ours.then_some(((pid >> 21 & 0x1ff) as u16, (pid & 0x1f_ffff) as usize))
+}
+
+/// Whether a kernel may give out this pid: those of Linux lie below 2²².
+#[must_use]
+pub fn may_be_real_pid(pid: i32) -> bool {
+    (1..=1 << 22).contains(&pid)
 }
 
 #[cfg(test)]

@@ -142,6 +142,8 @@ pub struct Database {
     pub pool_mode: Option<PoolMode>,
     pub pool_fidelity: Option<Fidelity>,
     pub max_pinned: Option<u32>,
+    /// Clients are told their servers' own process ids, and keep their servers for life.
+    pub stable_backend_pid: Option<bool>,
     pub max_db_connections: Option<u32>,
     pub max_db_client_connections: Option<u32>,
     pub server_lifetime: Option<Option<Duration>>,
@@ -171,6 +173,7 @@ impl Database {
             pool_mode: None,
             pool_fidelity: None,
             max_pinned: None,
+            stable_backend_pid: None,
             max_db_connections: None,
             max_db_client_connections: None,
             server_lifetime: None,
@@ -188,6 +191,8 @@ pub struct UserSettings {
     pub pool_mode: Option<PoolMode>,
     pub pool_fidelity: Option<Fidelity>,
     pub max_pinned: Option<u32>,
+    /// Clients are told their servers' own process ids, and keep their servers for life.
+    pub stable_backend_pid: Option<bool>,
     pub pool_size: Option<u32>,
     pub reserve_pool_size: Option<u32>,
     pub max_user_connections: Option<u32>,

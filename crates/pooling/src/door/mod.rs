@@ -210,10 +210,8 @@ impl Door {
                 Ok(true)
             }
             Startup::Cancel(request) => {
-                if let (Some((worker, _)), Ok(secret)) =
-                    (session::from_virtual_pid(request.pid), request.secret.try_into())
-                {
-                    self.forward_cancel(worker, request.pid, i32::from_be_bytes(secret), actions);
+                if let Ok(secret) = request.secret.try_into() {
+                    self.forward_cancel(request.pid, i32::from_be_bytes(secret), actions);
                 }
                 self.close(conn, false, actions);
                 Ok(false)
@@ -228,8 +226,14 @@ impl Door {
         }
     }
 
-    fn forward_cancel(&self, worker: u16, pid: i32, secret: i32, actions: &mut Actions) {
-        if worker < self.settings.workers {
+    fn forward_cancel(&self, pid: i32, secret: i32, actions: &mut Actions) {
+        let workers = match session::from_virtual_pid(pid) {
+            Some((worker, _)) => worker..(worker + 1).min(self.settings.workers),
+            // Of a client that was told its server's own: it may live anywhere.
+            None if session::may_be_real_pid(pid) => 0..self.settings.workers,
+            None => 0..0,
+        };
+        for worker in workers {
             let to = Place::Worker(WorkerId(worker));
             actions.push(Action::Post { to, mail: Mail::Cancel { pid, secret }, carrying: None });
         }
@@ -286,6 +290,7 @@ impl Door {
             homes,
             console: wish.console,
             parameters: wish.parameters,
+            stable_backend_pid: wish.stable_backend_pid,
             keys: login.keys,
             leftover: login.inbox,
         };

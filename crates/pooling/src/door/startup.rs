@@ -25,6 +25,8 @@ pub(super) struct Wish {
     /// Tracked parameters.
     pub(super) parameters: Vec<(Vec<u8>, Vec<u8>)>,
     pub(super) console: Option<ConsoleRights>,
+    /// Whether it wants to be told its server's own process id; `None`: it says nothing about that.
+    pub(super) stable_backend_pid: Option<bool>,
     /// The process's own user over the Unix socket: no password asked.
     pub(super) trusted: bool,
     /// Wants the console and may not: told only after the password was right.
@@ -72,6 +74,7 @@ impl Wish {
             user: user.into(),
             parameters: Vec::new(),
             console: None,
+            stable_backend_pid: None,
             trusted: false,
             forbidden: false,
         };
@@ -133,6 +136,15 @@ impl Wish {
             let is_name = index == Tracked::APPLICATION_NAME;
             let value = if is_name { clean_application_name(value) } else { value.to_vec() };
             self.parameters.push((name.to_vec(), value));
+            return Ok(());
+        }
+        if name.eq_ignore_ascii_case(STABLE_BACKEND_PID) {
+            let wanted = if is_on(value) { Some(true) } else { is_off(value).then_some(false) };
+            if wanted.is_none() {
+                let text = "parameter \"pgweir.stable_backend_pid\" requires a Boolean value".to_owned();
+                return Err(Refused(sqlstate::INVALID_PARAMETER_VALUE, text));
+            }
+            self.stable_backend_pid = wanted;
             return Ok(());
         }
         let shown = String::from_utf8_lossy(name);
@@ -198,6 +210,14 @@ impl Wish {
         };
         Ok(PoolKey { database: Arc::clone(&self.database), user })
     }
+}
+
+/// What a client asks for that must know the process id of its server as PostgreSQL has it: it is pinned for life.
+const STABLE_BACKEND_PID: &[u8] = b"pgweir.stable_backend_pid";
+
+fn is_on(value: &[u8]) -> bool {
+    let on: [&[u8]; 4] = [b"true", b"on", b"yes", b"1"];
+    on.iter().any(|word| word.eq_ignore_ascii_case(value))
 }
 
 /// What PostgreSQL reads as "no" for `replication`.
@@ -288,6 +308,15 @@ mod tests {
         };
         let wish = read(&[("user", "u"), ("options", "-d 5 -c geqo=off -c timezone=UTC")], ignore).expect("fine");
         assert_eq!(parameters(&wish), ["timezone=UTC"]);
+    }
+
+    #[test]
+    fn a_real_process_id_is_asked_for_in_the_options_or_beside_them() {
+        let asked = |name, value| read(&[("user", "u"), (name, value)], |_| ()).map(|wish| wish.stable_backend_pid);
+        assert_eq!(asked("options", "-c pgweir.stable_backend_pid=on"), Ok(Some(true)));
+        assert_eq!(asked("pgweir.stable_backend_pid", "OFF"), Ok(Some(false)));
+        assert_eq!(asked("options", "-c timezone=UTC"), Ok(None));
+        assert!(asked("options", "-c pgweir.stable_backend_pid=maybe").expect_err("no Boolean").starts_with("22023"));
     }
 
     #[test]

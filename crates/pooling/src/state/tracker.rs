@@ -127,6 +127,12 @@ impl Tracker {
         self.pinned_since.is_some()
     }
 
+    /// It keeps the server that it has just got for as long as it lives.
+    pub(crate) fn pin_for_life(&mut self, now: Time) {
+        self.pins |= Pins::BACKEND_PID;
+        self.pinned_since.get_or_insert(now);
+    }
+
     /// Of the kinds that it is pinned for, those that have come since this was asked last; and whether it is newly pinned.
     pub(crate) fn news(&mut self) -> (Pins, bool) {
         let began = self.counted.is_empty() && !self.pins.is_empty();

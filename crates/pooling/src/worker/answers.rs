@@ -417,8 +417,8 @@ impl Answers<'_> {
             None => {
                 self.findings.words().dying = Some(words());
                 // Between transactions it is not the client's business: its next statement goes elsewhere.
-                let engaged = self.server.status != Status::Idle || self.pool.rules.mode == PoolMode::Session;
-                self.session.is_some() && engaged
+                let stays = self.pool.rules.mode == PoolMode::Session || self.is_for_life();
+                self.session.is_some() && (self.server.status != Status::Idle || stays)
             }
             Some(Answerer::Replay) => {
                 self.findings.words().replay_error = Some(body.to_vec());

@@ -17,7 +17,7 @@ use crate::flow::Flow;
 use crate::id::{ConnId, PoolId};
 use crate::limits;
 use crate::server::{Answerer, State as ServerState};
-use crate::session::{self, State};
+use crate::session::{self, Line, State};
 use crate::time::Time;
 
 /// A connection that carries one CancelRequest to PostgreSQL.
@@ -35,17 +35,20 @@ pub(crate) struct Canceller {
 impl Worker {
     /// A CancelRequest came to a door, with a key that names this worker.
     pub(super) fn cancel_requested(&mut self, turn: &mut Turn<'_>, pid: i32, secret: i32) {
-        let Some((owner, slot)) = session::from_virtual_pid(pid) else { return };
-        if owner != self.id.0 {
-            return;
-        }
-        let Some(conn) = self.sessions.id_at(slot) else { return };
+        let conn = match session::from_virtual_pid(pid) {
+            Some((owner, slot)) if owner == self.id.0 => self.sessions.id_at(slot),
+            Some(_) => None,
+            None => self.real_keys.get(&(pid, secret)).copied(),
+        };
+        let Some(conn) = conn else { return };
         let Some(session) = self.sessions.get(conn) else { return };
         if session.secret != secret {
             return;
         }
         match session.state {
             State::Linked { server } => self.cancel_linked(turn, conn, server),
+            // It has not been told its key.
+            State::Waiting { line: Line::Login, .. } => {}
             State::Waiting { .. } => self.cancel_waiting(turn, conn),
             State::Idle { .. } if crate::sabotage::forwards_late_cancel(&self.settings) => {
                 let linked = self.servers.iter().find(|(_, server)| server.session().is_some());

@@ -16,7 +16,7 @@ use crate::id::ConnId;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
 use crate::settings::Fidelity;
-use crate::state::{Settled, State, Tracker};
+use crate::state::{Pins, Settled, State, Tracker};
 
 /// How a server is cleared that nobody can vouch for.
 pub(super) const CLEAR: &[u8] = b"DISCARD ALL";
@@ -71,7 +71,7 @@ impl Worker {
     /// Its client is gone. A server that is not fit for another as it is will be cleared, or closed where that is not enough.
     pub(super) fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
         let Some(mut tracker) = tracker else { return };
-        let lasting = (tracker.pins() | tracker.suspected()).lasting();
+        let lasting = (tracker.pins() | tracker.suspected()).lasting() & !Pins::BACKEND_PID;
         if !lasting.is_empty() {
             server.close_needed = Some("client disconnect with state that cannot be cleared");
         }

@@ -15,6 +15,7 @@ use crate::observe::{About, Fact, Level, Topic};
 use crate::server::{Chore, Server, State as ServerState};
 use crate::session::State;
 use crate::settings::PoolMode;
+use crate::state::Pins;
 
 impl Worker {
     pub(super) fn client_hung_up(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
@@ -116,6 +117,9 @@ impl Worker {
         let torn = session.is_torn();
         let tracker = session.tracker.take();
         let seated = tracker.as_ref().is_some_and(|tracker| tracker.seated);
+        if tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID)) {
+            self.real_keys.retain(|_, owner| *owner != conn);
+        }
         match session.state {
             State::Linked { server } => {
                 session.state = State::Leaving { until: turn.now };

@@ -6,7 +6,7 @@ use wire::backend::ParameterStatus;
 
 use super::answers::Answers;
 use crate::server::{Answerer, Entry, Expect};
-use crate::state::{Places, Tracker};
+use crate::state::{Pins, Places, Tracker};
 use crate::unnamed;
 
 impl Answers<'_> {
@@ -54,6 +54,11 @@ impl Answers<'_> {
 
     pub(super) fn tracker(&mut self) -> Option<&mut Tracker> {
         self.session.as_mut().and_then(|(_, session)| session.tracker.as_deref_mut())
+    }
+
+    /// Whether the server is its client's until one of them ends.
+    pub(super) fn is_for_life(&mut self) -> bool {
+        self.tracker().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID))
     }
 
     /// What the failure means for the session's state: nothing of the answer being read happens any more.

@@ -77,17 +77,17 @@ impl Worker {
             }
             None => {
                 // Who waits is not read any more once it has enough at hand.
-                self.wait(turn, conn);
+                self.wait(turn, conn, Line::Server);
                 self.stash(turn, conn, &bytes[at..]);
             }
         }
     }
 
-    fn wait(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+    pub(super) fn wait(&mut self, turn: &mut Turn<'_>, conn: ConnId, line: Line) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
         let ticket = pool.queue.push(conn, turn.now);
-        session.state = State::Waiting { since: turn.now, ticket, notified: false, line: Line::Server };
+        session.state = State::Waiting { since: turn.now, ticket, notified: false, line };
         self.touched.push(pool.id);
         if pool.homes > 1 {
             self.restless.push(pool.id);
@@ -96,7 +96,7 @@ impl Worker {
     }
 
     /// An idle server that may be used as it is. One that has been idle for long is checked first: it comes later.
-    fn take_idle(&mut self, turn: &mut Turn<'_>, pool: PoolId, session: Option<ConnId>) -> Option<ConnId> {
+    pub(super) fn take_idle(&mut self, turn: &mut Turn<'_>, pool: PoolId, session: Option<ConnId>) -> Option<ConnId> {
         loop {
             let round_robin = self.settings.server_round_robin;
             let pool = self.pool(pool)?;
@@ -362,6 +362,14 @@ impl Worker {
         if self.pool(id).is_some_and(|pool| !pool.queue.is_empty() && !pool.idle.is_empty()) {
             // Idle for long, and not checked: more people wait than checks are under way.
             self.touched.push(id);
+        }
+        let enters = self
+            .sessions
+            .get(waiter)
+            .is_some_and(|session| matches!(session.state, State::Waiting { line: Line::Login, .. }));
+        if enters {
+            self.welcome_linked(turn, waiter, server_id);
+            return;
         }
         self.link(turn, waiter, server_id);
         if self.servers.get(server_id).is_some_and(|server| !server.is_gated()) {

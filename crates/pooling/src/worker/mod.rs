@@ -47,6 +47,7 @@ mod timing;
 mod unlinked;
 mod welcoming;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::action::{Action, Actions};
@@ -88,6 +89,8 @@ pub struct Worker {
     sessions: Table<Session>,
     servers: Table<Server>,
     cancellers: Table<Canceller>,
+    /// Sessions that were told their servers' process ids, by these and their secrets.
+    real_keys: BTreeMap<(i32, i32), ConnId>,
     /// Indexed by [`PoolId`]; ids are dense.
     pools: Vec<Option<Box<Pool>>>,
     /// Pools that live on other workers too.
@@ -130,6 +133,7 @@ impl Worker {
             sessions: Table::new(Kind::Client, id.0),
             servers: Table::new(Kind::Server, id.0),
             cancellers: Table::new(Kind::Cancel, id.0),
+            real_keys: BTreeMap::new(),
             pools: Vec::new(),
             shared: Vec::new(),
             deadlines: Deadlines::default(),

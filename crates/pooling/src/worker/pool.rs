@@ -36,6 +36,8 @@ pub(crate) struct Rules {
     /// 0: names go through untouched.
     pub(crate) max_prepared_statements: usize,
     pub(crate) fidelity: Fidelity,
+    /// Clients are told their servers' own process ids, if they do not say otherwise.
+    pub(crate) stable_backend_pid: bool,
     /// Over all homes; 0: no bound.
     pub(crate) max_pinned: u32,
 }
@@ -57,6 +59,7 @@ impl Rules {
             mode,
             max_pinned: if mapped { max_pinned } else { 0 },
             fidelity: if mapped { fidelity } else { Fidelity::Classic },
+            stable_backend_pid: user.stable_backend_pid.or(database.stable_backend_pid).unwrap_or(false),
             query_wait_timeout,
             query_timeout,
             waiting_min: waiting.into_iter().flatten().min(),
@@ -280,7 +283,7 @@ impl Pool {
 
     pub(crate) fn leave_line(&mut self, line: Line, ticket: u64) {
         match line {
-            Line::Server => self.queue.leave(ticket),
+            Line::Server | Line::Login => self.queue.leave(ticket),
             Line::Pin => self.pin_queue.leave(ticket),
         }
     }

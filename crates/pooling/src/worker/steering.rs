@@ -16,6 +16,7 @@ use crate::server::{Chore, Group, Server, State as ServerState};
 use crate::session::{Session, State, virtual_pid};
 use crate::settings::{Database, PoolMode, Settings};
 use crate::snapshot::{ClientSnapshot, FidelitySnapshot, PoolSnapshot, ServerSnapshot, Snapshot};
+use crate::state::Pins;
 use crate::time::Time;
 
 impl Worker {
@@ -214,6 +215,13 @@ impl Worker {
         }
     }
 
+    /// As the client knows it.
+    fn told_pid(&self, conn: ConnId, session: &Session) -> i32 {
+        let real = session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
+        let server = session.server().filter(|_| real).and_then(|server| self.servers.get(server));
+        server.map_or_else(|| virtual_pid(conn), |server| server.backend_pid)
+    }
+
     fn client_snapshot(&self, conn: ConnId, session: &Session) -> ClientSnapshot {
         let pool = self.pool(session.pool);
         let key = pool.map(|pool| pool.key.clone()).unwrap_or_else(|| crate::id::PoolKey {
@@ -241,7 +249,7 @@ impl Worker {
             link: session.server(),
             application_name: String::from_utf8_lossy(name).into_owned(),
             prepared_statements: session.names.as_ref().map_or(0, |names| names.len() as u32),
-            pid: virtual_pid(conn),
+            pid: self.told_pid(conn, session),
             fidelity: pool.filter(|pool| pool.rules.mode != PoolMode::Session).map(|pool| pool.rules.fidelity),
             pin: session.tracker.as_ref().and_then(|tracker| tracker.snapshot()),
         }

@@ -12,7 +12,7 @@ use crate::deadline::Owner;
 use crate::id::{ConnId, Kind, PoolId};
 use crate::limits;
 use crate::server::{Chore, State as ServerState};
-use crate::session::{Session, State};
+use crate::session::{Line, Session, State};
 use crate::time::Time;
 
 /// What a session's time is up for.
@@ -84,7 +84,7 @@ impl Worker {
         let rules = pool.map(|pool| &pool.rules);
         let mut earliest = Earliest::default();
         match session.state {
-            State::Welcoming { since } => {
+            State::Welcoming { since } | State::Waiting { since, line: Line::Login, .. } => {
                 earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
             }
             State::Waiting { since, notified, .. } => {

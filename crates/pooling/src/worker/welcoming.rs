@@ -1,5 +1,6 @@
 //! How a session that has logged in is let in: with the parameters of its pool's servers, its own laid over, and a
-//! cancel key of ours. The first login of a pool waits for a server to log in.
+//! cancel key of ours. The first login of a pool waits for a server to log in; and so does each client that is to be told its
+//! server's own process id (`stable_backend_pid`), for one of its own.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, Status};
 use wire::sqlstate;
 
+use super::pinning::count_pinned;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::arrival::Arrival;
@@ -15,7 +17,7 @@ use crate::deadline::Armed;
 use crate::flow::Flow;
 use crate::id::{ConnId, PoolId};
 use crate::mail::Stop;
-use crate::session::{Rest, Session, State, virtual_pid};
+use crate::session::{Line, Rest, Session, State, virtual_pid};
 
 impl Worker {
     /// A session comes from the door, its connection with it.
@@ -73,12 +75,17 @@ impl Worker {
         } else if self.stop.is_some() {
             self.refuse_session(turn, conn, sqlstate::ADMIN_SHUTDOWN, "server shutting down");
         } else {
-            self.welcome_or_wait(turn, conn, pool);
+            self.welcome_or_wait(turn, conn, pool, arrival.stable_backend_pid);
         }
     }
 
-    fn welcome_or_wait(&mut self, turn: &mut Turn<'_>, conn: ConnId, pool: PoolId) {
+    /// `stable_pid`: what the client says about it.
+    fn welcome_or_wait(&mut self, turn: &mut Turn<'_>, conn: ConnId, pool: PoolId, stable_pid: Option<bool>) {
         let Some(entry) = self.pool_mut(pool) else { return };
+        if stable_pid.unwrap_or(entry.rules.stable_backend_pid) {
+            self.welcome_with_server(turn, conn, pool);
+            return;
+        }
         if entry.base.is_some() {
             self.welcome(turn, conn);
             return;
@@ -88,6 +95,44 @@ impl Worker {
         self.touched.push(pool);
         if shared {
             self.restless.push(pool);
+        }
+        self.arm_session(conn);
+    }
+
+    /// A client that is to be told its server's process id gets a server first.
+    fn welcome_with_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, pool: PoolId) {
+        // Whoever waits already comes first.
+        let may_take = self.pool(pool).is_some_and(|pool| pool.queue.is_empty());
+        let server = if may_take { self.take_idle(turn, pool, Some(conn)) } else { None };
+        let server = server.map(|server| self.rotate(turn, pool, conn, server));
+        match server {
+            Some(server) => self.welcome_linked(turn, conn, server),
+            None => {
+                self.wait(turn, conn, Line::Login);
+                self.arm_session(conn);
+            }
+        }
+    }
+
+    /// Its server is there: it is told that one's process id, and keeps it for life.
+    pub(super) fn welcome_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId, server_id: ConnId) {
+        self.take_base(conn);
+        self.link(turn, conn, server_id);
+        let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
+            return;
+        };
+        // No transaction has begun.
+        server.transaction_at = None;
+        let (pid, gated) = (server.backend_pid, server.is_gated());
+        let tracker = session.tracker.get_or_insert_default();
+        tracker.pin_for_life(turn.now);
+        if let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() {
+            count_pinned(tracker, pool);
+        }
+        self.real_keys.insert((pid, session.secret), conn);
+        self.greet(turn, conn, pid);
+        if !gated {
+            self.requests_from_inbox(turn, conn);
         }
         self.arm_session(conn);
     }
@@ -105,27 +150,43 @@ impl Worker {
     }
 
     fn welcome(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        self.take_base(conn);
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let Some(pool) = self.pools[session.pool.0 as usize].as_deref() else { return };
-        let Some(base) = &pool.base else { return };
+        session.state = State::Idle { since: turn.now };
+        self.greet(turn, conn, virtual_pid(conn));
+        if self.sessions.get(conn).is_some_and(|session| !session.inbox.is_empty()) {
+            self.stirred.push(conn);
+        }
+        self.arm_session(conn);
+    }
+
+    /// What it has not said of its parameters is as its pool's servers have it.
+    fn take_base(&mut self, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Some(base) = self.pools[session.pool.0 as usize].as_ref().and_then(|pool| pool.base.as_ref()) else {
+            return;
+        };
         session.parameters = self.interned.intern(session.parameters.over(&base.parameters));
         session.confirmed = Arc::ptr_eq(&session.parameters, &base.parameters);
-        session.state = State::Idle { since: turn.now };
+    }
+
+    /// Lets it in.
+    fn greet(&mut self, turn: &mut Turn<'_>, conn: ConnId, pid: i32) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Some(base) = self.pools[session.pool.0 as usize].as_ref().and_then(|pool| pool.base.as_ref()) else {
+            return;
+        };
         let (parameters, secret) = (Arc::clone(&session.parameters), session.secret);
         let notify = &self.settings.login_notify_message;
         turn.actions.send_new(conn, |out| {
             Authentication::Ok.encode(out);
             base.write(&parameters, out);
-            BackendKeyData { pid: virtual_pid(conn), secret: &secret.to_be_bytes() }.encode(out);
+            BackendKeyData { pid, secret: &secret.to_be_bytes() }.encode(out);
             if !notify.is_empty() {
                 write_notice(notify, out);
             }
             backend::encode_ready(out, Status::Idle);
         });
-        if !session.inbox.is_empty() {
-            self.stirred.push(conn);
-        }
-        self.arm_session(conn);
     }
 
     pub(super) fn refuses_new_work(&self) -> bool {

@@ -206,6 +206,7 @@ fn set_database(entry: &mut Database, key: &str, value: &str) -> Result<(), Stri
         "min_pool_size" => entry.min_pool_size = Some(number(value)?),
         "reserve_pool_size" => entry.reserve_pool_size = Some(number(value)?),
         "pool_mode" => entry.pool_mode = Some(mode(value)?),
+        "stable_backend_pid" => entry.stable_backend_pid = Some(value == "1"),
         "max_db_connections" => entry.max_db_connections = Some(number(value)?),
         "max_db_client_connections" => entry.max_db_client_connections = Some(number(value)?),
         "server_lifetime" => entry.server_lifetime = Some(timeout(value)?),
@@ -220,6 +221,7 @@ fn set_database(entry: &mut Database, key: &str, value: &str) -> Result<(), Stri
 fn set_user(entry: &mut UserSettings, key: &str, value: &str) -> Result<(), String> {
     match key {
         "pool_mode" => entry.pool_mode = Some(mode(value)?),
+        "stable_backend_pid" => entry.stable_backend_pid = Some(value == "1"),
         "pool_size" => entry.pool_size = Some(number(value)?),
         "reserve_pool_size" => entry.reserve_pool_size = Some(number(value)?),
         "max_user_connections" => entry.max_user_connections = Some(number(value)?),

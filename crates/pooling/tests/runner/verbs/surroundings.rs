@@ -228,7 +228,12 @@ fn pins(world: &mut World, words: Words<'_>) -> Result<(), String> {
             let name = socket.map_or_else(String::new, |socket| socket.name.clone());
             let reasons = pin.kinds.words().collect::<Vec<_>>().join(", ");
             let age = world.now.since(pin.since);
-            world.note(format!("{name} is pinned for {age:?} by {:?}: {reasons}", pin.statement));
+            let pid = if pooling::session::may_be_real_pid(client.pid) {
+                format!(" as {}", client.pid)
+            } else {
+                String::new()
+            };
+            world.note(format!("{name} is pinned{pid} for {age:?} by {:?}: {reasons}", pin.statement));
         }
     }
     words.end()
