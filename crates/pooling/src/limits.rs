@@ -117,3 +117,6 @@ pub const UNREAD_MAX: usize = 256;
 
 /// Idle servers that are looked at for one that has a session's settings already.
 pub const FITTING_MAX: usize = 8;
+
+/// What is kept of a text that is too long to be at hand at once, to tell what it does: its words without its constants.
+pub const SHAPE_LEN_MAX: usize = 256 * 1024;

@@ -53,8 +53,15 @@ impl Statement {
 
 /// Which statement a Parse message means, where `meaning` are the settings that decide what its text means: constants
 /// are read, and names looked up, when it is parsed.
-pub(crate) fn identify<'m>(parse: &Parse<'_>, meaning: impl Iterator<Item = Option<&'m [u8]>>) -> StatementId {
+/// `generation`: which of the tables and types that its names mean: a client that prepares a text after they were changed
+/// must not get what another prepared before.
+pub(crate) fn identify<'m>(
+    parse: &Parse<'_>,
+    meaning: impl Iterator<Item = Option<&'m [u8]>>,
+    generation: u64,
+) -> StatementId {
     let mut digest = Sha256::new();
+    digest.update(generation.to_be_bytes());
     for value in meaning {
         digest.update((value.map_or(u64::MAX, |value| value.len() as u64)).to_be_bytes());
         digest.update(value.unwrap_or_default());
@@ -290,7 +297,7 @@ mod tests {
     use super::*;
 
     fn id(parse: &Parse<'_>) -> StatementId {
-        identify(parse, [].into_iter())
+        identify(parse, [].into_iter(), 0)
     }
 
     fn intern(catalog: &mut Catalog, parse: &Parse<'_>) -> Arc<Statement> {
@@ -308,7 +315,7 @@ mod tests {
         assert_ne!(plain, id(&parse(b"select 1", b"\0\x01\0\0\0\x17")));
         assert_ne!(plain, id(&parse(b"select 2", b"\0\0")));
         assert_ne!(id(&parse(b"ab", b"c")), id(&parse(b"a", b"bc")));
-        let with = |value: Option<&'static [u8]>| identify(&parse(b"select 1", b"\0\0"), [value].into_iter());
+        let with = |value: Option<&'static [u8]>| identify(&parse(b"select 1", b"\0\0"), [value].into_iter(), 0);
         assert_ne!(with(Some(b"ISO, MDY")), with(Some(b"ISO, DMY")));
         assert_ne!(with(None), with(Some(b"")));
     }

@@ -156,6 +156,8 @@ pub(crate) struct Server {
     pub(crate) cancels: u32,
     /// Its client has had an error for the request being answered.
     pub(crate) answer_failed: bool,
+    /// What other clients have prepared may mean something else once its client's transaction is over.
+    pub(crate) defines: bool,
     /// Its client asked for a cancel before it was answered itself.
     pub(crate) cancel_wanted: bool,
     /// It has served a session.

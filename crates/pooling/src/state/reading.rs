@@ -31,6 +31,8 @@ const NOTED: Marks = union(&[
 /// Marks of statements that speak of statements by name.
 const NAMING: Marks = union(&[Marks::PREPARE, Marks::EXECUTE, Marks::DEALLOCATE, Marks::STATE_READ]);
 
+const DEFINING: Marks = union(&[Marks::RELATIONS, Marks::ROUTINES]);
+
 /// Marks of texts that must be looked at whatever the session has done before.
 const ACTIVE: Marks = union(&[
     NOTED,
@@ -64,6 +66,12 @@ impl Reading {
     /// Its effects must be noted. `open`: something of the transaction may be taken back.
     pub(crate) fn is_noted(self, open: bool) -> bool {
         self.marks.any(NOTED) || open && self.marks.any(Marks::TRANSACTION)
+    }
+
+    /// It changes what tables, types or functions there are, for others too: what was prepared before may not hold.
+    #[inline]
+    pub(crate) fn defines(self) -> bool {
+        self.marks.any(DEFINING) && !self.marks.any(Marks::TEMPORARY)
     }
 
     pub(crate) fn names_statements(self) -> bool {

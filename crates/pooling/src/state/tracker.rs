@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use sql::Marks;
+use sql::{Marks, Pieces};
 
 use super::check::Check;
 use super::effects::{Effect, Kept};
@@ -71,6 +71,8 @@ pub(crate) struct Tracker {
     unnamed: Option<Arc<Marked>>,
     portals: BTreeMap<Box<[u8]>, Portal>,
     pins: Pins,
+    /// A text of which the end has not passed yet.
+    pieces: Option<Box<Pieces>>,
     /// What may have come about, or ended, since it was looked for last.
     suspects: Pins,
     look: Look,
@@ -114,8 +116,11 @@ impl Tracker {
     /// There is nothing to follow any more.
     pub(crate) fn is_idle(&self) -> bool {
         let none_named = self.prepared.is_empty() && self.unnamed.is_none() && self.portals.is_empty();
-        let none_left = (self.pins | self.suspects).is_empty() && self.asked().is_none() && self.sent.is_empty();
-        none_named && none_left && !self.journal.is_open() && self.state().is_base()
+        let none_left = (self.pins | self.suspects).is_empty()
+            && self.pieces.is_none()
+            && self.asked().is_none()
+            && self.sent.is_empty();
+        none_named && none_left && self.pieces.is_none() && !self.journal.is_open() && self.state().is_base()
     }
 
     pub(crate) fn pins(&self) -> Pins {
@@ -147,7 +152,10 @@ impl Tracker {
 
     /// Nothing is pinned, suspected, or under way: its state is all there is.
     pub(crate) fn is_settled(&self) -> bool {
-        (self.pins | self.suspects).is_empty() && self.asked().is_none() && self.sent.is_empty()
+        (self.pins | self.suspects).is_empty()
+            && self.pieces.is_none()
+            && self.asked().is_none()
+            && self.sent.is_empty()
     }
 
     pub(crate) fn snapshot(&self) -> Option<PinSnapshot> {
@@ -175,6 +183,27 @@ impl Tracker {
         if reading.marks.any(Marks::BLOCK) && may_set_out_of_sight(text) {
             self.suspects |= Pins::DYNAMIC;
         }
+        self.keep_reason(text);
+    }
+
+    /// A text begins that will pass in pieces.
+    pub(crate) fn gather(&mut self, pieces: Box<Pieces>, text: &[u8]) {
+        self.pieces = Some(pieces);
+        self.keep_reason(text);
+    }
+
+    /// More of it; all of it if this is the last.
+    pub(crate) fn add_piece(&mut self, piece: &[u8], is_last: bool) -> Option<Box<Pieces>> {
+        self.pieces.as_mut()?.add(piece);
+        if is_last { self.pieces.take() } else { None }
+    }
+
+    /// As [`Tracker::suspect`], of the text that was gathered.
+    pub(crate) fn suspect_again(&mut self, reading: Reading) {
+        self.suspects |= reading.pins() | self.pins & Pins::ended_by(reading.marks);
+    }
+
+    fn keep_reason(&mut self, text: &[u8]) {
         self.because.clear();
         self.because.extend_from_slice(&text[..text.len().min(limits::PIN_TEXT_LEN_MAX)]);
     }

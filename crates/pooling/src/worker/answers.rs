@@ -413,6 +413,12 @@ impl Answers<'_> {
             self.findings.words().lost = Some((fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE), words()));
             return false;
         }
+        if fields.sqlstate() == Some(sqlstate::FEATURE_NOT_SUPPORTED)
+            && fields.message().is_some_and(|message| message.starts_with(b"cached plan"))
+        {
+            // Changed by somebody whom we did not hear: who prepares it again gets it made anew.
+            self.pool.generation += 1;
+        }
         let clients = match self.server.ledger.owner() {
             None => {
                 self.findings.words().dying = Some(words());
@@ -475,6 +481,9 @@ impl Answers<'_> {
                 }
             }
             self.server.cancel_wanted = false;
+            if status == Status::Idle && std::mem::take(&mut self.server.defines) && !self.is_temporary() {
+                self.pool.generation += 1;
+            }
             self.count_query(status);
         }
         Ok(())

@@ -138,4 +138,10 @@ impl Answers<'_> {
             self.actions.send_new(conn, |out| out.extend_from_slice(&told));
         }
     }
+
+    /// Whoever has temporary tables makes and drops them all the time, and nobody else sees them.
+    pub(super) fn is_temporary(&self) -> bool {
+        let tracker = self.session.as_ref().and_then(|(_, session)| session.tracker.as_ref());
+        tracker.is_some_and(|tracker| (tracker.pins() | tracker.suspected()).any(Pins::TEMPORARY))
+    }
 }

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use sql::Text;
+use sql::{Pieces, Text};
 use wire::HEADER_LEN;
 use wire::backend::Status;
 use wire::frontend::{Bind, Close, Execute, Parse, Query, Target};
 
 use super::requests::Requests;
+use crate::limits;
 use crate::prepared::Statement;
 use crate::server::{Answerer, Expect};
 use crate::state::{Effect, Marked, Reading, Remedy};
@@ -29,7 +30,11 @@ impl Requests<'_> {
         if !self.follows() {
             return self.ended(Expect::Query);
         }
-        let text = if whole { Query::decode(&at_hand[HEADER_LEN..]).ok().map(|query| query.text) } else { None };
+        if !whole {
+            self.begin_pieces(&at_hand[HEADER_LEN..]);
+            return self.ended(Expect::Query);
+        }
+        let text = Query::decode(&at_hand[HEADER_LEN..]).ok().map(|query| query.text);
         let reading = self.read_text(text);
         if self.session.tracker.is_none() && !reading.is_active() {
             return self.ended(Expect::Query);
@@ -76,12 +81,42 @@ impl Requests<'_> {
         }
     }
 
+    /// A text is too long to be at hand at once: what it says is known when its end has passed. `text`: its beginning.
+    #[cold]
+    pub(super) fn begin_pieces(&mut self, text: &[u8]) {
+        if !self.follows() {
+            return;
+        }
+        let rules = self.reader.rules(&self.server.parameters);
+        let tracker = self.session.tracker.get_or_insert_default();
+        let Some(rules) = rules else { return tracker.suspect(Reading::UNKNOWN, text) };
+        let mut pieces = Box::new(Pieces::new(rules, limits::SHAPE_LEN_MAX));
+        pieces.add(text);
+        tracker.gather(pieces, text);
+    }
+
+    /// More of it passes, to its end if `is_last`.
+    pub(super) fn add_piece(&mut self, count: usize, is_last: bool) {
+        let Some(tracker) = &mut self.session.tracker else { return };
+        // The zero byte at its end is no part of a text.
+        let piece = &self.stream.rest()[..count - usize::from(is_last)];
+        let Some(gathered) = tracker.add_piece(piece, is_last) else { return };
+        let shape = gathered.finish();
+        let reading = self.read_text(shape.as_deref());
+        // What it has set cannot be noted any more: its answers may be here already.
+        let reading = if reading.is_noted(true) { Reading::UNKNOWN } else { reading };
+        if let Some(tracker) = &mut self.session.tracker {
+            tracker.suspect_again(reading);
+        }
+    }
+
     /// A Bind is about to be sent; `statement`: the named one, if it is known.
     pub(super) fn bind_followed(&mut self, portal: &[u8], name: &[u8], statement: Option<&Statement>) {
         let is_active = match statement {
             Some(statement) => statement.reading.is_active(),
             None => self.server.on_server.has(name),
         };
+        self.server.defines |= statement.is_some_and(|statement| statement.reading.defines());
         if !self.follows() || self.session.tracker.is_none() && !is_active {
             return;
         }
@@ -169,7 +204,9 @@ impl Requests<'_> {
     }
 
     pub(super) fn read_text(&mut self, text: Option<&[u8]>) -> Reading {
-        text.map_or(Reading::UNKNOWN, |text| self.reader.read(text, &self.server.parameters))
+        let reading = text.map_or(Reading::UNKNOWN, |text| self.reader.read(text, &self.server.parameters));
+        self.server.defines |= reading.defines();
+        reading
     }
 
     /// Returns whether something of the transaction may be taken back.

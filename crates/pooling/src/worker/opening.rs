@@ -151,6 +151,7 @@ impl Worker {
             unnamed: crate::unnamed::NONE,
             parameters: empty,
             session_state: None,
+            defines: false,
             on_server: OnServer::default(),
             soiled: false,
             backend_pid: 0,

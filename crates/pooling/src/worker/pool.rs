@@ -167,6 +167,8 @@ pub(crate) struct Pool {
     pub(crate) client_keys: Option<Keys>,
     /// Smoothed time from link to release, in microseconds.
     pub(crate) service_us: u64,
+    /// How often tables, types or functions were changed by clients here, as far as texts tell.
+    pub(crate) generation: u64,
     /// What the board shows of this worker.
     pub(crate) published: Cell,
     /// Whose hunger has been answered with a server, and which: the board may show it a little longer.
@@ -212,6 +214,7 @@ impl Pool {
             keys: None,
             client_keys: None,
             service_us: 0,
+            generation: 0,
             published: Cell::CALM,
             fed: BTreeMap::new(),
             begged: BTreeMap::new(),

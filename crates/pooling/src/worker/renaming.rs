@@ -35,7 +35,7 @@ impl Requests<'_> {
             self.replace(total, in_stream, |out| parse.encode(out));
             return Ok(Renamed::Yes);
         }
-        let identified = prepared::identify(&parse, self.session.parameters.meaning());
+        let identified = prepared::identify(&parse, self.session.parameters.meaning(), self.pool.generation);
         // Where the name is in use, what has it decides.
         let id = self.id_of(parse.name).unwrap_or(identified);
         if self.must_wait(parse.name, Some(id)) {
@@ -165,7 +165,12 @@ impl Requests<'_> {
             return Ok(());
         }
         let parse = if whole { Some(Parse::decode(&at_hand[HEADER_LEN..])?) } else { None };
-        self.parse_followed(parse.as_ref(), true);
+        if whole {
+            self.parse_followed(parse.as_ref(), true);
+        } else {
+            let text = at_hand[HEADER_LEN..].iter().position(|&byte| byte == 0).map_or(0, |end| HEADER_LEN + end + 1);
+            self.begin_pieces(&at_hand[text..]);
+        }
         let version = self.catalog.next_version();
         self.session.unnamed.get_or_insert_default().parsed(version, parse.as_ref());
         self.sent(Expect::Unnamed);

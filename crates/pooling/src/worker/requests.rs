@@ -238,7 +238,10 @@ impl Requests<'_> {
             if self.session.skip > 0 {
                 let count = self.stream.left().min(self.session.skip as usize);
                 match self.session.rest {
-                    Rest::Forward => self.stream.pass(count),
+                    Rest::Forward => {
+                        self.add_piece(count, count == self.session.skip as usize);
+                        self.stream.pass(count);
+                    }
                     Rest::Discard => self.discard(count),
                 }
                 self.session.skip -= count as u32;
