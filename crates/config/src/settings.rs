@@ -236,12 +236,18 @@ pub fn pooling(values: &Values, cores: u16) -> Settings {
         login_notify_message: values.text(Key::login_notify_message).to_owned(),
         scram_iterations: values.count(Key::scram_iterations),
         workers,
-        chaos: Chaos {
-            rotate: values.flag(Key::chaos_rotate),
-            close: values.flag(Key::chaos_close),
-            seed: u64::from(values.count(Key::chaos_seed)),
-        },
+        chaos: chaos(values),
         ..Settings::default()
+    }
+}
+
+fn chaos(values: &Values) -> Chaos {
+    Chaos {
+        rotate: values.flag(Key::chaos_rotate),
+        close: values.flag(Key::chaos_close),
+        poison: values.flag(Key::chaos_poison),
+        check: values.flag(Key::chaos_check),
+        seed: u64::from(values.count(Key::chaos_seed)),
     }
 }
 

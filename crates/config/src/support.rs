@@ -87,7 +87,9 @@ fn refused(values: &Values, key: Key) -> Option<Problem> {
         (Key::auth_user, user) if !user.is_empty() => {
             (true, "nothing, and the users in auth_file: auth_query is not supported yet")
         }
-        (Key::chaos_close | Key::chaos_rotate, number) if number != "0" && !is_chaos_allowed() => {
+        (Key::chaos_check | Key::chaos_close | Key::chaos_poison | Key::chaos_rotate, number)
+            if number != "0" && !is_chaos_allowed() =>
+        {
             (true, "0: this is for tests of the pooler itself, and needs PGWEIR_CHAOS=1 in its environment")
         }
         (Key::disable_pqexec, number) if number != "0" => (true, "0: forbidding simple queries is not supported yet"),

@@ -133,9 +133,11 @@ settings! {
     auth_user: Text, None, Yes, Partly, Login, "Who runs auth_query. Not supported yet: a value is refused.";
     autodb_idle_timeout: Seconds, Some("3600"), Yes, Works, Pools, "How long a database made from * is remembered when nobody uses it; 0: for ever.";
     cancel_wait_timeout: Seconds, Some("10"), Yes, Works, Waiting, "How long handing a cancel request to PostgreSQL may take; 0: 15 s.";
+    chaos_check: Flag, Some("0"), Yes, Partly, Tests, "Where sessions are followed, asks a server after every transaction what is left on it, and ends the process at the first difference to what is known. Refused unless the environment has PGWEIR_CHAOS=1.";
     chaos_close: Flag, Some("0"), Yes, Partly, Tests, "Closes every server after its first use. Refused unless the environment has PGWEIR_CHAOS=1.";
+    chaos_poison: Flag, Some("0"), Yes, Partly, Tests, "Where sessions are followed, lets a stranger leave its session state on every server before anybody else gets it. Refused unless the environment has PGWEIR_CHAOS=1.";
     chaos_rotate: Flag, Some("0"), Yes, Partly, Tests, "Outside of session mode, runs every transaction of a client on another server if one is idle. Refused unless the environment has PGWEIR_CHAOS=1.";
-    chaos_seed: NUMBER, Some("0"), Yes, Works, Tests, "Where the choice between idle servers begins under chaos_rotate.";
+    chaos_seed: NUMBER, Some("0"), Yes, Works, Tests, "Where the choice between idle servers begins under chaos_rotate, and the stranger's statements under chaos_poison.";
     client_idle_timeout: Seconds, Some("0"), Yes, Works, Waiting, "Closes a client that has sent nothing for so long; 0: never.";
     client_login_timeout: Seconds, Some("60"), Yes, Works, Waiting, "How long a client may take to log in; 0: for ever.";
     client_tls13_ciphers: Text, None, Yes, NotYet, Tls, "Ciphers of TLS 1.3 for clients.";
@@ -279,6 +281,6 @@ mod tests {
             let _value = setting.default_value();
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
-        assert_eq!(TABLE.len(), 107, "PgBouncer's hundred, workers, three for session state, three for tests");
+        assert_eq!(TABLE.len(), 109, "PgBouncer's hundred, workers, three for session state, five for tests");
     }
 }

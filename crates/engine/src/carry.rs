@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
-use pooling::{Action, ConnId, Event, Hangup, Kind, Mail, Place};
+use pooling::{Action, ConnId, Event, Fact, Hangup, Kind, Level, Mail, Place};
 use rustix::net::Shutdown;
 
 use crate::connect::{Dial, ends};
@@ -128,7 +128,17 @@ impl Host {
             }
             Action::Report { ticket, snapshot } => self.shared.replies.snapshot(ticket, *snapshot),
             Action::Finished => self.finish(self.residents[who].place),
-            Action::Tell(fact) => self.shared.log.tell(self.now, *fact),
+            Action::Tell(fact) => self.told(*fact),
+        }
+    }
+
+    /// What must not happen has happened: the process ends before anything else can.
+    fn told(&self, fact: Fact) {
+        let is_fatal = fact.level == Level::Fatal;
+        self.shared.log.tell(self.now, fact);
+        if is_fatal {
+            self.shared.log.flush();
+            std::process::exit(1);
         }
     }
 

@@ -20,7 +20,7 @@ fn a_transaction_allocates_nothing() {
     let (engine, address) = start(settings(1, 2));
     let mut clients: Vec<_> = (0..4).map(|_| log_in(address)).collect();
     for client in &mut clients {
-        ask(client, "warm");
+        ask(client, "select 0");
     }
     let question = message(b'Q', b"select 1\x00");
     let mut answer = message(b'C', b"select 1\x00");

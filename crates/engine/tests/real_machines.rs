@@ -25,7 +25,7 @@ fn transactions(snapshots: &[Snapshot]) -> u64 {
 fn a_transaction_is_two_reads_and_two_writes_and_no_more() {
     let (engine, address) = start(settings(1, 1));
     let mut stream = log_in(address);
-    ask(&mut stream, "warm");
+    ask(&mut stream, "select 0");
     let before = sum(&engine);
     for _ in 0..1000 {
         ask(&mut stream, "select 1");

@@ -118,7 +118,11 @@ pub struct Chaos {
     pub rotate: bool,
     /// Every server is closed after its first use.
     pub close: bool,
-    /// Of the choice between idle servers.
+    /// Outside of session mode, a stranger leaves its state on every server before anybody else gets it.
+    pub poison: bool,
+    /// Outside of session mode, what a server has is compared with what is known of it after every transaction.
+    pub check: bool,
+    /// Of the choice between idle servers, and of the stranger's statements.
     pub seed: u64,
 }
 

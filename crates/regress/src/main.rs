@@ -36,8 +36,8 @@ Runs PostgreSQL's own regression suites through pgweir and counts what passes.
   regress [OPTIONS]
 
   --suite NAME,NAME   serial, parallel, isolation, contrib (serial)
-  --path NAME,NAME    direct, session, transaction, rotate, close, pgbouncer-session, pgbouncer-transaction,
-                      pgbouncer-rotate (direct, session, transaction, rotate)
+  --path NAME,NAME    direct, session, transaction, rotate, poison, check, close, pgbouncer-session,
+                      pgbouncer-transaction, pgbouncer-rotate (direct, session, transaction, rotate)
   --pgweir PATH       pgweir's program; otherwise the one beside this program
   --pgbouncer PATH    PgBouncer's program; otherwise one is fetched
   --only NAME,NAME    of serial, only these tests after test_setup, with nothing promised: for working on one of them

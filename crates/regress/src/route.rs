@@ -34,12 +34,16 @@ const fn pgbouncer(name: &'static str, settings: &'static [(&'static str, &'stat
     Route { name, between: Between::Pgbouncer, mode: "transaction", servers: 8, settings }
 }
 
-pub(crate) const ROUTES: [Route; 8] = [
+pub(crate) const ROUTES: [Route; 10] = [
     Route { name: "direct", between: Between::Nobody, mode: "", servers: 0, settings: &[] },
     Route { name: "session", between: Between::Pgweir, mode: "session", servers: 0, settings: &[] },
     // One client alone nearly always gets the server it had: a flattering figure.
     pgweir("transaction", &[]),
     pgweir("rotate", &[("chaos_rotate", "1")]),
+    // A stranger leaves its state on every server before each transaction.
+    pgweir("poison", &[("chaos_rotate", "1"), ("chaos_poison", "1")]),
+    // What is known of a server is held against what it has, after each transaction.
+    pgweir("check", &[("chaos_rotate", "1"), ("chaos_check", "1")]),
     // A pool that refills itself: else every transaction would wait for a login.
     pgweir("close", &[("chaos_close", "1"), ("min_pool_size", "8")]),
     Route { name: "pgbouncer-session", between: Between::Pgbouncer, mode: "session", servers: 0, settings: &[] },

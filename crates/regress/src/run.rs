@@ -175,7 +175,7 @@ fn start_pooler(bench: &Bench, cluster: &Cluster, report: &Report) -> Result<Opt
 
 /// A line of the file for paths that choose servers by chance.
 fn seed(route: Route, seed: u32) -> String {
-    let chooses = route.settings.iter().any(|&(name, _)| name == "chaos_rotate");
+    let chooses = route.settings.iter().any(|&(name, _)| name == "chaos_rotate" || name == "chaos_poison");
     if chooses { format!("chaos_seed = {seed}\n") } else { String::new() }
 }
 

@@ -341,7 +341,7 @@ fn settle(
 /// From a stream of its own, so that all else in a world stays as it is.
 fn chaos(seed: u64) -> Chaos {
     let mut random = Random::new(seed ^ 0x0063_6861_6f73);
-    Chaos { rotate: random.chance(100), close: random.chance(50), seed: random.next() }
+    Chaos { rotate: random.chance(100), close: random.chance(50), seed: random.next(), ..Chaos::default() }
 }
 
 /// What the seed decides between. Other fidelities must be asked for: there, worlds find what is not right yet.

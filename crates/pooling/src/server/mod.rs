@@ -61,6 +61,10 @@ pub(crate) enum Chore {
     Rollback,
     /// `server_reset_query`
     Reset,
+    /// `chaos_poison`
+    Poison,
+    /// `chaos_check`
+    Compare,
 }
 
 impl Chore {
@@ -71,6 +75,8 @@ impl Chore {
             Chore::Check => "server check",
             Chore::Rollback => "rollback",
             Chore::Reset => "reset query",
+            Chore::Poison => "chaos_poison",
+            Chore::Compare => "chaos_check",
         }
     }
 }
@@ -145,6 +151,8 @@ pub(crate) struct Server {
     pub(crate) on_server: OnServer,
     /// Somebody may have left on it what nobody followed to its end: to be cleared before anybody else gets it.
     pub(crate) soiled: bool,
+    /// The beginning of the text that it was sent last, where `chaos_check` may want to name it.
+    pub(crate) heard: Option<Vec<u8>>,
     pub(crate) backend_pid: i32,
     pub(crate) backend_secret: Box<[u8]>,
     pub(crate) connected_at: Time,

@@ -81,7 +81,7 @@ impl Check {
 }
 
 /// `'name'='value','name'='value'`, as quote_literal writes them.
-fn pairs(text: &[u8]) -> Option<Vec<Pair>> {
+pub(super) fn pairs(text: &[u8]) -> Option<Vec<Pair>> {
     let (mut pairs, mut rest) = (Vec::new(), text);
     while !rest.is_empty() {
         let (name, behind) = literal(rest)?;

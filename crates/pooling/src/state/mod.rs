@@ -17,6 +17,7 @@
 pub mod check;
 mod effects;
 mod journal;
+mod known;
 mod pins;
 mod prepared;
 mod reading;
@@ -27,6 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) use effects::Effect;
+pub(crate) use known::Known;
 pub use pins::Pins;
 pub(crate) use prepared::{OnServer, Remedy};
 pub(crate) use reading::{Reader, Reading};

@@ -64,9 +64,10 @@ impl Worker {
     }
 
     fn act_on(&mut self, turn: &mut Turn<'_>, conn: ConnId, findings: Findings) {
-        let mut chore_error = None;
+        let (mut chore_error, mut rows) = (None, Vec::new());
         if let Some(mut words) = findings.words {
             chore_error = words.chore_error.take();
+            rows = std::mem::take(&mut words.rows);
             if self.act_on_words(turn, conn, *words) {
                 return;
             }
@@ -96,7 +97,10 @@ impl Worker {
                     self.arm_linked(session);
                 }
             }
-            State::Busy(chore) => self.chore_progress(turn, conn, chore, chore_error),
+            State::Busy(chore) => {
+                self.consulted(conn, rows);
+                self.chore_progress(turn, conn, chore, chore_error);
+            }
             State::Draining { .. } => self.drain_progress(turn, conn),
             State::Idle | State::Held => self.free(turn, conn),
             State::Connecting | State::LoggingIn(_) => {}
@@ -123,27 +127,6 @@ impl Worker {
             return true;
         }
         false
-    }
-
-    fn chore_progress(&mut self, turn: &mut Turn<'_>, conn: ConnId, chore: Chore, error: Option<String>) {
-        let Some(server) = self.servers.get_mut(conn) else { return };
-        if let Some(words) = error {
-            // Remembered until the answer has come to its end, so that the log tells it once.
-            self.break_server(turn, conn, &format!("{} failed: {words}", chore.words()));
-            return;
-        }
-        if !server.ledger.is_clear() || server.skip > 0 || !server.inbox.is_empty() {
-            return;
-        }
-        if server.status != Status::Idle {
-            self.break_server(turn, conn, &format!("{} left a transaction open", chore.words()));
-            return;
-        }
-        match chore {
-            Chore::Setup => self.server_ready(turn, conn),
-            Chore::Rollback => self.reset_or_free(turn, conn),
-            Chore::Check | Chore::Reset => self.free(turn, conn),
-        }
     }
 
     pub(super) fn drain_progress(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
@@ -396,7 +379,7 @@ impl Answers<'_> {
                 Ok(clients)
             }
             tag::DATA_ROW => {
-                self.findings.words().row = Some(body.to_vec());
+                self.findings.words().rows.push(body.to_vec());
                 Ok(false)
             }
             _ => Ok(self.error(body)),
@@ -531,14 +514,15 @@ impl Answers<'_> {
         }
         match (entry.owner, entry.expect) {
             // At once: what comes behind it is newer.
-            (Answerer::Check, Expect::Query) => {
-                let row = self.findings.words.as_mut().and_then(|words| words.row.take());
+            (Answerer::Check, Expect::Query) if self.session.is_some() => {
+                let row = self.findings.words.as_mut().and_then(|words| words.rows.pop());
                 let tracked = self.tracked;
                 if let Some(tracker) = self.tracker() {
                     let missed = tracker.answered(row.as_deref(), tracked);
                     self.pool.fidelity.missed += u64::from(missed);
                 }
             }
+            (Answerer::Check, Expect::Query) => {}
             // What it did to the unnamed statement was noted when it was sent: the client's may have been told behind it.
             (Answerer::Replay, Expect::Query) => self.findings.replayed = true,
             (owner, Expect::Query) => {

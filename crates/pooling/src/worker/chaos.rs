@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::oracle::Oracle;
+use super::poisoning::Poisoner;
 use super::{Turn, Worker};
 use crate::id::{ConnId, PoolId};
 use crate::limits;
@@ -17,10 +19,19 @@ use crate::snapshot::Rotations;
 
 #[derive(Debug)]
 pub(super) struct Chaos {
+    rotates: bool,
     journeys: BTreeMap<ConnId, Journey>,
-    state: u64,
     counts: Rotations,
+    pub(super) dice: Dice,
+    /// `chaos_poison`
+    pub(super) poisoner: Option<Poisoner>,
+    /// `chaos_check`
+    pub(super) oracle: Option<Oracle>,
 }
+
+/// Chance that is the same for the same seed.
+#[derive(Debug)]
+pub(super) struct Dice(u64);
 
 /// Where a session has been, by PostgreSQL's pids.
 #[derive(Debug, Default)]
@@ -32,17 +43,26 @@ struct Journey {
 }
 
 impl Chaos {
-    /// `None` unless the settings ask for rotation.
+    /// `None` unless the settings ask for any of it.
     pub(super) fn new(settings: &Settings, worker: u16) -> Option<Box<Chaos>> {
-        let state = settings.chaos.seed ^ u64::from(worker) << 32;
-        let chaos = Chaos { journeys: BTreeMap::new(), state, counts: Rotations::default() };
-        settings.chaos.rotate.then(|| Box::new(chaos))
+        let wishes = settings.chaos;
+        let chaos = Chaos {
+            rotates: wishes.rotate,
+            journeys: BTreeMap::new(),
+            counts: Rotations::default(),
+            dice: Dice(wishes.seed ^ u64::from(worker) << 32),
+            poisoner: wishes.poison.then(Poisoner::default),
+            oracle: wishes.check.then(Oracle::default),
+        };
+        (wishes.rotate || wishes.poison || wishes.check).then(|| Box::new(chaos))
     }
+}
 
+impl Dice {
     /// SplitMix64 (Steele, Lea, Flood).
-    fn below(&mut self, limit: usize) -> usize {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.state;
+    pub(super) fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((word ^ (word >> 31)) % limit.max(1) as u64) as usize
@@ -57,18 +77,30 @@ impl Worker {
         }
         let others = self.others(turn, pool, session);
         match &mut self.chaos {
-            Some(chaos) if !others.is_empty() => others[chaos.below(others.len())],
+            Some(chaos) if !others.is_empty() => others[chaos.dice.below(others.len())],
             _ => chosen,
         }
     }
 
     /// Remembers a link, and tells if it should have been another.
-    pub(super) fn observe_rotation(&mut self, turn: &mut Turn<'_>, session: ConnId, server: ConnId) {
+    pub(super) fn observe_link(&mut self, turn: &mut Turn<'_>, session: ConnId, server: ConnId) {
         let Some((pool, backend)) = self.servers.get(server).map(|server| (server.pool, server.backend_pid)) else {
             return;
         };
         let others = self.others(turn, pool, session).len();
         let Some(chaos) = &mut self.chaos else { return };
+        if let Some(poisoner) = &mut chaos.poisoner {
+            poisoner.forget(server);
+        }
+        if let Some(oracle) = &mut chaos.oracle {
+            oracle.linked(server, session);
+            if let Some(server) = self.servers.get_mut(server) {
+                server.heard.get_or_insert_default().clear();
+            }
+        }
+        if !chaos.rotates {
+            return;
+        }
         let journey = chaos.journeys.entry(session).or_default();
         journey.links += 1;
         if journey.seen.len() < limits::JOURNEY_LEN_MAX {
@@ -97,13 +129,19 @@ impl Worker {
         self.tell_of_session(turn, conn, Level::Log, Topic::General, text);
     }
 
+    /// Whether a server that is free is wanted for something else first.
+    pub(super) fn unrest(&mut self, turn: &mut Turn<'_>, server: ConnId) -> bool {
+        self.consult(turn, server) || self.poison(turn, server)
+    }
+
     pub(super) fn rotations(&self) -> Rotations {
         self.chaos.as_ref().map_or(Rotations::default(), |chaos| chaos.counts)
     }
 
     /// Idle servers that may be used as they are, but for the one that the session had last.
     fn others(&self, turn: &Turn<'_>, pool: PoolId, session: ConnId) -> Vec<ConnId> {
-        let (Some(chaos), Some(pool)) = (&self.chaos, self.pool(pool)) else { return Vec::new() };
+        let chaos = self.chaos.as_ref().filter(|chaos| chaos.rotates);
+        let (Some(chaos), Some(pool)) = (chaos, self.pool(pool)) else { return Vec::new() };
         if pool.rules.mode == PoolMode::Session {
             return Vec::new();
         }

@@ -40,8 +40,8 @@ pub(super) struct Words {
     pub(super) replay_error: Option<Vec<u8>>,
     /// A chore failed, in the server's words.
     pub(super) chore_error: Option<String>,
-    /// What it said to a check: the body of a DataRow.
-    pub(super) row: Option<Vec<u8>>,
+    /// What it said to a check: the bodies of its DataRows.
+    pub(super) rows: Vec<Vec<u8>>,
     /// An error outside of any answer: the server is about to close.
     pub(super) dying: Option<String>,
     /// A FATAL for the linked client, whose session outlives it.

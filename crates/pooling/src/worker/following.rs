@@ -112,6 +112,9 @@ impl Requests<'_> {
 
     /// A Bind is about to be sent; `statement`: the named one, if it is known.
     pub(super) fn bind_followed(&mut self, portal: &[u8], name: &[u8], statement: Option<&Statement>) {
+        if let Some(statement) = statement.filter(|_| self.server.heard.is_some()) {
+            self.hear(statement.query());
+        }
         let is_active = match statement {
             Some(statement) => statement.reading.is_active(),
             None => self.server.on_server.has(name),
@@ -204,9 +207,21 @@ impl Requests<'_> {
     }
 
     pub(super) fn read_text(&mut self, text: Option<&[u8]>) -> Reading {
+        if self.server.heard.is_some() {
+            self.hear(text.unwrap_or_default());
+        }
         let reading = text.map_or(Reading::UNKNOWN, |text| self.reader.read(text, &self.server.parameters));
         self.server.defines |= reading.defines();
         reading
+    }
+
+    /// Keeps the beginning of a text, to be named if its server turns out to be other than it is believed to be.
+    #[cold]
+    fn hear(&mut self, text: &[u8]) {
+        if let Some(heard) = &mut self.server.heard {
+            heard.clear();
+            heard.extend_from_slice(&text[..text.len().min(limits::PIN_TEXT_LEN_MAX)]);
+        }
     }
 
     /// Returns whether something of the transaction may be taken back.

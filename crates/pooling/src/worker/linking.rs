@@ -176,7 +176,7 @@ impl Worker {
     /// A server and a session belong to each other from now on (I1).
     pub(super) fn link(&mut self, turn: &mut Turn<'_>, conn: ConnId, server_id: ConnId) {
         if self.chaos.is_some() {
-            self.observe_rotation(turn, conn, server_id);
+            self.observe_link(turn, conn, server_id);
         }
         let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
             return;
@@ -317,9 +317,10 @@ impl Worker {
             }
             return;
         }
-        if matches!(server.state, ServerState::Idle) {
+        if matches!(server.state, ServerState::Idle) || self.chaos.is_some() && self.unrest(turn, server_id) {
             return;
         }
+        let Some(server) = self.servers.get_mut(server_id) else { return };
         if let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut()
             && pool.surplus > 0
         {

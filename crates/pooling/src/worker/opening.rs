@@ -154,6 +154,7 @@ impl Worker {
             defines: false,
             on_server: OnServer::default(),
             soiled: false,
+            heard: None,
             backend_pid: 0,
             backend_secret: Box::default(),
             connected_at: turn.now,

@@ -141,6 +141,8 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
         "server_reset_query" => settings.server_reset_query = value.to_owned(),
         "server_reset_query_always" => settings.server_reset_query_always = value == "1",
         "chaos_rotate" => settings.chaos.rotate = value == "1",
+        "chaos_poison" => settings.chaos.poison = value == "1",
+        "chaos_check" => settings.chaos.check = value == "1",
         "chaos_close" => settings.chaos.close = value == "1",
         "chaos_seed" => settings.chaos.seed = number(value)?,
         "server_fast_close" => settings.server_fast_close = value == "1",

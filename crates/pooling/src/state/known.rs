@@ -1,0 +1,208 @@
+//! What a server has by what is known of it, held against what it says itself: the comparison of `chaos_check`.
+//!
+//! That a value is right is seen by setting it again: it must not change. Does not see names with a dot that nobody
+//! knows of, since no PostgreSQL lists them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use wire::backend::DataRow;
+
+use super::check::pairs;
+use super::prepared::OnServer;
+use super::{Identity, State};
+use crate::parameters::{Tracked, quote_literal};
+
+/// Whether there are temporary objects, holdable cursors, advisory locks, and channels listened to; names of statements;
+/// settings; the role, and whether it is another's session.
+const QUERY: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_depend WHERE refclassid = 2615 \
+AND refobjid = pg_catalog.pg_my_temp_schema()), \
+EXISTS (SELECT FROM pg_catalog.pg_cursor() WHERE is_holdable), \
+EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid()), \
+EXISTS (SELECT FROM pg_catalog.pg_listening_channels()), \
+(SELECT pg_catalog.string_agg(pg_catalog.quote_literal(name) || '=''''', ',' ORDER BY name) \
+FROM pg_catalog.pg_prepared_statement() WHERE from_sql), \
+(SELECT pg_catalog.string_agg(pg_catalog.quote_literal(name) || '=' || pg_catalog.quote_literal(setting), ',' ORDER BY name) \
+FROM pg_catalog.pg_settings WHERE source = 'session'), \
+pg_catalog.current_setting('role'), \
+session_user <> (SELECT pg_catalog.pg_get_userbyid(usesysid) \
+FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid())), ";
+
+/// Settings that PostgreSQL accepts and does not list, and those of one transaction.
+const UNLISTED: [&[u8]; 5] = [
+    b"default_with_oids",
+    b"ssl_renegotiation_limit",
+    b"transaction_deferrable",
+    b"transaction_isolation",
+    b"transaction_read_only",
+];
+
+#[derive(Debug)]
+pub(crate) struct Known {
+    state: Arc<State>,
+    prepared: BTreeSet<Vec<u8>>,
+}
+
+/// One row of the answer.
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    left: [bool; 4],
+    prepared: BTreeSet<Vec<u8>>,
+    settings: Vec<(Vec<u8>, Vec<u8>)>,
+    role: Vec<u8>,
+    is_anothers: bool,
+    own: Vec<u8>,
+}
+
+impl Known {
+    pub(crate) fn new(state: Option<&Arc<State>>, on_server: &OnServer) -> Known {
+        let prepared = on_server.names().map(<[u8]>::to_vec).collect();
+        Known { state: state.map(Arc::clone).unwrap_or_default(), prepared }
+    }
+
+    /// The question, and once more after everything has been set again, where that needs nobody else's rights.
+    pub(crate) fn write_text(&self, out: &mut Vec<u8>) {
+        self.write_question(out);
+        if !self.state.identity.is_login() || self.state.settings.is_empty() {
+            return;
+        }
+        let mut again = State::clone(&self.state);
+        again.settings.retain(|_, setting| setting.by.is_none());
+        out.push(b';');
+        again.write_difference(&State::default(), out);
+        self.write_question(out);
+    }
+
+    fn write_question(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(QUERY.as_bytes());
+        out.extend_from_slice(b"pg_catalog.concat_ws(','");
+        for name in self.state.settings.keys().filter(|name| name.contains(&b'.')) {
+            out.extend_from_slice(b", pg_catalog.current_setting(");
+            quote_literal(name, out);
+            out.extend_from_slice(b", true)");
+        }
+        out.push(b')');
+    }
+
+    /// What is not as it is known, in words; `None`: nothing, or the server did not answer.
+    pub(crate) fn difference(&self, rows: &[Vec<u8>], tracked: &Tracked) -> Option<String> {
+        let first = match Found::read(rows.first()?) {
+            Some(first) => first,
+            None => return Some(format!("it answers {}", rows[0].escape_ascii())),
+        };
+        let words = ["temporary objects", "holdable cursors", "advisory locks", "channels listened to"];
+        if let Some((words, _)) = words.into_iter().zip(first.left).find(|(_, is_left)| *is_left) {
+            return Some(format!("it has {words}"));
+        }
+        if let Some(name) = first.prepared.symmetric_difference(&self.prepared).next() {
+            let there = if first.prepared.contains(name) { "has" } else { "lacks" };
+            return Some(format!("it {there} the prepared statement {}", name.escape_ascii()));
+        }
+        let role_known = self.state.identity.role.is_some();
+        if role_known != (first.role != b"none") {
+            return Some(format!("its role is {}", first.role.escape_ascii()));
+        }
+        if first.is_anothers && self.state.identity.authorization.is_none() {
+            return Some("its session is another's".to_owned());
+        }
+        self.difference_in_names(&first, tracked).or_else(|| {
+            let again = Found::read(rows[1..].last()?)?;
+            (again != first).then(|| format!("setting it again changed {first:?} to {again:?}"))
+        })
+    }
+
+    fn difference_in_names(&self, found: &Found, tracked: &Tracked) -> Option<String> {
+        let is_listed = |name: &[u8]| tracked.index(name).is_none() && !UNLISTED.contains(&name);
+        let found: BTreeSet<Vec<u8>> = found.settings.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        let unknown = found.iter().find(|name| is_listed(name) && !self.state.settings.contains_key(&name[..]));
+        if let Some(name) = unknown {
+            return Some(format!("{} is set", name.escape_ascii()));
+        }
+        // Some are shown to superusers only.
+        let mut known = self.state.settings.keys().filter(|_| self.state.identity == Identity::default());
+        let lost = known.find(|name| is_listed(name) && !name.contains(&b'.') && !found.contains(&name[..]));
+        lost.map(|name| format!("{} is not set", name.escape_ascii()))
+    }
+}
+
+impl Found {
+    fn read(row: &[u8]) -> Option<Found> {
+        let row = DataRow::decode(row).ok()?;
+        let columns: Vec<Option<&[u8]>> = row.values().collect();
+        let [temporary, hold, advisory, listening, prepared, settings, role, is_anothers, own] = columns[..] else {
+            return None;
+        };
+        let is_true = |column: Option<&[u8]>| column == Some(b"t");
+        Some(Found {
+            left: [temporary, hold, advisory, listening].map(is_true),
+            prepared: pairs(prepared.unwrap_or_default())?.into_iter().map(|(name, _)| name).collect(),
+            settings: pairs(settings.unwrap_or_default())?,
+            role: role?.to_vec(),
+            is_anothers: is_true(is_anothers),
+            own: own.unwrap_or_default().to_vec(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Again, Change};
+    use super::*;
+
+    fn row(left: &[u8; 4], prepared: &str, settings: &str, role: &str) -> Vec<u8> {
+        let mut body = 9_u16.to_be_bytes().to_vec();
+        let left = left.iter().map(std::slice::from_ref);
+        let rest = [prepared.as_bytes(), settings.as_bytes(), role.as_bytes(), b"f", b""];
+        for column in left.chain(rest) {
+            body.extend((column.len() as i32).to_be_bytes());
+            body.extend_from_slice(column);
+        }
+        body
+    }
+
+    fn known() -> Known {
+        let mut state = State::default();
+        for (name, clause) in [("work_mem", "work_mem = '1MB'"), ("app.user", "app.user = '7'")] {
+            state.apply(&Change::Set {
+                name: name.as_bytes().into(),
+                again: Some(Again::Clause(clause.as_bytes().into())),
+            });
+        }
+        let mut server = OnServer::default();
+        server.insert(b"p", b"PREPARE p AS SELECT 1"[..].into());
+        Known::new(Some(&Arc::new(state)), &server)
+    }
+
+    #[test]
+    fn each_difference_is_told() {
+        let tracked = Tracked::new(&["IntervalStyle".to_owned()]);
+        let set = "'TimeZone'='UTC','work_mem'='1024'";
+        let table = [
+            (row(b"ffff", "'p'=''", set, "none"), None),
+            (row(b"tfff", "'p'=''", set, "none"), Some("it has temporary objects")),
+            (row(b"ffft", "'p'=''", set, "none"), Some("it has channels listened to")),
+            (row(b"ffff", "", set, "none"), Some("it lacks the prepared statement p")),
+            (row(b"ffff", "'p'='','q'=''", set, "none"), Some("it has the prepared statement q")),
+            (row(b"ffff", "'p'=''", set, "r"), Some("its role is r")),
+            (row(b"ffff", "'p'=''", "'work_mem'='1024','jit'='off'", "none"), Some("jit is set")),
+            (row(b"ffff", "'p'=''", "", "none"), Some("work_mem is not set")),
+        ];
+        for (row, difference) in table {
+            assert_eq!(known().difference(&[row], &tracked).as_deref(), difference);
+        }
+        assert_eq!(known().difference(&[], &tracked), None);
+        let rows = [row(b"ffff", "'p'=''", set, "none"), row(b"ffff", "'p'=''", "'work_mem'='2048'", "none")];
+        let told = known().difference(&rows, &tracked).expect("another value");
+        assert!(told.starts_with("setting it again changed"), "{told}");
+    }
+
+    #[test]
+    fn it_is_asked_twice_where_something_is_set() {
+        let mut text = Vec::new();
+        known().write_text(&mut text);
+        let text = String::from_utf8(text).expect("ASCII");
+        assert_eq!(text.matches("pg_my_temp_schema").count(), 2);
+        assert!(text.contains("; SELECT") || text.contains(";SET SESSION app.user = '7';"), "{text}");
+        assert!(text.contains("pg_catalog.current_setting('app.user', true)"), "{text}");
+    }
+}
