@@ -40,6 +40,8 @@ pub(crate) enum Effect {
     Deallocate(Box<[u8]>),
     DeallocateAll,
     DiscardAll,
+    /// The session listens, or to nothing any more; undone with its transaction.
+    Listen(bool),
     Pin(Pins),
     Unpin(Pins),
     /// These settings are something else now, and to be asked for. `others`: and some whose names are not known.
@@ -85,8 +87,8 @@ impl Effect {
             Kind::Execute(name) => Effect::Execute(owned(name)),
             Kind::Deallocate(Which::All) => Effect::DeallocateAll,
             Kind::Deallocate(Which::One(name)) => Effect::Deallocate(owned(name)),
-            Kind::Listen(_) => Effect::Pin(Pins::LISTEN),
-            Kind::Unlisten(Which::All) => Effect::Unpin(Pins::LISTEN),
+            Kind::Listen(_) => Effect::Listen(true),
+            Kind::Unlisten(Which::All) => Effect::Listen(false),
             Kind::Load { .. } => Effect::Pin(Pins::LOAD),
             _ => Effect::Nothing,
         }
@@ -261,8 +263,8 @@ mod tests {
             ("explain execute P(1)", Effect::Execute(named("p"))),
             ("deallocate prepare p", Effect::Deallocate(named("p"))),
             ("deallocate all", Effect::DeallocateAll),
-            ("listen c", Effect::Pin(Pins::LISTEN)),
-            ("unlisten *", Effect::Unpin(Pins::LISTEN)),
+            ("listen c", Effect::Listen(true)),
+            ("unlisten *", Effect::Listen(false)),
             ("load 'auto_explain'", Effect::Pin(Pins::LOAD)),
         ];
         for (text, effect) in table {

@@ -14,6 +14,7 @@ use crate::limits;
 struct Savepoint {
     name: Box<[u8]>,
     state: Arc<State>,
+    listens: bool,
 }
 
 /// The state now, and as it was.
@@ -23,6 +24,9 @@ pub(crate) struct Journal {
     /// When the transaction began.
     before: Arc<State>,
     savepoints: Vec<Savepoint>,
+    /// Whether the session listens to anything, when its transaction commits and when it began.
+    listens: bool,
+    listened: bool,
     /// Something has failed since the last ReadyForQuery.
     failed: bool,
 }
@@ -34,7 +38,16 @@ impl Journal {
 
     /// Whether a rollback would change anything.
     pub(crate) fn is_open(&self) -> bool {
-        !self.savepoints.is_empty() || !Arc::ptr_eq(&self.now, &self.before)
+        !self.savepoints.is_empty() || !Arc::ptr_eq(&self.now, &self.before) || self.listens != self.listened
+    }
+
+    pub(crate) fn listens(&self) -> bool {
+        self.listens
+    }
+
+    /// LISTEN, or an end of all listening. //= pg18 sql-listen
+    pub(crate) fn listen(&mut self, listens: bool) {
+        self.listens = listens;
     }
 
     pub(crate) fn change(&mut self, change: &Change) {
@@ -52,12 +65,14 @@ impl Journal {
             self.now = Arc::clone(&self.before);
         }
         self.before = Arc::clone(&self.now);
+        self.listened = self.listens;
         self.savepoints.clear();
         self.failed = false;
     }
 
     pub(crate) fn rolled_back(&mut self) {
         self.now = Arc::clone(&self.before);
+        self.listens = self.listened;
         self.savepoints.clear();
         self.failed = false;
     }
@@ -78,7 +93,8 @@ impl Journal {
 
     pub(crate) fn save(&mut self, name: &[u8]) {
         if self.savepoints.len() < limits::SAVEPOINTS_MAX {
-            self.savepoints.push(Savepoint { name: name.into(), state: Arc::clone(&self.now) });
+            let (state, listens) = (Arc::clone(&self.now), self.listens);
+            self.savepoints.push(Savepoint { name: name.into(), state, listens });
         }
     }
 
@@ -93,10 +109,12 @@ impl Journal {
         match self.place(name) {
             Some(place) => {
                 self.now = Arc::clone(&self.savepoints[place].state);
+                self.listens = self.savepoints[place].listens;
                 self.savepoints.truncate(place + 1);
             }
             None => {
                 self.now = Arc::clone(&self.before);
+                self.listens = self.listened;
                 self.savepoints.clear();
             }
         }

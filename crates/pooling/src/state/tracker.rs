@@ -242,6 +242,7 @@ impl Tracker {
     /// The client's ReadyForQuery. `idle`: outside of a transaction.
     pub(crate) fn ready(&mut self, idle: bool) {
         self.journal.ready(idle);
+        self.pin_listener();
         if matches!(self.look, Look::Over) {
             self.look = Look::Due;
         }
@@ -285,16 +286,24 @@ impl Tracker {
                 self.forget_all_prepared(places);
                 self.journal.change(&Change::DiscardAll);
                 self.restarting = u64::MAX;
-                self.pins = self.pins & !(Pins::LISTEN | Pins::SEQUENCE);
+                self.journal.listen(false);
+                self.pins = self.pins & !Pins::SEQUENCE;
                 self.unnamed = None;
             }
             Effect::Asked { names, others } => self.ask_for(names, others),
             Effect::Restart(name) => {
                 self.restarting |= places.tracked.index(&name).map_or(0, |index| 1 << (index & 63))
             }
+            Effect::Listen(listens) => self.journal.listen(listens),
             Effect::Pin(pins) => self.pins |= pins,
             Effect::Unpin(pins) => self.pins = self.pins & !pins,
         }
+        self.pin_listener();
+    }
+
+    fn pin_listener(&mut self) {
+        let pin = if self.journal.listens() { Pins::LISTEN } else { Pins::NONE };
+        self.pins = self.pins & !Pins::LISTEN | pin;
     }
 
     fn ask_for(&mut self, names: Vec<Box<[u8]>>, others: bool) {
@@ -351,6 +360,9 @@ impl Tracker {
 
     /// Makes the server have, under the names that a text may speak of, what the session has.
     pub(crate) fn bring(&self, name: &[u8], on_server: &mut OnServer, remedy: &mut Remedy) {
+        if self.is_changing(name) {
+            return;
+        }
         let wanted = self.prepared.get(name).map(|(text, _)| text);
         on_server.bring(name, wanted, remedy);
     }
@@ -359,6 +371,16 @@ impl Tracker {
     pub(crate) fn is_clearing(&self) -> bool {
         let clears = |effect: &Effect| matches!(effect, Effect::DiscardAll | Effect::DeallocateAll);
         self.sent.iter().any(|sent| sent.effects.iter().any(clears))
+    }
+
+    /// Whether the client has a PREPARE or DEALLOCATE of a name under way, for which its server was brought what it has.
+    fn is_changing(&self, name: &[u8]) -> bool {
+        let changes = |effect: &Effect| match effect {
+            Effect::Prepare(kept) => *kept.name == *name,
+            Effect::Deallocate(changed) => **changed == *name,
+            _ => false,
+        };
+        self.sent.iter().any(|sent| sent.effects.iter().any(changes))
     }
 
     pub(crate) fn bring_all(&self, on_server: &mut OnServer, remedy: &mut Remedy) {
@@ -398,7 +420,7 @@ impl Tracker {
                 continue;
             };
             self.suspects |= if runs { statement.reading.pins() } else { Pins::NONE };
-            if !runs && brought.contains(&&**name) {
+            if self.is_changing(name) || !runs && brought.contains(&&**name) {
                 continue;
             }
             brought.push(name);
