@@ -79,7 +79,8 @@ impl Client {
 
     fn memories_in_one_batch(&mut self, turn: &mut Turn<'_>) {
         for _ in 0..turn.random.range(2, 6) {
-            if turn.random.chance(100) {
+            // In a failed transaction a server cannot be rid of what strangers have prepared.
+            if turn.random.chance(100) && self.twin.status() != Status::Failed {
                 self.by_its_name(turn.random);
                 continue;
             }
