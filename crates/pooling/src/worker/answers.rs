@@ -425,26 +425,6 @@ impl Answers<'_> {
         clients
     }
 
-    /// Returns whether it is the client's.
-    fn parameter(&mut self, status: &ParameterStatus<'_>, clients: bool) -> bool {
-        let Some(index) = self.tracked.index(status.name) else { return clients };
-        let Some(changed) = self.server.parameters.with(index, status.value) else { return clients };
-        let before = Arc::clone(&self.server.parameters);
-        self.server.parameters = self.interned.intern(changed);
-        let Some((_, session)) = self.session.as_mut().filter(|_| clients) else { return clients };
-        let is_restarting = session.tracker.as_ref().is_some_and(|tracker| tracker.is_restarting(index));
-        if is_restarting && session.reset_to.is_some() {
-            // The server knows nothing of what this client began with: `restart` tells.
-            return false;
-        }
-        if Arc::ptr_eq(&session.parameters, &before) {
-            session.parameters = Arc::clone(&self.server.parameters);
-        } else if let Some(changed) = session.parameters.with(index, status.value) {
-            session.parameters = self.interned.intern(changed);
-        }
-        true
-    }
-
     fn ready(&mut self, status: Status) -> Result<(), Broken> {
         let owner = self.server.ledger.owner();
         self.server.status = status;

@@ -52,6 +52,26 @@ impl Answers<'_> {
         }
     }
 
+    /// A parameter of the server's, and its session's. Returns whether the client is told.
+    pub(super) fn parameter(&mut self, status: &ParameterStatus<'_>, clients: bool) -> bool {
+        let Some(index) = self.tracked.index(status.name) else { return clients };
+        let Some(changed) = self.server.parameters.with(index, status.value) else { return clients };
+        let before = Arc::clone(&self.server.parameters);
+        self.server.parameters = self.interned.intern(changed);
+        let Some((_, session)) = self.session.as_mut().filter(|_| clients) else { return clients };
+        let is_restarting = session.tracker.as_ref().is_some_and(|tracker| tracker.is_restarting(index));
+        if is_restarting && session.reset_to.is_some() {
+            // The server knows nothing of what this client began with: `restart` tells.
+            return false;
+        }
+        if Arc::ptr_eq(&session.parameters, &before) {
+            session.parameters = Arc::clone(&self.server.parameters);
+        } else if let Some(changed) = session.parameters.with(index, status.value) {
+            session.parameters = self.interned.intern(changed);
+        }
+        true
+    }
+
     pub(super) fn tracker(&mut self) -> Option<&mut Tracker> {
         self.session.as_mut().and_then(|(_, session)| session.tracker.as_deref_mut())
     }
