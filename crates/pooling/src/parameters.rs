@@ -47,6 +47,11 @@ impl Tracked {
     pub(crate) const CLIENT_ENCODING: usize = 0;
     pub(crate) const STANDARD_STRINGS: usize = 3;
     pub(crate) const APPLICATION_NAME: usize = 4;
+
+    /// Whether a text is read in another way by it.
+    pub(crate) fn decides_meaning(index: usize) -> bool {
+        matches!(index, Tracked::CLIENT_ENCODING | Tracked::STANDARD_STRINGS)
+    }
 }
 
 /// The values of all tracked parameters; `None`: not known, so not followed.

@@ -51,6 +51,8 @@ pub(crate) enum Effect {
     },
     /// A tracked parameter is what it was when the session began.
     Restart(Box<[u8]>),
+    /// What texts mean from here on: client_encoding, standard_conforming_strings.
+    Rules,
 }
 
 impl Effect {
@@ -106,8 +108,12 @@ fn of_set(assignment: &Assignment<'_>, tracked: &Tracked) -> Effect {
     if assignment.scope == Scope::Local || is_passing(&name) {
         return Effect::Nothing;
     }
-    if tracked.index(&name).is_some() {
-        return if assignment.value == Value::Default { Effect::Restart(name) } else { Effect::Nothing };
+    if let Some(index) = tracked.index(&name) {
+        return match assignment.value {
+            Value::Default => Effect::Restart(name),
+            _ if Tracked::decides_meaning(index) => Effect::Rules,
+            _ => Effect::Nothing,
+        };
     }
     let change = match assignment.value {
         Value::Default => Change::Reset(name),
@@ -215,7 +221,7 @@ mod tests {
     #[test]
     fn each_statement_has_its_effect() {
         let named = |name: &str| -> Box<[u8]> { name.as_bytes().into() };
-        let table: [(&str, Effect); 40] = [
+        let table: [(&str, Effect); 41] = [
             ("select 1", Effect::Nothing),
             ("begin", Effect::Nothing),
             ("commit and chain", Effect::End),
@@ -232,6 +238,7 @@ mod tests {
             ("set app.x = 'a\\b'", set("app.x", None)),
             ("set work_mem from current", asked("work_mem", false)),
             ("set time zone 'UTC'", Effect::Nothing),
+            ("set names 'latin1'", Effect::Rules),
             ("set time zone default", Effect::Restart(named("timezone"))),
             ("select set_config('App.x', '7', false)", config("app.x", "7")),
             ("select set_config('app.x', $1, false)", asked("app.x", false)),

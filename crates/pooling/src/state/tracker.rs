@@ -223,6 +223,17 @@ impl Tracker {
         }
     }
 
+    /// Whether it depends on answers under way how a text is to be read.
+    pub(crate) fn doubts_rules(&self, tracked: &Tracked) -> bool {
+        let decides = |effect: &Effect| match effect {
+            Effect::Rules | Effect::DiscardAll => true,
+            Effect::Restart(name) => tracked.index(name).is_some_and(Tracked::decides_meaning),
+            Effect::Change(changes) => changes.contains(&Change::ResetAll),
+            _ => false,
+        };
+        self.sent.iter().any(|sent| sent.effects.iter().any(decides))
+    }
+
     /// The oldest message that is noted has been answered, or will not be.
     pub(crate) fn finished(&mut self) {
         self.sent.pop_front();
@@ -257,7 +268,7 @@ impl Tracker {
 
     fn apply(&mut self, effect: Effect, tag: &[u8], places: &mut Places<'_>) {
         match effect {
-            Effect::Nothing | Effect::Execute(_) => {}
+            Effect::Nothing | Effect::Execute(_) | Effect::Rules => {}
             Effect::End if tag == b"ROLLBACK\0" => self.journal.rolled_back(),
             Effect::End => self.journal.committed(),
             Effect::Save(name) => self.journal.save(&name),

@@ -210,6 +210,8 @@ impl Requests<'_> {
         if self.server.heard.is_some() {
             self.hear(text.unwrap_or_default());
         }
+        let tracker = self.session.tracker.as_ref();
+        let text = text.filter(|_| !tracker.is_some_and(|tracker| tracker.doubts_rules(self.tracked)));
         let reading = text.map_or(Reading::UNKNOWN, |text| self.reader.read(text, &self.server.parameters));
         self.server.defines |= reading.defines();
         reading
