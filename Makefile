@@ -5,13 +5,14 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := cargo
 
-.PHONY: help run build test test-regress fuzz bench ab lint toolchain
+.PHONY: help run build test test-full test-regress fuzz bench ab lint toolchain
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make run    build pgweir, start it with a PostgreSQL of its own, and serve until Ctrl-C'
 	@echo '            (make run ARGS="--port 7000 --data DIR" keeps the data)'
 	@echo 'make test   every test, those against a real PostgreSQL included; fetches what they need'
+	@echo 'make test-full  the rest of what PostgreSQL'\''s own suites can tell: poisoned, checked, closed, in parallel; half an hour'
 	@echo 'make fuzz   search for input that breaks a parser or a decision (make fuzz TIME=600 ARGS=wire)'
 	@echo 'make lint   formatting, clippy, and the house rules of STYLE.md'
 	@echo 'make test-regress  PostgreSQL'\''s own regression suites through pgweir (make test-regress ARGS=--help)'
@@ -28,6 +29,9 @@ build: toolchain
 
 test: build
 	@tools/test
+
+test-full: build
+	@tools/test-full
 
 # Each target for TIME seconds; needs a C++ compiler.
 fuzz: toolchain

@@ -25,7 +25,7 @@ use std::process::{Command, ExitCode};
 use lexopt::prelude::*;
 
 use crate::record::Record;
-use crate::route::{Between, ROUTES, Route};
+use crate::route::{Between, Route};
 use crate::run::{Bench, Report};
 use crate::suite::Suite;
 use crate::verdict::Verdict;
@@ -36,7 +36,7 @@ Runs PostgreSQL's own regression suites through pgweir and counts what passes.
   regress [OPTIONS]
 
   --suite NAME,NAME   serial, parallel, isolation, contrib (serial)
-  --path NAME,NAME    direct, session, transaction, rotate, poison, check, close, pgbouncer-session,
+  --path NAME,NAME    direct, session, stable, transaction, rotate, poison, check, close, pgbouncer-session,
                       pgbouncer-transaction, pgbouncer-rotate (direct, session, transaction, rotate)
   --pgweir PATH       pgweir's program; otherwise the one beside this program
   --pgbouncer PATH    PgBouncer's program; otherwise one is fetched
@@ -86,7 +86,7 @@ fn wishes() -> Result<Option<Wishes>, String> {
     let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("pgweir")));
     let mut wishes = Wishes {
         suites: vec![Suite::Serial],
-        routes: ROUTES.into_iter().take(4).collect(),
+        routes: ["direct", "session", "transaction", "rotate"].map(Route::named).into_iter().flatten().collect(),
         pgweir: beside.unwrap_or_default(),
         pgbouncer: None,
         only: Vec::new(),
@@ -160,6 +160,9 @@ fn all(wishes: &Wishes) -> Result<bool, String> {
             let report = run::run(&bench, route, suite)?;
             println!("{}", record::row(&report, wanted));
             show(&report, wishes.diffs);
+            if !keeps_promise(&report, wanted) {
+                explain(&report, wanted);
+            }
             reports.push((report, wanted));
             if let Some(record) = &record {
                 record.write(&reports)?;
@@ -183,6 +186,32 @@ fn fetch_pgbouncer(ours: &Path) -> Result<PathBuf, String> {
 /// A pooler that complains at FATAL has broken a promise of its own.
 fn keeps_promise(report: &Report, wanted: Option<usize>) -> bool {
     report.complaints.is_empty() && wanted.is_none_or(|wanted| report.count(Verdict::Passed) >= wanted)
+}
+
+/// How many lines of a failed test's difference are shown.
+const LINES_SHOWN_MAX: usize = 12;
+
+/// What a broken promise looks like from near, and what shows it again.
+fn explain(report: &Report, wanted: Option<usize>) {
+    let (suite, route) = (report.suite.name(), report.route.name);
+    println!(
+        "BROKEN PROMISE: {suite} over {route} passed {} of {}",
+        report.count(Verdict::Passed),
+        wanted.unwrap_or(0)
+    );
+    report.complaints.iter().for_each(|complaint| println!("  {complaint}"));
+    let failed = report.tests(Verdict::Failed);
+    for (test, lines) in report.differences.iter().filter(|(test, _)| failed.contains(&test.as_str())) {
+        println!("  {test}:");
+        lines.iter().take(LINES_SHOWN_MAX).for_each(|line| println!("    {line}"));
+        if lines.len() > LINES_SHOWN_MAX {
+            println!("    ({} lines more)", lines.len() - LINES_SHOWN_MAX);
+        }
+    }
+    println!("  again: make test-regress ARGS=\"--suite {suite} --path {route} --diffs\"");
+    if report.suite == Suite::Serial && !failed.is_empty() {
+        println!("  only these: make test-regress ARGS=\"--path {route} --only {} --diffs\"", failed.join(","));
+    }
 }
 
 fn show(report: &Report, diffs: bool) {

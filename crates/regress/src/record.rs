@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::run::Report;
+use crate::run::{Pinned, Report};
 use crate::verdict::Verdict;
 
 /// How many different errors are listed for a suite and a path.
@@ -43,6 +43,9 @@ pub(crate) fn table(reports: &[(Report, Option<usize>)]) -> String {
                 write!(text, "\n{title}, {word}: {}\n", tests.join(" ")).expect("writing to a String cannot fail");
             }
         }
+        if let Some(pinned) = &report.pinned {
+            write!(text, "\n{title}, pinned: {}\n", share(pinned)).expect("writing to a String cannot fail");
+        }
         for (count, error) in common_errors(report) {
             write!(text, "\n{title}, {count} times: {error}\n").expect("writing to a String cannot fail");
         }
@@ -50,6 +53,18 @@ pub(crate) fn table(reports: &[(Report, Option<usize>)]) -> String {
             write!(text, "\n{title}, the pooler: {complaint}\n").expect("writing to a String cannot fail");
         }
     }
+    text
+}
+
+/// How many transactions ran in sessions that kept their server, and why.
+fn share(pinned: &Pinned) -> String {
+    let percent = |count: u64| 100.0 * count as f64 / pinned.transactions.max(1) as f64;
+    let mut text =
+        format!("{} of {} transactions, {:.1} %", pinned.pinned, pinned.transactions, percent(pinned.pinned));
+    for (reason, count) in pinned.reasons.iter().filter(|(_, count)| **count > 0) {
+        write!(text, "; {reason} {:.1} %", percent(*count)).expect("writing to a String cannot fail");
+    }
+    write!(text, "; state missed {} times", pinned.missed).expect("writing to a String cannot fail");
     text
 }
 

@@ -21,22 +21,31 @@ pub(crate) struct Route {
     /// Servers that are open before the first test; 0: they are opened when needed, up to [`SESSIONS`].
     pub(crate) servers: u32,
     pub(crate) settings: &'static [(&'static str, &'static str)],
+    /// Of the `[databases]` entry, in front of a space.
+    pub(crate) database: &'static str,
 }
 
 /// As many sessions as the widest group of tests has, and room for what a test opens besides.
 const SESSIONS: u32 = 40;
 
 const fn pgweir(name: &'static str, settings: &'static [(&'static str, &'static str)]) -> Route {
-    Route { name, between: Between::Pgweir, mode: "transaction", servers: 8, settings }
+    Route { name, between: Between::Pgweir, mode: "transaction", servers: 8, settings, database: "" }
 }
 
 const fn pgbouncer(name: &'static str, settings: &'static [(&'static str, &'static str)]) -> Route {
-    Route { name, between: Between::Pgbouncer, mode: "transaction", servers: 8, settings }
+    Route { name, between: Between::Pgbouncer, mode: "transaction", servers: 8, settings, database: "" }
 }
 
-pub(crate) const ROUTES: [Route; 10] = [
-    Route { name: "direct", between: Between::Nobody, mode: "", servers: 0, settings: &[] },
-    Route { name: "session", between: Between::Pgweir, mode: "session", servers: 0, settings: &[] },
+const fn session(name: &'static str, between: Between) -> Route {
+    let mode = if matches!(between, Between::Nobody) { "" } else { "session" };
+    Route { name, between, mode, servers: 0, settings: &[], database: "" }
+}
+
+pub(crate) const ROUTES: [Route; 11] = [
+    session("direct", Between::Nobody),
+    session("session", Between::Pgweir),
+    // Transaction mode for clients that ask for their server's own process id: as good as session mode.
+    Route { database: "stable_backend_pid=1 ", ..session("stable", Between::Pgweir) }.in_mode("transaction"),
     // One client alone nearly always gets the server it had: a flattering figure.
     pgweir("transaction", &[]),
     pgweir("rotate", &[("chaos_rotate", "1")]),
@@ -46,12 +55,17 @@ pub(crate) const ROUTES: [Route; 10] = [
     pgweir("check", &[("chaos_rotate", "1"), ("chaos_check", "1")]),
     // A pool that refills itself: else every transaction would wait for a login.
     pgweir("close", &[("chaos_close", "1"), ("min_pool_size", "8")]),
-    Route { name: "pgbouncer-session", between: Between::Pgbouncer, mode: "session", servers: 0, settings: &[] },
+    session("pgbouncer-session", Between::Pgbouncer),
     pgbouncer("pgbouncer-transaction", &[]),
     pgbouncer("pgbouncer-rotate", &[("server_round_robin", "1")]),
 ];
 
 impl Route {
+    const fn in_mode(mut self, mode: &'static str) -> Route {
+        self.mode = mode;
+        self
+    }
+
     pub(crate) fn named(name: &str) -> Result<Route, String> {
         let names = || ROUTES.map(|route| route.name).join(", ");
         ROUTES
@@ -64,7 +78,8 @@ impl Route {
     /// sides, because tests connect as users that they make. `wait_s`: for how long a test may wait for a server.
     pub(crate) fn ini(&self, socket_dir: &Path, port: u16, user: &str, wait_s: u32) -> String {
         let size = if self.servers > 0 { self.servers } else { SESSIONS };
-        let mut text = format!("[databases]\n* = host={} port={port}\n[pgbouncer]\n", socket_dir.display());
+        let mut text =
+            format!("[databases]\n* = {}host={} port={port}\n[pgbouncer]\n", self.database, socket_dir.display());
         let (size, wait) = (size.to_string(), wait_s.to_string());
         let settings = [
             ("listen_addr", "127.0.0.1"),

@@ -1,5 +1,6 @@
 //! One suite over one path: a fresh PostgreSQL, a pooler with its servers open, the tests, and their verdicts.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -46,10 +47,34 @@ pub(crate) struct Report {
     pub(crate) cancelled: Vec<String>,
     /// Transactions that ran on another server than their client's last one, as far as the pooler counts them.
     pub(crate) rotated: Option<u64>,
+    /// What keeping sessions came to, where that is done.
+    pub(crate) pinned: Option<Pinned>,
     /// What the pooler wrote at FATAL, or what kept the tests from their end.
     pub(crate) complaints: Vec<String>,
     /// The removed and added lines of failed tests.
     pub(crate) differences: Vec<(String, Vec<String>)>,
+}
+
+/// Transactions, and those that ran in sessions that kept their server from an earlier one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pinned {
+    pub(crate) transactions: u64,
+    pub(crate) pinned: u64,
+    /// One that is pinned for several reasons counts for each.
+    pub(crate) reasons: BTreeMap<String, u64>,
+    /// State that was found though nothing was suspected of it.
+    pub(crate) missed: u64,
+}
+
+impl Pinned {
+    fn add(&mut self, other: Pinned) {
+        self.transactions += other.transactions;
+        self.pinned += other.pinned;
+        self.missed += other.missed;
+        for (reason, count) in other.reasons {
+            *self.reasons.entry(reason).or_default() += count;
+        }
+    }
 }
 
 impl Report {
@@ -81,6 +106,7 @@ pub(crate) fn run(bench: &Bench, route: Route, suite: Suite) -> Result<Report, S
         wall: Duration::ZERO,
         cancelled: Vec::new(),
         rotated: None,
+        pinned: None,
         complaints: Vec::new(),
         differences: Vec::new(),
     };
@@ -104,7 +130,7 @@ fn run_part(bench: &Bench, cluster: &Cluster, part: &Part, report: &mut Report) 
     let from = bench.stock.source(part.folder).join(&part.module);
     let inputs = bench.place.bring(&from, "suite")?;
     let log = bench.place.folder.join("said");
-    let mut tests = start_tests(bench, cluster, pooler.as_ref(), part, &inputs, &log)?;
+    let mut tests = start_tests(bench, cluster, pooler.as_ref(), part, report, &inputs, &log)?;
     // Should we be killed, the tests end and the folder goes.
     let place = &bench.place;
     let guard = Guard::start(&place.folder, "KILL", place.account.as_ref()).and_then(|mut guard| {
@@ -124,6 +150,9 @@ fn run_part(bench: &Bench, cluster: &Cluster, part: &Part, report: &mut Report) 
     if let Some(mut pooler) = pooler {
         if let Some(count) = rotated(&pooler, cluster.user()) {
             report.rotated = Some(report.rotated.unwrap_or(0) + count);
+        }
+        if let Some(pinned) = pinned(&pooler, cluster.user()) {
+            report.pinned.get_or_insert_default().add(pinned);
         }
         let log = pooler.log();
         let used = verdict::servers_used(&log);
@@ -181,8 +210,29 @@ fn seed(route: Route, seed: u32) -> String {
 
 /// What SHOW WORKERS counts, where it does.
 fn rotated(pooler: &Pooler, user: &str) -> Option<u64> {
-    let answer = Client::login(pooler.address(), user, "pgbouncer").ok()?.query("show workers").ok()?;
-    let column = answer.names.iter().position(|name| name == "rotated")?;
+    sum(&Client::login(pooler.address(), user, "pgbouncer").ok()?.query("show workers").ok()?, "rotated")
+}
+
+/// What SHOW FIDELITY and its reasons count, where sessions are kept.
+fn pinned(pooler: &Pooler, user: &str) -> Option<Pinned> {
+    let mut console = Client::login(pooler.address(), user, "pgbouncer").ok()?;
+    let all = console.query("show fidelity").ok()?;
+    let mut pinned = Pinned { transactions: sum(&all, "xact_count")?, ..Pinned::default() };
+    pinned.pinned = sum(&all, "pinned_xact_count")?;
+    pinned.missed = sum(&all, "missed_count")?;
+    let reasons = console.query("show fidelity_reasons").ok()?;
+    let place = |name: &str| reasons.names.iter().position(|column| column == name);
+    let (reason, count) = (place("reason")?, place("pinned_xact_count")?);
+    for row in &reasons.rows {
+        let count = row.get(count)?.as_deref()?.parse::<u64>().ok()?;
+        *pinned.reasons.entry(row.get(reason)?.clone()?).or_default() += count;
+    }
+    (!all.rows.is_empty()).then_some(pinned)
+}
+
+/// Of all rows.
+fn sum(answer: &outer::Answer, column: &str) -> Option<u64> {
+    let column = answer.names.iter().position(|name| name == column)?;
     answer.rows.iter().map(|row| row.get(column)?.as_deref()?.parse::<u64>().ok()).sum()
 }
 
@@ -206,6 +256,7 @@ fn start_tests(
     cluster: &Cluster,
     pooler: Option<&Pooler>,
     part: &Part,
+    report: &Report,
     inputs: &Path,
     log: &Path,
 ) -> Result<Child, String> {
@@ -224,7 +275,7 @@ fn start_tests(
     let copy = file.try_clone().map_err(|error| error.to_string())?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     command.env_clear().env("PATH", path).current_dir(inputs);
-    if pooler.is_some() {
+    if pooler.is_some() && report.route.database.is_empty() {
         // The isolation tester asks whether a step waits by the pid that its client was told. Where that is not the
         // backend's, it would wait for five minutes at each such step.
         command.env("PGISOLATIONTIMEOUT", "1");
