@@ -5,8 +5,6 @@
 //!
 //! //= pg18 protocol-flow
 
-use std::sync::Arc;
-
 use wire::backend::{self, Fields, ParameterStatus, ReadyForQuery, Status, tag};
 use wire::{HEADER_LEN, Header, sqlstate};
 
