@@ -38,7 +38,7 @@ pub const PARAMETERS: &[Parameter] = &[
     p("pool_mode", "In place of the global setting."),
     p("pool_fidelity", "In place of the global setting."),
     p("max_pinned", "In place of the global setting."),
-    p("stable_backend_pid", "1: each client gets a server at its login, is told that one's process id, and keeps it until it leaves. A client may ask for it or against it in its startup packet: `options=-c pgweir.stable_backend_pid=on`. Default: 0."),
+    p("stable_backend_pid", "In place of the global setting."),
     p("server_lifetime", "In place of the global setting."),
     p("query_wait_timeout", "In place of the global setting."),
     p("load_balance_hosts", "`round-robin`: each new connection goes to the next host. `disable`: stay with a host until a connection to it fails."),

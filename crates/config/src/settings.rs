@@ -195,6 +195,7 @@ pub fn pooling(values: &Values, cores: u16) -> Settings {
         },
         pool_fidelity: pool_fidelity(values.choice(Key::pool_fidelity)),
         max_pinned: values.count(Key::max_pinned),
+        stable_backend_pid: values.flag(Key::stable_backend_pid),
         statement_memo_size: values.count(Key::statement_memo_size),
         default_pool_size: values.count(Key::default_pool_size),
         min_pool_size: values.count(Key::min_pool_size),

@@ -208,6 +208,7 @@ settings! {
     server_tls_protocols: List, Some("secure"), Yes, NotYet, Tls, "Versions of TLS to use with PostgreSQL.";
     server_tls_sslmode: Choice(SSLMODES), Some("prefer"), Yes, Partly, Tls, "Whether to use TLS to PostgreSQL. TLS is not supported yet: require and above are refused, all others go without it.";
     so_reuseport: Flag, Some("0"), No, Works, Listening, "Lets several processes listen on one port.";
+    stable_backend_pid: Flag, Some("0"), Yes, Works, Pools, "1: each client gets a server at its login, is told that one's process id as PostgreSQL has it, and keeps it until it leaves. A client may ask for it, or against it, in its startup packet: options=-c pgweir.stable_backend_pid=on.";
     statement_memo_size: Count(65_536, 1_073_741_824, "bytes"), Some("4194304"), No, Works, Pools, "How much each worker takes to remember what statements mean for their sessions.";
     stats_period: Count(1, INT_MAX, "seconds"), Some("60"), Yes, Works, Console, "Over how long averages are taken, and how often log_stats writes.";
     stats_users: List, Some(""), Yes, Works, Console, "Users who may run SHOW commands on the console.";
@@ -281,6 +282,6 @@ mod tests {
             let _value = setting.default_value();
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
-        assert_eq!(TABLE.len(), 109, "PgBouncer's hundred, workers, three for session state, five for tests");
+        assert_eq!(TABLE.len(), 110, "PgBouncer's hundred, workers, four for session state, five for tests");
     }
 }

@@ -19,7 +19,7 @@ pub const PARAMETERS: &[Parameter] = &[
     p("pool_mode", "In place of the database's and the global setting."),
     p("pool_fidelity", "In place of the database's and the global setting."),
     p("max_pinned", "In place of the database's and the global setting."),
-    p("stable_backend_pid", "1: as in [databases]; in place of the database's."),
+    p("stable_backend_pid", "In place of the database's and the global setting."),
     p("pool_size", "In place of the database's and default_pool_size."),
     p("reserve_pool_size", "In place of the database's and the global setting."),
     p("max_user_connections", "In place of the global setting."),

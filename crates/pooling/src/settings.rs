@@ -146,7 +146,6 @@ pub struct Database {
     pub pool_mode: Option<PoolMode>,
     pub pool_fidelity: Option<Fidelity>,
     pub max_pinned: Option<u32>,
-    /// Clients are told their servers' own process ids, and keep their servers for life.
     pub stable_backend_pid: Option<bool>,
     pub max_db_connections: Option<u32>,
     pub max_db_client_connections: Option<u32>,
@@ -195,7 +194,6 @@ pub struct UserSettings {
     pub pool_mode: Option<PoolMode>,
     pub pool_fidelity: Option<Fidelity>,
     pub max_pinned: Option<u32>,
-    /// Clients are told their servers' own process ids, and keep their servers for life.
     pub stable_backend_pid: Option<bool>,
     pub pool_size: Option<u32>,
     pub reserve_pool_size: Option<u32>,
@@ -273,6 +271,8 @@ pub struct Settings {
     pub max_prepared_statements: u32,
     /// Where neither the database nor the user says otherwise.
     pub pool_fidelity: Fidelity,
+    /// Clients are told their servers' own process ids, if they do not say otherwise, and keep their servers for life.
+    pub stable_backend_pid: bool,
     /// How many sessions of one pool may keep their servers between transactions; 0: as many as like.
     pub max_pinned: u32,
     /// Bytes that each worker takes to remember what statements mean.
@@ -335,6 +335,7 @@ impl Default for Settings {
             max_prepared_statements: 200,
             pool_fidelity: Fidelity::default(),
             max_pinned: 0,
+            stable_backend_pid: false,
             statement_memo_size: 4 * 1024 * 1024,
             application_name_add_host: false,
             login_notify_message: String::new(),

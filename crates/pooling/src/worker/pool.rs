@@ -59,7 +59,10 @@ impl Rules {
             mode,
             max_pinned: if mapped { max_pinned } else { 0 },
             fidelity: if mapped { fidelity } else { Fidelity::Classic },
-            stable_backend_pid: user.stable_backend_pid.or(database.stable_backend_pid).unwrap_or(false),
+            stable_backend_pid: user
+                .stable_backend_pid
+                .or(database.stable_backend_pid)
+                .unwrap_or(settings.stable_backend_pid),
             query_wait_timeout,
             query_timeout,
             waiting_min: waiting.into_iter().flatten().min(),
