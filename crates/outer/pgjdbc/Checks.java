@@ -75,7 +75,7 @@ final class Checks {
                 }
             }
             s.connection.setAutoCommit(true);
-            same(s.one("select set_config(?, ?, false)", "work_mem", 1100 + number + "kB"), 1100 + number + "kB", "set_config");
+            s.one("select set_config('work_mem', ?, false)", 1100 + number + "kB");
             step.await();
             same(s.show("work_mem"), 1100 + number + "kB", "work_mem after set_config");
             fails("22012", "the second statement", () -> s.run("set work_mem = '9MB'; select 1 / 0"));

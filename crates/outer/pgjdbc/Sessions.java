@@ -21,8 +21,6 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Properties;
 import java.util.concurrent.CyclicBarrier;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 
@@ -154,31 +152,35 @@ public final class Sessions {
     }
 
     private static void together(Map<String, String> wishes, AtOnce check) {
-        AtomicReference<Throwable> first = new AtomicReference<>();
-        ExecutorService threads = Executors.newFixedThreadPool(SESSIONS, Sessions::daemon);
+        AtomicReference<Different> first = new AtomicReference<>();
+        List<Thread> threads = new ArrayList<>();
         for (int n = 0; n < SESSIONS; n++) {
             int number = n;
-            threads.execute(() -> {
+            threads.add(daemon(() -> {
                 try (Session session = new Session(wishes)) {
                     check.talk(session, number);
                 } catch (Throwable failure) {
                     if (first.compareAndSet(null, new Different("session " + number + ": " + words(failure)))) {
                         // Whoever waits at the barrier is told.
-                        threads.shutdownNow();
+                        threads.forEach(Thread::interrupt);
                     }
                 }
-            });
+            }));
         }
-        threads.shutdown();
+        threads.forEach(Thread::start);
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_S);
         try {
-            if (!threads.awaitTermination(PATIENCE_S, TimeUnit.SECONDS)) {
-                first.compareAndSet(null, new Different("sessions hang"));
+            for (Thread thread : threads) {
+                thread.join(Math.max(1, TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime())));
+                if (thread.isAlive()) {
+                    first.compareAndSet(null, new Different("sessions hang"));
+                }
             }
         } catch (InterruptedException impossible) {
             throw new IllegalStateException(impossible);
         }
         if (first.get() != null) {
-            throw (Different) first.get();
+            throw first.get();
         }
     }
 

@@ -43,7 +43,7 @@ func settings() {
 		same(s.show("work_mem"), kilobytes(2000+number), "work_mem after a savepoint was rolled back")
 		same(s.show("lock_timeout"), "0", "what the savepoint had set")
 		same(s.show("statement_timeout"), "0", "SET LOCAL after its transaction")
-		s.do("select set_config($1, $2, false)", "work_mem", kilobytes(1100+number))
+		s.do("select set_config('work_mem', $1, false)", kilobytes(1100+number))
 		step()
 		same(s.show("work_mem"), kilobytes(1100+number), "work_mem after set_config")
 		s.do("reset work_mem")

@@ -86,7 +86,7 @@ def settings():
             same(await connection.fetchval("show work_mem"), f"{3000 + number}kB", "work_mem after a savepoint's end")
             same(await connection.fetchval("show lock_timeout"), "0", "the savepoint's own setting")
             same(await connection.fetchval("show statement_timeout"), "0", "a SET LOCAL after its transaction")
-            changed = connection.fetchval("select set_config($1, $2, false)", "work_mem", f"{1100 + number}kB")
+            changed = connection.fetchval("select set_config('work_mem', $1, false)", f"{1100 + number}kB")
             same(await changed, f"{1100 + number}kB", "set_config")
             await step()
             same(await connection.fetchval("show work_mem"), f"{1100 + number}kB", "work_mem after set_config")
@@ -128,7 +128,8 @@ def tenants():
     async def talk(number, step):
         async with connected() as connection:
             await connection.execute(f"set search_path to tenant_{number}, public")
-            await connection.execute(f"set app.tenant = 'tenant {number}'")
+            # fetchval asks for one row and no more, so its statement is not run to its end.
+            await connection.fetchval("select set_config('app.tenant', $1, false)", f"tenant {number}")
             await connection.execute("set role clerk")
             for _ in range(8):
                 await step()

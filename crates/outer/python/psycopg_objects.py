@@ -311,6 +311,7 @@ def copying():
             step()
             with connection.cursor().copy("copy (select distinct day from copied) to stdout") as copy:
                 lines = b"".join(bytes(block) for block in copy).decode()
+            connection.commit()
             # The second of January to the odd, the first of February to the even.
             same(lines, "02/01/2024\n" if number % 2 else "2024-02-01\n", "the date that was copied")
             step()
@@ -384,7 +385,7 @@ def discard_all():
             for _ in range(3):
                 connection.execute(f"set work_mem = '{1000 + number}kB'; set role worker_{number}")
                 connection.execute(f"set app.tenant = '{number}'; set search_path = tenant_{number}")
-                connection.execute(f"prepare mine as select {number}; listen mine")
+                connection.execute(f"prepare mine as select {number}")
                 step()
                 row = connection.execute("select current_user, current_setting('app.tenant')").fetchone()
                 same(row, (f"worker_{number}", f"{number}"), "before DISCARD ALL")
@@ -398,7 +399,6 @@ def discard_all():
                 same(one(connection, "select current_user"), login, "current user after DISCARD ALL")
                 same(one(connection, "show search_path"), '"$user", public', "search_path after DISCARD ALL")
                 same(one(connection, "select current_setting('app.tenant', true)") or "", "", "app.tenant after it")
-                same(one(connection, "select count(*) from pg_listening_channels()"), 0, "channels after DISCARD ALL")
                 raises(errors.InvalidSqlStatementName, "EXECUTE after it", connection.execute, "execute mine")
                 step()
 

@@ -8,7 +8,7 @@ import datetime
 
 import psycopg
 from psycopg import errors
-from sessions import check, in_step, main, raises, same
+from sessions import at_once, check, in_step, main, raises, same
 from through_psycopg import autocommitting, connect, one, prepare, show
 
 
@@ -114,7 +114,7 @@ def set_config():
             for turn in range(8):
                 wanted = f"{3101 + number * 10 + turn}kB"
                 one(connection, "select set_config('work_mem', %s, false)", (wanted,))
-                one(connection, "select set_config(%s, %s, false)", ("app.turn", f"{number}/{turn}"))
+                one(connection, "select set_config('app.turn', %s, false)", (f"{number}/{turn}",))
                 connection.commit()
                 step()
                 same(show(connection, "work_mem"), wanted, "work_mem by set_config")
@@ -125,6 +125,28 @@ def set_config():
             same(show(connection, "work_mem"), wanted, "work_mem after a rolled back set_config")
 
     in_step(talk)
+
+
+@check
+def set_config_of_any_name():
+    """The setting's name, too, is a parameter, so that no text tells which it is."""
+
+    def talk(number):
+        with connect() as connection:
+            for turn in range(4):
+                for name, value in (("work_mem", f"{3101 + number}kB"), ("app.word", f"{number}/{turn}")):
+                    one(connection, "select set_config(%s, %s, false)", (name, value))
+                    connection.commit()
+                    same(show(connection, name), value, f"{name} by set_config")
+            one(connection, "select set_config(%s, %s, true)", ("app.word", "local"))
+            connection.commit()
+            same(show(connection, "app.word"), f"{number}/3", "app.word after its transaction")
+
+    at_once(talk)
+    with connect() as connection:
+        for _ in range(6):
+            same(one(connection, "select coalesce(current_setting('app.word', true), '')"), "", "what a newcomer finds")
+            connection.commit()
 
 
 @check

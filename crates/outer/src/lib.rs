@@ -23,6 +23,6 @@ mod tools;
 pub use client::{Answer, Client, Gone, ServerError};
 pub use message::{Message, frontend};
 pub use pooler::Pooler;
-pub use program::Program;
+pub use program::{Checks, Program};
 pub use stage::{Stage, Wishes, eventually};
 pub use tools::{Pgbench, psql, python};

@@ -3,13 +3,26 @@
 //! What all programs have in common is told in `python/sessions.py`: their arguments, what they print, and that each check
 //! of theirs is true of a direct connection.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use crate::tools::{finish, python_with};
 
 /// What the `tools/` scripts end with if their language is not to be had on this machine.
 const NOT_TO_BE_HAD: i32 = 77;
+
+/// What was built for this process, by the script's name; or why not.
+static BUILT: Mutex<BTreeMap<String, Result<PathBuf, String>>> = Mutex::new(BTreeMap::new());
+
+/// Which of a program's checks are wanted.
+#[derive(Copy, Clone, Debug)]
+pub enum Checks<'a> {
+    All,
+    But(&'a [&'a str]),
+    Only(&'a [&'a str]),
+}
 
 /// A program that is ready to run.
 pub struct Program {
@@ -33,28 +46,46 @@ impl Program {
     /// If building fails.
     #[must_use]
     pub fn built_by(tool: &str) -> Option<Self> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools").join(tool);
-        let output = Command::new(path).output().unwrap_or_else(|error| panic!("tools/{tool}: {error}"));
-        let [said, why] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        if output.status.code() == Some(NOT_TO_BE_HAD) {
-            println!("SKIPPED {tool}: {}", why.trim());
-            return None;
+        // Once: a second test must not replace what the first one is running.
+        let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = built.entry(tool.to_owned()).or_insert_with(|| build(tool)).clone();
+        match outcome {
+            Ok(program) => Some(Self { start: vec![program] }),
+            Err(why) => {
+                println!("SKIPPED {tool}: {why}");
+                None
+            }
         }
-        assert!(output.status.success(), "tools/{tool}: {}\n{said}{why}", output.status);
-        Some(Self { start: vec![said.trim().into()] })
     }
 
-    /// Runs all checks but those named in `without`; what it printed.
+    /// Runs its checks at `url`; what it printed.
     ///
     /// # Errors
     /// What it printed, if a check found a difference.
     ///
     /// # Panics
     /// If it has no such check, or cannot be started.
-    pub fn run(&self, url: &str, without: &[&str]) -> Result<String, String> {
+    pub fn run(&self, url: &str, checks: Checks<'_>) -> Result<String, String> {
         let (first, rest) = self.start.split_first().expect("there is a program");
         let mut command = Command::new(first);
-        command.args(rest).arg(url).args(without.iter().map(|name| format!("-{name}")));
+        command.args(rest).arg(url);
+        match checks {
+            Checks::All => {}
+            Checks::But(names) => drop(command.args(names.iter().map(|name| format!("-{name}")))),
+            Checks::Only(names) => drop(command.args(names)),
+        }
         finish(&mut command).map(|(said, complaints)| said + &complaints)
     }
+}
+
+/// The program that `tools/{tool}` has built, or why there can be none.
+fn build(tool: &str) -> Result<PathBuf, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools").join(tool);
+    let output = Command::new(path).output().unwrap_or_else(|error| panic!("tools/{tool}: {error}"));
+    let [said, why] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    if output.status.code() == Some(NOT_TO_BE_HAD) {
+        return Err(why.trim().to_owned());
+    }
+    assert!(output.status.success(), "tools/{tool}: {}\n{said}{why}", output.status);
+    Ok(said.trim().into())
 }
