@@ -384,6 +384,11 @@ impl Tracker {
         self.sent.iter().any(|sent| sent.effects.iter().any(clears))
     }
 
+    /// Whether there is one of the name, or one may be on its way.
+    pub(crate) fn may_have_prepared(&self, name: &[u8]) -> bool {
+        self.has_prepared(name) || self.is_changing(name)
+    }
+
     /// Whether the client has a PREPARE or DEALLOCATE of a name under way, for which its server was brought what it has.
     fn is_changing(&self, name: &[u8]) -> bool {
         let changes = |effect: &Effect| match effect {

@@ -198,7 +198,7 @@ impl Requests<'_> {
 
     /// One is about to be closed by the protocol, if it is one: false if not. What comes of it is noted as of a DEALLOCATE.
     pub(super) fn close_prepared(&mut self, name: &[u8]) -> bool {
-        if !self.follows() || self.session.tracker.as_ref().is_none_or(|tracker| !tracker.has_prepared(name)) {
+        if !self.follows() || self.session.tracker.as_ref().is_none_or(|tracker| !tracker.may_have_prepared(name)) {
             return false;
         }
         self.bring(name);
