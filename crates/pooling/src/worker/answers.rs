@@ -502,7 +502,12 @@ impl Answers<'_> {
             }
             (Answerer::Check, Expect::Query) => {}
             // What it did to the unnamed statement was noted when it was sent: the client's may have been told behind it.
-            (Answerer::Replay, Expect::Query) => self.findings.replayed = true,
+            (Answerer::Replay, Expect::Query) => {
+                self.findings.replayed = true;
+                // At once: what fails behind it may soil the server again.
+                let refused = self.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
+                self.server.soiled &= self.session.is_none() || refused;
+            }
             (owner, Expect::Query) => {
                 self.server.unnamed = unnamed::NONE;
                 if let Some(unnamed) = self.unnamed().filter(|_| owner == Answerer::Client) {

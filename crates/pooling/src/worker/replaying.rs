@@ -18,7 +18,6 @@ impl Worker {
         let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
             return;
         };
-        server.soiled = false;
         let first = !std::mem::replace(&mut session.confirmed, true);
         if first {
             session.parameters = Arc::clone(&server.parameters);
