@@ -5,6 +5,7 @@
 //! Does not: have more than one question under way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
@@ -21,6 +22,12 @@ pub enum Style {
     Extended,
     /// Bind, Describe, Execute, Sync with a statement that was prepared under a name at login.
     Prepared,
+    /// One Query message with a literal and a comment that no other has.
+    Unique,
+    /// As `Simple`, after two settings that are the same for all clients.
+    SameSettings,
+    /// As `Simple`, after two settings with values that no other client has.
+    OwnSettings,
 }
 
 /// What every client of a load has in common.
@@ -29,8 +36,11 @@ pub struct Work {
     login: Vec<u8>,
     user: String,
     password: String,
+    style: Style,
     prepare: Option<Vec<u8>>,
     request: Vec<u8>,
+    /// Of the next text or client that is to be like no other.
+    number: AtomicU64,
     rows: usize,
     row_bytes: usize,
 }
@@ -42,7 +52,9 @@ impl Work {
         let mut request = Vec::new();
         let mut prepare = None;
         match style {
-            Style::Simple => put(&mut request, b'Q', &[sql.as_bytes(), b"\0"].concat()),
+            Style::Simple | Style::SameSettings | Style::OwnSettings => query(&mut request, sql),
+            // Each is written when it is asked.
+            Style::Unique => {}
             Style::Extended => {
                 put(&mut request, b'P', &[b"\0", sql.as_bytes(), b"\0\0\0"].concat());
                 bind_and_execute(&mut request, "");
@@ -56,8 +68,41 @@ impl Work {
             }
         }
         let login = startup(&[("user", user), ("database", database), ("application_name", "bench")]);
-        Work { login, user: user.to_owned(), password: password.to_owned(), prepare, request, rows, row_bytes }
+        let (user, password) = (user.to_owned(), password.to_owned());
+        Work { login, user, password, style, prepare, request, number: AtomicU64::new(0), rows, row_bytes }
     }
+
+    fn number(&self) -> u64 {
+        self.number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Writes what a client sends once, when it is logged in; returns how many ReadyForQuery that leads to.
+    fn write_first(&self, out: &mut Vec<u8>) -> usize {
+        let own = match self.style {
+            Style::OwnSettings => self.number(),
+            Style::SameSettings => 0,
+            _ => {
+                out.extend_from_slice(self.prepare.as_deref().unwrap_or_default());
+                return self.prepare.iter().len();
+            }
+        };
+        query(out, &format!("SET work_mem = '{}kB'", 1000 + own));
+        query(out, &format!("SET statement_timeout = '{}s'", 1000 + own));
+        2
+    }
+
+    fn write_request(&self, out: &mut Vec<u8>) {
+        if self.style != Style::Unique {
+            return out.extend_from_slice(&self.request);
+        }
+        // Of one length, so that a transaction costs what the others cost.
+        let number = self.number();
+        query(out, &format!("select 'x{number:010}' /* {number:010} */"));
+    }
+}
+
+fn query(out: &mut Vec<u8>, sql: &str) {
+    put(out, b'Q', &[sql.as_bytes(), b"\0"].concat());
 }
 
 /// Bind, Describe, Execute and Sync for a statement, with the unnamed portal and no parameters.
@@ -70,7 +115,8 @@ fn bind_and_execute(out: &mut Vec<u8>, statement: &str) {
 
 enum Phase {
     LoggingIn(Option<ScramSha256>),
-    Preparing,
+    /// ReadyForQuery that are still to come.
+    Preparing(usize),
     Idle,
     /// Rows and bytes of them that have arrived.
     Waiting(usize, usize),
@@ -109,7 +155,7 @@ impl Client {
     pub fn ask(&mut self, out: &mut Vec<u8>) {
         debug_assert!(self.is_idle(), "one question at a time");
         self.phase = Phase::Waiting(0, 0);
-        out.extend_from_slice(&self.work.request);
+        self.work.write_request(out);
     }
 
     /// Takes what arrived. Errors: whatever was not the one right answer, in words.
@@ -134,19 +180,20 @@ fn message(phase: &mut Phase, work: &Work, tag: u8, body: &[u8], out: &mut Vec<u
         (Phase::LoggingIn(scram), b'R') => authenticate(scram, work, body, out)?,
         (Phase::LoggingIn(_), b'K') => {}
         (Phase::LoggingIn(_), b'Z') => {
-            if let Some(parse) = &work.prepare {
-                out.extend_from_slice(parse);
-                *phase = Phase::Preparing;
+            let rounds = work.write_first(out);
+            if rounds > 0 {
+                *phase = Phase::Preparing(rounds);
                 return Ok(Progress::More);
             }
             *phase = Phase::Idle;
             return Ok(Progress::Ready);
         }
-        (Phase::Preparing, b'1') => {}
-        (Phase::Preparing, b'Z') => {
+        (Phase::Preparing(_), b'1' | b'C') => {}
+        (Phase::Preparing(1), b'Z') => {
             *phase = Phase::Idle;
             return Ok(Progress::Ready);
         }
+        (Phase::Preparing(left), b'Z') => *left -= 1,
         (Phase::Waiting(rows, bytes), b'D') => {
             *rows += 1;
             *bytes += body.len().saturating_sub(6);
@@ -222,13 +269,36 @@ mod tests {
     #[test]
     fn every_style_is_served() {
         for answer in [Answer::Small, Answer::Rows, Answer::Value] {
-            for style in [Style::Simple, Style::Extended, Style::Prepared] {
+            for style in [Style::Simple, Style::Extended, Style::Prepared, Style::SameSettings] {
                 let seen = talk(style, answer).expect("served");
                 let answered = seen.iter().filter(|one| **one == Progress::Answered).count();
-                let expected = if style == Style::Prepared { 4 } else { 5 };
+                let expected = if matches!(style, Style::Prepared | Style::SameSettings) { 4 } else { 5 };
                 assert_eq!(answered, expected, "{style:?} {answer:?}: {seen:?}");
             }
         }
+    }
+
+    #[test]
+    fn texts_and_settings_differ_where_they_are_to() {
+        let work = |style| Work::new("bench", "", "bench", style, Answer::Small);
+        let first = |work: &Work| {
+            let mut out = Vec::new();
+            assert_eq!(work.write_first(&mut out), 2);
+            out
+        };
+        let (same, own) = (work(Style::SameSettings), work(Style::OwnSettings));
+        assert_eq!(first(&same), first(&same));
+        assert_ne!(first(&own), first(&own));
+        let unique = work(Style::Unique);
+        let request = |work: &Work| {
+            let mut out = Vec::new();
+            work.write_request(&mut out);
+            out
+        };
+        let (one, other) = (request(&unique), request(&unique));
+        assert_eq!(one.len(), other.len());
+        assert_eq!(&other[5..], b"select 'x0000000001' /* 0000000001 */\0");
+        assert_ne!(one, other);
     }
 
     #[test]

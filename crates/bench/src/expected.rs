@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::contestant::Contestant;
+use crate::instructions::FIDELITY;
 use crate::run::Plan;
 use crate::scenario::{Kind, Proof, Scenario};
 
@@ -16,7 +17,9 @@ const IDLE_ROUND: Duration = Duration::from_millis(1200);
 /// initdb, and filling pgbench's tables.
 const CLUSTER: Duration = Duration::from_secs(15);
 /// The counting of instructions of one contestant: a short and a long run under each load.
-pub const INSTRUCTIONS: Duration = Duration::from_secs(10);
+pub const INSTRUCTIONS: Duration = Duration::from_secs(13);
+/// The same under one load.
+const INSTRUCTIONS_CASE: Duration = Duration::from_secs(3);
 
 /// One scenario with these contestants.
 pub fn scenario(plan: &Plan, scenario: &Scenario, contestants: &[Contestant]) -> Duration {
@@ -31,6 +34,8 @@ pub fn scenario(plan: &Plan, scenario: &Scenario, contestants: &[Contestant]) ->
         Kind::Idle => IDLE_ROUND * poolers * plan.idle_rounds() as u32,
         // Two sides, each counted once, and twice half a slice to find the rate.
         Kind::HalfLoad { .. } => (rounds(pace.slice) + START + plan.counting()) * 2 + Duration::from_secs(1),
+        // Two sides.
+        Kind::Instructions => INSTRUCTIONS_CASE * FIDELITY.len() as u32 * 2,
         Kind::Pgbench { .. } => {
             let (rounds, seconds) = plan.pgbench();
             Duration::from_secs(rounds as u64 * seconds + 1) * sides

@@ -53,7 +53,54 @@ impl Answer {
 enum Plan {
     Empty,
     Select(Answer),
+    Question(Question),
     Other,
+}
+
+/// What a pooler asks for itself, and not for a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    /// What is left in the session: nothing ever is.
+    Left,
+    /// What the names of the database hide: nothing.
+    Catalogue,
+    /// Whether the catalogue has changed: it never does.
+    Poll,
+}
+
+impl Question {
+    fn of(sql: &str) -> Option<Question> {
+        const STARTS: [(&str, Question); 3] = [
+            ("SELECT EXISTS (SELECT FROM pg_catalog.pg_depend", Question::Left),
+            ("WITH\nown AS MATERIALIZED", Question::Catalogue),
+            ("SELECT pg_catalog.count(*) AS rows", Question::Poll),
+        ];
+        STARTS.iter().find(|(start, _)| sql.starts_with(start)).map(|(_, question)| *question)
+    }
+
+    fn columns(self) -> u16 {
+        match self {
+            Question::Left => 5,
+            Question::Catalogue => 4,
+            Question::Poll => 2,
+        }
+    }
+
+    /// The rows, and the end of the statement.
+    fn answer(self, out: &mut Vec<u8>) {
+        let row: &[Option<&[u8]>] = match self {
+            Question::Left => &[Some(b"f"), Some(b"f"), Some(b"f"), None, Some(b"")],
+            Question::Catalogue => return complete(out, "SELECT 0"),
+            Question::Poll => &[Some(b"0"), None],
+        };
+        let mut body = (row.len() as u16).to_be_bytes().to_vec();
+        for value in row {
+            body.extend_from_slice(&value.map_or(-1, |value| value.len() as i32).to_be_bytes());
+            body.extend_from_slice(value.unwrap_or_default());
+        }
+        put(out, b'D', &body);
+        complete(out, "SELECT 1");
+    }
 }
 
 #[derive(Debug)]
@@ -232,12 +279,12 @@ impl Session {
             put(out, b'I', b"");
         }
         for statement in statements {
-            if let Plan::Select(answer) = plan(statement) {
-                row_description(out);
-                rows(out, answer);
-                complete(out, &format!("SELECT {}", answer.shape().0));
-            } else {
-                self.command(statement, out);
+            match plan(statement) {
+                Plan::Empty | Plan::Other => self.command(statement, out),
+                plan => {
+                    row_description(out, plan.columns());
+                    execute(out, plan);
+                }
             }
         }
         put(out, b'Z', &[self.status]);
@@ -341,8 +388,8 @@ impl Session {
             put(out, b't', &[0, 0]);
         }
         match plan {
-            Plan::Select(_) => row_description(out),
             Plan::Empty | Plan::Other => put(out, b'n', b""),
+            plan => row_description(out, plan.columns()),
         }
         Ok(Ok(()))
     }
@@ -356,8 +403,17 @@ fn unknown(noun: &str, name: &str) -> Refusal {
     (sqlstate, format!("{noun} \"{name}\" does not exist"))
 }
 
+impl Plan {
+    fn columns(self) -> u16 {
+        if let Plan::Question(question) = self { question.columns() } else { 1 }
+    }
+}
+
 fn plan(sql: &str) -> Plan {
     let sql = sql.trim();
+    if let Some(question) = Question::of(sql) {
+        return Plan::Question(question);
+    }
     match sql.get(..6) {
         _ if sql.is_empty() => Plan::Empty,
         Some(word) if word.eq_ignore_ascii_case("select") => Plan::Select(Answer::of(sql)),
@@ -373,13 +429,15 @@ fn execute(out: &mut Vec<u8>, plan: Plan) {
             rows(out, answer);
             complete(out, &format!("SELECT {}", answer.shape().0));
         }
+        Plan::Question(question) => question.answer(out),
     }
 }
 
-/// One column named "v", of type text.
+/// So many columns named "v", of type text.
 //= pg18 protocol-message-formats#RowDescription
-fn row_description(out: &mut Vec<u8>) {
-    put(out, b'T', b"\0\x01v\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0");
+fn row_description(out: &mut Vec<u8>, columns: u16) {
+    let column = b"v\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0";
+    put(out, b'T', &[&columns.to_be_bytes()[..], &column.repeat(columns.into())].concat());
 }
 
 //= pg18 protocol-message-formats#DataRow

@@ -81,6 +81,31 @@ fn a_cancel_request_ends_the_connection() {
 }
 
 #[test]
+fn what_a_pooler_asks_for_itself_is_answered_as_by_an_empty_database() {
+    let rows = |sql: &str| {
+        let mut message = Vec::new();
+        put(&mut message, b'Q', &[sql.as_bytes(), b"\0"].concat());
+        let (mut out, mut rows) = (Vec::new(), Vec::new());
+        ready().receive(&message, &mut out).expect("a query");
+        let row = |tag, body: &[u8]| {
+            if tag == b'D' {
+                rows.push(body.to_vec());
+            }
+            Ok(())
+        };
+        Frames::default().feed(&out, row).expect("well formed answers");
+        (tags(&out), rows)
+    };
+    let left = "SELECT EXISTS (SELECT FROM pg_catalog.pg_depend WHERE refclassid = 2615), false, false, NULL, ''";
+    let value = |value: &[u8]| [&(value.len() as u32).to_be_bytes(), value].concat();
+    let none = [value(b"f"), value(b"f"), value(b"f"), vec![0xff; 4], value(b"")].concat();
+    assert_eq!(rows(left), ("TDCZI".to_owned(), vec![[vec![0, 5], none].concat()]));
+    assert_eq!(rows(include_str!("../../pooling/src/catalogue/query.sql")), ("TCZI".to_owned(), Vec::new()));
+    let poll = [vec![0, 2], value(b"0"), vec![0xff; 4]].concat();
+    assert_eq!(rows(include_str!("../../pooling/src/catalogue/poll.sql")), ("TDCZI".to_owned(), vec![poll]));
+}
+
+#[test]
 fn status_follows_the_transaction() {
     let mut server = ready();
     assert_eq!(ask(&mut server, &[(b'Q', b"BEGIN\0")]).0, "CZT");

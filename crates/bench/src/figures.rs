@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::scenario::{Figure, SCENARIOS, Threshold};
+use crate::scenario::{CLASSIC, Figure, SCENARIOS, Threshold};
 use crate::stats::{Estimate, Verdict, estimate, judge, paired_ratios};
 
 /// The bootstrap's seed: any fixed number, so that a record always gives the same table.
@@ -86,6 +86,17 @@ pub fn calls_each(scenario: &Value, contestant: &str) -> Vec<(String, f64)> {
 pub fn calls_sum(scenario: &Value, contestant: &str) -> Option<f64> {
     let each = calls_each(scenario, contestant);
     (!each.is_empty()).then(|| each.iter().map(|(_, calls)| calls).sum())
+}
+
+/// System calls per transaction that pgweir makes and classic does not; `None` if they were not counted.
+pub fn calls_more(scenario: &Value) -> Option<f64> {
+    Some(calls_sum(scenario, "pgweir")? - calls_sum(scenario, CLASSIC)?)
+}
+
+/// Instructions per transaction that pgweir takes under a load and classic does not; `None` if they were not counted.
+pub fn instructions_more(scenario: &Value, case: &str) -> Option<f64> {
+    let of = |name: &str| scenario["instructions"][case][name]["instructions_per_transaction"].as_f64();
+    Some(of("pgweir")? - of(CLASSIC)?)
 }
 
 /// Lends per transaction of one contestant; `None` where its console did not say.
@@ -173,6 +184,10 @@ fn measure(scenario: &Value, figure: Figure) -> (String, Option<Estimate>) {
             let growth = two.zip(calls_sum(scenario, "pgweir-1-worker")).map(|(two, one)| exact(two / one));
             ("system calls, 2 workers ÷ 1".to_owned(), growth)
         }
+        Figure::SystemCallsMore => ("system calls, more than classic".to_owned(), calls_more(scenario).map(exact)),
+        Figure::InstructionsMore { case } => {
+            (format!("instructions more than classic, {case}"), instructions_more(scenario, case).map(exact))
+        }
     }
 }
 
@@ -202,6 +217,19 @@ mod tests {
         assert_eq!(middle(&scenario(), "pgbouncer", cpu_ns_each).expect("measured").samples, 3);
         assert!(ratio(&scenario(), "pgbouncer", "direct", cpu_ns_each).is_none(), "nothing is made up");
         assert_eq!(names(&scenario()), ["pgbouncer", "pgweir", "direct"]);
+    }
+
+    #[test]
+    fn more_than_classic_is_a_difference() {
+        let count = |instructions: f64| json!({ "instructions_per_transaction": instructions });
+        let calls = |calls: u64| json!({ "transactions": 100, "calls": { "read": calls } });
+        let scenario = json!({
+            "instructions": { "unique": { "pgweir": count(3000.0), "pgweir-classic": count(2100.0) } },
+            "system_calls": { "pgweir": calls(450), "pgweir-classic": calls(400) },
+        });
+        assert_eq!(instructions_more(&scenario, "unique"), Some(900.0));
+        assert_eq!(instructions_more(&scenario, "simple"), None, "nothing is made up");
+        assert_eq!(calls_more(&scenario), Some(0.5));
     }
 
     #[test]

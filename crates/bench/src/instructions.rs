@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::callgrind::{self, Profile};
 use crate::contestant::{Contestant, Premises};
-use crate::scenario::{SCENARIOS, Scenario};
+use crate::scenario::{CLASSIC, SCENARIOS, Scenario};
 use crate::setup::{self, Placement};
 use crate::world::{Mode, World};
 
@@ -29,11 +29,15 @@ pub struct Case {
 }
 
 /// With one client nothing waits; with more clients than servers, every transaction has been in the queue.
-pub const CASES: [Case; 3] = [
+pub const CASES: [Case; 4] = [
     Case { name: "simple", about: "1 client, simple", scenario: "tcp-1", clients: 1 },
+    Case { name: "unique", about: "1 client, simple, each text another", scenario: "transparent", clients: 1 },
     Case { name: "prepared", about: "1 client, prepared", scenario: "prepared-64", clients: 1 },
     Case { name: "simple-64", about: "64 clients on 20 servers, simple", scenario: "tcp-64", clients: 64 },
 ];
+
+/// The cases in which there is no session state to look after, with the least else to do.
+pub const FIDELITY: [&str; 2] = ["simple", "unique"];
 
 /// Instructions of so many transactions.
 #[derive(Clone, Debug)]
@@ -46,6 +50,21 @@ impl Count {
     fn each(&self, instructions: u64) -> f64 {
         instructions as f64 / self.transactions as f64
     }
+}
+
+/// What looking after session state costs: pgweir as it is and as [`CLASSIC`], one client, by case.
+pub fn fidelity(place: &Premises, pgweir: &Contestant, placement: &Placement) -> Result<Map<String, Value>, String> {
+    let contestants = [pgweir.variant(&pgweir.name, &[("pool_fidelity", "transparent")]), setup::classic(pgweir)];
+    let mut result = Map::new();
+    for case in CASES.iter().filter(|case| FIDELITY.contains(&case.name)) {
+        let counted = run(place, case, &contestants, placement)?;
+        let of = |name: &str| counted[name]["instructions_per_transaction"].as_f64().unwrap_or(f64::NAN);
+        let (transparent, classic) = (of(&pgweir.name), of(CLASSIC));
+        let more = transparent - classic;
+        eprintln!("  {:<36} classic {classic:>6.0}  transparent {transparent:>6.0}  {more:>+6.0}", case.about);
+        result.insert(case.name.to_owned(), Value::Object(counted));
+    }
+    Ok(result)
 }
 
 /// Counts for every contestant, for a record. Errors: no valgrind, or a contestant that does not run under it.
@@ -145,6 +164,7 @@ mod tests {
             assert!(SCENARIOS.iter().any(|one| one.name == case.scenario), "{}", case.scenario);
             assert!((case.clients as u64) < FEW, "the short run is long enough for every client");
         }
+        assert!(FIDELITY.iter().all(|name| CASES.iter().any(|case| case.name == *name)));
     }
 
     #[test]

@@ -21,8 +21,9 @@ Measures pgweir beside PgBouncer and a direct connection.
                          a half, and keeps nothing (unless --out). BEFORE and AFTER are PROGRAM[,KEY=VALUE...].
                          The same from the tree: make ab BEFORE=PROGRAM, which builds AFTER
   bench instructions PROGRAM...
-                         user-space instructions per transaction, counted by callgrind: one client, simple and prepared,
-                         and 64 clients on 20 servers (--scenario simple,prepared,simple-64: only these)
+                         user-space instructions per transaction, counted by callgrind: one client, simple, simple with each
+                         text another, and prepared, and 64 clients on 20 servers
+                         (--scenario simple,unique,prepared,simple-64: only these)
   bench null [OPTIONS]   PgBouncer beside itself: every interval should hold 1
   bench report FILE      print the table of a record
   bench relay INI        be the relay: recv and send, nothing else (contestants' ini files name its sockets)

@@ -7,9 +7,11 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use crate::figures::{
-    self, Ceiling, Judgement, Quantity, calls_each, calls_sum, client_bytes, cpu_ns_each, latency_p50_us,
-    latency_p99_us, lends_each, middle, ratio, speed, switches_each,
+    self, Ceiling, Judgement, Quantity, calls_each, calls_more, calls_sum, client_bytes, cpu_ns_each,
+    instructions_more, latency_p50_us, latency_p99_us, lends_each, middle, ratio, speed, switches_each,
 };
+use crate::instructions::FIDELITY;
+use crate::scenario::CLASSIC;
 use crate::stats::{Estimate, Verdict};
 
 /// The whole report, in Markdown.
@@ -21,6 +23,7 @@ pub fn table(record: &Value) -> String {
     costs(&mut out, record);
     calls(&mut out, record);
     idle(&mut out, record);
+    fidelity(&mut out, record);
     half_load(&mut out, record);
     pgbench(&mut out, record);
     instructions(&mut out, record);
@@ -195,6 +198,34 @@ fn idle(out: &mut String, record: &Value) {
                 interval(middle(scenario, &name, client_bytes), 0),
                 interval(middle(scenario, &name, asked), 0)
             );
+        }
+    }
+}
+
+/// What looking after session state costs, where pgweir ran with and without.
+fn fidelity(out: &mut String, record: &Value) {
+    let mut first = true;
+    for scenario in scenarios(record) {
+        let cpu = ratio(scenario, "pgweir", CLASSIC, cpu_ns_each);
+        let counted: Vec<_> =
+            FIDELITY.iter().filter_map(|case| Some((case, instructions_more(scenario, case)?))).collect();
+        if cpu.is_none() && counted.is_empty() {
+            continue;
+        }
+        if std::mem::take(&mut first) {
+            line!(
+                out,
+                "\n## pgweir: pool_fidelity transparent beside classic\n\n| scenario | CPU time, transparent ÷ classic | system calls more | instructions | more |\n|---|--:|--:|---|--:|"
+            );
+        }
+        let about = text(scenario, "about");
+        if cpu.is_some() {
+            line!(out, "| {about} | {} | {} | – | – |", interval(cpu, 3), number(calls_more(scenario), 3));
+        }
+        for (case, more) in counted {
+            let of =
+                |name: &str| number(scenario["instructions"][case][name]["instructions_per_transaction"].as_f64(), 0);
+            line!(out, "| {about} | – | – | {case}: {} beside {} | {more:.0} |", of("pgweir"), of(CLASSIC));
         }
     }
 }

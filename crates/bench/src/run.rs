@@ -131,7 +131,13 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Idle => "idle",
         Kind::HalfLoad { .. } => "half-load",
         Kind::Pgbench { .. } => "pgbench",
+        Kind::Instructions => "instructions",
     }
+}
+
+/// What stands in the record for a scenario that is about pgweir alone.
+fn without_pgweir() -> Map<String, Value> {
+    Map::from_iter([("notes".to_owned(), json!(["pgweir is not among the contestants"]))])
 }
 
 /// Thousands of clients need as many descriptors; contestants inherit the limit.
@@ -180,6 +186,7 @@ impl Bench<'_> {
             Kind::Idle => self.idle(&room, scenario)?,
             Kind::HalfLoad { .. } => self.half_load(&room, scenario)?,
             Kind::Pgbench { .. } => self.pgbench(&room, scenario)?,
+            Kind::Instructions => self.fidelity(&room)?,
         };
         result.insert("kind".to_owned(), json!(kind_name(scenario.kind)));
         Ok(result)
@@ -261,15 +268,24 @@ impl Bench<'_> {
     }
 
     fn half_load(&mut self, room: &Premises, scenario: &Scenario) -> Result<Map<String, Value>, String> {
-        let Some(pgweir) = self.contestants.iter().find(|one| one.name == "pgweir") else {
-            let notes = json!(["pgweir is not among the contestants"]);
-            return Ok(Map::from_iter([("notes".to_owned(), notes)]));
-        };
+        let Some(pgweir) = self.pgweir().cloned() else { return Ok(without_pgweir()) };
         pin_self(&self.cores)?;
         let placement = Placement { load: self.cores.clone(), contestant: self.cores.clone() };
         let mut world = World::open(&room.folder)?;
         let pace = Pace { rounds: self.plan.pace.rounds.min(21), ..self.plan.pace };
-        half_load::run(room, &mut world, scenario, pgweir, &placement, pace, &mut self.random)
+        half_load::run(room, &mut world, scenario, &pgweir, &placement, pace, &mut self.random)
+    }
+
+    /// Instructions with and without a look at session state.
+    fn fidelity(&mut self, room: &Premises) -> Result<Map<String, Value>, String> {
+        let Some(pgweir) = self.pgweir() else { return Ok(without_pgweir()) };
+        pin_self(&self.cores)?;
+        let counted = instructions::fidelity(room, pgweir, &self.placement())?;
+        Ok(Map::from_iter([(INSTRUCTIONS.to_owned(), Value::Object(counted))]))
+    }
+
+    fn pgweir(&self) -> Option<&Contestant> {
+        self.contestants.iter().find(|one| one.name == "pgweir")
     }
 
     fn pgbench(&mut self, room: &Premises, scenario: &Scenario) -> Result<Map<String, Value>, String> {

@@ -27,6 +27,8 @@ pub enum Kind {
     HalfLoad { pool: u32 },
     /// pgbench against a real PostgreSQL.
     Pgbench { arguments: &'static str },
+    /// Instructions of one client, with the same text each time and with another each time. pgweir only.
+    Instructions,
 }
 
 /// A figure that a threshold is about.
@@ -44,6 +46,10 @@ pub enum Figure {
     Lends,
     /// Two workers' system calls per transaction ÷ one worker's, at the same load.
     SystemCallGrowth,
+    /// System calls per transaction of pgweir that another with `pool_fidelity = classic` does not make.
+    SystemCallsMore,
+    /// User-space instructions per transaction under one load that the other does not take.
+    InstructionsMore { case: &'static str },
 }
 
 /// What a figure must reach, and what it should.
@@ -74,6 +80,8 @@ pub struct Scenario {
     pub direct: bool,
     /// The relay runs too: what copying alone costs.
     pub relay: bool,
+    /// pgweir runs once more, under this name, with `pool_fidelity = classic`.
+    pub classic: bool,
     pub thresholds: &'static [Threshold],
 }
 
@@ -98,9 +106,12 @@ const PLAIN: Scenario = Scenario {
     tuned: None,
     direct: false,
     relay: false,
+    classic: false,
     thresholds: &[],
 };
 
+/// pgweir that does for session state what PgBouncer does.
+pub const CLASSIC: &str = "pgweir-classic";
 const TUNED: Option<(&str, &[(&str, &str)])> = Some(("pgbouncer-64k", &[("pkt_buf", "65536")]));
 /// Logging a line for each login is a matter of taste, not of the login's cost: off for everybody.
 const QUIET: &[(&str, &str)] = &[("log_connections", "0"), ("log_disconnections", "0")];
@@ -179,6 +190,46 @@ pub const SCENARIOS: &[Scenario] = &[
         style: Style::Prepared,
         settings: &[("max_prepared_statements", "200")],
         thresholds: &[ratio(1.3, 1.3)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "transparent",
+        about: "1 client, the same text each time and another each time: instructions",
+        kind: Kind::Instructions,
+        clients: 1,
+        style: Style::Unique,
+        thresholds: &[
+            at_most(Figure::InstructionsMore { case: "simple" }, INSTRUCTIONS_MAX, None),
+            at_most(Figure::InstructionsMore { case: "unique" }, INSTRUCTIONS_MAX, None),
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "transparent-64",
+        about: "64 clients on 20 servers, each text another",
+        clients: 64,
+        style: Style::Unique,
+        classic: true,
+        thresholds: &[at_most(Figure::SystemCallsMore, 0.01, None)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "settings-same-64",
+        about: "64 clients on 20 servers, all with the same two settings",
+        clients: 64,
+        style: Style::SameSettings,
+        classic: true,
+        thresholds: &[at_most(Figure::SystemCallsMore, 0.01, None)],
+        ..PLAIN
+    },
+    Scenario {
+        name: "settings-64",
+        about: "64 clients on 20 servers, each with two settings of its own",
+        clients: 64,
+        style: Style::OwnSettings,
+        classic: true,
+        // One small message goes before the client's.
+        thresholds: &[at_most(Figure::SystemCallsMore, 1.0, Some(0.01))],
         ..PLAIN
     },
     Scenario {
@@ -262,6 +313,9 @@ pub const SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
 ];
+
+/// 300 ns at 3 GHz and one instruction a cycle.
+const INSTRUCTIONS_MAX: f64 = 900.0;
 
 const HALF_LOAD: &[Threshold] =
     &[at_most(Figure::Lends, 0.01, None), at_most(Figure::SystemCallGrowth, 1.05, Some(1.0))];

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::client::Work;
 use crate::contestant::{Contestant, Premises, Running};
-use crate::scenario::{Kind, Proof, Scenario};
+use crate::scenario::{CLASSIC, Kind, Proof, Scenario};
 use crate::world::{FleetId, World};
 
 /// User, database and password of the load.
@@ -45,6 +45,9 @@ pub fn contestants(scenario: &Scenario, given: &[Contestant]) -> Result<Vec<Cont
         Some(plain.variant(name, settings))
     });
     all.extend(tuned);
+    if scenario.classic {
+        all.extend(given.iter().find(|one| one.name == "pgweir").map(classic));
+    }
     if scenario.relay {
         all.push(Contestant::relay()?);
     }
@@ -52,6 +55,11 @@ pub fn contestants(scenario: &Scenario, given: &[Contestant]) -> Result<Vec<Cont
         all.push(Contestant::direct());
     }
     Ok(all)
+}
+
+/// A pgweir that leaves session state where it was set.
+pub fn classic(pgweir: &Contestant) -> Contestant {
+    pgweir.variant(CLASSIC, &[("pool_fidelity", "classic")])
 }
 
 /// The ini file of a contestant.
