@@ -112,6 +112,9 @@ pub const CATALOGUE_EDGES_MAX: usize = 512 * 1024;
 /// Custom settings whose names are known: a check asks for each.
 pub const CATALOGUE_SETTINGS_MAX: usize = 64;
 
+/// A row of the catalogue that is longer ends the server that sends it; sources of more than 128 KiB are not asked for.
+pub const CATALOGUE_ROW_LEN_MAX: usize = 1024 * 1024;
+
 /// Settings of one session that wait to be asked for; beyond it, the session keeps its server.
 pub const UNREAD_MAX: usize = 256;
 

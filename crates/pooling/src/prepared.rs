@@ -13,8 +13,9 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use wire::frontend::Parse;
 
+use crate::catalogue::Known;
 use crate::limits;
-use crate::state::Reading;
+use crate::state::{Reading, Sketch};
 use crate::unnamed::Version;
 
 /// The digest that stands for a statement everywhere.
@@ -28,17 +29,25 @@ pub struct Statement {
     pub(crate) name: Box<[u8]>,
     query: Box<[u8]>,
     types: Box<[u8]>,
-    pub(crate) reading: Reading,
+    sketch: Sketch,
 }
 
 impl Statement {
-    fn new(id: StatementId, parse: &Parse<'_>, reading: Reading) -> Statement {
+    fn new(id: StatementId, parse: &Parse<'_>, sketch: Sketch) -> Statement {
         let name = format!("pgweir_{id:032x}").into_bytes().into();
-        Statement { id, name, query: parse.query.into(), types: parse.types.into(), reading }
+        Statement { id, name, query: parse.query.into(), types: parse.types.into(), sketch }
     }
 
     pub(crate) fn query(&self) -> &[u8] {
         &self.query
+    }
+
+    pub(crate) fn marks(&self) -> sql::Marks {
+        self.sketch.marks
+    }
+
+    pub(crate) fn reading(&self, known: &Known) -> Reading {
+        self.sketch.reading(known)
     }
 
     /// The Parse message that makes it known to a server.
@@ -90,7 +99,12 @@ impl Catalog {
         self.version
     }
 
-    pub(crate) fn intern(&mut self, id: StatementId, parse: &Parse<'_>, reading: Reading) -> Arc<Statement> {
+    pub(crate) fn intern(
+        &mut self,
+        id: StatementId,
+        parse: &Parse<'_>,
+        sketch: impl FnOnce() -> Sketch,
+    ) -> Arc<Statement> {
         if let Some(known) = self.statements.get(&id) {
             return Arc::clone(known);
         }
@@ -98,7 +112,7 @@ impl Catalog {
             self.statements.retain(|_, statement| Arc::strong_count(statement) > 1);
             self.sweep_at = 256 + 2 * self.statements.len();
         }
-        let statement = Arc::new(Statement::new(id, parse, reading));
+        let statement = Arc::new(Statement::new(id, parse, sketch()));
         self.statements.insert(id, Arc::clone(&statement));
         statement
     }
@@ -301,7 +315,7 @@ mod tests {
     }
 
     fn intern(catalog: &mut Catalog, parse: &Parse<'_>) -> Arc<Statement> {
-        catalog.intern(id(parse), parse, Reading::default())
+        catalog.intern(id(parse), parse, Sketch::default)
     }
 
     fn parse(query: &'static [u8], types: &'static [u8]) -> Parse<'static> {

@@ -283,6 +283,8 @@ pub struct Settings {
     pub login_notify_message: String,
     /// Iterations of the verifiers made from plain-text secrets.
     pub scram_iterations: u32,
+    /// Whether servers are asked what names hide. Off only in tests of something else.
+    pub reads_catalogue: bool,
     pub chaos: Chaos,
     /// Threads that own sessions and servers; at least 1.
     pub workers: u16,
@@ -340,6 +342,7 @@ impl Default for Settings {
             application_name_add_host: false,
             login_notify_message: String::new(),
             scram_iterations: auth::scram::ITERATIONS,
+            reads_catalogue: true,
             chaos: Chaos::default(),
             workers: 1,
             #[cfg(feature = "sabotage")]

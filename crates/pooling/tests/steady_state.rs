@@ -100,7 +100,21 @@ impl World {
         backend::BackendKeyData { pid: 7, secret: &[0; 4] }.encode(&mut bytes);
         backend::encode_ready(&mut bytes, backend::Status::Idle);
         self.worker_reads(conn, &bytes);
+        self.tells_names(conn);
         conn
+    }
+
+    /// The server is asked whether what names hide has changed, and then for that; nothing is hidden.
+    fn tells_names(&mut self, server: ConnId) {
+        for rows in [1, 0] {
+            self.sent.clear();
+            let mut bytes = Vec::new();
+            (0..rows).for_each(|_| backend::encode_data_row(&mut bytes, [Some(&b"1"[..]), Some(&b"1"[..])]));
+            backend::encode_command_complete(&mut bytes, "SELECT");
+            backend::encode_ready(&mut bytes, backend::Status::Idle);
+            self.worker_reads(server, &bytes);
+        }
+        assert!(self.sent.is_empty(), "all was answered");
     }
 }
 

@@ -91,6 +91,10 @@ pub enum Command {
         /// Settings that it asks for by name.
         names: Vec<String>,
     },
+    /// What names hide, which is nothing here; and whether that has changed.
+    Catalogue {
+        poll: bool,
+    },
 }
 
 /// How the pooler's question begins, and what stands in it if it wants settings, too.

@@ -4,6 +4,8 @@
 //! client's it is: `select 3 100 /*c17.42*/`. The model server echoes that in every row, and compares its state with
 //! the client's twin's at that statement (I9). Statements of the pooler itself carry no such comment.
 
+use pooling::catalogue;
+
 use crate::command::Command;
 
 /// Whose statement it is.
@@ -127,6 +129,13 @@ impl Statement {
 /// semicolon counts only if it is not blank.
 #[must_use]
 pub fn split(text: &str) -> Vec<Statement> {
+    if let Some(asked) = text.strip_prefix(catalogue::PREFIX) {
+        // Beyond this language, and known as a whole.
+        let poll = asked == catalogue::POLL;
+        let known = poll || asked == catalogue::QUERY;
+        let body = if known { Body::Command(Command::Catalogue { poll }) } else { Body::SyntaxError };
+        return vec![Statement { body, mark: None }];
+    }
     let mut statements = Vec::new();
     let (mut start, mut quoted, mut escaped) = (0, false, false);
     let bytes = text.as_bytes();

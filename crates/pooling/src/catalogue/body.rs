@@ -31,6 +31,20 @@ impl Body {
     pub(super) fn read(source: &[u8]) -> Body {
         let mut body = Body::default();
         body.add(source, 0);
+        body.finish()
+    }
+
+    /// Of a text that defines something: any string in it may be a function's body.
+    pub(super) fn of_definition(source: &[u8]) -> Body {
+        let mut body = Body::default();
+        body.add(source, 0);
+        let text = Text::new(source, Rules::default());
+        body.add_strings(&text, &tokens(&text).unwrap_or_default(), 0);
+        body.finish()
+    }
+
+    fn finish(self) -> Body {
+        let mut body = self;
         body.writes = body.has_any(&base::WRITES);
         body.fills = body.has_any(&base::FILLS);
         body
@@ -74,6 +88,10 @@ impl Body {
             self.hidden |= Hidden::DYNAMIC;
             return;
         }
+        self.add_strings(text, tokens, depth);
+    }
+
+    fn add_strings(&mut self, text: &Text<'_>, tokens: &[Token], depth: u32) {
         for token in tokens.iter().filter(|token| token.kind == TokenKind::String) {
             self.add(&without_its_quotes(&text.source()[token.start..token.end]), depth + 1);
         }

@@ -61,6 +61,8 @@ kinds! {
 
 impl Hidden {
     pub const NONE: Hidden = Hidden(0);
+    /// What has to be done something about where no sequence and no process id matters.
+    pub(crate) const ACTIVE: Hidden = Hidden(!(Hidden::SEQUENCE.0 | Hidden::CURRVAL.0 | Hidden::BACKEND_PID.0));
 
     pub fn is_empty(self) -> bool {
         self.0 == 0

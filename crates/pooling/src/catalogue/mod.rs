@@ -49,6 +49,7 @@
 mod base;
 mod body;
 mod hidden;
+mod known;
 mod reading;
 mod row;
 
@@ -56,6 +57,7 @@ mod row;
 mod tests;
 
 pub use hidden::Hidden;
+pub(crate) use known::{Known, Next};
 pub use reading::Reading;
 pub use row::{Land, Row, Take};
 
@@ -73,6 +75,12 @@ pub const QUERY: &str = include_str!("query.sql");
 /// One row of two values that change when the catalogue should be read anew: a count, and a sum of hashes. Temporary
 /// objects have no say in it. Transaction numbers wrap around, so their greatest would not tell.
 pub const POLL: &str = include_str!("poll.sql");
+
+/// What either is sent behind, in one Query, since a server may be asked that has a session's settings: names that the
+/// session's encoding has not would be an error, an operator of somebody else's could be found first, and the application
+/// may allow its own statements less time.
+pub const PREFIX: &str =
+    "SET LOCAL client_encoding = 'UTF8'; SET LOCAL search_path = pg_catalog; SET LOCAL statement_timeout = 0; ";
 
 /// What the names of one database hide. Immutable; sessions of a pool share one.
 #[derive(Debug)]
@@ -187,9 +195,26 @@ impl Catalogue {
             | only(verb.defines, self.definitions)
     }
 
+    /// Whether any text may hide anything.
+    pub fn is_unknown(&self) -> bool {
+        self.everywhere.any(Hidden::UNKNOWN)
+    }
+
+    /// All that these names may do, however a text meets them.
+    pub fn touches(&self, words: &[Word]) -> Hidden {
+        let found = words.iter().filter_map(|word| self.entry(word.name()));
+        found.fold(self.everywhere, |sum, entry| sum | entry.finding.all())
+    }
+
     /// What a text does that runs a body of its own, DO: read anew each time, since what it does stands in a string.
     pub fn hides_in_block(&self, text: &[u8]) -> Block {
         let body = Body::read(text);
+        Block { hidden: body.hidden | self.hides(&body.words), settings: body.settings }
+    }
+
+    /// What a text may make others do that defines something: its strings may be functions' bodies.
+    pub fn hides_in_definition(&self, text: &[u8]) -> Block {
+        let body = Body::of_definition(text);
         Block { hidden: body.hidden | self.hides(&body.words), settings: body.settings }
     }
 

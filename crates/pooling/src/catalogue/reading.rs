@@ -58,7 +58,7 @@ impl Finding {
         }
     }
 
-    fn all(&self) -> Hidden {
+    pub(super) fn all(&self) -> Hidden {
         self.called | self.named | self.writing | self.filling
     }
 }

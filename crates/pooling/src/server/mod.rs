@@ -65,6 +65,10 @@ pub(crate) enum Chore {
     Poison,
     /// `chaos_check`
     Compare,
+    /// Whether what names hide has changed.
+    Poll,
+    /// What names hide.
+    Catalogue,
 }
 
 impl Chore {
@@ -77,6 +81,8 @@ impl Chore {
             Chore::Reset => "reset query",
             Chore::Poison => "chaos_poison",
             Chore::Compare => "chaos_check",
+            Chore::Poll => "catalogue poll",
+            Chore::Catalogue => "catalogue query",
         }
     }
 }
@@ -103,7 +109,7 @@ pub(crate) enum Group {
     Opening,
     /// Soon idle: checks and resets.
     Returning,
-    /// Not soon: draining, held.
+    /// Not soon: draining, held, asked about its database.
     Recovering,
     Idle,
     Linked,
@@ -113,8 +119,9 @@ impl State {
     pub(crate) fn group(&self) -> Group {
         match self {
             State::Connecting | State::LoggingIn(_) | State::Busy(Chore::Setup) => Group::Opening,
+            // Whoever waits need not wait for these.
+            State::Busy(Chore::Poll | Chore::Catalogue) | State::Draining { .. } | State::Held => Group::Recovering,
             State::Busy(_) => Group::Returning,
-            State::Draining { .. } | State::Held => Group::Recovering,
             State::Idle => Group::Idle,
             State::Linked(_) => Group::Linked,
         }
@@ -149,6 +156,10 @@ pub(crate) struct Server {
     pub(crate) session_state: Option<Arc<SessionState>>,
     /// What SQL's PREPARE has left on it.
     pub(crate) on_server: OnServer,
+    /// Who has used a sequence on it last: what `currval` tells there is that session's.
+    pub(crate) sequence_by: Option<ConnId>,
+    /// What its client's transaction defines is fresh in the pool's catalogue.
+    pub(crate) is_unsettled: bool,
     /// Somebody may have left on it what nobody followed to its end: to be cleared before anybody else gets it.
     pub(crate) soiled: bool,
     /// The beginning of the text that it was sent last, where `chaos_check` may want to name it.

@@ -19,8 +19,6 @@ pub(crate) struct Kept {
     pub(crate) name: Box<[u8]>,
     /// The whole PREPARE; none: it was too long to keep.
     pub(crate) text: Option<Arc<[u8]>>,
-    /// What it may leave behind when it is executed.
-    pub(crate) pins: Pins,
 }
 
 /// Of one statement.
@@ -84,7 +82,7 @@ impl Effect {
                 // As the client wrote it, since pg_prepared_statements shows it.
                 let text =
                     Some(text.unwrap_or(statement.source)).filter(|source| source.len() <= limits::STATEMENT_LEN_MAX);
-                Effect::Prepare(Kept { name: owned(name), text: text.map(Arc::from), pins: Pins::of(statement.marks) })
+                Effect::Prepare(Kept { name: owned(name), text: text.map(Arc::from) })
             }
             Kind::Execute(name) => Effect::Execute(owned(name)),
             Kind::Deallocate(Which::All) => Effect::DeallocateAll,
@@ -261,11 +259,7 @@ mod tests {
             ("discard sequences", Effect::Unpin(Pins::SEQUENCE)),
             (
                 "prepare p as select 1",
-                Effect::Prepare(Kept {
-                    name: named("p"),
-                    text: Some(b"prepare p as select 1"[..].into()),
-                    pins: Pins::NONE,
-                }),
+                Effect::Prepare(Kept { name: named("p"), text: Some(b"prepare p as select 1"[..].into()) }),
             ),
             ("explain execute P(1)", Effect::Execute(named("p"))),
             ("deallocate prepare p", Effect::Deallocate(named("p"))),

@@ -31,7 +31,7 @@ pub(crate) use effects::Effect;
 pub(crate) use known::Known;
 pub use pins::Pins;
 pub(crate) use prepared::{OnServer, Remedy};
-pub(crate) use reading::{Reader, Reading};
+pub(crate) use reading::{Reader, Reading, Sketch};
 pub(crate) use tracker::{Marked, Places, Settled, Tracker};
 
 use sql::{is_dangerous, quoted_setting};

@@ -5,6 +5,8 @@ use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
 
 use sql::Marks;
 
+use crate::catalogue::Hidden;
+
 /// A set of kinds.
 #[derive(Copy, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Pins(u32);
@@ -44,6 +46,8 @@ pins! {
     UNKNOWN = 14, "unknown statement";
     /// Settings of the application's own may have been set out of sight, and cannot be listed.
     DYNAMIC = 16, "settings set out of sight";
+    /// Code that cannot be read may keep anything.
+    CODE = 17, "code that cannot be read";
     /// Not a reason to stay but to look: settings may have been changed out of sight.
     SETTINGS = 15, "settings";
 }
@@ -67,7 +71,8 @@ impl Pins {
             | Pins::ORIGIN.0
             | Pins::SEED.0
             | Pins::BACKEND_PID.0
-            | Pins::DYNAMIC.0,
+            | Pins::DYNAMIC.0
+            | Pins::CODE.0,
     );
 
     #[must_use]
@@ -96,6 +101,31 @@ impl Pins {
         ];
         let of_kinds = KINDS.iter().filter(|(mark, _)| marks.any(*mark)).fold(Pins::NONE, |sum, (_, pins)| sum | *pins);
         if marks.any(Marks::CALL) { of_kinds | Pins::ANYTHING } else { of_kinds }
+    }
+
+    /// What names may leave behind that hide this.
+    pub(crate) fn of_hidden(hidden: Hidden) -> Pins {
+        const KINDS: [(Hidden, Pins); 15] = [
+            (Hidden::SETTINGS, Pins(Pins::SETTINGS.0 | Pins::UNKNOWN.0)),
+            (Hidden::DYNAMIC_SETTINGS, Pins::DYNAMIC),
+            (Hidden::TEMPORARY, Pins::TEMPORARY),
+            (Hidden::ADVISORY, Pins::ADVISORY),
+            (Hidden::LISTEN, Pins::LISTEN),
+            (Hidden::HOLD, Pins::HOLD),
+            (Hidden::PREPARED, Pins::PREPARED),
+            (Hidden::LOAD, Pins::LOAD),
+            (Hidden::DBLINK, Pins::DBLINK),
+            (Hidden::SEED, Pins::SEED),
+            (Hidden::BACKUP, Pins::BACKUP),
+            (Hidden::SLOT, Pins::SLOT),
+            (Hidden::ORIGIN, Pins::ORIGIN),
+            (Hidden::DYNAMIC, Pins::ANYTHING),
+            (Hidden::UNKNOWN, Pins::CODE),
+        ];
+        if hidden.is_empty() {
+            return Pins::NONE;
+        }
+        KINDS.iter().filter(|(kind, _)| hidden.any(*kind)).fold(Pins::NONE, |sum, (_, pins)| sum | *pins)
     }
 
     /// What a text with these marks may have ended.

@@ -3,15 +3,31 @@
 
 use std::sync::Arc;
 
-use sql::{Encoding, Key, Marks, Memo, Rules, Text};
+use sql::{Encoding, Key, Marks, Memo, Rules, Text, Word};
 
 use super::pins::Pins;
+use crate::catalogue::{Hidden, Known};
 use crate::parameters::{Parameters, Tracked};
 
 /// What is known of a text before it runs.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) marks: Marks,
+    /// What the names in it do besides, as far as is known now.
+    pub(crate) hidden: Hidden,
+}
+
+/// What a text says by itself, for as long as a statement lives: what its names hide may change meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Sketch {
+    pub(crate) marks: Marks,
+    words: Box<[Word]>,
+}
+
+impl Sketch {
+    pub(crate) fn reading(&self, known: &Known) -> Reading {
+        Reading { marks: self.marks, hidden: known.hides(&self.words, self.marks) }
+    }
 }
 
 /// Marks of statements whose effect on the session is noted when their tags come.
@@ -37,6 +53,7 @@ const DEFINING: Marks = union(&[Marks::RELATIONS, Marks::ROUTINES]);
 const ACTIVE: Marks = union(&[
     NOTED,
     NAMING,
+    DEFINING,
     Marks::UNKNOWN,
     Marks::TEMPORARY,
     Marks::HOLD,
@@ -61,7 +78,7 @@ const fn union(marks: &[Marks]) -> Marks {
 
 impl Reading {
     /// Of what cannot be read.
-    pub(crate) const UNKNOWN: Reading = Reading { marks: Marks::UNKNOWN };
+    pub(crate) const UNKNOWN: Reading = Reading { marks: Marks::UNKNOWN, hidden: Hidden::NONE };
 
     /// Its effects must be noted. `open`: something of the transaction may be taken back.
     pub(crate) fn is_noted(self, open: bool) -> bool {
@@ -75,17 +92,37 @@ impl Reading {
     }
 
     pub(crate) fn names_statements(self) -> bool {
-        self.marks.any(NAMING)
+        self.marks.any(NAMING) || self.lists_statements()
     }
 
     /// What it may leave behind.
     pub(crate) fn pins(self) -> Pins {
-        Pins::of(self.marks)
+        Pins::of(self.marks) | Pins::of_hidden(self.hidden)
     }
 
     /// It may see which statements there are, whatever their names.
     pub(crate) fn lists_statements(self) -> bool {
         self.marks.any(Marks::STATE_READ)
+            || self.hidden.any(Hidden::STATE_READ | Hidden::PREPARED | Hidden::DYNAMIC | Hidden::UNKNOWN)
+    }
+
+    /// It may be anything.
+    pub(crate) fn is_unknown(self) -> bool {
+        self.marks.any(Marks::UNKNOWN)
+    }
+
+    /// It may make or change what names hide, for itself alone or for others too.
+    pub(crate) fn redefines(self) -> bool {
+        self.marks.any(DEFINING)
+    }
+
+    /// What it does makes `currval` its session's.
+    pub(crate) fn advances_sequences(self) -> bool {
+        self.marks.any(Marks::NEXTVAL) || self.hidden.any(Hidden::SEQUENCE)
+    }
+
+    pub(crate) fn asks_for_currval(self) -> bool {
+        self.marks.any(Marks::CURRVAL) || self.hidden.any(Hidden::CURRVAL)
     }
 
     /// Of a function that is called by its oid. //= pg18 protocol-flow#PROTOCOL-FLOW-FUNCTION-CALL
@@ -101,18 +138,18 @@ impl Reading {
             FIRST_NORMAL.. => Marks::UNKNOWN,
             _ => Marks::NONE,
         };
-        Reading { marks }
+        Reading { marks, hidden: Hidden::NONE }
     }
 
     /// Something has to be done about it, even in a session that has done nothing yet.
     #[inline]
     pub(crate) fn is_active(self) -> bool {
-        self.marks.any(ACTIVE)
+        self.marks.any(ACTIVE) || self.hidden.any(Hidden::ACTIVE)
     }
 
     /// Nothing has to be done about it, whatever the session has done before.
     pub(crate) fn is_plain(self) -> bool {
-        self.marks.is_empty()
+        self.marks.is_empty() && self.hidden.is_empty()
     }
 }
 
@@ -132,11 +169,24 @@ impl Reader {
 
     /// `parameters`: those that the server will read the text by.
     #[inline]
-    pub(crate) fn read(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Reading {
-        match self.rules(parameters) {
-            Some(rules) => Reading { marks: self.memo.summary(&Text::new(text, rules)).marks() },
-            None => Reading::UNKNOWN,
-        }
+    pub(crate) fn read(&mut self, text: &[u8], parameters: &Arc<Parameters>, known: &Known) -> Reading {
+        let Some(rules) = self.rules(parameters) else { return Reading::UNKNOWN };
+        let summary = self.memo.summary(&Text::new(text, rules));
+        let marks = summary.marks();
+        Reading { marks, hidden: known.hides(summary.words(), marks) }
+    }
+
+    pub(crate) fn marks(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Marks {
+        let rules = self.rules(parameters);
+        rules.map_or(Marks::UNKNOWN, |rules| self.memo.summary(&Text::new(text, rules)).marks())
+    }
+
+    pub(crate) fn sketch(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Sketch {
+        let Some(rules) = self.rules(parameters) else {
+            return Sketch { marks: Marks::UNKNOWN, words: Box::default() };
+        };
+        let summary = self.memo.summary(&Text::new(text, rules));
+        Sketch { marks: summary.marks(), words: summary.words().into() }
     }
 
     /// How a text is to be read; `None`: not for certain.

@@ -18,6 +18,7 @@ use super::pins::Pins;
 use super::prepared::{self, OnServer, Remedy};
 use super::reading::Reading;
 use super::{Again, Change, State};
+use crate::catalogue::{Hidden, Known};
 use crate::limits;
 use crate::parameters::Tracked;
 use crate::prepared::Names;
@@ -31,9 +32,6 @@ pub(crate) struct Marked {
     pub(crate) reading: Reading,
     pub(crate) effects: Vec<Effect>,
 }
-
-/// A whole PREPARE, and what its statement may leave behind.
-type Text = (Arc<[u8]>, Pins);
 
 #[derive(Debug)]
 struct Portal {
@@ -62,8 +60,8 @@ pub(crate) enum Settled {
 #[derive(Debug, Default)]
 pub(crate) struct Tracker {
     journal: Journal,
-    /// Of SQL's PREPARE: the whole statement, and what it may leave behind.
-    prepared: BTreeMap<Box<[u8]>, Text>,
+    /// Of SQL's PREPARE: the whole statement.
+    prepared: BTreeMap<Box<[u8]>, Arc<[u8]>>,
     prepared_len: usize,
     /// Oldest first, in the order of the server's ledger.
     sent: VecDeque<Sent>,
@@ -174,14 +172,24 @@ impl Tracker {
     }
 
     /// A text is about to be sent that may leave something on its server, or end something there.
-    pub(crate) fn suspect(&mut self, reading: Reading, text: &[u8]) {
-        let pins = reading.pins() | self.pins & Pins::ended_by(reading.marks);
+    pub(crate) fn suspect(&mut self, reading: Reading, text: &[u8], known: &Known) {
+        let (mut hidden, mut names) = (reading.hidden, Vec::new());
+        if reading.marks.any(Marks::BLOCK) {
+            let block = known.hides_in_block(text);
+            hidden |= block.hidden;
+            names = block.settings;
+        }
+        let left = reading.pins() | Pins::of_hidden(hidden);
+        let pins = left | self.pins & Pins::ended_by(reading.marks);
         if pins.is_empty() {
             return;
         }
         self.suspects |= pins;
-        if reading.marks.any(Marks::BLOCK) && may_set_out_of_sight(text) {
-            self.suspects |= Pins::DYNAMIC;
+        // What no check finds, and no tag tells.
+        self.pins |= left & (Pins::LISTEN | Pins::PREPARED);
+        if hidden.any(Hidden::SETTINGS) {
+            names.extend(known.settings().map(Box::from));
+            self.ask_for(names, false);
         }
         self.keep_reason(text);
     }
@@ -199,8 +207,12 @@ impl Tracker {
     }
 
     /// As [`Tracker::suspect`], of the text that was gathered.
-    pub(crate) fn suspect_again(&mut self, reading: Reading) {
-        self.suspects |= reading.pins() | self.pins & Pins::ended_by(reading.marks);
+    pub(crate) fn suspect_again(&mut self, reading: Reading, known: &Known) {
+        let because = std::mem::take(&mut self.because);
+        // A block's body is not there any more.
+        let hidden = if reading.marks.any(Marks::BLOCK) { reading.hidden | Hidden::DYNAMIC } else { reading.hidden };
+        self.suspect(Reading { marks: reading.marks.without(Marks::BLOCK), hidden }, &[], known);
+        self.because = because;
     }
 
     fn keep_reason(&mut self, text: &[u8]) {
@@ -349,7 +361,7 @@ impl Tracker {
         match kept.text.filter(|_| fits) {
             Some(text) => {
                 self.prepared_len += len;
-                self.prepared.insert(kept.name, (text, kept.pins));
+                self.prepared.insert(kept.name, text);
             }
             None => self.pins |= Pins::PREPARED,
         }
@@ -357,7 +369,7 @@ impl Tracker {
 
     /// Whether it was there.
     fn forget_prepared(&mut self, name: &[u8]) -> bool {
-        let Some((text, _)) = self.prepared.remove(name) else { return false };
+        let Some(text) = self.prepared.remove(name) else { return false };
         self.prepared_len -= name.len() + text.len();
         true
     }
@@ -374,7 +386,7 @@ impl Tracker {
         if self.is_changing(name) {
             return;
         }
-        let wanted = self.prepared.get(name).map(|(text, _)| text);
+        let wanted = self.prepared.get(name);
         on_server.bring(name, wanted, remedy);
     }
 
@@ -413,6 +425,7 @@ impl Tracker {
         effects: &[Effect],
         names: Option<&Names>,
         on_server: &mut OnServer,
+        known: &Known,
         lists: bool,
     ) -> Remedy {
         let mut remedy = Remedy::new();
@@ -429,13 +442,12 @@ impl Tracker {
             };
             let of_protocol = names.and_then(|names| names.get(name)).filter(|_| !self.has_prepared(name));
             let Some(statement) = of_protocol else {
-                if let Some((_, pins)) = self.prepared.get(name).filter(|_| runs) {
-                    self.suspects |= *pins;
-                }
                 self.bring(name, on_server, &mut remedy);
                 continue;
             };
-            self.suspects |= if runs { statement.reading.pins() } else { Pins::NONE };
+            if runs {
+                self.suspect(statement.reading(known), statement.query(), known);
+            }
             if self.is_changing(name) || !runs && brought.contains(&&**name) {
                 continue;
             }
@@ -445,6 +457,19 @@ impl Tracker {
             on_server.bring(name, Some(&text), &mut remedy);
         }
         remedy
+    }
+
+    /// The whole PREPARE of what SQL's EXECUTE names.
+    pub(crate) fn prepared_text(&self, name: &[u8]) -> Option<Arc<[u8]>> {
+        self.prepared.get(name).map(Arc::clone)
+    }
+
+    /// It is to keep its server because of this text.
+    pub(crate) fn pin(&mut self, pins: Pins, text: &[u8]) {
+        if self.pins & pins != pins {
+            self.pins |= pins;
+            self.keep_reason(text);
+        }
     }
 
     pub(crate) fn has_prepared(&self, name: &[u8]) -> bool {
@@ -555,10 +580,4 @@ impl Tracker {
         self.look = Look::Due;
         self.journal.rolled_back();
     }
-}
-
-/// Whether a block of code may set what cannot be listed.
-fn may_set_out_of_sight(text: &[u8]) -> bool {
-    let has = |word: &[u8]| text.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word));
-    has(b"set_config") || has(b"execute") || has(b"set ")
 }

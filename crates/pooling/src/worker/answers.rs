@@ -43,6 +43,7 @@ impl Worker {
         let session = client.and_then(|id| self.sessions.get_mut(id).map(|session| (id, session)));
         let mut answers = Answers {
             now: turn.now,
+            server_id: conn,
             server,
             session,
             pool,
@@ -164,6 +165,7 @@ pub(super) fn answer_fake(conn: ConnId, session: &mut Session, fake: Expect, act
 /// A server's messages on their way to its client, or to nobody.
 pub(super) struct Answers<'a> {
     now: Time,
+    server_id: ConnId,
     pub(super) server: &'a mut Server,
     pub(super) session: Option<(ConnId, &'a mut Session)>,
     pool: &'a mut Pool,
@@ -236,9 +238,23 @@ impl Answers<'_> {
             tag::COMMAND_COMPLETE => header.body_len() <= 64,
             // A longer one passes by length if it is a client's answer.
             tag::ERROR => header.body_len() <= limits::SERVER_MESSAGE_LEN_MAX || !self.is_error_answer(),
-            tag::DATA_ROW => self.server.ledger.owner() == Some(Answerer::Check),
+            tag::DATA_ROW => self.server.ledger.owner().is_some_and(|owner| self.reads_rows(owner)),
             _ => false,
         }
+    }
+
+    /// Whether the rows of its answer are for the pooler itself.
+    fn reads_rows(&self, owner: Answerer) -> bool {
+        owner == Answerer::Check || owner == Answerer::Chore && self.asks_for_names()
+    }
+
+    fn asks_for_names(&self) -> bool {
+        matches!(self.server.state, State::Busy(Chore::Poll | Chore::Catalogue))
+    }
+
+    fn whole_len_max(&self, header: Header) -> usize {
+        let of_catalogue = header.tag == tag::DATA_ROW && self.asks_for_names();
+        if of_catalogue { limits::CATALOGUE_ROW_LEN_MAX } else { limits::SERVER_MESSAGE_LEN_MAX }
     }
 
     /// The next message lies in the stream. False: not enough of it.
@@ -249,7 +265,7 @@ impl Answers<'_> {
         if passes
             && rest.len() >= header.total_len()
             && let Some(owner) = self.server.ledger.owner_of_part(header.tag)
-            && owner != Answerer::Check
+            && !self.reads_rows(owner)
         {
             // Most of what passes: within an answer, and not its end.
             self.consume(header.total_len(), owner == Answerer::Client);
@@ -262,7 +278,7 @@ impl Answers<'_> {
             self.rest_follows(header, at_hand)?;
             return Ok(true);
         }
-        if header.body_len() > limits::SERVER_MESSAGE_LEN_MAX {
+        if header.body_len() > self.whole_len_max(header) {
             return Err(Broken("message from server is too long".to_owned()));
         }
         if rest.len() < header.total_len() {
@@ -281,7 +297,7 @@ impl Answers<'_> {
             let wanted = match header {
                 None => HEADER_LEN,
                 Some(header) if !self.is_whole(header) => HEADER_LEN,
-                Some(header) if header.body_len() > limits::SERVER_MESSAGE_LEN_MAX => {
+                Some(header) if header.body_len() > self.whole_len_max(header) => {
                     return Err(Broken("message from server is too long".to_owned()));
                 }
                 Some(header) => header.total_len(),
@@ -376,6 +392,10 @@ impl Answers<'_> {
                 self.command(body);
                 Ok(clients)
             }
+            tag::DATA_ROW if self.asks_for_names() => {
+                self.pool.known.row(body);
+                Ok(false)
+            }
             tag::DATA_ROW => {
                 self.findings.words().rows.push(body.to_vec());
                 Ok(false)
@@ -427,6 +447,10 @@ impl Answers<'_> {
         let owner = self.server.ledger.owner();
         self.server.status = status;
         self.server.answer_failed = false;
+        if self.server.is_unsettled && status == Status::Idle {
+            self.server.is_unsettled = false;
+            self.pool.known.settled(self.server_id, self.now);
+        }
         #[cfg(feature = "sabotage")]
         {
             self.server.status_seen = true;

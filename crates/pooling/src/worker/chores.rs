@@ -14,6 +14,10 @@ impl Worker {
                 self.poison_refused(turn, conn, &words);
                 return self.chore_progress(turn, conn, chore, None);
             }
+            if matches!(chore, Chore::Poll | Chore::Catalogue) {
+                self.names_refused(turn, conn, &words);
+                return self.chore_progress(turn, conn, chore, None);
+            }
             // Remembered until the answer has come to its end, so that the log tells it once.
             self.break_server(turn, conn, &format!("{} failed: {words}", chore.words()));
             return;
@@ -31,6 +35,7 @@ impl Worker {
             Chore::Check | Chore::Reset => self.free(turn, conn),
             Chore::Poison => self.poisoned(turn, conn),
             Chore::Compare => self.compare(turn, conn),
+            Chore::Poll | Chore::Catalogue => self.names_answered(turn, conn),
         }
     }
 }

@@ -310,6 +310,10 @@ impl Worker {
             }
             pool.leave(group);
             pool.idle.retain(|&idle| idle != conn);
+            pool.known.lost(conn, turn.now);
+            if server.is_unsettled {
+                pool.known.settled(conn, turn.now);
+            }
             if pool.homes > 1 {
                 self.restless.push(id);
             }

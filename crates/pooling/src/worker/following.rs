@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use sql::{Pieces, Text};
+use sql::{Pieces, Summary, Text};
 use wire::HEADER_LEN;
 use wire::backend::Status;
 use wire::frontend::{Bind, Close, Execute, Parse, Query, Target};
@@ -14,10 +14,19 @@ use super::requests::Requests;
 use crate::limits;
 use crate::prepared::Statement;
 use crate::server::{Answerer, Expect};
-use crate::state::{Effect, Marked, Reading, Remedy};
+use crate::state::{Effect, Marked, Pins, Reading, Remedy};
 
 /// The name of what is run aside. No client has it: their statements are called otherwise on servers.
 const ASIDE: &[u8] = b"aside_of_pgweir";
+
+const DISCARD_SEQUENCES: &[u8] = b"DISCARD SEQUENCES";
+
+/// Whether it begins as CREATE FUNCTION does: nothing but calls has to do with what it makes.
+fn makes_routine(text: &[u8]) -> bool {
+    let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(<[u8]>::to_ascii_lowercase);
+    let mut words = words.take(4).skip_while(|word| matches!(&word[..], b"create" | b"or" | b"replace"));
+    words.next().is_some_and(|word| matches!(&word[..], b"function" | b"procedure" | b"aggregate"))
+}
 
 impl Requests<'_> {
     /// Whether texts are read, and now: a server that skips to Sync, or reads COPY data, does not.
@@ -36,20 +45,26 @@ impl Requests<'_> {
         }
         let text = Query::decode(&at_hand[HEADER_LEN..]).ok().map(|query| query.text);
         let reading = self.read_text(text);
-        if self.session.tracker.is_none() && !reading.is_active() {
+        let discards = self.sequences(reading, text.unwrap_or_default());
+        if self.session.tracker.is_none() && !reading.is_active() && !discards {
             return self.ended(Expect::Query);
         }
-        self.query_followed(text.unwrap_or_default(), reading);
+        self.query_followed(text, reading, discards);
     }
 
     #[cold]
-    fn query_followed(&mut self, text: &[u8], reading: Reading) {
+    fn query_followed(&mut self, text: Option<&[u8]>, reading: Reading, discards: bool) {
+        self.define(text, reading);
+        let text = text.unwrap_or_default();
         let is_open = self.suspect(reading, text);
-        if !reading.is_noted(is_open) && !reading.names_statements() {
+        if !reading.is_noted(is_open) && !reading.names_statements() && !discards {
             return self.ended(Expect::Query);
         }
         let effects = self.effects(text);
-        let remedy = self.remedy(reading, &effects);
+        let mut remedy = self.remedy(reading, &effects);
+        if discards {
+            remedy.push(DISCARD_SEQUENCES.to_vec());
+        }
         if !remedy.is_empty() {
             self.run_aside(&remedy);
             self.holds = true;
@@ -65,6 +80,9 @@ impl Requests<'_> {
         }
         let text = parse.map(|parse| parse.query);
         let reading = self.read_text(text);
+        if self.sequences(reading, text.unwrap_or_default()) {
+            self.run_aside(&vec![DISCARD_SEQUENCES.to_vec()]);
+        }
         if self.session.tracker.is_none() && !reading.is_active() {
             return;
         }
@@ -72,7 +90,8 @@ impl Requests<'_> {
         let tracker = self.session.tracker.get_or_insert_default();
         if !is_mapped && !is_plain {
             // Nobody knows when it is executed.
-            tracker.suspect(Reading::UNKNOWN, text.unwrap_or_default());
+            tracker.suspect(Reading::UNKNOWN, text.unwrap_or_default(), &self.pool.known);
+            self.define(text, reading);
             return;
         }
         let marked = (!is_plain).then(|| self.marked(text.unwrap_or_default(), reading));
@@ -89,7 +108,7 @@ impl Requests<'_> {
         }
         let rules = self.reader.rules(&self.server.parameters);
         let tracker = self.session.tracker.get_or_insert_default();
-        let Some(rules) = rules else { return tracker.suspect(Reading::UNKNOWN, text) };
+        let Some(rules) = rules else { return tracker.suspect(Reading::UNKNOWN, text, &self.pool.known) };
         let mut pieces = Box::new(Pieces::new(rules, limits::SHAPE_LEN_MAX));
         pieces.add(text);
         tracker.gather(pieces, text);
@@ -106,7 +125,10 @@ impl Requests<'_> {
         // What it has set cannot be noted any more: its answers may be here already.
         let reading = if reading.is_noted(true) { Reading::UNKNOWN } else { reading };
         if let Some(tracker) = &mut self.session.tracker {
-            tracker.suspect_again(reading);
+            tracker.suspect_again(reading, &self.pool.known);
+        }
+        if reading.redefines() || shape.is_none() {
+            self.define(None, reading);
         }
     }
 
@@ -115,16 +137,23 @@ impl Requests<'_> {
         if let Some(statement) = statement.filter(|_| self.server.heard.is_some()) {
             self.hear(statement.query());
         }
+        if !self.follows() {
+            return;
+        }
+        let reading = statement.map_or(Reading::default(), |statement| statement.reading(&self.pool.known));
+        if self.sequences(reading, statement.map_or(b"", |statement| statement.query())) {
+            self.run_aside(&vec![DISCARD_SEQUENCES.to_vec()]);
+        }
         let is_active = match statement {
-            Some(statement) => statement.reading.is_active(),
+            Some(_) => reading.is_active(),
             None => self.server.on_server.has(name),
         };
-        self.server.defines |= statement.is_some_and(|statement| statement.reading.defines());
-        if !self.follows() || self.session.tracker.is_none() && !is_active {
+        self.server.defines |= reading.defines();
+        if self.session.tracker.is_none() && !is_active {
             return;
         }
         let marked = match statement {
-            Some(statement) if !statement.reading.is_plain() => Some(self.marked(statement.query(), statement.reading)),
+            Some(statement) if !reading.is_plain() => Some(self.marked(statement.query(), reading)),
             Some(_) => None,
             None if name.is_empty() => {
                 self.session.tracker.as_ref().and_then(|tracker| tracker.unnamed()).map(Arc::clone)
@@ -145,6 +174,7 @@ impl Requests<'_> {
         let execute = tracker.and_then(|_| Execute::decode(&at_hand[HEADER_LEN..]).ok());
         let marked = execute.and_then(|execute| tracker?.portal(execute.portal));
         let Some(marked) = marked.filter(|_| self.follows()) else { return self.sent(Expect::Execute) };
+        self.define(Some(&marked.text), marked.reading);
         let is_open = self.suspect(marked.reading, &marked.text);
         if marked.reading.is_noted(is_open) {
             self.note(Expect::Execute, marked.effects.clone());
@@ -158,6 +188,9 @@ impl Requests<'_> {
         if self.follows() {
             let oid = at_hand.get(HEADER_LEN..HEADER_LEN + 4).and_then(|oid| oid.try_into().ok());
             let reading = Reading::of_function(oid.map_or(u32::MAX, u32::from_be_bytes));
+            if self.sequences(reading, b"function call") {
+                self.run_aside(&vec![DISCARD_SEQUENCES.to_vec()]);
+            }
             if self.session.tracker.is_some() || reading.is_active() {
                 self.suspect(reading, b"function call");
             }
@@ -212,7 +245,8 @@ impl Requests<'_> {
         }
         let tracker = self.session.tracker.as_ref();
         let text = text.filter(|_| !tracker.is_some_and(|tracker| tracker.doubts_rules(self.tracked)));
-        let reading = text.map_or(Reading::UNKNOWN, |text| self.reader.read(text, &self.server.parameters));
+        let (reader, known) = (&mut self.reader, &self.pool.known);
+        let reading = text.map_or(Reading::UNKNOWN, |text| reader.read(text, &self.server.parameters, known));
         self.server.defines |= reading.defines();
         reading
     }
@@ -229,8 +263,49 @@ impl Requests<'_> {
     /// Returns whether something of the transaction may be taken back.
     fn suspect(&mut self, reading: Reading, text: &[u8]) -> bool {
         let tracker = self.session.tracker.get_or_insert_default();
-        tracker.suspect(reading, text);
+        tracker.suspect(reading, text, &self.pool.known);
         tracker.is_open()
+    }
+
+    /// A text is sent that may change what names hide.
+    fn define(&mut self, text: Option<&[u8]>, reading: Reading) {
+        let (known, now) = (&mut self.pool.known, self.now);
+        let Some(text) = text.filter(|_| !reading.is_unknown()) else {
+            self.server.is_unsettled = true;
+            return known.doubt(self.server_id, now);
+        };
+        if !reading.redefines() {
+            return;
+        }
+        self.server.is_unsettled = true;
+        match self.reader.rules(&self.server.parameters) {
+            Some(rules) => {
+                let summary = Summary::of(&Text::new(text, rules));
+                let only_calls = summary.statements() == 1 && makes_routine(text);
+                known.define(text, summary.words(), only_calls, self.server_id, now);
+            }
+            None => known.doubt(self.server_id, now),
+        }
+    }
+
+    /// Notes who has used a sequence here. Whether what others have done to sequences is to be forgotten first: `currval`
+    /// would tell of it.
+    fn sequences(&mut self, reading: Reading, text: &[u8]) -> bool {
+        let (advances, asks) = (reading.advances_sequences(), reading.asks_for_currval());
+        if !advances && !asks {
+            return false;
+        }
+        self.pool.known.has_currval |= asks;
+        let learned = self.pool.known.has_currval;
+        let others = self.server.sequence_by.is_some_and(|session| session != self.conn);
+        let discards = others && learned && self.server.status != Status::Failed;
+        if advances || discards {
+            self.server.sequence_by = advances.then_some(self.conn);
+        }
+        if advances && learned {
+            self.session.tracker.get_or_insert_default().pin(Pins::SEQUENCE, text);
+        }
+        discards
     }
 
     fn marked(&mut self, text: &[u8], reading: Reading) -> Arc<Marked> {
@@ -249,13 +324,27 @@ impl Requests<'_> {
         if !reading.names_statements() || self.server.status == Status::Failed {
             return Remedy::new();
         }
+        let mut discards = false;
+        for effect in effects {
+            let Effect::Execute(name) = effect else { continue };
+            let text = self.session.tracker.as_ref().and_then(|tracker| tracker.prepared_text(name));
+            let Some(text) = text else { continue };
+            let reading = self.read_text(Some(&text));
+            self.suspect(reading, &text);
+            discards |= self.sequences(reading, &text);
+        }
         let tracker = self.session.tracker.get_or_insert_default();
         let on_server = &mut self.server.on_server;
         if tracker.is_clearing() {
             // In this very batch: behind it there is nothing left.
             return Remedy::new();
         }
-        tracker.remedy(effects, self.session.names.as_deref(), on_server, reading.lists_statements())
+        let (names, lists) = (self.session.names.as_deref(), reading.lists_statements());
+        let mut remedy = tracker.remedy(effects, names, on_server, &self.pool.known, lists);
+        if discards {
+            remedy.push(DISCARD_SEQUENCES.to_vec());
+        }
+        remedy
     }
 
     fn note(&mut self, expect: Expect, effects: Vec<Effect>) {

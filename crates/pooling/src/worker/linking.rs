@@ -189,6 +189,7 @@ impl Worker {
             State::Waiting { since, .. } => turn.now.micros_since(since),
             _ => 0,
         };
+        pool.known.aged(turn.now);
         pool.totals.server_assignments += 1;
         pool.totals.wait_us += waited;
         session.state = State::Linked { server: server_id };
@@ -358,7 +359,7 @@ impl Worker {
             self.lend(turn, server_id, to, since);
             return;
         }
-        let Some(waiter) = self.next_waiter(id) else { return };
+        let Some(waiter) = self.next_waiter(id) else { return self.ask_for_names(turn, server_id) };
         let server_id = self.rotate(turn, id, waiter, server_id);
         if self.pool(id).is_some_and(|pool| !pool.queue.is_empty() && !pool.idle.is_empty()) {
             // Idle for long, and not checked: more people wait than checks are under way.

@@ -16,6 +16,7 @@
 //! | `closing` | how sessions and servers end |
 //! | `welcoming` | how a session that has logged in is let in |
 //! | `cancelling` | which CancelRequest reaches which query |
+//! | `cataloguing` | when a server is asked what its database's names hide |
 //! | `consoling` | sessions of the admin database |
 //! | `timing` | every timer |
 //! | `forgetting` | when a pool that nobody uses is gone |
@@ -26,6 +27,7 @@
 
 mod answers;
 mod cancelling;
+mod cataloguing;
 mod chaos;
 mod checking;
 mod chores;

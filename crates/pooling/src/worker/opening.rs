@@ -153,6 +153,8 @@ impl Worker {
             session_state: None,
             defines: false,
             on_server: OnServer::default(),
+            sequence_by: None,
+            is_unsettled: false,
             soiled: false,
             heard: None,
             backend_pid: 0,

@@ -109,8 +109,8 @@ fn pins(session: &Session, mut messages: &[u8], reader: &mut Reader) -> bool {
     while let Ok(Some(header)) = Header::parse(messages) {
         let body = &messages[HEADER_LEN..messages.len().min(header.total_len())];
         let marks = match header.tag {
-            tag::QUERY => text_of_query(body).map(|text| reader.read(text, &session.parameters).marks),
-            tag::PARSE => Parse::decode(body).ok().map(|parse| reader.read(parse.query, &session.parameters).marks),
+            tag::QUERY => text_of_query(body).map(|text| reader.marks(text, &session.parameters)),
+            tag::PARSE => Parse::decode(body).ok().map(|parse| reader.marks(parse.query, &session.parameters)),
             tag::BIND => marks_of_bound(session, body),
             _ => None,
         };
@@ -134,7 +134,7 @@ fn text_of_query(body: &[u8]) -> Option<&[u8]> {
 /// Of a statement that was prepared before.
 fn marks_of_bound(session: &Session, body: &[u8]) -> Option<Marks> {
     let name = BindNames::decode(body)?.statement;
-    let named = session.names.as_ref().and_then(|names| names.get(name)).map(|statement| statement.reading.marks);
+    let named = session.names.as_ref().and_then(|names| names.get(name)).map(|statement| statement.marks());
     let unnamed = session.tracker.as_ref().filter(|_| name.is_empty()).and_then(|tracker| tracker.unnamed());
     named.or_else(|| unnamed.map(|marked| marked.reading.marks))
 }

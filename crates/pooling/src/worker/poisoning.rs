@@ -14,6 +14,7 @@ use sql::Text;
 
 use super::chaos::Dice;
 use super::{Turn, Worker};
+use crate::catalogue::Known;
 use crate::id::{ConnId, PoolId};
 use crate::observe::{Level, Topic};
 use crate::server::Chore;
@@ -103,7 +104,8 @@ impl Worker {
         let found = server.session_state.as_deref();
         found.map(|found| State::default().write_difference(found, &mut query));
         let effects = Effect::read(&Text::new(text.as_bytes(), rules), &self.tracked);
-        for statement in Tracker::default().remedy(&effects, None, &mut server.on_server, false) {
+        let known = Known::default();
+        for statement in Tracker::default().remedy(&effects, None, &mut server.on_server, &known, false) {
             query.extend_from_slice(&statement);
             query.push(b';');
             // Deallocated whatever follows: what is refused does not bring it back.
@@ -143,7 +145,8 @@ impl Worker {
         if let (Some(said), Some(server)) = (said, self.servers.get_mut(server_id)) {
             let text = said.text.as_bytes();
             let mut tracker = Box::new(Tracker::default());
-            tracker.suspect(self.reader.read(text, &server.parameters), text);
+            let known = Known::default();
+            tracker.suspect(self.reader.read(text, &server.parameters, &known), text, &known);
             let rules = self.reader.rules(&server.parameters).unwrap_or_default();
             let effects = Effect::read(&Text::new(text, rules), &self.tracked);
             let count = effects.len();

@@ -9,6 +9,7 @@ use auth::{Challenge, Keys};
 use wire::backend::ParameterStatus;
 
 use crate::board::Cell;
+use crate::catalogue::Known;
 use crate::deadline::Armed;
 use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
 use crate::limits;
@@ -188,12 +189,16 @@ pub(crate) struct Pool {
     pub(crate) totals: Totals,
     pub(crate) fidelity: FidelityCounts,
     pub(crate) armed: Armed,
+    /// What its database's names hide.
+    pub(crate) known: Known,
 }
 
 impl Pool {
     pub(crate) fn new(id: PoolId, key: PoolKey, homes: u16, database: Arc<Database>, settings: &Settings) -> Pool {
+        let rules = Rules::new(&key, &database, settings);
         Pool {
-            rules: Rules::new(&key, &database, settings),
+            known: Known::new(rules.follows() && settings.reads_catalogue),
+            rules,
             id,
             key,
             homes,

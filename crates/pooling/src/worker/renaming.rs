@@ -12,7 +12,6 @@ use super::requests::{Ending, Requests, too_long, too_many};
 use crate::limits;
 use crate::prepared::{self, Statement, StatementId};
 use crate::server::{Answerer, Expect};
-use crate::state::Reading;
 use crate::unnamed::{self, Unnamed};
 
 /// What became of a message that names a statement.
@@ -54,8 +53,9 @@ impl Requests<'_> {
             self.replace(total, in_stream, |out| again.encode(out));
             return Ok(Renamed::Yes);
         }
-        let reading = if self.pool.rules.follows() { self.read_text(Some(parse.query)) } else { Reading::default() };
-        let statement = self.catalog.intern(identified, &parse, reading);
+        // Whoever else has the same text may be in a pool that reads it.
+        let (reader, parameters) = (&mut *self.reader, &self.server.parameters);
+        let statement = self.catalog.intern(identified, &parse, || reader.sketch(parse.query, parameters));
         let names = self.session.names.get_or_insert_default();
         if !names.insert(parse.name, Arc::clone(&statement)) {
             return Err(too_many());

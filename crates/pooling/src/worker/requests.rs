@@ -22,6 +22,7 @@ use crate::prepared::Catalog;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::{Rest, Session, State};
 use crate::state::Reader;
+use crate::time::Time;
 use crate::unnamed;
 
 /// Why a client's conversation ends because of what it sent.
@@ -164,6 +165,7 @@ impl Worker {
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
         let was_calm = server.ledger.is_clear();
         let mut requests = Requests {
+            now: turn.now,
             conn,
             server_id,
             session,
@@ -217,6 +219,7 @@ enum Extent {
 
 /// A linked session's messages on their way to its server.
 pub(super) struct Requests<'a> {
+    pub(super) now: Time,
     pub(super) conn: ConnId,
     pub(super) server_id: ConnId,
     pub(super) session: &'a mut Session,

@@ -39,6 +39,7 @@ impl Worker {
             }
             pool.rules = Rules::new(&pool.key, &pool.database, &self.settings);
             let (id, removed) = (pool.id, pool.removed);
+            pool.known.configure(pool.rules.follows() && self.settings.reads_catalogue, changed);
             if changed {
                 let why = if removed { DATABASE_REMOVED } else { "database configuration changed" };
                 self.retire_servers(turn, |server| server.pool == id, why);

@@ -13,7 +13,12 @@ use super::words::Words;
 /// What every transcript starts from: PgBouncer's defaults (and so `fidelity=classic`: the statements of most are made
 /// up), one database `db`, three users who need no password.
 pub(crate) fn initial() -> Settings {
-    let mut settings = Settings { auth_type: AuthType::Trust, pool_fidelity: Fidelity::Classic, ..Settings::default() };
+    let mut settings = Settings {
+        auth_type: AuthType::Trust,
+        pool_fidelity: Fidelity::Classic,
+        reads_catalogue: false,
+        ..Settings::default()
+    };
     settings.databases.insert("db".to_owned(), Arc::new(database("db")));
     for user in ["u", "v", "w"] {
         settings.secrets.insert(user.to_owned(), Secret::parse("secret"));
@@ -140,6 +145,7 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
         "server_check_query" => settings.server_check_query = (value != "off").then(|| value.to_owned()),
         "server_reset_query" => settings.server_reset_query = value.to_owned(),
         "server_reset_query_always" => settings.server_reset_query_always = value == "1",
+        "catalogue" => settings.reads_catalogue = value == "on",
         "chaos_rotate" => settings.chaos.rotate = value == "1",
         "chaos_poison" => settings.chaos.poison = value == "1",
         "chaos_check" => settings.chaos.check = value == "1",

@@ -97,6 +97,8 @@ impl Backend {
                 selected(["".to_owned()])
             }
             Command::Check { settings, names } => Ok(self.check(*settings, names)),
+            Command::Catalogue { poll: true } => selected(["1".to_owned()]),
+            Command::Catalogue { poll: false } => selected([]),
             Command::DiscardAll | Command::DiscardPlans | Command::DiscardSequences | Command::DiscardTemporary => {
                 self.discard(command)
             }

@@ -158,6 +158,7 @@ fn is_of_following(command: &Command) -> bool {
             | Command::Prepare { .. }
             | Command::Deallocate(_)
             | Command::Check { .. }
+            | Command::Catalogue { .. }
     )
 }
 

@@ -1,0 +1,432 @@
+//! What one pool knows of its database's names: the catalogue as it was read last, what its own clients have defined since,
+//! and when to ask again.
+//!
+//! ```text
+//!   due ──► POLL ──► as it was ────────────────────────────► in a while
+//!              └───► something changed ──► QUERY ──► read ──► in a while
+//!   a client defines something ──► noted as fresh, and due
+//! ```
+//!
+//! Promises: as long as the catalogue was not read, or has grown old unasked, every text is suspect of what a check finds.
+//! What a client of this pool here defines is known from when it was sent until it has been read. Does not do: asking.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sql::{Marks, Word};
+
+use super::{Block, Catalogue, Hidden, Reading};
+use crate::id::ConnId;
+use crate::limits;
+use crate::time::Time;
+
+/// What stands for the unknown: a check tells what is there.
+const UNSURE: Hidden = Hidden::DYNAMIC;
+
+/// How many names that clients have defined are kept until they have been read; beyond it, every text is suspect.
+const FRESH_MAX: usize = 4096;
+
+/// How often the catalogue is looked after while the pool is used; and what has not been for twice as long is in doubt.
+const PERIOD: Duration = Duration::from_secs(30);
+/// How soon after the last time, if a client has defined something; and for how long a server is looked for that is not the
+/// only idle one.
+const SOON: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(300);
+
+/// Words of definitions that are no names.
+#[rustfmt::skip]
+const KEYWORDS: [&str; 64] = [
+    "add", "after", "aggregate", "alter", "begin", "before", "bigint", "boolean", "by", "called", "cascade", "char", "constraint",
+    "create", "cursor", "declare", "default", "delete", "domain", "drop", "each", "event", "exists", "execute", "extension",
+    "function", "global", "if", "immutable", "index", "input", "insert", "int", "integer", "is", "key", "language", "local",
+    "name", "numeric", "of", "owner", "plpgsql", "policy", "procedure", "rename", "replace", "return", "returns", "row", "rule",
+    "schema", "security", "sequence", "set", "sql", "stable", "statement", "text", "trigger", "type", "update", "view",
+    "volatile",
+];
+
+/// Something that a client has defined.
+#[derive(Debug)]
+struct Fresh {
+    hidden: Hidden,
+    /// Where its transaction may go on.
+    server: Option<ConnId>,
+    /// When that was over, or when it was sent.
+    since: Time,
+}
+
+/// A question under way.
+#[derive(Debug)]
+struct Asking {
+    server: ConnId,
+    began: Time,
+    /// What the poll has answered.
+    polled: Option<Box<[u8]>>,
+    reading: Option<Reading>,
+    is_broken: bool,
+    /// It was told why.
+    is_told: bool,
+}
+
+/// What an answer leads to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Read,
+    Nothing,
+    /// For the first time since it went well.
+    Complain,
+}
+
+/// What a pool knows.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    is_on: bool,
+    catalogue: Option<Arc<Catalogue>>,
+    fresh: BTreeMap<Word, Fresh>,
+    fresh_settings: BTreeSet<Box<[u8]>>,
+    /// More was defined than is kept, or nobody knows what.
+    doubt: Option<Fresh>,
+    /// Nobody has asked for too long.
+    is_old: bool,
+    /// Somebody asks for currval or lastval.
+    pub(crate) has_currval: bool,
+    /// What the poll said before the catalogue was read.
+    polled: Option<Box<[u8]>>,
+    asking: Option<Asking>,
+    due: Time,
+    /// When it was last certain that the catalogue is right.
+    right_at: Time,
+    failures: u32,
+}
+
+impl Known {
+    /// Of a pool that reads its clients' texts; `is_on`: and asks.
+    pub(crate) fn new(is_on: bool) -> Known {
+        Known { is_on, ..Known::default() }
+    }
+
+    /// New settings hold. `other`: and the database may be another.
+    pub(crate) fn configure(&mut self, is_on: bool, other: bool) {
+        if other || is_on != self.is_on {
+            *self = Known::new(is_on);
+        }
+    }
+
+    /// What a text may do beside what it says.
+    #[inline]
+    pub(crate) fn hides(&self, words: &[Word], marks: Marks) -> Hidden {
+        if self.is_on { self.look_up(words, marks) } else { Hidden::NONE }
+    }
+
+    fn look_up(&self, words: &[Word], marks: Marks) -> Hidden {
+        let Some(catalogue) = self.catalogue.as_deref().filter(|catalogue| !catalogue.is_unknown()) else {
+            return UNSURE;
+        };
+        let mut hidden = catalogue.hides(words);
+        if marks.any(Marks::RELATIONS) {
+            hidden |= catalogue.definitions();
+        }
+        if !self.fresh.is_empty() {
+            let found = words.iter().filter_map(|word| self.fresh.get(&word.name()));
+            hidden = found.fold(hidden, |sum, fresh| sum | fresh.hidden);
+        }
+        if self.is_old || self.doubt.is_some() { hidden | UNSURE } else { hidden }
+    }
+
+    /// What a text does that runs a body of its own.
+    pub(crate) fn hides_in_block(&self, text: &[u8]) -> Block {
+        let mut block = match self.catalogue.as_deref() {
+            Some(catalogue) => catalogue.hides_in_block(text),
+            None => Catalogue::new([]).hides_in_block(text),
+        };
+        let known = self.catalogue.as_ref().is_some_and(|catalogue| !catalogue.is_unknown());
+        if self.is_on && !known {
+            block.hidden = block.hidden.without(Hidden::UNKNOWN) | UNSURE;
+        }
+        if !self.fresh.is_empty() {
+            // Which of its words are names of functions is not looked at: what is fresh is read soon.
+            block.hidden = self.fresh.values().fold(block.hidden, |sum, fresh| sum | fresh.hidden);
+        }
+        block
+    }
+
+    /// Settings with a dot in their names that bodies change.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = &[u8]> {
+        let read = self.catalogue.iter().flat_map(|catalogue| catalogue.settings());
+        read.chain(&self.fresh_settings).map(|name| &**name)
+    }
+
+    /// A text is sent that defines something. `only_calls`: what it makes are routines.
+    pub(crate) fn define(&mut self, text: &[u8], words: &[Word], only_calls: bool, server: ConnId, now: Time) {
+        if !self.is_on {
+            return;
+        }
+        self.due = self.due.min((self.right_at + SOON).max(now));
+        let has = |word: &str| words.iter().any(|found| found.name() == Word::of(word.as_bytes()));
+        let body = self.catalogue.as_deref().map_or_else(
+            || Catalogue::new([]).hides_in_definition(text),
+            |catalogue| catalogue.hides_in_definition(text),
+        );
+        let touched = self.catalogue.as_deref().map_or(Hidden::NONE, |catalogue| catalogue.touches(words));
+        let fresh = words.iter().filter_map(|word| self.fresh.get(&word.name()));
+        let mut hidden = fresh.fold(body.hidden | touched, |sum, fresh| sum | fresh.hidden);
+        if self.catalogue.as_ref().is_none_or(|catalogue| catalogue.is_unknown()) {
+            hidden = hidden.without(Hidden::UNKNOWN);
+        }
+        if has("language") && !has("plpgsql") && !has("sql") {
+            hidden |= Hidden::UNKNOWN;
+        }
+        if has("extension") {
+            self.doubt(server, now);
+        }
+        if hidden.is_empty() {
+            return;
+        }
+        for name in body.settings {
+            if self.fresh_settings.len() < limits::CATALOGUE_SETTINGS_MAX {
+                self.fresh_settings.insert(name);
+            } else {
+                hidden |= Hidden::DYNAMIC_SETTINGS;
+            }
+        }
+        let is_keyword = |word: Word| KEYWORDS.iter().any(|keyword| Word::of(keyword.as_bytes()) == word.name());
+        for word in words.iter().filter(|word| word.is_called() || !only_calls && !is_keyword(**word)) {
+            if self.fresh.len() >= FRESH_MAX && !self.fresh.contains_key(&word.name()) {
+                return self.doubt(server, now);
+            }
+            let fresh = self.fresh.entry(word.name()).or_insert(Fresh { hidden, server: None, since: now });
+            *fresh = Fresh { hidden: fresh.hidden | hidden, server: Some(server), since: now };
+        }
+    }
+
+    /// Something is sent that may define anything.
+    pub(crate) fn doubt(&mut self, server: ConnId, now: Time) {
+        if self.is_on {
+            self.doubt = Some(Fresh { hidden: UNSURE, server: Some(server), since: now });
+            self.due = self.due.min((self.right_at + SOON).max(now));
+        }
+    }
+
+    /// A transaction is over in which something was defined: from now on it can be read.
+    pub(crate) fn settled(&mut self, server: ConnId, now: Time) {
+        for fresh in self.fresh.values_mut().chain(&mut self.doubt) {
+            if fresh.server == Some(server) {
+                (fresh.server, fresh.since) = (None, now);
+            }
+        }
+        self.due = self.due.min((self.right_at + SOON).max(now));
+    }
+
+    /// A server is about to be used.
+    #[inline]
+    pub(crate) fn aged(&mut self, now: Time) {
+        if self.is_on && now > self.right_at + PERIOD + PERIOD {
+            self.is_old = true;
+        }
+    }
+
+    /// Whether an idle server should be asked. `others`: it is not the only one.
+    pub(crate) fn wants(&self, now: Time, others: bool) -> bool {
+        let at = if others || self.catalogue.is_none() { self.due } else { self.due + SOON };
+        self.is_on && self.asking.is_none() && now >= at
+    }
+
+    /// A server is asked.
+    pub(crate) fn begin(&mut self, server: ConnId, now: Time) {
+        self.asking =
+            Some(Asking { server, began: now, polled: None, reading: None, is_broken: false, is_told: false });
+    }
+
+    /// A row has come: the body of a DataRow.
+    pub(crate) fn row(&mut self, body: &[u8]) {
+        let Some(asking) = &mut self.asking else { return };
+        match &mut asking.reading {
+            Some(reading) => asking.is_broken |= reading.data_row(body).is_err(),
+            None => asking.polled = Some(body.into()),
+        }
+    }
+
+    /// An error has come. Whether it is the first since it went well.
+    pub(crate) fn refused(&mut self) -> bool {
+        let Some(asking) = &mut self.asking else { return false };
+        (asking.is_broken, asking.is_told) = (true, true);
+        self.failures == 0
+    }
+
+    /// The answer has come to its end.
+    pub(crate) fn answered(&mut self, now: Time) -> Next {
+        let Some(mut asking) = self.asking.take() else { return Next::Nothing };
+        if asking.is_broken || asking.polled.is_none() {
+            let next = self.failed(now);
+            return if asking.is_told { Next::Nothing } else { next };
+        }
+        match asking.reading.take() {
+            None if self.catalogue.is_none() || asking.polled != self.polled => {
+                asking.reading = Some(Reading::new());
+                self.asking = Some(asking);
+                return Next::Read;
+            }
+            None => {}
+            Some(reading) => {
+                self.catalogue = Some(Arc::new(reading.finish()));
+                self.polled = asking.polled;
+            }
+        }
+        let began = asking.began;
+        let stays = |fresh: &Fresh| fresh.server.is_some() || fresh.since >= began;
+        self.fresh.retain(|_, fresh| stays(fresh));
+        self.doubt.take_if(|fresh| !stays(fresh));
+        if self.fresh.is_empty() {
+            self.fresh_settings.clear();
+        }
+        let more = self.fresh.values().chain(&self.doubt).any(|fresh| fresh.server.is_none());
+        (self.is_old, self.failures, self.right_at) = (false, 0, now);
+        self.due = now + if more { SOON } else { PERIOD };
+        Next::Nothing
+    }
+
+    /// A server is no more.
+    pub(crate) fn lost(&mut self, server: ConnId, now: Time) {
+        if self.asking.as_ref().is_some_and(|asking| asking.server == server) {
+            self.asking = None;
+            self.failed(now);
+        }
+    }
+
+    fn failed(&mut self, now: Time) -> Next {
+        let pause = SOON.saturating_mul(1 << self.failures.min(16)).min(RETRY_MAX);
+        self.failures += 1;
+        self.due = now + pause;
+        if self.failures == 1 { Next::Complain } else { Next::Nothing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Land, Row};
+    use super::*;
+    use crate::id::Kind;
+    use sql::{Rules, Summary, Text};
+    use wire::HEADER_LEN;
+    use wire::backend::encode_data_row;
+
+    fn server(slot: u32) -> ConnId {
+        ConnId::new(Kind::Server, 0, slot, 0)
+    }
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn hides(known: &Known, text: &str) -> Hidden {
+        let summary = Summary::of(&Text::new(text.as_bytes(), Rules::default()));
+        known.hides(summary.words(), summary.marks())
+    }
+
+    fn define(known: &mut Known, text: &str, only_calls: bool, now: Time) {
+        let summary = Summary::of(&Text::new(text.as_bytes(), Rules::default()));
+        known.define(text.as_bytes(), summary.words(), only_calls, server(1), now);
+    }
+
+    fn row(values: &[&str]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode_data_row(&mut out, values.iter().map(|value| Some(value.as_bytes())));
+        out.split_off(HEADER_LEN)
+    }
+
+    /// Asks, with these bodies of functions.
+    fn read(known: &mut Known, poll: &str, bodies: &[(&str, &str)], now: Time) {
+        assert!(known.wants(now, true));
+        known.begin(server(0), now);
+        known.row(&row(&[poll]));
+        if known.answered(now) == Next::Read {
+            for (name, body) in bodies {
+                known.row(&row(&["plpgsql", "c", name, body]));
+            }
+            assert_eq!(known.answered(now), Next::Nothing);
+        }
+    }
+
+    #[test]
+    fn until_it_was_read_everything_is_suspect_and_a_check_tells() {
+        let mut known = Known::new(true);
+        assert_eq!(hides(&known, "select 1 from t"), UNSURE);
+        assert!(hides(&Known::new(false), "select f()").is_empty());
+        read(&mut known, "1", &[("f", "begin create temp table t(); end")], at(1));
+        assert!(hides(&known, "select 1 from t").is_empty());
+        assert_eq!(hides(&known, "select f()"), Hidden::TEMPORARY);
+        assert!(!known.wants(at(30), true) && known.wants(at(31), true) && !known.wants(at(31), false));
+        assert!(known.wants(at(32), false));
+        known.aged(at(61));
+        assert!(hides(&known, "select 1").is_empty());
+        known.aged(at(62));
+        assert_eq!(hides(&known, "select 1"), UNSURE);
+        read(&mut known, "1", &[], at(62));
+        assert!(hides(&known, "select 1").is_empty());
+        assert_eq!(hides(&known, "select f()"), Hidden::TEMPORARY, "nothing has changed, so it was not read");
+    }
+
+    #[test]
+    fn what_a_client_defines_is_known_until_it_was_read() {
+        let mut known = Known::new(true);
+        read(&mut known, "1", &[("g", "begin perform pg_advisory_lock(1); end")], at(1));
+        define(
+            &mut known,
+            "create function f() returns void language plpgsql as $$begin set work_mem = 1; end$$",
+            true,
+            at(2),
+        );
+        assert_eq!(hides(&known, "select f()"), Hidden::SETTINGS);
+        assert!(hides(&known, "create table x (a int)").is_empty());
+        define(&mut known, "create trigger x before insert on t execute function g()", false, at(2));
+        assert_eq!(hides(&known, "insert into t default values"), Hidden::ADVISORY);
+        // Read while the transaction that defines it is still open.
+        read(&mut known, "1", &[], at(3));
+        assert_eq!(hides(&known, "select f()"), Hidden::SETTINGS);
+        known.settled(server(1), at(4));
+        read(&mut known, "2", &[("f", "begin null; end")], at(5));
+        assert!(hides(&known, "select f()").is_empty());
+    }
+
+    #[test]
+    fn a_question_that_fails_is_asked_again_later_and_later() {
+        let mut known = Known::new(true);
+        let mut now = at(1);
+        for failure in 0..12 {
+            assert!(known.wants(now, true));
+            known.begin(server(0), now);
+            match failure % 2 {
+                0 => {
+                    assert_eq!(known.refused(), failure == 0);
+                    assert_eq!(known.answered(now), Next::Nothing);
+                }
+                _ => known.lost(server(0), now),
+            }
+            assert!(!known.wants(now, true));
+            now = now + SOON.saturating_mul(1 << failure).min(RETRY_MAX);
+        }
+        assert_eq!(hides(&known, "select 1"), UNSURE);
+        known.begin(server(0), now);
+        known.row(&row(&["1"]));
+        assert_eq!(known.answered(now), Next::Read);
+        known.row(b"\0\x01");
+        assert_ne!(known.answered(now), Next::Read, "what is no row is an error");
+    }
+
+    #[test]
+    fn what_is_fresh_is_bounded() {
+        let mut known = Known::new(true);
+        read(&mut known, "1", &[], at(1));
+        for number in 0..=FRESH_MAX {
+            let text = format!("create function f{number}() returns void language plpgsql as 'begin listen x; end'");
+            define(&mut known, &text, true, at(2));
+        }
+        assert!(known.fresh.len() <= FRESH_MAX);
+        assert_eq!(hides(&known, "select g()"), UNSURE);
+        known.settled(server(1), at(3));
+        read(&mut known, "2", &[], at(4));
+        assert!(known.fresh.is_empty() && hides(&known, "select g()").is_empty());
+        let row = Row::Other { land: Land::Called, name: b"g" };
+        assert_eq!(Catalogue::new([row]).touches(&[Word::of(b"g")]), Hidden::UNKNOWN);
+    }
+}
