@@ -93,7 +93,8 @@ pub(crate) fn settings(workers: u16, pool_size: u32) -> Settings {
         pool_mode: Some(PoolMode::Transaction),
         ..Database::new("shop", hosts)
     };
-    let mut settings = Settings { auth_type: AuthType::Any, workers, ..Settings::default() };
+    // This PostgreSQL echoes: it has no catalogue to be read.
+    let mut settings = Settings { auth_type: AuthType::Any, workers, reads_catalogue: false, ..Settings::default() };
     settings.databases.insert("shop".to_owned(), Arc::new(database));
     settings
 }
