@@ -96,7 +96,7 @@ impl Effect {
 }
 
 /// Settings that hold for one transaction however they are set, and what is no setting at all.
-fn is_passing(name: &[u8]) -> bool {
+pub(super) fn is_passing(name: &[u8]) -> bool {
     let known: [&[u8]; 4] = [b"transaction_isolation", b"transaction_read_only", b"transaction_deferrable", b"seed"];
     known.contains(&name)
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use sql::{Marks, Pieces};
 
 use super::check::Check;
-use super::effects::{Effect, Kept};
+use super::effects::{Effect, Kept, is_passing};
 use super::journal::Journal;
 use super::pins::Pins;
 use super::prepared::{self, OnServer, Remedy};
@@ -557,7 +557,7 @@ impl Tracker {
         }
         for (name, value) in checked.settings.iter().flatten().chain(&checked.named) {
             let name = name.to_ascii_lowercase();
-            if tracked.index(&name).is_some() {
+            if tracked.index(&name).is_some() || is_passing(&name) {
                 continue;
             }
             let is_unset = value.is_empty() && name.contains(&b'.');
