@@ -13,9 +13,10 @@ use super::Refused;
 use crate::action::Actions;
 use crate::arrival::ConsoleRights;
 use crate::id::{ConnId, PoolKey};
+use crate::limits;
 use crate::observe::Peer;
 use crate::parameters::{Tracked, clean_application_name};
-use crate::settings::{AuthType, CONSOLE_DATABASE, Settings};
+use crate::settings::{AuthType, CONSOLE_DATABASE, Fidelity, PoolMode, Settings};
 
 /// A startup packet, understood.
 #[derive(Debug)]
@@ -153,8 +154,23 @@ impl Wish {
         if ignored || options_ignored {
             return Ok(());
         }
+        if self.is_followed(settings) && name.is_ascii() && value.is_ascii() && value.len() <= limits::PARAMETER_LEN_MAX
+        {
+            // Set like any setting of a session's, before its first statement.
+            self.parameters.push((name.to_vec(), value.to_vec()));
+            return Ok(());
+        }
         let text = format!("unsupported startup parameter{place}: {}", shown.escape_debug());
         Err(Refused(sqlstate::PROTOCOL_VIOLATION, text))
+    }
+
+    /// Whether what the session sets will be followed from server to server.
+    fn is_followed(&self, settings: &Settings) -> bool {
+        let Some(database) = settings.database(&self.database) else { return false };
+        let user = settings.users.get(database.forced_user.as_deref().unwrap_or(&self.user));
+        let mode = user.and_then(|user| user.pool_mode).or(database.pool_mode).unwrap_or(settings.pool_mode);
+        let fidelity = user.and_then(|user| user.pool_fidelity).or(database.pool_fidelity);
+        mode != PoolMode::Session && fidelity.unwrap_or(settings.pool_fidelity) != Fidelity::Classic
     }
 
     /// `-c name=value`, `-cname=value`, `--name=value`, with backslash escapes and any number of blanks.

@@ -23,6 +23,8 @@ pub(crate) struct Journal {
     now: Arc<State>,
     /// When the transaction began.
     before: Arc<State>,
+    /// When the session began.
+    first: Arc<State>,
     savepoints: Vec<Savepoint>,
     /// Whether the session listens to anything, when its transaction commits and when it began.
     listens: bool,
@@ -51,7 +53,18 @@ impl Journal {
     }
 
     pub(crate) fn change(&mut self, change: &Change) {
-        Arc::make_mut(&mut self.now).apply(change);
+        let first = Arc::clone(&self.first);
+        Arc::make_mut(&mut self.now).apply_over(&first, change);
+    }
+
+    /// A session begins with this.
+    pub(crate) fn starting(first: Arc<State>) -> Journal {
+        Journal { now: Arc::clone(&first), before: Arc::clone(&first), first, ..Journal::default() }
+    }
+
+    /// Whether a reset brings back something that the server knows nothing of.
+    pub(crate) fn has_first(&self) -> bool {
+        !self.first.is_base()
     }
 
     /// The whole state is another, as the server tells; in no transaction.

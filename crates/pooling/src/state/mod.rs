@@ -34,7 +34,7 @@ pub(crate) use prepared::{OnServer, Remedy};
 pub(crate) use reading::{Reader, Reading, Sketch};
 pub(crate) use tracker::{Marked, Places, Settled, Tracker};
 
-use sql::{is_dangerous, quoted_setting};
+use sql::{is_dangerous, quoted_setting, setting_key};
 
 use crate::limits;
 use crate::parameters::{quote_literal, write_set_config};
@@ -104,6 +104,12 @@ pub(crate) enum Change {
     DiscardAll,
 }
 
+impl Change {
+    pub(crate) fn is_reset(&self) -> bool {
+        !matches!(self, Change::Set { .. })
+    }
+}
+
 /// How much harm is done if a difference is refused and the client's statement runs all the same.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Risk {
@@ -129,6 +135,34 @@ impl State {
     /// Something was set that cannot be set on another server.
     pub(crate) fn is_bound(&self) -> bool {
         self.overflowed || self.settings.values().any(|setting| setting.again.is_none())
+    }
+
+    /// What decides, besides the reported parameters, which tables a text's names mean and what its constants are.
+    pub(crate) fn meaning(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        let settings = [&b"search_path"[..], b"default_text_search_config"].into_iter();
+        let settings = settings.map(|name| self.settings.get(name)?.again.as_ref().map(Again::bytes));
+        settings.chain([self.identity.authorization.as_deref(), self.identity.role.as_deref()])
+    }
+
+    /// A session begins with a setting of its own, in its startup packet. //= pg18 libpq-connect (options)
+    pub(crate) fn begin_with(&mut self, name: &[u8], value: &[u8]) {
+        let name = setting_key(name.iter().copied());
+        self.set(&name, Some(&Again::Value(value.into())));
+    }
+
+    /// As [`State::apply`], in a session that began with settings of its own: these are what a reset brings back.
+    fn apply_over(&mut self, first: &State, change: &Change) {
+        match change {
+            Change::Reset(name) => match first.settings.get(name) {
+                Some(setting) => self.set(name, setting.again.as_ref()),
+                None => self.apply(change),
+            },
+            Change::ResetAll | Change::DiscardAll => {
+                self.apply(change);
+                first.settings.iter().for_each(|(name, setting)| self.set(name, setting.again.as_ref()));
+            }
+            Change::Set { .. } => self.apply(change),
+        }
     }
 
     pub(crate) fn apply(&mut self, change: &Change) {

@@ -76,6 +76,8 @@ pub(crate) struct Tracker {
     look: Look,
     /// Settings whose values are to be asked for.
     unread: BTreeSet<Box<[u8]>>,
+    /// What was reset may be the server's own now, and not the session's.
+    was_reset: bool,
     /// Tracked parameters that the statements being answered have reset, by index.
     restarting: u64,
     /// The beginning of the last text that may have left something.
@@ -107,6 +109,16 @@ pub(crate) struct Places<'a> {
 }
 
 impl Tracker {
+    /// Of a session that begins with these settings.
+    pub(crate) fn starting(first: State) -> Tracker {
+        Tracker { journal: Journal::starting(Arc::new(first)), ..Tracker::default() }
+    }
+
+    /// Whether the server may have another value than the session believes, since that was reset there.
+    pub(crate) fn take_reset(&mut self) -> bool {
+        std::mem::take(&mut self.was_reset)
+    }
+
     pub(crate) fn state(&self) -> &Arc<State> {
         self.journal.now()
     }
@@ -287,6 +299,7 @@ impl Tracker {
             Effect::Release(name) => self.journal.release(&name),
             Effect::RollBackTo(name) => self.journal.roll_back_to(&name),
             Effect::Change(changes) => {
+                self.was_reset |= self.journal.has_first() && changes.iter().any(Change::is_reset);
                 self.restarting |= if changes.contains(&Change::ResetAll) { u64::MAX } else { 0 };
                 changes.iter().for_each(|change| self.journal.change(change));
             }
@@ -309,6 +322,7 @@ impl Tracker {
                 self.forget_all_prepared(places);
                 self.journal.change(&Change::DiscardAll);
                 self.restarting = u64::MAX;
+                self.was_reset |= self.journal.has_first();
                 self.journal.listen(false);
                 self.pins = self.pins & !Pins::SEQUENCE;
                 self.unnamed = None;

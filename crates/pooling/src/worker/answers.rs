@@ -497,6 +497,9 @@ impl Answers<'_> {
             tag::ERROR => return self.failed(),
             _ => {}
         }
+        if message == tag::PORTAL_SUSPENDED {
+            self.suspended();
+        }
         if let Some(entry) = self.server.ledger.answered(message)? {
             self.completed(entry);
             // Only now can one have come to the front.

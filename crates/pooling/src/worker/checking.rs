@@ -78,6 +78,7 @@ impl Worker {
         if server.is_clean() && tracker.is_settled() {
             tracker.ready(true);
             note_state(server, tracker.state());
+            server.soiled |= tracker.take_reset();
         } else {
             server.soiled = true;
         }
@@ -86,8 +87,9 @@ impl Worker {
 
 /// What the session has set is what the server has now.
 fn hand_over(session: &mut Session, server: &mut Server) {
-    let Some(tracker) = &session.tracker else { return };
+    let Some(tracker) = &mut session.tracker else { return };
     note_state(server, tracker.state());
+    server.soiled |= tracker.take_reset();
     if tracker.is_idle() {
         session.tracker = None;
     }

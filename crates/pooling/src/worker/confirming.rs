@@ -165,4 +165,18 @@ impl Answers<'_> {
         let tracker = self.session.as_ref().and_then(|(_, session)| session.tracker.as_ref());
         tracker.is_some_and(|tracker| (tracker.pins() | tracker.suspected()).any(Pins::TEMPORARY))
     }
+
+    /// An Execute has had as many rows as it asked for: its statement has run, though not to its end.
+    pub(super) fn suspended(&mut self) {
+        if !self.server.ledger.is_noted() {
+            return;
+        }
+        if let Some((_, session)) = &mut self.session
+            && let Some(tracker) = &mut session.tracker
+        {
+            let names = session.names.as_deref_mut();
+            let places = Places { on_server: &mut self.server.on_server, names, tracked: self.tracked };
+            tracker.confirmed(b"", places);
+        }
+    }
 }

@@ -34,6 +34,13 @@ impl Requests<'_> {
         self.pool.rules.follows() && !self.is_unheard()
     }
 
+    /// Whether answers under way decide how a text is to be read. In a batch without its Sync none will come: there it is
+    /// not read.
+    pub(super) fn must_wait_to_read(&self) -> bool {
+        let tracker = self.session.tracker.as_ref().filter(|_| self.server.ledger.awaits_ready());
+        tracker.is_some_and(|tracker| tracker.doubts_rules(self.tracked)) && self.follows()
+    }
+
     /// A Query is sent.
     pub(super) fn query(&mut self, at_hand: &[u8], whole: bool) {
         if !self.follows() {
@@ -166,6 +173,15 @@ impl Requests<'_> {
         }
         let (awaited, _) = self.server.ledger.owing();
         self.session.tracker.get_or_insert_default().bind(portal, marked, awaited);
+    }
+
+    /// A Describe of the unnamed statement is about to be sent: what it executes must be there to be described.
+    pub(super) fn describe_followed(&mut self) {
+        let marked = self.session.tracker.as_ref().and_then(|tracker| tracker.unnamed()).map(Arc::clone);
+        if let Some(marked) = marked.filter(|marked| marked.reading.names_statements() && self.follows()) {
+            let remedy = self.remedy(marked.reading, &marked.effects);
+            self.run_aside(&remedy);
+        }
     }
 
     /// An Execute is sent.

@@ -12,6 +12,7 @@ use super::requests::{Ending, Requests, too_long, too_many};
 use crate::limits;
 use crate::prepared::{self, Statement, StatementId};
 use crate::server::{Answerer, Expect};
+use crate::state::State;
 use crate::unnamed::{self, Unnamed};
 
 /// What became of a message that names a statement.
@@ -34,7 +35,10 @@ impl Requests<'_> {
             self.replace(total, in_stream, |out| parse.encode(out));
             return Ok(Renamed::Yes);
         }
-        let identified = prepared::identify(&parse, self.session.parameters.meaning(), self.pool.generation);
+        let base = State::default();
+        let state = self.session.tracker.as_ref().map_or(&base, |tracker| tracker.state());
+        let meaning = self.session.parameters.meaning().chain(state.meaning());
+        let identified = prepared::identify(&parse, meaning, self.pool.generation);
         // Where the name is in use, what has it decides.
         let id = self.id_of(parse.name).unwrap_or(identified);
         if self.must_wait(parse.name, Some(id)) {
@@ -121,7 +125,11 @@ impl Requests<'_> {
             return Ok(Renamed::No);
         }
         if describe.name.is_empty() {
-            return Ok(self.recall_unnamed());
+            let recalled = self.recall_unnamed();
+            if recalled != Renamed::Later {
+                self.describe_followed();
+            }
+            return Ok(recalled);
         }
         if self.must_wait(describe.name, self.id_of(describe.name)) {
             return Ok(Renamed::Later);

@@ -45,7 +45,7 @@ pub(super) fn replay(
     tracked: &Tracked,
 ) -> bool {
     let mut text = Vec::new();
-    let parameters = session.parameters.write_difference(&server.parameters, tracked, &mut text);
+    session.parameters.write_difference(&server.parameters, tracked, &mut text);
     let base = State::default();
     let wanted = session.tracker.as_ref().map(|tracker| tracker.state());
     let risk = match (wanted, &server.session_state) {
@@ -65,7 +65,7 @@ pub(super) fn replay(
     }
     server.ledger.sent(Answerer::Replay, Expect::Query);
     server.unnamed = crate::unnamed::NONE;
-    server.gated = parameters && !session.confirmed || risk == Risk::High;
+    server.gated = !session.confirmed || risk == Risk::High;
     turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
     true
 }

@@ -383,6 +383,9 @@ impl Requests<'_> {
         if names && self.must_wait_for_names() {
             return Ok(false);
         }
+        if matches!(header.tag, tag::QUERY | tag::PARSE) && self.must_wait_to_read() {
+            return Ok(false);
+        }
         match header.tag {
             tag::TERMINATE => return Err(Ending::Terminate),
             tag::QUERY => self.query(at_hand, whole),

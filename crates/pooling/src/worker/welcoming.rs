@@ -18,6 +18,7 @@ use crate::flow::Flow;
 use crate::id::{ConnId, PoolId};
 use crate::mail::Stop;
 use crate::session::{Line, Rest, Session, State, virtual_pid};
+use crate::state::{State as SessionState, Tracker};
 
 impl Worker {
     /// A session comes from the door, its connection with it.
@@ -31,9 +32,12 @@ impl Worker {
             identity.share_names(&entry.key);
         }
         let mut parameters = self.tracked.empty();
+        let mut first = SessionState::default();
         for (name, value) in &arrival.parameters {
-            let known = self.tracked.index(name).and_then(|index| parameters.with(index, value));
-            parameters = known.unwrap_or(parameters);
+            match self.tracked.index(name) {
+                Some(index) => parameters = parameters.with(index, value).unwrap_or(parameters),
+                None => first.begin_with(name, value),
+            }
         }
         let state = match arrival.console {
             Some(rights) => State::Console { rights, asked: false },
@@ -52,7 +56,7 @@ impl Worker {
             inbox: Vec::new(),
             names: None,
             unnamed: None,
-            tracker: None,
+            tracker: (!first.is_base()).then(|| Box::new(Tracker::starting(first))),
             secret: self.random.secret(),
             request_at: turn.now,
             progress_at: turn.now,
@@ -167,7 +171,7 @@ impl Worker {
             return;
         };
         session.parameters = self.interned.intern(session.parameters.over(&base.parameters));
-        session.confirmed = Arc::ptr_eq(&session.parameters, &base.parameters);
+        session.confirmed = session.tracker.is_none() && Arc::ptr_eq(&session.parameters, &base.parameters);
     }
 
     /// Lets it in.
