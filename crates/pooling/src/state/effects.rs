@@ -90,6 +90,8 @@ impl Effect {
             Kind::Listen(_) => Effect::Listen(true),
             Kind::Unlisten(Which::All) => Effect::Listen(false),
             Kind::Load { .. } => Effect::Pin(Pins::LOAD),
+            // It has run, and nobody can list whose rights and which settings of the application's own it has set.
+            Kind::Unknown => Effect::Pin(Pins::DYNAMIC),
             _ => Effect::Nothing,
         }
     }

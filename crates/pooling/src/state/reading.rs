@@ -32,6 +32,7 @@ impl Sketch {
 
 /// Marks of statements whose effect on the session is noted when their tags come.
 const NOTED: Marks = union(&[
+    Marks::UNKNOWN,
     Marks::SET_CONFIG,
     Marks::SET,
     Marks::RESET,

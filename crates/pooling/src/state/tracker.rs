@@ -218,6 +218,14 @@ impl Tracker {
         if is_last { self.pieces.take() } else { None }
     }
 
+    /// A long text has passed of which nothing is known, or more than can be noted: its server is cleared before anybody
+    /// else has it.
+    pub(crate) fn suspect_unread(&mut self) {
+        self.suspects |= Pins::ANYTHING;
+        // Whose rights it has set, and which settings of the application's own, nobody can list.
+        self.was_reset = true;
+    }
+
     /// As [`Tracker::suspect`], of the text that was gathered.
     pub(crate) fn suspect_again(&mut self, reading: Reading, known: &Known) {
         let because = std::mem::take(&mut self.because);
@@ -243,7 +251,7 @@ impl Tracker {
         match effect {
             Some(effect) => self.apply(effect, tag, &mut places),
             // More tags than statements: it is not what it was taken for.
-            None => self.suspects |= Pins::ANYTHING,
+            None => self.suspects |= Pins::ANYTHING | Pins::DYNAMIC,
         }
     }
 

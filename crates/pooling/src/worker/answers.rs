@@ -20,7 +20,7 @@ use crate::server::{Answerer, Chore, Entry, Expect, Server, State, Unexpected};
 use crate::session::Session;
 use crate::settings::PoolMode;
 use crate::time::Time;
-use crate::unnamed::{self, Unnamed};
+use crate::unnamed;
 
 impl Worker {
     pub(super) fn server_received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
@@ -555,10 +555,6 @@ impl Answers<'_> {
         }
     }
 
-    pub(super) fn unnamed(&mut self) -> Option<&mut Unnamed> {
-        self.session.as_mut().and_then(|(_, session)| session.unnamed.as_deref_mut())
-    }
-
     fn failed(&mut self) -> Result<(), Broken> {
         if self.findings.is_lost() {
             return Ok(());
@@ -588,14 +584,5 @@ impl Answers<'_> {
             self.findings.skipped_aside = skipped.iter().any(|entry| entry.expect == Expect::Query);
         }
         Ok(())
-    }
-
-    fn answer_fakes(&mut self) {
-        while let Some(fake) = self.server.ledger.next_fake() {
-            self.flush();
-            if let Some((conn, session)) = &mut self.session {
-                answer_fake(*conn, session, fake.expect, self.actions);
-            }
-        }
     }
 }

@@ -7,7 +7,7 @@ use wire::backend::ParameterStatus;
 use super::answers::Answers;
 use crate::server::{Answerer, Entry, Expect};
 use crate::state::{Pins, Places, Tracker};
-use crate::unnamed;
+use crate::unnamed::{self, Unnamed};
 
 impl Answers<'_> {
     /// Commands that make statements unknown to the server.
@@ -177,6 +177,19 @@ impl Answers<'_> {
             let names = session.names.as_deref_mut();
             let places = Places { on_server: &mut self.server.on_server, names, tracked: self.tracked };
             tracker.confirmed(b"", places);
+        }
+    }
+
+    pub(super) fn unnamed(&mut self) -> Option<&mut Unnamed> {
+        self.session.as_mut().and_then(|(_, session)| session.unnamed.as_deref_mut())
+    }
+
+    pub(super) fn answer_fakes(&mut self) {
+        while let Some(fake) = self.server.ledger.next_fake() {
+            self.flush();
+            if let Some((conn, session)) = &mut self.session {
+                super::answers::answer_fake(*conn, session, fake.expect, self.actions);
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sql::{Pieces, Summary, Text};
 use wire::HEADER_LEN;
 use wire::backend::Status;
-use wire::frontend::{Bind, Close, Execute, Parse, Query, Target};
+use wire::frontend::{Bind, Close, Execute, Parse, Query, Target, tag};
 
 use super::requests::Requests;
 use crate::limits;
@@ -34,9 +34,16 @@ impl Requests<'_> {
         self.pool.rules.follows() && !self.is_unheard()
     }
 
+    /// Whether a message must wait until what is under way has been answered.
+    pub(super) fn waits_for_answers(&self, message: u8) -> bool {
+        let is_text = matches!(message, tag::QUERY | tag::PARSE);
+        let names = is_text || matches!(message, tag::BIND | tag::DESCRIBE | tag::CLOSE);
+        names && self.must_wait_for_names() || is_text && self.must_wait_to_read()
+    }
+
     /// Whether answers under way decide how a text is to be read. In a batch without its Sync none will come: there it is
     /// not read.
-    pub(super) fn must_wait_to_read(&self) -> bool {
+    fn must_wait_to_read(&self) -> bool {
         let tracker = self.session.tracker.as_ref().filter(|_| self.server.ledger.awaits_ready());
         tracker.is_some_and(|tracker| tracker.doubts_rules(self.tracked)) && self.follows()
     }
@@ -129,9 +136,11 @@ impl Requests<'_> {
         let Some(gathered) = tracker.add_piece(piece, is_last) else { return };
         let shape = gathered.finish();
         let reading = self.read_text(shape.as_deref());
-        // What it has set cannot be noted any more: its answers may be here already.
-        let reading = if reading.is_noted(true) { Reading::UNKNOWN } else { reading };
-        if let Some(tracker) = &mut self.session.tracker {
+        let Some(tracker) = &mut self.session.tracker else { return };
+        if reading.is_noted(true) {
+            // What it has set cannot be noted any more: its answers may be here already.
+            tracker.suspect_unread();
+        } else {
             tracker.suspect_again(reading, &self.pool.known);
         }
         if reading.redefines() || shape.is_none() {

@@ -379,11 +379,7 @@ impl Requests<'_> {
         let whole = at_hand.len() >= header.total_len();
         let mapped = self.is_mapped();
         let at_hand = &at_hand[..at_hand.len().min(header.total_len())];
-        let names = matches!(header.tag, tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::CLOSE);
-        if names && self.must_wait_for_names() {
-            return Ok(false);
-        }
-        if matches!(header.tag, tag::QUERY | tag::PARSE) && self.must_wait_to_read() {
+        if self.waits_for_answers(header.tag) {
             return Ok(false);
         }
         match header.tag {
@@ -410,10 +406,7 @@ impl Requests<'_> {
                 if mapped && !named {
                     self.parse_unnamed(at_hand, whole)?;
                 } else {
-                    self.lose_track(mapped);
-                    let parse = whole.then(|| Parse::decode(&at_hand[HEADER_LEN..]).ok()).flatten();
-                    self.parse_followed(parse.as_ref(), mapped);
-                    self.sent(Expect::Parse(None));
+                    self.parse_unmapped(at_hand, whole, mapped);
                 }
             }
             tag::BIND | tag::DESCRIBE | tag::CLOSE => {
@@ -454,6 +447,13 @@ impl Requests<'_> {
         }
         self.server.unnamed = unnamed::UNKNOWN;
         self.session.unnamed.take_if(|unnamed| !unnamed.is_changing());
+    }
+
+    fn parse_unmapped(&mut self, at_hand: &[u8], whole: bool, mapped: bool) {
+        self.lose_track(mapped);
+        let parse = whole.then(|| Parse::decode(&at_hand[HEADER_LEN..]).ok()).flatten();
+        self.parse_followed(parse.as_ref(), mapped);
+        self.sent(Expect::Parse(None));
     }
 
     /// A message is sent that ends a batch.
