@@ -227,6 +227,11 @@ fn while_postgresql_is_down_clients_wait() {
     let mut stage = Stage::set(&Wishes::default());
     let mut client = stage.client();
     client.query("select 1").expect("served");
+    // What the first statement of a pool may have left is asked for behind its answer; till then the server is its client's.
+    let busy = "select count(*) from pg_stat_activity where state <> 'idle' and pid <> pg_backend_pid()";
+    eventually("its server is its own no more", || {
+        stage.cluster.psql("postgres", busy).is_ok_and(|count| count == "0")
+    });
     stage.cluster.halt(demo::Shutdown::Fast).expect("it stops");
     client.send(&frontend::query("select 'patience'")).expect("connected");
     client.set_patience(Duration::from_millis(1500));

@@ -46,8 +46,6 @@ pins! {
     UNKNOWN = 14, "unknown statement";
     /// Settings of the application's own may have been set out of sight, and cannot be listed.
     DYNAMIC = 16, "settings set out of sight";
-    /// Code that cannot be read may keep anything.
-    CODE = 17, "code that cannot be read";
     /// Not a reason to stay but to look: settings may have been changed out of sight.
     SETTINGS = 15, "settings";
 }
@@ -71,8 +69,7 @@ impl Pins {
             | Pins::ORIGIN.0
             | Pins::SEED.0
             | Pins::BACKEND_PID.0
-            | Pins::DYNAMIC.0
-            | Pins::CODE.0,
+            | Pins::DYNAMIC.0,
     );
 
     #[must_use]
@@ -120,7 +117,8 @@ impl Pins {
             (Hidden::SLOT, Pins::SLOT),
             (Hidden::ORIGIN, Pins::ORIGIN),
             (Hidden::DYNAMIC, Pins::ANYTHING),
-            (Hidden::UNKNOWN, Pins::CODE),
+            // Looked after, not kept: an operator or a type made in C would keep everybody's server for life.
+            (Hidden::UNKNOWN, Pins::ANYTHING),
         ];
         if hidden.is_empty() {
             return Pins::NONE;
