@@ -53,7 +53,8 @@ impl Client {
             "\"trust\" authentication failed" | "no such user" => self.habits.lost == Some(Nowhere::User),
             // Told to whoever waits for a server, in the server's words.
             FOR_GOOD => plan.faults.final_refusals > 0 && FINAL.contains(&code) && (self.is_owed() || !self.is_ready()),
-            "not allowed" => self.console.is_some() && self.user > 1,
+            // Who is nobody at all is no user of the console either.
+            "not allowed" => self.console.is_some() && (self.user > 1 || self.habits.lost == Some(Nowhere::User)),
             "query_wait_timeout" => waited(settings.query_wait_timeout),
             "query_timeout" | "query timeout" => settings.query_timeout.is_some(),
             "idle transaction timeout" => settings.idle_transaction_timeout.is_some(),
