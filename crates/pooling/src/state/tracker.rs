@@ -128,11 +128,7 @@ impl Tracker {
     /// There is nothing to follow any more.
     pub(crate) fn is_idle(&self) -> bool {
         let none_named = self.prepared.is_empty() && self.unnamed.is_none() && self.portals.is_empty();
-        let none_left = (self.pins | self.suspects).is_empty()
-            && self.pieces.is_none()
-            && self.asked().is_none()
-            && self.sent.is_empty();
-        none_named && none_left && self.pieces.is_none() && !self.journal.is_open() && self.state().is_base()
+        none_named && self.is_settled() && !self.journal.is_open() && self.state().is_base()
     }
 
     pub(crate) fn pins(&self) -> Pins {
