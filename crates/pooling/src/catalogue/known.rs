@@ -7,7 +7,8 @@
 //!   a client defines something ──► noted as fresh, and due
 //! ```
 //!
-//! Promises: as long as the catalogue was not read, or has grown old unasked, every text is suspect of what a check finds.
+//! Promises: nobody is served before the catalogue has been read for the first time, unless that takes long or fails. As long
+//! as it was not read, or has grown old unasked, every text is suspect of what a check finds.
 //! What a client of this pool here defines is known from when it was sent until it has been read. Does not do: asking.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,6 +67,8 @@ struct Asking {
     is_broken: bool,
     /// It was told why.
     is_told: bool,
+    /// Nobody waits for it any more.
+    is_late: bool,
 }
 
 /// What an answer leads to.
@@ -231,10 +234,33 @@ impl Known {
         self.is_on && self.asking.is_none() && now >= at
     }
 
+    /// Whoever wants a server waits, since nothing is known yet: not for long, and not again once asking has failed.
+    #[inline]
+    pub(crate) fn is_awaited(&self) -> bool {
+        let is_late = || self.asking.as_ref().is_some_and(|asking| asking.is_late);
+        self.catalogue.is_none() && self.is_on && self.failures == 0 && !is_late()
+    }
+
+    /// It takes too long to be waited for.
+    pub(crate) fn is_late(&mut self) {
+        if let Some(asking) = &mut self.asking {
+            asking.is_late = true;
+        }
+    }
+
+    /// Texts are to be looked up, and there is nothing to look them up in.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.is_on && self.catalogue.as_ref().is_none_or(|catalogue| catalogue.is_unknown())
+    }
+
+    pub(crate) fn is_asking(&self) -> bool {
+        self.asking.is_some()
+    }
+
     /// A server is asked.
     pub(crate) fn begin(&mut self, server: ConnId, now: Time) {
-        self.asking =
-            Some(Asking { server, began: now, polled: None, reading: None, is_broken: false, is_told: false });
+        let (is_broken, is_told, is_late) = (false, false, false);
+        self.asking = Some(Asking { server, began: now, polled: None, reading: None, is_broken, is_told, is_late });
     }
 
     /// A row has come: the body of a DataRow.

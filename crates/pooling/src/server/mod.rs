@@ -69,9 +69,16 @@ pub(crate) enum Chore {
     Poll,
     /// What names hide.
     Catalogue,
+    /// The same, of a pool that knows nothing yet: its clients wait for it.
+    First,
 }
 
 impl Chore {
+    /// Whether it asks what names hide.
+    pub(crate) fn is_of_names(self) -> bool {
+        matches!(self, Chore::Poll | Chore::Catalogue | Chore::First)
+    }
+
     /// As the log says it.
     pub(crate) fn words(self) -> &'static str {
         match self {
@@ -83,6 +90,7 @@ impl Chore {
             Chore::Compare => "chaos_check",
             Chore::Poll => "catalogue poll",
             Chore::Catalogue => "catalogue query",
+            Chore::First => "first catalogue query",
         }
     }
 }

@@ -216,12 +216,10 @@ impl Tracker {
         if is_last { self.pieces.take() } else { None }
     }
 
-    /// A long text has passed of which nothing is known, or more than can be noted: its server is cleared before anybody
-    /// else has it.
+    /// A long text has passed of which nothing is known, or more than can be noted: whose rights it has set, and which
+    /// settings of the application's own, nobody can list.
     pub(crate) fn suspect_unread(&mut self) {
-        self.suspects |= Pins::ANYTHING;
-        // Whose rights it has set, and which settings of the application's own, nobody can list.
-        self.was_reset = true;
+        self.suspects |= Pins::ANYTHING | Pins::DYNAMIC;
     }
 
     /// As [`Tracker::suspect`], of the text that was gathered.

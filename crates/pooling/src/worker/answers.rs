@@ -249,7 +249,7 @@ impl Answers<'_> {
     }
 
     fn asks_for_names(&self) -> bool {
-        matches!(self.server.state, State::Busy(Chore::Poll | Chore::Catalogue))
+        matches!(self.server.state, State::Busy(chore) if chore.is_of_names())
     }
 
     fn whole_len_max(&self, header: Header) -> usize {

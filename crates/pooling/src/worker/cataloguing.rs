@@ -1,12 +1,13 @@
 //! Servers are asked what the names of their database hide: one that is idle, when nobody waits.
 //!
-//! Promises: no client waits for it as long as another server may be opened, and no pool stands still because it fails.
+//! Promises: no client waits for it as long as another server may be opened, but a pool's very first ones, who wait for
+//! [`limits::FIRST_NAMES`] at most; and no pool stands still because it fails.
 
 use super::{Turn, Worker};
 use crate::catalogue::{self, Next};
-use crate::id::ConnId;
+use crate::id::{ConnId, PoolId};
 use crate::observe::{Level, Topic};
-use crate::server::Chore;
+use crate::server::{Chore, State};
 
 impl Worker {
     /// An idle server that nobody waits for.
@@ -16,19 +17,47 @@ impl Worker {
         if self.stop.is_some() || !pool.known.wants(turn.now, pool.idle.len() > 1) {
             return;
         }
+        let chore = if pool.known.is_awaited() { Chore::First } else { Chore::Poll };
         pool.known.begin(server_id, turn.now);
-        self.ask_server(turn, server_id, Chore::Poll, catalogue::POLL);
+        self.ask_server(turn, server_id, chore, catalogue::POLL);
+    }
+
+    /// Whether the pool's servers are for nobody yet: what its database's names hide is to be known first. An idle one is asked.
+    pub(super) fn must_learn(&mut self, turn: &mut Turn<'_>, id: PoolId, idle: ConnId) -> bool {
+        let Some(pool) = self.pool(id).filter(|pool| pool.known.is_awaited()) else { return false };
+        if self.stop.is_some() {
+            return false;
+        }
+        if !pool.known.is_asking() {
+            self.ask_for_names(turn, idle);
+        }
+        true
+    }
+
+    /// The answer is not waited for any longer.
+    pub(super) fn names_late(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
+        let Some(id) = self.servers.get(server_id).map(|server| server.pool) else { return };
+        if let Some(pool) = self.pool_mut(id) {
+            pool.known.is_late();
+        }
+        self.turn_server(turn, server_id, State::Busy(Chore::Catalogue));
+        self.touched.push(id);
     }
 
     /// The answer has come to its end.
     pub(super) fn names_answered(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         let Some(server) = self.servers.get(server_id) else { return };
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        let id = pool.id;
         match pool.known.answered(turn.now) {
-            Next::Read => return self.ask_server(turn, server_id, Chore::Catalogue, catalogue::QUERY),
+            Next::Read => {
+                let chore = if pool.known.is_awaited() { Chore::First } else { Chore::Catalogue };
+                return self.ask_server(turn, server_id, chore, catalogue::QUERY);
+            }
             Next::Complain => self.tell_of_names(turn, server_id, "the server's answer is not what was expected"),
             Next::Nothing => {}
         }
+        self.touched.push(id);
         self.free(turn, server_id);
     }
 

@@ -50,6 +50,8 @@ impl Worker {
             Settled::Free => {
                 let seated = std::mem::take(&mut tracker.seated);
                 hand_over(session, server);
+                // A setting of the application's own, set out of sight, would be nobody's: the check does not list those.
+                server.soiled |= pool.known.is_blank();
                 if seated {
                     pool.pinned -= 1;
                     let id = pool.id;

@@ -14,7 +14,7 @@ impl Worker {
                 self.poison_refused(turn, conn, &words);
                 return self.chore_progress(turn, conn, chore, None);
             }
-            if matches!(chore, Chore::Poll | Chore::Catalogue) {
+            if chore.is_of_names() {
                 self.names_refused(turn, conn, &words);
                 return self.chore_progress(turn, conn, chore, None);
             }
@@ -35,7 +35,7 @@ impl Worker {
             Chore::Check | Chore::Reset => self.free(turn, conn),
             Chore::Poison => self.poisoned(turn, conn),
             Chore::Compare => self.compare(turn, conn),
-            Chore::Poll | Chore::Catalogue => self.names_answered(turn, conn),
+            Chore::Poll | Chore::Catalogue | Chore::First => self.names_answered(turn, conn),
         }
     }
 }

@@ -58,8 +58,9 @@ impl Worker {
             return;
         }
         // Whoever waits already comes first.
+        let may_take = |pool: &Pool| pool.queue.is_empty() && !pool.known.is_awaited();
         let (may_take, bounded) =
-            self.pool(pool).map_or((false, false), |pool| (pool.queue.is_empty(), pool.rules.max_pinned > 0));
+            self.pool(pool).map_or((false, false), |pool| (may_take(pool), pool.rules.max_pinned > 0));
         if bounded && self.must_wait_to_pin(turn, conn, &bytes[at..]) {
             self.stash(turn, conn, &bytes[at..]);
             return;
@@ -145,6 +146,11 @@ impl Worker {
             let Some(pool) = self.pool(id) else { return };
             let returning = pool.count(Group::Returning);
             if pool.idle.is_empty() || pool.queue.len() <= returning || self.refuses_new_work() {
+                return;
+            }
+            if let Some(&idle) = pool.idle.back()
+                && self.must_learn(turn, id, idle)
+            {
                 return;
             }
             match self.take_idle(turn, id, None) {
@@ -357,6 +363,9 @@ impl Worker {
             && let Some((to, since)) = self.stranger(turn.now, turn.board, pool)
         {
             self.lend(turn, server_id, to, since);
+            return;
+        }
+        if self.must_learn(turn, id, server_id) {
             return;
         }
         let Some(waiter) = self.next_waiter(id) else { return self.ask_for_names(turn, server_id) };

@@ -165,6 +165,7 @@ impl Worker {
             ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
                 Some((server.connected_at + self.settings.server_connect_timeout?, "connect timeout"))
             }
+            ServerState::Busy(Chore::First) => Some((server.since + limits::FIRST_NAMES, Chore::First.words())),
             ServerState::Busy(chore) => Some((server.since + limits::HOUSEKEEPING, chore.words())),
             ServerState::Draining { cancelled: false, .. } => Some((server.since + limits::DRAIN, "drain")),
             ServerState::Draining { .. } => Some((server.since + limits::HOUSEKEEPING, "client disconnect")),
@@ -206,6 +207,7 @@ impl Worker {
             ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
                 self.login_failed(turn, conn, why);
             }
+            ServerState::Busy(Chore::First) => self.names_late(turn, conn),
             _ => self.close_server(turn, conn, why),
         }
     }

@@ -135,14 +135,15 @@ fn quoted(chars: &mut impl Iterator<Item = char>, out: &mut Vec<u8>) -> Result<(
         let next = chars.next().ok_or("a text has no end")?;
         match next {
             '"' => return Ok(()),
-            '\\' => out.push(escaped(chars)?),
+            '\\' => escaped(chars, out)?,
             _ => out.extend_from_slice(next.encode_utf8(&mut [0; 4]).as_bytes()),
         }
     }
 }
 
-fn escaped(chars: &mut impl Iterator<Item = char>) -> Result<u8, String> {
-    Ok(match chars.next() {
+/// What a backslash begins: `\*x70000;` is as many letters.
+fn escaped(chars: &mut impl Iterator<Item = char>, out: &mut Vec<u8>) -> Result<(), String> {
+    out.push(match chars.next() {
         Some('n') => b'\n',
         Some('t') => b'\t',
         Some('0') => 0,
@@ -150,9 +151,17 @@ fn escaped(chars: &mut impl Iterator<Item = char>) -> Result<u8, String> {
             let digits: String = chars.take(2).collect();
             u8::from_str_radix(&digits, 16).map_err(|_| format!("'\\x{digits}' is no byte"))?
         }
+        Some('*') => {
+            let letter = chars.next().ok_or("a text has no end")?;
+            let count: String = chars.take_while(|next| *next != ';').collect();
+            let count = count.parse().map_err(|_| format!("'{count}' is no count"))?;
+            out.extend(letter.to_string().repeat(count).bytes());
+            return Ok(());
+        }
         Some(other) => other as u8,
         None => return Err("a text has no end".to_owned()),
-    })
+    });
+    Ok(())
 }
 
 /// Bytes as a text that [`split`] reads back; a long run of one letter as `x*70000`, other long ones by their length.
