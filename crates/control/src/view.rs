@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Zoned;
 use pooling::settings::{CONSOLE_DATABASE, Database, Host, PoolMode};
-use pooling::snapshot::{FidelitySnapshot, PoolSnapshot, ServerSnapshot, Totals};
+use pooling::snapshot::{PoolSnapshot, ServerSnapshot};
 use pooling::{ConnId, PoolId, PoolKey, Settings, Snapshot, Time};
 
 use crate::averages::Averages;
@@ -148,26 +148,8 @@ fn console_key() -> PoolKey {
 }
 
 fn console_pool() -> PoolSnapshot {
-    PoolSnapshot {
-        // Of no use to a reader: no worker has it.
-        id: PoolId(u32::MAX),
-        key: console_key(),
-        mode: PoolMode::Statement,
-        cl_active: 0,
-        cl_waiting: 0,
-        cl_active_cancel_req: 0,
-        cl_waiting_cancel_req: 0,
-        sv_active: 0,
-        sv_active_cancel: 0,
-        sv_being_canceled: 0,
-        sv_idle: 0,
-        sv_used: 0,
-        sv_tested: 0,
-        sv_login: 0,
-        maxwait_us: 0,
-        totals: Totals::default(),
-        fidelity: FidelitySnapshot::default(),
-    }
+    // Its id is of no use to a reader: no worker has it.
+    PoolSnapshot::new(PoolId(u32::MAX), console_key(), PoolMode::Statement)
 }
 
 fn add(sum: &mut PoolSnapshot, part: &PoolSnapshot) {

@@ -59,6 +59,32 @@ pub struct PoolSnapshot {
     pub fidelity: FidelitySnapshot,
 }
 
+impl PoolSnapshot {
+    /// Of a pool that has done nothing yet.
+    #[must_use]
+    pub fn new(id: PoolId, key: PoolKey, mode: PoolMode) -> PoolSnapshot {
+        PoolSnapshot {
+            id,
+            key,
+            mode,
+            cl_active: 0,
+            cl_waiting: 0,
+            cl_active_cancel_req: 0,
+            cl_waiting_cancel_req: 0,
+            sv_active: 0,
+            sv_active_cancel: 0,
+            sv_being_canceled: 0,
+            sv_idle: 0,
+            sv_used: 0,
+            sv_tested: 0,
+            sv_login: 0,
+            maxwait_us: 0,
+            totals: Totals::default(),
+            fidelity: FidelitySnapshot::default(),
+        }
+    }
+}
+
 /// What it came to that sessions of one pool are followed from server to server.
 #[derive(Clone, Debug, Default)]
 pub struct FidelitySnapshot {

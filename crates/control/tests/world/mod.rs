@@ -103,25 +103,7 @@ fn settings() -> Settings {
 }
 
 pub(crate) fn pool(id: u32, key: PoolKey, mode: PoolMode) -> PoolSnapshot {
-    PoolSnapshot {
-        id: PoolId(id),
-        key,
-        mode,
-        cl_active: 0,
-        cl_waiting: 0,
-        cl_active_cancel_req: 0,
-        cl_waiting_cancel_req: 0,
-        sv_active: 0,
-        sv_active_cancel: 0,
-        sv_being_canceled: 0,
-        sv_idle: 0,
-        sv_used: 0,
-        sv_tested: 0,
-        sv_login: 0,
-        maxwait_us: 0,
-        totals: Totals::default(),
-        fidelity: FidelitySnapshot::default(),
-    }
+    PoolSnapshot::new(PoolId(id), key, mode)
 }
 
 fn fidelity(scale: u64) -> FidelitySnapshot {

@@ -72,6 +72,13 @@ struct Login {
     armed: Armed,
 }
 
+impl Login {
+    fn new(phase: Phase, peer: Peer, since: Time) -> Login {
+        let (inbox, flow, armed) = (Vec::new(), Flow::default(), Armed::default());
+        Login { phase, peer, since, inbox, flow, wish: None, keys: None, weight: 0, armed }
+    }
+}
+
 /// Why a login ends, in words for the client and the log.
 #[derive(Debug)]
 struct Refused(SqlState, String);
@@ -136,17 +143,7 @@ impl Door {
         if self.logins.len() >= limits::LOGINS_MAX {
             return None;
         }
-        let conn = self.logins.insert_with(|_| Login {
-            phase: Phase::Greeting,
-            peer,
-            since: now,
-            inbox: Vec::new(),
-            flow: Flow::default(),
-            wish: None,
-            keys: None,
-            weight: 0,
-            armed: Armed::default(),
-        });
+        let conn = self.logins.insert_with(|_| Login::new(Phase::Greeting, peer, now));
         self.arm(conn);
         Some(conn)
     }
@@ -352,17 +349,7 @@ impl Door {
             debug_assert!(false, "a door posts nothing else that may be returned");
             return;
         };
-        let conn = self.logins.insert_with(|_| Login {
-            phase: Phase::Applying,
-            peer: arrival.identity.peer,
-            since: now,
-            inbox: Vec::new(),
-            flow: Flow::default(),
-            wish: None,
-            keys: None,
-            weight: 0,
-            armed: Armed::default(),
-        });
+        let conn = self.logins.insert_with(|_| Login::new(Phase::Applying, arrival.identity.peer, now));
         actions.push(Action::Adopt { conn });
         let text = "too many clients are logging in at this moment".to_owned();
         self.refuse(now, conn, &Refused(sqlstate::TOO_MANY_CONNECTIONS, text), actions);
