@@ -95,7 +95,7 @@ impl Parameters {
             if wanted == found {
                 continue;
             }
-            if wanted.is_ascii() && !is_list_of_names(name) {
+            if wanted.is_ascii() && !is_list_of_names(name.as_bytes()) {
                 out.extend_from_slice(b"SET ");
                 out.extend_from_slice(name.as_bytes());
                 out.push(b'=');
@@ -111,8 +111,8 @@ impl Parameters {
 }
 
 /// What PostgreSQL takes apart at its commas and quotes: `SET` with a string would make it one name.
-pub(crate) fn is_list_of_names(name: &str) -> bool {
-    ["search_path", "temp_tablespaces"].iter().any(|list| list.eq_ignore_ascii_case(name))
+pub(crate) fn is_list_of_names(name: &[u8]) -> bool {
+    ["search_path", "temp_tablespaces"].iter().any(|list| list.as_bytes().eq_ignore_ascii_case(name))
 }
 
 /// Sets a parameter by its value as it is shown, whatever the client_encoding of the server is at the moment.

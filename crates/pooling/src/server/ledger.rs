@@ -24,6 +24,8 @@ pub(crate) enum Answerer {
     Client,
     /// SETs that make the server's parameters the session's.
     Replay,
+    /// SETs in the midst of it, since the client has reset what it began with.
+    Mend,
     /// A statement prepared, or closed, on the client's behalf.
     Prepare,
     /// Run on the client's behalf, in front of a statement of its own: an error is its answer.

@@ -5,6 +5,7 @@
 //!
 //! //= pg18 sql-rollback-to
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Change, State};
@@ -25,6 +26,8 @@ pub(crate) struct Journal {
     before: Arc<State>,
     /// When the session began.
     first: Arc<State>,
+    /// Of those settings, by name, what has been reset: the server has its own values, if that was not taken back.
+    reverted: BTreeSet<Box<[u8]>>,
     savepoints: Vec<Savepoint>,
     /// Whether the session listens to anything, when its transaction commits and when it began.
     listens: bool,
@@ -54,6 +57,11 @@ impl Journal {
 
     pub(crate) fn change(&mut self, change: &Change) {
         let first = Arc::clone(&self.first);
+        match change {
+            Change::Set { .. } => {}
+            Change::Reset(name) => self.reverted.extend(first.names().filter(|own| *own == &**name).map(Box::from)),
+            Change::ResetAll | Change::DiscardAll => self.reverted.extend(first.names().map(Box::from)),
+        }
         Arc::make_mut(&mut self.now).apply_over(&first, change);
     }
 
@@ -62,9 +70,25 @@ impl Journal {
         Journal { now: Arc::clone(&first), before: Arc::clone(&first), first, ..Journal::default() }
     }
 
-    /// Whether a reset brings back something that the server knows nothing of.
-    pub(crate) fn has_first(&self) -> bool {
-        !self.first.is_base()
+    /// Whether the server may have something else than the session, since the session has reset what it began with.
+    pub(crate) fn is_reverted(&self) -> bool {
+        !self.reverted.is_empty()
+    }
+
+    /// Whether this brings back something that the server knows nothing of.
+    pub(crate) fn reverts(&self, change: &Change) -> bool {
+        match change {
+            Change::Set { .. } => false,
+            Change::Reset(name) => self.first.names().any(|own| own == &**name),
+            Change::ResetAll | Change::DiscardAll => !self.first.is_base(),
+        }
+    }
+
+    /// What the server can be counted on to have of the session's state. From now on it is told the rest.
+    pub(crate) fn take_reverted(&mut self) -> State {
+        let mut state = State::clone(&self.now);
+        std::mem::take(&mut self.reverted).iter().for_each(|name| state.remove(name));
+        state
     }
 
     /// The whole state is another, as the server tells; in no transaction.

@@ -37,7 +37,7 @@ pub(crate) use tracker::{Marked, Places, Settled, Tracker};
 use sql::{is_dangerous, quoted_setting, setting_key};
 
 use crate::limits;
-use crate::parameters::{quote_literal, write_set_config};
+use crate::parameters::{is_list_of_names, quote_literal, write_set_config};
 
 /// Who statements run as, beyond the login: the clauses of SET SESSION AUTHORIZATION and SET ROLE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,12 +104,6 @@ pub(crate) enum Change {
     DiscardAll,
 }
 
-impl Change {
-    pub(crate) fn is_reset(&self) -> bool {
-        !matches!(self, Change::Set { .. })
-    }
-}
-
 /// How much harm is done if a difference is refused and the client's statement runs all the same.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Risk {
@@ -154,12 +148,12 @@ impl State {
     fn apply_over(&mut self, first: &State, change: &Change) {
         match change {
             Change::Reset(name) => match first.settings.get(name) {
-                Some(setting) => self.set(name, setting.again.as_ref()),
+                Some(setting) => self.put(name, setting.clone()),
                 None => self.apply(change),
             },
             Change::ResetAll | Change::DiscardAll => {
                 self.apply(change);
-                first.settings.iter().for_each(|(name, setting)| self.set(name, setting.again.as_ref()));
+                first.settings.iter().for_each(|(name, setting)| self.put(name, setting.clone()));
             }
             Change::Set { .. } => self.apply(change),
         }
@@ -205,17 +199,24 @@ impl State {
             b"session_authorization" => {
                 return self.assume(Identity { authorization: clause(name, again), role: None });
             }
-            _ => self.remove(name),
+            _ => {}
         }
+        let by = (!self.identity.is_login() && rights::may_be_needed(name)).then(|| Arc::new(self.identity.clone()));
+        self.put(name, Setting { again: again.cloned(), by });
+    }
+
+    fn put(&mut self, name: &[u8], mut setting: Setting) {
+        self.remove(name);
         if self.len + name.len() > limits::SETTINGS_LEN_MAX {
             self.overflowed = true;
             return;
         }
-        let len = again.map_or(0, |again| again.bytes().len());
-        let again = again.filter(|_| self.len + name.len() + len <= limits::SETTINGS_LEN_MAX).cloned();
-        self.len += name.len() + again.as_ref().map_or(0, |again| again.bytes().len());
-        let by = (!self.identity.is_login() && rights::may_be_needed(name)).then(|| Arc::new(self.identity.clone()));
-        self.settings.insert(name.into(), Setting { again, by });
+        let len = |setting: &Setting| name.len() + setting.again.as_ref().map_or(0, |again| again.bytes().len());
+        if self.len + len(&setting) > limits::SETTINGS_LEN_MAX {
+            setting.again = None;
+        }
+        self.len += len(&setting);
+        self.settings.insert(name.into(), setting);
     }
 
     fn assume(&mut self, identity: Identity) {
@@ -298,8 +299,19 @@ impl Writer<'_> {
         self.rise(name);
         match again {
             Again::Clause(clause) => self.write_set(clause),
-            Again::Value(value) => write_set_config(name, value, b"", self.out),
+            Again::Value(value) => self.set_value(name, value),
         }
+    }
+
+    /// By SET where that can be: in a transaction a SELECT is the first query, behind which its isolation cannot be chosen.
+    fn set_value(&mut self, name: &[u8], value: &[u8]) {
+        let quoted = quoted_setting(name).filter(|_| value.is_ascii() && !is_list_of_names(name));
+        let Some(quoted) = quoted else { return write_set_config(name, value, b"", self.out) };
+        self.out.extend_from_slice(b"SET SESSION ");
+        self.out.extend_from_slice(&quoted);
+        self.out.push(b'=');
+        quote_literal(value, self.out);
+        self.out.push(b';');
     }
 
     fn reset(&mut self, name: &[u8]) {

@@ -78,10 +78,10 @@ pub(crate) struct Tracker {
     look: Look,
     /// Settings whose values are to be asked for.
     unread: BTreeSet<Box<[u8]>>,
-    /// What was reset may be the server's own now, and not the session's.
-    was_reset: bool,
     /// Tracked parameters that the statements being answered have reset, by index.
     restarting: u64,
+    /// Some have been: the server may have other values than the session.
+    restarted: bool,
     /// The beginning of the last text that may have left something.
     because: Vec<u8>,
     pinned_since: Option<Time>,
@@ -116,9 +116,37 @@ impl Tracker {
         Tracker { journal: Journal::starting(Arc::new(first)), ..Tracker::default() }
     }
 
-    /// Whether the server may have another value than the session believes, since that was reset there.
-    pub(crate) fn take_reset(&mut self) -> bool {
-        std::mem::take(&mut self.was_reset)
+    /// Whether its server is to be cleared before anybody else has it: what is there is not what the session believes.
+    pub(crate) fn soils(&self) -> bool {
+        self.journal.is_reverted()
+    }
+
+    /// It leaves its server.
+    pub(crate) fn leave(&mut self) {
+        self.restarted = false;
+        self.journal.take_reverted();
+    }
+
+    /// It has reset what it began with, of which its server knows nothing: what the server has of its state.
+    pub(crate) fn take_reverted(&mut self) -> Option<State> {
+        let is_reverted = std::mem::take(&mut self.restarted) | self.journal.is_reverted();
+        is_reverted.then(|| self.journal.take_reverted())
+    }
+
+    /// As [`Tracker::take_reverted`], of what is under way.
+    pub(crate) fn is_reverting(&self) -> bool {
+        let reverts = |effect: &Effect| match effect {
+            Effect::Restart(_) | Effect::DiscardAll => true,
+            Effect::Change(changes) => {
+                changes.iter().any(|change| *change == Change::ResetAll || self.journal.reverts(change))
+            }
+            _ => false,
+        };
+        self.sent.iter().any(|sent| sent.effects.iter().any(reverts))
+    }
+
+    pub(crate) fn is_reverted(&self) -> bool {
+        self.restarted || self.journal.is_reverted()
     }
 
     pub(crate) fn state(&self) -> &Arc<State> {
@@ -133,6 +161,11 @@ impl Tracker {
 
     pub(crate) fn pins(&self) -> Pins {
         self.pins
+    }
+
+    /// It will not leave its server as soon as it might.
+    pub(crate) fn keeps(&self) -> bool {
+        !(self.pins | self.suspects).is_empty()
     }
 
     /// It has kept its server since an earlier transaction.
@@ -285,7 +318,7 @@ impl Tracker {
         if matches!(self.look, Look::Over) {
             self.look = Look::Due;
         }
-        self.restarting = 0;
+        self.restarted |= std::mem::take(&mut self.restarting) != 0;
         if idle {
             self.portals.retain(|_, portal| portal.awaited > 0);
         }
@@ -303,7 +336,6 @@ impl Tracker {
             Effect::Release(name) => self.journal.release(&name),
             Effect::RollBackTo(name) => self.journal.roll_back_to(&name),
             Effect::Change(changes) => {
-                self.was_reset |= self.journal.has_first() && changes.iter().any(Change::is_reset);
                 self.restarting |= if changes.contains(&Change::ResetAll) { u64::MAX } else { 0 };
                 changes.iter().for_each(|change| self.journal.change(change));
             }
@@ -326,7 +358,6 @@ impl Tracker {
                 self.forget_all_prepared(places);
                 self.journal.change(&Change::DiscardAll);
                 self.restarting = u64::MAX;
-                self.was_reset |= self.journal.has_first();
                 self.journal.listen(false);
                 self.pins = self.pins & !Pins::SEQUENCE;
                 self.unnamed = None;

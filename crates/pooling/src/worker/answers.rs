@@ -85,6 +85,7 @@ impl Worker {
                 if findings.skipped_aside {
                     self.end_skipping(turn, conn);
                 }
+                self.mend(turn, conn, session);
                 if gated {
                     self.open_gate(turn, conn, session);
                 }
@@ -427,7 +428,7 @@ impl Answers<'_> {
                 let stays = self.pool.rules.mode == PoolMode::Session || self.is_for_life();
                 self.session.is_some() && (self.server.status != Status::Idle || stays)
             }
-            Some(Answerer::Replay) => {
+            Some(Answerer::Replay | Answerer::Mend) => {
                 self.findings.words().replay_error = Some(body.to_vec());
                 false
             }
@@ -534,6 +535,10 @@ impl Answers<'_> {
                 // At once: what fails behind it may soil the server again.
                 let refused = self.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
                 self.server.soiled &= self.session.is_none() || refused;
+            }
+            // Whatever else soils it does so still.
+            (Answerer::Mend, Expect::Query) => {
+                self.server.soiled |= self.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
             }
             (owner, Expect::Query) => {
                 self.server.unnamed = unnamed::NONE;

@@ -80,7 +80,7 @@ impl Worker {
         if server.is_clean() && tracker.is_settled() {
             tracker.ready(true);
             note_state(server, tracker.state());
-            server.soiled |= tracker.take_reset();
+            server.soiled |= tracker.soils();
         } else {
             server.soiled = true;
         }
@@ -91,7 +91,8 @@ impl Worker {
 fn hand_over(session: &mut Session, server: &mut Server) {
     let Some(tracker) = &mut session.tracker else { return };
     note_state(server, tracker.state());
-    server.soiled |= tracker.take_reset();
+    server.soiled |= tracker.soils();
+    tracker.leave();
     if tracker.is_idle() {
         session.tracker = None;
     }

@@ -38,7 +38,14 @@ impl Requests<'_> {
     pub(super) fn waits_for_answers(&self, message: u8) -> bool {
         let is_text = matches!(message, tag::QUERY | tag::PARSE);
         let names = is_text || matches!(message, tag::BIND | tag::DESCRIBE | tag::CLOSE);
-        names && self.must_wait_for_names() || is_text && self.must_wait_to_read()
+        names && (self.must_wait_for_names() || self.must_wait_to_mend()) || is_text && self.must_wait_to_read()
+    }
+
+    /// Whether answers under way bring back what the session began with, of which its server is to be told first.
+    fn must_wait_to_mend(&self) -> bool {
+        let tracker = self.session.tracker.as_ref().filter(|_| self.session.reset_to.is_some());
+        let reverts = tracker.is_some_and(|tracker| tracker.is_reverting() || tracker.is_reverted());
+        reverts && self.server.ledger.awaits_ready() && self.follows()
     }
 
     /// Whether answers under way decide how a text is to be read. In a batch without its Sync none will come: there it is

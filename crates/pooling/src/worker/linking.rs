@@ -210,7 +210,7 @@ impl Worker {
             server.status_seen = false;
         }
         let same = Arc::ptr_eq(&session.parameters, &server.parameters);
-        if !same || session.tracker.is_some() || server.session_state.is_some() {
+        if !same || !session.confirmed || session.tracker.is_some() || server.session_state.is_some() {
             let replays = super::replaying::replay(turn, session, server_id, server, &self.tracked);
             pool.fidelity.replays += u64::from(replays);
         }

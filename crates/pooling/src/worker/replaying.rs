@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wire::backend::Fields;
+use wire::backend::{Fields, Status};
 use wire::frontend::Query;
 
 use super::{Turn, Worker};
@@ -23,6 +23,32 @@ impl Worker {
             session.parameters = Arc::clone(&server.parameters);
             session.reset_to = Some(Arc::clone(&server.parameters));
         }
+    }
+
+    /// A session that keeps its server for now has reset what it began with. The server knows nothing of that and has gone
+    /// back to its own: it is told, in front of the client's next message.
+    pub(super) fn mend(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) {
+        let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
+            return;
+        };
+        let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
+        let stays = server.gated || server.status == Status::InTransaction || tracker.keeps();
+        // A failed transaction takes nothing, and a batch without its Sync would end with what is put behind it.
+        let takes = server.status != Status::Failed && !server.ledger.awaits_own_ready() && !server.ledger.is_open();
+        if !stays || !takes {
+            return;
+        }
+        let Some(found) = tracker.take_reverted() else { return };
+        let mut text = Vec::new();
+        session.parameters.write_difference(&server.parameters, &self.tracked, &mut text);
+        let risk = tracker.state().write_difference(&found, &mut text);
+        if text.is_empty() {
+            return;
+        }
+        server.ledger.sent(Answerer::Mend, Expect::Query);
+        server.unnamed = crate::unnamed::NONE;
+        server.gated |= risk == Risk::High;
+        turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
     }
 
     /// The server does not accept its session's parameters: as PostgreSQL would not have let it in with them.
@@ -60,7 +86,9 @@ pub(super) fn replay(
     server.session_state = wanted.filter(|state| !state.is_base()).map(Arc::clone);
     if text.is_empty() {
         session.parameters = Arc::clone(&server.parameters);
-        session.confirmed = true;
+        if !std::mem::replace(&mut session.confirmed, true) {
+            session.reset_to = Some(Arc::clone(&server.parameters));
+        }
         return false;
     }
     server.ledger.sent(Answerer::Replay, Expect::Query);
