@@ -165,6 +165,10 @@ impl State {
             Change::Reset(name) => match &**name {
                 b"role" => self.identity.role = None,
                 b"session_authorization" => self.identity = Identity::default(),
+                // Where it was set it is empty now, not unknown again.
+                name if name.contains(&b'.') && self.settings.contains_key(name) => {
+                    self.set(name, Some(&Again::Value(Box::default())));
+                }
                 name => self.remove(name),
             },
             Change::ResetAll => self.clear(),
@@ -172,6 +176,14 @@ impl State {
                 self.clear();
                 self.identity = Identity::default();
             }
+        }
+    }
+
+    /// As [`State::apply`], of a setting that the server tells of. Who had set it `before` has most likely done so now.
+    fn learn(&mut self, name: &[u8], again: Option<Again>, before: &State) {
+        self.set(name, again.as_ref());
+        if let (Some(known), Some(setting)) = (before.settings.get(name), self.settings.get_mut(name)) {
+            setting.by.clone_from(&known.by);
         }
     }
 

@@ -533,8 +533,10 @@ impl Tracker {
             }
             let is_unset = value.is_empty() && name.contains(&b'.');
             let again = value.is_ascii().then(|| Again::Value(value.as_slice().into()));
-            let name = name.into();
-            state.apply(&if is_unset { Change::Reset(name) } else { Change::Set { name, again } });
+            match is_unset {
+                true => state.apply(&Change::Reset(name.into())),
+                false => state.learn(&name, again, self.state()),
+            }
         }
         let untold = |name: &&[u8]| !check.names.iter().any(|known| **known == **name);
         let others = !state.names().filter(untold).eq(self.state().names().filter(untold));
