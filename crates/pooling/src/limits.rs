@@ -31,6 +31,10 @@ pub const UNNAMED_LEN_MAX: usize = 16 * 1024;
 /// A tracked parameter's value.
 pub const PARAMETER_LEN_MAX: usize = 4096;
 
+/// Applications of a pool that are known to ask for `currval`, by name: one that names each of its connections otherwise has
+/// told as many first askers an error, and then all sessions are taken for askers.
+pub const ASKERS_MAX: usize = 8;
+
 /// Answers owed on one server before reading from its client pauses: a pipeline deeper than this waits for answers.
 pub const OWED_MAX: usize = 16 * 1024;
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use sql::{Marks, Word};
 
+use super::askers::Askers;
 use super::{Block, Catalogue, Hidden, Reading};
 use crate::id::ConnId;
 use crate::limits;
@@ -91,8 +92,8 @@ pub(crate) struct Known {
     doubt: Option<Fresh>,
     /// Nobody has asked for too long.
     is_old: bool,
-    /// Somebody asks for currval or lastval.
-    pub(crate) has_currval: bool,
+    /// Who asks for currval or lastval.
+    pub(crate) askers: Askers,
     /// What the poll said before the catalogue was read.
     polled: Option<Box<[u8]>>,
     asking: Option<Asking>,

@@ -46,6 +46,7 @@
 //!
 //! [`Catalogue::hides`] looks at one bit for a word that is no name here: 40 ns for a text of seven words.
 
+mod askers;
 mod base;
 mod body;
 mod hidden;

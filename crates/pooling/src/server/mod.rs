@@ -11,6 +11,7 @@
 
 mod counts;
 pub(crate) mod ledger;
+mod sequences;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::unnamed::Version;
 use crate::worker::pool::Base;
 
 pub(crate) use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
+pub(crate) use sequences::Sequences;
 
 /// What a server is doing.
 #[derive(Debug)]
@@ -164,8 +166,7 @@ pub(crate) struct Server {
     pub(crate) session_state: Option<Arc<SessionState>>,
     /// What SQL's PREPARE has left on it.
     pub(crate) on_server: OnServer,
-    /// Who has used a sequence on it last: what `currval` tells there is that session's.
-    pub(crate) sequence_by: Option<ConnId>,
+    pub(crate) sequences: Sequences,
     /// What its client's transaction defines is fresh in the pool's catalogue.
     pub(crate) is_unsettled: bool,
     /// Somebody may have left on it what nobody followed to its end: to be cleared before anybody else gets it.

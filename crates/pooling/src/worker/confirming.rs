@@ -28,7 +28,7 @@ impl Answers<'_> {
         }
         self.server.on_server.clear();
         if body == b"DISCARD ALL\0" {
-            self.server.sequence_by = None;
+            self.server.sequences.discarded();
             // Its client's, if it has one, says the same.
             (self.server.session_state, self.server.soiled) = (None, false);
         }

@@ -12,6 +12,7 @@ use wire::frontend::{Bind, Close, Execute, Parse, Query, Target, tag};
 
 use super::requests::Requests;
 use crate::limits;
+use crate::parameters::Tracked;
 use crate::prepared::Statement;
 use crate::server::{Answerer, Expect};
 use crate::state::{Effect, Marked, Pins, Reading, Remedy};
@@ -327,14 +328,21 @@ impl Requests<'_> {
         if !advances && !asks {
             return false;
         }
-        self.pool.known.has_currval |= asks;
-        let learned = self.pool.known.has_currval;
-        let others = self.server.sequence_by.is_some_and(|session| session != self.conn);
-        let discards = others && learned && self.server.status != Status::Failed;
-        if advances || discards {
-            self.server.sequence_by = advances.then_some(self.conn);
+        let (askers, application) =
+            (&mut self.pool.known.askers, self.session.parameters.get(Tracked::APPLICATION_NAME));
+        if asks {
+            askers.add(application);
         }
-        if advances && learned {
+        let misled = self.server.sequences.mislead(self.conn, asks, askers.any());
+        let discards = misled && self.server.status != Status::Failed;
+        let keeps = advances && askers.has(application);
+        if discards {
+            self.server.sequences.discarded();
+        }
+        if advances {
+            self.server.sequences.drawn(self.conn);
+        }
+        if keeps {
             self.session.tracker.get_or_insert_default().pin(Pins::SEQUENCE, text);
         }
         discards

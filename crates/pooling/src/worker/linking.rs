@@ -200,6 +200,7 @@ impl Worker {
         pool.totals.wait_us += waited;
         session.state = State::Linked { server: server_id };
         server.used = true;
+        server.sequences.linked();
         server.cancel_wanted = false;
         session.progress_at = turn.now;
         server.query_at = turn.now;

@@ -24,7 +24,7 @@ use crate::limits;
 use crate::mail::{Grant, Mail, Place, Stop};
 use crate::observe::{Ends, Level, Topic};
 use crate::prepared::Prepared;
-use crate::server::{Chore, Group, Ledger, Server, State};
+use crate::server::{Chore, Group, Ledger, Sequences, Server, State};
 use crate::settings::{Address, Database, Host};
 use crate::state::OnServer;
 use crate::time::Time;
@@ -153,7 +153,7 @@ impl Worker {
             session_state: None,
             defines: false,
             on_server: OnServer::default(),
-            sequence_by: None,
+            sequences: Sequences::default(),
             is_unsettled: false,
             soiled: false,
             heard: None,

@@ -1,0 +1,38 @@
+//! Who has drawn from sequences on a server: `currval` and `lastval` there tell of it, whoever asks.
+//!
+//! //= pg18 functions-sequence
+
+use crate::id::ConnId;
+
+#[derive(Debug, Default)]
+pub(crate) struct Sequences {
+    /// The last session that did.
+    by: Option<ConnId>,
+    /// Others did before it.
+    is_mixed: bool,
+    /// It did so since it was linked.
+    is_fresh: bool,
+}
+
+impl Sequences {
+    /// A session has the server from now on.
+    pub(crate) fn linked(&mut self) {
+        self.is_fresh = false;
+    }
+
+    /// Whether others' draws would be told of. `asks`: currval is asked for; `matters`: it may be, later.
+    pub(crate) fn mislead(&self, session: ConnId, asks: bool, matters: bool) -> bool {
+        let others = self.by.is_some_and(|by| by != session);
+        others && matters || asks && self.is_mixed && !self.is_fresh
+    }
+
+    /// All is forgotten, by DISCARD SEQUENCES or DISCARD ALL.
+    pub(crate) fn discarded(&mut self) {
+        *self = Sequences::default();
+    }
+
+    pub(crate) fn drawn(&mut self, session: ConnId) {
+        self.is_mixed |= self.by.is_some_and(|by| by != session);
+        (self.by, self.is_fresh) = (Some(session), true);
+    }
+}
