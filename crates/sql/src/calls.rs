@@ -19,6 +19,8 @@ pub struct SetConfig<'t> {
     /// What the literal holds, as written; `None` if it is no literal, or one that would have to be decoded. Upper and
     /// lower case name the same setting.
     pub name: Option<&'t [u8]>,
+    /// The number of the parameter that the name is: `$1` is 1. With a cast to a string type, or without.
+    pub name_parameter: Option<u16>,
     /// `None` also for NULL, which is the setting's default.
     pub value: Option<&'t [u8]>,
     /// Until the transaction's end. `None` if it is no literal.
@@ -46,7 +48,9 @@ enum Qualified {
 enum Argument<'t> {
     String(&'t [u8]),
     Bool(bool),
-    /// Another literal, or a parameter.
+    /// By its number.
+    Parameter(u16),
+    /// Another literal.
     Constant,
     Other,
 }
@@ -152,9 +156,10 @@ impl<'t> Iterator for SetConfigs<'_, 't> {
                     let local = match local {
                         Argument::Bool(local) => Some(local),
                         Argument::String(written) => bool_of(written),
-                        Argument::Constant | Argument::Other => None,
+                        Argument::Parameter(_) | Argument::Constant | Argument::Other => None,
                     };
-                    return Some(SetConfig { name: name.string(), value: value.string(), local });
+                    let name_parameter = if let Argument::Parameter(number) = name { Some(number) } else { None };
+                    return Some(SetConfig { name: name.string(), name_parameter, value: value.string(), local });
                 }
             }
         }
@@ -216,7 +221,8 @@ fn argument<'t>(head: &mut Head<'_, 't>) -> Option<Argument<'t>> {
 fn literal<'t>(head: &mut Head<'_, 't>) -> Argument<'t> {
     let argument = match head.kind() {
         Some(TokenKind::String) => plain_string(head),
-        Some(TokenKind::Number | TokenKind::Parameter) => Argument::Constant,
+        Some(TokenKind::Parameter) => parameter(head),
+        Some(TokenKind::Number) => Argument::Constant,
         _ if head.at("null") => Argument::Constant,
         _ if head.at("true") => Argument::Bool(true),
         _ if head.at("false") => Argument::Bool(false),
@@ -235,6 +241,12 @@ fn literal<'t>(head: &mut Head<'_, 't>) -> Argument<'t> {
         head.take_any(types);
     }
     argument
+}
+
+fn parameter<'t>(head: &Head<'_, 't>) -> Argument<'t> {
+    let written = head.current().map(|token| head.source(token.start, token.end)).unwrap_or_default();
+    let number = written.strip_prefix(b"$").and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+    number.map_or(Argument::Constant, Argument::Parameter)
 }
 
 fn plain_string<'t>(head: &Head<'_, 't>) -> Argument<'t> {

@@ -126,7 +126,8 @@ fn shown_call(call: &SetConfig<'_>, is_alone: bool) -> String {
         |part: Option<&[u8]>| part.map_or_else(|| "?".to_owned(), |part| String::from_utf8_lossy(part).into_owned());
     let scope = call.local.map_or("?", |local| if local { "Local" } else { "Session" });
     let alone = if is_alone { "; nothing else" } else { "" };
-    format!("        set_config {scope} [{}] = [{}]{alone}\n", written(call.name), written(call.value))
+    let name = call.name_parameter.map_or_else(|| written(call.name), |number| format!("${number}"));
+    format!("        set_config {scope} [{name}] = [{}]{alone}\n", written(call.value))
 }
 
 fn shown(kind: &Kind<'_>) -> String {

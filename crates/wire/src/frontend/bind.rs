@@ -1,5 +1,5 @@
-//! Bind: makes a portal from a prepared statement and parameters. Only the two names at its front are read, since only
-//! they may have to be replaced; formats and parameters pass by length, however long they are.
+//! Bind: makes a portal from a prepared statement and parameters. The two names at its front are read, since they may
+//! have to be replaced; formats and parameters pass by length, however long they are, but for one that is asked for.
 //!
 //! ```text
 //!  B │ length │ portal \0 │ statement \0 │ formats, parameters, result formats
@@ -9,7 +9,8 @@
 //= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-BIND
 
 use super::tag;
-use crate::{Error, HEADER_LEN, cstr, message, put_cstr, reader::put_value};
+use crate::reader::{Reader, put_value};
+use crate::{Error, HEADER_LEN, cstr, message, put_cstr};
 
 /// Bind as we send it ourselves: text parameters, text results.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -63,6 +64,22 @@ impl<'a> BindNames<'a> {
     }
 }
 
+/// The value of parameter `number`, 1 for `$1`, as it was sent: text, or binary. `behind_names`: the rest of a body that
+/// begins behind [`BindNames::len`]. `None` for NULL, if there is no such parameter, and if not all of it is at hand.
+pub fn bind_parameter(behind_names: &[u8], number: u16) -> Option<&[u8]> {
+    let mut reader = Reader::new(behind_names);
+    let formats = reader.count().ok()?;
+    reader.take(2 * usize::from(formats)).ok()?;
+    let count = reader.count().ok()?;
+    if !(1..=count).contains(&number) {
+        return None;
+    }
+    for _ in 1..number {
+        reader.value().ok()?;
+    }
+    reader.value().ok()?
+}
+
 /// Appends the header and the names of a Bind whose remaining body, `rest_len` bytes, follows untouched.
 ///
 /// # Errors
@@ -108,6 +125,24 @@ mod tests {
         }
         let unnamed = BindNames::decode(b"\0\0").unwrap();
         assert_eq!(unnamed, BindNames { portal: b"", statement: b"", len: 2 });
+    }
+
+    #[test]
+    fn a_parameter_is_found_by_its_number() {
+        let mut out = Vec::new();
+        Bind::encode(&mut out, b"p", b"s1", [Some(&b"42"[..]), None, Some(b""), Some(b"last")]);
+        let plain = &check::body(&out, tag::BIND)[5..];
+        // The same with a format for each parameter.
+        let formatted = [b"\0\x04\0\0\0\x01\0\0\0\x01", &plain[2..]].concat();
+        for behind in [plain, &formatted] {
+            let found: Vec<_> = (0..6).map(|number| bind_parameter(behind, number)).collect();
+            assert_eq!(found, [None, Some(&b"42"[..]), None, Some(b""), Some(b"last"), None]);
+            // Its result formats are not needed.
+            for len in 0..behind.len() {
+                let expected = (len >= behind.len() - 2).then_some(&b"last"[..]);
+                assert_eq!(bind_parameter(&behind[..len], 4), expected, "{len} bytes");
+            }
+        }
     }
 
     #[test]
