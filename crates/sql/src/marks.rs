@@ -101,7 +101,7 @@ marks! {
     SLOT = 40;
     /// Replication origins of the session.
     ORIGIN = 41;
-    /// dblink and its like.
+    /// The functions of dblink, but for `dblink` itself: that one opens no connection that it does not close.
     DBLINK = 42;
     /// Reads settings: current_setting, pg_settings, SHOW.
     SETTINGS_READ = 43;
@@ -169,7 +169,7 @@ pub(crate) fn of_a_word(folded: &[u8]) -> Marks {
         b"setseed" => Marks::SEED,
         b"current_setting" => Marks::SETTINGS_READ,
         _ if folded.starts_with(b"pg_") => of_a_system_word(folded),
-        _ if folded.starts_with(b"dblink") => Marks::DBLINK,
+        _ if folded.starts_with(b"dblink_") => Marks::DBLINK,
         _ => Marks::NONE,
     }
 }
