@@ -46,6 +46,11 @@ impl Statement {
         self.sketch.marks
     }
 
+    /// Its columns are those of a statement that it names.
+    pub(crate) fn executes(&self) -> bool {
+        self.sketch.marks.any(sql::Marks::EXECUTE)
+    }
+
     pub(crate) fn reading(&self, known: &Known) -> Reading {
         self.sketch.reading(known)
     }

@@ -17,6 +17,7 @@ pub const QUERY: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_depend WHERE r
 AND refobjid = pg_catalog.pg_my_temp_schema()), \
 EXISTS (SELECT FROM pg_catalog.pg_cursor() WHERE is_holdable), \
 EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND pid = pg_catalog.pg_backend_pid()), ";
+pub const UNHURRIED: &str = "SET LOCAL statement_timeout = 0;";
 pub const NO_SETTINGS: &str = "NULL";
 pub const SETTINGS: &str = "(SELECT pg_catalog.string_agg(pg_catalog.quote_literal(name) || '=' || \
 pg_catalog.quote_literal(setting), ',' ORDER BY name) FROM pg_catalog.pg_settings WHERE source = 'session')";
@@ -25,6 +26,9 @@ pg_catalog.quote_literal(setting), ',' ORDER BY name) FROM pg_catalog.pg_setting
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Check {
     pub(crate) with_settings: bool,
+    /// Whether the session's own statement_timeout might be too short for it. It stays where settings are listed: what is
+    /// set for the question would be listed, too.
+    pub(crate) is_hasty: bool,
     /// Settings by name.
     pub(crate) names: Vec<Box<[u8]>>,
 }
@@ -44,6 +48,9 @@ pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 
 impl Check {
     pub(crate) fn write_text(&self, out: &mut Vec<u8>) {
+        if self.is_hasty && !self.with_settings && self.names.is_empty() {
+            out.extend_from_slice(UNHURRIED.as_bytes());
+        }
         out.extend_from_slice(QUERY.as_bytes());
         out.extend_from_slice(if self.with_settings { SETTINGS } else { NO_SETTINGS }.as_bytes());
         out.extend_from_slice(b", ''");
@@ -128,7 +135,7 @@ mod tests {
     }
 
     fn check(with_settings: bool) -> Check {
-        Check { with_settings, names: Vec::new() }
+        Check { with_settings, ..Check::default() }
     }
 
     #[test]

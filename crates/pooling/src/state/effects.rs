@@ -42,9 +42,11 @@ pub(crate) enum Effect {
     Listen(bool),
     Pin(Pins),
     Unpin(Pins),
-    /// These settings are something else now, and to be asked for. `others`: and some whose names are not known.
+    /// These settings are something else now, and to be asked for. `parameters`: and those whose names are the values of
+    /// these. `others`: and some whose names are not known.
     Asked {
         names: Vec<Box<[u8]>>,
+        parameters: Vec<u16>,
         others: bool,
     },
     /// A tracked parameter is what it was when the session began.
@@ -54,6 +56,39 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
+    /// The same once parameters have the values that `value` tells by their numbers.
+    pub(crate) fn bound<'v>(&self, value: impl Fn(u16) -> Option<&'v [u8]>) -> Effect {
+        let Effect::Asked { names, parameters, others } = self else { return self.clone() };
+        let (mut names, mut others) = (names.clone(), *others);
+        for number in parameters {
+            match value(*number).filter(|name| is_plain_name(name)) {
+                Some(name) => names.push(setting_key(name.iter().copied()).into()),
+                None => others = true,
+            }
+        }
+        Effect::Asked { names, parameters: Vec::new(), others }
+    }
+
+    /// It names a setting by a parameter.
+    pub(crate) fn is_unbound(&self) -> bool {
+        matches!(self, Effect::Asked { parameters, .. } if !parameters.is_empty())
+    }
+
+    /// What its session may keep its server for because of it.
+    pub(crate) fn pins(&self) -> Pins {
+        match self {
+            Effect::Change(changes) if changes.iter().any(Change::is_bound) => Pins::SETTING,
+            Effect::Asked { names, parameters, others } => {
+                let asked = if names.is_empty() && parameters.is_empty() { Pins::NONE } else { Pins::SETTING };
+                if *others || !parameters.is_empty() { asked | Pins::DYNAMIC } else { asked }
+            }
+            Effect::Prepare(_) => Pins::PREPARED,
+            Effect::Listen(true) => Pins::LISTEN,
+            Effect::Pin(pins) => *pins,
+            _ => Pins::NONE,
+        }
+    }
+
     /// Of each statement in a text, in their order.
     pub(crate) fn read(text: &Text<'_>, tracked: &Tracked) -> Vec<Effect> {
         let alone = text.statements().nth(1).is_none();
@@ -122,7 +157,7 @@ fn of_set(assignment: &Assignment<'_>, tracked: &Tracked) -> Effect {
             let clause = replayable(assignment.clause, value).map(Box::from);
             Change::Set { name, again: clause.map(Again::Clause) }
         }
-        Value::Current => return Effect::Asked { names: vec![name], others: false },
+        Value::Current => return Effect::Asked { names: vec![name], parameters: Vec::new(), others: false },
     };
     Effect::Change(vec![change])
 }
@@ -142,13 +177,22 @@ fn reset(name: Name<'_>, tracked: &Tracked) -> Effect {
     }
 }
 
+/// A name of which the bytes mean the same whatever their type, their format, and the client's encoding.
+fn is_plain_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$'))
+}
+
 /// Of calls of set_config. Where nothing else is there to go wrong, their values are known.
 fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Effect {
     let is_certain = statement.only_sets_config(text);
-    let (mut changes, mut names, mut others) = (Vec::new(), Vec::new(), false);
+    let (mut changes, mut names, mut parameters, mut others) = (Vec::new(), Vec::new(), Vec::new(), false);
     for call in statement.set_config_calls(text) {
         let Some(name) = call.name else {
-            others |= call.local != Some(true);
+            match call.name_parameter {
+                _ if call.local == Some(true) => {}
+                Some(number) => parameters.push(number),
+                None => others = true,
+            }
             continue;
         };
         let name: Box<[u8]> = setting_key(name.iter().copied()).into();
@@ -161,7 +205,7 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
             None => names.push(name),
         }
     }
-    if names.is_empty() && !others {
+    if names.is_empty() && parameters.is_empty() && !others {
         return Effect::Change(changes);
     }
     // What is asked for is told as it is in the end.
@@ -169,7 +213,7 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
         Change::Set { name, .. } => Some(name),
         _ => None,
     }));
-    Effect::Asked { names, others }
+    Effect::Asked { names, parameters, others }
 }
 
 /// SET SESSION CHARACTERISTICS as the settings it stands for. //= pg18 sql-set-transaction
@@ -211,7 +255,11 @@ mod tests {
     }
 
     fn asked(name: &str, others: bool) -> Effect {
-        Effect::Asked { names: vec![name.as_bytes().into()], others }
+        Effect::Asked { names: vec![name.as_bytes().into()], parameters: Vec::new(), others }
+    }
+
+    fn asked_by(parameters: &[u16], others: bool) -> Effect {
+        Effect::Asked { names: Vec::new(), parameters: parameters.to_vec(), others }
     }
 
     fn reset(name: &str) -> Effect {
@@ -221,7 +269,7 @@ mod tests {
     #[test]
     fn each_statement_has_its_effect() {
         let named = |name: &str| -> Box<[u8]> { name.as_bytes().into() };
-        let table: [(&str, Effect); 41] = [
+        let table: [(&str, Effect); 43] = [
             ("select 1", Effect::Nothing),
             ("begin", Effect::Nothing),
             ("commit and chain", Effect::End),
@@ -243,7 +291,9 @@ mod tests {
             ("select set_config('App.x', '7', false)", config("app.x", "7")),
             ("select set_config('app.x', $1, false)", asked("app.x", false)),
             ("select set_config('app.x', '7', false) from t", asked("app.x", false)),
-            ("select set_config($1, '7', false)", Effect::Asked { names: Vec::new(), others: true }),
+            ("select set_config($1, '7', false)", asked_by(&[1], false)),
+            ("select set_config($2::text, $1, $3), set_config(lower($3), $1, false)", asked_by(&[2], true)),
+            ("select set_config($2, $1, true)", Effect::Nothing),
             ("select set_config('app.x', '7', true)", Effect::Nothing),
             ("set intervalstyle = iso_8601", Effect::Nothing),
             ("set schema 's'", set("search_path", Some("schema 's'"))),
@@ -272,6 +322,16 @@ mod tests {
         ];
         for (text, effect) in table {
             assert_eq!(read(text), [effect], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_taken_from_its_parameter() {
+        let bound = |value: Option<&'static [u8]>| asked_by(&[2], false).bound(|number| value.filter(|_| number == 2));
+        assert_eq!(bound(Some(b"App.Tenant")), asked("app.tenant", false));
+        // The server may make something else of these.
+        for value in [None, Some(&b""[..]), Some(b"app.x "), Some(b"app.\xe9"), Some(b"app.x\0")] {
+            assert_eq!(bound(value), asked_by(&[], true), "{value:?}");
         }
     }
 

@@ -16,11 +16,13 @@
 
 pub mod check;
 mod effects;
+mod haste;
 mod journal;
 mod known;
 mod pins;
 mod prepared;
 mod reading;
+mod reasons;
 mod rights;
 mod tracker;
 
@@ -102,6 +104,12 @@ pub(crate) enum Change {
     ResetAll,
     /// They go as well.
     DiscardAll,
+}
+
+impl Change {
+    fn is_bound(&self) -> bool {
+        matches!(self, Change::Set { again: None, .. })
+    }
 }
 
 /// How much harm is done if a difference is refused and the client's statement runs all the same.
@@ -257,8 +265,10 @@ impl State {
         }
         // Where names are looked up comes before what names something.
         let first = self.settings.get_key_value(&b"search_path"[..]);
-        let others = self.settings.iter().filter(|(name, _)| ***name != *b"search_path");
-        for (name, setting) in first.into_iter().chain(others) {
+        let last = self.settings.iter().filter(|(name, _)| State::comes_last(name));
+        let others = self.settings.iter();
+        let others = others.filter(|(name, _)| ***name != *b"search_path" && !State::comes_last(name));
+        for (name, setting) in first.into_iter().chain(others).chain(last) {
             let Some(again) = setting.again.as_ref().filter(|_| found.settings.get(name) != Some(setting)) else {
                 continue;
             };

@@ -107,6 +107,16 @@ impl Reading {
             || self.hidden.any(Hidden::STATE_READ | Hidden::PREPARED | Hidden::DYNAMIC | Hidden::UNKNOWN)
     }
 
+    /// Its columns are those of a statement that it names.
+    pub(crate) fn executes(self) -> bool {
+        self.marks.any(Marks::EXECUTE)
+    }
+
+    /// It calls set_config, and not for its transaction alone.
+    pub(crate) fn sets_by_function(self) -> bool {
+        self.marks.any(Marks::SET_CONFIG)
+    }
+
     /// It may be anything.
     pub(crate) fn is_unknown(self) -> bool {
         self.marks.any(Marks::UNKNOWN)

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use sql::{Marks, Pieces};
+use wire::frontend::bind_parameter;
 
 use super::check::Check;
 use super::effects::{Effect, Kept, is_passing};
@@ -19,6 +20,7 @@ use super::journal::Journal;
 use super::pins::Pins;
 use super::prepared::{self, OnServer, Remedy};
 use super::reading::Reading;
+use super::reasons::Reasons;
 use super::{Again, Change, State};
 use crate::catalogue::{Hidden, Known};
 use crate::limits;
@@ -33,6 +35,19 @@ pub(crate) struct Marked {
     pub(crate) text: Box<[u8]>,
     pub(crate) reading: Reading,
     pub(crate) effects: Vec<Effect>,
+}
+
+impl Marked {
+    /// It names a setting by a parameter.
+    pub(crate) fn is_unbound(&self) -> bool {
+        self.effects.iter().any(Effect::is_unbound)
+    }
+
+    /// As it is with the parameters of a Bind, of which this stands behind its names.
+    pub(crate) fn bound(&self, behind_names: &[u8]) -> Marked {
+        let of = |effect: &Effect| effect.bound(|number| bind_parameter(behind_names, number));
+        Marked { text: self.text.clone(), reading: self.reading, effects: self.effects.iter().map(of).collect() }
+    }
 }
 
 #[derive(Debug)]
@@ -73,17 +88,20 @@ pub(crate) struct Tracker {
     pins: Pins,
     /// A text of which the end has not passed yet.
     pieces: Option<Box<Pieces>>,
+    /// The beginning of the last one that came in pieces.
+    gathered: Vec<u8>,
     /// What may have come about, or ended, since it was looked for last.
     suspects: Pins,
     look: Look,
+    /// What the server has told of what it was asked.
+    row: Option<Box<[u8]>>,
     /// Settings whose values are to be asked for.
     unread: BTreeSet<Box<[u8]>>,
     /// Tracked parameters that the statements being answered have reset, by index.
     restarting: u64,
     /// Some have been: the server may have other values than the session.
     restarted: bool,
-    /// The beginning of the last text that may have left something.
-    because: Vec<u8>,
+    reasons: Reasons,
     pinned_since: Option<Time>,
     /// Kinds that were counted of this stay.
     counted: Pins,
@@ -200,7 +218,7 @@ impl Tracker {
     }
 
     pub(crate) fn snapshot(&self) -> Option<PinSnapshot> {
-        let statement = String::from_utf8_lossy(&self.because).into_owned();
+        let statement = String::from_utf8_lossy(self.reasons.first(self.pins)).into_owned();
         self.pinned_since.map(|since| PinSnapshot { since, kinds: self.pins, statement })
     }
 
@@ -234,13 +252,14 @@ impl Tracker {
             names.extend(known.settings().map(Box::from));
             self.ask_for(names, false);
         }
-        self.keep_reason(text);
+        self.reasons.note(left, text);
     }
 
     /// A text begins that will pass in pieces.
     pub(crate) fn gather(&mut self, pieces: Box<Pieces>, text: &[u8]) {
         self.pieces = Some(pieces);
-        self.keep_reason(text);
+        self.gathered.clear();
+        self.gathered.extend_from_slice(&text[..text.len().min(limits::PIN_TEXT_LEN_MAX)]);
     }
 
     /// More of it; all of it if this is the last.
@@ -253,24 +272,21 @@ impl Tracker {
     /// settings of the application's own, nobody can list.
     pub(crate) fn suspect_unread(&mut self) {
         self.suspects |= Pins::ANYTHING | Pins::DYNAMIC;
+        self.reasons.note(Pins::ANYTHING | Pins::DYNAMIC, &self.gathered);
     }
 
     /// As [`Tracker::suspect`], of the text that was gathered.
     pub(crate) fn suspect_again(&mut self, reading: Reading, known: &Known) {
-        let because = std::mem::take(&mut self.because);
+        let gathered = std::mem::take(&mut self.gathered);
         // A block's body is not there any more.
         let hidden = if reading.marks.any(Marks::BLOCK) { reading.hidden | Hidden::DYNAMIC } else { reading.hidden };
-        self.suspect(Reading { marks: reading.marks.without(Marks::BLOCK), hidden }, &[], known);
-        self.because = because;
-    }
-
-    fn keep_reason(&mut self, text: &[u8]) {
-        self.because.clear();
-        self.because.extend_from_slice(&text[..text.len().min(limits::PIN_TEXT_LEN_MAX)]);
+        self.suspect(Reading { marks: reading.marks.without(Marks::BLOCK), hidden }, &gathered, known);
     }
 
     /// A message is sent whose effects are noted: its entry in the ledger is marked.
-    pub(crate) fn sent(&mut self, effects: Vec<Effect>) {
+    pub(crate) fn sent(&mut self, effects: Vec<Effect>, text: &[u8]) {
+        let pins = effects.iter().fold(Pins::NONE, |pins, effect| pins | effect.pins());
+        self.reasons.note(pins, text);
         self.sent.push_back(Sent { effects: effects.into() });
     }
 
@@ -362,7 +378,7 @@ impl Tracker {
                 self.pins = self.pins & !Pins::SEQUENCE;
                 self.unnamed = None;
             }
-            Effect::Asked { names, others } => self.ask_for(names, others),
+            Effect::Asked { names, parameters, others } => self.ask_for(names, others || !parameters.is_empty()),
             Effect::Restart(name) => {
                 self.restarting |= places.tracked.index(&name).map_or(0, |index| 1 << (index & 63))
             }
@@ -437,10 +453,8 @@ impl Tracker {
 
     /// It is to keep its server because of this text.
     pub(crate) fn pin(&mut self, pins: Pins, text: &[u8]) {
-        if self.pins & pins != pins {
-            self.pins |= pins;
-            self.keep_reason(text);
-        }
+        self.pins |= pins;
+        self.reasons.note(pins, text);
     }
 
     pub(crate) fn has_prepared(&self, name: &[u8]) -> bool {
@@ -483,13 +497,15 @@ impl Tracker {
         let wanted = if is_strict { self.suspects | Pins::ANYTHING } else { self.suspects };
         if matches!(self.look, Look::Due) && wanted.any(Pins::CHECKABLE) {
             let names = std::mem::take(&mut self.unread).into_iter().collect();
-            let check = Check { with_settings: wanted.any(Pins::LISTED), names };
+            let is_hasty = self.state().is_hasty();
+            let check = Check { with_settings: wanted.any(Pins::LISTED), is_hasty, names };
             self.look = Look::Asked(check.clone(), wanted, self.suspects | self.pins);
             self.suspects = Pins::NONE;
             return Settled::Ask(check);
         }
         let bound = if self.state().is_bound() { Pins::SETTING } else { Pins::NONE };
         self.pins = self.pins & !Pins::SETTING | bound;
+        self.reasons.keep_only(self.pins);
         if self.pins.is_empty() {
             (self.pinned_since, self.counted) = (None, Pins::NONE);
             return Settled::Free;
@@ -505,15 +521,20 @@ impl Tracker {
         }
     }
 
-    /// The server has answered by a DataRow of this body, or none. If that is not what was expected, what is suspected stays
-    /// so, and the server with it. Says whether something was found that nothing had told; a value that was changed out of
+    /// A DataRow of the answer has come; its end may lie in what is read later.
+    pub(crate) fn told(&mut self, row: &[u8]) {
+        self.row = Some(row.into());
+    }
+
+    /// The server has answered. If its row, or none, is not what was expected, what is suspected stays so, and the server with it. Says whether something was found that nothing had told; a value that was changed out of
     /// sight shows only where the setting's name was not known.
-    pub(crate) fn answered(&mut self, row: Option<&[u8]>, tracked: &Tracked) -> bool {
+    pub(crate) fn answered(&mut self, tracked: &Tracked) -> bool {
+        let row = self.row.take();
         if !matches!(self.look, Look::Asked(..)) {
             return false;
         }
         let Look::Asked(check, wanted, suspected) = std::mem::replace(&mut self.look, Look::Over) else { return false };
-        let Some(checked) = row.and_then(|row| check.read(row)) else {
+        let Some(checked) = row.and_then(|row| check.read(&row)) else {
             self.suspects |= wanted;
             self.unread.extend(check.names);
             self.pins |= Pins::UNKNOWN;

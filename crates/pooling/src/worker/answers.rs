@@ -398,7 +398,10 @@ impl Answers<'_> {
                 Ok(false)
             }
             tag::DATA_ROW => {
-                self.findings.words().rows.push(body.to_vec());
+                match self.tracker() {
+                    Some(tracker) => tracker.told(body),
+                    None => self.findings.words().rows.push(body.to_vec()),
+                }
                 Ok(false)
             }
             _ => Ok(self.error(body)),
@@ -521,10 +524,9 @@ impl Answers<'_> {
         match (entry.owner, entry.expect) {
             // At once: what comes behind it is newer.
             (Answerer::Check, Expect::Query) if self.session.is_some() => {
-                let row = self.findings.words.as_mut().and_then(|words| words.rows.pop());
                 let tracked = self.tracked;
                 if let Some(tracker) = self.tracker() {
-                    let missed = tracker.answered(row.as_deref(), tracked);
+                    let missed = tracker.answered(tracked);
                     self.pool.fidelity.missed += u64::from(missed);
                 }
             }

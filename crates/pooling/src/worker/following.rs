@@ -8,12 +8,12 @@ use std::sync::Arc;
 use sql::{Pieces, Summary, Text};
 use wire::HEADER_LEN;
 use wire::backend::Status;
-use wire::frontend::{Bind, Close, Execute, Parse, Query, Target, tag};
+use wire::frontend::{Bind, BindNames, Close, Execute, Parse, Query, Target, tag};
 
 use super::requests::Requests;
 use crate::limits;
 use crate::parameters::Tracked;
-use crate::prepared::Statement;
+use crate::prepared::{self, Statement, StatementId};
 use crate::server::{Answerer, Expect};
 use crate::state::{Effect, Marked, Pins, Reading, Remedy};
 
@@ -92,7 +92,7 @@ impl Requests<'_> {
             self.holds = true;
         }
         self.batch_ended();
-        self.note(Expect::Query, effects);
+        self.note(Expect::Query, effects, text);
     }
 
     /// A Parse is sent that is not renamed: of the unnamed statement, or where no names are kept.
@@ -117,6 +117,10 @@ impl Requests<'_> {
             return;
         }
         let marked = (!is_plain).then(|| self.marked(text.unwrap_or_default(), reading));
+        if let Some(marked) = marked.as_ref().filter(|marked| marked.reading.executes()) {
+            let remedy = self.remedy(marked.reading, &marked.effects);
+            self.run_aside(&remedy);
+        }
         if let Some(tracker) = &mut self.session.tracker {
             tracker.parse_unnamed(marked);
         }
@@ -156,8 +160,22 @@ impl Requests<'_> {
         }
     }
 
-    /// A Bind is about to be sent; `statement`: the named one, if it is known.
-    pub(super) fn bind_followed(&mut self, portal: &[u8], name: &[u8], statement: Option<&Statement>) {
+    /// Whether a Bind's parameters name settings: they are read.
+    pub(super) fn reads_parameters(&self, statement: &[u8]) -> bool {
+        if !self.follows() {
+            return false;
+        }
+        if statement.is_empty() {
+            let unnamed = self.session.tracker.as_ref().and_then(|tracker| tracker.unnamed());
+            return unnamed.is_some_and(|marked| marked.is_unbound());
+        }
+        let named = self.session.names.as_ref().and_then(|names| names.get(statement));
+        named.is_some_and(|statement| statement.reading(&self.pool.known).sets_by_function())
+    }
+
+    /// A Bind is about to be sent; `statement`: the named one, if it is known; `behind`: what there is behind its names.
+    pub(super) fn bind_followed(&mut self, names: &BindNames<'_>, statement: Option<&Statement>, behind: &[u8]) {
+        let name = names.statement;
         if let Some(statement) = statement.filter(|_| self.server.heard.is_some()) {
             self.hear(statement.query());
         }
@@ -188,8 +206,44 @@ impl Requests<'_> {
             let remedy = self.remedy(marked.reading, &marked.effects);
             self.run_aside(&remedy);
         }
+        let marked = match marked {
+            Some(marked) if marked.is_unbound() => Some(Arc::new(marked.bound(behind))),
+            marked => marked,
+        };
         let (awaited, _) = self.server.ledger.owing();
-        self.session.tracker.get_or_insert_default().bind(portal, marked, awaited);
+        self.session.tracker.get_or_insert_default().bind(names.portal, marked, awaited);
+    }
+
+    /// Which statement a Parse of EXECUTE means: its columns are those of what its name means now, to this session.
+    #[cold]
+    pub(super) fn identify_executing(&mut self, parse: &Parse<'_>, statement: &Statement) -> StatementId {
+        let (tracker, names) = (self.session.tracker.as_ref(), self.session.names.as_ref());
+        let of = |name: &[u8]| {
+            let prepared = tracker.and_then(|tracker| tracker.prepared_text(name));
+            let of_protocol = || names?.get(name).map(|statement| Arc::from(statement.query()));
+            prepared.or_else(of_protocol)
+        };
+        let effects = self
+            .reader
+            .rules(&self.server.parameters)
+            .map(|rules| Effect::read(&Text::new(parse.query, rules), self.tracked));
+        let texts: Vec<Option<Arc<[u8]>>> = effects
+            .iter()
+            .flatten()
+            .filter_map(|effect| if let Effect::Execute(name) = effect { Some(of(name)) } else { None })
+            .collect();
+        let first = statement.id.to_be_bytes();
+        let meaning = std::iter::once(Some(&first[..])).chain(texts.iter().map(Option::as_deref));
+        prepared::identify(parse, meaning, self.pool.generation)
+    }
+
+    /// A statement is about to be parsed or described that may name another: that must be there, or it has no columns.
+    pub(super) fn bring_executed(&mut self, statement: &Statement) {
+        if statement.executes() && self.follows() {
+            let effects = self.effects(statement.query());
+            let remedy = self.remedy(statement.reading(&self.pool.known), &effects);
+            self.run_aside(&remedy);
+        }
     }
 
     /// A Describe of the unnamed statement is about to be sent: what it executes must be there to be described.
@@ -210,7 +264,7 @@ impl Requests<'_> {
         self.define(Some(&marked.text), marked.reading);
         let is_open = self.suspect(marked.reading, &marked.text);
         if marked.reading.is_noted(is_open) {
-            self.note(Expect::Execute, marked.effects.clone());
+            self.note(Expect::Execute, marked.effects.clone(), &marked.text);
         } else {
             self.sent(Expect::Execute);
         }
@@ -268,7 +322,7 @@ impl Requests<'_> {
             return false;
         }
         self.bring(name);
-        self.note(Expect::Close(None), vec![Effect::Deallocate(name.into())]);
+        self.note(Expect::Close(None), vec![Effect::Deallocate(name.into())], b"");
         true
     }
 
@@ -387,9 +441,9 @@ impl Requests<'_> {
         remedy
     }
 
-    fn note(&mut self, expect: Expect, effects: Vec<Effect>) {
+    fn note(&mut self, expect: Expect, effects: Vec<Effect>, text: &[u8]) {
         if self.server.ledger.sent_noted(expect) {
-            self.session.tracker.get_or_insert_default().sent(effects);
+            self.session.tracker.get_or_insert_default().sent(effects, text);
         }
     }
 

@@ -150,7 +150,7 @@ impl Worker {
             let rules = self.reader.rules(&server.parameters).unwrap_or_default();
             let effects = Effect::read(&Text::new(text, rules), &self.tracked);
             let count = effects.len();
-            tracker.sent(effects);
+            tracker.sent(effects, text);
             for _ in 0..count {
                 // No tag of what it says matters.
                 tracker.confirmed(

@@ -59,7 +59,15 @@ impl Requests<'_> {
         }
         // Whoever else has the same text may be in a pool that reads it.
         let (reader, parameters) = (&mut *self.reader, &self.server.parameters);
-        let statement = self.catalog.intern(identified, &parse, || reader.sketch(parse.query, parameters));
+        let mut statement = self.catalog.intern(identified, &parse, || reader.sketch(parse.query, parameters));
+        if statement.executes() {
+            let id = self.identify_executing(&parse, &statement);
+            if self.must_wait(parse.name, Some(id)) {
+                return Ok(Renamed::Later);
+            }
+            let (reader, parameters) = (&mut *self.reader, &self.server.parameters);
+            statement = self.catalog.intern(id, &parse, || reader.sketch(parse.query, parameters));
+        }
         let names = self.session.names.get_or_insert_default();
         if !names.insert(parse.name, Arc::clone(&statement)) {
             return Err(too_many());
@@ -73,6 +81,7 @@ impl Requests<'_> {
             self.answer_fakes();
             return Ok(Renamed::Yes);
         }
+        self.bring_executed(&statement);
         self.make_way(&statement, known);
         self.server.prepared.add(statement.id);
         self.sent(Expect::Parse(Some(statement.id)));
@@ -90,7 +99,7 @@ impl Requests<'_> {
         if names.statement.is_empty() {
             let recalled = self.recall_unnamed();
             if recalled != Renamed::Later {
-                self.bind_followed(names.portal, b"", None);
+                self.bind_followed(&names, None, &body[names.len..]);
             }
             return Ok(recalled);
         }
@@ -99,7 +108,7 @@ impl Requests<'_> {
         }
         // A name we do not know goes through as it is, and the server says 26000.
         let statement = self.statement(names.statement);
-        self.bind_followed(names.portal, names.statement, statement.as_deref());
+        self.bind_followed(&names, statement.as_deref(), &body[names.len..]);
         let Some(statement) = statement else { return Ok(Renamed::No) };
         self.prepare(&statement);
         self.sent(Expect::Bind);
@@ -138,6 +147,7 @@ impl Requests<'_> {
             self.bring(describe.name);
             return Ok(Renamed::No);
         };
+        self.bring_executed(&statement);
         self.prepare(&statement);
         self.sent(Expect::Describe);
         let renamed = Describe { target: Target::Statement, name: &statement.name };
@@ -208,8 +218,10 @@ impl Requests<'_> {
         if self.server.unnamed == version {
             return Renamed::No;
         }
+        // What it executes must be there when it is parsed.
+        self.describe_followed();
         self.stream.flush(self.server_id, self.actions);
-        match unnamed.and_then(Unnamed::parse) {
+        match self.session.unnamed.as_deref().and_then(Unnamed::parse) {
             Some(parse) => {
                 self.server.unnamed = version;
                 self.pool.totals.server_parses += 1;

@@ -212,7 +212,7 @@ enum Extent {
     Header,
     /// As much of a text as is read.
     Text,
-    /// A Bind: its two names.
+    /// A Bind: its two names, and the rest where that names settings.
     Names,
     Whole,
 }
@@ -365,11 +365,14 @@ impl Requests<'_> {
             }
             Extent::Names => {
                 let body = &at_hand[HEADER_LEN..at_hand.len().min(header.total_len())];
-                let found = BindNames::decode(body).is_some();
-                if !found && body.len() > 2 * limits::NAME_LEN_MAX {
+                let names = BindNames::decode(body);
+                if names.is_none() && body.len() > 2 * limits::NAME_LEN_MAX {
                     return Err(Ending::violation("names in Bind message are too long"));
                 }
-                Ok(found || whole)
+                if whole || at_hand.len() >= limits::CHUNK_LEN_MAX {
+                    return Ok(whole || names.is_some());
+                }
+                Ok(names.is_some_and(|names| !self.reads_parameters(names.statement)))
             }
         }
     }
