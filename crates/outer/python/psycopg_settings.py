@@ -131,18 +131,19 @@ def set_config():
 def set_config_of_any_name():
     """The setting's name, too, is a parameter, so that no text tells which it is."""
 
-    def talk(number):
+    def talk(number, step):
         with connect() as connection:
             for turn in range(4):
                 for name, value in (("work_mem", f"{3101 + number}kB"), ("app.word", f"{number}/{turn}")):
                     one(connection, "select set_config(%s, %s, false)", (name, value))
                     connection.commit()
+                    step()
                     same(show(connection, name), value, f"{name} by set_config")
             one(connection, "select set_config(%s, %s, true)", ("app.word", "local"))
             connection.commit()
             same(show(connection, "app.word"), f"{number}/3", "app.word after its transaction")
 
-    at_once(talk)
+    in_step(talk)
     with connect() as connection:
         for _ in range(6):
             same(one(connection, "select coalesce(current_setting('app.word', true), '')"), "", "what a newcomer finds")
