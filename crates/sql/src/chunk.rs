@@ -9,7 +9,7 @@ pub(crate) struct Chunk(u64);
 pub(crate) const CHUNK_LEN: usize = 8;
 
 /// Some of a chunk's bytes, of which the first is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Places(u64);
 
 const LOW: u64 = 0x0101_0101_0101_0101;
@@ -19,8 +19,8 @@ impl Chunk {
     #[inline(always)]
     pub(crate) fn load(text: &[u8], at: usize) -> Chunk {
         match text.get(at..).and_then(|rest| rest.first_chunk::<CHUNK_LEN>()) {
-            Some(bytes) => Chunk(u64::from_le_bytes(*bytes)),
-            None => last(text.get(at..).unwrap_or_default()),
+            Some(bytes) => Chunk::of(bytes),
+            None => last(text, at),
         }
     }
 
@@ -52,10 +52,11 @@ impl Chunk {
         Places((quotes | digits) & !self.0 & HIGH)
     }
 
-    /// Without openers.
+    /// Where this byte is, which has no top bit; every place is exact.
     #[inline(always)]
-    pub(crate) fn is_plain(self) -> bool {
-        self.openers().0 == 0
+    pub(crate) fn places_of(self, byte: u8) -> Places {
+        let differs = self.0 ^ (u64::from(byte) * LOW);
+        Places(!(((differs & !HIGH) + !HIGH) | differs) & HIGH)
     }
 
     /// The first `len` bytes, which are fewer than eight, a one behind them, and zeros: even if they are zeros themselves,
@@ -81,6 +82,28 @@ impl Places {
         Places(if byte < CHUNK_LEN { self.0 & (u64::MAX << (8 * byte)) } else { 0 })
     }
 
+    #[inline(always)]
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn without(self, others: Places) -> Places {
+        Places(self.0 & !others.0)
+    }
+
+    /// Those in one of both, but not in both.
+    #[inline(always)]
+    pub(crate) fn differing(self, others: Places) -> Places {
+        Places(self.0 ^ others.0)
+    }
+
+    /// Whether their number is odd.
+    #[inline(always)]
+    pub(crate) fn are_odd(self) -> bool {
+        !self.is_empty() && self.0.count_ones() % 2 == 1
+    }
+
     /// Those behind the first. Right only where every place is.
     #[inline(always)]
     pub(crate) fn rest(self) -> Places {
@@ -88,9 +111,14 @@ impl Places {
     }
 }
 
-/// Fewer than eight bytes. Reads that overlap agree where they do.
+/// Fewer than eight bytes, from `at` to the end. Reads that overlap agree where they do.
 #[inline(always)]
-fn last(rest: &[u8]) -> Chunk {
+fn last(text: &[u8], at: usize) -> Chunk {
+    if let Some(bytes) = text.last_chunk::<CHUNK_LEN>() {
+        let before = at - (text.len() - CHUNK_LEN);
+        return Chunk(if before < CHUNK_LEN { u64::from_le_bytes(*bytes) >> (8 * before) } else { 0 });
+    }
+    let rest = text.get(at..).unwrap_or_default();
     if let (Some(first), Some(end)) = (rest.first_chunk::<4>(), rest.last_chunk::<4>()) {
         let end = u64::from(u32::from_le_bytes(*end)) << (8 * (rest.len() - 4));
         return Chunk(u64::from(u32::from_le_bytes(*first)) | end);
@@ -125,6 +153,23 @@ mod tests {
                 places = places.rest();
             }
             assert_eq!(places.first(), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn every_place_of_a_byte_is_found() {
+        for (byte, place) in (0..=255_u8).flat_map(|byte| (0..CHUNK_LEN).map(move |place| (byte, place))) {
+            let mut bytes = *b"0.\xae\"\"\xa2#9";
+            bytes[place] = byte;
+            let chunk = Chunk(u64::from_le_bytes(bytes));
+            let among =
+                |is: &dyn Fn(u8) -> bool| -> Vec<usize> { (0..CHUNK_LEN).filter(|at| is(bytes[*at])).collect() };
+            let list = |mut places: Places| {
+                let next = move || places.first().inspect(|_| places = places.rest());
+                std::iter::from_fn(next).collect::<Vec<usize>>()
+            };
+            assert_eq!(list(chunk.places_of(b'"')), among(&|byte| byte == b'"'), "{bytes:?}");
+            assert_eq!(list(chunk.places_of(b'.')), among(&|byte| byte == b'.'), "{bytes:?}");
         }
     }
 

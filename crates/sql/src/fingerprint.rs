@@ -92,25 +92,40 @@ impl Hash {
     }
 }
 
-/// Over what has nothing to leave out: how many bytes, whole chunks of them, and the hash with these. Most of a text; by
-/// itself, so that all it needs stays in registers.
+/// The quotes of names among a chunk's openers, if these are nothing but quotes and dots between names: most of what
+/// object-relational mappers write.
+#[inline(always)]
+fn names(chunk: Chunk, openers: Places) -> Option<Places> {
+    let quotes = chunk.places_of(b'"');
+    openers.without(quotes).without(chunk.places_of(b'.')).is_empty().then_some(quotes)
+}
+
+/// Over what has nothing to leave out, which is most of a text. By itself, so that all it needs stays in registers.
+struct Plain {
+    /// How many bytes, whole chunks of them.
+    len: usize,
+    /// With these.
+    hash: Hash,
+    /// Of the quotes in these, and before.
+    quotes: Places,
+}
+
 #[inline(never)]
-fn plain<const COPY: bool>(text: &[u8], source: &[u8], mut hash: Hash, multiplier: u64) -> (usize, Hash) {
+fn plain<const COPY: bool>(text: &[u8], source: &[u8], hash: Hash, quotes: Places, multiplier: u64) -> Plain {
     let (chunks, _) = text.as_chunks::<CHUNK_LEN>();
     let (written, _) = source.as_chunks::<CHUNK_LEN>();
-    let mut len = 0;
-    if COPY {
-        for (_, written) in chunks.iter().zip(written).take_while(|(chunk, _)| Chunk::of(chunk).is_plain()) {
-            hash = hash.mix(Chunk::of(written).bits(), multiplier);
-            len += CHUNK_LEN;
+    let mut plain = Plain { len: 0, hash, quotes };
+    for (chunk, written) in chunks.iter().map(Chunk::of).zip(written) {
+        let openers = chunk.openers();
+        if !openers.is_empty() {
+            let Some(quotes) = names(chunk, openers) else { break };
+            plain.quotes = plain.quotes.differing(quotes);
         }
-        return (len, hash);
+        let bits = if COPY { Chunk::of(written).bits() } else { chunk.bits() };
+        plain.hash = plain.hash.mix(bits, multiplier);
+        plain.len += CHUNK_LEN;
     }
-    for chunk in chunks.iter().map(Chunk::of).take_while(|chunk| chunk.is_plain()) {
-        hash = hash.mix(chunk.bits(), multiplier);
-        len += CHUNK_LEN;
-    }
-    (len, hash)
+    plain
 }
 
 /// The way through a text.
@@ -157,62 +172,72 @@ impl Walk<'_> {
     fn hash<const COPY: bool>(&self, mut hash: Hash) -> Option<Hash> {
         // What was left out last ends at `floor`: what stands before it is no part of what stands behind it.
         let (mut at, mut floor) = (0, 0);
-        // What opens something before `quoted` is within a name in quotes.
-        let mut quoted = 0;
+        // Odd within a name in quotes; a doubled quote ends one name and begins another, for this purpose.
+        let mut quotes = Places::default();
         while at < self.text.len() {
             let chunk = Chunk::load(self.text, at);
             let written = if COPY { Chunk::load(self.source, at) } else { chunk };
-            let places = chunk.openers();
-            let Some(found) = self.first(places, at, floor, &mut quoted) else {
-                if at + CHUNK_LEN > self.text.len() {
-                    return Some(hash.mark(written, self.text.len() - at, END, self.multiplier));
+            let openers = chunk.openers();
+            let mut is_plain = true;
+            if !openers.is_empty() {
+                is_plain = names(chunk, openers).is_some() && !self.may_be_encoded(at, floor);
+                if !is_plain && let Some(found) = self.first(openers, at, floor, quotes.are_odd())? {
+                    hash = hash.mark(written, found.start - at, found.mark, self.multiplier);
+                    (at, floor, quotes) = (found.end, found.end, Places::default());
+                    continue;
                 }
-                hash = hash.mix(written.bits(), self.multiplier);
-                at += CHUNK_LEN;
-                if places.first().is_none() {
-                    // Where one chunk has nothing that might open something, more follow.
-                    let (len, so_far) = plain::<COPY>(&self.text[at..], &self.source[at..], hash, self.multiplier);
-                    (at, hash) = (at + len, so_far);
-                }
-                continue;
-            };
-            let found = found?;
-            hash = hash.mark(written, found.start - at, found.mark, self.multiplier);
-            at = found.end;
-            floor = at;
+                quotes = quotes.differing(chunk.places_of(b'"'));
+            }
+            if at + CHUNK_LEN > self.text.len() {
+                let end = hash.mark(written, self.text.len() - at, END, self.multiplier);
+                return (!quotes.are_odd()).then_some(end);
+            }
+            hash = hash.mix(written.bits(), self.multiplier);
+            at += CHUNK_LEN;
+            if is_plain {
+                // Where one chunk has nothing to leave out, more follow.
+                let (text, source) = (&self.text[at..], &self.source[at..]);
+                let plain = plain::<COPY>(text, source, hash, quotes, self.multiplier);
+                (at, hash, quotes) = (at + plain.len, plain.hash, plain.quotes);
+            }
         }
-        Some(hash.mark(Chunk::default(), 0, END, self.multiplier))
+        let end = hash.mark(Chunk::default(), 0, END, self.multiplier);
+        (!quotes.are_odd()).then_some(end)
     }
 
-    /// The first thing to leave out that begins in the chunk; `Some(None)` if nobody can tell where it ends. Names in quotes
-    /// are passed over; they are hashed as they stand.
+    /// A name whose quote is here may be one behind `U&`.
     #[inline(always)]
-    fn first(&self, mut places: Places, at: usize, floor: usize, quoted: &mut usize) -> Option<Option<Found>> {
-        if *quoted > at {
-            places = places.from(*quoted - at);
+    fn may_be_encoded(&self, at: usize, floor: usize) -> bool {
+        self.text[at] == b'"' && at > floor && self.text[at - 1] == b'&'
+    }
+
+    /// The first thing to leave out that begins in the chunk, `None` if nobody can tell where it ends. Names in quotes are
+    /// passed over; they are hashed as they stand.
+    #[inline(always)]
+    fn first(&self, mut places: Places, at: usize, floor: usize, in_quotes: bool) -> Option<Option<Found>> {
+        if in_quotes {
+            places = places.from(scan::quoted(self.text, at, b'"')? - at);
         }
         while let Some(place) = places.first() {
             let start = at + place;
             if self.text[start] == b'"' {
-                let Some(end) = self.quoted_end(start, floor) else { return Some(None) };
-                *quoted = end;
-                places = places.from(end - at);
+                places = places.from(self.quoted_end(start, floor)? - at);
                 continue;
             }
-            match self.found(start, floor) {
-                Some(None) => places = places.rest(),
-                Some(found) => return Some(found),
-                None => return Some(None),
+            match self.found(start, floor)? {
+                None => places = places.rest(),
+                Some(found) => return Some(Some(found)),
             }
         }
-        None
+        Some(None)
     }
 
     /// Where a name in quotes ends; behind `U&` the server would decode it.
     #[inline(always)]
     fn quoted_end(&self, start: usize, floor: usize) -> Option<usize> {
-        let may_be_encoded = start > floor && self.text[start - 1] == b'&';
-        if may_be_encoded && self.prefix(start, floor).is_some_and(|at| matches!(self.text[at], b'u' | b'U')) {
+        if self.may_be_encoded(start, floor)
+            && self.prefix(start, floor).is_some_and(|at| matches!(self.text[at], b'u' | b'U'))
+        {
             return None;
         }
         scan::quoted(self.text, start + 1, b'"')
@@ -227,13 +252,16 @@ impl Walk<'_> {
         let is_digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
         match text[start] {
             b'0'..=b'9' if self.is_in_word(start, floor) => Some(None),
-            b'0'..=b'9' => of(NUMBER, scan::number(text, start)?),
+            // A dot before its first digit belongs to it, but is hashed.
+            b'0'..=b'9' => {
+                let has_dot = start > floor && text[start - 1] == b'.';
+                of(NUMBER, scan::number(text, start - usize::from(has_dot))?)
+            }
             // A sign, unless it ends a longer operator.
             b'-' if is_digit(next) && (start == floor || BEGINS[usize::from(text[start - 1])] != Begins::Operator) => {
                 of(NUMBER, scan::number(text, next)?)
             }
             b'$' if is_digit(next) && !self.is_in_word(start, floor) => of(PARAMETER, scan::parameter(text, start)?),
-            b'.' if is_digit(next) => of(NUMBER, scan::number(text, start)?),
             b'.' | b'%' | b'#' | b'&' => Some(None),
             b'\'' if self.standard_strings && (start == floor || !scan::continues_word(text[start - 1])) => {
                 match start > floor && text[start - 1] == b'&' {

@@ -2,7 +2,7 @@
 //!
 //! A table of small sets: a fingerprint belongs to one set and may stand in any of its places. A full set gives up what
 //! was not asked for since the last time it gave something up. The table grows with what is in it, up to its bound; a
-//! hit allocates nothing.
+//! hit allocates nothing. Beside each summary the caller may keep a note of its own: what it has made of the summary.
 
 use crate::fingerprint::{Fingerprint, Key};
 use crate::lexer::Unlexable;
@@ -74,55 +74,67 @@ const TABLE_SHARE: usize = 2;
 const LARGEST_SHARE: usize = 64;
 
 #[derive(Clone, Debug)]
-struct Place {
+struct Place<N> {
     fingerprint: Fingerprint,
     /// It was asked for since its set, or the memory, was last short.
     is_asked: bool,
     summary: Summary,
+    note: N,
 }
 
-/// Texts that were seen before. Belongs to one thread.
+/// Texts that were seen before, each with a note of the caller's. Belongs to one thread.
 #[derive(Debug)]
-pub struct Memo {
+pub struct Memo<N = ()> {
     key: Key,
     bytes_max: usize,
     /// Of all words.
     words_bytes: usize,
     /// Sets one after the other; their number is a power of two.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<Place<N>>>,
     /// Where memory is looked for next.
     hand: usize,
     /// The last summary that was not kept.
-    unkept: Summary,
+    unkept: (Summary, N),
 }
 
 impl Memo {
-    /// An empty one that takes `bytes_max` bytes at most, of which it needs a few thousand for itself. The key should be random.
+    /// An empty one without notes that takes `bytes_max` bytes at most, of which it needs a few thousand for itself. The key
+    /// should be random.
     pub fn new(key: Key, bytes_max: usize) -> Memo {
+        Memo::with_notes(key, bytes_max)
+    }
+}
+
+impl<N: Clone + Default> Memo<N> {
+    /// As [`Memo::new`], with notes; their own size counts, what they refer to does not.
+    pub fn with_notes(key: Key, bytes_max: usize) -> Memo<N> {
         let places = vec![None; SETS_AT_FIRST * WAYS];
-        Memo { key, bytes_max, words_bytes: 0, places, hand: 0, unkept: Summary::unknown() }
+        Memo { key, bytes_max, words_bytes: 0, places, hand: 0, unkept: (Summary::unknown(), N::default()) }
     }
 
     /// What the text means: remembered, or read now and remembered.
     #[inline]
     pub fn summary(&mut self, text: &Text<'_>) -> &Summary {
-        let Ok(fingerprint) = text.fingerprint(&self.key) else {
-            self.unkept = Summary::unknown();
-            return &self.unkept;
-        };
+        self.entry(text).0
+    }
+
+    /// What the text means, and the note that was left there; `N::default()` if it was read now.
+    #[inline]
+    pub fn entry(&mut self, text: &Text<'_>) -> (&Summary, &mut N) {
+        let Ok(fingerprint) = text.fingerprint(&self.key) else { return self.keep_not(Summary::unknown()) };
         let set = self.set_of(fingerprint);
-        let is_it = |place: &Option<Place>| place.as_ref().is_some_and(|place| place.fingerprint == fingerprint);
-        if let Some(index) = (set..set + WAYS).find(|index| is_it(&self.places[*index])) {
-            let place = self.places[index].as_mut().expect("it was found just now");
+        let is_it = |place: &Option<Place<N>>| place.as_ref().is_some_and(|place| place.fingerprint == fingerprint);
+        if let Some(way) = self.places[set..set + WAYS].iter().position(is_it) {
+            let place = self.places[set + way].as_mut().expect("it was found just now");
             place.is_asked = true;
-            return &place.summary;
+            return (&place.summary, &mut place.note);
         }
         self.read(fingerprint, text)
     }
 
     /// How many bytes it takes now: never more than its bound, but for an empty table.
     pub fn bytes(&self) -> usize {
-        self.places.len() * size_of::<Option<Place>>() + self.words_bytes
+        self.places.len() * size_of::<Option<Place<N>>>() + self.words_bytes
     }
 
     /// How many texts it knows.
@@ -143,29 +155,32 @@ impl Memo {
     /// A text that is no tokens is not kept: it may have the fingerprint of one that is.
     #[cold]
     #[inline(never)]
-    fn read(&mut self, fingerprint: Fingerprint, text: &Text<'_>) -> &Summary {
+    fn read(&mut self, fingerprint: Fingerprint, text: &Text<'_>) -> (&Summary, &mut N) {
         match Summary::read(text) {
             Ok(summary) => self.remember(fingerprint, summary),
-            Err(_) => {
-                self.unkept = Summary::unknown();
-                &self.unkept
-            }
+            Err(_) => self.keep_not(Summary::unknown()),
         }
     }
 
-    fn remember(&mut self, fingerprint: Fingerprint, summary: Summary) -> &Summary {
+    #[cold]
+    fn keep_not(&mut self, summary: Summary) -> (&Summary, &mut N) {
+        self.unkept = (summary, N::default());
+        (&self.unkept.0, &mut self.unkept.1)
+    }
+
+    fn remember(&mut self, fingerprint: Fingerprint, summary: Summary) -> (&Summary, &mut N) {
         let bytes = summary.heap_bytes();
         if bytes > self.bytes_max / LARGEST_SHARE {
-            self.unkept = summary;
-            return &self.unkept;
+            return self.keep_not(summary);
         }
         let index = self.free_place(fingerprint);
         while self.bytes() + bytes > self.bytes_max && self.words_bytes > 0 {
             self.forget_one();
         }
         self.words_bytes += bytes;
-        let place = Place { fingerprint, is_asked: false, summary };
-        &self.places[index].insert(place).summary
+        let place = Place { fingerprint, is_asked: false, summary, note: N::default() };
+        let place = self.places[index].insert(place);
+        (&place.summary, &mut place.note)
     }
 
     /// A free place in the fingerprint's set: the table grows for it, or something is forgotten.
@@ -175,7 +190,7 @@ impl Memo {
             if let Some(index) = (set..set + WAYS).find(|index| self.places[*index].is_none()) {
                 return index;
             }
-            let grown_bytes = 2 * self.places.len() * size_of::<Option<Place>>();
+            let grown_bytes = 2 * self.places.len() * size_of::<Option<Place<N>>>();
             if grown_bytes <= self.bytes_max / TABLE_SHARE {
                 self.grow();
                 continue;
@@ -189,7 +204,7 @@ impl Memo {
     /// Of a full set.
     fn least_asked(&mut self, set: usize) -> usize {
         let places = &mut self.places[set..set + WAYS];
-        let is_asked = |place: &Option<Place>| place.as_ref().is_some_and(|place| place.is_asked);
+        let is_asked = |place: &Option<Place<N>>| place.as_ref().is_some_and(|place| place.is_asked);
         if let Some(way) = places.iter().position(|place| !is_asked(place)) {
             return set + way;
         }

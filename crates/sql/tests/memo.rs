@@ -69,6 +69,44 @@ fn a_name_behind_an_operator_is_no_encoded_one() {
 }
 
 #[test]
+fn names_in_quotes_count_wherever_they_stand() {
+    for before in 0..20 {
+        let pad = " ".repeat(before);
+        let same = |one: &str, other: &str| meet(&format!("select{pad} {one}"), &format!("select{pad} {other}"));
+        assert!(same("\"a\".\"b\", 17", "\"a\".\"b\", 4"));
+        assert!(same("\"a\"\"b\".c, 'x'", "\"a\"\"b\".c, 'it''s'"));
+        assert!(same("\"a b \"\" c\" -- d", "\"a b \"\" c\" -- \"e"));
+        // What looks like a constant or a comment within a name is a part of it.
+        assert!(!same("\"a\".\"b 1 c\"", "\"a\".\"b 2 c\""));
+        assert!(!same("\"a\".\"b -- c\"", "\"a\".\"b -- d\""));
+        assert!(!same("\"a.b\"\".c.d 'e'\"", "\"a.b\"\".c.d 'f'\""));
+        let key = Key::from_seed(7);
+        let is_certain = |rest: &str| text(&format!("select{pad} {rest}")).fingerprint(&key).is_ok();
+        assert!(!is_certain("\"a"), "a name that does not end");
+        assert!(!is_certain("\"a.bcdefgh\".\"i.jklmnopqrstuvw"), "another");
+        assert!(!is_certain("U&\"a\""), "an encoded one");
+        assert!(is_certain("x&\"a\".\"b\""));
+        assert!(is_certain("a.\"b\".c, .5, t.5") && is_certain(".5.6") && !is_certain(".5a"));
+    }
+}
+
+#[test]
+fn a_note_stays_with_its_text_until_it_is_forgotten() {
+    let mut memo: Memo<u32> = Memo::with_notes(Key::from_seed(7), 64 * 1024);
+    *memo.entry(&text("select a, 1")).1 += 5;
+    *memo.entry(&text("select b -- c")).1 += 6;
+    assert_eq!(*memo.entry(&text("select a, 2")).1, 5);
+    assert_eq!(*memo.entry(&text("select b -- again")).1, 6);
+    // What is not kept has no note either.
+    *memo.entry(&text("select 'a")).1 += 7;
+    assert_eq!(*memo.entry(&text("select 'b")).1, 0);
+    for number in 0..20_000 {
+        assert_eq!(*memo.entry(&text(&format!("select c{number}"))).1, 0);
+    }
+    assert!(memo.bytes() <= 64 * 1024);
+}
+
+#[test]
 fn bytes_that_no_token_has_meet_nothing() {
     let key = Key::from_seed(7);
     let of = |source: &[u8]| Text::new(source, Rules::default()).fingerprint(&key).unwrap();
