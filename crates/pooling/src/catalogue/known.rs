@@ -81,9 +81,22 @@ pub(crate) enum Next {
     Complain,
 }
 
+/// Which edition of what some pool knows: a note made by it holds as long as the pool has it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Edition(u64);
+
+impl Edition {
+    /// Of a pool that has learned something since its last edition. No note is made by it.
+    const NONE: Edition = Edition(0);
+    /// Of a note that was never made. No pool has it.
+    pub(crate) const NEVER: Edition = Edition(u64::MAX);
+}
+
 /// What a pool knows.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
+    /// Of all that [`Known::hides`] looks at: whatever changes that takes it away.
+    edition: Edition,
     is_on: bool,
     catalogue: Option<Arc<Catalogue>>,
     fresh: BTreeMap<Word, Fresh>,
@@ -114,6 +127,20 @@ impl Known {
         if other || is_on != self.is_on {
             *self = Known::new(is_on);
         }
+    }
+
+    #[inline]
+    pub(crate) fn edition(&self) -> Edition {
+        self.edition
+    }
+
+    /// Gives it an edition if it has none. `last`: the last that was given to any pool whose notes lie beside this one's.
+    pub(crate) fn publish(&mut self, last: &mut Edition) -> Edition {
+        if self.edition == Edition::NONE {
+            last.0 += 1;
+            self.edition = *last;
+        }
+        self.edition
     }
 
     /// What a text may do beside what it says.
@@ -194,6 +221,7 @@ impl Known {
             }
         }
         let is_keyword = |word: Word| KEYWORDS.iter().any(|keyword| Word::of(keyword.as_bytes()) == word.name());
+        self.edition = Edition::NONE;
         for word in words.iter().filter(|word| word.is_called() || !only_calls && !is_keyword(**word)) {
             if self.fresh.len() >= FRESH_MAX && !self.fresh.contains_key(&word.name()) {
                 return self.doubt(server, now);
@@ -206,6 +234,7 @@ impl Known {
     /// Something is sent that may define anything.
     pub(crate) fn doubt(&mut self, server: ConnId, now: Time) {
         if self.is_on {
+            self.edition = Edition::NONE;
             self.doubt = Some(Fresh { hidden: UNSURE, server: Some(server), since: now });
             self.due = self.due.min((self.right_at + SOON).max(now));
         }
@@ -224,8 +253,8 @@ impl Known {
     /// A server is about to be used.
     #[inline]
     pub(crate) fn aged(&mut self, now: Time) {
-        if self.is_on && now > self.right_at + PERIOD + PERIOD {
-            self.is_old = true;
+        if self.is_on && !self.is_old && now > self.right_at + PERIOD + PERIOD {
+            (self.is_old, self.edition) = (true, Edition::NONE);
         }
     }
 
@@ -299,6 +328,7 @@ impl Known {
                 self.polled = asking.polled;
             }
         }
+        self.edition = Edition::NONE;
         let began = asking.began;
         let stays = |fresh: &Fresh| fresh.server.is_some() || fresh.since >= began;
         self.fresh.retain(|_, fresh| stays(fresh));

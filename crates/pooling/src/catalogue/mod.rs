@@ -58,7 +58,7 @@ mod row;
 mod tests;
 
 pub use hidden::Hidden;
-pub(crate) use known::{Known, Next};
+pub(crate) use known::{Edition, Known, Next};
 pub use reading::Reading;
 pub use row::{Land, Row, Take};
 

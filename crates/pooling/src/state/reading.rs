@@ -1,12 +1,12 @@
 //! What a client's text means for its session, asked of the worker's memo: one pass and one lookup for a text like one
-//! that was seen before.
+//! that was seen before. What its names hide is noted there too, for as long as the pool learns nothing new.
 
 use std::sync::Arc;
 
 use sql::{Encoding, Key, Marks, Memo, Rules, Text, Word};
 
 use super::pins::Pins;
-use crate::catalogue::{Hidden, Known};
+use crate::catalogue::{Edition, Hidden, Known};
 use crate::parameters::{Parameters, Tracked};
 
 /// What is known of a text before it runs.
@@ -127,6 +127,11 @@ impl Reading {
         self.marks.any(DEFINING)
     }
 
+    #[inline]
+    pub(crate) fn uses_sequences(self) -> bool {
+        self.marks.any(Marks::NEXTVAL | Marks::CURRVAL) || self.hidden.any(Hidden::SEQUENCE | Hidden::CURRVAL)
+    }
+
     /// What it does makes `currval` its session's.
     pub(crate) fn advances_sequences(self) -> bool {
         self.marks.any(Marks::NEXTVAL) || self.hidden.any(Hidden::SEQUENCE)
@@ -164,10 +169,25 @@ impl Reading {
     }
 }
 
+/// What the words of a text hid in the pool that asked last.
+#[derive(Copy, Clone, Debug)]
+struct Note {
+    edition: Edition,
+    hidden: Hidden,
+}
+
+impl Default for Note {
+    fn default() -> Note {
+        Note { edition: Edition::NEVER, hidden: Hidden::NONE }
+    }
+}
+
 /// Reads texts for one worker.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    memo: Memo,
+    memo: Memo<Note>,
+    /// The last that one of the worker's pools got.
+    edition: Edition,
     /// The parameters that texts were read by last, and what they mean.
     last: Option<(Arc<Parameters>, Option<Rules>)>,
 }
@@ -175,16 +195,22 @@ pub(crate) struct Reader {
 impl Reader {
     /// `secret`: unpredictable; `bytes_max`: of the memo.
     pub(crate) fn new(secret: u64, bytes_max: usize) -> Reader {
-        Reader { memo: Memo::new(Key::from_seed(secret), bytes_max), last: None }
+        let memo = Memo::with_notes(Key::from_seed(secret), bytes_max);
+        Reader { memo, edition: Edition::default(), last: None }
     }
 
     /// `parameters`: those that the server will read the text by.
     #[inline]
-    pub(crate) fn read(&mut self, text: &[u8], parameters: &Arc<Parameters>, known: &Known) -> Reading {
+    pub(crate) fn read(&mut self, text: &[u8], parameters: &Arc<Parameters>, known: &mut Known) -> Reading {
         let Some(rules) = self.rules(parameters) else { return Reading::UNKNOWN };
-        let summary = self.memo.summary(&Text::new(text, rules));
+        let (summary, note) = self.memo.entry(&Text::new(text, rules));
         let marks = summary.marks();
-        Reading { marks, hidden: known.hides(summary.words(), marks) }
+        if note.edition != known.edition() {
+            let edition = known.publish(&mut self.edition);
+            *note = Note { edition, hidden: known.hides(summary.words(), marks) };
+        }
+        debug_assert_eq!(note.hidden, known.hides(summary.words(), marks), "a note is of its edition");
+        Reading { marks, hidden: note.hidden }
     }
 
     pub(crate) fn marks(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Marks {

@@ -65,7 +65,7 @@ impl Requests<'_> {
             self.begin_pieces(&at_hand[HEADER_LEN..]);
             return self.ended(Expect::Query);
         }
-        let text = Query::decode(&at_hand[HEADER_LEN..]).ok().map(|query| query.text);
+        let text = Query::unchecked(&at_hand[HEADER_LEN..]).map(|query| query.text);
         let reading = self.read_text(text);
         let discards = self.sequences(reading, text.unwrap_or_default());
         if self.session.tracker.is_none() && !reading.is_active() && !discards {
@@ -332,7 +332,7 @@ impl Requests<'_> {
         }
         let tracker = self.session.tracker.as_ref();
         let text = text.filter(|_| !tracker.is_some_and(|tracker| tracker.doubts_rules(self.tracked)));
-        let (reader, known) = (&mut self.reader, &self.pool.known);
+        let (reader, known) = (&mut self.reader, &mut self.pool.known);
         let reading = text.map_or(Reading::UNKNOWN, |text| reader.read(text, &self.server.parameters, known));
         self.server.defines |= reading.defines();
         reading
@@ -377,11 +377,14 @@ impl Requests<'_> {
 
     /// Notes who has used a sequence here. Whether what others have done to sequences is to be forgotten first: `currval`
     /// would tell of it.
+    #[inline]
     fn sequences(&mut self, reading: Reading, text: &[u8]) -> bool {
+        reading.uses_sequences() && self.sequences_used(reading, text)
+    }
+
+    #[inline(never)]
+    fn sequences_used(&mut self, reading: Reading, text: &[u8]) -> bool {
         let (advances, asks) = (reading.advances_sequences(), reading.asks_for_currval());
-        if !advances && !asks {
-            return false;
-        }
         let (askers, application) =
             (&mut self.pool.known.askers, self.session.parameters.get(Tracked::APPLICATION_NAME));
         if asks {

@@ -145,8 +145,8 @@ impl Worker {
         if let (Some(said), Some(server)) = (said, self.servers.get_mut(server_id)) {
             let text = said.text.as_bytes();
             let mut tracker = Box::new(Tracker::default());
-            let known = Known::default();
-            tracker.suspect(self.reader.read(text, &server.parameters, &known), text, &known);
+            let mut known = Known::default();
+            tracker.suspect(self.reader.read(text, &server.parameters, &mut known), text, &known);
             let rules = self.reader.rules(&server.parameters).unwrap_or_default();
             let effects = Effect::read(&Text::new(text, rules), &self.tracked);
             let count = effects.len();

@@ -20,6 +20,14 @@ impl<'a> Query<'a> {
         Ok(Query { text })
     }
 
+    /// As [`Query::decode`], without a look for zero bytes before the last: a server refuses the message then, so for who
+    /// passes it on this text is as good as none.
+    #[inline]
+    pub fn unchecked(body: &'a [u8]) -> Option<Query<'a>> {
+        let (&0, text) = body.split_last()? else { return None };
+        Some(Query { text })
+    }
+
     /// Appends the whole message.
     pub fn encode(&self, out: &mut Vec<u8>) {
         message(out, tag::QUERY, |out| put_cstr(out, self.text));
@@ -43,5 +51,14 @@ mod tests {
         assert_eq!(Query::decode(b"select 1\0drop\0"), Err(Error::BadValue("bytes follow the last field")));
         assert_eq!(Query::decode(b"select 1"), Err(Error::MissingTerminator));
         assert_eq!(Query::decode(b""), Err(Error::MissingTerminator));
+    }
+
+    #[test]
+    fn without_a_check_the_last_byte_ends_it() {
+        assert_eq!(Query::unchecked(b"select 1\0"), Query::decode(b"select 1\0").ok());
+        assert_eq!(Query::unchecked(b"\0"), Some(Query { text: b"" }));
+        assert_eq!(Query::unchecked(b"a\0b\0"), Some(Query { text: b"a\0b" }));
+        assert_eq!(Query::unchecked(b"select 1"), None);
+        assert_eq!(Query::unchecked(b""), None);
     }
 }
