@@ -107,7 +107,8 @@ impl Command {
     pub fn parse(text: &str) -> Option<Command> {
         if text.starts_with(CHECK) {
             let names = text.split("pg_catalog.current_setting('").skip(1).filter_map(|rest| rest.split_once('\''));
-            let names = names.map(|(name, _)| name.to_owned()).collect();
+            // The role is part of the question for settings.
+            let names = names.filter(|(name, _)| *name != "role").map(|(name, _)| name.to_owned()).collect();
             return Some(Command::Check { settings: text.contains(CHECKED_SETTINGS), names });
         }
         // The pooler writes the schema where a search_path must not matter.

@@ -20,6 +20,9 @@ pub(super) const RUN_TEXT: [&str; 11] = [
     "ts_rewrite",
 ];
 
+/// To update it is to SET. //= pg18 view-pg-settings
+pub(super) const UPDATABLE: &str = "pg_settings";
+
 /// A text without any of these fires no trigger, generates no column and checks no constraint.
 pub(super) const WRITES: [&str; 12] = [
     "insert", "update", "delete", "merge", "truncate", "copy", "refresh", "alter", "create", "reindex", "cluster",

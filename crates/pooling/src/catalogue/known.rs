@@ -181,6 +181,14 @@ impl Known {
         block
     }
 
+    /// What the strings in a text may do, if they are run.
+    pub(crate) fn hides_in_strings(&self, text: &[u8]) -> Block {
+        match self.catalogue.as_deref() {
+            Some(catalogue) => catalogue.hides_in_definition(text),
+            None => Catalogue::new([]).hides_in_definition(text),
+        }
+    }
+
     /// Settings with a dot in their names that bodies change.
     pub(crate) fn settings(&self) -> impl Iterator<Item = &[u8]> {
         let read = self.catalogue.iter().flat_map(|catalogue| catalogue.settings());
@@ -194,10 +202,7 @@ impl Known {
         }
         self.due = self.due.min((self.right_at + SOON).max(now));
         let has = |word: &str| words.iter().any(|found| found.name() == Word::of(word.as_bytes()));
-        let body = self.catalogue.as_deref().map_or_else(
-            || Catalogue::new([]).hides_in_definition(text),
-            |catalogue| catalogue.hides_in_definition(text),
-        );
+        let body = self.hides_in_strings(text);
         let touched = self.catalogue.as_deref().map_or(Hidden::NONE, |catalogue| catalogue.touches(words));
         let fresh = words.iter().filter_map(|word| self.fresh.get(&word.name()));
         let mut hidden = fresh.fold(body.hidden | touched, |sum, fresh| sum | fresh.hidden);

@@ -126,8 +126,10 @@ impl Reading {
     pub fn new() -> Reading {
         let called =
             |name: &&str| (Word::of(name.as_bytes()), Finding { called: Hidden::DYNAMIC, ..Finding::default() });
+        let updated = Finding { writing: Hidden::SETTINGS, ..Finding::default() };
+        let updatable = (Word::of(base::UPDATABLE.as_bytes()), updated);
         Reading {
-            findings: base::RUN_TEXT.iter().map(called).collect(),
+            findings: base::RUN_TEXT.iter().map(called).chain([updatable]).collect(),
             edges: Vec::new(),
             settings: BTreeSet::new(),
             everywhere: Hidden::NONE,

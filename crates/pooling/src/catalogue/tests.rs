@@ -33,6 +33,8 @@ fn an_empty_database_hides_nothing_but_what_the_servers_own_functions_run() {
             ("create table t()", Hidden::NONE),
             ("select query_to_xml('select 1', true, true, '')", Hidden::DYNAMIC),
             ("select query_to_xml from t", Hidden::NONE),
+            ("update pg_catalog.pg_settings set setting = 'off' where name = 'row_security'", Hidden::SETTINGS),
+            ("select * from pg_settings", Hidden::NONE),
         ],
     );
     assert!(catalogue.bytes() < 4096, "{}", catalogue.bytes());

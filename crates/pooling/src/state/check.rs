@@ -10,7 +10,8 @@ use crate::parameters::quote_literal;
 
 /// One row: temporary objects, holdable cursors, advisory locks, each `t` or `f`; names and values of settings that were
 /// SET, or NULL if they were not asked for ([`SETTINGS`], [`NO_SETTINGS`]); names and values of settings that were asked
-/// for by name. Both are literals as `'name'='value','name'='value'`.
+/// for by name. Both are literals as `'name'='value','name'='value'`. Whose rights the session has is no setting that is
+/// listed: with settings that is asked for by name.
 ///
 /// All that is temporary depends on its schema: that is one step in an index, however many tables there are.
 pub const QUERY: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_depend WHERE refclassid = 2615 \
@@ -21,6 +22,12 @@ pub const UNHURRIED: &str = "SET LOCAL statement_timeout = 0;";
 pub const NO_SETTINGS: &str = "NULL";
 pub const SETTINGS: &str = "(SELECT pg_catalog.string_agg(pg_catalog.quote_literal(name) || '=' || \
 pg_catalog.quote_literal(setting), ',' ORDER BY name) FROM pg_catalog.pg_settings WHERE source = 'session')";
+
+/// Empty if it is the login's own.
+const AUTHORIZATION: &str = "'''session_authorization''=' || pg_catalog.quote_literal(COALESCE(NULLIF(session_user, \
+(SELECT pg_catalog.pg_get_userbyid(usesysid) FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()))), ''))";
+const ROLE: &str = " || ',''role''=' || pg_catalog.quote_literal(COALESCE(NULLIF(\
+pg_catalog.current_setting('role'), 'none'), ''))";
 
 /// What is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,9 +60,15 @@ impl Check {
         }
         out.extend_from_slice(QUERY.as_bytes());
         out.extend_from_slice(if self.with_settings { SETTINGS } else { NO_SETTINGS }.as_bytes());
-        out.extend_from_slice(b", ''");
+        out.extend_from_slice(b", ");
+        if self.with_settings {
+            out.extend_from_slice(AUTHORIZATION.as_bytes());
+            out.extend_from_slice(ROLE.as_bytes());
+        } else {
+            out.extend_from_slice(b"''");
+        }
         for (index, name) in self.names.iter().enumerate() {
-            let comma: &[u8] = if index > 0 { b"," } else { b"" };
+            let comma: &[u8] = if index > 0 || self.with_settings { b"," } else { b"" };
             out.extend_from_slice(b" || '");
             out.extend_from_slice(comma);
             out.extend_from_slice(b"' || pg_catalog.quote_literal(");

@@ -138,6 +138,11 @@ pub(super) fn is_passing(name: &[u8]) -> bool {
     known.contains(&name)
 }
 
+/// Whose rights a session has.
+pub(super) fn is_identity(name: &[u8]) -> bool {
+    name == b"role" || name == b"session_authorization"
+}
+
 fn of_set(assignment: &Assignment<'_>, tracked: &Tracked) -> Effect {
     let name: Box<[u8]> = setting_key(assignment.name.bytes()).into();
     if assignment.scope == Scope::Local || is_passing(&name) {
@@ -152,20 +157,28 @@ fn of_set(assignment: &Assignment<'_>, tracked: &Tracked) -> Effect {
     }
     let change = match assignment.value {
         Value::Default => Change::Reset(name),
-        Value::Given(value) if *name == *b"role" && value.eq_ignore_ascii_case(b"none") => Change::Reset(name),
+        Value::Given(value) if *name == *b"role" && value.eq_ignore_ascii_case(b"none") => Change::NoRole,
+        // Which one it is, search_path decides now, and may not again.
+        Value::Given(value) if *name == *b"default_text_search_config" && !value.contains(&b'.') => {
+            return Effect::Asked { names: vec![name], parameters: Vec::new(), others: false };
+        }
         Value::Given(value) => {
-            let clause = replayable(assignment.clause, value).map(Box::from);
-            Change::Set { name, again: clause.map(Again::Clause) }
+            let fits = assignment.clause.len() <= limits::PARAMETER_LEN_MAX;
+            if fits && !is_certain(assignment.clause, value) {
+                return Effect::Asked { names: vec![name], parameters: Vec::new(), others: false };
+            }
+            let clause = fits.then(|| Again::Clause(assignment.clause.into()));
+            Change::Set { name, again: clause }
         }
         Value::Current => return Effect::Asked { names: vec![name], parameters: Vec::new(), others: false },
     };
     Effect::Change(vec![change])
 }
 
-/// What a backslash in a string means hangs on standard_conforming_strings, which may be another when it is set again.
-fn replayable<'t>(clause: &'t [u8], value: &[u8]) -> Option<&'t [u8]> {
-    let plain = !value.contains(&b'\\') && clause.len() <= limits::PARAMETER_LEN_MAX;
-    plain.then_some(clause)
+/// What a backslash in a string means hangs on standard_conforming_strings, and what a byte beyond ASCII on
+/// client_encoding: both may be others where it is set again.
+fn is_certain(clause: &[u8], value: &[u8]) -> bool {
+    !value.contains(&b'\\') && clause.is_ascii()
 }
 
 fn reset(name: Name<'_>, tracked: &Tracked) -> Effect {
@@ -269,7 +282,7 @@ mod tests {
     #[test]
     fn each_statement_has_its_effect() {
         let named = |name: &str| -> Box<[u8]> { name.as_bytes().into() };
-        let table: [(&str, Effect); 43] = [
+        let table: [(&str, Effect); 46] = [
             ("select 1", Effect::Nothing),
             ("begin", Effect::Nothing),
             ("commit and chain", Effect::End),
@@ -283,7 +296,8 @@ mod tests {
             ("set session work_mem to default", reset("work_mem")),
             ("set local work_mem = '1MB'", Effect::Nothing),
             ("set app.user_id = '7'", set("app.user_id", Some("app.user_id = '7'"))),
-            ("set app.x = 'a\\b'", set("app.x", None)),
+            ("set app.x = 'a\\b'", asked("app.x", false)),
+            ("set app.x = 'é'", asked("app.x", false)),
             ("set work_mem from current", asked("work_mem", false)),
             ("set time zone 'UTC'", Effect::Nothing),
             ("set names 'latin1'", Effect::Rules),
@@ -298,7 +312,12 @@ mod tests {
             ("set intervalstyle = iso_8601", Effect::Nothing),
             ("set schema 's'", set("search_path", Some("schema 's'"))),
             ("set role r", set("role", Some("role r"))),
-            ("set role none", reset("role")),
+            ("set role none", Effect::Change(vec![Change::NoRole])),
+            ("set default_text_search_config = 'english'", asked("default_text_search_config", false)),
+            (
+                "set default_text_search_config = 'a.english'",
+                set("default_text_search_config", Some("default_text_search_config = 'a.english'")),
+            ),
             ("reset role", reset("role")),
             ("set session authorization default", reset("session_authorization")),
             ("set transaction isolation level serializable", Effect::Nothing),

@@ -58,9 +58,10 @@ impl Journal {
     pub(crate) fn change(&mut self, change: &Change) {
         let first = Arc::clone(&self.first);
         match change {
-            Change::Set { .. } => {}
-            Change::Reset(name) => self.reverted.extend(first.names().filter(|own| *own == &**name).map(Box::from)),
-            Change::ResetAll | Change::DiscardAll => self.reverted.extend(first.names().map(Box::from)),
+            Change::Set { .. } | Change::NoRole => {}
+            Change::Reset(name) => self.reverted.extend(first.kept().filter(|own| *own == &**name).map(Box::from)),
+            Change::ResetAll => self.reverted.extend(first.names().map(Box::from)),
+            Change::DiscardAll => self.reverted.extend(first.kept().map(Box::from)),
         }
         Arc::make_mut(&mut self.now).apply_over(&first, change);
     }
@@ -78,8 +79,8 @@ impl Journal {
     /// Whether this brings back something that the server knows nothing of.
     pub(crate) fn reverts(&self, change: &Change) -> bool {
         match change {
-            Change::Set { .. } => false,
-            Change::Reset(name) => self.first.names().any(|own| own == &**name),
+            Change::Set { .. } | Change::NoRole => false,
+            Change::Reset(name) => self.first.kept().any(|own| own == &**name),
             Change::ResetAll | Change::DiscardAll => !self.first.is_base(),
         }
     }
@@ -87,7 +88,7 @@ impl Journal {
     /// What the server can be counted on to have of the session's state. From now on it is told the rest.
     pub(crate) fn take_reverted(&mut self) -> State {
         let mut state = State::clone(&self.now);
-        std::mem::take(&mut self.reverted).iter().for_each(|name| state.remove(name));
+        std::mem::take(&mut self.reverted).iter().for_each(|name| state.forget(name));
         state
     }
 

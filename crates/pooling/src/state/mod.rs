@@ -59,7 +59,7 @@ impl Identity {
 pub(crate) enum Again {
     /// By SET SESSION and this, as its client wrote it.
     Clause(Box<[u8]>),
-    /// To this value as the server shows it: ASCII.
+    /// To this value as the server shows it, in UTF-8.
     Value(Box<[u8]>),
 }
 
@@ -100,6 +100,8 @@ pub(crate) enum Change {
         again: Option<Again>,
     },
     Reset(Box<[u8]>),
+    /// SET ROLE NONE: whatever the session began with.
+    NoRole,
     /// Role and authorization stay. //= pg18 sql-reset
     ResetAll,
     /// They go as well.
@@ -155,15 +157,20 @@ impl State {
     /// As [`State::apply`], in a session that began with settings of its own: these are what a reset brings back.
     fn apply_over(&mut self, first: &State, change: &Change) {
         match change {
+            Change::Reset(name) if **name == *b"role" => self.identity.role.clone_from(&first.identity.role),
+            Change::Reset(name) if **name == *b"session_authorization" => self.identity = first.identity.clone(),
             Change::Reset(name) => match first.settings.get(name) {
                 Some(setting) => self.put(name, setting.clone()),
                 None => self.apply(change),
             },
             Change::ResetAll | Change::DiscardAll => {
                 self.apply(change);
+                if *change == Change::DiscardAll {
+                    self.identity = first.identity.clone();
+                }
                 first.settings.iter().for_each(|(name, setting)| self.put(name, setting.clone()));
             }
-            Change::Set { .. } => self.apply(change),
+            Change::Set { .. } | Change::NoRole => self.apply(change),
         }
     }
 
@@ -179,6 +186,7 @@ impl State {
                 }
                 name => self.remove(name),
             },
+            Change::NoRole => self.identity.role = None,
             Change::ResetAll => self.clear(),
             Change::DiscardAll => {
                 self.clear();
@@ -200,6 +208,21 @@ impl State {
         self.settings.keys().map(|name| &**name)
     }
 
+    /// And whose rights it has.
+    fn kept(&self) -> impl Iterator<Item = &[u8]> {
+        let authorization = self.identity.authorization.is_some().then_some(&b"session_authorization"[..]);
+        let role = self.identity.role.is_some().then_some(&b"role"[..]);
+        self.names().chain(authorization).chain(role)
+    }
+
+    fn forget(&mut self, name: &[u8]) {
+        match name {
+            b"role" => self.identity.role = None,
+            b"session_authorization" => self.identity = Identity::default(),
+            name => self.remove(name),
+        }
+    }
+
     /// Takes out what a server lists by itself: not what the application calls its own.
     fn forget_listed(&mut self) {
         let listed = self.settings.keys().filter(|name| !name.contains(&b'.')).cloned();
@@ -214,7 +237,11 @@ impl State {
 
     fn set(&mut self, name: &[u8], again: Option<&Again>) {
         match name {
-            b"role" => return self.assume(Identity { role: clause(name, again), ..self.identity.clone() }),
+            b"role" => {
+                let role = clause(name, again);
+                self.overflowed |= role.is_none();
+                return self.assume(Identity { role, ..self.identity.clone() });
+            }
             // It ends the role, too. //= pg18 sql-set-session-authorization
             b"session_authorization" => {
                 return self.assume(Identity { authorization: clause(name, again), role: None });
@@ -328,7 +355,7 @@ impl Writer<'_> {
     /// By SET where that can be: in a transaction a SELECT is the first query, behind which its isolation cannot be chosen.
     fn set_value(&mut self, name: &[u8], value: &[u8]) {
         let quoted = quoted_setting(name).filter(|_| value.is_ascii() && !is_list_of_names(name));
-        let Some(quoted) = quoted else { return write_set_config(name, value, b"", self.out) };
+        let Some(quoted) = quoted else { return write_set_config(name, value, b"UTF8", self.out) };
         self.out.extend_from_slice(b"SET SESSION ");
         self.out.extend_from_slice(&quoted);
         self.out.push(b'=');
@@ -358,7 +385,7 @@ impl Writer<'_> {
 
 /// What follows SET to become somebody.
 fn clause(name: &[u8], again: Option<&Again>) -> Option<Box<[u8]>> {
-    match again? {
+    match again.filter(|again| again.bytes().is_ascii())? {
         Again::Clause(clause) => Some(clause.clone()),
         Again::Value(value) => {
             let mut clause = name.to_vec();

@@ -143,16 +143,14 @@ impl Reading {
 
     /// Of a function that is called by its oid. //= pg18 protocol-flow#PROTOCOL-FLOW-FUNCTION-CALL
     pub(crate) fn of_function(oid: u32) -> Reading {
-        /// Beyond it are those that PostgreSQL does not bring along.
-        const FIRST_NORMAL: u32 = 16_384;
         let marks = match oid {
-            2078 => Marks::SET_CONFIG,
+            // Large objects: what drivers call so. //= pg18 lo-interfaces
+            715 | 764..=765 | 767 | 952..=958 | 964 | 1004 | 3170..=3172 | 3457..=3460 => Marks::NONE,
             2880..=2892 | 3089..=3096 => Marks::ADVISORY,
             1599 => Marks::SEED,
             1574 | 1576 | 1765 => Marks::NEXTVAL,
             1575 | 2559 => Marks::CURRVAL,
-            FIRST_NORMAL.. => Marks::UNKNOWN,
-            _ => Marks::NONE,
+            _ => Marks::UNKNOWN,
         };
         Reading { marks, hidden: Hidden::NONE }
     }

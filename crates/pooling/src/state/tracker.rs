@@ -15,7 +15,7 @@ use sql::{Marks, Pieces};
 use wire::frontend::bind_parameter;
 
 use super::check::Check;
-use super::effects::{Effect, Kept, is_passing};
+use super::effects::{Effect, Kept, is_identity, is_passing};
 use super::journal::Journal;
 use super::pins::Pins;
 use super::prepared::{self, OnServer, Remedy};
@@ -95,6 +95,8 @@ pub(crate) struct Tracker {
     look: Look,
     /// What the server has told of what it was asked.
     row: Option<Box<[u8]>>,
+    /// Texts were run that nobody has read.
+    ran_text: bool,
     /// Settings whose values are to be asked for.
     unread: BTreeSet<Box<[u8]>>,
     /// Tracked parameters that the statements being answered have reset, by index.
@@ -136,12 +138,12 @@ impl Tracker {
 
     /// Whether its server is to be cleared before anybody else has it: what is there is not what the session believes.
     pub(crate) fn soils(&self) -> bool {
-        self.journal.is_reverted()
+        self.journal.is_reverted() || self.ran_text
     }
 
     /// It leaves its server.
     pub(crate) fn leave(&mut self) {
-        self.restarted = false;
+        (self.restarted, self.ran_text) = (false, false);
         self.journal.take_reverted();
     }
 
@@ -174,7 +176,8 @@ impl Tracker {
     /// There is nothing to follow any more.
     pub(crate) fn is_idle(&self) -> bool {
         let none_named = self.prepared.is_empty() && self.unnamed.is_none() && self.portals.is_empty();
-        none_named && self.is_settled() && !self.journal.is_open() && self.state().is_base()
+        let none_set = self.state().is_base() && !self.journal.reverts(&Change::DiscardAll) && !self.journal.is_open();
+        none_named && none_set && self.is_settled()
     }
 
     pub(crate) fn pins(&self) -> Pins {
@@ -239,6 +242,13 @@ impl Tracker {
             let block = known.hides_in_block(text);
             hidden |= block.hidden;
             names = block.settings;
+        }
+        if hidden.any(Hidden::DYNAMIC) {
+            // What it runs may be made of what stands in this text; what comes from elsewhere nobody can list.
+            let given = known.hides_in_strings(text);
+            hidden |= given.hidden | Hidden::SETTINGS;
+            names.extend(given.settings);
+            self.ran_text = true;
         }
         let left = reading.pins() | Pins::of_hidden(hidden);
         let pins = left | self.pins & Pins::ended_by(reading.marks);
@@ -526,9 +536,10 @@ impl Tracker {
         self.row = Some(row.into());
     }
 
-    /// The server has answered. If its row, or none, is not what was expected, what is suspected stays so, and the server with it. Says whether something was found that nothing had told; a value that was changed out of
-    /// sight shows only where the setting's name was not known.
-    pub(crate) fn answered(&mut self, tracked: &Tracked) -> bool {
+    /// The server has answered. If its row, or none, is not what was expected, what is suspected stays so, and the server
+    /// with it. Says whether something was found that nothing had told; a value that was changed out of sight shows only
+    /// where the setting's name was not known. `is_utf8`: what the row is written in.
+    pub(crate) fn answered(&mut self, tracked: &Tracked, is_utf8: bool) -> bool {
         let row = self.row.take();
         if !matches!(self.look, Look::Asked(..)) {
             return false;
@@ -552,8 +563,9 @@ impl Tracker {
             if tracked.index(&name).is_some() || is_passing(&name) {
                 continue;
             }
-            let is_unset = value.is_empty() && name.contains(&b'.');
-            let again = value.is_ascii().then(|| Again::Value(value.as_slice().into()));
+            let is_unset = value.is_empty() && (name.contains(&b'.') || is_identity(&name));
+            let is_known = value.is_ascii() || is_utf8 && value.len() <= limits::PARAMETER_LEN_MAX;
+            let again = is_known.then(|| Again::Value(value.as_slice().into()));
             match is_unset {
                 true => state.apply(&Change::Reset(name.into())),
                 false => state.learn(&name, again, self.state()),

@@ -524,9 +524,10 @@ impl Answers<'_> {
         match (entry.owner, entry.expect) {
             // At once: what comes behind it is newer.
             (Answerer::Check, Expect::Query) if self.session.is_some() => {
-                let tracked = self.tracked;
+                let (tracked, encoding) = (self.tracked, self.server.parameters.get(Tracked::CLIENT_ENCODING));
+                let is_utf8 = encoding == Some(b"UTF8");
                 if let Some(tracker) = self.tracker() {
-                    let missed = tracker.answered(tracked);
+                    let missed = tracker.answered(tracked, is_utf8);
                     self.pool.fidelity.missed += u64::from(missed);
                 }
             }

@@ -281,6 +281,10 @@ impl Requests<'_> {
             if self.session.tracker.is_some() || reading.is_active() {
                 self.suspect(reading, b"function call");
             }
+            if reading.is_unknown() {
+                // As of a text that is not known.
+                self.session.tracker.get_or_insert_default().pin(Pins::DYNAMIC, b"function call");
+            }
         }
         self.sent(Expect::Function);
     }

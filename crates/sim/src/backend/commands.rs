@@ -458,7 +458,8 @@ impl Backend {
         });
         let pairs: Vec<String> = pairs.collect();
         let listed = Some(pairs.join(",")).filter(|listed| settings && !listed.is_empty());
-        let named = names.iter().map(|name| {
+        let identity = ["session_authorization", "role"].into_iter().filter(|_| settings);
+        let named = identity.chain(names.iter().map(String::as_str)).map(|name| {
             let value = self.state.setting(name).to_owned();
             format!("{}={}", quoted(name), quoted(&value))
         });
