@@ -134,7 +134,7 @@ fn psycopg_objects_directly() {
 
 #[test]
 fn psycopg_objects_pooled() {
-    let not_kept = ["listen", "listen_to_oneself", "current_values", "hidden_in_functions"];
+    let not_kept = ["listen", "listen_to_oneself", "current_values"];
     pooled(&Program::python("psycopg_objects.py"), &not_kept);
 }
 
@@ -145,16 +145,7 @@ fn asyncpg_directly() {
 
 #[test]
 fn asyncpg_pooled() {
-    let not_kept = [
-        "settings",
-        "server_settings",
-        "tenants",
-        "prepared_and_at_rest",
-        "changed_table",
-        "sql_prepare",
-        "listen",
-        "current_values",
-    ];
+    let not_kept = ["prepared_and_at_rest", "changed_table", "listen", "current_values"];
     pooled(&Program::python("asyncpg_sessions.py"), &not_kept);
 }
 
@@ -189,7 +180,7 @@ fn pgx_directly() {
 
 #[test]
 fn pgx_pooled() {
-    let not_kept = ["tenants", "startup", "changed_table", "listen", "current_values"];
+    let not_kept = ["changed_table", "listen", "current_values"];
     if let Some(program) = Program::built_by("pgx") {
         pooled(&program, &not_kept);
     }
@@ -204,7 +195,7 @@ fn pgjdbc_directly() {
 
 #[test]
 fn pgjdbc_pooled() {
-    let not_kept = ["schemas", "startup", "changed_table", "listen", "current_values"];
+    let not_kept = ["changed_table", "listen", "current_values"];
     if let Some(program) = Program::built_by("pgjdbc") {
         pooled(&program, &not_kept);
     }
