@@ -42,6 +42,7 @@ pub mod worker;
 
 mod deadline;
 mod random;
+mod shape;
 mod table;
 mod unnamed;
 

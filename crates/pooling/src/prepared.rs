@@ -15,6 +15,7 @@ use wire::frontend::Parse;
 
 use crate::catalogue::Known;
 use crate::limits;
+use crate::shape::{self, Fingerprint, Shape};
 use crate::state::{Reading, Sketch};
 use crate::unnamed::Version;
 
@@ -30,12 +31,15 @@ pub struct Statement {
     query: Box<[u8]>,
     types: Box<[u8]>,
     sketch: Sketch,
+    /// What it returns is not its own to say.
+    pub(crate) varies: bool,
 }
 
 impl Statement {
     fn new(id: StatementId, parse: &Parse<'_>, sketch: Sketch) -> Statement {
         let name = format!("pgweir_{id:032x}").into_bytes().into();
-        Statement { id, name, query: parse.query.into(), types: parse.types.into(), sketch }
+        let varies = shape::varies(parse.query);
+        Statement { id, name, query: parse.query.into(), types: parse.types.into(), sketch, varies }
     }
 
     pub(crate) fn query(&self) -> &[u8] {
@@ -57,7 +61,12 @@ impl Statement {
 
     /// The Parse message that makes it known to a server.
     pub(crate) fn write_parse(&self, out: &mut Vec<u8>) {
-        Parse { name: &self.name, query: &self.query, types: &self.types }.encode(out);
+        self.write_parse_as(&self.types, out);
+    }
+
+    /// As [`Statement::write_parse`], with the types that its parameters were found to have.
+    pub(crate) fn write_parse_as(&self, types: &[u8], out: &mut Vec<u8>) {
+        Parse { name: &self.name, query: &self.query, types }.encode(out);
     }
 
     fn len(&self) -> usize {
@@ -129,29 +138,93 @@ impl Catalog {
 /// PostgreSQL skip those messages, and then the changes are taken back, newest first.
 #[derive(Debug, Default)]
 pub struct Names {
-    names: BTreeMap<Box<[u8]>, Arc<Statement>>,
+    names: BTreeMap<Box<[u8]>, Named>,
     /// Changes whose messages are not answered yet, oldest first, in the order of the server's ledger.
     pending: VecDeque<Change>,
     bytes: usize,
     /// What `pending` keeps besides: names, and texts that may come back.
     pending_bytes: usize,
+    /// Whose shapes have been asked for, in the order of the server's ledger.
+    asked: VecDeque<Box<[u8]>>,
+    pub(crate) trial: Option<Box<Trial>>,
+}
+
+/// What a client's name stands for.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub(crate) statement: Arc<Statement>,
+    /// What it was when the client prepared it, or used it first; `None`: not known yet.
+    shape: Option<Shape>,
+    /// Its shape has been asked for.
+    pub(crate) is_asked: bool,
+}
+
+impl Named {
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        self.shape.as_ref().map_or(shape::UNKNOWN, Shape::fingerprint)
+    }
+
+    pub(crate) fn shape(&self) -> Option<&Shape> {
+        self.shape.as_ref()
+    }
+}
+
+/// A statement that somebody else has prepared, perhaps before its tables were changed, is used by its client for the first
+/// time: if that fails, it is prepared anew, and the client's messages are sent again.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    /// What it was tried for.
+    pub(crate) name: Box<[u8]>,
+    /// The client's messages, from that one on.
+    pub(crate) bytes: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct Change {
     name: Box<[u8]>,
-    before: Option<Arc<Statement>>,
+    before: Option<Named>,
 }
 
 impl Change {
     fn len(&self) -> usize {
-        self.name.len() + self.before.as_ref().map_or(0, |before| before.len())
+        self.name.len() + self.before.as_ref().map_or(0, |before| before.statement.len())
     }
 }
 
 impl Names {
     pub(crate) fn get(&self, name: &[u8]) -> Option<&Arc<Statement>> {
+        self.names.get(name).map(|named| &named.statement)
+    }
+
+    pub(crate) fn named(&self, name: &[u8]) -> Option<&Named> {
         self.names.get(name)
+    }
+
+    /// What this name stands for was asked for.
+    pub(crate) fn ask(&mut self, name: &[u8]) {
+        if let Some(named) = self.names.get_mut(name) {
+            named.is_asked = true;
+        }
+        self.pending_bytes += name.len();
+        self.asked.push_back(name.into());
+    }
+
+    /// The oldest question was answered, or will not be.
+    pub(crate) fn told(&mut self, statement: StatementId, shape: Option<&Shape>) {
+        let Some(name) = self.asked.pop_front() else { return };
+        self.pending_bytes -= name.len();
+        let Some(named) = self.names.get_mut(&name) else { return };
+        named.is_asked = false;
+        if let Some(shape) = shape.filter(|_| named.statement.id == statement && named.shape.is_none()) {
+            named.shape = Some(shape.clone());
+        }
+    }
+
+    /// What this name stands for is taken to be this, or to be found out.
+    pub(crate) fn take_for(&mut self, name: &[u8], shape: Option<Shape>) {
+        if let Some(named) = self.names.get_mut(name) {
+            named.shape = shape;
+        }
     }
 
     /// A Parse is sent. False: the client keeps too much already.
@@ -160,7 +233,7 @@ impl Names {
         if !self.has_room(2 * name.len() + statement.len()) || count >= limits::STATEMENTS_PER_CLIENT_MAX {
             return false;
         }
-        let before = self.set(name, Some(statement));
+        let before = self.set(name, Some(Named { statement, shape: None, is_asked: false }));
         self.push(Change { name: name.into(), before });
         true
     }
@@ -206,6 +279,10 @@ impl Names {
 
     /// None of the messages under way will be answered.
     pub(crate) fn undo_all(&mut self) {
+        self.trial = None;
+        while !self.asked.is_empty() {
+            self.told(0, None);
+        }
         self.undo(self.pending.len());
     }
 
@@ -225,7 +302,8 @@ impl Names {
     }
 
     fn weigh_pending(&mut self) {
-        self.pending_bytes = self.pending.iter().map(Change::len).sum();
+        let asked: usize = self.asked.iter().map(|name| name.len()).sum();
+        self.pending_bytes = asked + self.pending.iter().map(Change::len).sum::<usize>();
     }
 
     /// SQL's DEALLOCATE of one statement was carried out.
@@ -240,16 +318,16 @@ impl Names {
         self.pending.iter().any(|change| *change.name == *name)
     }
 
-    fn set(&mut self, name: &[u8], statement: Option<Arc<Statement>>) -> Option<Arc<Statement>> {
-        let before = match statement {
-            Some(statement) => {
-                self.bytes += name.len() + statement.len();
-                self.names.insert(name.into(), statement)
+    fn set(&mut self, name: &[u8], named: Option<Named>) -> Option<Named> {
+        let before = match named {
+            Some(named) => {
+                self.bytes += name.len() + named.statement.len();
+                self.names.insert(name.into(), named)
             }
             None => self.names.remove(name),
         };
         if let Some(before) = &before {
-            self.bytes -= name.len() + before.len();
+            self.bytes -= name.len() + before.statement.len();
         }
         before
     }
@@ -262,21 +340,44 @@ impl Names {
 /// What one server has prepared, most recently used last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Prepared {
-    used: BTreeMap<StatementId, u64>,
+    used: BTreeMap<StatementId, Has>,
     clock: u64,
 }
 
+/// A statement on a server.
+#[derive(Clone, Debug)]
+struct Has {
+    /// When, by the server's own clock.
+    used: u64,
+    /// What it was when it was prepared here; `None`: not known, or in doubt.
+    shape: Option<Shape>,
+}
+
 impl Prepared {
-    /// Marks a statement as used; false: the server does not have it.
-    pub(crate) fn touch(&mut self, id: StatementId) -> bool {
+    /// Marks a statement as used, and returns what it stands for here; `None`: the server does not have it.
+    pub(crate) fn touch(&mut self, id: StatementId) -> Option<Fingerprint> {
         self.clock += 1;
         let clock = self.clock;
-        self.used.get_mut(&id).map(|used| *used = clock).is_some()
+        let has = self.used.get_mut(&id)?;
+        has.used = clock;
+        Some(has.shape.as_ref().map_or(shape::UNKNOWN, Shape::fingerprint))
     }
 
     pub(crate) fn add(&mut self, id: StatementId) {
         self.clock += 1;
-        self.used.insert(id, self.clock);
+        self.used.insert(id, Has { used: self.clock, shape: None });
+    }
+
+    /// What a statement stands for here.
+    pub(crate) fn shape(&self, id: StatementId) -> Option<&Shape> {
+        self.used.get(&id)?.shape.as_ref()
+    }
+
+    /// It is this, or in doubt.
+    pub(crate) fn set_shape(&mut self, id: StatementId, shape: Option<Shape>) {
+        if let Some(has) = self.used.get_mut(&id) {
+            has.shape = shape;
+        }
     }
 
     pub(crate) fn remove(&mut self, id: StatementId) {
@@ -293,7 +394,7 @@ impl Prepared {
         if self.used.len() < max.max(1) {
             return None;
         }
-        self.used.iter().min_by_key(|(_, used)| **used).map(|(id, _)| *id)
+        self.used.iter().min_by_key(|(_, has)| has.used).map(|(id, _)| *id)
     }
 
     /// The server has discarded everything but these.
@@ -343,7 +444,7 @@ mod tests {
     fn the_least_recently_used_goes_first() {
         let mut prepared = Prepared::default();
         (1..=3).for_each(|id| prepared.add(id));
-        assert!(prepared.touch(1) && !prepared.touch(9));
+        assert!(prepared.touch(1).is_some() && prepared.touch(9).is_none());
         assert_eq!(prepared.surplus(4), None);
         assert_eq!(prepared.surplus(3), Some(2));
         prepared.remove(2);

@@ -189,6 +189,8 @@ fn a_known_prepared_statement_allocates_nothing() {
     world.worker_reads(client, &bytes);
     bytes.clear();
     backend::encode_parse_complete(&mut bytes);
+    backend::encode_parameter_description(&mut bytes, &[backend::oid::TEXT]);
+    backend::encode_row_description(&mut bytes, &[]);
     backend::encode_ready(&mut bytes, backend::Status::Idle);
     world.worker_reads(server, &bytes);
 

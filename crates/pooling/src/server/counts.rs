@@ -11,6 +11,8 @@ pub(super) struct Counts {
     pub(super) own_queries: u32,
     /// That change what the server has prepared.
     pub(super) changes: u32,
+    /// That a message of the client's waits for.
+    pub(super) verdicts: u32,
 }
 
 impl Counts {
@@ -27,6 +29,9 @@ impl Counts {
         }
         if entry.expect.is_change() {
             step(&mut self.changes);
+        }
+        if entry.expect.is_verdict() {
+            step(&mut self.verdicts);
         }
     }
 

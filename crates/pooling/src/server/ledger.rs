@@ -52,6 +52,15 @@ pub(crate) enum Expect {
     Bind,
     /// RowDescription or NoData.
     Describe,
+    /// As these two: the first use that its client makes of a statement that somebody else has prepared.
+    TrialBind,
+    TrialDescribe,
+    /// As Describe, for the pooler: what this statement was made of.
+    Shape(StatementId),
+    /// As Shape; a message of the client's waits for it.
+    Verdict(StatementId),
+    /// An error.
+    Refusal,
     /// CommandComplete, EmptyQueryResponse or PortalSuspended.
     Execute,
     /// CloseComplete; evicted if tracked.
@@ -74,6 +83,25 @@ impl Expect {
 
     pub(super) fn is_change(self) -> bool {
         matches!(self, Expect::Parse(Some(_)) | Expect::Close(Some(_)))
+    }
+
+    /// Whether its answer is a description that is read here.
+    fn is_shape(self) -> bool {
+        matches!(self, Expect::Shape(_) | Expect::Verdict(_))
+    }
+
+    pub(super) fn is_verdict(self) -> bool {
+        matches!(self, Expect::Verdict(_))
+    }
+
+    /// Whether it does, or may do, more than settle what statements there are.
+    fn runs(self) -> bool {
+        matches!(self, Expect::Bind | Expect::TrialBind | Expect::Execute)
+    }
+
+    /// The client tries a statement.
+    pub(crate) fn is_trial(self) -> bool {
+        matches!(self, Expect::TrialBind | Expect::TrialDescribe)
     }
 
     fn is_fake(self) -> bool {
@@ -114,6 +142,8 @@ pub(crate) struct Ledger {
     skipping: bool,
     /// Extended messages were sent since the last Sync or Query.
     open: bool,
+    /// Something was bound or executed among them.
+    ran: bool,
     /// Whether the server read something inside or outside of COPY IN cannot be known: do not use it again.
     doubtful: bool,
 }
@@ -144,6 +174,38 @@ impl Ledger {
     /// Extended messages without their Sync: somebody has to send it.
     pub(crate) fn is_open(&self) -> bool {
         self.open || self.skipping
+    }
+
+    /// Whether something was bound or executed since the last Sync.
+    pub(crate) fn has_run(&self) -> bool {
+        self.ran
+    }
+
+    /// What the answer being read is to be.
+    pub(crate) fn front(&self) -> Option<Expect> {
+        self.entries.front().map(|entry| entry.expect)
+    }
+
+    /// Whether the answer being read is a description for the pooler.
+    pub(crate) fn is_shape(&self) -> bool {
+        self.entries.front().is_some_and(|entry| entry.expect.is_shape())
+    }
+
+    /// Whether a message of the client's waits for such an answer.
+    pub(crate) fn awaits_verdict(&self) -> bool {
+        self.counts.verdicts > 0
+    }
+
+    /// The ReadyForQuery that comes next is not for the client: its messages will be sent again. False: none is under way.
+    pub(crate) fn take_ready(&mut self) -> bool {
+        let Some(entry) = self.entries.front().copied().filter(|entry| entry.expect == Expect::Sync) else {
+            return false;
+        };
+        self.remove_front();
+        let taken = Entry { owner: Answerer::Prepare, ..entry };
+        self.counts.add(taken);
+        self.entries.push_front(taken);
+        true
     }
 
     /// Whether the answer being read comes from an extended Execute.
@@ -185,9 +247,9 @@ impl Ledger {
         }
         match expect {
             Expect::CopyEnd if self.entries.is_empty() => return false,
-            Expect::Sync | Expect::Query => self.open = false,
+            Expect::Sync | Expect::Query => (self.open, self.ran) = (false, false),
             Expect::Function | Expect::CopyEnd | Expect::FakeParse | Expect::FakeClose => {}
-            _ => self.open = true,
+            _ => (self.open, self.ran) = (true, self.ran || expect.runs()),
         }
         self.push(entry);
         true
@@ -396,11 +458,17 @@ fn role(message: u8, expect: Expect) -> Option<bool> {
     match (message, expect) {
         (tag::READY_FOR_QUERY, Expect::Query | Expect::Function | Expect::Sync)
         | (tag::PARSE_COMPLETE, Expect::Parse(_) | Expect::Unnamed)
-        | (tag::BIND_COMPLETE, Expect::Bind)
+        | (tag::BIND_COMPLETE, Expect::Bind | Expect::TrialBind)
         | (tag::CLOSE_COMPLETE, Expect::Close(_) | Expect::Unnamed)
-        | (tag::ROW_DESCRIPTION | tag::NO_DATA, Expect::Describe)
+        | (
+            tag::ROW_DESCRIPTION | tag::NO_DATA,
+            Expect::Describe | Expect::TrialDescribe | Expect::Shape(_) | Expect::Verdict(_),
+        )
         | (tag::COMMAND_COMPLETE | tag::EMPTY_QUERY | tag::PORTAL_SUSPENDED, Expect::Execute) => Some(true),
-        (tag::PARAMETER_DESCRIPTION, Expect::Describe)
+        (
+            tag::PARAMETER_DESCRIPTION,
+            Expect::Describe | Expect::TrialDescribe | Expect::Shape(_) | Expect::Verdict(_),
+        )
         | (tag::COMMAND_COMPLETE | tag::EMPTY_QUERY | tag::ROW_DESCRIPTION, Expect::Query)
         | (
             tag::DATA_ROW | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_OUT | tag::COPY_IN,

@@ -25,9 +25,11 @@ use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::parameters::Parameters;
 use crate::prepared::Prepared;
 use crate::settings::{Address, Database};
+use crate::shape::Described;
 use crate::state::{OnServer, State as SessionState};
 use crate::time::Time;
 use crate::unnamed::Version;
+use crate::worker::matching::Verdict;
 use crate::worker::pool::Base;
 
 pub(crate) use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
@@ -159,6 +161,10 @@ pub(crate) struct Server {
     pub(crate) ledger: Ledger,
     pub(crate) status: Status,
     pub(crate) prepared: Prepared,
+    /// What it is describing to the pooler.
+    pub(crate) described: Described,
+    /// What it was asked about a statement.
+    pub(crate) verdict: Verdict,
     /// Whose unnamed statement it has, if that is known.
     pub(crate) unnamed: Version,
     pub(crate) parameters: Arc<Parameters>,

@@ -5,18 +5,18 @@
 //!
 //! //= pg18 protocol-flow
 
-use wire::backend::{self, Fields, ParameterStatus, ReadyForQuery, Status, tag};
+use wire::backend::{Fields, ParameterStatus, ReadyForQuery, Status, tag};
 use wire::{HEADER_LEN, Header, sqlstate};
 
 use super::findings::{Broken, Findings, Words};
 use super::pool::Pool;
 use super::stream::Stream;
-use super::{Turn, Worker, closing};
+use super::{Turn, Worker};
 use crate::action::{Actions, Source};
 use crate::id::ConnId;
 use crate::limits;
 use crate::parameters::{Interned, Tracked};
-use crate::server::{Answerer, Chore, Entry, Expect, Server, State, Unexpected};
+use crate::server::{Answerer, Entry, Expect, Server, State, Unexpected};
 use crate::session::Session;
 use crate::settings::PoolMode;
 use crate::time::Time;
@@ -128,45 +128,12 @@ impl Worker {
         }
         false
     }
-
-    pub(super) fn drain_progress(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
-        let Some(server) = self.servers.get_mut(conn) else { return };
-        let State::Draining { read, .. } = server.state else { return };
-        // Its COPY may have begun, or its batch failed, only after the client had gone.
-        closing::hush(conn, server, turn);
-        if !server.ledger.is_clear() || server.skip > 0 || !server.inbox.is_empty() {
-            if read > limits::DRAIN_LEN_MAX {
-                self.cancel_drain(turn, conn);
-            }
-            return;
-        }
-        if server.cancels > 0 {
-            // A cancel under way might strike what we ask next.
-            return;
-        }
-        match server.status {
-            Status::Idle => self.reset_or_free(turn, conn),
-            Status::InTransaction | Status::Failed => self.start_chore(turn, conn, Chore::Rollback, b"ROLLBACK"),
-        }
-    }
-}
-
-/// Writes the answer that we give in a server's stead.
-pub(super) fn answer_fake(conn: ConnId, session: &mut Session, fake: Expect, actions: &mut Actions) {
-    if let Some(names) = &mut session.names {
-        names.answered();
-    }
-    match fake {
-        Expect::FakeParse => actions.send_new(conn, backend::encode_parse_complete),
-        Expect::FakeClose => actions.send_new(conn, backend::encode_close_complete),
-        _ => debug_assert!(false, "only fakes are ours to answer"),
-    }
 }
 
 /// A server's messages on their way to its client, or to nobody.
 pub(super) struct Answers<'a> {
     now: Time,
-    server_id: ConnId,
+    pub(super) server_id: ConnId,
     pub(super) server: &'a mut Server,
     pub(super) session: Option<(ConnId, &'a mut Session)>,
     pool: &'a mut Pool,
@@ -240,6 +207,9 @@ impl Answers<'_> {
             // A longer one passes by length if it is a client's answer.
             tag::ERROR => header.body_len() <= limits::SERVER_MESSAGE_LEN_MAX || !self.is_error_answer(),
             tag::DATA_ROW => self.server.ledger.owner().is_some_and(|owner| self.reads_rows(owner)),
+            tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION => {
+                header.body_len() <= limits::SERVER_MESSAGE_LEN_MAX && self.reads_description(header.tag)
+            }
             _ => false,
         }
     }
@@ -356,7 +326,14 @@ impl Answers<'_> {
             tag::NOTICE | tag::NOTIFICATION => self.is_clients(),
             tag::ERROR => self.is_error_answer(),
             _ if !self.server.ledger.accepts(header.tag) => return Err(Unexpected(header.tag).into()),
-            _ => self.is_clients(),
+            tag::ROW_DESCRIPTION if self.server.ledger.is_shape() => {
+                self.server.described.long_columns(header.body_len());
+                false
+            }
+            _ => {
+                self.tell_held(header.tag);
+                self.is_clients()
+            }
         };
         self.server.skip_tag = header.tag;
         self.server.skip_forward = forward;
@@ -392,6 +369,10 @@ impl Answers<'_> {
             tag::COMMAND_COMPLETE => {
                 self.command(body);
                 Ok(clients)
+            }
+            tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION => {
+                self.describes(header.tag, body)?;
+                Ok(false)
             }
             tag::DATA_ROW if self.asks_for_names() => {
                 self.pool.known.row(body);
@@ -441,6 +422,14 @@ impl Answers<'_> {
             }
             // What is left on the server stays unknown.
             Some(Answerer::Check) => false,
+            Some(Answerer::Client) if self.server.ledger.front() == Some(Expect::Refusal) => {
+                self.refused();
+                false
+            }
+            Some(Answerer::Client) if self.is_of_trial(&fields) => {
+                self.findings.tries_again = true;
+                false
+            }
             Some(Answerer::Prepare | Answerer::Aside | Answerer::Nobody | Answerer::Client) => self.is_error_answer(),
         };
         self.server.last_words_told |= clients && fields.is_fatal();
@@ -554,6 +543,8 @@ impl Answers<'_> {
                 self.server.unnamed = self.unnamed().map_or(unnamed::UNKNOWN, |unnamed| unnamed.answered(doubtful));
             }
             (_, Expect::Unnamed) => self.server.unnamed = unnamed::UNKNOWN,
+            (Answerer::Client, Expect::TrialBind | Expect::TrialDescribe) => self.tried(),
+            (_, expect @ (Expect::Shape(id) | Expect::Verdict(id))) => self.described(id, expect),
             (Answerer::Client, Expect::Parse(Some(_))) => {
                 if let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) {
                     names.answered();
@@ -572,7 +563,8 @@ impl Answers<'_> {
             self.findings.words().dying.get_or_insert_with(|| "server sent an error while idle".to_owned());
             return Ok(());
         }
-        self.server.answer_failed |= self.is_error_answer();
+        let tries_again = std::mem::take(&mut self.findings.tries_again);
+        self.server.answer_failed |= self.is_error_answer() && !tries_again;
         self.failed_followed();
         let mut skipped = Vec::new();
         self.server.ledger.failed(|entry| skipped.push(entry))?;
@@ -584,6 +576,7 @@ impl Answers<'_> {
             }
         }
         self.undo(&skipped);
+        self.end_trial(tries_again);
         let aside = skipped.first().is_some_and(|entry| entry.owner == Answerer::Aside);
         if aside {
             // What it was to prepare may be there, or not.

@@ -257,6 +257,27 @@ impl Worker {
         goes_on.then_some(answers)
     }
 
+    pub(super) fn drain_progress(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        let ServerState::Draining { read, .. } = server.state else { return };
+        // Its COPY may have begun, or its batch failed, only after the client had gone.
+        hush(conn, server, turn);
+        if !server.ledger.is_clear() || server.skip > 0 || !server.inbox.is_empty() {
+            if read > limits::DRAIN_LEN_MAX {
+                self.cancel_drain(turn, conn);
+            }
+            return;
+        }
+        if server.cancels > 0 {
+            // A cancel under way might strike what we ask next.
+            return;
+        }
+        match server.status {
+            Status::Idle => self.reset_or_free(turn, conn),
+            Status::InTransaction | Status::Failed => self.start_chore(turn, conn, Chore::Rollback, b"ROLLBACK"),
+        }
+    }
+
     /// `error`: for the request under way, if its client has had none yet.
     fn outlive_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, answers: usize, error: Option<(SqlState, &str)>) {
         let Some(session) = self.sessions.get_mut(conn) else { return };

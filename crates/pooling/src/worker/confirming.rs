@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
-use wire::backend::ParameterStatus;
+use wire::backend::{self, ParameterStatus};
 
 use super::answers::Answers;
+use super::matching::Verdict;
+use crate::action::Actions;
+use crate::id::ConnId;
 use crate::server::{Answerer, Entry, Expect};
+use crate::session::Session;
+use crate::shape::Described;
 use crate::state::{Pins, Places, Tracker};
 use crate::unnamed::{self, Unnamed};
 
@@ -98,10 +103,13 @@ impl Answers<'_> {
     /// The server skips these messages: what was noted when they were sent is taken back, newest first.
     pub(super) fn undo(&mut self, skipped: &[Entry]) {
         let (mut of_names, mut of_unnamed) = (0, 0);
+        self.server.described = Described::default();
+        self.server.verdict = Verdict::None;
         for entry in skipped.iter().rev() {
             match entry.expect {
                 Expect::Close(Some(id)) => self.server.prepared.add(id),
                 Expect::Parse(Some(id)) => self.server.prepared.remove(id),
+                Expect::Shape(_) => self.learn(0, None),
                 Expect::Execute if entry.owner == Answerer::Aside => self.server.on_server.take_back(),
                 _ => {}
             }
@@ -188,8 +196,20 @@ impl Answers<'_> {
         while let Some(fake) = self.server.ledger.next_fake() {
             self.flush();
             if let Some((conn, session)) = &mut self.session {
-                super::answers::answer_fake(*conn, session, fake.expect, self.actions);
+                answer_fake(*conn, session, fake.expect, self.actions);
             }
         }
+    }
+}
+
+/// Writes the answer that we give in a server's stead.
+pub(super) fn answer_fake(conn: ConnId, session: &mut Session, fake: Expect, actions: &mut Actions) {
+    if let Some(names) = &mut session.names {
+        names.answered();
+    }
+    match fake {
+        Expect::FakeParse => actions.send_new(conn, backend::encode_parse_complete),
+        Expect::FakeClose => actions.send_new(conn, backend::encode_close_complete),
+        _ => debug_assert!(false, "only fakes are ours to answer"),
     }
 }

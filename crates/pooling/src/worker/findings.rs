@@ -27,6 +27,8 @@ pub(super) struct Findings {
     pub(super) replayed: bool,
     /// A Query was passed over because of what was to come in front of it, and there is no Sync behind it.
     pub(super) skipped_aside: bool,
+    /// The error being read is of a statement that is tried: its client's messages will come again.
+    pub(super) tries_again: bool,
     /// ReadyForQuery inside a transaction, in statement mode.
     pub(super) transaction_block: bool,
     /// Apart, because there is nothing of it in most answers.

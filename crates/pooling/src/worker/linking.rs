@@ -234,7 +234,8 @@ impl Worker {
     /// The client's messages go on when what they waited for has been answered.
     pub(super) fn open_gate(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) {
         let Some(server) = self.servers.get_mut(server_id) else { return };
-        if server.gated && (!server.ledger.awaits_ready() || server.ledger.is_copy_open()) {
+        let settled = !server.ledger.awaits_ready() && !server.ledger.awaits_verdict();
+        if server.gated && (settled || server.ledger.is_copy_open()) {
             server.gated = false;
             self.requests_from_inbox(turn, conn);
         }

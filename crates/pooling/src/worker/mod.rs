@@ -38,6 +38,7 @@ mod findings;
 mod following;
 mod forgetting;
 mod linking;
+pub(crate) mod matching;
 mod opening;
 mod oracle;
 mod pinning;

@@ -26,6 +26,7 @@ use crate::observe::{Ends, Level, Topic};
 use crate::prepared::Prepared;
 use crate::server::{Chore, Group, Ledger, Sequences, Server, State};
 use crate::settings::{Address, Database, Host};
+use crate::shape::Described;
 use crate::state::OnServer;
 use crate::time::Time;
 use crate::work::{Done, Job};
@@ -148,6 +149,8 @@ impl Worker {
             ledger: Ledger::default(),
             status: Status::Idle,
             prepared: Prepared::default(),
+            described: Described::default(),
+            verdict: super::matching::Verdict::None,
             unnamed: crate::unnamed::NONE,
             parameters: empty,
             session_state: None,

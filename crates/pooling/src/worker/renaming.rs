@@ -8,10 +8,12 @@ use std::sync::Arc;
 use wire::frontend::{self, BindNames, Close, Describe, Parse, Target};
 use wire::{HEADER_LEN, Header, backend};
 
+use super::matching::Match;
 use super::requests::{Ending, Requests, too_long, too_many};
 use crate::limits;
 use crate::prepared::{self, Statement, StatementId};
 use crate::server::{Answerer, Expect};
+use crate::shape::Fingerprint;
 use crate::state::State;
 use crate::unnamed::{self, Unnamed};
 
@@ -50,7 +52,9 @@ impl Requests<'_> {
         let names = self.session.names.get_or_insert_default();
         if let Some(taken) = names.get(parse.name).map(Arc::clone) {
             // The server has this name too, or gets it now, and says so itself: 42P05, and skips to Sync.
-            self.prepare(&taken);
+            if self.server.prepared.touch(taken.id).is_none() {
+                self.prepare_as(&taken, false, None);
+            }
             self.sent(Expect::Parse(None));
             self.pool.totals.server_parses += 1;
             let again = Parse { name: &taken.name, ..parse };
@@ -72,9 +76,14 @@ impl Requests<'_> {
         if !names.insert(parse.name, Arc::clone(&statement)) {
             return Err(too_many());
         }
-        let known = self.server.prepared.touch(statement.id);
-        // In a failed transaction PostgreSQL refuses a Parse, so it is not for us to answer.
-        let sound = self.server.status != backend::Status::Failed && !self.server.ledger.awaits_own_ready();
+        let known = self.server.prepared.touch(statement.id).is_some();
+        // In a failed transaction PostgreSQL refuses a Parse, so it is not for us to answer. In one that goes on there is no
+        // trying whether what another has prepared still holds.
+        let sound = match self.server.status {
+            backend::Status::Idle => !self.server.ledger.awaits_own_ready(),
+            backend::Status::InTransaction => !self.pool.rules.follows() && !self.server.ledger.awaits_own_ready(),
+            backend::Status::Failed => false,
+        };
         if known && sound {
             self.sent(Expect::FakeParse);
             self.replace(total, in_stream, |_| ());
@@ -87,6 +96,7 @@ impl Requests<'_> {
         self.sent(Expect::Parse(Some(statement.id)));
         self.pool.totals.server_parses += 1;
         self.replace(total, in_stream, |out| statement.write_parse(out));
+        self.describe_for(parse.name, &statement);
         Ok(Renamed::Yes)
     }
 
@@ -107,13 +117,30 @@ impl Requests<'_> {
             return Ok(Renamed::Later);
         }
         // A name we do not know goes through as it is, and the server says 26000.
-        let statement = self.statement(names.statement);
-        self.bind_followed(&names, statement.as_deref(), &body[names.len..]);
-        let Some(statement) = statement else { return Ok(Renamed::No) };
-        self.prepare(&statement);
-        self.sent(Expect::Bind);
-        let mut prefix = Ok(());
+        let Some((statement, told)) = self.statement(names.statement) else {
+            self.bind_followed(&names, None, &body[names.len..]);
+            return Ok(Renamed::No);
+        };
+        if statement.varies {
+            // What it executes must be there when it is parsed.
+            self.bind_followed(&names, Some(&statement), &body[names.len..]);
+        }
         let rest_len = header.body_len() - names.len;
+        let matched = self.matched(names.statement, &statement, told, header.total_len());
+        match matched {
+            Match::Yes | Match::Trial => {}
+            Match::Later => return Ok(Renamed::Later),
+            Match::Refused => {
+                self.refuse(HEADER_LEN + names.len, in_stream);
+                self.discard_rest(rest_len - if in_stream { 0 } else { body.len() - names.len });
+                return Ok(Renamed::Yes);
+            }
+        }
+        if !statement.varies {
+            self.bind_followed(&names, Some(&statement), &body[names.len..]);
+        }
+        self.sent(if matched == Match::Trial { Expect::TrialBind } else { Expect::Bind });
+        let mut prefix = Ok(());
         self.replace(HEADER_LEN + names.len, in_stream, |out| {
             prefix = frontend::encode_bind_prefix(out, names.portal, &statement.name, rest_len);
         });
@@ -143,15 +170,23 @@ impl Requests<'_> {
         if self.must_wait(describe.name, self.id_of(describe.name)) {
             return Ok(Renamed::Later);
         }
-        let Some(statement) = self.statement(describe.name) else {
+        let Some((statement, told)) = self.statement(describe.name) else {
             self.bring(describe.name);
             return Ok(Renamed::No);
         };
         self.bring_executed(&statement);
-        self.prepare(&statement);
-        self.sent(Expect::Describe);
+        let total = HEADER_LEN + body.len();
+        match self.matched(describe.name, &statement, told, total) {
+            Match::Yes => self.sent(Expect::Describe),
+            Match::Trial => self.sent(Expect::TrialDescribe),
+            Match::Later => return Ok(Renamed::Later),
+            Match::Refused => {
+                self.refuse(total, in_stream);
+                return Ok(Renamed::Yes);
+            }
+        }
         let renamed = Describe { target: Target::Statement, name: &statement.name };
-        self.replace(HEADER_LEN + body.len(), in_stream, |out| renamed.encode(out));
+        self.replace(total, in_stream, |out| renamed.encode(out));
         Ok(Renamed::Yes)
     }
 
@@ -243,21 +278,24 @@ impl Requests<'_> {
         self.server.ledger.is_skipping() || self.server.ledger.is_copy_open()
     }
 
-    fn statement(&self, name: &[u8]) -> Option<Arc<Statement>> {
-        self.session.names.as_ref()?.get(name).map(Arc::clone)
+    /// What a name stands for, and as what its client knows it.
+    fn statement(&self, name: &[u8]) -> Option<(Arc<Statement>, Fingerprint)> {
+        let named = self.session.names.as_ref()?.named(name)?;
+        Some((Arc::clone(&named.statement), named.fingerprint()))
     }
 
-    /// Sees to it that the server knows a statement by the time it reads the next message.
-    fn prepare(&mut self, statement: &Statement) {
-        if self.server.prepared.touch(statement.id) {
-            return;
-        }
-        self.make_way(statement, false);
+    /// Prepares a statement on the server in front of the next message, with these types of its parameters if they are known.
+    /// `is_there`: the server has it already.
+    pub(super) fn prepare_as(&mut self, statement: &Statement, is_there: bool, types: Option<&[u8]>) {
+        self.make_way(statement, is_there);
         self.server.prepared.add(statement.id);
         self.pool.totals.server_parses += 1;
         self.server.ledger.sent(Answerer::Prepare, Expect::Parse(Some(statement.id)));
         self.stream.flush(self.server_id, self.actions);
-        self.actions.send_new(self.server_id, |out| statement.write_parse(out));
+        self.actions.send_new(self.server_id, |out| match types {
+            Some(types) => statement.write_parse_as(types, out),
+            None => statement.write_parse(out),
+        });
     }
 
     /// Sees to it that a statement can be prepared: that there is room, or, if the server has it already and is to judge
@@ -307,7 +345,7 @@ impl Requests<'_> {
     /// Answers in the server's stead what comes next and is ours to answer.
     pub(super) fn answer_fakes(&mut self) {
         while let Some(fake) = self.server.ledger.next_fake() {
-            super::answers::answer_fake(self.conn, self.session, fake.expect, self.actions);
+            super::confirming::answer_fake(self.conn, self.session, fake.expect, self.actions);
         }
     }
 }

@@ -243,6 +243,8 @@ impl Requests<'_> {
                 match self.session.rest {
                     Rest::Forward => {
                         self.add_piece(count, count == self.session.skip as usize);
+                        let piece = &self.stream.rest()[..count];
+                        self.keep_for_trial(piece);
                         self.stream.pass(count);
                     }
                     Rest::Discard => self.discard(count),
@@ -379,9 +381,21 @@ impl Requests<'_> {
 
     /// Deals with one message of which enough is at hand. False: not before what is under way has been answered.
     fn message(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
+        let at_hand = &at_hand[..at_hand.len().min(header.total_len())];
+        let dealt_with = self.dispatch(header, at_hand, in_stream)?;
+        if dealt_with && self.is_trying() {
+            // The rest of a Bind may be at hand and is dealt with as what follows.
+            let sent = header.total_len() - self.session.skip as usize;
+            self.keep_for_trial(&at_hand[..sent.min(at_hand.len())]);
+            // What comes behind must not be read before it is known whether this comes again.
+            self.holds |= matches!(header.tag, tag::SYNC | tag::QUERY | tag::FUNCTION_CALL);
+        }
+        Ok(dealt_with)
+    }
+
+    fn dispatch(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
         let whole = at_hand.len() >= header.total_len();
         let mapped = self.is_mapped();
-        let at_hand = &at_hand[..at_hand.len().min(header.total_len())];
         if self.waits_for_answers(header.tag) {
             return Ok(false);
         }
@@ -490,6 +504,12 @@ impl Requests<'_> {
     pub(super) fn expect_rest(&mut self, len: usize) {
         self.session.skip = len as u32;
         self.session.rest = Rest::Forward;
+    }
+
+    /// As [`Requests::expect_rest`], for a message that does not reach its server.
+    pub(super) fn discard_rest(&mut self, len: usize) {
+        self.session.skip = len as u32;
+        self.session.rest = Rest::Discard;
     }
 
     /// These bytes of the stream were dealt with in another way than passing them.
