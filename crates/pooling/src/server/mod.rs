@@ -173,6 +173,8 @@ pub(crate) struct Server {
     /// What SQL's PREPARE has left on it.
     pub(crate) on_server: OnServer,
     pub(crate) sequences: Sequences,
+    /// What was to be run aside has failed: its statement may be there still.
+    pub(crate) aside_failed: bool,
     /// What its client's transaction defines is fresh in the pool's catalogue.
     pub(crate) is_unsettled: bool,
     /// Somebody may have left on it what nobody followed to its end: to be cleared before anybody else gets it.

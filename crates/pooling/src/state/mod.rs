@@ -34,7 +34,7 @@ pub(crate) use known::Known;
 pub use pins::Pins;
 pub(crate) use prepared::{OnServer, Remedy};
 pub(crate) use reading::{Reader, Reading, Sketch};
-pub(crate) use tracker::{Marked, Places, Settled, Tracker};
+pub(crate) use tracker::{Marked, Places, Seen, Settled, Tracker};
 
 use sql::{is_dangerous, quoted_setting, setting_key};
 

@@ -93,7 +93,7 @@ impl Reading {
     }
 
     pub(crate) fn names_statements(self) -> bool {
-        self.marks.any(NAMING) || self.lists_statements()
+        self.marks.any(NAMING) || self.lists_statements() || self.may_name_statements()
     }
 
     /// What it may leave behind.
@@ -103,8 +103,12 @@ impl Reading {
 
     /// It may see which statements there are, whatever their names.
     pub(crate) fn lists_statements(self) -> bool {
-        self.marks.any(Marks::STATE_READ)
-            || self.hidden.any(Hidden::STATE_READ | Hidden::PREPARED | Hidden::DYNAMIC | Hidden::UNKNOWN)
+        self.marks.any(Marks::STATE_READ) || self.hidden.any(Hidden::STATE_READ | Hidden::PREPARED)
+    }
+
+    /// It may speak of statements in a string that is run, or to code that nobody can read.
+    pub(crate) fn may_name_statements(self) -> bool {
+        self.marks.any(Marks::BLOCK) || self.hidden.any(Hidden::DYNAMIC | Hidden::UNKNOWN)
     }
 
     /// Its columns are those of a statement that it names.
@@ -135,6 +139,11 @@ impl Reading {
     /// What it does makes `currval` its session's.
     pub(crate) fn advances_sequences(self) -> bool {
         self.marks.any(Marks::NEXTVAL) || self.hidden.any(Hidden::SEQUENCE)
+    }
+
+    /// It says itself that it draws from a sequence.
+    pub(crate) fn draws(self) -> bool {
+        self.marks.any(Marks::NEXTVAL)
     }
 
     pub(crate) fn asks_for_currval(self) -> bool {

@@ -8,6 +8,8 @@
 
 mod naming;
 
+pub(crate) use naming::Seen;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 

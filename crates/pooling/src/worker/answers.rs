@@ -577,6 +577,7 @@ impl Answers<'_> {
         }
         self.undo(&skipped);
         self.end_trial(tries_again);
+        self.server.aside_failed |= skipped.iter().any(|entry| entry.owner == Answerer::Aside);
         let aside = skipped.first().is_some_and(|entry| entry.owner == Answerer::Aside);
         if aside {
             // What it was to prepare may be there, or not.

@@ -15,7 +15,7 @@ use crate::limits;
 use crate::parameters::Tracked;
 use crate::prepared::{self, Statement, StatementId};
 use crate::server::{Answerer, Expect};
-use crate::state::{Effect, Marked, Pins, Reading, Remedy};
+use crate::state::{Effect, Marked, Pins, Reading, Remedy, Seen};
 
 /// The name of what is run aside. No client has it: their statements are called otherwise on servers.
 const ASIDE: &[u8] = b"aside_of_pgweir";
@@ -83,7 +83,7 @@ impl Requests<'_> {
             return self.ended(Expect::Query);
         }
         let effects = self.effects(text);
-        let mut remedy = self.remedy(reading, &effects);
+        let mut remedy = self.remedy(reading, &effects, text);
         if discards {
             remedy.push(DISCARD_SEQUENCES.to_vec());
         }
@@ -118,7 +118,7 @@ impl Requests<'_> {
         }
         let marked = (!is_plain).then(|| self.marked(text.unwrap_or_default(), reading));
         if let Some(marked) = marked.as_ref().filter(|marked| marked.reading.executes()) {
-            let remedy = self.remedy(marked.reading, &marked.effects);
+            let remedy = self.remedy(marked.reading, &marked.effects, &marked.text);
             self.run_aside(&remedy);
         }
         if let Some(tracker) = &mut self.session.tracker {
@@ -203,7 +203,7 @@ impl Requests<'_> {
             None => return self.bring(name),
         };
         if let Some(marked) = marked.as_ref().filter(|marked| marked.reading.names_statements()) {
-            let remedy = self.remedy(marked.reading, &marked.effects);
+            let remedy = self.remedy(marked.reading, &marked.effects, &marked.text);
             self.run_aside(&remedy);
         }
         let marked = match marked {
@@ -241,7 +241,7 @@ impl Requests<'_> {
     pub(super) fn bring_executed(&mut self, statement: &Statement) {
         if statement.executes() && self.follows() {
             let effects = self.effects(statement.query());
-            let remedy = self.remedy(statement.reading(&self.pool.known), &effects);
+            let remedy = self.remedy(statement.reading(&self.pool.known), &effects, statement.query());
             self.run_aside(&remedy);
         }
     }
@@ -250,7 +250,7 @@ impl Requests<'_> {
     pub(super) fn describe_followed(&mut self) {
         let marked = self.session.tracker.as_ref().and_then(|tracker| tracker.unnamed()).map(Arc::clone);
         if let Some(marked) = marked.filter(|marked| marked.reading.names_statements() && self.follows()) {
-            let remedy = self.remedy(marked.reading, &marked.effects);
+            let remedy = self.remedy(marked.reading, &marked.effects, &marked.text);
             self.run_aside(&remedy);
         }
     }
@@ -396,7 +396,7 @@ impl Requests<'_> {
         }
         let misled = self.server.sequences.mislead(self.conn, asks, askers.any());
         let discards = misled && self.server.status != Status::Failed;
-        let keeps = advances && askers.has(application);
+        let keeps = advances && (askers.has(application) || reading.draws() && askers.any());
         if discards {
             self.server.sequences.discarded();
         }
@@ -420,7 +420,7 @@ impl Requests<'_> {
         }
     }
 
-    fn remedy(&mut self, reading: Reading, effects: &[Effect]) -> Remedy {
+    fn remedy(&mut self, reading: Reading, effects: &[Effect], text: &[u8]) -> Remedy {
         // In a failed transaction the server refuses the text whatever there is.
         if !reading.names_statements() || self.server.status == Status::Failed {
             return Remedy::new();
@@ -440,8 +440,8 @@ impl Requests<'_> {
             // In this very batch: behind it there is nothing left.
             return Remedy::new();
         }
-        let (names, lists) = (self.session.names.as_deref(), reading.lists_statements());
-        let mut remedy = tracker.remedy(effects, names, on_server, &self.pool.known, lists);
+        let (names, seen) = (self.session.names.as_deref(), Seen::by(reading, text));
+        let mut remedy = tracker.remedy(effects, names, on_server, &self.pool.known, &seen);
         if discards {
             remedy.push(DISCARD_SEQUENCES.to_vec());
         }
@@ -458,6 +458,12 @@ impl Requests<'_> {
     fn run_aside(&mut self, remedy: &Remedy) {
         for text in remedy {
             self.stream.flush(self.server_id, self.actions);
+            if std::mem::take(&mut self.server.aside_failed) {
+                self.server.ledger.sent(Answerer::Aside, Expect::Close(None));
+                self.actions.send_new(self.server_id, |out| {
+                    Close { target: Target::Statement, name: ASIDE }.encode(out);
+                });
+            }
             let steps = [Expect::Parse(None), Expect::Bind, Expect::Execute, Expect::Close(None), Expect::Close(None)];
             for step in steps {
                 self.server.ledger.sent(Answerer::Aside, step);

@@ -157,6 +157,7 @@ impl Worker {
             defines: false,
             on_server: OnServer::default(),
             sequences: Sequences::default(),
+            aside_failed: false,
             is_unsettled: false,
             soiled: false,
             heard: None,

@@ -18,7 +18,7 @@ use crate::catalogue::Known;
 use crate::id::{ConnId, PoolId};
 use crate::observe::{Level, Topic};
 use crate::server::Chore;
-use crate::state::{Effect, Places, State, Tracker};
+use crate::state::{Effect, Places, Seen, State, Tracker};
 
 /// Anybody may set these.
 const SETTINGS: [&str; 22] = [
@@ -105,7 +105,7 @@ impl Worker {
         found.map(|found| State::default().write_difference(found, &mut query));
         let effects = Effect::read(&Text::new(text.as_bytes(), rules), &self.tracked);
         let known = Known::default();
-        for statement in Tracker::default().remedy(&effects, None, &mut server.on_server, &known, false) {
+        for statement in Tracker::default().remedy(&effects, None, &mut server.on_server, &known, &Seen::None) {
             query.extend_from_slice(&statement);
             query.push(b';');
             // Deallocated whatever follows: what is refused does not bring it back.

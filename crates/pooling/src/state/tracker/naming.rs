@@ -1,6 +1,47 @@
 //! Statements that SQL and the protocol call by name: what a server must have before a text that names them is sent.
 
-use super::{Effect, Known, Names, OnServer, Remedy, Tracker, prepared};
+use std::collections::BTreeSet;
+
+use super::{Effect, Known, Names, OnServer, Reading, Remedy, Tracker, prepared};
+
+/// Which names of statements a text may see, besides those that it speaks of as SQL does.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    None,
+    /// Those among its words: what it runs was put together from them, or so one must hope. To bring all would fail where
+    /// a table of one of them is gone, though nobody asks for that one.
+    Words(BTreeSet<Vec<u8>>),
+    All,
+}
+
+impl Seen {
+    pub(crate) fn by(reading: Reading, text: &[u8]) -> Seen {
+        match () {
+            () if reading.lists_statements() => Seen::All,
+            () if reading.may_name_statements() => {
+                let words = text.split(|&byte| is_between_words(byte)).filter(|word| !word.is_empty());
+                let words: BTreeSet<Vec<u8>> = words.map(<[u8]>::to_ascii_lowercase).collect();
+                let runs = [&b"execute"[..], b"deallocate"].iter().any(|word| words.contains(*word));
+                if runs { Seen::Words(words) } else { Seen::None }
+            }
+            () => Seen::None,
+        }
+    }
+
+    fn has(&self, name: &[u8]) -> bool {
+        match self {
+            Seen::None => false,
+            Seen::Words(words) => {
+                name.iter().any(|&byte| is_between_words(byte)) || words.contains(&name.to_ascii_lowercase())
+            }
+            Seen::All => true,
+        }
+    }
+}
+
+fn is_between_words(byte: u8) -> bool {
+    byte.is_ascii() && !byte.is_ascii_alphanumeric() && !matches!(byte, b'_' | b'$')
+}
 
 impl Tracker {
     /// Makes the server have, under the names that a text may speak of, what the session has.
@@ -33,26 +74,30 @@ impl Tracker {
         self.sent.iter().any(|sent| sent.effects.iter().any(changes))
     }
 
-    pub(crate) fn bring_all(&self, on_server: &mut OnServer, remedy: &mut Remedy) {
+    /// Of all names.
+    fn bring_all(&self, seen: &Seen, on_server: &mut OnServer, remedy: &mut Remedy) {
         let strangers: Vec<Vec<u8>> = on_server.names().map(<[u8]>::to_vec).collect();
-        strangers.iter().for_each(|name| self.bring(name, on_server, remedy));
-        self.prepared.keys().for_each(|name| self.bring(name, on_server, remedy));
+        let strangers = strangers.iter().map(|name| &name[..]);
+        for name in strangers.chain(self.prepared.keys().map(|name| &**name)).filter(|name| seen.has(name)) {
+            self.bring(name, on_server, remedy);
+        }
     }
 
     /// What has to come in front of a text that speaks of statements by name. What it executes is suspected of what they
     /// leave behind.
-    /// What is executed comes before what is deallocated: the one that is there serves both. `lists`: it may see all names.
+    /// What is executed comes before what is deallocated: the one that is there serves both. `seen`: the names that it may see
+    /// besides.
     pub(crate) fn remedy(
         &mut self,
         effects: &[Effect],
         names: Option<&Names>,
         on_server: &mut OnServer,
         known: &Known,
-        lists: bool,
+        seen: &Seen,
     ) -> Remedy {
         let mut remedy = Remedy::new();
-        if lists {
-            self.bring_all(on_server, &mut remedy);
+        if !matches!(seen, Seen::None) {
+            self.bring_all(seen, on_server, &mut remedy);
         }
         let mut brought: Vec<&[u8]> = Vec::new();
         for effect in effects {
