@@ -10,6 +10,7 @@
 //! ```
 
 mod forgetting;
+mod vacating;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -505,6 +506,7 @@ impl crate::Machine for Coordinator {
                 self.note_use(now, pool);
             }
             Event::Mail(Mail::Forgotten { pool }) => self.forgotten(pool),
+            Event::Mail(Mail::Empty { names }) => self.empty(&names, actions),
             Event::Mail(Mail::Configure(settings)) => {
                 self.configure(settings, actions);
                 // What is configured by name, and for how long the rest is kept, may have changed.

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use sql::Word;
+
 use crate::arrival::Arrival;
 use crate::id::{ConnId, DoorId, PoolId, PoolKey, Serial, WorkerId};
 use crate::observe::Peer;
@@ -72,6 +74,10 @@ pub enum Mail {
     Forgotten {
         pool: PoolId,
     },
+    /// A statement was sent that wants nobody in databases with some of these names: DROP DATABASE.
+    Empty {
+        names: Box<[Word]>,
+    },
     /// A session has ended.
     Departed {
         pool: PoolId,
@@ -88,6 +94,11 @@ pub enum Mail {
     },
     /// Close one idle server: another pool is waiting at a cap both share.
     Recall {
+        pool: PoolId,
+    },
+
+    /// Close what is idle, and the rest when it is released: somebody wants the database empty.
+    Vacate {
         pool: PoolId,
     },
 

@@ -66,6 +66,7 @@ const ACTIVE: Marks = union(&[
     Marks::SEED,
     Marks::BLOCK,
     Marks::CALL,
+    Marks::EMPTY_DATABASE,
 ]);
 
 const fn union(marks: &[Marks]) -> Marks {

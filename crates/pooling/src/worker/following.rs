@@ -78,6 +78,7 @@ impl Requests<'_> {
     fn query_followed(&mut self, text: Option<&[u8]>, reading: Reading, discards: bool) {
         self.define(text, reading);
         let text = text.unwrap_or_default();
+        self.vacate(text, reading);
         let is_open = self.suspect(reading, text);
         if !reading.is_noted(is_open) && !reading.names_statements() && !discards {
             return self.ended(Expect::Query);
@@ -262,6 +263,7 @@ impl Requests<'_> {
         let marked = execute.and_then(|execute| tracker?.portal(execute.portal));
         let Some(marked) = marked.filter(|_| self.follows()) else { return self.sent(Expect::Execute) };
         self.define(Some(&marked.text), marked.reading);
+        self.vacate(&marked.text, marked.reading);
         let is_open = self.suspect(marked.reading, &marked.text);
         if marked.reading.is_noted(is_open) {
             self.note(Expect::Execute, marked.effects.clone(), &marked.text);

@@ -51,6 +51,7 @@ pub(crate) mod steering;
 mod stream;
 mod timing;
 mod unlinked;
+mod vacating;
 mod welcoming;
 
 use std::collections::BTreeMap;
@@ -200,6 +201,7 @@ impl Worker {
             Mail::Granted(grant) => self.granted(turn, grant),
             Mail::Recall { pool } => self.recalled(turn, pool),
             Mail::Forget { pool } => self.forget(turn, pool),
+            Mail::Vacate { pool } => self.vacate(turn, pool),
             Mail::Shrink { pool, count } => self.shrink(turn, pool, count),
             Mail::Lend(lent) => self.lent_to_us(turn, *lent),
             Mail::Received { pool } => self.lend_received(pool),
@@ -219,6 +221,7 @@ impl Worker {
             | Mail::Moved { .. }
             | Mail::NothingIdle { .. }
             | Mail::Forgotten { .. }
+            | Mail::Empty { .. }
             | Mail::Departed { .. } => debug_assert!(false, "mail for a door or the coordinator came to a worker"),
         }
     }

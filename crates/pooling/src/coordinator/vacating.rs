@@ -1,0 +1,25 @@
+//! DROP DATABASE and its like fail while anybody is connected, idle servers of ours too. PostgreSQL gives those who leave
+//! five seconds, so it is enough that they are told to leave when the statement is sent. PostgreSQL manual, DROP DATABASE.
+
+use sql::Word;
+
+use super::{Coordinator, post};
+use crate::action::Actions;
+use crate::id::PoolId;
+use crate::mail::{Mail, Place};
+
+impl Coordinator {
+    /// Whatever pool has servers in a database that is called by one of `names` is to leave it.
+    pub(super) fn empty(&self, names: &[Word], actions: &mut Actions) {
+        for (index, entry) in self.pools.iter().enumerate().filter(|(_, entry)| entry.is_live() && entry.tokens() > 0) {
+            let Some(database) = self.settings.database(&entry.key.database) else { continue };
+            let called = Word::of(database.dbname.as_ref().unwrap_or(&database.name).as_bytes());
+            if !names.iter().any(|name| name.name() == called) {
+                continue;
+            }
+            for &home in &entry.homes {
+                post(actions, Place::Worker(home), Mail::Vacate { pool: PoolId(index as u32) });
+            }
+        }
+    }
+}
