@@ -148,6 +148,10 @@ fn is_housekeeping(body: &Body) -> bool {
 
 /// What a session that is followed needs on its server, and what a server is rid of.
 fn is_of_following(command: &Command) -> bool {
+    // In front of a question, for that alone.
+    if let Command::Set { name, value, local: true } = command {
+        return name == "statement_timeout" && value.as_deref().is_some_and(|value| value == ["0"]);
+    }
     matches!(
         command,
         Command::Set { local: false, .. }
