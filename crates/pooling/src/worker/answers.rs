@@ -55,6 +55,7 @@ impl Worker {
         };
         let end = answers.read();
         answers.flush();
+        answers.findings.reverted = answers.tracker().is_some_and(|tracker| tracker.is_reverted());
         let findings = answers.findings;
         match end {
             Ok(()) => self.act_on(turn, conn, findings),
@@ -85,7 +86,9 @@ impl Worker {
                 if findings.skipped_aside {
                     self.end_skipping(turn, conn);
                 }
-                self.mend(turn, conn, session);
+                if findings.reverted {
+                    self.mend(turn, conn, session);
+                }
                 if gated {
                     self.open_gate(turn, conn, session);
                 }

@@ -25,6 +25,8 @@ impl From<Unexpected> for Broken {
 pub(super) struct Findings {
     /// The server accepted the session's parameters.
     pub(super) replayed: bool,
+    /// The session has reset what it began with, and the server may have something else.
+    pub(super) reverted: bool,
     /// A Query was passed over because of what was to come in front of it, and there is no Sync behind it.
     pub(super) skipped_aside: bool,
     /// The error being read is of a statement that is tried: its client's messages will come again.

@@ -353,7 +353,7 @@ impl Worker {
             return;
         }
         let Some(pool) = self.pool(server.pool) else { return };
-        let id = pool.id;
+        let (id, is_awaited) = (pool.id, pool.known.is_awaited());
         if let Some(why) = self.expired(turn.now, server, pool) {
             self.close_server(turn, server_id, why);
             return;
@@ -367,7 +367,7 @@ impl Worker {
             self.lend(turn, server_id, to, since);
             return;
         }
-        if self.must_learn(turn, id, server_id) {
+        if is_awaited && self.must_learn(turn, id, server_id) {
             return;
         }
         let Some(waiter) = self.next_waiter(id) else { return self.ask_for_names(turn, server_id) };
