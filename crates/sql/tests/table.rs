@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use sql::{Assignment, Discarded, Kind, Marks, Rules, Scope, SetConfig, Text, Value, Which};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/table.txt");
+const COMMANDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/commands.txt");
 
 /// A line `> text` asks; the lines below it answer, one a statement. Other lines are headings.
 #[test]
@@ -45,6 +46,32 @@ fn every_class_of_statement_and_every_mark_has_its_row() {
     assert_eq!(marks, Marks::ALL, "without {:?}", Marks::ALL.without(marks));
     let missing: Vec<u32> = (0..CLASSES).filter(|class| !classes.contains(class)).collect();
     assert!(missing.is_empty(), "classes {missing:?} have no row");
+}
+
+/// `tests/commands.txt` is the list of SQL commands in PostgreSQL's manual (version 15, as psql's `\\h` prints it).
+//= pg18 sql-commands
+#[test]
+fn every_command_of_the_manual_has_its_row_and_is_known() {
+    let table = std::fs::read_to_string(PATH).expect("the table is there");
+    let commands = std::fs::read_to_string(COMMANDS).expect("the list is there");
+    let rows: Vec<Vec<String>> = table.lines().filter_map(|line| line.strip_prefix("> ")).filter_map(known).collect();
+    let missing: Vec<&str> = commands.lines().filter(|command| !rows.iter().any(|row| is_of(row, command))).collect();
+    assert!(commands.lines().count() > 180 && missing.is_empty(), "no row for {missing:?}");
+}
+
+/// The words of a text that is one statement and understood.
+fn known(text: &str) -> Option<Vec<String>> {
+    let of = Text::new(text.as_bytes(), Rules::default());
+    let is_known = !of.statements().any(|statement| statement.kind == Kind::Unknown);
+    let words = text.split(|byte: char| !byte.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    is_known.then(|| words.map(str::to_ascii_lowercase).collect())
+}
+
+/// A row is of a command if it begins with its first word, and the others follow in order among the next few.
+fn is_of(row: &[String], command: &str) -> bool {
+    let mut words = command.split(' ').map(str::to_ascii_lowercase);
+    let mut rest = row.iter().take(6);
+    rest.next() == words.next().as_ref() && words.all(|word| rest.any(|found| *found == word))
 }
 
 /// How many there are; the compiler tells when there is another.
