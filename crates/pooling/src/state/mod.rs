@@ -141,6 +141,12 @@ impl State {
         self.overflowed || self.settings.values().any(|setting| setting.again.is_none())
     }
 
+    /// What is made without a schema's name may be temporary. //= pg18 runtime-config-client#GUC-SEARCH-PATH
+    fn makes_temporary(&self) -> bool {
+        let path = self.settings.get(&b"search_path"[..]).and_then(|setting| setting.again.as_ref());
+        path.is_some_and(|path| path.bytes().to_ascii_lowercase().windows(7).any(|part| part == b"pg_temp"))
+    }
+
     /// What decides, besides the reported parameters, which tables a text's names mean and what its constants are.
     pub(crate) fn meaning(&self) -> impl Iterator<Item = Option<&[u8]>> {
         let settings = [&b"search_path"[..], b"default_text_search_config"].into_iter();

@@ -252,7 +252,10 @@ impl Tracker {
             names.extend(given.settings);
             self.ran_text = true;
         }
-        let left = reading.pins() | Pins::of_hidden(hidden);
+        let mut left = reading.pins() | Pins::of_hidden(hidden);
+        if reading.redefines() && self.state().makes_temporary() {
+            left |= Pins::TEMPORARY;
+        }
         let pins = left | self.pins & Pins::ended_by(reading.marks);
         if pins.is_empty() {
             return;

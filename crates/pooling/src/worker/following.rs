@@ -77,6 +77,9 @@ impl Requests<'_> {
     #[cold]
     fn query_followed(&mut self, text: Option<&[u8]>, reading: Reading, discards: bool) {
         self.define(text, reading);
+        // It may call in the same breath what it has just defined.
+        let calls_too = reading.redefines() && self.effects(text.unwrap_or_default()).len() > 1;
+        let reading = if calls_too { self.read_text(text) } else { reading };
         let text = text.unwrap_or_default();
         self.vacate(text, reading);
         let is_open = self.suspect(reading, text);
