@@ -33,7 +33,7 @@ impl Suite {
 
     /// For how many seconds a test may wait for a server. With a client at a time there is one, or there will be none.
     pub(crate) fn wait_s(self) -> u32 {
-        if self == Suite::Parallel { 20 } else { 2 }
+        if self == Suite::Parallel { 20 } else { 10 }
     }
 
     pub(crate) fn name(self) -> &'static str {
