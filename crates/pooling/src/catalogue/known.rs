@@ -116,6 +116,11 @@ pub(crate) struct Known {
     failures: u32,
 }
 
+/// By which the definition of a table tells that its rows are numbered by a sequence. PostgreSQL manual,
+/// "Serial Types" and "Identity Columns".
+const DRAWING: [&str; 8] =
+    ["serial", "serial2", "serial4", "serial8", "bigserial", "smallserial", "identity", "nextval"];
+
 impl Known {
     /// Of a pool that reads its clients' texts; `is_on`: and asks.
     pub(crate) fn new(is_on: bool) -> Known {
@@ -211,6 +216,9 @@ impl Known {
         }
         if has("language") && !has("plpgsql") && !has("sql") {
             hidden |= Hidden::UNKNOWN;
+        }
+        if DRAWING.iter().any(|word| has(word)) {
+            hidden |= Hidden::SEQUENCE;
         }
         if has("extension") {
             self.doubt(server, now);
@@ -426,6 +434,19 @@ mod tests {
         read(&mut known, "1", &[], at(62));
         assert!(hides(&known, "select 1").is_empty());
         assert_eq!(hides(&known, "select f()"), Hidden::TEMPORARY, "nothing has changed, so it was not read");
+    }
+
+    #[test]
+    fn a_new_table_s_rows_are_known_to_be_numbered() {
+        for column in
+            ["id serial", "id BIGSERIAL", "id int generated always as identity", "id int default nextval('s')"]
+        {
+            let mut known = Known::new(true);
+            read(&mut known, "1", &[], at(1));
+            define(&mut known, &format!("create table orders ({column}, note text)"), false, at(2));
+            assert_eq!(hides(&known, "insert into orders (note) values ('x')"), Hidden::SEQUENCE, "{column}");
+            assert!(hides(&known, "insert into others values (1)").is_empty());
+        }
     }
 
     #[test]
