@@ -145,7 +145,7 @@ fn asyncpg_directly() {
 
 #[test]
 fn asyncpg_pooled() {
-    let not_kept = ["prepared_and_at_rest", "listen", "current_values"];
+    let not_kept = ["listen", "current_values"];
     pooled(&Program::python("asyncpg_sessions.py"), &not_kept);
 }
 

@@ -114,6 +114,11 @@ impl Unnamed {
         self.in_batch
     }
 
+    /// Whether it can be told to another server, if there is one.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.version() == NONE || self.parse().is_some()
+    }
+
     /// Whether it depends on answers under way what the unnamed statement is.
     pub(crate) fn is_changing(&self) -> bool {
         !self.sent.is_empty()

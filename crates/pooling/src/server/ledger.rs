@@ -176,6 +176,12 @@ impl Ledger {
         self.open || self.skipping
     }
 
+    /// Nothing but what prepares and describes was sent since the last Sync, and all of it is answered.
+    #[inline]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.open && !self.ran && self.entries.is_empty() && self.copy == CopyIn::No && !self.doubtful
+    }
+
     /// Whether something was bound or executed since the last Sync.
     pub(crate) fn has_run(&self) -> bool {
         self.ran

@@ -222,6 +222,11 @@ impl Server {
         self.ledger.is_clear() && self.skip == 0 && self.inbox.is_empty() && self.status == Status::Idle
     }
 
+    /// It has said nothing by halves.
+    pub(crate) fn is_between_messages(&self) -> bool {
+        self.skip == 0 && self.inbox.is_empty()
+    }
+
     pub(crate) fn session(&self) -> Option<ConnId> {
         match self.state {
             State::Linked(session) => Some(session),

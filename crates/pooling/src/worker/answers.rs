@@ -97,6 +97,7 @@ impl Worker {
                     self.balance_if_paused(turn, session);
                 }
                 if !self.release_if_done(turn, conn) {
+                    self.note_rest(turn, conn);
                     self.arm_linked(session);
                 }
             }

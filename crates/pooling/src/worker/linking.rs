@@ -93,7 +93,9 @@ impl Worker {
         if pool.homes > 1 {
             self.restless.push(pool.id);
         }
+        let id = pool.id;
         self.arm_renewed(turn.now, conn);
+        self.end_a_rest(turn, id);
     }
 
     /// An idle server that may be used as it is. One that has been idle for long is checked first: it comes later.
@@ -405,7 +407,7 @@ impl Worker {
     }
 
     /// Who on another worker is to be served before our own oldest waiter, by what the board says.
-    fn stranger(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
+    pub(super) fn stranger(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
         if now < pool.lends_refused_until {
             return None;
         }
@@ -566,7 +568,7 @@ impl Worker {
         }
         let hungry_since = entry.hungry_since();
         if hungry_since == Time::NEVER {
-            return;
+            return self.rest_for_a_stranger(turn, pool);
         }
         let patience = entry.patience();
         self.arm_pool(turn, pool);

@@ -47,6 +47,7 @@ pub(crate) mod pool;
 mod renaming;
 mod replaying;
 mod requests;
+mod resting;
 pub(crate) mod steering;
 mod stream;
 mod timing;

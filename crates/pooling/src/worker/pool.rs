@@ -141,6 +141,8 @@ pub(crate) struct Pool {
     /// Least recently used first.
     pub(crate) idle: VecDeque<ConnId>,
     pub(crate) queue: Queue,
+    /// Servers whose clients have prepared without a Sync, and may have gone on since.
+    pub(crate) resting: Vec<ConnId>,
     /// Who wants to keep a server, while as many do as may.
     pub(crate) pin_queue: Queue,
     /// Sessions with the right to keep a server, and those that keep one without.
@@ -205,6 +207,7 @@ impl Pool {
             database,
             idle: VecDeque::new(),
             queue: Queue::default(),
+            resting: Vec::new(),
             pin_queue: Queue::default(),
             pinned: 0,
             welcoming: Vec::new(),
