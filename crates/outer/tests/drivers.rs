@@ -180,7 +180,7 @@ fn pgx_directly() {
 
 #[test]
 fn pgx_pooled() {
-    let not_kept = ["listen", "current_values"];
+    let not_kept = ["listen"];
     if let Some(program) = Program::built_by("pgx") {
         pooled(&program, &not_kept);
     }
