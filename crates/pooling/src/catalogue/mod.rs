@@ -78,10 +78,21 @@ pub const QUERY: &str = include_str!("query.sql");
 pub const POLL: &str = include_str!("poll.sql");
 
 /// What either is sent behind, in one Query, since a server may be asked that has a session's settings: names that the
-/// session's encoding has not would be an error, an operator of somebody else's could be found first, and the application
-/// may allow its own statements less time.
-pub const PREFIX: &str =
-    "SET LOCAL client_encoding = 'UTF8'; SET LOCAL search_path = pg_catalog; SET LOCAL statement_timeout = 0; ";
+/// session's encoding has not would be an error, an operator of somebody else's could be found first, the application may
+/// allow its own statements less time, and without hash joins the answer takes minutes.
+pub const PREFIX: &str = "SET LOCAL client_encoding = 'UTF8'; SET LOCAL search_path = pg_catalog; \
+SET LOCAL statement_timeout = 0; \
+SET LOCAL enable_hashjoin TO DEFAULT; \
+SET LOCAL enable_mergejoin TO DEFAULT; \
+SET LOCAL enable_nestloop TO DEFAULT; \
+SET LOCAL enable_hashagg TO DEFAULT; \
+SET LOCAL enable_sort TO DEFAULT; \
+SET LOCAL enable_material TO DEFAULT; \
+SET LOCAL enable_seqscan TO DEFAULT; \
+SET LOCAL enable_indexscan TO DEFAULT; \
+SET LOCAL enable_indexonlyscan TO DEFAULT; \
+SET LOCAL enable_bitmapscan TO DEFAULT; \
+SET LOCAL work_mem TO DEFAULT; ";
 
 /// What the names of one database hide. Immutable; sessions of a pool share one.
 #[derive(Debug)]
