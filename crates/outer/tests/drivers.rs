@@ -134,7 +134,7 @@ fn psycopg_objects_directly() {
 
 #[test]
 fn psycopg_objects_pooled() {
-    let not_kept = ["listen", "listen_to_oneself", "current_values"];
+    let not_kept = ["current_values"];
     pooled(&Program::python("psycopg_objects.py"), &not_kept);
 }
 
@@ -145,7 +145,7 @@ fn asyncpg_directly() {
 
 #[test]
 fn asyncpg_pooled() {
-    let not_kept = ["listen", "current_values"];
+    let not_kept = ["current_values"];
     pooled(&Program::python("asyncpg_sessions.py"), &not_kept);
 }
 
@@ -180,9 +180,8 @@ fn pgx_directly() {
 
 #[test]
 fn pgx_pooled() {
-    let not_kept = ["listen"];
     if let Some(program) = Program::built_by("pgx") {
-        pooled(&program, &not_kept);
+        pooled(&program, &[]);
     }
 }
 
@@ -195,7 +194,7 @@ fn pgjdbc_directly() {
 
 #[test]
 fn pgjdbc_pooled() {
-    let not_kept = ["listen", "current_values"];
+    let not_kept = ["current_values"];
     if let Some(program) = Program::built_by("pgjdbc") {
         pooled(&program, &not_kept);
     }

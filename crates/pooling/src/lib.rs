@@ -41,6 +41,7 @@ pub mod work;
 pub mod worker;
 
 mod deadline;
+mod listener;
 mod random;
 mod shape;
 mod table;

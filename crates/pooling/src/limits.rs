@@ -131,3 +131,20 @@ pub const FITTING_MAX: usize = 8;
 
 /// What is kept of a text that is too long to be at hand at once, to tell what it does: its words without its constants.
 pub const SHAPE_LEN_MAX: usize = 256 * 1024;
+
+/// Channels one session may hear of through its pool's listener; with more, it listens on a server of its own.
+pub const CHANNELS_MAX: usize = 256;
+
+/// LISTENs that a pool's listener is told at once: 35 kB of text at most.
+pub const CHANNELS_PER_ROUND_MAX: usize = 256;
+
+/// Notifications that a session has not read: PostgreSQL's are 8 kB at most. Beyond it, the session ends.
+pub const NOTIFICATIONS_LEN_MAX: usize = 128 * 1024;
+
+/// How long a session that wants to listen waits for a connection that does it for all; then it listens on its own server.
+pub const LISTENER_WAIT: Duration = Duration::from_secs(1);
+
+/// How long a listener that nobody needs stays.
+pub const LISTENER_IDLE: Duration = Duration::from_secs(10);
+
+const _: () = assert!(NOTIFICATIONS_LEN_MAX + CHUNK_LEN_MAX < BACKLOG_LEN_MAX);

@@ -18,7 +18,7 @@ use crate::flow::Flow;
 use crate::id::{ConnId, PoolId};
 use crate::parameters::Parameters;
 use crate::prepared::Names;
-use crate::state::Tracker;
+use crate::state::{Tracker, Wait};
 use crate::time::Time;
 use crate::unnamed::Unnamed;
 
@@ -95,6 +95,12 @@ impl Session {
 
     pub(crate) fn is_leaving(&self) -> bool {
         matches!(self.state, State::Leaving { .. })
+    }
+
+    /// What it has sent is not dealt with before its pool's listener is ready for it.
+    pub(crate) fn waits_for_listener(&self) -> bool {
+        let wait = self.tracker.as_ref().map_or(Wait::Nothing, |tracker| tracker.wait());
+        matches!(wait, Wait::ToSend { .. } | Wait::ToBeReady)
     }
 
     /// A message of which the server has the beginning only.

@@ -75,6 +75,12 @@ impl Process {
             && !self.backend.is_in_copy()
     }
 
+    /// It waits for its client, outside of a transaction.
+    fn may_tell(&self) -> bool {
+        let rests = matches!(self.phase, Phase::Serving) && !self.works && self.held.is_empty() && !self.ending;
+        rests && self.backend.status() == Status::Idle && !self.backend.is_in_copy()
+    }
+
     /// It has said its last words.
     pub(crate) fn is_ending(&self) -> bool {
         self.ending
@@ -211,6 +217,25 @@ impl World {
             return;
         }
         self.postgres.processes[index as usize] = Some(process);
+        self.tell_heard();
+    }
+
+    /// Processes that have nothing to do tell at once what was said on their channels.
+    fn tell_heard(&mut self) {
+        if !self.postgres.shared.borrow().is_heard() {
+            return;
+        }
+        for index in 0..self.postgres.processes.len() {
+            let Some(process) = self.postgres.processes[index].as_mut().filter(|process| process.may_tell()) else {
+                continue;
+            };
+            let before = process.outbox.len();
+            process.backend.tell_heard(&mut process.outbox);
+            let number = process.number;
+            if process.outbox.len() > before {
+                self.after(0, Happening::Process { index: index as u32, number });
+            }
+        }
     }
 
     /// Works on what has come. True: the process has ended.

@@ -1,12 +1,23 @@
-//! What all sessions of the model PostgreSQL share: sequences, and who holds which advisory lock.
+//! What all sessions of the model PostgreSQL share: sequences, who holds which advisory lock, and who listens to what.
 //!
-//! Clients use sequences and keys of their own, so that no answer depends on what others do meanwhile.
+//! Clients use sequences, keys and channels of their own, so that no answer depends on what others do meanwhile.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::book::Book;
+
+/// Who said something, on which channel, and what.
+pub type Notice = (i32, String, String);
+
+/// A session that listens.
+#[derive(Debug, Default)]
+struct Ears {
+    channels: BTreeSet<String>,
+    /// What it has not passed on.
+    heard: Vec<Notice>,
+}
 
 #[derive(Debug, Default)]
 pub struct Shared {
@@ -14,6 +25,7 @@ pub struct Shared {
     /// Whose it is, and how often.
     locks: BTreeMap<i64, (u64, u32)>,
     sessions: u64,
+    ears: BTreeMap<u64, Ears>,
     pub book: Rc<RefCell<Book>>,
 }
 
@@ -59,6 +71,40 @@ impl Shared {
             self.locks.remove(&key);
         }
         true
+    }
+
+    /// From now on a session listens to these.
+    pub fn listen(&mut self, session: u64, channels: &BTreeSet<String>) {
+        if channels.is_empty() {
+            self.ears.remove(&session);
+        } else {
+            self.ears.entry(session).or_default().channels.clone_from(channels);
+        }
+    }
+
+    /// A transaction that said this is committed.
+    pub fn notify(&mut self, pid: i32, notices: Vec<(String, String)>) {
+        for (channel, payload) in notices {
+            for ears in self.ears.values_mut().filter(|ears| ears.channels.contains(&channel)) {
+                ears.heard.push((pid, channel.clone(), payload.clone()));
+            }
+        }
+    }
+
+    /// What a session has to pass on.
+    pub fn take_heard(&mut self, session: u64) -> Vec<Notice> {
+        self.ears.get_mut(&session).map(|ears| std::mem::take(&mut ears.heard)).unwrap_or_default()
+    }
+
+    /// Whether any session has something to pass on.
+    #[must_use]
+    pub fn is_heard(&self) -> bool {
+        self.ears.values().any(|ears| !ears.heard.is_empty())
+    }
+
+    /// A session is gone.
+    pub fn leave(&mut self, session: u64) {
+        self.ears.remove(&session);
     }
 
     pub fn unlock_all(&mut self, session: u64) {

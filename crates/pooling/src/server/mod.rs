@@ -44,6 +44,8 @@ pub(crate) enum State {
     Busy(Chore),
     Idle,
     Linked(ConnId),
+    /// It listens, for all sessions of its pool on this worker.
+    Listening,
     /// Its client is gone; what it still owes is read and thrown away.
     Draining {
         read: u64,
@@ -75,6 +77,8 @@ pub(crate) enum Chore {
     Catalogue,
     /// The same, of a pool that knows nothing yet: its clients wait for it.
     First,
+    /// A session that has left it listened.
+    Unlisten,
 }
 
 impl Chore {
@@ -95,6 +99,7 @@ impl Chore {
             Chore::Poll => "catalogue poll",
             Chore::Catalogue => "catalogue query",
             Chore::First => "first catalogue query",
+            Chore::Unlisten => "unlisten",
         }
     }
 }
@@ -124,6 +129,7 @@ pub(crate) enum Group {
     /// Not soon: draining, held, asked about its database.
     Recovering,
     Idle,
+    /// In use.
     Linked,
 }
 
@@ -135,7 +141,7 @@ impl State {
             State::Busy(Chore::Poll | Chore::Catalogue) | State::Draining { .. } | State::Held => Group::Recovering,
             State::Busy(_) => Group::Returning,
             State::Idle => Group::Idle,
-            State::Linked(_) => Group::Linked,
+            State::Linked(_) | State::Listening => Group::Linked,
         }
     }
 }
@@ -181,6 +187,10 @@ pub(crate) struct Server {
     pub(crate) soiled: bool,
     /// The beginning of the text that it was sent last, where `chaos_check` may want to name it.
     pub(crate) heard: Option<Vec<u8>>,
+    /// LISTEN has run on it, and no UNLISTEN * since.
+    pub(crate) listens: bool,
+    /// The pid that its client knew which said NOTIFY last; 0: nobody has.
+    pub(crate) notified_by: i32,
     pub(crate) backend_pid: i32,
     pub(crate) backend_secret: Box<[u8]>,
     pub(crate) connected_at: Time,

@@ -38,8 +38,6 @@ pub(crate) enum Effect {
     Deallocate(Box<[u8]>),
     DeallocateAll,
     DiscardAll,
-    /// The session listens, or to nothing any more; undone with its transaction.
-    Listen(bool),
     Pin(Pins),
     Unpin(Pins),
     /// These settings are something else now, and to be asked for. `parameters`: and those whose names are the values of
@@ -53,6 +51,12 @@ pub(crate) enum Effect {
     Restart(Box<[u8]>),
     /// What texts mean from here on: client_encoding, standard_conforming_strings.
     Rules,
+    /// Undone with its transaction, as the next two are. //= pg18 sql-listen
+    Listen(Box<[u8]>),
+    /// On the server at hand: no other listens for it.
+    ListenAlone,
+    /// `None`: all.
+    Unlisten(Option<Box<[u8]>>),
 }
 
 impl Effect {
@@ -83,7 +87,7 @@ impl Effect {
                 if *others || !parameters.is_empty() { asked | Pins::DYNAMIC } else { asked }
             }
             Effect::Prepare(_) => Pins::PREPARED,
-            Effect::Listen(true) => Pins::LISTEN,
+            Effect::ListenAlone => Pins::LISTEN,
             Effect::Pin(pins) => *pins,
             _ => Pins::NONE,
         }
@@ -122,8 +126,9 @@ impl Effect {
             Kind::Execute(name) => Effect::Execute(owned(name)),
             Kind::Deallocate(Which::All) => Effect::DeallocateAll,
             Kind::Deallocate(Which::One(name)) => Effect::Deallocate(owned(name)),
-            Kind::Listen(_) => Effect::Listen(true),
-            Kind::Unlisten(Which::All) => Effect::Listen(false),
+            Kind::Listen(name) => Effect::Listen(owned(name)),
+            Kind::Unlisten(Which::All) => Effect::Unlisten(None),
+            Kind::Unlisten(Which::One(name)) => Effect::Unlisten(Some(owned(name))),
             Kind::Load { .. } => Effect::Pin(Pins::LOAD),
             // It has run, and nobody can list whose rights and which settings of the application's own it has set.
             Kind::Unknown => Effect::Pin(Pins::DYNAMIC),
@@ -282,7 +287,7 @@ mod tests {
     #[test]
     fn each_statement_has_its_effect() {
         let named = |name: &str| -> Box<[u8]> { name.as_bytes().into() };
-        let table: [(&str, Effect); 46] = [
+        let table: [(&str, Effect); 47] = [
             ("select 1", Effect::Nothing),
             ("begin", Effect::Nothing),
             ("commit and chain", Effect::End),
@@ -335,8 +340,9 @@ mod tests {
             ("explain execute P(1)", Effect::Execute(named("p"))),
             ("deallocate prepare p", Effect::Deallocate(named("p"))),
             ("deallocate all", Effect::DeallocateAll),
-            ("listen c", Effect::Listen(true)),
-            ("unlisten *", Effect::Listen(false)),
+            ("listen C", Effect::Listen(named("c"))),
+            ("unlisten \"C\"", Effect::Unlisten(Some(named("C")))),
+            ("unlisten *", Effect::Unlisten(None)),
             ("load 'auto_explain'", Effect::Pin(Pins::LOAD)),
         ];
         for (text, effect) in table {

@@ -15,7 +15,6 @@ use crate::limits;
 struct Savepoint {
     name: Box<[u8]>,
     state: Arc<State>,
-    listens: bool,
 }
 
 /// The state now, and as it was.
@@ -29,9 +28,6 @@ pub(crate) struct Journal {
     /// Of those settings, by name, what has been reset: the server has its own values, if that was not taken back.
     reverted: BTreeSet<Box<[u8]>>,
     savepoints: Vec<Savepoint>,
-    /// Whether the session listens to anything, when its transaction commits and when it began.
-    listens: bool,
-    listened: bool,
     /// Something has failed since the last ReadyForQuery.
     failed: bool,
 }
@@ -41,24 +37,20 @@ impl Journal {
         &self.now
     }
 
+    /// As it was when the transaction began.
+    pub(crate) fn before(&self) -> &State {
+        &self.before
+    }
+
     /// Whether a rollback would change anything.
     pub(crate) fn is_open(&self) -> bool {
-        !self.savepoints.is_empty() || !Arc::ptr_eq(&self.now, &self.before) || self.listens != self.listened
-    }
-
-    pub(crate) fn listens(&self) -> bool {
-        self.listens
-    }
-
-    /// LISTEN, or an end of all listening. //= pg18 sql-listen
-    pub(crate) fn listen(&mut self, listens: bool) {
-        self.listens = listens;
+        !self.savepoints.is_empty() || !Arc::ptr_eq(&self.now, &self.before)
     }
 
     pub(crate) fn change(&mut self, change: &Change) {
         let first = Arc::clone(&self.first);
         match change {
-            Change::Set { .. } | Change::NoRole => {}
+            Change::Set { .. } | Change::NoRole | Change::Channels(_) => {}
             Change::Reset(name) => self.reverted.extend(first.kept().filter(|own| *own == &**name).map(Box::from)),
             Change::ResetAll => self.reverted.extend(first.names().map(Box::from)),
             Change::DiscardAll => self.reverted.extend(first.kept().map(Box::from)),
@@ -79,7 +71,7 @@ impl Journal {
     /// Whether this brings back something that the server knows nothing of.
     pub(crate) fn reverts(&self, change: &Change) -> bool {
         match change {
-            Change::Set { .. } | Change::NoRole => false,
+            Change::Set { .. } | Change::NoRole | Change::Channels(_) => false,
             Change::Reset(name) => self.first.kept().any(|own| own == &**name),
             Change::ResetAll | Change::DiscardAll => !self.first.is_base(),
         }
@@ -103,14 +95,12 @@ impl Journal {
             self.now = Arc::clone(&self.before);
         }
         self.before = Arc::clone(&self.now);
-        self.listened = self.listens;
         self.savepoints.clear();
         self.failed = false;
     }
 
     pub(crate) fn rolled_back(&mut self) {
         self.now = Arc::clone(&self.before);
-        self.listens = self.listened;
         self.savepoints.clear();
         self.failed = false;
     }
@@ -131,8 +121,7 @@ impl Journal {
 
     pub(crate) fn save(&mut self, name: &[u8]) {
         if self.savepoints.len() < limits::SAVEPOINTS_MAX {
-            let (state, listens) = (Arc::clone(&self.now), self.listens);
-            self.savepoints.push(Savepoint { name: name.into(), state, listens });
+            self.savepoints.push(Savepoint { name: name.into(), state: Arc::clone(&self.now) });
         }
     }
 
@@ -147,12 +136,10 @@ impl Journal {
         match self.place(name) {
             Some(place) => {
                 self.now = Arc::clone(&self.savepoints[place].state);
-                self.listens = self.savepoints[place].listens;
                 self.savepoints.truncate(place + 1);
             }
             None => {
                 self.now = Arc::clone(&self.before);
-                self.listens = self.listened;
                 self.savepoints.clear();
             }
         }

@@ -14,6 +14,7 @@
 //! //= pg18 sql-set
 //! //= pg18 sql-reset
 
+mod channels;
 pub mod check;
 mod effects;
 mod haste;
@@ -29,6 +30,7 @@ mod tracker;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(crate) use channels::{Overflow, Wait, is_portable};
 pub(crate) use effects::Effect;
 pub(crate) use known::Known;
 pub use pins::Pins;
@@ -40,6 +42,7 @@ use sql::{is_dangerous, quoted_setting, setting_key};
 
 use crate::limits;
 use crate::parameters::{is_list_of_names, quote_literal, write_set_config};
+use channels::Channels;
 
 /// Who statements run as, beyond the login: the clauses of SET SESSION AUTHORIZATION and SET ROLE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,6 +88,8 @@ struct Setting {
 pub(crate) struct State {
     settings: BTreeMap<Box<[u8]>, Setting>,
     identity: Identity,
+    /// Of sessions only: a server that has listened is told to forget it.
+    channels: Channels,
     /// Of names and clauses.
     len: usize,
     /// More was set than is kept.
@@ -104,8 +109,9 @@ pub(crate) enum Change {
     NoRole,
     /// Role and authorization stay. //= pg18 sql-reset
     ResetAll,
-    /// They go as well.
+    /// They go as well, and the channels.
     DiscardAll,
+    Channels(channels::Change),
 }
 
 impl Change {
@@ -125,7 +131,7 @@ pub(crate) enum Risk {
 }
 
 impl State {
-    /// Nothing was set.
+    /// Nothing was set. What it listens to is not asked: that is no server's.
     pub(crate) fn is_base(&self) -> bool {
         self.settings.is_empty() && self.identity.is_login() && !self.overflowed
     }
@@ -176,7 +182,7 @@ impl State {
                 }
                 first.settings.iter().for_each(|(name, setting)| self.put(name, setting.clone()));
             }
-            Change::Set { .. } | Change::NoRole => self.apply(change),
+            Change::Set { .. } | Change::NoRole | Change::Channels(_) => self.apply(change),
         }
     }
 
@@ -197,7 +203,9 @@ impl State {
             Change::DiscardAll => {
                 self.clear();
                 self.identity = Identity::default();
+                self.channels.remove(None);
             }
+            Change::Channels(change) => self.channels.apply(change),
         }
     }
 
@@ -227,6 +235,10 @@ impl State {
             b"session_authorization" => self.identity = Identity::default(),
             name => self.remove(name),
         }
+    }
+
+    pub(crate) fn channels(&self) -> &Channels {
+        &self.channels
     }
 
     /// Takes out what a server lists by itself: not what the application calls its own.

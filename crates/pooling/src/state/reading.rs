@@ -67,6 +67,7 @@ const ACTIVE: Marks = union(&[
     Marks::BLOCK,
     Marks::CALL,
     Marks::EMPTY_DATABASE,
+    Marks::NOTIFY,
 ]);
 
 const fn union(marks: &[Marks]) -> Marks {
@@ -100,6 +101,16 @@ impl Reading {
     /// What it may leave behind.
     pub(crate) fn pins(self) -> Pins {
         Pins::of(self.marks) | Pins::of_hidden(self.hidden)
+    }
+
+    /// It says something on a channel.
+    pub(crate) fn notifies(self) -> bool {
+        self.marks.any(Marks::NOTIFY)
+    }
+
+    /// It may see what the session listens to.
+    pub(crate) fn lists_channels(self) -> bool {
+        self.marks.any(Marks::CHANNELS)
     }
 
     /// It may see which statements there are, whatever their names.

@@ -6,6 +6,7 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
 
+mod hearing;
 mod naming;
 
 pub(crate) use naming::Seen;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use sql::{Marks, Pieces};
 use wire::frontend::bind_parameter;
 
+use super::channels::Ears;
 use super::check::Check;
 use super::effects::{Effect, Kept, is_identity, is_passing};
 use super::journal::Journal;
@@ -105,6 +107,10 @@ pub(crate) struct Tracker {
     restarting: u64,
     /// Some have been: the server may have other values than the session.
     restarted: bool,
+    /// Where it listens, or wants to.
+    ears: Option<Box<Ears>>,
+    /// It has said something on a channel: how many ReadyForQuery come before the one that may commit that.
+    said: Option<usize>,
     reasons: Reasons,
     pinned_since: Option<Time>,
     /// Kinds that were counted of this stay.
@@ -128,6 +134,8 @@ enum Look {
 /// Where what a statement did is noted besides.
 pub(crate) struct Places<'a> {
     pub(crate) on_server: &'a mut OnServer,
+    /// The server listens to something.
+    pub(crate) listens: &'a mut bool,
     pub(crate) names: Option<&'a mut Names>,
     pub(crate) tracked: &'a Tracked,
 }
@@ -179,7 +187,7 @@ impl Tracker {
     pub(crate) fn is_idle(&self) -> bool {
         let none_named = self.prepared.is_empty() && self.unnamed.is_none() && self.portals.is_empty();
         let none_set = self.state().is_base() && !self.journal.reverts(&Change::DiscardAll) && !self.journal.is_open();
-        none_named && none_set && self.is_settled()
+        none_named && none_set && self.is_settled() && self.is_silent()
     }
 
     pub(crate) fn pins(&self) -> Pins {
@@ -262,7 +270,8 @@ impl Tracker {
         }
         self.suspects |= pins;
         // What no check finds, and no tag tells.
-        self.pins |= left & (Pins::LISTEN | Pins::PREPARED);
+        self.pins |= left & Pins::PREPARED;
+        self.suspect_listening(left);
         if hidden.any(Hidden::SETTINGS) {
             names.extend(known.settings().map(Box::from));
             self.ask_for(names, false);
@@ -356,6 +365,7 @@ impl Tracker {
         for portal in self.portals.values_mut() {
             portal.awaited = portal.awaited.saturating_sub(1);
         }
+        self.hear_ready(idle);
     }
 
     fn apply(&mut self, effect: Effect, tag: &[u8], places: &mut Places<'_>) {
@@ -389,7 +399,6 @@ impl Tracker {
                 self.forget_all_prepared(places);
                 self.journal.change(&Change::DiscardAll);
                 self.restarting = u64::MAX;
-                self.journal.listen(false);
                 self.pins = self.pins & !Pins::SEQUENCE;
                 self.unnamed = None;
             }
@@ -397,16 +406,11 @@ impl Tracker {
             Effect::Restart(name) => {
                 self.restarting |= places.tracked.index(&name).map_or(0, |index| 1 << (index & 63))
             }
-            Effect::Listen(listens) => self.journal.listen(listens),
             Effect::Pin(pins) => self.pins |= pins,
+            Effect::Listen(_) | Effect::ListenAlone | Effect::Unlisten(_) => self.listen(effect, places.listens),
             Effect::Unpin(pins) => self.pins = self.pins & !pins,
         }
         self.pin_listener();
-    }
-
-    fn pin_listener(&mut self) {
-        let pin = if self.journal.listens() { Pins::LISTEN } else { Pins::NONE };
-        self.pins = self.pins & !Pins::LISTEN | pin;
     }
 
     fn ask_for(&mut self, names: Vec<Box<[u8]>>, others: bool) {
@@ -590,5 +594,6 @@ impl Tracker {
         self.portals.clear();
         self.look = Look::Due;
         self.journal.rolled_back();
+        self.hear_no_end();
     }
 }

@@ -66,6 +66,7 @@ impl Worker {
     fn act_on(&mut self, turn: &mut Turn<'_>, conn: ConnId, findings: Findings) {
         let (mut chore_error, mut rows) = (None, Vec::new());
         if let Some(mut words) = findings.words {
+            self.notify_all(turn, conn, std::mem::take(&mut words.heard));
             chore_error = words.chore_error.take();
             rows = std::mem::take(&mut words.rows);
             if self.act_on_words(turn, conn, *words) {
@@ -89,6 +90,9 @@ impl Worker {
                 if findings.reverted {
                     self.mend(turn, conn, session);
                 }
+                if findings.ears {
+                    self.heard_end(turn, conn, session, findings.withheld);
+                }
                 if gated {
                     self.open_gate(turn, conn, session);
                 }
@@ -98,6 +102,7 @@ impl Worker {
                 }
                 if !self.release_if_done(turn, conn) {
                     self.note_rest(turn, conn);
+                    self.tell_unread(turn, session);
                     self.arm_linked(session);
                 }
             }
@@ -106,6 +111,7 @@ impl Worker {
                 self.chore_progress(turn, conn, chore, chore_error);
             }
             State::Draining { .. } => self.drain_progress(turn, conn),
+            State::Listening => self.listener_progress(turn, conn, chore_error),
             State::Idle | State::Held => self.free(turn, conn),
             State::Connecting | State::LoggingIn(_) => {}
         }
@@ -140,12 +146,12 @@ pub(super) struct Answers<'a> {
     pub(super) server_id: ConnId,
     pub(super) server: &'a mut Server,
     pub(super) session: Option<(ConnId, &'a mut Session)>,
-    pool: &'a mut Pool,
+    pub(super) pool: &'a mut Pool,
     pub(super) tracked: &'a Tracked,
     pub(super) interned: &'a mut Interned,
     pub(super) actions: &'a mut Actions,
     stream: Stream<'a>,
-    findings: Findings,
+    pub(super) findings: Findings,
 }
 
 impl Answers<'_> {
@@ -191,15 +197,9 @@ impl Answers<'_> {
     }
 
     /// Whether the message that begins now is the client's.
-    fn is_clients(&self) -> bool {
+    pub(super) fn is_clients(&self) -> bool {
         let owner = self.server.ledger.owner();
         self.session.is_some() && matches!(owner, None | Some(Answerer::Client))
-    }
-
-    /// Whether an error is what a client gets for a message of its own.
-    fn is_error_answer(&self) -> bool {
-        let owner = self.server.ledger.owner();
-        self.session.is_some() && matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Aside))
     }
 
     /// Whether a message must be read whole before anything is done about it.
@@ -214,6 +214,7 @@ impl Answers<'_> {
             tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION => {
                 header.body_len() <= limits::SERVER_MESSAGE_LEN_MAX && self.reads_description(header.tag)
             }
+            tag::NOTIFICATION => self.pool.rules.follows() || matches!(self.server.state, State::Listening),
             _ => false,
         }
     }
@@ -364,7 +365,8 @@ impl Answers<'_> {
                 let ready = ReadyForQuery::decode(body)?;
                 self.ready(ready.status)?;
                 // A client in statement mode must not take its BEGIN as done.
-                Ok(clients && !self.findings.transaction_block)
+                let told = clients && !self.findings.transaction_block;
+                Ok(told && (ready.status != Status::Idle || self.may_be_ready()))
             }
             tag::PARAMETER_STATUS => {
                 let status = ParameterStatus::decode(body)?;
@@ -382,6 +384,7 @@ impl Answers<'_> {
                 self.pool.known.row(body);
                 Ok(false)
             }
+            tag::NOTIFICATION => Ok(self.notification(body)),
             tag::DATA_ROW => {
                 match self.tracker() {
                     Some(tracker) => tracker.told(body),

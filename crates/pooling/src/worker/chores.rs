@@ -1,12 +1,54 @@
-//! What the pooler itself asks a server, between its sessions: how that ends.
+//! What the pooler itself asks of a server between two sessions: how that goes on, and what a server needs before it is free.
+//!
+//! ```text
+//!   Draining ──► Busy(Rollback) ──► Busy(Unlisten) ──► Busy(Reset) ──► Idle        each where there is something to do
+//! ```
+
+use std::sync::Arc;
 
 use wire::backend::Status;
+use wire::frontend::Query;
 
+use super::checking::CLEAR;
+use super::listening::UNLISTEN;
 use super::{Turn, Worker};
 use crate::id::ConnId;
-use crate::server::Chore;
+use crate::server::{Answerer, Chore, Expect, State};
+use crate::settings::PoolMode;
 
 impl Worker {
+    /// A clean server that lost its client: reset if its mode wants that, then free.
+    pub(super) fn reset_or_free(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
+        let Some(server) = self.servers.get(server_id) else { return };
+        let Some(pool) = self.pool(server.pool) else { return };
+        let (soiled, listens) = (server.soiled, server.listens);
+        let resets = pool.rules.mode == PoolMode::Session || self.settings.server_reset_query_always;
+        if (soiled || listens || resets) && server.cancels > 0 {
+            // A cancel under way might strike the reset.
+            self.turn_server(turn, server_id, State::Draining { read: 0, cancelled: true });
+            return;
+        }
+        if soiled {
+            self.start_chore(turn, server_id, Chore::Reset, CLEAR);
+        } else if listens {
+            self.start_chore(turn, server_id, Chore::Unlisten, UNLISTEN);
+        } else if resets && !self.settings.server_reset_query.is_empty() {
+            let settings = Arc::clone(&self.settings);
+            self.start_chore(turn, server_id, Chore::Reset, settings.server_reset_query.as_bytes());
+        } else {
+            self.free(turn, server_id);
+        }
+    }
+
+    pub(super) fn start_chore(&mut self, turn: &mut Turn<'_>, server_id: ConnId, chore: Chore, query: &[u8]) {
+        self.turn_server(turn, server_id, State::Busy(chore));
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        server.ledger.sent(Answerer::Chore, Expect::Query);
+        server.unnamed = crate::unnamed::NONE;
+        turn.actions.send_new(server_id, |out| Query { text: query }.encode(out));
+        server.flow.watch(server_id, true, turn.actions);
+    }
+
     pub(super) fn chore_progress(&mut self, turn: &mut Turn<'_>, conn: ConnId, chore: Chore, error: Option<String>) {
         let Some(server) = self.servers.get_mut(conn) else { return };
         if let Some(words) = error {
@@ -33,6 +75,10 @@ impl Worker {
             Chore::Setup => self.server_ready(turn, conn),
             Chore::Rollback => self.reset_or_free(turn, conn),
             Chore::Check | Chore::Reset => self.free(turn, conn),
+            Chore::Unlisten => {
+                server.listens = false;
+                self.reset_or_free(turn, conn);
+            }
             Chore::Poison => self.poisoned(turn, conn),
             Chore::Compare => self.compare(turn, conn),
             Chore::Poll | Chore::Catalogue | Chore::First => self.names_answered(turn, conn),

@@ -15,7 +15,7 @@ use crate::observe::{About, Fact, Level, Topic};
 use crate::server::{Chore, Server, State as ServerState};
 use crate::session::State;
 use crate::settings::PoolMode;
-use crate::state::Pins;
+use crate::state::{Pins, Wait};
 
 impl Worker {
     pub(super) fn client_hung_up(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
@@ -120,6 +120,8 @@ impl Worker {
         if tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID)) {
             self.real_keys.retain(|_, owner| *owner != conn);
         }
+        let ears = tracker.as_ref().and_then(|tracker| tracker.ears());
+        let interest: Option<Vec<Box<[u8]>>> = ears.map(|ears| ears.interest().map(Box::from).collect());
         match session.state {
             State::Linked { server } => {
                 session.state = State::Leaving { until: turn.now };
@@ -149,6 +151,9 @@ impl Worker {
         }
         if seated {
             self.admit_to_pin(turn, pool);
+        }
+        if let Some(names) = interest {
+            self.listens_no_more(turn, pool, conn, &names);
         }
         let departed = Mail::Departed { pool, worker: self.id, user };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: departed, carrying: None });
@@ -285,6 +290,7 @@ impl Worker {
         if let Some(names) = &mut session.names {
             names.undo_all();
         }
+        let withheld = session.tracker.as_ref().is_some_and(|tracker| tracker.wait() == Wait::ToBeReady);
         if let Some(tracker) = &mut session.tracker {
             tracker.lost();
         }
@@ -308,6 +314,10 @@ impl Worker {
             self.stirred.push(conn);
         }
         self.unseat(turn, conn);
+        if withheld {
+            self.tell_ready(turn, conn);
+        }
+        self.tell_unread(turn, conn);
         self.arm_session(conn);
         self.balance_if_paused(turn, conn);
     }
@@ -319,6 +329,7 @@ impl Worker {
         let told = format!("closing because: {why} (age={}s)", self.age(turn, conn));
         self.tell_of_server(turn, conn, Level::Log, Topic::Disconnections, told);
         let Some(server) = self.servers.remove(conn) else { return };
+        let listened = matches!(server.state, ServerState::Listening);
         let greeted = !matches!(server.state, ServerState::Connecting | ServerState::LoggingIn(_));
         if greeted && !server.gone && server.flow.is_clear() && server.is_clean() {
             turn.actions.send_new(conn, frontend::encode_terminate);
@@ -342,6 +353,9 @@ impl Worker {
         let freed = Mail::Freed { pool: id, worker: self.id };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: freed, carrying: None });
         self.touched.push(id);
+        if listened {
+            self.listener_lost(turn, id, why);
+        }
     }
 
     fn age(&self, turn: &Turn<'_>, conn: ConnId) -> u64 {

@@ -25,7 +25,8 @@ impl Answers<'_> {
             && let Some(tracker) = &mut session.tracker
         {
             let names = session.names.as_deref_mut();
-            tracker.confirmed(body, Places { on_server: &mut self.server.on_server, names, tracked: self.tracked });
+            let (on_server, listens) = (&mut self.server.on_server, &mut self.server.listens);
+            tracker.confirmed(body, Places { on_server, listens, names, tracked: self.tracked });
         }
         let forgets = matches!(body, b"DISCARD ALL\0" | b"DEALLOCATE ALL\0");
         if !forgets {
@@ -36,6 +37,7 @@ impl Answers<'_> {
             self.server.sequences.discarded();
             // Its client's, if it has one, says the same.
             (self.server.session_state, self.server.soiled) = (None, false);
+            self.server.listens = false;
         }
         // What was sent behind the command, in one pipeline with it, stays.
         let ledger = &self.server.ledger;
@@ -53,8 +55,15 @@ impl Answers<'_> {
         if let Some((_, session)) = &mut self.session
             && let Some(tracker) = &mut session.tracker
         {
-            tracker
-                .confirmed(b"", Places { on_server: &mut self.server.on_server, names: None, tracked: self.tracked });
+            tracker.confirmed(
+                b"",
+                Places {
+                    on_server: &mut self.server.on_server,
+                    listens: &mut self.server.listens,
+                    names: None,
+                    tracked: self.tracked,
+                },
+            );
         }
     }
 
@@ -183,9 +192,16 @@ impl Answers<'_> {
             && let Some(tracker) = &mut session.tracker
         {
             let names = session.names.as_deref_mut();
-            let places = Places { on_server: &mut self.server.on_server, names, tracked: self.tracked };
+            let (on_server, listens) = (&mut self.server.on_server, &mut self.server.listens);
+            let places = Places { on_server, listens, names, tracked: self.tracked };
             tracker.confirmed(b"", places);
         }
+    }
+
+    /// Whether an error is what a client gets for a message of its own.
+    pub(super) fn is_error_answer(&self) -> bool {
+        let owner = self.server.ledger.owner();
+        self.session.is_some() && matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Aside))
     }
 
     pub(super) fn unnamed(&mut self) -> Option<&mut Unnamed> {

@@ -31,6 +31,10 @@ pub(super) struct Findings {
     pub(super) skipped_aside: bool,
     /// The error being read is of a statement that is tried: its client's messages will come again.
     pub(super) tries_again: bool,
+    /// The client's transaction is over, and it listens, or was about to.
+    pub(super) ears: bool,
+    /// The client's ReadyForQuery was not passed on: something has to come before it.
+    pub(super) withheld: bool,
     /// ReadyForQuery inside a transaction, in statement mode.
     pub(super) transaction_block: bool,
     /// Apart, because there is nothing of it in most answers.
@@ -46,6 +50,8 @@ pub(super) struct Words {
     pub(super) chore_error: Option<String>,
     /// What it said to a check: the bodies of its DataRows.
     pub(super) rows: Vec<Vec<u8>>,
+    /// What the pool's listener has heard: bodies of NotificationResponses.
+    pub(super) heard: Vec<Vec<u8>>,
     /// An error outside of any answer: the server is about to close.
     pub(super) dying: Option<String>,
     /// A FATAL for the linked client, whose session outlives it.

@@ -31,7 +31,7 @@ fn makes_routine(text: &[u8]) -> bool {
 
 impl Requests<'_> {
     /// Whether texts are read, and now: a server that skips to Sync, or reads COPY data, does not.
-    fn follows(&self) -> bool {
+    pub(super) fn follows(&self) -> bool {
         self.pool.rules.follows() && !self.is_unheard()
     }
 
@@ -56,38 +56,56 @@ impl Requests<'_> {
         tracker.is_some_and(|tracker| tracker.doubts_rules(self.tracked)) && self.follows()
     }
 
-    /// A Query is sent.
-    pub(super) fn query(&mut self, at_hand: &[u8], whole: bool) {
+    /// A Query is sent. False: not yet.
+    pub(super) fn query(&mut self, at_hand: &[u8], whole: bool) -> bool {
         if !self.follows() {
-            return self.ended(Expect::Query);
+            self.ended(Expect::Query);
+            return true;
         }
         if !whole {
             self.begin_pieces(&at_hand[HEADER_LEN..]);
-            return self.ended(Expect::Query);
+            self.ended(Expect::Query);
+            return true;
         }
         let text = Query::unchecked(&at_hand[HEADER_LEN..]).map(|query| query.text);
         let reading = self.read_text(text);
-        let discards = self.sequences(reading, text.unwrap_or_default());
-        if self.session.tracker.is_none() && !reading.is_active() && !discards {
-            return self.ended(Expect::Query);
+        if self.session.tracker.is_none() && !reading.is_active() {
+            let discards = self.sequences(reading, text.unwrap_or_default());
+            if discards {
+                return self.query_followed(text, reading, true);
+            }
+            self.ended(Expect::Query);
+            return true;
         }
-        self.query_followed(text, reading, discards);
+        self.query_followed(text, reading, false)
     }
 
     #[cold]
-    fn query_followed(&mut self, text: Option<&[u8]>, reading: Reading, discards: bool) {
+    fn query_followed(&mut self, text: Option<&[u8]>, reading: Reading, discards: bool) -> bool {
+        let bytes = text.unwrap_or_default();
+        let is_open = self.session.tracker.get_or_insert_default().is_open();
+        let is_noted = reading.is_noted(is_open) || reading.names_statements() || discards;
+        let mut effects = if is_noted { self.effects(bytes) } else { Vec::new() };
+        // Nothing else may be noted of what is not sent yet.
+        if !self.may_listen(reading, &mut effects) {
+            return false;
+        }
+        let discards = discards || self.sequences(reading, bytes);
+        self.bring_channels(reading);
         self.define(text, reading);
         // It may call in the same breath what it has just defined.
-        let calls_too = reading.redefines() && self.effects(text.unwrap_or_default()).len() > 1;
+        let calls_too = reading.redefines() && self.effects(bytes).len() > 1;
         let reading = if calls_too { self.read_text(text) } else { reading };
-        let text = text.unwrap_or_default();
-        self.vacate(text, reading);
-        let is_open = self.suspect(reading, text);
-        if !reading.is_noted(is_open) && !reading.names_statements() && !discards {
-            return self.ended(Expect::Query);
+        self.vacate(bytes, reading);
+        self.suspect(reading, bytes);
+        if !is_noted && !reading.is_noted(is_open) && !discards {
+            self.ended(Expect::Query);
+            return true;
         }
-        let effects = self.effects(text);
-        let mut remedy = self.remedy(reading, &effects, text);
+        if !is_noted {
+            effects = self.effects(bytes);
+        }
+        let mut remedy = self.remedy(reading, &effects, bytes);
         if discards {
             remedy.push(DISCARD_SEQUENCES.to_vec());
         }
@@ -96,7 +114,8 @@ impl Requests<'_> {
             self.holds = true;
         }
         self.batch_ended();
-        self.note(Expect::Query, effects, text);
+        self.note(Expect::Query, effects, bytes);
+        true
     }
 
     /// A Parse is sent that is not renamed: of the unnamed statement, or where no names are kept.
@@ -112,6 +131,7 @@ impl Requests<'_> {
         if self.session.tracker.is_none() && !reading.is_active() {
             return;
         }
+        self.bring_channels(reading);
         let is_plain = reading.is_plain();
         let tracker = self.session.tracker.get_or_insert_default();
         if !is_mapped && !is_plain {
@@ -198,6 +218,9 @@ impl Requests<'_> {
         if self.session.tracker.is_none() && !is_active {
             return;
         }
+        if statement.is_some() {
+            self.bring_channels(reading);
+        }
         let marked = match statement {
             Some(statement) if !reading.is_plain() => Some(self.marked(statement.query(), reading)),
             Some(_) => None,
@@ -259,20 +282,30 @@ impl Requests<'_> {
         }
     }
 
-    /// An Execute is sent.
-    pub(super) fn execute(&mut self, at_hand: &[u8]) {
+    /// An Execute is sent. False: not yet.
+    pub(super) fn execute(&mut self, at_hand: &[u8]) -> bool {
         let tracker = self.session.tracker.as_ref().filter(|tracker| tracker.has_portals());
         let execute = tracker.and_then(|_| Execute::decode(&at_hand[HEADER_LEN..]).ok());
         let marked = execute.and_then(|execute| tracker?.portal(execute.portal));
-        let Some(marked) = marked.filter(|_| self.follows()) else { return self.sent(Expect::Execute) };
+        let Some(marked) = marked.filter(|_| self.follows()) else {
+            self.sent(Expect::Execute);
+            return true;
+        };
+        let is_open = self.session.tracker.as_ref().is_some_and(|tracker| tracker.is_open());
+        let is_noted = marked.reading.is_noted(is_open);
+        let mut effects = if is_noted { marked.effects.clone() } else { Vec::new() };
+        if !self.may_listen(marked.reading, &mut effects) {
+            return false;
+        }
         self.define(Some(&marked.text), marked.reading);
         self.vacate(&marked.text, marked.reading);
-        let is_open = self.suspect(marked.reading, &marked.text);
-        if marked.reading.is_noted(is_open) {
-            self.note(Expect::Execute, marked.effects.clone(), &marked.text);
+        self.suspect(marked.reading, &marked.text);
+        if is_noted {
+            self.note(Expect::Execute, effects, &marked.text);
         } else {
             self.sent(Expect::Execute);
         }
+        true
     }
 
     /// A FunctionCall is sent: of a function by its oid.
@@ -356,11 +389,8 @@ impl Requests<'_> {
         }
     }
 
-    /// Returns whether something of the transaction may be taken back.
-    fn suspect(&mut self, reading: Reading, text: &[u8]) -> bool {
-        let tracker = self.session.tracker.get_or_insert_default();
-        tracker.suspect(reading, text, &self.pool.known);
-        tracker.is_open()
+    fn suspect(&mut self, reading: Reading, text: &[u8]) {
+        self.session.tracker.get_or_insert_default().suspect(reading, text, &self.pool.known);
     }
 
     /// A text is sent that may change what names hide.
@@ -418,7 +448,7 @@ impl Requests<'_> {
         Arc::new(Marked { text: text.into(), reading, effects: self.effects(text) })
     }
 
-    fn effects(&mut self, text: &[u8]) -> Vec<Effect> {
+    pub(super) fn effects(&mut self, text: &[u8]) -> Vec<Effect> {
         match self.reader.rules(&self.server.parameters) {
             Some(rules) => Effect::read(&Text::new(text, rules), self.tracked),
             None => Vec::new(),

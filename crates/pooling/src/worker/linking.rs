@@ -5,9 +5,6 @@
 
 use std::sync::Arc;
 
-use wire::frontend::Query;
-
-use super::checking::CLEAR;
 use super::pool::Pool;
 use super::steering::concerns_servers;
 use super::{Turn, Worker};
@@ -16,7 +13,7 @@ use crate::board::{Board, Cell};
 use crate::id::{ConnId, PoolId, WorkerId};
 use crate::limits;
 use crate::mail::{Mail, Place, Stop};
-use crate::server::{Answerer, Chore, Expect, Group, Lent, Server, State as ServerState};
+use crate::server::{Chore, Group, Lent, Server, State as ServerState};
 use crate::session::{Line, State};
 use crate::settings::PoolMode;
 use crate::time::Time;
@@ -235,6 +232,9 @@ impl Worker {
 
     /// The client's messages go on when what they waited for has been answered.
     pub(super) fn open_gate(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) {
+        if self.waits_for_listener(conn) {
+            return;
+        }
         let Some(server) = self.servers.get_mut(server_id) else { return };
         let settled = !server.ledger.awaits_ready() && !server.ledger.awaits_verdict();
         if server.gated && (settled || server.ledger.is_copy_open()) {
@@ -249,9 +249,12 @@ impl Worker {
         let Some(server) = self.servers.get_mut(server_id) else { return false };
         let ServerState::Linked(conn) = server.state else { return false };
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return false };
-        if pool.rules.mode == PoolMode::Session || server.gated {
+        let wants_listener = pool.wants_listener();
+        if pool.rules.mode == PoolMode::Session || server.gated && !(wants_listener && self.waits_for_listener(conn)) {
+            let Some(server) = self.servers.get(server_id) else { return false };
             return server.close_needed.is_some() && self.close_fast(turn, server_id);
         }
+        let Some(server) = self.servers.get_mut(server_id) else { return false };
         if !crate::sabotage::releases_early(&self.settings, server) && !server.is_clean() {
             return false;
         }
@@ -267,9 +270,13 @@ impl Worker {
         if !session.inbox.is_empty() {
             self.stirred.push(conn);
         }
+        let has_ears = session.tracker.as_ref().is_some_and(|tracker| tracker.ears().is_some());
         let removed = pool.removed;
         if !session.flow.is_reading() || !session.flow.is_clear() {
             self.balance_session(turn, conn);
+        }
+        if has_ears {
+            self.tell_unread(turn, conn);
         }
         if removed {
             self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
@@ -277,42 +284,13 @@ impl Worker {
         } else {
             self.arm_renewed(turn.now, conn);
         }
-        if self.settings.server_reset_query_always || self.servers.get(server_id).is_some_and(|server| server.soiled) {
+        let used = self.servers.get(server_id).is_some_and(|server| server.soiled || server.listens);
+        if self.settings.server_reset_query_always || used {
             self.reset_or_free(turn, server_id);
         } else {
             self.free(turn, server_id);
         }
         true
-    }
-
-    /// A clean server that lost its client: reset if its mode wants that, then free.
-    pub(super) fn reset_or_free(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
-        let Some(server) = self.servers.get(server_id) else { return };
-        let Some(pool) = self.pool(server.pool) else { return };
-        let soiled = server.soiled;
-        let resets = soiled || pool.rules.mode == PoolMode::Session || self.settings.server_reset_query_always;
-        if resets && server.cancels > 0 {
-            // A cancel under way might strike the reset.
-            self.turn_server(turn, server_id, ServerState::Draining { read: 0, cancelled: true });
-            return;
-        }
-        if soiled {
-            self.start_chore(turn, server_id, Chore::Reset, CLEAR);
-        } else if resets && !self.settings.server_reset_query.is_empty() {
-            let settings = Arc::clone(&self.settings);
-            self.start_chore(turn, server_id, Chore::Reset, settings.server_reset_query.as_bytes());
-        } else {
-            self.free(turn, server_id);
-        }
-    }
-
-    pub(super) fn start_chore(&mut self, turn: &mut Turn<'_>, server_id: ConnId, chore: Chore, query: &[u8]) {
-        self.turn_server(turn, server_id, ServerState::Busy(chore));
-        let Some(server) = self.servers.get_mut(server_id) else { return };
-        server.ledger.sent(Answerer::Chore, Expect::Query);
-        server.unnamed = crate::unnamed::NONE;
-        turn.actions.send_new(server_id, |out| Query { text: query }.encode(out));
-        server.flow.watch(server_id, true, turn.actions);
     }
 
     /// A clean server has no work: it is settled at the end of the step.
@@ -361,6 +339,10 @@ impl Worker {
             return;
         }
         if self.stop == Some(Stop::WaitForServers) {
+            return;
+        }
+        if pool.wants_listener() {
+            self.become_listener(turn, server_id);
             return;
         }
         if pool.homes > 1
@@ -592,7 +574,7 @@ impl Worker {
             .sessions
             .get(conn)
             .is_some_and(|session| matches!(session.state, State::Idle { .. }) && !session.inbox.is_empty());
-        if idle {
+        if idle && !self.waits_for_listener(conn) {
             self.begin_from_inbox(turn, conn);
         }
     }

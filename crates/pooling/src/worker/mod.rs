@@ -10,8 +10,10 @@
 //! | `renaming` | what its statements are called there |
 //! | `answers` | what a server's bytes mean, and what of them goes to its client |
 //! | `linking` | who gets a server, and what happens to a server that is free |
+//! | `chores` | what a server needs before it is free |
 //! | `confirming` | what answers confirm of it, and errors take back |
 //! | `replaying` | what a server is told so that it is as its session believes |
+//! | `listening` | one server that listens for all sessions of its pool |
 //! | `opening` | when to ask for capacity, and how a server logs in |
 //! | `closing` | how sessions and servers end |
 //! | `welcoming` | how a session that has logged in is let in |
@@ -38,6 +40,7 @@ mod findings;
 mod following;
 mod forgetting;
 mod linking;
+mod listening;
 pub(crate) mod matching;
 mod opening;
 mod oracle;
@@ -330,7 +333,11 @@ impl Worker {
                 self.bury(turn, conn, true);
                 return;
             }
-            if session.flow.is_clear() && matches!(session.state, SessionState::Console { .. }) {
+            let unread =
+                session.tracker.as_ref().and_then(|tracker| tracker.ears()).is_some_and(|ears| ears.has_unread());
+            if unread {
+                self.tell_unread(turn, conn);
+            } else if session.flow.is_clear() && matches!(session.state, SessionState::Console { .. }) {
                 self.console_received(turn, conn);
             }
         }
@@ -345,7 +352,7 @@ impl Worker {
         // Who does not read our own answers (to Sync, Close) is not asked for more questions (I10).
         let heard = session.flow.backlog().len() < 2 * limits::CHUNK_LEN_MAX;
         let (read, server) = match session.state {
-            SessionState::Idle { .. } => (heard, None),
+            SessionState::Idle { .. } => (heard && (roomy || !session.waits_for_listener()), None),
             SessionState::Welcoming { .. } | SessionState::Waiting { .. } | SessionState::Console { .. } => {
                 (roomy && heard, None)
             }

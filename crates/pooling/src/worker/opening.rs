@@ -161,6 +161,8 @@ impl Worker {
             is_unsettled: false,
             soiled: false,
             heard: None,
+            listens: false,
+            notified_by: 0,
             backend_pid: 0,
             backend_secret: Box::default(),
             connected_at: turn.now,

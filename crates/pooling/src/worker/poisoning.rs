@@ -153,10 +153,8 @@ impl Worker {
             tracker.sent(effects, text);
             for _ in 0..count {
                 // No tag of what it says matters.
-                tracker.confirmed(
-                    b"SET\0",
-                    Places { on_server: &mut server.on_server, names: None, tracked: &self.tracked },
-                );
+                let (on_server, listens) = (&mut server.on_server, &mut server.listens);
+                tracker.confirmed(b"SET\0", Places { on_server, listens, names: None, tracked: &self.tracked });
             }
             tracker.finished();
             Worker::part(server, Some(tracker));

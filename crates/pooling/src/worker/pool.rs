@@ -13,6 +13,7 @@ use crate::catalogue::Known;
 use crate::deadline::Armed;
 use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
 use crate::limits;
+use crate::listener::Listener;
 use crate::parameters::{Parameters, Tracked};
 use crate::server::{Group, Reported, Server, State};
 use crate::session::Line;
@@ -41,6 +42,8 @@ pub(crate) struct Rules {
     pub(crate) stable_backend_pid: bool,
     /// Over all homes; 0: no bound.
     pub(crate) max_pinned: u32,
+    /// Whether one connection may listen for all sessions, and leave one at least for everything else.
+    pub(crate) shares_listener: bool,
 }
 
 impl Rules {
@@ -54,6 +57,9 @@ impl Rules {
         let query_timeout = user.query_timeout.unwrap_or(settings.query_timeout);
         let client_idle_timeout = user.client_idle_timeout.unwrap_or(settings.client_idle_timeout);
         let waiting = [query_wait_timeout, query_timeout, client_idle_timeout, settings.query_wait_notify];
+        let size = user.pool_size.or(database.pool_size).unwrap_or(settings.default_pool_size);
+        let max_db = database.max_db_connections.unwrap_or(settings.max_db_connections);
+        let max_user = user.max_user_connections.unwrap_or(settings.max_user_connections);
         let fidelity = user.pool_fidelity.or(database.pool_fidelity).unwrap_or(settings.pool_fidelity);
         let max_pinned = user.max_pinned.or(database.max_pinned).unwrap_or(settings.max_pinned);
         Rules {
@@ -64,6 +70,7 @@ impl Rules {
                 .stable_backend_pid
                 .or(database.stable_backend_pid)
                 .unwrap_or(settings.stable_backend_pid),
+            shares_listener: size > 1 && max_db != 1 && max_user != 1,
             query_wait_timeout,
             query_timeout,
             waiting_min: waiting.into_iter().flatten().min(),
@@ -185,6 +192,8 @@ pub(crate) struct Pool {
     pub(crate) lends_refused_until: Time,
     /// Servers on their way to other workers, counted here until they have arrived.
     pub(crate) lent: u32,
+    /// What listens here for its sessions, once one of them has wanted to.
+    pub(crate) listener: Option<Box<Listener>>,
     /// Sessions of this pool here.
     pub(crate) sessions: u32,
     pub(crate) cancels: u32,
@@ -231,6 +240,7 @@ impl Pool {
             begged: BTreeMap::new(),
             lends_refused_until: Time::ZERO,
             lent: 0,
+            listener: None,
             sessions: 0,
             cancels: 0,
             totals: Totals::default(),
@@ -311,7 +321,11 @@ impl Pool {
     /// How many servers somebody waits for.
     pub(crate) fn wanted(&self) -> u32 {
         let to_welcome = u32::from(!self.welcoming.is_empty());
-        self.queue.len().max(to_welcome)
+        self.queue.len().max(to_welcome) + u32::from(self.wants_listener())
+    }
+
+    pub(crate) fn wants_listener(&self) -> bool {
+        self.listener.as_ref().is_some_and(|listener| listener.is_wanted())
     }
 
     /// Whether there are more servers here than this home's share of min_pool_size.

@@ -89,7 +89,9 @@ impl Worker {
             State::Idle { .. } if session.inbox.is_empty() => self.begin(turn, conn, bytes, Source::Chunk),
             State::Idle { .. } => {
                 self.stash(turn, conn, bytes);
-                self.begin_from_inbox(turn, conn);
+                if !self.waits_for_listener(conn) {
+                    self.begin_from_inbox(turn, conn);
+                }
             }
             State::Console { .. } => {
                 self.stash(turn, conn, bytes);
@@ -175,12 +177,14 @@ impl Worker {
             reader: &mut self.reader,
             tracked: &self.tracked,
             holds: false,
+            attends: false,
             spare: &mut self.spare,
             actions: turn.actions,
             stream: Stream::new(bytes, source, at),
         };
         let end = requests.read();
         requests.stream.flush(server_id, requests.actions);
+        let attends = requests.attends.then_some(requests.pool.id);
         if was_calm {
             server.query_at = turn.now;
             server.transaction_at.get_or_insert(turn.now);
@@ -190,6 +194,10 @@ impl Worker {
         if let Err(ending) = end {
             self.end_by_request(turn, conn, ending);
             return;
+        }
+        if let Some(pool) = attends {
+            self.attend(turn, pool);
+            self.arm_session(conn);
         }
         if deep {
             self.balance_session(turn, conn);
@@ -230,6 +238,8 @@ pub(super) struct Requests<'a> {
     pub(super) tracked: &'a Tracked,
     /// What follows the message just sent waits until it has been answered.
     pub(super) holds: bool,
+    /// It waits for its pool's listener.
+    pub(super) attends: bool,
     spare: &'a mut Vec<Vec<u8>>,
     pub(super) actions: &'a mut Actions,
     pub(super) stream: Stream<'a>,
@@ -401,11 +411,13 @@ impl Requests<'_> {
         }
         match header.tag {
             tag::TERMINATE => return Err(Ending::Terminate),
-            tag::QUERY => self.query(at_hand, whole),
+            tag::QUERY if !self.query(at_hand, whole) => return Ok(false),
+            tag::EXECUTE if !self.execute(at_hand) => return Ok(false),
+            tag::QUERY | tag::EXECUTE => {}
             tag::SYNC => self.ended(Expect::Sync),
             tag::FUNCTION_CALL => self.function_call(at_hand),
-            tag::EXECUTE => self.execute(at_hand),
             tag::COPY_DONE | tag::COPY_FAIL => self.sent(Expect::CopyEnd),
+            tag::PARSE if whole && self.calls_listener(&at_hand[HEADER_LEN..]) => return Ok(false),
             tag::PARSE => {
                 let named = at_hand.get(HEADER_LEN).is_some_and(|&first| first != 0);
                 let renamed = match mapped && whole && named {
@@ -483,6 +495,7 @@ impl Requests<'_> {
         if let Some(unnamed) = &mut self.session.unnamed {
             unnamed.batch_ended();
         }
+        self.holds |= self.is_to_hear_first();
     }
 
     pub(super) fn sent(&mut self, expect: Expect) {

@@ -90,7 +90,7 @@ impl Worker {
                 continue;
             }
             server.close_needed = Some(why);
-            if server.state.group() == Group::Idle {
+            if matches!(server.state.group(), Group::Idle) || matches!(server.state, ServerState::Listening) {
                 self.close_server(turn, conn, why);
             } else {
                 self.close_fast(turn, conn);
@@ -190,7 +190,7 @@ impl Worker {
         for (_, server) in self.servers.iter() {
             let stale = now.since(server.since) > self.settings.server_check_delay;
             count(server.pool, &mut |pool| match server_state(server, stale) {
-                "active" => pool.sv_active += 1,
+                "active" | "listening" => pool.sv_active += 1,
                 "being_canceled" => pool.sv_being_canceled += 1,
                 "idle" => pool.sv_idle += 1,
                 "used" => pool.sv_used += 1,
@@ -328,6 +328,7 @@ fn server_state(server: &Server, stale: bool) -> &'static str {
     match server.state {
         ServerState::Linked(_) if server.cancels > 0 => "being_canceled",
         ServerState::Linked(_) | ServerState::Draining { .. } => "active",
+        ServerState::Listening => "listening",
         ServerState::Held => "being_canceled",
         ServerState::Idle if stale => "used",
         ServerState::Idle => "idle",

@@ -13,6 +13,7 @@ use crate::id::{ConnId, Kind, PoolId};
 use crate::limits;
 use crate::server::{Chore, State as ServerState};
 use crate::session::{Line, Session, State};
+use crate::state::Wait;
 use crate::time::Time;
 
 /// What a session's time is up for.
@@ -20,6 +21,7 @@ use crate::time::Time;
 enum Due {
     Refuse(&'static str),
     NotifyWaiting,
+    ListenAlone,
     Farewell,
 }
 
@@ -83,6 +85,11 @@ impl Worker {
         let pool = self.pool(session.pool);
         let rules = pool.map(|pool| &pool.rules);
         let mut earliest = Earliest::default();
+        if let Some(Wait::ToSend { since }) = session.tracker.as_ref().map(|tracker| tracker.wait())
+            && pool.is_some_and(Pool::wants_listener)
+        {
+            earliest.add(since, Some(limits::LISTENER_WAIT), Due::ListenAlone);
+        }
         match session.state {
             State::Welcoming { since } | State::Waiting { since, line: Line::Login, .. } => {
                 earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
@@ -136,6 +143,7 @@ impl Worker {
                 self.refuse_session(turn, conn, sqlstate::PROTOCOL_VIOLATION, words);
             }
             Some((_, Due::Farewell)) => self.bury(turn, conn, true),
+            Some((_, Due::ListenAlone)) => self.listen_alone(turn, conn),
             Some((_, Due::NotifyWaiting)) => self.notify_waiting(turn, conn),
         }
     }
@@ -181,6 +189,13 @@ impl Worker {
                     .filter(|life| server.used || !life.is_zero())
                     .map(|after| (server.connected_at + after, "server lifetime over"));
                 idle.into_iter().chain(life).min()
+            }
+            ServerState::Listening if !server.ledger.is_clear() => {
+                Some((server.query_at + limits::HOUSEKEEPING, "listen"))
+            }
+            ServerState::Listening => {
+                let unused = self.pool(server.pool)?.listener.as_ref().is_none_or(|listener| listener.is_unused());
+                unused.then_some((server.since + limits::LISTENER_IDLE, "nobody listens"))
             }
             // With cancels under way, the last of them ends the wait.
             ServerState::Held if server.cancels == 0 => Some((server.since + limits::HOUSEKEEPING, "half a message")),

@@ -64,6 +64,7 @@ fn states(world: &World) -> BTreeMap<usize, String> {
                 ("being_canceled", Some(name)) => format!("is linked to {name}, a cancel is under way"),
                 ("being_canceled", None) => "is held back".to_owned(),
                 ("idle" | "used", _) => "is idle".to_owned(),
+                ("listening", _) => "listens".to_owned(),
                 ("tested", _) => "is busy with itself".to_owned(),
                 (other, _) => other.to_owned(),
             };

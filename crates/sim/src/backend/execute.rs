@@ -158,6 +158,8 @@ fn is_of_following(command: &Command) -> bool {
             | Command::SetConfig { local: false, .. }
             | Command::Reset(_)
             | Command::DiscardAll
+            | Command::Listen(_)
+            | Command::Unlisten(_)
             | Command::DiscardSequences
             | Command::Prepare { .. }
             | Command::Deallocate(_)

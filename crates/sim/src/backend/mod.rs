@@ -73,8 +73,6 @@ pub struct Backend {
     number: u64,
     /// What it calls itself in notifications.
     pub pid: i32,
-    /// Notifications that it has not sent yet.
-    notices: Vec<(String, String)>,
     statements: BTreeMap<Vec<u8>, Prepared>,
     portals: BTreeMap<Vec<u8>, Portal>,
     running: Running,
@@ -106,7 +104,6 @@ impl Backend {
             server: Server::clone(server),
             number: server.borrow_mut().enrol(),
             pid: 0,
-            notices: Vec::new(),
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),
             running: Running::Nothing,
@@ -161,6 +158,7 @@ impl Backend {
         let state = self.state.moved()?;
         let mut moved = Backend::new(&self.server, parameters::DEFAULTS, &state.login, self.session, self.judges);
         moved.state = state;
+        moved.server.borrow_mut().listen(moved.number, &moved.state.kept().channels);
         (moved.reported, moved.reported_at) = (moved.values(), moved.state.moment());
         moved.pid = self.pid;
         let of_sql = self.statements.iter().filter(|(_, prepared)| prepared.of_sql);
@@ -351,8 +349,9 @@ impl Backend {
 
     fn commit(&mut self) {
         let notices = self.state.commit();
-        let channels = &self.state.kept().channels;
-        self.notices.extend(notices.into_iter().filter(|(channel, _)| channels.contains(channel)));
+        let mut server = self.server.borrow_mut();
+        server.listen(self.number, &self.state.kept().channels);
+        server.notify(self.pid, notices);
     }
 
     /// The end of a query or of a batch: what was not in a transaction block is committed.
@@ -368,10 +367,7 @@ impl Backend {
 
     fn ready(&mut self, out: &mut Vec<u8>) {
         if self.status == Status::Idle {
-            for (channel, payload) in std::mem::take(&mut self.notices) {
-                let (pid, channel, payload) = (self.pid, channel.as_bytes(), payload.as_bytes());
-                encode_notification(out, pid, channel, payload);
-            }
+            self.tell_heard(out);
         }
         if !self.state.is_same_as(&self.reported_at) {
             self.report(out);
@@ -380,6 +376,14 @@ impl Backend {
             self.owner = None;
         }
         backend::encode_ready(out, self.status);
+    }
+
+    /// Outside of a transaction it tells what was said on its channels.
+    pub fn tell_heard(&mut self, out: &mut Vec<u8>) {
+        let heard = self.server.borrow_mut().take_heard(self.number);
+        for (pid, channel, payload) in heard {
+            encode_notification(out, pid, channel.as_bytes(), payload.as_bytes());
+        }
     }
 
     /// Reported parameters that have changed.
@@ -410,9 +414,10 @@ impl Backend {
     }
 }
 
-/// Its locks are free again.
+/// Its locks are free again, and it hears nothing more.
 impl Drop for Backend {
     fn drop(&mut self) {
+        self.server.borrow_mut().leave(self.number);
         if !self.state.lasting().locks.is_empty() {
             self.server.borrow_mut().unlock_all(self.number);
         }

@@ -71,6 +71,8 @@ impl Client {
             "password authentication failed" | "SASL authentication failed" => {
                 self.habits.wrong_password || self.habits.lost == Some(Nowhere::User)
             }
+            // Whoever listens may be idle when the one goes that listens for it.
+            _ if words.starts_with("the connection that listened") => facts.trouble_at.is_some(),
             _ => (code == "08006" || code.starts_with("57P")) && trouble,
         }
     }

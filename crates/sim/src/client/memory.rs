@@ -263,7 +263,9 @@ impl Client {
             4 | 5 => format!("notify {name}, 'c{}.{}'", self.number, random.below(3)),
             6 => format!("select pg_notify('{name}', 'c{}.9')", self.number),
             7 => format!("notify {name}"),
-            _ => "select pg_listening_channels()".to_owned(),
+            // In a transaction it shows what the server listens to.
+            _ if self.mode == PoolMode::Session => "select pg_listening_channels()".to_owned(),
+            _ => format!("listen {name}"),
         }
     }
 

@@ -1,0 +1,200 @@
+//! LISTEN and NOTIFY through the pooler in transaction mode: who listens keeps no server, and hears what a direct connection
+//! would hear, when it would.
+
+use outer::{Client, Stage, Wishes};
+
+fn stage() -> Stage {
+    let settings = [("min_pool_size", "3"), ("chaos_rotate", "1"), ("query_wait_timeout", "15")];
+    let settings = settings.map(|(name, value)| (name, value.to_owned())).to_vec();
+    Stage::set(&Wishes { pool: 4, workers: 1, settings, ..Wishes::default() })
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Said {
+    pid: u32,
+    channel: String,
+    payload: String,
+}
+
+/// The next message, which must be a NotificationResponse.
+fn hear(client: &mut Client) -> Said {
+    let message = client.receive().expect("something is said");
+    assert_eq!(message.tag, b'A', "{message:?}");
+    said(&message.body)
+}
+
+fn said(body: &[u8]) -> Said {
+    let (pid, rest) = body.split_at(4);
+    let mut texts = rest.split(|&byte| byte == 0).map(|text| String::from_utf8_lossy(text).into_owned());
+    Said {
+        pid: u32::from_be_bytes(pid.try_into().expect("four bytes")),
+        channel: texts.next().expect("a channel"),
+        payload: texts.next().expect("a payload"),
+    }
+}
+
+/// A query, and what was said before its ReadyForQuery.
+fn ask(client: &mut Client, sql: &str) -> Vec<Said> {
+    client.send(&outer::frontend::query(sql)).expect("it can be sent");
+    let mut heard = Vec::new();
+    loop {
+        let message = client.receive().expect("an answer comes");
+        match message.tag {
+            b'A' => heard.push(said(&message.body)),
+            b'E' => panic!("{sql}: {}", message.field(b'M')),
+            b'Z' => return heard,
+            _ => {}
+        }
+    }
+}
+
+fn is_silent(client: &mut Client) {
+    // Whatever was on its way comes before the answer.
+    assert_eq!(ask(client, "select 1"), [], "nothing was said to it");
+}
+
+/// Somebody who does not come through the pooler.
+fn past(stage: &Stage, sql: &str) {
+    drop(stage.direct(sql));
+}
+
+fn pid(client: &Client) -> u32 {
+    client.cancel_key().1
+}
+
+#[test]
+fn who_listens_keeps_no_server_and_hears_the_pid_that_was_told() {
+    let mut stage = stage();
+    let mut clients: Vec<Client> = (0..20).map(|_| stage.client()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        ask(client, &format!("listen everybody; listen \"Own {number}\""));
+    }
+    assert!(stage.backends() <= 4, "20 sessions listen on {} backends", stage.backends());
+    let mut teller = stage.client();
+    ask(&mut teller, "notify everybody, 'a'");
+    ask(&mut teller, "select pg_notify('Own 7', 'b')");
+    for (number, client) in clients.iter_mut().enumerate() {
+        let expected = Said { pid: pid(&teller), channel: "everybody".to_owned(), payload: "a".to_owned() };
+        assert_eq!(hear(client), expected);
+        if number == 7 {
+            assert_eq!(hear(client).payload, "b");
+        }
+        is_silent(client);
+    }
+    // It has a pid of PostgreSQL's.
+    past(&stage, "notify everybody, 'c'");
+    for client in &mut clients {
+        let heard = hear(client);
+        assert_eq!((heard.payload.as_str(), heard.pid < 1 << 22), ("c", true));
+    }
+    ask(&mut clients[0], "unlisten everybody");
+    ask(&mut clients[1], "unlisten *");
+    ask(&mut clients[2], "discard all");
+    ask(&mut teller, "notify everybody, 'd'");
+    clients[..3].iter_mut().for_each(is_silent);
+    assert_eq!(hear(&mut clients[3]).payload, "d");
+    stage.assert_healthy();
+}
+
+#[test]
+fn what_one_says_to_oneself_is_heard_before_the_end_of_the_transaction_is_told() {
+    let mut stage = stage();
+    let mut client = stage.client();
+    ask(&mut client, "listen own");
+    for number in 0..50 {
+        let heard = ask(&mut client, &format!("notify own, '{number}'"));
+        let expected = Said { pid: pid(&client), channel: "own".to_owned(), payload: number.to_string() };
+        assert_eq!(heard, [expected]);
+    }
+    assert_eq!(ask(&mut client, "begin"), []);
+    assert_eq!(ask(&mut client, "select pg_notify('own', 'in a transaction')"), []);
+    assert_eq!(ask(&mut client, "listen other; notify other"), []);
+    let heard = ask(&mut client, "commit");
+    assert_eq!(heard.iter().map(|said| &*said.channel).collect::<Vec<_>>(), ["own", "other"]);
+    assert_eq!(ask(&mut client, "begin; notify own; rollback"), []);
+    let extended = client.extended("", "notify own, 'extended'", &[]).expect("an answer comes");
+    assert_eq!(extended.tags, ["NOTIFY"]);
+    is_silent(&mut client);
+    stage.assert_healthy();
+}
+
+#[test]
+fn a_listen_holds_from_its_commit_on() {
+    let mut stage = stage();
+    let (mut hearer, mut teller, mut witness) = (stage.client(), stage.client(), stage.client());
+    ask(&mut hearer, "begin");
+    ask(&mut hearer, "listen jobs");
+    ask(&mut teller, "notify jobs, 'too early'");
+    ask(&mut witness, "listen jobs");
+    assert_eq!(ask(&mut hearer, "commit"), []);
+    is_silent(&mut hearer);
+    ask(&mut hearer, "begin; listen never; rollback");
+    ask(&mut hearer, "begin; savepoint a; listen never; rollback to a; commit");
+    ask(&mut hearer, "begin");
+    ask(&mut teller, "notify never");
+    ask(&mut teller, "notify jobs, 'meanwhile'");
+    // One connection hears for both, so it has been said to the hearer, too; who is told between its transactions.
+    assert_eq!(hear(&mut witness).payload, "meanwhile");
+    assert_eq!(ask(&mut hearer, "select 1"), []);
+    let heard = ask(&mut hearer, "commit");
+    assert_eq!(heard.iter().map(|said| &*said.payload).collect::<Vec<_>>(), ["meanwhile"]);
+    stage.assert_healthy();
+}
+
+/// Who asks listens in the very transaction in which it asks; the answer may come before its COMMIT's.
+#[test]
+fn an_answer_to_what_the_same_transaction_asked_is_not_missed() {
+    let mut stage = stage();
+    let (mut asker, mut replier) = (stage.client(), stage.client());
+    ask(&mut replier, "listen requests");
+    let replies = std::thread::spawn(move || {
+        for number in 0..200 {
+            assert_eq!(hear(&mut replier).payload, number.to_string());
+            ask(&mut replier, &format!("notify reply_{number}"));
+        }
+    });
+    for number in 0..200 {
+        ask(&mut asker, "begin");
+        ask(&mut asker, &format!("listen reply_{number}"));
+        ask(&mut asker, &format!("notify requests, '{number}'"));
+        let early = ask(&mut asker, "commit");
+        let reply = early.into_iter().next().unwrap_or_else(|| hear(&mut asker));
+        assert_eq!(reply.channel, format!("reply_{number}"));
+        ask(&mut asker, "unlisten *");
+    }
+    replies.join().expect("every request was heard");
+    stage.assert_healthy();
+}
+
+#[test]
+fn who_listened_is_told_when_nobody_does_any_more() {
+    let mut stage = stage();
+    let (mut hearer, mut other) = (stage.client(), stage.client());
+    ask(&mut hearer, "listen jobs");
+    past(
+        &stage,
+        "select pg_terminate_backend(pid) from pg_stat_activity where query like 'LISTEN %' and pid <> pg_backend_pid()",
+    );
+    let told = hearer.last_words().expect("it is told why");
+    assert_eq!((told.severity.as_str(), told.sqlstate.as_str()), ("FATAL", "57P01"), "{told:?}");
+    is_silent(&mut other);
+    ask(&mut other, "listen jobs");
+    past(&stage, "notify jobs, 'again'");
+    assert_eq!(hear(&mut other).payload, "again");
+    stage.assert_healthy();
+}
+
+#[test]
+fn one_sees_what_one_listens_to() {
+    let mut stage = stage();
+    let (mut hearer, mut other) = (stage.client(), stage.client());
+    ask(&mut hearer, "listen a; listen \"B c\"");
+    for _ in 0..4 {
+        let shown = hearer.query("select pg_listening_channels() order by 1").expect("an answer comes");
+        assert_eq!(shown.rows.concat(), [Some("B c".to_owned()), Some("a".to_owned())]);
+        let shown = hearer.extended("", "select pg_listening_channels() order by 1", &[]).expect("an answer comes");
+        assert_eq!(shown.rows.len(), 2, "{shown:?}");
+        assert_eq!(other.query("select pg_listening_channels()").expect("an answer comes").rows.len(), 0);
+    }
+    stage.assert_healthy();
+}

@@ -1,0 +1,269 @@
+//! What a session listens to: a value that a rollback takes back, as its settings are; and what was said there that its
+//! client has not been told, because PostgreSQL tells it between transactions only.
+//!
+//! Does not do: knowing where notifications come from. That is the pool's [`crate::listener::Listener`].
+//!
+//! //= pg18 sql-listen
+//! //= pg18 protocol-flow#PROTOCOL-ASYNC
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::limits;
+use crate::time::Time;
+
+/// Longer names are cut by the server, at a character.
+//= pg18 sql-syntax-lexical#SQL-SYNTAX-IDENTIFIERS
+const NAME_LEN_MAX: usize = 63;
+
+/// Names of channels. A copy is a pointer, until it is changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Channels {
+    names: Arc<BTreeSet<Box<[u8]>>>,
+    /// There are more that its own server listens to.
+    pub(crate) alone: bool,
+}
+
+/// What a statement does to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Listen(Box<[u8]>),
+    /// On the server at hand, and on no other.
+    Alone,
+    /// `None`: all.
+    Unlisten(Option<Box<[u8]>>),
+}
+
+impl Channels {
+    pub(super) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Listen(name) => self.insert(name),
+            Change::Alone => self.alone = true,
+            Change::Unlisten(name) => self.remove(name.as_deref()),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    pub(crate) fn contains(&self, name: &[u8]) -> bool {
+        self.names.contains(name)
+    }
+
+    pub(crate) fn insert(&mut self, name: &[u8]) {
+        if !self.contains(name) {
+            Arc::make_mut(&mut self.names).insert(name.into());
+        }
+    }
+
+    /// `None`: all.
+    pub(crate) fn remove(&mut self, name: Option<&[u8]>) {
+        match name {
+            Some(name) if self.contains(name) => drop(Arc::make_mut(&mut self.names).remove(name)),
+            Some(_) => {}
+            None => *self = Channels::default(),
+        }
+    }
+}
+
+/// Whether another connection knows the channel by the very same bytes.
+pub(crate) fn is_portable(name: &[u8], is_utf8: bool) -> bool {
+    // What lies beyond ASCII is folded as the database's locale wants it, where a character is one byte.
+    name.len() <= NAME_LEN_MAX && (is_utf8 || name.is_ascii())
+}
+
+/// What a session waits for from its pool's listener.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Wait {
+    #[default]
+    Nothing,
+    /// A message that it has not sent yet: what it says has to be heard from the moment on in which it is done.
+    ToSend { since: Time },
+    /// Done: the message may go.
+    MaySend,
+    /// The ReadyForQuery of a transaction with a NOTIFY: what was said comes before it.
+    ToBeReady,
+}
+
+/// A channel, and the whole message.
+type Unread = (Box<[u8]>, Box<[u8]>);
+
+/// Too much was said that the client has not read.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Overflow;
+
+/// A session that listens, or is about to.
+#[derive(Debug, Default)]
+pub(crate) struct Ears {
+    pub(crate) wait: Wait,
+    /// What the listener listens to on its behalf: its channels, and those of LISTENs that are not committed.
+    interest: BTreeSet<Box<[u8]>>,
+    /// What is sent now may commit its LISTENs: whatever is said from now on may be for it.
+    committing: bool,
+    /// It listens on its own server: the listener was not to be had.
+    pub(crate) alone: bool,
+    /// Oldest first.
+    unread: Vec<Unread>,
+    unread_len: usize,
+}
+
+impl Ears {
+    /// There is nothing to remember.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.interest.is_empty() && self.unread.is_empty() && !self.alone && self.wait == Wait::Nothing
+    }
+
+    pub(crate) fn interest(&self) -> impl Iterator<Item = &[u8]> {
+        self.interest.iter().map(|name| &**name)
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.interest.len() < limits::CHANNELS_MAX
+    }
+
+    pub(crate) fn is_interested(&self, name: &[u8]) -> bool {
+        self.interest.contains(name)
+    }
+
+    /// Whether it was new.
+    pub(crate) fn take_interest(&mut self, name: &[u8]) -> bool {
+        self.interest.insert(name.into())
+    }
+
+    /// Of what is not committed.
+    pub(crate) fn has_more_than(&self, committed: &Channels) -> bool {
+        self.interest.iter().any(|name| !committed.contains(name))
+    }
+
+    /// In no transaction: it listens to these. Returns what it does not listen to any more.
+    pub(crate) fn settle(&mut self, channels: &Channels) -> Vec<Box<[u8]>> {
+        let gone: Vec<Box<[u8]>> = self.interest.iter().filter(|name| !channels.contains(name)).cloned().collect();
+        self.interest.retain(|name| channels.contains(name));
+        gone
+    }
+
+    /// A message goes that may commit what is not committed.
+    pub(crate) fn commits(&mut self) {
+        self.committing = true;
+    }
+
+    /// ReadyForQuery.
+    pub(crate) fn ready(&mut self, idle: bool, committed: &Channels) {
+        self.committing = false;
+        if !idle {
+            self.keep_unread(committed);
+        }
+    }
+
+    /// Its server is gone, and its transaction.
+    pub(crate) fn lost(&mut self) {
+        self.committing = false;
+    }
+
+    fn keep_unread(&mut self, channels: &Channels) {
+        self.unread.retain(|(channel, _)| channels.contains(channel));
+        self.unread_len = self.unread.iter().map(|(_, message)| message.len()).sum();
+    }
+
+    /// Something was said: a whole NotificationResponse. False: it is not for this session.
+    pub(crate) fn hear(&mut self, channel: &[u8], message: &[u8], committed: &Channels) -> Result<bool, Overflow> {
+        let hears = committed.contains(channel) || self.committing && self.interest.contains(channel);
+        if !hears {
+            return Ok(false);
+        }
+        if self.unread_len + message.len() > limits::NOTIFICATIONS_LEN_MAX {
+            return Err(Overflow);
+        }
+        self.unread_len += message.len();
+        self.unread.push((channel.into(), message.into()));
+        Ok(true)
+    }
+
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// In no transaction: what the client is to be told, of the channels that it listens to.
+    pub(crate) fn take_unread(&mut self, channels: &Channels) -> Vec<u8> {
+        self.keep_unread(channels);
+        self.unread_len = 0;
+        std::mem::take(&mut self.unread).into_iter().flat_map(|(_, message)| message.into_vec()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn channels(names: &[&str]) -> Channels {
+        let mut channels = Channels::default();
+        names.iter().for_each(|name| channels.insert(name.as_bytes()));
+        channels
+    }
+
+    #[test]
+    fn a_copy_is_not_changed_with_its_original() {
+        let before = channels(&["a"]);
+        let mut now = before.clone();
+        now.insert(b"b");
+        now.remove(Some(b"a"));
+        now.remove(Some(b"z"));
+        assert_eq!((before, now.clone()), (channels(&["a"]), channels(&["b"])));
+        now.remove(None);
+        assert!(now.is_empty());
+    }
+
+    #[test]
+    fn what_is_said_before_the_commit_is_not_heard() {
+        let (none, a) = (channels(&[]), channels(&["a"]));
+        let mut ears = Ears::default();
+        assert!(ears.take_interest(b"a") && !ears.take_interest(b"a") && ears.has_more_than(&none));
+        assert_eq!(ears.hear(b"a", b"early", &none), Ok(false));
+        ears.commits();
+        assert_eq!(ears.hear(b"a", b"1", &none), Ok(true));
+        ears.ready(true, &a);
+        assert_eq!(ears.hear(b"a", b"2", &a), Ok(true));
+        assert_eq!(ears.take_unread(&a), b"12");
+        assert!(ears.settle(&a).is_empty() && !ears.has_more_than(&a));
+        assert_eq!(ears.settle(&none), [Box::from(&b"a"[..])]);
+        assert!(ears.is_idle());
+    }
+
+    #[test]
+    fn what_a_rollback_takes_back_was_not_heard() {
+        let (none, b) = (channels(&[]), channels(&["b"]));
+        let mut ears = Ears::default();
+        ears.take_interest(b"a");
+        ears.commits();
+        assert_eq!(ears.hear(b"a", b"1", &b), Ok(true));
+        assert_eq!(ears.hear(b"b", b"2", &b), Ok(true));
+        // It was no commit.
+        ears.ready(false, &b);
+        assert_eq!(ears.take_unread(&b), b"2");
+        assert_eq!((ears.take_unread(&none), ears.unread_len), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn what_is_not_read_is_bounded() {
+        let a = channels(&["a"]);
+        let mut ears = Ears::default();
+        let long = vec![b'x'; limits::NOTIFICATIONS_LEN_MAX - 1];
+        assert_eq!(ears.hear(b"a", &long, &a), Ok(true));
+        assert_eq!(ears.hear(b"a", b"y", &a), Ok(true));
+        assert_eq!(ears.hear(b"a", b"z", &a), Err(Overflow));
+        assert_eq!(ears.take_unread(&a).len(), limits::NOTIFICATIONS_LEN_MAX);
+        assert_eq!(ears.hear(b"a", b"z", &a), Ok(true));
+    }
+
+    #[test]
+    fn only_names_that_mean_the_same_elsewhere_are_shared() {
+        assert!(is_portable(b"jobs", false) && is_portable("schön".as_bytes(), true));
+        assert!(!is_portable("schön".as_bytes(), false) && !is_portable(&[b'x'; 64], true));
+        assert!(is_portable(&[b'x'; 63], true));
+    }
+}

@@ -1,0 +1,469 @@
+//! One server that listens for all sessions of its pool on this worker, so that LISTEN keeps none of them on a server.
+//!
+//! ```text
+//!   client: LISTEN jobs ──► the listener: LISTEN "jobs" ──► answered ──► the server: LISTEN jobs ──► ReadyForQuery
+//!   client: COMMIT      ──► the listener: (empty)       ──► answered ──► the server: COMMIT; from here on it hears
+//!   client: NOTIFY jobs ──► the server ──► the listener: (empty) ──► answered ──► NotificationResponse, ReadyForQuery
+//! ```
+//!
+//! What a client says goes to its server as it is, for its tag or its error; the server is told UNLISTEN * before anybody
+//! else gets it, and what it is told meanwhile of these channels is passed over.
+//!
+//! Promises: a session hears all that was committed after its own LISTEN was, and nothing that was committed before the
+//! message was sent that committed it; it is told outside of transactions only, before the ReadyForQuery that ends one. If
+//! the listener is lost, its sessions end.
+//!
+//! While there is no listener, a session that has not begun a transaction waits without a server: that one may become it.
+//!
+//! Where one connection cannot listen for all (the pool has one server, the session another encoding, the name is cut by
+//! the server, no server was to be had in time), the session listens on its own server and keeps it.
+//!
+//! Does not do: within a transaction, `pg_listening_channels()` shows what its server listens to, not the session.
+//!
+//! //= pg18 sql-listen
+//! //= pg18 sql-notify
+
+use std::sync::Arc;
+
+use wire::backend::{self, Notification, Status};
+use wire::frontend::{Parse, Query};
+use wire::sqlstate;
+
+use super::answers::Answers;
+use super::checking::CLEAR;
+use super::requests::Requests;
+use super::{Turn, Worker};
+use crate::id::{ConnId, PoolId};
+use crate::parameters::Tracked;
+use crate::server::{Answerer, Expect, Server, State as ServerState};
+use crate::session::{Session, State, virtual_pid};
+use crate::state::{Effect, Overflow, Pins, Reading, Wait, is_portable, write_identifier};
+
+pub(super) const UNLISTEN: &[u8] = b"UNLISTEN *";
+
+const LOST: &str = "the connection that listened for this session was lost";
+
+impl Requests<'_> {
+    /// What a message is about to do to the session's channels. False: not before the listener is ready for it.
+    pub(super) fn may_listen(&mut self, reading: Reading, effects: &mut [Effect]) -> bool {
+        let Some(tracker) = &self.session.tracker else { return true };
+        let ends = effects.contains(&Effect::End) && tracker.ears().is_some();
+        let listens = effects.iter().any(|effect| matches!(effect, Effect::Listen(_)));
+        if reading.notifies() {
+            self.says_something();
+        }
+        // In a failed transaction there is nothing but its end.
+        if !(ends || listens) || self.server.status == Status::Failed {
+            return true;
+        }
+        let is_new = self.choose_listeners(effects);
+        let Some(tracker) = &mut self.session.tracker else { return true };
+        let uncommitted = tracker.ears().is_some_and(|ears| ears.has_more_than(tracker.channels()));
+        let commits = uncommitted && (ends || self.server.status == Status::Idle);
+        match tracker.wait() {
+            Wait::ToSend { .. } | Wait::ToBeReady => false,
+            Wait::Nothing if !(is_new || commits) => true,
+            Wait::MaySend if !is_new => {
+                let ears = tracker.ears_mut();
+                ears.wait = Wait::Nothing;
+                if commits {
+                    ears.commits();
+                }
+                true
+            }
+            Wait::Nothing | Wait::MaySend => {
+                tracker.ears_mut().wait = Wait::ToSend { since: self.now };
+                self.pool.listener.get_or_insert_default().wait(self.conn);
+                self.attends = true;
+                false
+            }
+        }
+    }
+
+    /// A Parse comes, whole: whether it has to wait until there is a listener. Before anything of its batch is sent, the
+    /// server can be given back meanwhile; a LISTEN that begins otherwise is found when it is executed.
+    pub(super) fn calls_listener(&mut self, body: &[u8]) -> bool {
+        let name_end = body.iter().position(|&byte| byte == 0);
+        let first = name_end.and_then(|end| body.get(end + 1..end + 7));
+        if !first.is_some_and(|word| word.eq_ignore_ascii_case(b"listen")) || !self.follows() {
+            return false;
+        }
+        let there = self.pool.listener.as_ref().is_some_and(|listener| listener.server.is_some());
+        let Some(parse) = Parse::decode(body).ok().filter(|_| !there && self.server.is_clean()) else { return false };
+        let reading = self.read_text(Some(parse.query));
+        self.session.tracker.get_or_insert_default();
+        let mut effects = self.effects(parse.query);
+        !self.may_listen(reading, &mut effects)
+    }
+
+    /// Who listens to each channel: the pool's listener, or the session's own server. Returns whether one is new to the
+    /// former.
+    fn choose_listeners(&mut self, effects: &mut [Effect]) -> bool {
+        let mut is_new = false;
+        for effect in effects {
+            let Effect::Listen(name) = &*effect else { continue };
+            if !self.may_share(name) {
+                *effect = Effect::ListenAlone;
+                continue;
+            }
+            let ears = self.session.tracker.get_or_insert_default().ears_mut();
+            if ears.take_interest(name) {
+                is_new = true;
+                self.pool.listener.get_or_insert_default().want(name, self.conn);
+            }
+        }
+        is_new
+    }
+
+    fn may_share(&self, name: &[u8]) -> bool {
+        let (Some(tracker), Some(base)) = (&self.session.tracker, &self.pool.base) else { return false };
+        if tracker.ears().is_some_and(|ears| ears.is_interested(name)) {
+            return true;
+        }
+        let free = tracker.ears().is_none_or(|ears| !ears.alone && ears.has_room())
+            && !tracker.listens_alone()
+            && !tracker.pins().any(Pins::BACKEND_PID);
+        let encoding = self.server.parameters.get(Tracked::CLIENT_ENCODING);
+        let same = encoding == base.parameters.get(Tracked::CLIENT_ENCODING);
+        let is_utf8 = encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case(b"UTF8"));
+        self.pool.rules.shares_listener && free && same && is_portable(name, is_utf8)
+    }
+
+    /// A NOTIFY is sent: whoever hears of it is to be told the pid that the client knows; and if the session listens
+    /// itself, it hears of it before it is told that it is done.
+    fn says_something(&mut self) {
+        let told = self.session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
+        self.server.notified_by = if told { self.server.backend_pid } else { virtual_pid(self.conn) };
+        let (awaited, _) = self.server.ledger.owing();
+        if let Some(tracker) = &mut self.session.tracker {
+            tracker.says(awaited);
+        }
+    }
+
+    /// A text is about to be sent that may show what the session listens to: the server listens to it, too, where that
+    /// can be committed first.
+    pub(super) fn bring_channels(&mut self, reading: Reading) {
+        let Some(tracker) = self.session.tracker.as_ref().filter(|_| reading.lists_channels()) else { return };
+        let ledger = &self.server.ledger;
+        let between = self.server.status == Status::Idle && !ledger.awaits_own_ready() && !ledger.is_open();
+        let mut text = Vec::new();
+        for name in tracker.channels().names().filter(|_| between) {
+            text.extend_from_slice(b"LISTEN ");
+            write_identifier(name, &mut text);
+            text.push(b';');
+        }
+        if text.is_empty() {
+            return;
+        }
+        self.stream.flush(self.server_id, self.actions);
+        self.server.ledger.sent(Answerer::Replay, Expect::Query);
+        (self.server.unnamed, self.server.listens) = (crate::unnamed::NONE, true);
+        self.actions.send_new(self.server_id, |out| Query { text: &text }.encode(out));
+    }
+
+    /// Whether what follows the message that is sent now has to wait for its answer.
+    pub(super) fn is_to_hear_first(&self) -> bool {
+        let tracker = self.session.tracker.as_ref().filter(|tracker| tracker.ears().is_some());
+        tracker.is_some_and(|tracker| tracker.has_said()) && !self.server.ledger.is_copy_open()
+    }
+}
+
+impl Answers<'_> {
+    /// The client's transaction is over: whether it may be told. If so, it is told what was said before.
+    #[inline]
+    pub(super) fn may_be_ready(&mut self) -> bool {
+        self.tracker().is_none_or(|tracker| tracker.ears().is_none()) || self.hears_first()
+    }
+
+    fn hears_first(&mut self) -> bool {
+        self.findings.ears = true;
+        // The answer to what was said last: nothing was sent behind it, so nothing has to wait with it.
+        let last = self.server.ledger.len() == 1 && self.server.gated;
+        let Some((conn, session)) = &mut self.session else { return true };
+        let Some(tracker) = &mut session.tracker else { return true };
+        if !last && tracker.has_said() {
+            // What it has said is not to be heard before it is told that it was said.
+            return true;
+        }
+        if tracker.take_said() && !tracker.is_deaf() {
+            tracker.ears_mut().wait = Wait::ToBeReady;
+            self.findings.withheld = true;
+            return false;
+        }
+        let (conn, unread) = (*conn, tracker.take_unread());
+        if !unread.is_empty() {
+            self.flush();
+            self.actions.send_new(conn, |out| out.extend_from_slice(&unread));
+            self.pool.totals.sent += unread.len() as u64;
+        }
+        true
+    }
+
+    /// A NotificationResponse. Returns whether it is the client's.
+    pub(super) fn notification(&mut self, body: &[u8]) -> bool {
+        if matches!(self.server.state, ServerState::Listening) {
+            self.findings.words().heard.push(body.to_vec());
+            return false;
+        }
+        let clients = self.is_clients();
+        let Some(tracker) = self.tracker() else { return false };
+        // It hears of its other channels by the listener.
+        let channel = Notification::decode(body).map(|said| said.channel);
+        let shared = channel.is_ok_and(|channel| tracker.ears().is_some_and(|ears| ears.is_interested(channel)));
+        clients && tracker.listens_alone() && !shared
+    }
+}
+
+impl Worker {
+    pub(super) fn waits_for_listener(&self, conn: ConnId) -> bool {
+        self.sessions.get(conn).is_some_and(Session::waits_for_listener)
+    }
+
+    /// A session wants something of its pool's listener.
+    pub(super) fn attend(&mut self, turn: &mut Turn<'_>, id: PoolId) {
+        let Some(pool) = self.pool(id) else { return };
+        let Some(listener) = &pool.listener else { return };
+        match listener.server {
+            Some(server) => self.ask_listener(turn, server),
+            None if !listener.is_wanted() => {}
+            None => match self.take_idle(turn, id, None) {
+                Some(server) => self.become_listener(turn, server),
+                None => self.touched.push(id),
+            },
+        }
+    }
+
+    /// An idle server listens from now on.
+    pub(super) fn become_listener(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
+        self.turn_server(turn, server_id, ServerState::Listening);
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        assert!(server.is_clean() && server.cancels == 0, "I3: only a clean server listens");
+        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        pool.listener.get_or_insert_default().server = Some(server_id);
+        let is_base = pool.base.as_ref().is_some_and(|base| Arc::ptr_eq(&base.parameters, &server.parameters));
+        server.used = true;
+        if !is_base || server.session_state.is_some() {
+            self.ask(turn, server_id, CLEAR);
+        }
+        self.ask_listener(turn, server_id);
+    }
+
+    fn ask(&mut self, turn: &mut Turn<'_>, server_id: ConnId, text: &[u8]) {
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        server.ledger.sent(Answerer::Chore, Expect::Query);
+        server.unnamed = crate::unnamed::NONE;
+        server.query_at = turn.now;
+        turn.actions.send_new(server_id, |out| Query { text }.encode(out));
+    }
+
+    /// The next round, if none is under way.
+    fn ask_listener(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
+        let Some(server) = self.servers.get(server_id).filter(|server| server.ledger.is_clear()) else { return };
+        let id = server.pool;
+        let Some(listener) = self.pool_mut(id).and_then(|pool| pool.listener.as_mut()) else { return };
+        let mut text = Vec::new();
+        if listener.next_round(&mut text) {
+            self.ask(turn, server_id, &text);
+        } else if listener.is_unused()
+            && let Some(server) = self.servers.get_mut(server_id)
+        {
+            server.since = turn.now;
+        }
+        self.arm_server(server_id);
+    }
+
+    /// The listener has answered something.
+    pub(super) fn listener_progress(&mut self, turn: &mut Turn<'_>, server_id: ConnId, error: Option<String>) {
+        let Some(server) = self.servers.get(server_id) else { return };
+        if let Some(words) = error {
+            self.break_server(turn, server_id, &format!("listen failed: {words}"));
+            return;
+        }
+        if !server.ledger.is_clear() {
+            return;
+        }
+        let id = server.pool;
+        let Some(listener) = self.pool_mut(id).and_then(|pool| pool.listener.as_mut()) else { return };
+        for conn in listener.answered() {
+            self.attended(turn, conn);
+        }
+        self.ask_listener(turn, server_id);
+    }
+
+    /// A session has what it waited for.
+    fn attended(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Some(tracker) = &mut session.tracker else { return };
+        match tracker.wait() {
+            Wait::ToSend { .. } => tracker.ears_mut().wait = Wait::MaySend,
+            Wait::ToBeReady => self.tell_ready(turn, conn),
+            Wait::Nothing | Wait::MaySend => return,
+        }
+        self.go_on(turn, conn);
+    }
+
+    pub(super) fn tell_ready(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Some(tracker) = &mut session.tracker else { return };
+        tracker.ears_mut().wait = Wait::Nothing;
+        let unread = tracker.take_unread();
+        turn.actions.send_new(conn, |out| {
+            out.extend_from_slice(&unread);
+            backend::encode_ready(out, Status::Idle);
+        });
+    }
+
+    /// The client's messages go on.
+    fn go_on(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let Some(server_id) = session.server() else {
+            // It left its server while it waited, so that one was free to listen.
+            self.stirred.push(conn);
+            return;
+        };
+        self.settle_channels(turn, server_id, conn);
+        if let Some(server) = self.servers.get_mut(server_id) {
+            server.gated = false;
+            self.requests_from_inbox(turn, conn);
+            self.balance_if_paused(turn, conn);
+        }
+    }
+
+    /// A transaction is over. `withheld`: its ReadyForQuery is.
+    pub(super) fn heard_end(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId, withheld: bool) {
+        if !withheld {
+            return self.settle_channels(turn, server_id, conn);
+        }
+        let Some(id) = self.sessions.get(conn).map(|session| session.pool) else { return };
+        let Some(pool) = self.pool_mut(id) else { return };
+        pool.listener.get_or_insert_default().wait(conn);
+        self.attend(turn, id);
+    }
+
+    /// The listener was not to be had in time: the session listens on its own server.
+    pub(super) fn listen_alone(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Some(tracker) = session.tracker.as_mut() else { return };
+        if !matches!(tracker.wait(), Wait::ToSend { .. }) {
+            return;
+        }
+        let channels = tracker.channels().clone();
+        let ears = tracker.ears_mut();
+        (ears.alone, ears.wait) = (true, Wait::MaySend);
+        let gone = ears.settle(&channels);
+        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
+        if let Some(listener) = &mut pool.listener {
+            listener.wait_no_more(conn);
+            gone.iter().for_each(|name| listener.leave(name, conn));
+        }
+        self.go_on(turn, conn);
+    }
+
+    /// Outside of a transaction: the listener need not listen any more to what the session does not.
+    pub(super) fn settle_channels(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) {
+        let calm = self.servers.get(server_id).is_some_and(|server| server.status == Status::Idle);
+        let Some(session) = self.sessions.get_mut(conn).filter(|_| calm) else { return };
+        let id = session.pool;
+        let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.ears().is_some()) else { return };
+        let gone = tracker.settle_channels();
+        self.leave_channels(turn, id, conn, &gone);
+    }
+
+    pub(super) fn leave_channels(&mut self, turn: &mut Turn<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
+        let Some(listener) = self.pool_mut(id).and_then(|pool| pool.listener.as_mut()) else { return };
+        if !names.is_empty() {
+            names.iter().for_each(|name| listener.leave(name, conn));
+            self.attend(turn, id);
+        }
+    }
+
+    /// A session ends.
+    pub(super) fn listens_no_more(&mut self, turn: &mut Turn<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
+        if let Some(listener) = self.pool_mut(id).and_then(|pool| pool.listener.as_mut()) {
+            listener.wait_no_more(conn);
+            self.leave_channels(turn, id, conn, names);
+        }
+    }
+
+    /// What a pool's listener has heard, for everybody who listens.
+    pub(super) fn notify_all(&mut self, turn: &mut Turn<'_>, server_id: ConnId, heard: Vec<Vec<u8>>) {
+        for body in heard {
+            let Some(server) = self.servers.get(server_id) else { return };
+            let Ok(said) = Notification::decode(&body) else { continue };
+            let encoding = server.parameters.get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
+            let id = server.pool;
+            let pid = self.known_pid(id, said.pid);
+            let mut message = Vec::new();
+            Notification { pid, ..said }.encode(&mut message);
+            let listener = self.pool(id).and_then(|pool| pool.listener.as_ref());
+            let audience: Vec<ConnId> = listener.into_iter().flat_map(|found| found.audience(said.channel)).collect();
+            for conn in audience {
+                self.notify(turn, conn, &said, &message, encoding.as_deref());
+            }
+        }
+    }
+
+    /// The pid of who said something as clients know it, if it is one of ours.
+    fn known_pid(&self, id: PoolId, pid: i32) -> i32 {
+        let mut servers = self.servers.iter().map(|(_, server)| server);
+        let server = servers.find(|server| server.pool == id && server.backend_pid == pid);
+        let linked = server.and_then(Server::session).map(virtual_pid);
+        server.filter(|server| server.notified_by != 0).map(|server| server.notified_by).or(linked).unwrap_or(pid)
+    }
+
+    fn notify(
+        &mut self,
+        turn: &mut Turn<'_>,
+        conn: ConnId,
+        said: &Notification<'_>,
+        message: &[u8],
+        encoding: Option<&[u8]>,
+    ) {
+        const UNREADABLE: &str = "a notification is not in the session's client_encoding";
+        const TOO_MANY: &str = "too many notifications that the client has not read";
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let readable = said.payload.is_ascii() && said.channel.is_ascii()
+            || session.parameters.get(Tracked::CLIENT_ENCODING) == encoding;
+        let Some(tracker) = &mut session.tracker else { return };
+        match tracker.hear(said.channel, message) {
+            Ok(true) if readable => self.tell_unread(turn, conn),
+            Ok(true) => self.refuse_session(turn, conn, sqlstate::UNTRANSLATABLE_CHARACTER, UNREADABLE),
+            Ok(false) => {}
+            Err(Overflow) => self.refuse_session(turn, conn, sqlstate::PROGRAM_LIMIT_EXCEEDED, TOO_MANY),
+        }
+    }
+
+    /// Tells a client what was said, if this is a moment for it: between transactions, and it has read all else.
+    pub(super) fn tell_unread(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let has = session.tracker.as_ref().and_then(|tracker| tracker.ears()).is_some_and(|ears| ears.has_unread());
+        if !has {
+            return;
+        }
+        let between = match session.state {
+            State::Idle { .. } | State::Waiting { .. } => true,
+            State::Linked { server } => self.servers.get(server).is_some_and(Server::is_clean),
+            State::Welcoming { .. } | State::Console { .. } | State::Leaving { .. } => false,
+        };
+        let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.wait() != Wait::ToBeReady) else {
+            return;
+        };
+        if between && session.flow.is_clear() {
+            let unread = tracker.take_unread();
+            turn.actions.send_new(conn, |out| out.extend_from_slice(&unread));
+        }
+    }
+
+    /// The listener's connection is gone. Who listened has missed something; who was only about to goes on by itself.
+    pub(super) fn listener_lost(&mut self, turn: &mut Turn<'_>, id: PoolId, why: &str) {
+        let Some(listener) = self.pool_mut(id).and_then(|pool| pool.listener.take()) else { return };
+        for conn in listener.everybody() {
+            let Some(tracker) = self.sessions.get(conn).and_then(|session| session.tracker.as_ref()) else { continue };
+            if tracker.is_deaf() && matches!(tracker.wait(), Wait::ToSend { .. }) {
+                self.listen_alone(turn, conn);
+            } else {
+                self.refuse_session(turn, conn, sqlstate::ADMIN_SHUTDOWN, &format!("{LOST}: {why}"));
+            }
+        }
+    }
+}
