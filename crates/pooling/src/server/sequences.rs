@@ -20,10 +20,11 @@ impl Sequences {
         self.is_fresh = false;
     }
 
-    /// Whether others' draws would be told of. `asks`: currval is asked for; `matters`: it may be, later.
-    pub(crate) fn mislead(&self, session: ConnId, asks: bool, matters: bool) -> bool {
+    /// Whether others' draws would be told of. `asks`: currval is asked for; `is_first`: by the first that the session says
+    /// here, so that whatever was drawn, others drew, seen or not; `matters`: it may be asked for, later.
+    pub(crate) fn mislead(&self, session: ConnId, asks: bool, is_first: bool, matters: bool) -> bool {
         let others = self.by.is_some_and(|by| by != session);
-        others && matters || asks && self.is_mixed && !self.is_fresh
+        others && matters || asks && !self.is_fresh && (self.is_mixed || is_first)
     }
 
     /// All is forgotten, by DISCARD SEQUENCES or DISCARD ALL.

@@ -429,9 +429,10 @@ impl Requests<'_> {
         if asks {
             askers.add(application);
         }
-        let misled = self.server.sequences.mislead(self.conn, asks, askers.any());
+        let matters = askers.any();
+        let keeps = advances && (askers.has(application) || reading.draws() && matters);
+        let misled = self.server.sequences.mislead(self.conn, asks, !advances && self.is_first(), matters);
         let discards = misled && self.server.status != Status::Failed;
-        let keeps = advances && (askers.has(application) || reading.draws() && askers.any());
         if discards {
             self.server.sequences.discarded();
         }
@@ -442,6 +443,12 @@ impl Requests<'_> {
             self.session.tracker.get_or_insert_default().pin(Pins::SEQUENCE, text);
         }
         discards
+    }
+
+    /// Nothing of the session has run on its server since it got it.
+    fn is_first(&self) -> bool {
+        let is_pinned = self.session.tracker.as_ref().is_some_and(|tracker| tracker.is_pinned());
+        self.server.status == Status::Idle && !self.server.ledger.awaits_ready() && !is_pinned
     }
 
     fn marked(&mut self, text: &[u8], reading: Reading) -> Arc<Marked> {
