@@ -284,6 +284,12 @@ impl Worker {
         self.pool(pool).map(Pool::patience)
     }
 
+    /// Whether a pool's first clients wait until it is known what its database's names hide.
+    #[must_use]
+    pub fn awaits_names(&self, pool: crate::id::PoolId) -> bool {
+        self.pool(pool).is_some_and(|pool| pool.known.is_awaited())
+    }
+
     /// The pools' own counts and the tables they count, for [`crate::invariants`].
     pub(crate) fn parts(&self) -> Parts<'_> {
         Parts {

@@ -1,6 +1,6 @@
 //! I6: nobody eligible waits while a server of its pool is idle: at once within a worker; between workers after 1 ms, a
 //! mean service time, and one exchange of mailboxes, or as many as fail in this world because a board is served late or
-//! a mailbox is full.
+//! a mailbox is full. A pool's first clients wait until one of its servers has told what names hide.
 
 use std::collections::BTreeMap;
 
@@ -44,10 +44,16 @@ fn tries(plan: &Plan) -> u64 {
     if fails == 0.0 { 1 } else { (RARE.ln() / fails.ln()).ceil() as u64 }
 }
 
+fn awaits_names(world: &World, worker: u16, pool: PoolId) -> bool {
+    let machine = world.nodes.get(usize::from(worker) + 2).and_then(|node| node.worker());
+    machine.is_some_and(|machine| machine.awaits_names(pool))
+}
+
 pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
     for pool in &snapshot.pools {
         // A server that is being checked is on its way to a waiter.
-        if pool.cl_waiting > pool.sv_tested && pool.sv_idle > 0 {
+        let learns = pool.sv_tested > 0 && awaits_names(world, worker, pool.id);
+        if pool.cl_waiting > pool.sv_tested && pool.sv_idle > 0 && !learns {
             let (waiting, idle) = (pool.cl_waiting, pool.sv_idle);
             return world.fail(6, format!("worker {worker}: {:?} has {waiting} waiting beside {idle} idle", pool.key));
         }
@@ -95,10 +101,11 @@ fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
     let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return None };
     let pool = snapshot.pools.iter().find(|pool| {
         let since = (world.now - pool.maxwait_us).max(world.trouble_at.unwrap_or(0));
+        let learns = pool.sv_tested > 0 && awaits_names(world, worker, pool.id);
         let size = settings.users.get(&*pool.key.user).and_then(|user| user.pool_size);
         let size = size.or(settings.database(&pool.key.database).and_then(|entry| entry.pool_size));
         let room = coordinator.held(pool.id) < size.unwrap_or(settings.default_pool_size);
-        pool.cl_waiting > 0 && room && world.now.saturating_sub(since) > limit
+        pool.cl_waiting > 0 && room && !learns && world.now.saturating_sub(since) > limit
     })?;
     let (held, since) = (coordinator.held(pool.id), world.now - pool.maxwait_us);
     Some(format!("worker {worker}: {:?} waits since {since} and {held} servers are open: more may be", pool.key))
@@ -113,9 +120,10 @@ fn remember(world: &mut World, worker: u16, snapshot: &Snapshot) {
         let seen = world.checks.beside.pools.entry((pool.id, worker)).or_default();
         let given = pool.totals.server_assignments + snapshot.lends;
         let idle_since = seen.idle_since.filter(|_| seen.given == given).unwrap_or(now);
+        let learns = machine.awaits_names(pool.id);
         *seen = Seen {
-            waiting_since: (pool.cl_waiting > 0).then(|| now - pool.maxwait_us),
-            idle_since: (pool.sv_idle > 0).then_some(idle_since),
+            waiting_since: (pool.cl_waiting > 0 && !learns).then(|| now - pool.maxwait_us),
+            idle_since: (pool.sv_idle > 0 && !learns).then_some(idle_since),
             given,
             patience: machine.patience(pool.id).unwrap_or_default().as_micros() as u64,
         };
