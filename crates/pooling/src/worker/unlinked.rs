@@ -73,7 +73,9 @@ impl Unlinked<'_> {
             }
             tag::CLOSE if self.mapped => {
                 let close = Close::decode(body)?;
-                if close.target != Target::Statement || close.name.is_empty() {
+                // SQL may have prepared one of that name: a server has it.
+                let of_sql = self.session.tracker.as_ref().is_some_and(|tracker| tracker.has_prepared(close.name));
+                if close.target != Target::Statement || close.name.is_empty() || of_sql {
                     return Ok(false);
                 }
                 if let Some(names) = &mut self.session.names {
