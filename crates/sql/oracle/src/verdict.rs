@@ -195,7 +195,7 @@ fn of_a_function(name: &str) -> Marks {
         "pg_export_snapshot" => Marks::SNAPSHOT,
         "pg_backup_start" | "pg_backup_stop" => Marks::BACKUP,
         "pg_create_physical_replication_slot" | "pg_create_logical_replication_slot" => Marks::SLOT,
-        "dblink" | "dblink_connect" | "dblink_exec" => Marks::DBLINK,
+        "dblink_connect" | "dblink_exec" => Marks::DBLINK,
         "current_setting" => Marks::SETTINGS_READ,
         _ => Marks::NONE,
     }
