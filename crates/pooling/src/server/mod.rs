@@ -219,12 +219,21 @@ pub(crate) struct Server {
     pub(crate) last_words_told: bool,
     /// Its client's messages wait for a ReadyForQuery: of its parameters, or of what decides which statements exist.
     pub(crate) gated: bool,
+    /// They wait in the midst of a batch, which the server was told to answer so far: the gate opens when nothing is owed.
+    pub(crate) flushed: bool,
     pub(crate) armed: Armed,
 }
 
 impl Server {
     pub(crate) fn is_gated(&self) -> bool {
         self.gated
+    }
+
+    /// What its client's messages wait for has been answered.
+    pub(crate) fn has_answered(&self) -> bool {
+        let ledger = &self.ledger;
+        let settled = if self.flushed { ledger.len() == 0 } else { !ledger.awaits_ready() && !ledger.awaits_verdict() };
+        settled || ledger.is_copy_open()
     }
 
     /// Nothing owed, nothing half read, outside a transaction (I3).

@@ -49,14 +49,17 @@ pub(crate) enum Effect {
     },
     /// A tracked parameter is what it was when the session began.
     Restart(Box<[u8]>),
-    /// What texts mean from here on: client_encoding, standard_conforming_strings.
-    Rules,
     /// Undone with its transaction, as the next two are. //= pg18 sql-listen
     Listen(Box<[u8]>),
     /// On the server at hand: no other listens for it.
     ListenAlone,
     /// `None`: all.
     Unlisten(Option<Box<[u8]>>),
+    /// A tracked parameter is another: as it is reported, if that is known.
+    Parameter {
+        index: usize,
+        value: Option<Box<[u8]>>,
+    },
 }
 
 impl Effect {
@@ -150,15 +153,16 @@ pub(super) fn is_identity(name: &[u8]) -> bool {
 
 fn of_set(assignment: &Assignment<'_>, tracked: &Tracked) -> Effect {
     let name: Box<[u8]> = setting_key(assignment.name.bytes()).into();
-    if assignment.scope == Scope::Local || is_passing(&name) {
-        return Effect::Nothing;
-    }
     if let Some(index) = tracked.index(&name) {
         return match assignment.value {
+            Value::Default if assignment.scope == Scope::Local => Effect::Parameter { index, value: None },
             Value::Default => Effect::Restart(name),
-            _ if Tracked::decides_meaning(index) => Effect::Rules,
-            _ => Effect::Nothing,
+            Value::Given(value) => Effect::Parameter { index, value: reported(index, value) },
+            Value::Current => Effect::Nothing,
         };
+    }
+    if assignment.scope == Scope::Local || is_passing(&name) {
+        return Effect::Nothing;
     }
     let change = match assignment.value {
         Value::Default => Change::Reset(name),
@@ -178,6 +182,23 @@ fn of_set(assignment: &Assignment<'_>, tracked: &Tracked) -> Effect {
         Value::Current => return Effect::Asked { names: vec![name], parameters: Vec::new(), others: false },
     };
     Effect::Change(vec![change])
+}
+
+/// A value as it is reported, if texts are read by it; others need only be told apart, and are as they are written.
+fn reported(index: usize, value: &[u8]) -> Option<Box<[u8]>> {
+    let bare = value.strip_prefix(b"'").and_then(|value| value.strip_suffix(b"'")).unwrap_or(value);
+    if index == Tracked::CLIENT_ENCODING {
+        // UTF-8 is UTF8.
+        return Some(bare.iter().copied().filter(|&byte| byte != b'-').collect());
+    }
+    if index != Tracked::STANDARD_STRINGS {
+        return Some(value.into());
+    }
+    match bare.to_ascii_lowercase().as_slice() {
+        b"on" | b"true" | b"yes" | b"1" => Some(b"on"[..].into()),
+        b"off" | b"false" | b"no" | b"0" => Some(b"off"[..].into()),
+        _ => None,
+    }
 }
 
 /// What a backslash in a string means hangs on standard_conforming_strings, and what a byte beyond ASCII on
@@ -287,7 +308,9 @@ mod tests {
     #[test]
     fn each_statement_has_its_effect() {
         let named = |name: &str| -> Box<[u8]> { name.as_bytes().into() };
-        let table: [(&str, Effect); 47] = [
+        let parameter =
+            |index, value: Option<&str>| Effect::Parameter { index, value: value.map(|value| value.as_bytes().into()) };
+        let table: [(&str, Effect); 50] = [
             ("select 1", Effect::Nothing),
             ("begin", Effect::Nothing),
             ("commit and chain", Effect::End),
@@ -304,8 +327,11 @@ mod tests {
             ("set app.x = 'a\\b'", asked("app.x", false)),
             ("set app.x = 'é'", asked("app.x", false)),
             ("set work_mem from current", asked("work_mem", false)),
-            ("set time zone 'UTC'", Effect::Nothing),
-            ("set names 'latin1'", Effect::Rules),
+            ("set time zone 'UTC'", parameter(2, Some("'UTC'"))),
+            ("set names 'latin-1'", parameter(Tracked::CLIENT_ENCODING, Some("latin1"))),
+            ("set local standard_conforming_strings to no", parameter(Tracked::STANDARD_STRINGS, Some("off"))),
+            ("set standard_conforming_strings = E'o\\x6e'", parameter(Tracked::STANDARD_STRINGS, None)),
+            ("set local time zone default", parameter(2, None)),
             ("set time zone default", Effect::Restart(named("timezone"))),
             ("select set_config('App.x', '7', false)", config("app.x", "7")),
             ("select set_config('app.x', $1, false)", asked("app.x", false)),
@@ -314,7 +340,7 @@ mod tests {
             ("select set_config($2::text, $1, $3), set_config(lower($3), $1, false)", asked_by(&[2], true)),
             ("select set_config($2, $1, true)", Effect::Nothing),
             ("select set_config('app.x', '7', true)", Effect::Nothing),
-            ("set intervalstyle = iso_8601", Effect::Nothing),
+            ("set intervalstyle = iso_8601", parameter(5, Some("iso_8601"))),
             ("set schema 's'", set("search_path", Some("schema 's'"))),
             ("set role r", set("role", Some("role r"))),
             ("set role none", Effect::Change(vec![Change::NoRole])),

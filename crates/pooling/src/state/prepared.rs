@@ -55,6 +55,12 @@ impl OnServer {
         !self.under_way.is_empty()
     }
 
+    /// Something else was sent, in its place among the changes.
+    pub(crate) fn changes_nothing(&mut self) {
+        // Nothing has no name.
+        self.under_way.push_back(Change { name: Box::default(), before: None });
+    }
+
     /// The oldest change under way is done.
     pub(crate) fn done(&mut self) {
         self.under_way.pop_front();

@@ -7,6 +7,7 @@
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
 
 mod hearing;
+mod meaning;
 mod naming;
 
 pub(crate) use naming::Seen;
@@ -28,7 +29,7 @@ use super::reasons::Reasons;
 use super::{Again, Change, State};
 use crate::catalogue::{Hidden, Known};
 use crate::limits;
-use crate::parameters::Tracked;
+use crate::parameters::{Parameters, Tracked};
 use crate::prepared::Names;
 use crate::snapshot::PinSnapshot;
 use crate::time::Time;
@@ -111,6 +112,8 @@ pub(crate) struct Tracker {
     ears: Option<Box<Ears>>,
     /// It has said something on a channel: how many ReadyForQuery come before the one that may commit that.
     said: Option<usize>,
+    /// What texts mean until the server tells.
+    meant: Option<Arc<Parameters>>,
     reasons: Reasons,
     pinned_since: Option<Time>,
     /// Kinds that were counted of this stay.
@@ -138,6 +141,9 @@ pub(crate) struct Places<'a> {
     pub(crate) listens: &'a mut bool,
     pub(crate) names: Option<&'a mut Names>,
     pub(crate) tracked: &'a Tracked,
+    /// Of the tracked parameters, what the server has told last, and what its pool's servers begin with.
+    pub(crate) told: &'a Arc<Parameters>,
+    pub(crate) first: Option<&'a Arc<Parameters>>,
 }
 
 impl Tracker {
@@ -320,19 +326,15 @@ impl Tracker {
         match effect {
             Some(effect) => self.apply(effect, tag, &mut places),
             // More tags than statements: it is not what it was taken for.
-            None => self.suspects |= Pins::ANYTHING | Pins::DYNAMIC,
+            None => {
+                self.suspects |= Pins::ANYTHING | Pins::DYNAMIC;
+                match tag {
+                    b"DISCARD ALL\0" => self.apply(Effect::DiscardAll, tag, &mut places),
+                    b"DEALLOCATE ALL\0" => self.apply(Effect::DeallocateAll, tag, &mut places),
+                    _ => {}
+                }
+            }
         }
-    }
-
-    /// Whether it depends on answers under way how a text is to be read.
-    pub(crate) fn doubts_rules(&self, tracked: &Tracked) -> bool {
-        let decides = |effect: &Effect| match effect {
-            Effect::Rules | Effect::DiscardAll => true,
-            Effect::Restart(name) => tracked.index(name).is_some_and(Tracked::decides_meaning),
-            Effect::Change(changes) => changes.contains(&Change::ResetAll),
-            _ => false,
-        };
-        self.sent.iter().any(|sent| sent.effects.iter().any(decides))
     }
 
     /// The oldest message that is noted has been answered, or will not be.
@@ -359,6 +361,7 @@ impl Tracker {
             self.look = Look::Due;
         }
         self.restarted |= std::mem::take(&mut self.restarting) != 0;
+        self.meant = None;
         if idle {
             self.portals.retain(|_, portal| portal.awaited > 0);
         }
@@ -370,13 +373,26 @@ impl Tracker {
 
     fn apply(&mut self, effect: Effect, tag: &[u8], places: &mut Places<'_>) {
         match effect {
-            Effect::Nothing | Effect::Execute(_) | Effect::Rules => {}
-            Effect::End if tag == b"ROLLBACK\0" => self.journal.rolled_back(),
-            Effect::End => self.journal.committed(),
+            Effect::Nothing | Effect::Execute(_) => {}
+            Effect::Parameter { index, value } => self.mean(index, value.as_deref(), places),
+            Effect::End if tag == b"ROLLBACK\0" => {
+                self.journal.rolled_back();
+                self.forget_meant(places);
+            }
+            Effect::End => {
+                self.journal.committed();
+                self.forget_meant(places);
+            }
             Effect::Save(name) => self.journal.save(&name),
             Effect::Release(name) => self.journal.release(&name),
-            Effect::RollBackTo(name) => self.journal.roll_back_to(&name),
+            Effect::RollBackTo(name) => {
+                self.journal.roll_back_to(&name);
+                self.forget_meant(places);
+            }
             Effect::Change(changes) => {
+                if changes.contains(&Change::ResetAll) {
+                    self.mean_first(places);
+                }
                 self.restarting |= if changes.contains(&Change::ResetAll) { u64::MAX } else { 0 };
                 changes.iter().for_each(|change| self.journal.change(change));
             }
@@ -397,6 +413,7 @@ impl Tracker {
             Effect::DeallocateAll => self.forget_all_prepared(places),
             Effect::DiscardAll => {
                 self.forget_all_prepared(places);
+                self.mean_first(places);
                 self.journal.change(&Change::DiscardAll);
                 self.restarting = u64::MAX;
                 self.pins = self.pins & !Pins::SEQUENCE;
@@ -404,7 +421,9 @@ impl Tracker {
             }
             Effect::Asked { names, parameters, others } => self.ask_for(names, others || !parameters.is_empty()),
             Effect::Restart(name) => {
-                self.restarting |= places.tracked.index(&name).map_or(0, |index| 1 << (index & 63))
+                let Some(index) = places.tracked.index(&name) else { return };
+                self.mean(index, places.first.and_then(|first| first.get(index)), places);
+                self.restarting |= 1 << (index & 63);
             }
             Effect::Pin(pins) => self.pins |= pins,
             Effect::Listen(_) | Effect::ListenAlone | Effect::Unlisten(_) => self.listen(effect, places.listens),
@@ -437,47 +456,10 @@ impl Tracker {
         self.restarting != 0
     }
 
-    fn keep_prepared(&mut self, kept: Kept) {
-        self.forget_prepared(&kept.name);
-        let count = self.prepared.len();
-        let len = kept.name.len() + kept.text.as_ref().map_or(0, |text| text.len());
-        let fits = self.prepared_len + len <= limits::PREPARED_LEN_MAX && count < limits::STATEMENTS_PER_CLIENT_MAX;
-        match kept.text.filter(|_| fits) {
-            Some(text) => {
-                self.prepared_len += len;
-                self.prepared.insert(kept.name, text);
-            }
-            None => self.pins |= Pins::PREPARED,
-        }
-    }
-
-    /// Whether it was there.
-    fn forget_prepared(&mut self, name: &[u8]) -> bool {
-        let Some(text) = self.prepared.remove(name) else { return false };
-        self.prepared_len -= name.len() + text.len();
-        true
-    }
-
-    fn forget_all_prepared(&mut self, places: &mut Places<'_>) {
-        self.prepared.clear();
-        self.prepared_len = 0;
-        places.on_server.clear();
-        self.pins = self.pins & !Pins::PREPARED;
-    }
-
-    /// The whole PREPARE of what SQL's EXECUTE names.
-    pub(crate) fn prepared_text(&self, name: &[u8]) -> Option<Arc<[u8]>> {
-        self.prepared.get(name).map(Arc::clone)
-    }
-
     /// It is to keep its server because of this text.
     pub(crate) fn pin(&mut self, pins: Pins, text: &[u8]) {
         self.pins |= pins;
         self.reasons.note(pins, text);
-    }
-
-    pub(crate) fn has_prepared(&self, name: &[u8]) -> bool {
-        self.prepared.contains_key(name)
     }
 
     pub(crate) fn parse_unnamed(&mut self, marked: Option<Arc<Marked>>) {
@@ -591,6 +573,7 @@ impl Tracker {
     /// Its server is gone, and what was not committed with it.
     pub(crate) fn lost(&mut self) {
         self.sent.clear();
+        self.meant = None;
         self.portals.clear();
         self.look = Look::Due;
         self.journal.rolled_back();

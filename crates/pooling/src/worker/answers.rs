@@ -406,6 +406,11 @@ impl Answers<'_> {
             self.findings.words().lost = Some((fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE), words()));
             return false;
         }
+        let misnames = |code| matches!(code, sqlstate::UNDEFINED_PSTATEMENT | sqlstate::DUPLICATE_PSTATEMENT);
+        if self.server.ledger.owner() == Some(Answerer::Aside) && fields.sqlstate().is_some_and(misnames) {
+            // It has other statements than it is believed to have.
+            self.server.on_server.clear();
+        }
         if fields.sqlstate() == Some(sqlstate::FEATURE_NOT_SUPPORTED)
             && fields.message().is_some_and(|message| message.starts_with(b"cached plan"))
         {
@@ -587,8 +592,6 @@ impl Answers<'_> {
         self.server.aside_failed |= skipped.iter().any(|entry| entry.owner == Answerer::Aside);
         let aside = skipped.first().is_some_and(|entry| entry.owner == Answerer::Aside);
         if aside {
-            // What it was to prepare may be there, or not.
-            self.server.on_server.clear();
             self.server.soiled = true;
             self.findings.skipped_aside = skipped.iter().any(|entry| entry.expect == Expect::Query);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wire::backend::{self, ParameterStatus};
+use wire::backend::{self, ParameterStatus, Status};
 
 use super::answers::Answers;
 use super::matching::Verdict;
@@ -20,13 +20,12 @@ impl Answers<'_> {
         if self.server.ledger.owner() == Some(Answerer::Aside) {
             return self.server.on_server.done();
         }
-        if self.server.ledger.is_noted()
-            && let Some((_, session)) = &mut self.session
-            && let Some(tracker) = &mut session.tracker
-        {
-            let names = session.names.as_deref_mut();
-            let (on_server, listens) = (&mut self.server.on_server, &mut self.server.listens);
-            tracker.confirmed(body, Places { on_server, listens, names, tracked: self.tracked });
+        if self.server.status == Status::Failed && body == b"ROLLBACK\0" {
+            // To a savepoint, or to its end, after which ReadyForQuery tells more.
+            self.server.status = Status::InTransaction;
+        }
+        if self.server.ledger.is_noted() {
+            self.confirmed(body, true);
         }
         let forgets = matches!(body, b"DISCARD ALL\0" | b"DEALLOCATE ALL\0");
         if !forgets {
@@ -52,19 +51,22 @@ impl Answers<'_> {
 
     /// CloseComplete for a statement that SQL has prepared.
     pub(super) fn closed_prepared(&mut self) {
-        if let Some((_, session)) = &mut self.session
-            && let Some(tracker) = &mut session.tracker
-        {
-            tracker.confirmed(
-                b"",
-                Places {
-                    on_server: &mut self.server.on_server,
-                    listens: &mut self.server.listens,
-                    names: None,
-                    tracked: self.tracked,
-                },
-            );
-        }
+        self.confirmed(b"", false);
+    }
+
+    /// A statement has run whose effects were noted; `named`: it may be of the names that the protocol knows.
+    fn confirmed(&mut self, tag: &[u8], named: bool) {
+        let Some((_, session)) = &mut self.session else { return };
+        let Some(tracker) = &mut session.tracker else { return };
+        let places = Places {
+            on_server: &mut self.server.on_server,
+            listens: &mut self.server.listens,
+            names: session.names.as_deref_mut().filter(|_| named),
+            tracked: self.tracked,
+            told: &self.server.parameters,
+            first: self.pool.base.as_ref().map(|base| &base.parameters),
+        };
+        tracker.confirmed(tag, places);
     }
 
     /// A parameter of the server's, and its session's. Returns whether the client is told.
@@ -185,16 +187,8 @@ impl Answers<'_> {
 
     /// An Execute has had as many rows as it asked for: its statement has run, though not to its end.
     pub(super) fn suspended(&mut self) {
-        if !self.server.ledger.is_noted() {
-            return;
-        }
-        if let Some((_, session)) = &mut self.session
-            && let Some(tracker) = &mut session.tracker
-        {
-            let names = session.names.as_deref_mut();
-            let (on_server, listens) = (&mut self.server.on_server, &mut self.server.listens);
-            let places = Places { on_server, listens, names, tracked: self.tracked };
-            tracker.confirmed(b"", places);
+        if self.server.ledger.is_noted() {
+            self.confirmed(b"", true);
         }
     }
 

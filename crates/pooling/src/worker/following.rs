@@ -5,17 +5,18 @@
 
 use std::sync::Arc;
 
-use sql::{Pieces, Summary, Text};
+use sql::{Pieces, Rules, Summary, Text};
 use wire::HEADER_LEN;
 use wire::backend::Status;
-use wire::frontend::{Bind, BindNames, Close, Execute, Parse, Query, Target, tag};
+use wire::frontend::{self, Bind, BindNames, Close, Execute, Parse, Query, Target, tag};
 
+use super::renaming::Renamed;
 use super::requests::Requests;
 use crate::limits;
-use crate::parameters::Tracked;
+use crate::parameters::{Parameters, Tracked};
 use crate::prepared::{self, Statement, StatementId};
-use crate::server::{Answerer, Expect};
-use crate::state::{Effect, Marked, Pins, Reading, Remedy, Seen};
+use crate::server::{Answerer, Expect, Server};
+use crate::state::{Effect, Marked, OnServer, Pins, Reading, Remedy, Seen, Tracker};
 
 /// The name of what is run aside. No client has it: their statements are called otherwise on servers.
 const ASIDE: &[u8] = b"aside_of_pgweir";
@@ -29,31 +30,64 @@ fn makes_routine(text: &[u8]) -> bool {
     words.next().is_some_and(|word| matches!(&word[..], b"function" | b"procedure" | b"aggregate"))
 }
 
+/// What `bring` finds that a server needs first. `None`: there is something, and what is under way may keep the server from
+/// carrying it out; nothing is noted then.
+fn settled(server: &mut Server, bring: impl FnOnce(&mut OnServer) -> Remedy) -> Option<Remedy> {
+    let is_failed = server.status == Status::Failed;
+    if is_failed && server.ledger.len() == 0 {
+        // The server refuses the text whatever there is.
+        return Some(Remedy::new());
+    }
+    if !is_failed && !server.ledger.awaits_own_ready() {
+        return Some(bring(&mut server.on_server));
+    }
+    let before = server.on_server.clone();
+    let remedy = bring(&mut server.on_server);
+    if !remedy.is_empty() {
+        server.on_server = before;
+        return None;
+    }
+    Some(remedy)
+}
+
 impl Requests<'_> {
     /// Whether texts are read, and now: a server that skips to Sync, or reads COPY data, does not.
     pub(super) fn follows(&self) -> bool {
         self.pool.rules.follows() && !self.is_unheard()
     }
 
-    /// Whether a message must wait until what is under way has been answered.
-    pub(super) fn waits_for_answers(&self, message: u8) -> bool {
+    /// Whether a message must wait until what is under way has been answered: that decides how a text is to be read, or which
+    /// statements there are by name.
+    pub(super) fn waits_for_answers(&self, message: u8, at_hand: &[u8]) -> bool {
+        let Some(tracker) = &self.session.tracker else { return false };
         let is_text = matches!(message, tag::QUERY | tag::PARSE);
-        let names = is_text || matches!(message, tag::BIND | tag::DESCRIBE | tag::CLOSE);
-        names && (self.must_wait_for_names() || self.must_wait_to_mend()) || is_text && self.must_wait_to_read()
+        let names = match message {
+            tag::DESCRIBE | tag::CLOSE => at_hand.get(HEADER_LEN) == Some(&Target::Statement.byte()),
+            _ => is_text || message == tag::BIND,
+        };
+        // What is brought within a batch is skipped with what comes behind it there.
+        let is_brought = self.server.on_server.is_changing() && self.server.ledger.awaits_own_ready();
+        let in_doubt = names && (is_brought || tracker.is_naming() || self.must_mend(tracker))
+            || is_text && tracker.is_deciding(self.tracked, message == tag::PARSE);
+        // What is on trial is kept up to its Sync, to be sent again.
+        let is_answered = self.server.ledger.awaits_own_ready() || !self.is_trying();
+        in_doubt && is_answered && self.server.ledger.len() > 0 && self.follows()
     }
 
-    /// Whether answers under way bring back what the session began with, of which its server is to be told first.
-    fn must_wait_to_mend(&self) -> bool {
-        let tracker = self.session.tracker.as_ref().filter(|_| self.session.reset_to.is_some());
-        let reverts = tracker.is_some_and(|tracker| tracker.is_reverting() || tracker.is_reverted());
-        reverts && self.server.ledger.awaits_ready() && self.follows()
+    /// Whether answers under way bring back what the session began with, of which its server is to be told first: between
+    /// two ReadyForQuery.
+    fn must_mend(&self, tracker: &Tracker) -> bool {
+        let reverts = self.session.reset_to.is_some() && (tracker.is_reverting() || tracker.is_reverted());
+        reverts && self.server.ledger.awaits_ready()
     }
 
-    /// Whether answers under way decide how a text is to be read. In a batch without its Sync none will come: there it is
-    /// not read.
-    fn must_wait_to_read(&self) -> bool {
-        let tracker = self.session.tracker.as_ref().filter(|_| self.server.ledger.awaits_ready());
-        tracker.is_some_and(|tracker| tracker.doubts_rules(self.tracked)) && self.follows()
+    /// What is under way is to be answered before the client's messages go on, though its batch may not have ended.
+    //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY (Flush)
+    pub(super) fn call_for_answers(&mut self) {
+        if self.server.ledger.is_open() && !std::mem::replace(&mut self.server.flushed, true) {
+            self.stream.flush(self.server_id, self.actions);
+            self.actions.send_new(self.server_id, frontend::encode_flush);
+        }
     }
 
     /// A Query is sent. False: not yet.
@@ -69,85 +103,87 @@ impl Requests<'_> {
         }
         let text = Query::unchecked(&at_hand[HEADER_LEN..]).map(|query| query.text);
         let reading = self.read_text(text);
-        if self.session.tracker.is_none() && !reading.is_active() {
-            let discards = self.sequences(reading, text.unwrap_or_default());
-            if discards {
-                return self.query_followed(text, reading, true);
-            }
-            self.ended(Expect::Query);
-            return true;
+        if self.session.tracker.is_some() || reading.is_active() || reading.names_statements() {
+            return self.query_followed(text, reading, false);
         }
-        self.query_followed(text, reading, false)
+        if self.sequences(reading, text.unwrap_or_default()) {
+            return self.query_followed(text, reading, true);
+        }
+        self.ended(Expect::Query);
+        true
     }
 
     #[cold]
     fn query_followed(&mut self, text: Option<&[u8]>, reading: Reading, discards: bool) -> bool {
         let bytes = text.unwrap_or_default();
         let is_open = self.session.tracker.get_or_insert_default().is_open();
-        let is_noted = reading.is_noted(is_open) || reading.names_statements() || discards;
+        let is_noted = reading.is_noted(is_open) || reading.names_statements();
         let mut effects = if is_noted { self.effects(bytes) } else { Vec::new() };
         // Nothing else may be noted of what is not sent yet.
         if !self.may_listen(reading, &mut effects) {
             return false;
         }
-        let discards = discards || self.sequences(reading, bytes);
         self.bring_channels(reading);
+        let mut remedy = Remedy::new();
+        if reading.names_statements() {
+            let Some(brought) = self.remedy(reading, &effects, bytes) else { return false };
+            remedy = brought;
+        }
+        if discards || self.sequences(reading, bytes) {
+            remedy.push(DISCARD_SEQUENCES.to_vec());
+        }
         self.define(text, reading);
         // It may call in the same breath what it has just defined.
         let calls_too = reading.redefines() && self.effects(bytes).len() > 1;
         let reading = if calls_too { self.read_text(text) } else { reading };
         self.vacate(bytes, reading);
         self.suspect(reading, bytes);
-        if !is_noted && !reading.is_noted(is_open) && !discards {
-            self.ended(Expect::Query);
-            return true;
-        }
-        if !is_noted {
-            effects = self.effects(bytes);
-        }
-        let mut remedy = self.remedy(reading, &effects, bytes);
-        if discards {
-            remedy.push(DISCARD_SEQUENCES.to_vec());
-        }
         if !remedy.is_empty() {
             self.run_aside(&remedy);
             self.holds = true;
         }
-        self.batch_ended();
-        self.note(Expect::Query, effects, bytes);
+        if is_noted || reading.is_noted(is_open) {
+            if !is_noted {
+                effects = self.effects(bytes);
+            }
+            self.batch_ended();
+            self.note(Expect::Query, effects, bytes);
+        } else {
+            self.ended(Expect::Query);
+        }
         true
     }
 
-    /// A Parse is sent that is not renamed: of the unnamed statement, or where no names are kept.
-    pub(super) fn parse_followed(&mut self, parse: Option<&Parse<'_>>, is_mapped: bool) {
+    /// A Parse is sent that is not renamed: of the unnamed statement, or where no names are kept. False: not before what is
+    /// under way has been answered.
+    pub(super) fn parse_followed(&mut self, parse: Option<&Parse<'_>>, is_mapped: bool) -> bool {
         if !self.follows() {
-            return;
+            return true;
         }
         let text = parse.map(|parse| parse.query);
         let reading = self.read_text(text);
+        let is_followed = self.session.tracker.is_some() || reading.is_active();
+        let kept = is_followed && is_mapped && !reading.is_plain();
+        let marked = kept.then(|| self.marked(text.unwrap_or_default(), reading));
+        if !self.remedy_before(marked.as_deref().filter(|marked| marked.reading.executes())) {
+            return false;
+        }
         if self.sequences(reading, text.unwrap_or_default()) {
             self.run_aside(&vec![DISCARD_SEQUENCES.to_vec()]);
         }
-        if self.session.tracker.is_none() && !reading.is_active() {
-            return;
+        if !is_followed {
+            return true;
         }
         self.bring_channels(reading);
-        let is_plain = reading.is_plain();
         let tracker = self.session.tracker.get_or_insert_default();
-        if !is_mapped && !is_plain {
+        if !is_mapped && !reading.is_plain() {
             // Nobody knows when it is executed.
             tracker.suspect(Reading::UNKNOWN, text.unwrap_or_default(), &self.pool.known);
             self.define(text, reading);
-            return;
-        }
-        let marked = (!is_plain).then(|| self.marked(text.unwrap_or_default(), reading));
-        if let Some(marked) = marked.as_ref().filter(|marked| marked.reading.executes()) {
-            let remedy = self.remedy(marked.reading, &marked.effects, &marked.text);
-            self.run_aside(&remedy);
-        }
-        if let Some(tracker) = &mut self.session.tracker {
+        } else {
             tracker.parse_unnamed(marked);
         }
+        true
     }
 
     /// A text is too long to be at hand at once: what it says is known when its end has passed. `text`: its beginning.
@@ -156,7 +192,7 @@ impl Requests<'_> {
         if !self.follows() {
             return;
         }
-        let rules = self.reader.rules(&self.server.parameters);
+        let rules = self.rules();
         let tracker = self.session.tracker.get_or_insert_default();
         let Some(rules) = rules else { return tracker.suspect(Reading::UNKNOWN, text, &self.pool.known) };
         let mut pieces = Box::new(Pieces::new(rules, limits::SHAPE_LEN_MAX));
@@ -198,65 +234,70 @@ impl Requests<'_> {
     }
 
     /// A Bind is about to be sent; `statement`: the named one, if it is known; `behind`: what there is behind its names.
-    pub(super) fn bind_followed(&mut self, names: &BindNames<'_>, statement: Option<&Statement>, behind: &[u8]) {
+    /// False: not before what is under way has been answered.
+    pub(super) fn bind_followed(
+        &mut self,
+        names: &BindNames<'_>,
+        statement: Option<&Statement>,
+        behind: &[u8],
+    ) -> bool {
         let name = names.statement;
         if let Some(statement) = statement.filter(|_| self.server.heard.is_some()) {
             self.hear(statement.query());
         }
         if !self.follows() {
-            return;
+            return true;
         }
         let reading = statement.map_or(Reading::default(), |statement| statement.reading(&self.pool.known));
-        if self.sequences(reading, statement.map_or(b"", |statement| statement.query())) {
-            self.run_aside(&vec![DISCARD_SEQUENCES.to_vec()]);
-        }
         let is_active = match statement {
             Some(_) => reading.is_active(),
             None => self.server.on_server.has(name),
         };
         self.server.defines |= reading.defines();
-        if self.session.tracker.is_none() && !is_active {
-            return;
-        }
-        if statement.is_some() {
-            self.bring_channels(reading);
-        }
-        let marked = match statement {
-            Some(statement) if !reading.is_plain() => Some(self.marked(statement.query(), reading)),
-            Some(_) => None,
-            None if name.is_empty() => {
-                self.session.tracker.as_ref().and_then(|tracker| tracker.unnamed()).map(Arc::clone)
+        let mut followed = None;
+        if self.session.tracker.is_some() || is_active {
+            if statement.is_some() {
+                self.bring_channels(reading);
             }
-            None => return self.bring(name),
-        };
-        if let Some(marked) = marked.as_ref().filter(|marked| marked.reading.names_statements()) {
-            let remedy = self.remedy(marked.reading, &marked.effects, &marked.text);
-            self.run_aside(&remedy);
+            let marked = match statement {
+                Some(statement) if !reading.is_plain() => Some(self.marked(statement.query(), reading)),
+                Some(_) => None,
+                None if name.is_empty() => {
+                    self.session.tracker.as_ref().and_then(|tracker| tracker.unnamed()).map(Arc::clone)
+                }
+                None => return self.bring(name),
+            };
+            if !self.remedy_before(marked.as_deref()) {
+                return false;
+            }
+            followed = Some(marked);
         }
-        let marked = match marked {
-            Some(marked) if marked.is_unbound() => Some(Arc::new(marked.bound(behind))),
-            marked => marked,
-        };
-        let (awaited, _) = self.server.ledger.owing();
-        self.session.tracker.get_or_insert_default().bind(names.portal, marked, awaited);
+        if self.sequences(reading, statement.map_or(b"", |statement| statement.query())) {
+            self.run_aside(&vec![DISCARD_SEQUENCES.to_vec()]);
+        }
+        if let Some(marked) = followed {
+            let marked = match marked {
+                Some(marked) if marked.is_unbound() => Some(Arc::new(marked.bound(behind))),
+                marked => marked,
+            };
+            let (awaited, _) = self.server.ledger.owing();
+            self.session.tracker.get_or_insert_default().bind(names.portal, marked, awaited);
+        }
+        true
     }
 
     /// Which statement a Parse of EXECUTE means: its columns are those of what its name means now, to this session.
     #[cold]
     pub(super) fn identify_executing(&mut self, parse: &Parse<'_>, statement: &Statement) -> StatementId {
+        let effects = self.effects(parse.query);
         let (tracker, names) = (self.session.tracker.as_ref(), self.session.names.as_ref());
         let of = |name: &[u8]| {
             let prepared = tracker.and_then(|tracker| tracker.prepared_text(name));
             let of_protocol = || names?.get(name).map(|statement| Arc::from(statement.query()));
             prepared.or_else(of_protocol)
         };
-        let effects = self
-            .reader
-            .rules(&self.server.parameters)
-            .map(|rules| Effect::read(&Text::new(parse.query, rules), self.tracked));
         let texts: Vec<Option<Arc<[u8]>>> = effects
             .iter()
-            .flatten()
             .filter_map(|effect| if let Effect::Execute(name) = effect { Some(of(name)) } else { None })
             .collect();
         let first = statement.id.to_be_bytes();
@@ -264,22 +305,31 @@ impl Requests<'_> {
         prepared::identify(parse, meaning, self.pool.generation)
     }
 
-    /// A statement is about to be parsed or described that may name another: that must be there, or it has no columns.
-    pub(super) fn bring_executed(&mut self, statement: &Statement) {
-        if statement.executes() && self.follows() {
-            let effects = self.effects(statement.query());
-            let remedy = self.remedy(statement.reading(&self.pool.known), &effects, statement.query());
-            self.run_aside(&remedy);
+    /// A statement is about to be parsed or described that may name another: that must be there, or it has no columns. False:
+    /// not before what is under way has been answered.
+    pub(super) fn bring_executed(&mut self, statement: &Statement) -> bool {
+        if !statement.executes() || !self.follows() {
+            return true;
         }
+        let effects = self.effects(statement.query());
+        let remedy = self.remedy(statement.reading(&self.pool.known), &effects, statement.query());
+        self.run_aside(remedy.as_ref().unwrap_or(&Remedy::new()));
+        remedy.is_some()
     }
 
-    /// A Describe of the unnamed statement is about to be sent: what it executes must be there to be described.
-    pub(super) fn describe_followed(&mut self) {
+    /// A Describe of the unnamed statement is about to be sent: what it executes must be there to be described. False: not
+    /// before what is under way has been answered.
+    pub(super) fn describe_followed(&mut self) -> bool {
         let marked = self.session.tracker.as_ref().and_then(|tracker| tracker.unnamed()).map(Arc::clone);
-        if let Some(marked) = marked.filter(|marked| marked.reading.names_statements() && self.follows()) {
-            let remedy = self.remedy(marked.reading, &marked.effects, &marked.text);
-            self.run_aside(&remedy);
-        }
+        self.remedy_before(marked.filter(|_| self.follows()).as_deref())
+    }
+
+    /// Runs what a statement needs before its Bind or Describe. False: not before what is under way has been answered.
+    fn remedy_before(&mut self, marked: Option<&Marked>) -> bool {
+        let Some(marked) = marked.filter(|marked| marked.reading.names_statements()) else { return true };
+        let Some(remedy) = self.remedy(marked.reading, &marked.effects, &marked.text) else { return false };
+        self.run_aside(&remedy);
+        true
     }
 
     /// An Execute is sent. False: not yet.
@@ -327,55 +377,56 @@ impl Requests<'_> {
         self.sent(Expect::Function);
     }
 
-    /// Whether it hangs on answers under way which statements there are by name. Within a batch there is no waiting for
-    /// them: what is skipped there skips what comes behind it, too.
-    pub(super) fn must_wait_for_names(&self) -> bool {
-        let tracker = self.session.tracker.as_ref();
-        let changes = tracker.is_some_and(|tracker| self.server.on_server.is_changing() || tracker.is_clearing());
-        changes && self.server.ledger.awaits_ready() && !self.is_unheard()
-    }
-
     /// Whether Executes must be read whole.
     pub(super) fn reads_portals(&self) -> bool {
         self.session.tracker.as_ref().is_some_and(|tracker| tracker.has_portals())
     }
 
-    /// A statement of SQL's PREPARE is named by the protocol.
-    pub(super) fn bring(&mut self, name: &[u8]) {
-        if !self.follows() || self.server.status == Status::Failed {
-            return;
-        }
-        if self.session.tracker.is_none() && !self.server.on_server.has(name) {
-            return;
+    /// A statement of SQL's PREPARE is named by the protocol. False: not before what is under way has been answered.
+    pub(super) fn bring(&mut self, name: &[u8]) -> bool {
+        if !self.follows() || self.session.tracker.is_none() && !self.server.on_server.has(name) {
+            return true;
         }
         // A stranger's, where the session itself has none.
         let tracker = self.session.tracker.get_or_insert_default();
-        if tracker.is_clearing() {
-            return;
+        let remedy = settled(self.server, |on_server| {
+            let mut remedy = Remedy::new();
+            tracker.bring(name, on_server, &mut remedy);
+            remedy
+        });
+        match &remedy {
+            Some(remedy) => self.run_aside(remedy),
+            None => self.call_for_answers(),
         }
-        let mut remedy = Remedy::new();
-        tracker.bring(name, &mut self.server.on_server, &mut remedy);
-        self.run_aside(&remedy);
+        remedy.is_some()
     }
 
-    /// One is about to be closed by the protocol, if it is one: false if not. What comes of it is noted as of a DEALLOCATE.
-    pub(super) fn close_prepared(&mut self, name: &[u8]) -> bool {
-        if !self.follows() || self.session.tracker.as_ref().is_none_or(|tracker| !tracker.may_have_prepared(name)) {
-            return false;
+    /// One is about to be closed by the protocol, if it is one: `No` if not. What comes of it is noted as of a DEALLOCATE.
+    pub(super) fn close_prepared(&mut self, name: &[u8]) -> Renamed {
+        if !self.follows() || self.session.tracker.as_ref().is_none_or(|tracker| !tracker.has_prepared(name)) {
+            return Renamed::No;
         }
-        self.bring(name);
+        if !self.bring(name) {
+            return Renamed::Later;
+        }
         self.note(Expect::Close(None), vec![Effect::Deallocate(name.into())], b"");
-        true
+        Renamed::Yes
+    }
+
+    /// What the server will read texts by.
+    pub(super) fn meant(&self) -> &Arc<Parameters> {
+        let meant = self.session.tracker.as_ref().and_then(|tracker| tracker.meant());
+        meant.unwrap_or(&self.server.parameters)
     }
 
     pub(super) fn read_text(&mut self, text: Option<&[u8]>) -> Reading {
         if self.server.heard.is_some() {
             self.hear(text.unwrap_or_default());
         }
-        let tracker = self.session.tracker.as_ref();
-        let text = text.filter(|_| !tracker.is_some_and(|tracker| tracker.doubts_rules(self.tracked)));
+        let meant = self.session.tracker.as_ref().and_then(|tracker| tracker.meant());
+        let parameters = meant.unwrap_or(&self.server.parameters);
         let (reader, known) = (&mut self.reader, &mut self.pool.known);
-        let reading = text.map_or(Reading::UNKNOWN, |text| reader.read(text, &self.server.parameters, known));
+        let reading = text.map_or(Reading::UNKNOWN, |text| reader.read(text, parameters, known));
         self.server.defines |= reading.defines();
         reading
     }
@@ -395,7 +446,8 @@ impl Requests<'_> {
 
     /// A text is sent that may change what names hide.
     fn define(&mut self, text: Option<&[u8]>, reading: Reading) {
-        let (known, now) = (&mut self.pool.known, self.now);
+        let (rules, now) = (self.rules(), self.now);
+        let known = &mut self.pool.known;
         let Some(text) = text.filter(|_| !reading.is_unknown()) else {
             self.server.is_unsettled = true;
             return known.doubt(self.server_id, now);
@@ -404,7 +456,7 @@ impl Requests<'_> {
             return;
         }
         self.server.is_unsettled = true;
-        match self.reader.rules(&self.server.parameters) {
+        match rules {
             Some(rules) => {
                 let summary = Summary::of(&Text::new(text, rules));
                 let only_calls = summary.statements() == 1 && makes_routine(text);
@@ -456,17 +508,26 @@ impl Requests<'_> {
     }
 
     pub(super) fn effects(&mut self, text: &[u8]) -> Vec<Effect> {
-        match self.reader.rules(&self.server.parameters) {
+        match self.rules() {
             Some(rules) => Effect::read(&Text::new(text, rules), self.tracked),
             None => Vec::new(),
         }
     }
 
-    fn remedy(&mut self, reading: Reading, effects: &[Effect], text: &[u8]) -> Remedy {
-        // In a failed transaction the server refuses the text whatever there is.
-        if !reading.names_statements() || self.server.status == Status::Failed {
-            return Remedy::new();
-        }
+    fn rules(&mut self) -> Option<Rules> {
+        let parameters = Arc::clone(self.meant());
+        self.reader.rules(&parameters)
+    }
+
+    /// What has to come in front of a text that names statements. `None`: not before what is under way has been answered.
+    fn remedy(&mut self, reading: Reading, effects: &[Effect], text: &[u8]) -> Option<Remedy> {
+        let tracker = self.session.tracker.get_or_insert_default();
+        let (names, known, seen) = (self.session.names.as_deref(), &self.pool.known, Seen::by(reading, text));
+        let remedy = settled(self.server, |on_server| tracker.remedy(effects, names, on_server, known, &seen));
+        let Some(mut remedy) = remedy else {
+            self.call_for_answers();
+            return None;
+        };
         let mut discards = false;
         for effect in effects {
             let Effect::Execute(name) = effect else { continue };
@@ -476,18 +537,10 @@ impl Requests<'_> {
             self.suspect(reading, &text);
             discards |= self.sequences(reading, &text);
         }
-        let tracker = self.session.tracker.get_or_insert_default();
-        let on_server = &mut self.server.on_server;
-        if tracker.is_clearing() {
-            // In this very batch: behind it there is nothing left.
-            return Remedy::new();
-        }
-        let (names, seen) = (self.session.names.as_deref(), Seen::by(reading, text));
-        let mut remedy = tracker.remedy(effects, names, on_server, &self.pool.known, &seen);
         if discards {
             remedy.push(DISCARD_SEQUENCES.to_vec());
         }
-        remedy
+        Some(remedy)
     }
 
     fn note(&mut self, expect: Expect, effects: Vec<Effect>, text: &[u8]) {
@@ -499,6 +552,9 @@ impl Requests<'_> {
     /// Runs statements in front of the client's next message. They are part of its transaction.
     fn run_aside(&mut self, remedy: &Remedy) {
         for text in remedy {
+            if **text == *DISCARD_SEQUENCES {
+                self.server.on_server.changes_nothing();
+            }
             self.stream.flush(self.server_id, self.actions);
             if std::mem::take(&mut self.server.aside_failed) {
                 self.server.ledger.sent(Answerer::Aside, Expect::Close(None));

@@ -236,9 +236,8 @@ impl Worker {
             return;
         }
         let Some(server) = self.servers.get_mut(server_id) else { return };
-        let settled = !server.ledger.awaits_ready() && !server.ledger.awaits_verdict();
-        if server.gated && (settled || server.ledger.is_copy_open()) {
-            server.gated = false;
+        if server.gated && server.has_answered() {
+            (server.gated, server.flushed) = (false, false);
             self.requests_from_inbox(turn, conn);
         }
     }
@@ -296,7 +295,7 @@ impl Worker {
     /// A clean server has no work: it is settled at the end of the step.
     pub(super) fn free(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         let Some(server) = self.servers.get_mut(server_id) else { return };
-        server.gated = false;
+        (server.gated, server.flushed) = (false, false);
         server.transaction_at = None;
         if server.cancels > 0 || !server.is_clean() || !server.flow.is_clear() {
             // A cancel is under way, or half a message was read (a notice, a parameter, perhaps its last words), or its

@@ -179,6 +179,7 @@ impl Worker {
             status_seen: false,
             last_words_told: false,
             gated: false,
+            flushed: false,
             armed: Armed::default(),
         };
         pool.enter(server.state.group());

@@ -153,8 +153,15 @@ impl Worker {
             tracker.sent(effects, text);
             for _ in 0..count {
                 // No tag of what it says matters.
-                let (on_server, listens) = (&mut server.on_server, &mut server.listens);
-                tracker.confirmed(b"SET\0", Places { on_server, listens, names: None, tracked: &self.tracked });
+                let places = Places {
+                    on_server: &mut server.on_server,
+                    listens: &mut server.listens,
+                    names: None,
+                    tracked: &self.tracked,
+                    told: &server.parameters,
+                    first: None,
+                };
+                tracker.confirmed(b"SET\0", places);
             }
             tracker.finished();
             Worker::part(server, Some(tracker));

@@ -38,8 +38,10 @@ impl Requests<'_> {
             return Ok(Renamed::Yes);
         }
         let base = State::default();
-        let state = self.session.tracker.as_ref().map_or(&base, |tracker| tracker.state());
-        let meaning = self.session.parameters.meaning().chain(state.meaning());
+        let tracker = self.session.tracker.as_ref();
+        let state = tracker.map_or(&base, |tracker| tracker.state());
+        let parameters = tracker.and_then(|tracker| tracker.meant()).unwrap_or(&self.session.parameters);
+        let meaning = parameters.meaning().chain(state.meaning());
         let identified = prepared::identify(&parse, meaning, self.pool.generation);
         // Where the name is in use, what has it decides.
         let id = self.id_of(parse.name).unwrap_or(identified);
@@ -62,35 +64,32 @@ impl Requests<'_> {
             return Ok(Renamed::Yes);
         }
         // Whoever else has the same text may be in a pool that reads it.
-        let (reader, parameters) = (&mut *self.reader, &self.server.parameters);
-        let mut statement = self.catalog.intern(identified, &parse, || reader.sketch(parse.query, parameters));
+        let meant = Arc::clone(self.meant());
+        let reader = &mut *self.reader;
+        let mut statement = self.catalog.intern(identified, &parse, || reader.sketch(parse.query, &meant));
         if statement.executes() {
             let id = self.identify_executing(&parse, &statement);
             if self.must_wait(parse.name, Some(id)) {
                 return Ok(Renamed::Later);
             }
-            let (reader, parameters) = (&mut *self.reader, &self.server.parameters);
-            statement = self.catalog.intern(id, &parse, || reader.sketch(parse.query, parameters));
+            let reader = &mut *self.reader;
+            statement = self.catalog.intern(id, &parse, || reader.sketch(parse.query, &meant));
+        }
+        let known = self.server.prepared.touch(statement.id).is_some();
+        let is_ours = known && self.is_sound();
+        if !is_ours && !self.bring_executed(&statement) {
+            return Ok(Renamed::Later);
         }
         let names = self.session.names.get_or_insert_default();
         if !names.insert(parse.name, Arc::clone(&statement)) {
             return Err(too_many());
         }
-        let known = self.server.prepared.touch(statement.id).is_some();
-        // In a failed transaction PostgreSQL refuses a Parse, so it is not for us to answer. In one that goes on there is no
-        // trying whether what another has prepared still holds.
-        let sound = match self.server.status {
-            backend::Status::Idle => !self.server.ledger.awaits_own_ready(),
-            backend::Status::InTransaction => !self.pool.rules.follows() && !self.server.ledger.awaits_own_ready(),
-            backend::Status::Failed => false,
-        };
-        if known && sound {
+        if is_ours {
             self.sent(Expect::FakeParse);
             self.replace(total, in_stream, |_| ());
             self.answer_fakes();
             return Ok(Renamed::Yes);
         }
-        self.bring_executed(&statement);
         self.make_way(&statement, known);
         self.server.prepared.add(statement.id);
         self.sent(Expect::Parse(Some(statement.id)));
@@ -98,6 +97,17 @@ impl Requests<'_> {
         self.replace(total, in_stream, |out| statement.write_parse(out));
         self.describe_for(parse.name, &statement);
         Ok(Renamed::Yes)
+    }
+
+    /// Whether a Parse of what the server has is ours to answer.
+    fn is_sound(&self) -> bool {
+        // In a failed transaction PostgreSQL refuses a Parse, so it is not for us to answer. In one that goes on there is no
+        // trying whether what another has prepared still holds.
+        match self.server.status {
+            backend::Status::Idle => !self.server.ledger.awaits_own_ready(),
+            backend::Status::InTransaction => !self.pool.rules.follows() && !self.server.ledger.awaits_own_ready(),
+            backend::Status::Failed => false,
+        }
     }
 
     pub(super) fn bind(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
@@ -108,22 +118,22 @@ impl Requests<'_> {
         }
         if names.statement.is_empty() {
             let recalled = self.recall_unnamed();
-            if recalled != Renamed::Later {
-                self.bind_followed(&names, None, &body[names.len..]);
-            }
-            return Ok(recalled);
+            let behind = &body[names.len..];
+            let goes_on = recalled != Renamed::Later && self.bind_followed(&names, None, behind);
+            return Ok(if goes_on { recalled } else { Renamed::Later });
         }
         if self.must_wait(names.statement, self.id_of(names.statement)) {
             return Ok(Renamed::Later);
         }
         // A name we do not know goes through as it is, and the server says 26000.
         let Some((statement, told)) = self.statement(names.statement) else {
-            self.bind_followed(&names, None, &body[names.len..]);
-            return Ok(Renamed::No);
+            let goes_on = self.bind_followed(&names, None, &body[names.len..]);
+            return Ok(if goes_on { Renamed::No } else { Renamed::Later });
         };
-        if statement.varies {
-            // What it executes must be there when it is parsed.
-            self.bind_followed(&names, Some(&statement), &body[names.len..]);
+        // What it executes must be there when it is parsed.
+        let is_first = statement.varies || statement.reading(&self.pool.known).names_statements();
+        if is_first && !self.bind_followed(&names, Some(&statement), &body[names.len..]) {
+            return Ok(Renamed::Later);
         }
         let rest_len = header.body_len() - names.len;
         let matched = self.matched(names.statement, &statement, told, header.total_len());
@@ -136,7 +146,7 @@ impl Requests<'_> {
                 return Ok(Renamed::Yes);
             }
         }
-        if !statement.varies {
+        if !is_first {
             self.bind_followed(&names, Some(&statement), &body[names.len..]);
         }
         self.sent(if matched == Match::Trial { Expect::TrialBind } else { Expect::Bind });
@@ -162,19 +172,18 @@ impl Requests<'_> {
         }
         if describe.name.is_empty() {
             let recalled = self.recall_unnamed();
-            if recalled != Renamed::Later {
-                self.describe_followed();
-            }
-            return Ok(recalled);
+            let goes_on = recalled != Renamed::Later && self.describe_followed();
+            return Ok(if goes_on { recalled } else { Renamed::Later });
         }
         if self.must_wait(describe.name, self.id_of(describe.name)) {
             return Ok(Renamed::Later);
         }
         let Some((statement, told)) = self.statement(describe.name) else {
-            self.bring(describe.name);
-            return Ok(Renamed::No);
+            return Ok(if self.bring(describe.name) { Renamed::No } else { Renamed::Later });
         };
-        self.bring_executed(&statement);
+        if !self.bring_executed(&statement) {
+            return Ok(Renamed::Later);
+        }
         let total = HEADER_LEN + body.len();
         match self.matched(describe.name, &statement, told, total) {
             Match::Yes => self.sent(Expect::Describe),
@@ -198,9 +207,13 @@ impl Requests<'_> {
         if self.must_wait(close.name, None) {
             return Ok(Renamed::Later);
         }
-        if self.close_prepared(close.name) {
-            self.replace(HEADER_LEN + body.len(), in_stream, |out| close.encode(out));
-            return Ok(Renamed::Yes);
+        match self.close_prepared(close.name) {
+            Renamed::No => {}
+            Renamed::Yes => {
+                self.replace(HEADER_LEN + body.len(), in_stream, |out| close.encode(out));
+                return Ok(Renamed::Yes);
+            }
+            Renamed::Later => return Ok(Renamed::Later),
         }
         if !self.session.names.get_or_insert_default().remove(close.name) {
             return Err(too_many());
@@ -211,23 +224,24 @@ impl Requests<'_> {
         Ok(Renamed::Yes)
     }
 
-    /// An unnamed Parse is sent, as it is.
-    pub(super) fn parse_unnamed(&mut self, at_hand: &[u8], whole: bool) -> Result<(), Ending> {
+    /// An unnamed Parse is sent, as it is. False: not before what is under way has been answered.
+    pub(super) fn parse_unnamed(&mut self, at_hand: &[u8], whole: bool) -> Result<bool, Ending> {
         if self.is_unheard() {
             self.sent(Expect::Parse(None));
-            return Ok(());
+            return Ok(true);
         }
         let parse = if whole { Some(Parse::decode(&at_hand[HEADER_LEN..])?) } else { None };
-        if whole {
-            self.parse_followed(parse.as_ref(), true);
-        } else {
+        if whole && !self.parse_followed(parse.as_ref(), true) {
+            return Ok(false);
+        }
+        if !whole {
             let text = at_hand[HEADER_LEN..].iter().position(|&byte| byte == 0).map_or(0, |end| HEADER_LEN + end + 1);
             self.begin_pieces(&at_hand[text..]);
         }
         let version = self.catalog.next_version();
         self.session.unnamed.get_or_insert_default().parsed(version, parse.as_ref());
         self.sent(Expect::Unnamed);
-        Ok(())
+        Ok(true)
     }
 
     /// A Close of the unnamed statement is sent.
@@ -254,7 +268,9 @@ impl Requests<'_> {
             return Renamed::No;
         }
         // What it executes must be there when it is parsed.
-        self.describe_followed();
+        if !self.describe_followed() {
+            return Renamed::Later;
+        }
         self.stream.flush(self.server_id, self.actions);
         match self.session.unnamed.as_deref().and_then(Unnamed::parse) {
             Some(parse) => {

@@ -406,7 +406,8 @@ impl Requests<'_> {
     fn dispatch(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
         let whole = at_hand.len() >= header.total_len();
         let mapped = self.is_mapped();
-        if self.waits_for_answers(header.tag) {
+        if self.waits_for_answers(header.tag, at_hand) {
+            self.call_for_answers();
             return Ok(false);
         }
         match header.tag {
@@ -427,16 +428,20 @@ impl Requests<'_> {
                 if renamed == Renamed::Later {
                     return Ok(false);
                 }
+                let goes_on = renamed == Renamed::Yes
+                    || if mapped && !named {
+                        self.parse_unnamed(at_hand, whole)?
+                    } else {
+                        self.parse_unmapped(at_hand, whole, mapped)
+                    };
+                if !goes_on {
+                    return Ok(false);
+                }
                 self.pool.totals.client_parses += 1;
                 if renamed == Renamed::Yes {
                     return Ok(true);
                 }
                 self.pool.totals.server_parses += 1;
-                if mapped && !named {
-                    self.parse_unnamed(at_hand, whole)?;
-                } else {
-                    self.parse_unmapped(at_hand, whole, mapped);
-                }
             }
             tag::BIND | tag::DESCRIBE | tag::CLOSE => {
                 let renamed = match header.tag {
@@ -478,11 +483,14 @@ impl Requests<'_> {
         self.session.unnamed.take_if(|unnamed| !unnamed.is_changing());
     }
 
-    fn parse_unmapped(&mut self, at_hand: &[u8], whole: bool, mapped: bool) {
+    fn parse_unmapped(&mut self, at_hand: &[u8], whole: bool, mapped: bool) -> bool {
         self.lose_track(mapped);
         let parse = whole.then(|| Parse::decode(&at_hand[HEADER_LEN..]).ok()).flatten();
-        self.parse_followed(parse.as_ref(), mapped);
-        self.sent(Expect::Parse(None));
+        let goes_on = self.parse_followed(parse.as_ref(), mapped);
+        if goes_on {
+            self.sent(Expect::Parse(None));
+        }
+        goes_on
     }
 
     /// A message is sent that ends a batch.

@@ -1,8 +1,10 @@
 //! Statements that SQL and the protocol call by name: what a server must have before a text that names them is sent.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use super::{Effect, Known, Names, OnServer, Reading, Remedy, Tracker, prepared};
+use super::{Effect, Kept, Known, Names, OnServer, Pins, Places, Reading, Remedy, Tracker, prepared};
+use crate::limits;
 
 /// Which names of statements a text may see, besides those that it speaks of as SQL does.
 #[derive(Debug)]
@@ -46,32 +48,15 @@ fn is_between_words(byte: u8) -> bool {
 impl Tracker {
     /// Makes the server have, under the names that a text may speak of, what the session has.
     pub(crate) fn bring(&self, name: &[u8], on_server: &mut OnServer, remedy: &mut Remedy) {
-        if self.is_changing(name) {
-            return;
-        }
-        let wanted = self.prepared.get(name);
-        on_server.bring(name, wanted, remedy);
+        on_server.bring(name, self.prepared.get(name), remedy);
     }
 
-    /// Whether a DISCARD ALL or DEALLOCATE ALL is under way: what there is behind it is not known.
-    pub(crate) fn is_clearing(&self) -> bool {
-        let clears = |effect: &Effect| matches!(effect, Effect::DiscardAll | Effect::DeallocateAll);
-        self.sent.iter().any(|sent| sent.effects.iter().any(clears))
-    }
-
-    /// Whether there is one of the name, or one may be on its way.
-    pub(crate) fn may_have_prepared(&self, name: &[u8]) -> bool {
-        self.has_prepared(name) || self.is_changing(name)
-    }
-
-    /// Whether the client has a PREPARE or DEALLOCATE of a name under way, for which its server was brought what it has.
-    fn is_changing(&self, name: &[u8]) -> bool {
-        let changes = |effect: &Effect| match effect {
-            Effect::Prepare(kept) => *kept.name == *name,
-            Effect::Deallocate(changed) => **changed == *name,
-            _ => false,
+    /// Whether a statement under way prepares or deallocates: what there is behind it by name is not known.
+    pub(crate) fn is_naming(&self) -> bool {
+        let names = |effect: &Effect| {
+            matches!(effect, Effect::Prepare(_) | Effect::Deallocate(_) | Effect::DeallocateAll | Effect::DiscardAll)
         };
-        self.sent.iter().any(|sent| sent.effects.iter().any(changes))
+        self.sent.iter().any(|sent| sent.effects.iter().any(names))
     }
 
     /// Of all names.
@@ -115,7 +100,7 @@ impl Tracker {
             if runs {
                 self.suspect(statement.reading(known), statement.query(), known);
             }
-            if self.is_changing(name) || !runs && brought.contains(&&**name) {
+            if !runs && brought.contains(&&**name) {
                 continue;
             }
             brought.push(name);
@@ -124,5 +109,42 @@ impl Tracker {
             on_server.bring(name, Some(&text), &mut remedy);
         }
         remedy
+    }
+
+    pub(super) fn keep_prepared(&mut self, kept: Kept) {
+        self.forget_prepared(&kept.name);
+        let count = self.prepared.len();
+        let len = kept.name.len() + kept.text.as_ref().map_or(0, |text| text.len());
+        let fits = self.prepared_len + len <= limits::PREPARED_LEN_MAX && count < limits::STATEMENTS_PER_CLIENT_MAX;
+        match kept.text.filter(|_| fits) {
+            Some(text) => {
+                self.prepared_len += len;
+                self.prepared.insert(kept.name, text);
+            }
+            None => self.pins |= Pins::PREPARED,
+        }
+    }
+
+    /// Whether it was there.
+    pub(super) fn forget_prepared(&mut self, name: &[u8]) -> bool {
+        let Some(text) = self.prepared.remove(name) else { return false };
+        self.prepared_len -= name.len() + text.len();
+        true
+    }
+
+    pub(super) fn forget_all_prepared(&mut self, places: &mut Places<'_>) {
+        self.prepared.clear();
+        self.prepared_len = 0;
+        places.on_server.clear();
+        self.pins = self.pins & !Pins::PREPARED;
+    }
+
+    /// The whole PREPARE of what SQL's EXECUTE names.
+    pub(crate) fn prepared_text(&self, name: &[u8]) -> Option<Arc<[u8]>> {
+        self.prepared.get(name).map(Arc::clone)
+    }
+
+    pub(crate) fn has_prepared(&self, name: &[u8]) -> bool {
+        self.prepared.contains_key(name)
     }
 }

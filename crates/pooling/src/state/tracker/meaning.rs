@@ -1,0 +1,49 @@
+//! What texts mean while the server has not told yet: it tells of its parameters with ReadyForQuery only, and what stands in
+//! the same batch behind a SET is read by it already.
+
+use std::sync::Arc;
+
+use super::{Change, Effect, Places, Tracker};
+use crate::parameters::{Parameters, Tracked};
+
+impl Tracker {
+    /// Whether it depends on answers under way how a text is to be read. `named`: or what is meant by names and constants in
+    /// it, which is part of what a shared statement is.
+    pub(crate) fn is_deciding(&self, tracked: &Tracked, named: bool) -> bool {
+        let decides = |effect: &Effect| match effect {
+            Effect::DiscardAll => true,
+            Effect::Parameter { index, .. } => named || Tracked::decides_meaning(*index),
+            Effect::Restart(name) => named || tracked.index(name).is_some_and(Tracked::decides_meaning),
+            Effect::Change(changes) => named || changes.contains(&Change::ResetAll),
+            Effect::End | Effect::RollBackTo(_) => self.meant.is_some() || named && self.journal.is_open(),
+            _ => false,
+        };
+        self.sent.iter().any(|sent| sent.effects.iter().any(decides))
+    }
+
+    /// What texts are read by, and mean, where that is not what the server has told: it tells only with its ReadyForQuery.
+    //= pg18 protocol-flow#PROTOCOL-ASYNC
+    pub(crate) fn meant(&self) -> Option<&Arc<Parameters>> {
+        self.meant.as_ref()
+    }
+
+    pub(super) fn mean(&mut self, index: usize, value: Option<&[u8]>, places: &Places<'_>) {
+        let before = self.meant.as_ref().unwrap_or(places.told);
+        // No server has an encoding, or a switch, of this name: what is read by it is unknown.
+        let changed = value.and_then(|value| before.with(index, value)).or_else(|| before.with(index, b"?"));
+        self.meant = changed.map(Arc::new);
+    }
+
+    /// A transaction has ended, or gone back, that may have changed it.
+    pub(super) fn forget_meant(&mut self, places: &Places<'_>) {
+        if self.meant.is_some() {
+            self.mean(Tracked::CLIENT_ENCODING, None, places);
+            self.mean(Tracked::STANDARD_STRINGS, None, places);
+        }
+    }
+
+    /// Everything is as at the server's beginning.
+    pub(super) fn mean_first(&mut self, places: &Places<'_>) {
+        self.meant = places.first.map(Arc::clone);
+    }
+}
