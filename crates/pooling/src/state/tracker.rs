@@ -345,6 +345,8 @@ impl Tracker {
     /// An error came. Whatever follows of the same message does not happen.
     pub(crate) fn failed(&mut self) {
         self.journal.failed();
+        // What was reset in the same breath is as it was before.
+        self.restarting = 0;
     }
 
     pub(crate) fn void_front(&mut self) {
