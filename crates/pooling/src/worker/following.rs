@@ -68,7 +68,8 @@ impl Requests<'_> {
         // What is brought within a batch is skipped with what comes behind it there.
         let is_brought = self.server.on_server.is_changing() && self.server.ledger.awaits_own_ready();
         let in_doubt = names && (is_brought || tracker.is_naming() || self.must_mend(tracker))
-            || is_text && tracker.is_deciding(self.tracked, message == tag::PARSE);
+            || is_text && tracker.is_deciding(self.tracked, message == tag::PARSE)
+            || is_text && tracker.is_vague() && self.server.ledger.awaits_own_ready();
         // What is on trial is kept up to its Sync, to be sent again.
         let is_answered = self.server.ledger.awaits_own_ready() || !self.is_trying();
         in_doubt && is_answered && self.server.ledger.len() > 0 && self.follows()

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use super::{Change, Effect, Places, Tracker};
 use crate::parameters::{Parameters, Tracked};
 
+/// No server has an encoding, or a switch, of this name: what is read by it is unknown.
+const VAGUE: &[u8] = b"?";
+
 impl Tracker {
     /// Whether it depends on answers under way how a text is to be read. `named`: or what is meant by names and constants in
     /// it, which is part of what a shared statement is.
@@ -21,6 +24,12 @@ impl Tracker {
         self.sent.iter().any(|sent| sent.effects.iter().any(decides))
     }
 
+    /// Whether nobody knows how texts are read until the server tells of its parameters.
+    pub(crate) fn is_vague(&self) -> bool {
+        let decisive = [Tracked::CLIENT_ENCODING, Tracked::STANDARD_STRINGS];
+        self.meant.as_ref().is_some_and(|meant| decisive.iter().any(|index| meant.get(*index) == Some(VAGUE)))
+    }
+
     /// What texts are read by, and mean, where that is not what the server has told: it tells only with its ReadyForQuery.
     //= pg18 protocol-flow#PROTOCOL-ASYNC
     pub(crate) fn meant(&self) -> Option<&Arc<Parameters>> {
@@ -29,8 +38,7 @@ impl Tracker {
 
     pub(super) fn mean(&mut self, index: usize, value: Option<&[u8]>, places: &Places<'_>) {
         let before = self.meant.as_ref().unwrap_or(places.told);
-        // No server has an encoding, or a switch, of this name: what is read by it is unknown.
-        let changed = value.and_then(|value| before.with(index, value)).or_else(|| before.with(index, b"?"));
+        let changed = value.and_then(|value| before.with(index, value)).or_else(|| before.with(index, VAGUE));
         self.meant = changed.map(Arc::new);
     }
 
