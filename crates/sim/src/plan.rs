@@ -344,7 +344,8 @@ fn chaos(seed: u64) -> Chaos {
     Chaos { rotate: random.chance(100), close: random.chance(50), seed: random.next(), ..Chaos::default() }
 }
 
-/// What the seed decides between. Other fidelities must be asked for: there, worlds find what is not right yet.
+/// What the seed decides between. Other fidelities must be asked for: about one fresh world in a thousand still finds
+/// something there.
 const DECIDED: [Fidelity; 1] = [Fidelity::Classic];
 
 /// From streams of their own too.

@@ -1,5 +1,6 @@
 //! Fixed seeds: small calm worlds, then large bad ones. Every one that fails prints the command that replays it.
 
+use pooling::settings::Fidelity;
 use sim::census::Census;
 use sim::plan::Wishes;
 use sim::run;
@@ -39,6 +40,16 @@ fn whatever_the_seed_brings() {
 #[test]
 fn eight_workers() {
     hold(2_000..2_250, |seed| Wishes { seed, workers: Some(8), steps: Some(8_000), ..Wishes::default() });
+}
+
+/// Sessions are followed from server to server, and each statement's answer is held against a server of one's own.
+#[test]
+fn nobody_can_tell() {
+    for fidelity in [Fidelity::Transparent, Fidelity::Strict] {
+        let wishes = |seed| Wishes { seed, steps: Some(5_000), fidelity: Some(fidelity), ..Wishes::default() };
+        let census = hold(3_000..3_600, wishes);
+        assert!(census.compared > 10_000 && census.server_deaths > 50, "{census:?}");
+    }
 }
 
 /// The same seed is the same world, bit for bit; recording it changes nothing.
