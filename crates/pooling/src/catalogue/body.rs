@@ -43,6 +43,14 @@ impl Body {
         body.finish()
     }
 
+    /// Of the strings in a text: what the text itself says is known without.
+    pub(super) fn of_strings(source: &[u8]) -> Body {
+        let mut body = Body::default();
+        let text = Text::new(source, Rules::default());
+        body.add_strings(&text, &tokens(&text).unwrap_or_default(), 0);
+        body.finish()
+    }
+
     fn finish(self) -> Body {
         let mut body = self;
         body.writes = body.has_any(&base::WRITES);

@@ -189,8 +189,8 @@ impl Known {
     /// What the strings in a text may do, if they are run.
     pub(crate) fn hides_in_strings(&self, text: &[u8]) -> Block {
         match self.catalogue.as_deref() {
-            Some(catalogue) => catalogue.hides_in_definition(text),
-            None => Catalogue::new([]).hides_in_definition(text),
+            Some(catalogue) => catalogue.hides_in_strings(text),
+            None => Catalogue::new([]).hides_in_strings(text),
         }
     }
 
@@ -207,7 +207,10 @@ impl Known {
         }
         self.due = self.due.min((self.right_at + SOON).max(now));
         let has = |word: &str| words.iter().any(|found| found.name() == Word::of(word.as_bytes()));
-        let body = self.hides_in_strings(text);
+        let body = match self.catalogue.as_deref() {
+            Some(catalogue) => catalogue.hides_in_definition(text),
+            None => Catalogue::new([]).hides_in_definition(text),
+        };
         let touched = self.catalogue.as_deref().map_or(Hidden::NONE, |catalogue| catalogue.touches(words));
         let fresh = words.iter().filter_map(|word| self.fresh.get(&word.name()));
         let mut hidden = fresh.fold(body.hidden | touched, |sum, fresh| sum | fresh.hidden);

@@ -224,6 +224,12 @@ impl Catalogue {
         Block { hidden: body.hidden | self.hides(&body.words), settings: body.settings }
     }
 
+    /// What the strings in a text may say that is given to code to run.
+    pub fn hides_in_strings(&self, text: &[u8]) -> Block {
+        let body = Body::of_strings(text);
+        Block { hidden: body.hidden | self.hides(&body.words), settings: body.settings }
+    }
+
     /// What a text may make others do that defines something: its strings may be functions' bodies.
     pub fn hides_in_definition(&self, text: &[u8]) -> Block {
         let body = Body::of_definition(text);
