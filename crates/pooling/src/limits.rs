@@ -97,8 +97,12 @@ const _: () = assert!(BACKLOG_LEN_MAX > 3 * CHUNK_LEN_MAX);
 /// Names and clauses of settings that are kept of one session; beyond it, the session keeps its server.
 pub const SETTINGS_LEN_MAX: usize = 64 * 1024;
 
-/// Savepoints that are kept of one transaction; beyond it, an older one stands for a newer.
+/// Savepoints that are kept of one transaction. Whoever goes back to one that is not keeps its server.
 pub const SAVEPOINTS_MAX: usize = 1024;
+
+/// Portals of one client's that do more than return rows. Beyond it, and beyond [`PREPARED_LEN_MAX`] of their names and
+/// texts, the session keeps its server.
+pub const PORTALS_MAX: usize = 1024;
 
 /// Names and texts of SQL's PREPARE that are kept of one session; beyond it, the session keeps its server.
 pub const PREPARED_LEN_MAX: usize = 4 * 1024 * 1024;

@@ -28,6 +28,10 @@ pub(crate) struct Journal {
     /// Of those settings, by name, what has been reset: the server has its own values, if that was not taken back.
     reverted: BTreeSet<Box<[u8]>>,
     savepoints: Vec<Savepoint>,
+    /// Not all of them are kept.
+    dropped: bool,
+    /// One was gone back to that was not: what holds is not known.
+    lost: bool,
     /// Something has failed since the last ReadyForQuery.
     failed: bool,
 }
@@ -96,13 +100,18 @@ impl Journal {
         }
         self.before = Arc::clone(&self.now);
         self.savepoints.clear();
-        self.failed = false;
+        (self.failed, self.dropped) = (false, false);
     }
 
     pub(crate) fn rolled_back(&mut self) {
         self.now = Arc::clone(&self.before);
         self.savepoints.clear();
-        self.failed = false;
+        (self.failed, self.dropped) = (false, false);
+    }
+
+    /// Whether, since this was asked last, something was taken back of which nobody knows how far.
+    pub(crate) fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.lost)
     }
 
     /// A statement failed: alone it is undone, in a transaction block that is up to what follows.
@@ -120,14 +129,18 @@ impl Journal {
     }
 
     pub(crate) fn save(&mut self, name: &[u8]) {
-        if self.savepoints.len() < limits::SAVEPOINTS_MAX {
-            self.savepoints.push(Savepoint { name: name.into(), state: Arc::clone(&self.now) });
+        if self.savepoints.len() >= limits::SAVEPOINTS_MAX {
+            // Rather one that a newer of its name hides: some drivers set one before each statement.
+            self.savepoints.remove(self.savepoints.iter().position(|old| *old.name == *name).unwrap_or(0));
+            self.dropped = true;
         }
+        self.savepoints.push(Savepoint { name: name.into(), state: Arc::clone(&self.now) });
     }
 
     /// It and those since are no more.
     pub(crate) fn release(&mut self, name: &[u8]) {
         let place = self.place(name);
+        self.lost |= place.is_none() && self.dropped;
         self.savepoints.truncate(place.unwrap_or(0));
     }
 
@@ -139,6 +152,7 @@ impl Journal {
                 self.savepoints.truncate(place + 1);
             }
             None => {
+                self.lost |= self.dropped;
                 self.now = Arc::clone(&self.before);
                 self.savepoints.clear();
             }

@@ -75,13 +75,24 @@ impl OnServer {
         }
     }
 
+    /// Makes a name what a session has prepared, which nobody else has: an equal text means something else where it was
+    /// prepared under other settings. As [`OnServer::bring`].
+    pub(crate) fn bring_own(&mut self, name: &[u8], wanted: Option<&Arc<[u8]>>, remedy: &mut Remedy) {
+        let found = self.texts.get(name);
+        if !found.zip(wanted).is_some_and(|(found, wanted)| Arc::ptr_eq(found, wanted)) {
+            self.replace(name, wanted, remedy);
+        }
+    }
+
     /// Makes a name what it is for the session; notes it as done, until it is taken back.
     pub(crate) fn bring(&mut self, name: &[u8], wanted: Option<&Arc<[u8]>>, remedy: &mut Remedy) {
-        let found = self.texts.get(name);
-        if found.map(|text| &**text) == wanted.map(|text| &**text) {
-            return;
+        if self.texts.get(name) != wanted {
+            self.replace(name, wanted, remedy);
         }
-        if found.is_some() {
+    }
+
+    fn replace(&mut self, name: &[u8], wanted: Option<&Arc<[u8]>>, remedy: &mut Remedy) {
+        if self.texts.contains_key(name) {
             remedy.push(deallocate(name));
             let before = self.texts.remove(name);
             self.under_way.push_back(Change { name: name.into(), before });

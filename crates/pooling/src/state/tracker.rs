@@ -386,9 +386,13 @@ impl Tracker {
                 self.forget_meant(places);
             }
             Effect::Save(name) => self.journal.save(&name),
-            Effect::Release(name) => self.journal.release(&name),
+            Effect::Release(name) => {
+                self.journal.release(&name);
+                self.keep_if_lost();
+            }
             Effect::RollBackTo(name) => {
                 self.journal.roll_back_to(&name);
+                self.keep_if_lost();
                 self.forget_meant(places);
             }
             Effect::Change(changes) => {
@@ -476,11 +480,25 @@ impl Tracker {
     /// `awaited`: how many ReadyForQuery the client is still owed.
     pub(crate) fn bind(&mut self, portal: &[u8], marked: Option<Arc<Marked>>, awaited: usize) {
         match marked {
-            Some(marked) if self.portals.len() < limits::SAVEPOINTS_MAX => {
+            Some(marked) if self.has_room_for(portal, &marked) => {
                 self.portals.insert(portal.into(), Portal { marked, awaited });
             }
-            Some(_) => self.suspects |= Pins::ANYTHING,
+            // When it is executed nobody can tell.
+            Some(_) => self.suspects |= Pins::ANYTHING | Pins::DYNAMIC,
             None => drop(self.portals.remove(portal)),
+        }
+    }
+
+    fn has_room_for(&self, portal: &[u8], marked: &Marked) -> bool {
+        let len = portal.len() + marked.text.len();
+        let kept = |(name, portal): (&Box<[u8]>, &Portal)| name.len() + portal.marked.text.len();
+        self.portals.len() < limits::PORTALS_MAX
+            && self.portals.iter().map(kept).sum::<usize>() + len <= limits::PREPARED_LEN_MAX
+    }
+
+    fn keep_if_lost(&mut self) {
+        if self.journal.take_lost() {
+            self.pins |= Pins::DYNAMIC;
         }
     }
 

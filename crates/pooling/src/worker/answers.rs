@@ -577,7 +577,7 @@ impl Answers<'_> {
         }
         let tries_again = std::mem::take(&mut self.findings.tries_again);
         self.server.answer_failed |= self.is_error_answer() && !tries_again;
-        self.failed_followed();
+        self.failed_followed(tries_again);
         let mut skipped = Vec::new();
         self.server.ledger.failed(|entry| skipped.push(entry))?;
         if skipped.first().is_some_and(|entry| (entry.owner, entry.expect) == (Answerer::Client, Expect::Unnamed)) {

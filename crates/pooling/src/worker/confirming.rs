@@ -11,7 +11,7 @@ use crate::id::ConnId;
 use crate::server::{Answerer, Entry, Expect};
 use crate::session::Session;
 use crate::shape::Described;
-use crate::state::{Pins, Places, Tracker};
+use crate::state::{Marked, Pins, Places, Reading, Tracker};
 use crate::unnamed::{self, Unnamed};
 
 impl Answers<'_> {
@@ -99,13 +99,16 @@ impl Answers<'_> {
     }
 
     /// What the failure means for the session's state: nothing of the answer being read happens any more.
-    pub(super) fn failed_followed(&mut self) {
+    /// `tries_again`: what failed is sent anew, and its client is told nothing.
+    pub(super) fn failed_followed(&mut self, tries_again: bool) {
         let (owner, noted) = (self.server.ledger.owner(), self.server.ledger.is_noted());
         if !matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Aside)) {
             return;
         }
         let Some(tracker) = self.tracker() else { return };
-        tracker.failed();
+        if !tries_again {
+            tracker.failed();
+        }
         if noted {
             tracker.void_front();
         }
@@ -146,6 +149,15 @@ impl Answers<'_> {
                 true => unnamed.skipped_all(),
                 false => (0..of_unnamed).for_each(|_| unnamed.skipped()),
             }
+        }
+        if of_unnamed > 0
+            && self.pool.rules.follows()
+            && let Some((_, session)) = &mut self.session
+            && !session.unnamed.as_ref().is_some_and(|unnamed| unnamed.is_changing())
+        {
+            // An earlier one holds, and what that does is not kept.
+            let unread = Marked { text: Box::default(), reading: Reading::UNKNOWN, effects: Vec::new() };
+            session.tracker.get_or_insert_default().parse_unnamed(Some(Arc::new(unread)));
         }
         let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) else { return };
         if self.server.ledger.is_doubtful() {

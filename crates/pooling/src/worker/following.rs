@@ -70,9 +70,7 @@ impl Requests<'_> {
         let in_doubt = names && (is_brought || tracker.is_naming() || self.must_mend(tracker))
             || is_text && tracker.is_deciding(self.tracked, message == tag::PARSE)
             || is_text && tracker.is_vague() && self.server.ledger.awaits_own_ready();
-        // What is on trial is kept up to its Sync, to be sent again.
-        let is_answered = self.server.ledger.awaits_own_ready() || !self.is_trying();
-        in_doubt && is_answered && self.server.ledger.len() > 0 && self.follows()
+        in_doubt && self.server.ledger.len() > 0 && self.follows()
     }
 
     /// Whether answers under way bring back what the session began with, of which its server is to be told first: between
@@ -130,7 +128,7 @@ impl Requests<'_> {
             let Some(brought) = self.remedy(reading, &effects, bytes) else { return false };
             remedy = brought;
         }
-        if discards || self.sequences(reading, bytes) {
+        if (discards || self.sequences(reading, bytes)) && !self.discard_apart() {
             remedy.push(DISCARD_SEQUENCES.to_vec());
         }
         self.define(text, reading);
@@ -204,9 +202,11 @@ impl Requests<'_> {
     /// More of it passes, to its end if `is_last`.
     pub(super) fn add_piece(&mut self, count: usize, is_last: bool) {
         let Some(tracker) = &mut self.session.tracker else { return };
-        // The zero byte at its end is no part of a text.
-        let piece = &self.stream.rest()[..count - usize::from(is_last)];
-        let Some(gathered) = tracker.add_piece(piece, is_last) else { return };
+        // A zero byte ends the text; the types of a Parse stand behind it.
+        let piece = &self.stream.rest()[..count];
+        let end = piece.iter().position(|&byte| byte == 0);
+        let piece = &piece[..end.unwrap_or(count)];
+        let Some(gathered) = tracker.add_piece(piece, is_last || end.is_some()) else { return };
         let shape = gathered.finish();
         let reading = self.read_text(shape.as_deref());
         let Some(tracker) = &mut self.session.tracker else { return };
@@ -496,6 +496,20 @@ impl Requests<'_> {
             self.session.tracker.get_or_insert_default().pin(Pins::SEQUENCE, text);
         }
         discards
+    }
+
+    /// Between two batches, by a message of its own: VACUUM and CREATE INDEX CONCURRENTLY, of which a word may look like that
+    /// of a sequence's table, run in no batch with others.
+    fn discard_apart(&mut self) -> bool {
+        let ledger = &self.server.ledger;
+        let between = self.server.status == Status::Idle && !ledger.awaits_own_ready() && !ledger.is_open();
+        if between {
+            self.stream.flush(self.server_id, self.actions);
+            self.server.ledger.sent(Answerer::Mend, Expect::Query);
+            self.server.unnamed = crate::unnamed::NONE;
+            self.actions.send_new(self.server_id, |out| Query { text: DISCARD_SEQUENCES }.encode(out));
+        }
+        between
     }
 
     /// Nothing of the session has run on its server since it got it.

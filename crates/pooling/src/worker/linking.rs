@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::matching::Verdict;
 use super::pool::Pool;
 use super::steering::concerns_servers;
 use super::{Turn, Worker};
@@ -295,7 +296,7 @@ impl Worker {
     /// A clean server has no work: it is settled at the end of the step.
     pub(super) fn free(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         let Some(server) = self.servers.get_mut(server_id) else { return };
-        (server.gated, server.flushed) = (false, false);
+        (server.gated, server.flushed, server.verdict) = (false, false, Verdict::None);
         server.transaction_at = None;
         if server.cancels > 0 || !server.is_clean() || !server.flow.is_clear() {
             // A cancel is under way, or half a message was read (a notice, a parameter, perhaps its last words), or its

@@ -237,6 +237,10 @@ impl Requests<'_> {
         if !whole {
             let text = at_hand[HEADER_LEN..].iter().position(|&byte| byte == 0).map_or(0, |end| HEADER_LEN + end + 1);
             self.begin_pieces(&at_hand[text..]);
+            if let Some(tracker) = &mut self.session.tracker {
+                // What it says is looked for from now on, whenever it is executed.
+                tracker.parse_unnamed(None);
+            }
         }
         let version = self.catalog.next_version();
         self.session.unnamed.get_or_insert_default().parsed(version, parse.as_ref());

@@ -48,7 +48,7 @@ fn is_between_words(byte: u8) -> bool {
 impl Tracker {
     /// Makes the server have, under the names that a text may speak of, what the session has.
     pub(crate) fn bring(&self, name: &[u8], on_server: &mut OnServer, remedy: &mut Remedy) {
-        on_server.bring(name, self.prepared.get(name), remedy);
+        on_server.bring_own(name, self.prepared.get(name), remedy);
     }
 
     /// Whether a statement under way prepares or deallocates: what there is behind it by name is not known.
