@@ -9,6 +9,7 @@
 mod hearing;
 mod meaning;
 mod naming;
+mod portals;
 
 pub(crate) use naming::Seen;
 
@@ -476,38 +477,10 @@ impl Tracker {
         self.unnamed.as_ref()
     }
 
-    /// A portal is bound; `None`: to a plain statement.
-    /// `awaited`: how many ReadyForQuery the client is still owed.
-    pub(crate) fn bind(&mut self, portal: &[u8], marked: Option<Arc<Marked>>, awaited: usize) {
-        match marked {
-            Some(marked) if self.has_room_for(portal, &marked) => {
-                self.portals.insert(portal.into(), Portal { marked, awaited });
-            }
-            // When it is executed nobody can tell.
-            Some(_) => self.suspects |= Pins::ANYTHING | Pins::DYNAMIC,
-            None => drop(self.portals.remove(portal)),
-        }
-    }
-
-    fn has_room_for(&self, portal: &[u8], marked: &Marked) -> bool {
-        let len = portal.len() + marked.text.len();
-        let kept = |(name, portal): (&Box<[u8]>, &Portal)| name.len() + portal.marked.text.len();
-        self.portals.len() < limits::PORTALS_MAX
-            && self.portals.iter().map(kept).sum::<usize>() + len <= limits::PREPARED_LEN_MAX
-    }
-
     fn keep_if_lost(&mut self) {
         if self.journal.take_lost() {
             self.pins |= Pins::DYNAMIC;
         }
-    }
-
-    pub(crate) fn has_portals(&self) -> bool {
-        !self.portals.is_empty()
-    }
-
-    pub(crate) fn portal(&self, name: &[u8]) -> Option<Arc<Marked>> {
-        self.portals.get(name).map(|portal| Arc::clone(&portal.marked))
     }
 
     /// The client has all its answers, outside of a transaction.
