@@ -130,3 +130,28 @@ fn slow_readers_by_the_hundred_in_bounded_memory() {
     drop(slow);
     stage.assert_healthy();
 }
+
+/// Each text has names of its own: none is like another to what remembers the meaning of texts (`statement_memo_size`).
+#[test]
+fn a_hundred_thousand_texts_in_bounded_memory() {
+    const AT_ONCE: usize = 100;
+    let mut stage = Stage::set(&Wishes { pool: 2, ..Wishes::default() });
+    let mut client = stage.client();
+    client.query("select 1").expect("served");
+    let (before, _) = stage.pooler.resident_kb();
+    let begun = Instant::now();
+    for batch in 0..100_000 / AT_ONCE {
+        let text =
+            |index: usize| format!("select {index} as a_column_{batch}_{index}, {batch} as another_{index}_{batch}");
+        let queries: Vec<Vec<u8>> = (0..AT_ONCE).map(|index| frontend::query(&text(index))).collect();
+        client.send(&queries.concat()).expect("connected");
+        for index in 0..AT_ONCE {
+            let answer = client.answer().expect("served");
+            assert_eq!(answer.value(), Some(index.to_string().as_str()), "{:?}", answer.errors);
+        }
+    }
+    let (_, most) = stage.pooler.resident_kb();
+    println!("100,000 texts in {:?}; resident {before} kB before, {most} kB at most", begun.elapsed());
+    assert!(most < before + GROWTH_KB_MAX);
+    stage.assert_healthy();
+}
