@@ -7,7 +7,7 @@ use super::{Turn, Worker};
 use crate::action::Action;
 use crate::id::PoolId;
 use crate::mail::{Mail, Place};
-use crate::server::Group;
+use crate::server::{Group, Server};
 use crate::state::Reading;
 
 const WHY: &str = "its database is to be empty";
@@ -25,12 +25,11 @@ impl Requests<'_> {
 }
 
 impl Worker {
-    /// Closes the idle servers of a pool, and others when they are released.
+    /// Closes the idle servers of a pool. Those in use stay: whoever says DROP DATABASE may not be allowed to.
     pub(super) fn vacate(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
         for conn in self.servers.ids() {
-            let Some(server) = self.servers.get_mut(conn).filter(|server| server.pool == pool) else { continue };
-            server.close_needed = Some(WHY);
-            if server.state.group() == Group::Idle {
+            let idle = |server: &&Server| server.pool == pool && server.state.group() == Group::Idle;
+            if self.servers.get(conn).filter(idle).is_some() {
                 self.close_server(turn, conn, WHY);
             }
         }
