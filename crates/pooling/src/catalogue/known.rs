@@ -171,10 +171,7 @@ impl Known {
 
     /// What a text does that runs a body of its own.
     pub(crate) fn hides_in_block(&self, text: &[u8]) -> Block {
-        let mut block = match self.catalogue.as_deref() {
-            Some(catalogue) => catalogue.hides_in_block(text),
-            None => Catalogue::new([]).hides_in_block(text),
-        };
+        let mut block = self.read(|catalogue| catalogue.hides_in_block(text));
         let known = self.catalogue.as_ref().is_some_and(|catalogue| !catalogue.is_unknown());
         if self.is_on && !known {
             block.hidden = block.hidden.without(Hidden::UNKNOWN) | UNSURE;
@@ -188,10 +185,12 @@ impl Known {
 
     /// What the strings in a text may do, if they are run.
     pub(crate) fn hides_in_strings(&self, text: &[u8]) -> Block {
-        match self.catalogue.as_deref() {
-            Some(catalogue) => catalogue.hides_in_strings(text),
-            None => Catalogue::new([]).hides_in_strings(text),
-        }
+        self.read(|catalogue| catalogue.hides_in_strings(text))
+    }
+
+    /// By what is known; before it is, by what PostgreSQL itself brings along.
+    fn read(&self, look: impl Fn(&Catalogue) -> Block) -> Block {
+        self.catalogue.as_deref().map_or_else(|| look(&Catalogue::new([])), &look)
     }
 
     /// Settings with a dot in their names that bodies change.
@@ -207,10 +206,7 @@ impl Known {
         }
         self.due = self.due.min((self.right_at + SOON).max(now));
         let has = |word: &str| words.iter().any(|found| found.name() == Word::of(word.as_bytes()));
-        let body = match self.catalogue.as_deref() {
-            Some(catalogue) => catalogue.hides_in_definition(text),
-            None => Catalogue::new([]).hides_in_definition(text),
-        };
+        let body = self.read(|catalogue| catalogue.hides_in_definition(text));
         let touched = self.catalogue.as_deref().map_or(Hidden::NONE, |catalogue| catalogue.touches(words));
         let fresh = words.iter().filter_map(|word| self.fresh.get(&word.name()));
         let mut hidden = fresh.fold(body.hidden | touched, |sum, fresh| sum | fresh.hidden);
