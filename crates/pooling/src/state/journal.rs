@@ -237,4 +237,24 @@ mod tests {
         journal.committed();
         assert_eq!(value(&journal), "2;");
     }
+
+    #[test]
+    fn savepoints_that_are_not_kept_are_not_guessed() {
+        let mut journal = Journal::default();
+        journal.save(b"first");
+        for _ in 0..2 * limits::SAVEPOINTS_MAX {
+            journal.save(b"each");
+        }
+        set(&mut journal, "work_mem = '1MB'");
+        journal.save(b"each");
+        journal.roll_back_to(b"each");
+        assert!(!journal.take_lost() && value(&journal).contains("1MB"), "the newest of a name is there");
+        journal.roll_back_to(b"first");
+        assert!(!journal.take_lost() && value(&journal).is_empty(), "of what is hidden enough was given up");
+        for number in 0..=limits::SAVEPOINTS_MAX {
+            journal.save(format!("s{number}").as_bytes());
+        }
+        journal.roll_back_to(b"s0");
+        assert!(journal.take_lost(), "nobody knows what holds");
+    }
 }
