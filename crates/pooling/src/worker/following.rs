@@ -459,9 +459,17 @@ impl Requests<'_> {
         self.server.is_unsettled = true;
         match rules {
             Some(rules) => {
-                let summary = Summary::of(&Text::new(text, rules));
-                let only_calls = summary.statements() == 1 && makes_routine(text);
-                known.define(text, summary.words(), only_calls, self.server_id, now);
+                // One by one: a table that is made beside a function says nothing of the function.
+                for statement in Text::new(text, rules).statements() {
+                    let summary = Summary::of(&Text::new(statement.source, rules));
+                    known.define(
+                        statement.source,
+                        summary.words(),
+                        makes_routine(statement.source),
+                        self.server_id,
+                        now,
+                    );
+                }
             }
             None => known.doubt(self.server_id, now),
         }
