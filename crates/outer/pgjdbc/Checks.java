@@ -407,8 +407,9 @@ final class Checks {
         });
     }
 
-    /** Generated keys, currval and lastval. */
-    static void currentValues() {
+    /** Generated keys, currval and lastval, once somebody has asked for one. */
+    static void currentValues() throws Exception {
+        alone((s, none) -> fails("55000", "lastval by the first who asks", () -> s.one("select lastval()")));
         atOnce((s, number) -> {
             if (number % 3 == 0) {
                 fails("55000", "lastval without nextval", () -> s.one("select lastval()"));

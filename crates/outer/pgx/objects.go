@@ -229,8 +229,9 @@ func listen() {
 	})
 }
 
-// currentValues: currval and lastval are the session's own.
+// currentValues: currval and lastval are the session's own, once somebody has asked for one.
 func currentValues() {
+	alone(func(s session) { fails(s.try("select lastval()"), "55000", "lastval by the first who asks") })
 	atOnce(func(s session, number int) {
 		if number%3 == 0 {
 			fails(s.try("select lastval()"), "55000", "lastval without nextval")

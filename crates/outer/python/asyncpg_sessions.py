@@ -343,7 +343,14 @@ def listen():
 
 @check
 def current_values():
-    """currval and lastval over transactions of other sessions' inserts."""
+    """currval and lastval over transactions of other sessions' inserts, once somebody has asked for one."""
+
+    async def first():
+        async with connected() as connection:
+            undefined = asyncpg.ObjectNotInPrerequisiteStateError
+            await raises(undefined, "the first who asks", connection.fetchval("select lastval()"))
+
+    asyncio.run(first())
 
     async def talk(number):
         async with connected() as connection:

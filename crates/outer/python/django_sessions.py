@@ -43,7 +43,7 @@ configuration.configure(
 )
 django.setup()
 
-from django.db import IntegrityError, ProgrammingError, connections, models, transaction  # noqa: E402
+from django.db import IntegrityError, OperationalError, ProgrammingError, connections, models, transaction  # noqa: E402
 
 
 class Customer(models.Model):
@@ -229,7 +229,12 @@ def locks_and_temporary_tables():
 
 @check
 def last_values():
-    """Ids by RETURNING, and the same by currval on the sequence that belongs to the column."""
+    """Ids by RETURNING, and the same by currval on the sequence that belongs to the column.
+
+    The first who asks teaches the pooler that it matters.
+    """
+    raises(OperationalError, "the first who asks", one, "select lastval()")
+    over()
 
     def talk(number):
         for turn in range(4):

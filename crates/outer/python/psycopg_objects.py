@@ -272,7 +272,12 @@ def listen_to_oneself():
 
 @check
 def current_values():
-    """currval and lastval are the session's own, whoever inserts meanwhile; without a nextval there is none."""
+    """currval and lastval are the session's own, whoever inserts meanwhile; without a nextval there is none.
+
+    The first who asks teaches the pooler that it matters.
+    """
+    with connect() as connection:
+        raises(errors.ObjectNotInPrerequisiteState, "the first who asks", connection.execute, "select lastval()")
 
     def talk(number):
         with connect() as connection:

@@ -217,9 +217,14 @@ def temporary_tables():
 
 @check
 def sequences():
-    """A sequence executed beforehand, and currval and lastval by SQL functions in later transactions."""
+    """A sequence executed beforehand, and currval and lastval by SQL functions in later transactions.
+
+    The first who asks teaches the pooler that it matters.
+    """
     numbers = sa.Sequence("numbers")
     with an_engine() as engine:
+        with engine.connect() as connection:
+            raises(exc.OperationalError, "the first who asks", connection.execute, text("select lastval()"))
         with engine.begin() as connection:
             connection.execute(sa.schema.CreateSequence(numbers))
 

@@ -20,7 +20,6 @@ static BUILT: Mutex<BTreeMap<String, Result<PathBuf, String>>> = Mutex::new(BTre
 #[derive(Copy, Clone, Debug)]
 pub enum Checks<'a> {
     All,
-    But(&'a [&'a str]),
     Only(&'a [&'a str]),
 }
 
@@ -71,7 +70,6 @@ impl Program {
         command.args(rest).arg(url);
         match checks {
             Checks::All => {}
-            Checks::But(names) => drop(command.args(names.iter().map(|name| format!("-{name}")))),
             Checks::Only(names) => drop(command.args(names)),
         }
         finish(&mut command).map(|(said, complaints)| said + &complaints)
