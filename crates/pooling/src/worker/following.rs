@@ -460,15 +460,9 @@ impl Requests<'_> {
         match rules {
             Some(rules) => {
                 // One by one: a table that is made beside a function says nothing of the function.
-                for statement in Text::new(text, rules).statements() {
-                    let summary = Summary::of(&Text::new(statement.source, rules));
-                    known.define(
-                        statement.source,
-                        summary.words(),
-                        makes_routine(statement.source),
-                        self.server_id,
-                        now,
-                    );
+                for source in Text::new(text, rules).statements().map(|statement| statement.source) {
+                    let summary = Summary::of(&Text::new(source, rules));
+                    known.define(source, summary.words(), makes_routine(source), self.server_id, now);
                 }
             }
             None => known.doubt(self.server_id, now),
