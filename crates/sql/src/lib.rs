@@ -21,6 +21,7 @@
 //!   [`Statement::set_config_calls`] reads SET as a function. [`Kind::may_answer`] holds a server's answer against it.
 //! * [`setting_key`] and [`quoted_setting`] are a setting's name to keep and to write, [`is_dangerous`] which must not be
 //!   another's.
+//! * [`comment_tags`] are what an application says of itself in a comment.
 //! * [`Pieces`] is for a text that is too large to be kept: it gathers a small one that means the same.
 //!
 //! # What it does not do
@@ -43,6 +44,7 @@
 
 mod calls;
 mod chunk;
+mod comments;
 mod definitions;
 mod fingerprint;
 mod grammar;
@@ -64,6 +66,7 @@ mod transactions;
 mod words;
 
 pub use calls::{SetConfig, SetConfigs};
+pub use comments::{CommentTag, comment_tags, may_have_comment_tags};
 pub use fingerprint::{Fingerprint, Key};
 pub use kind::{Assignment, Discarded, Isolation, Kind, Modes, Scope, Value, Which};
 pub use lexer::{Lexer, Token, TokenKind, Unlexable};
