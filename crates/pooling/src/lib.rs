@@ -19,6 +19,7 @@ pub mod action;
 pub mod arrival;
 pub mod board;
 pub mod catalogue;
+pub mod classes;
 pub mod coordinator;
 pub mod door;
 pub mod event;

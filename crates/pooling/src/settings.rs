@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use auth::Secret;
 
+use crate::classes::Classes;
+
 /// The name of the console's database, which no `[databases]` entry may take.
 pub const CONSOLE_DATABASE: &str = "pgbouncer";
 
@@ -285,6 +287,8 @@ pub struct Settings {
     pub scram_iterations: u32,
     /// Whether servers are asked what names hide. Off only in tests of something else.
     pub reads_catalogue: bool,
+    /// Who shares servers with whom, and how.
+    pub classes: Arc<Classes>,
     pub chaos: Chaos,
     /// Threads that own sessions and servers; at least 1.
     pub workers: u16,
@@ -343,6 +347,7 @@ impl Default for Settings {
             login_notify_message: String::new(),
             scram_iterations: auth::scram::ITERATIONS,
             reads_catalogue: true,
+            classes: Arc::default(),
             chaos: Chaos::default(),
             workers: 1,
             #[cfg(feature = "sabotage")]

@@ -1,0 +1,253 @@
+//! Classes: whose work it is that waits for servers, and what share of them it may claim.
+//!
+//! ```text
+//!   database, user, application_name, comment tags ──rules, first match──► class ──► weight, priority, min, max
+//! ```
+//!
+//! Promises: every client is in exactly one class at any time; without a rule that fits it is in `default`, which is always
+//! there. Clients choose their class only by what a rule looks at: where it looks at application_name or tags, it trusts them.
+//! Does not do: counting, waiting ([`crate::worker`]'s queue), reading files (`config`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sql::CommentTag;
+
+/// Which class: an index into [`Classes::all`].
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(pub u8);
+
+/// Who is in no other class.
+pub const DEFAULT: ClassId = ClassId(0);
+
+/// No more classes than that: what each decision may cost is bounded by it.
+pub const CLASSES_MAX: usize = 32;
+
+/// What a class may claim, in each pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Class {
+    pub name: Arc<str>,
+    /// Its share of server time beside other classes that have work, relative to theirs. At least 1.
+    pub weight: u32,
+    /// Higher goes first, whatever the weights; whoever waits for [`Classes::ageing`] counts one higher.
+    pub priority: u8,
+    /// With fewer servers than that, and work, it goes before everybody else.
+    pub min: u32,
+    /// It never has more servers than that.
+    pub max: Option<u32>,
+    /// No more sessions of it may wait in a pool.
+    pub max_waiting: Option<u32>,
+    /// Who goes when one more wants to wait.
+    pub overflow: Overflow,
+    pub limits: Limits,
+}
+
+/// What a class may do in the whole process, whatever is free.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Transactions that begin.
+    pub transactions: Option<Rate>,
+    /// Statements by the simple protocol, and Executes by the extended one.
+    pub queries: Option<Rate>,
+    /// Clients that log in.
+    pub logins: Option<Rate>,
+    /// Transactions at a time.
+    pub active: Option<u32>,
+    pub over: Over,
+}
+
+/// A token bucket.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Events a second; at least 1.
+    pub per_second: u32,
+    /// So many more at once, if there were none for long enough; at least 1.
+    pub burst: u32,
+}
+
+/// What becomes of who is over a limit.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Over {
+    /// It waits until it is not.
+    #[default]
+    Delay,
+    /// It is told an error that says when to come again.
+    Reject,
+}
+
+/// Who is told an error when a class's queue is full.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// Who comes.
+    #[default]
+    RejectNewest,
+    /// Who has waited longest.
+    DropOldest,
+}
+
+impl Class {
+    /// A class about which nothing was said but its name.
+    #[must_use]
+    pub fn new(name: &str) -> Class {
+        Class {
+            name: name.into(),
+            weight: 1,
+            priority: 0,
+            min: 0,
+            max: None,
+            max_waiting: None,
+            overflow: Overflow::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// What a rule compares a name with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Anything, also if there is nothing.
+    All,
+    Exactly(Box<[u8]>),
+    /// `sidekiq*`
+    BeginsWith(Box<[u8]>),
+}
+
+impl Pattern {
+    #[must_use]
+    pub fn fits(&self, name: &[u8]) -> bool {
+        match self {
+            Pattern::All => true,
+            Pattern::Exactly(wanted) => **wanted == *name,
+            Pattern::BeginsWith(start) => name.starts_with(start),
+        }
+    }
+}
+
+/// A tag that a rule asks for, in a comment of a transaction's first text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagPattern {
+    pub key: Box<[u8]>,
+    pub value: Pattern,
+}
+
+/// One line of the rules. All of its fields have to fit; of several patterns in a field, one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    pub databases: Vec<Pattern>,
+    pub users: Vec<Pattern>,
+    pub applications: Vec<Pattern>,
+    /// Empty: whatever tags there are, or none.
+    pub tags: Vec<TagPattern>,
+    pub class: ClassId,
+}
+
+impl Rule {
+    fn fits(&self, of: &Subject<'_>, tags: &[CommentTag<'_>]) -> bool {
+        let fits = |patterns: &[Pattern], name: &[u8]| patterns.iter().any(|pattern| pattern.fits(name));
+        let tagged =
+            |wanted: &TagPattern| tags.iter().any(|tag| *tag.key == *wanted.key && wanted.value.fits(&tag.value));
+        fits(&self.databases, of.database)
+            && fits(&self.users, of.user)
+            && fits(&self.applications, of.application)
+            && (self.tags.is_empty() || self.tags.iter().any(tagged))
+    }
+}
+
+/// Of whom the class is asked for.
+#[derive(Copy, Clone, Debug)]
+pub struct Subject<'a> {
+    /// As the client names it.
+    pub database: &'a [u8],
+    /// Who logged in.
+    pub user: &'a [u8],
+    /// Empty: none.
+    pub application: &'a [u8],
+}
+
+/// All classes, and who is in them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Classes {
+    /// The first is `default`; [`CLASSES_MAX`] at most.
+    pub all: Vec<Class>,
+    pub rules: Vec<Rule>,
+    /// Who has waited for so long counts as of one priority more, and so on.
+    pub ageing: Duration,
+}
+
+impl Default for Classes {
+    fn default() -> Classes {
+        Classes { all: vec![Class::new("default")], rules: Vec::new(), ageing: Duration::from_secs(5) }
+    }
+}
+
+impl Classes {
+    /// Whether everybody is in the same class, whatever they say.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Whether texts have to be looked at.
+    #[must_use]
+    pub fn reads_tags(&self) -> bool {
+        self.rules.iter().any(|rule| !rule.tags.is_empty())
+    }
+
+    #[must_use]
+    pub fn class(&self, id: ClassId) -> &Class {
+        self.all.get(usize::from(id.0)).unwrap_or(&self.all[0])
+    }
+
+    /// The class of the first rule that fits.
+    #[must_use]
+    pub fn of(&self, subject: &Subject<'_>, tags: &[CommentTag<'_>]) -> ClassId {
+        self.rules.iter().find(|rule| rule.fits(subject, tags)).map_or(DEFAULT, |rule| rule.class)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sql::comment_tags;
+
+    fn exactly(name: &str) -> Pattern {
+        Pattern::Exactly(name.as_bytes().into())
+    }
+
+    fn rule(databases: Pattern, users: Pattern, applications: Pattern, class: u8) -> Rule {
+        Rule {
+            databases: vec![databases],
+            users: vec![users],
+            applications: vec![applications],
+            tags: Vec::new(),
+            class: ClassId(class),
+        }
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        let mut tagged = rule(Pattern::All, Pattern::All, Pattern::All, 3);
+        tagged.tags = vec![TagPattern { key: (*b"application").into(), value: exactly("web") }];
+        let classes = Classes {
+            all: ["default", "jobs", "reports", "web"].map(Class::new).to_vec(),
+            rules: vec![
+                rule(Pattern::All, Pattern::All, Pattern::BeginsWith((*b"sidekiq").into()), 1),
+                rule(exactly("shop"), exactly("reporter"), Pattern::All, 2),
+                tagged,
+            ],
+            ..Classes::default()
+        };
+        assert!(classes.reads_tags() && !classes.is_single() && Classes::default().is_single());
+        let of = |database: &str, user: &str, application: &str, text: &str| {
+            let subject =
+                Subject { database: database.as_bytes(), user: user.as_bytes(), application: application.as_bytes() };
+            let id = classes.of(&subject, &comment_tags(text.as_bytes()).collect::<Vec<_>>());
+            classes.class(id).name.to_string()
+        };
+        assert_eq!(of("shop", "app", "sidekiq 7", ""), "jobs");
+        assert_eq!(of("shop", "reporter", "psql", "/*application:web*/ select 1"), "reports");
+        assert_eq!(of("mail", "reporter", "psql", "/*application:web*/ select 1"), "web");
+        assert_eq!(of("mail", "reporter", "psql", "/*application:website*/ select 1"), "default");
+        assert_eq!(of("mail", "reporter", "", ""), "default");
+    }
+}
