@@ -218,7 +218,11 @@ fn times(page: &mut Page, settings: &Settings) {
     let limits = [
         ("query_wait_timeout", settings.query_wait_timeout, "a client that waits longer for a server is closed"),
         ("query_wait_notify", settings.query_wait_notify, "a client that waits longer gets a NOTICE"),
-        ("query_timeout", settings.query_timeout, "a client whose query runs longer is closed"),
+        (
+            "query_timeout",
+            settings.query_timeout,
+            "a query that runs longer is cancelled (classic, session mode: its client is closed)",
+        ),
         ("transaction_timeout", settings.transaction_timeout, "a client whose transaction lasts longer is closed"),
         (
             "idle_transaction_timeout",

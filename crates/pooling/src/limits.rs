@@ -70,6 +70,10 @@ pub const STALL: Duration = Duration::from_secs(300);
 /// How long a closed client may take to read what it is still owed.
 pub const FAREWELL: Duration = Duration::from_secs(10);
 
+/// How long a query that was cancelled for `query_timeout` may take to end: it may be undoing something. Then its server is
+/// worth no more than PgBouncer thinks it is at once.
+pub const CANCEL_GRACE: Duration = Duration::from_secs(10);
+
 /// A stranger on another worker is served before one's own waiter once it has waited this much longer, and the mean
 /// service time on top: less would make servers travel for nothing.
 pub const STRANGER: Duration = Duration::from_millis(1);

@@ -26,6 +26,8 @@ pub struct Census {
     pub cancels_asked: u64,
     pub cancels_struck: u64,
     pub cancels_wrong: u64,
+    /// Queries that query_timeout has cancelled.
+    pub overdue: u64,
     pub vanished: u64,
     pub cuts: u64,
     pub refused: u64,
@@ -83,6 +85,7 @@ impl Census {
             ("cancels_asked", self.cancels_asked),
             ("cancels_struck", self.cancels_struck),
             ("cancels_wrong", self.cancels_wrong),
+            ("overdue", self.overdue),
             ("vanished", self.vanished),
             ("cuts", self.cuts),
             ("refused", self.refused),
@@ -144,6 +147,7 @@ impl Census {
         self.cancels_asked += other.cancels_asked;
         self.cancels_struck += other.cancels_struck;
         self.cancels_wrong += other.cancels_wrong;
+        self.overdue += other.overdue;
         self.vanished += other.vanished;
         self.cuts += other.cuts;
         self.refused += other.refused;

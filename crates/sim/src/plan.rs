@@ -183,6 +183,13 @@ impl Plan {
         }
     }
 
+    /// Whether what takes too long is cancelled in a pool of this mode, and nobody is closed for it.
+    #[must_use]
+    pub fn cancels_overdue(&self, mode: PoolMode) -> bool {
+        let follows = self.settings.pool_fidelity != Fidelity::Classic && mode != PoolMode::Session;
+        follows && self.settings.query_timeout.is_some()
+    }
+
     /// The mode of the pool a client lands in.
     #[must_use]
     pub fn mode(&self, key: &PoolKey) -> PoolMode {
@@ -333,6 +340,7 @@ fn settle(
     settings.fallback = settings.databases.remove(ANY_NAME);
     limit(random, clients, &mut settings);
     time(random, &mut settings);
+    overdue(wishes.seed, &mut settings);
     settings.chaos = chaos(wishes.seed);
     apply_sabotage(&mut settings, wishes);
     (users, databases, settings)
@@ -352,6 +360,14 @@ const DECIDED: [Fidelity; 1] = [Fidelity::Classic];
 fn fidelity(seed: u64) -> Fidelity {
     let mut random = Random::new(seed ^ 0x6669_6465_6c69);
     *random.pick(&DECIDED)
+}
+
+/// Where it cancels, query_timeout is short and comes often.
+fn overdue(seed: u64, settings: &mut Settings) {
+    let mut random = Random::new(seed ^ 0x006f_7665_7264_7565);
+    if settings.pool_fidelity != Fidelity::Classic && random.chance(200) {
+        settings.query_timeout = Some(Duration::from_millis(random.skewed(3, 60)));
+    }
 }
 
 fn memory(seed: u64) -> u32 {

@@ -57,6 +57,8 @@ pub(crate) struct Process {
     /// It works, or hangs, until then.
     busy_until: Option<u64>,
     works: bool,
+    /// When it began to answer what it is answering.
+    pub(crate) asked_at: Option<u64>,
     pid: i32,
     secret: [u8; 4],
     /// It ends once everything is sent.
@@ -181,6 +183,7 @@ impl World {
                 outbox: Vec::new(),
                 busy_until: None,
                 works: false,
+                asked_at: None,
                 pid: number as i32,
                 secret: (self.random.next() as u32).to_be_bytes(),
                 ending: false,
@@ -316,6 +319,7 @@ impl World {
         if header.tag == tag::TERMINATE {
             return None;
         }
+        process.asked_at.get_or_insert(self.now);
         let progress = process.backend.message(header.tag, body, &mut process.held);
         let flushes = matches!(
             header.tag,
@@ -339,6 +343,9 @@ impl World {
         }
         // After a statement that took time: whatever ends with ReadyForQuery is sent.
         let ready = process.held.len().checked_sub(6).is_some_and(|at| process.held[at] == b'Z');
+        if ready || process.outbox.len().checked_sub(6).is_some_and(|at| process.outbox[at] == b'Z') {
+            process.asked_at = None;
+        }
         if ready {
             process.outbox.append(&mut process.held);
         }

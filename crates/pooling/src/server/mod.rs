@@ -120,6 +120,17 @@ pub(crate) struct Login {
     pub(crate) reported: Reported,
 }
 
+/// Whether what a server runs has taken longer than `query_timeout` allows, where that cancels and closes nothing.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    #[default]
+    No,
+    /// Then it was to be cancelled.
+    Since(Time),
+    /// It has been answered. The cancel is under way still, and may strike what comes next.
+    Answered,
+}
+
 /// The groups that a pool counts its servers by.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
@@ -206,6 +217,7 @@ pub(crate) struct Server {
     pub(crate) defines: bool,
     /// Its client asked for a cancel before it was answered itself.
     pub(crate) cancel_wanted: bool,
+    pub(crate) overdue: Overdue,
     /// It has served a session.
     pub(crate) used: bool,
     /// The other side has closed, or is about to: there is nobody to say goodbye to.
@@ -233,7 +245,24 @@ impl Server {
     pub(crate) fn has_answered(&self) -> bool {
         let ledger = &self.ledger;
         let settled = if self.flushed { ledger.len() == 0 } else { !ledger.awaits_ready() && !ledger.awaits_verdict() };
-        settled || ledger.is_copy_open()
+        (settled || ledger.is_copy_open()) && self.overdue != Overdue::Answered
+    }
+
+    /// Since when what it runs is to end, if that is cancelled for want of time.
+    pub(crate) fn overdue_since(&self) -> Option<Time> {
+        match self.overdue {
+            // What began later is another query.
+            Overdue::Since(at) => (at >= self.query_at).then_some(at),
+            Overdue::No | Overdue::Answered => None,
+        }
+    }
+
+    /// A query of its client's has been answered, or has failed.
+    #[inline]
+    pub(crate) fn query_answered(&mut self) {
+        if self.overdue != Overdue::No {
+            self.overdue = if self.cancels > 0 { Overdue::Answered } else { Overdue::No };
+        }
     }
 
     /// Nothing owed, nothing half read, outside a transaction (I3).

@@ -16,7 +16,7 @@ use crate::action::{Actions, Source};
 use crate::id::ConnId;
 use crate::limits;
 use crate::parameters::{Interned, Tracked};
-use crate::server::{Answerer, Entry, Expect, Server, State, Unexpected};
+use crate::server::{Answerer, Entry, Expect, Overdue, Server, State, Unexpected};
 use crate::session::Session;
 use crate::settings::PoolMode;
 use crate::time::Time;
@@ -80,7 +80,7 @@ impl Worker {
         let Some(server) = self.servers.get_mut(conn) else { return };
         match server.state {
             State::Linked(session) => {
-                let gated = server.gated;
+                let (gated, struck) = (server.gated, server.overdue == Overdue::Answered);
                 if findings.replayed {
                     self.replayed(conn, session);
                 }
@@ -101,6 +101,9 @@ impl Worker {
                     self.balance_if_paused(turn, session);
                 }
                 if !self.release_if_done(turn, conn) {
+                    if struck {
+                        self.wait_for_cancel(conn);
+                    }
                     self.note_rest(turn, conn);
                     self.tell_unread(turn, session);
                     self.arm_linked(session);
@@ -142,7 +145,7 @@ impl Worker {
 
 /// A server's messages on their way to its client, or to nobody.
 pub(super) struct Answers<'a> {
-    now: Time,
+    pub(super) now: Time,
     pub(super) server_id: ConnId,
     pub(super) server: &'a mut Server,
     pub(super) session: Option<(ConnId, &'a mut Session)>,
@@ -306,7 +309,7 @@ impl Answers<'_> {
     }
 
     /// Sends bytes that do not lie in the stream.
-    fn send_apart(&mut self, bytes: &[u8], forward: bool) {
+    pub(super) fn send_apart(&mut self, bytes: &[u8], forward: bool) {
         self.flush();
         if let (Some((conn, _)), true) = (&self.session, forward) {
             self.actions.send_new(*conn, |out| out.extend_from_slice(bytes));
@@ -445,7 +448,7 @@ impl Answers<'_> {
             Some(Answerer::Prepare | Answerer::Aside | Answerer::Nobody | Answerer::Client) => self.is_error_answer(),
         };
         self.server.last_words_told |= clients && fields.is_fatal();
-        clients
+        clients && !self.says_it_was_late(&fields, body)
     }
 
     fn ready(&mut self, status: Status) -> Result<(), Broken> {
@@ -477,22 +480,6 @@ impl Answers<'_> {
             self.count_query(status);
         }
         Ok(())
-    }
-
-    fn count_query(&mut self, status: Status) {
-        let totals = &mut self.pool.totals;
-        totals.queries += 1;
-        totals.query_us += self.now.micros_since(self.server.query_at);
-        self.server.query_at = self.now;
-        if status == Status::Idle {
-            totals.transactions += 1;
-            // What is owed behind this answer is the next transaction.
-            let next = (self.server.ledger.len() > 1).then_some(self.now);
-            let began = std::mem::replace(&mut self.server.transaction_at, next).unwrap_or(self.now);
-            totals.transaction_us += self.now.micros_since(began);
-        }
-        let block = self.pool.rules.mode == PoolMode::Statement && status != Status::Idle;
-        self.findings.transaction_block |= block;
     }
 
     /// A message has been read to its end: what did it complete?
@@ -577,6 +564,11 @@ impl Answers<'_> {
         }
         let tries_again = std::mem::take(&mut self.findings.tries_again);
         self.server.answer_failed |= self.is_error_answer() && !tries_again;
+        if self.server.overdue_since().is_some() && self.server.ledger.is_extended() && self.is_error_answer() {
+            // What follows up to the Sync is skipped, and has its own time.
+            self.server.query_answered();
+            self.server.query_at = self.now;
+        }
         self.failed_followed(tries_again);
         let mut skipped = Vec::new();
         self.server.ledger.failed(|entry| skipped.push(entry))?;

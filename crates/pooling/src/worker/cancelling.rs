@@ -20,6 +20,9 @@ use crate::server::{Answerer, State as ServerState};
 use crate::session::{self, Line, State};
 use crate::time::Time;
 
+/// As PostgreSQL words it.
+const BY_REQUEST: &str = "canceling statement due to user request";
+
 /// A connection that carries one CancelRequest to PostgreSQL.
 #[derive(Debug)]
 pub(crate) struct Canceller {
@@ -27,6 +30,8 @@ pub(crate) struct Canceller {
     pool: PoolId,
     /// The request is under way: from here on it may strike.
     pub(super) sent: bool,
+    /// It is for a query that has taken too long, and for no other.
+    overdue: bool,
     pub(super) since: Time,
     pub(super) flow: Flow,
     pub(super) armed: Armed,
@@ -46,7 +51,7 @@ impl Worker {
             return;
         }
         match session.state {
-            State::Linked { server } => self.cancel_linked(turn, conn, server),
+            State::Linked { server } => self.cancel_linked(turn, conn, server, BY_REQUEST),
             // It has not been told its key.
             State::Waiting { line: Line::Login, .. } => {}
             State::Waiting { .. } => self.cancel_waiting(turn, conn),
@@ -60,7 +65,8 @@ impl Worker {
         }
     }
 
-    fn cancel_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId, server_id: ConnId) {
+    /// `words`: for a query that no server has seen.
+    pub(super) fn cancel_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId, server_id: ConnId, words: &str) {
         let Some(server) = self.servers.get_mut(server_id) else { return };
         match server.ledger.owner() {
             Some(Answerer::Client) => self.start_cancel(turn, server_id),
@@ -69,7 +75,7 @@ impl Worker {
             // Its query is behind something of ours, which is not to be struck.
             Some(_) if server.ledger.owing() != (0, false) => server.cancel_wanted = true,
             Some(_) if server.gated => {
-                if self.take_back(turn, conn) {
+                if self.take_back(turn, conn, words) {
                     self.arm_session(conn);
                 }
             }
@@ -87,14 +93,14 @@ impl Worker {
     }
 
     /// Answers the first request that has not been sent to any server as cancelled. False: there is none.
-    fn take_back(&mut self, turn: &mut Turn<'_>, conn: ConnId) -> bool {
+    fn take_back(&mut self, turn: &mut Turn<'_>, conn: ConnId, words: &str) -> bool {
         let Some(session) = self.sessions.get_mut(conn) else { return false };
         let Some(end) = first_request_len(&session.inbox) else { return false };
         session.inbox.drain(..end);
         let cancelled = ErrorResponse {
             severity: "ERROR",
             code: sqlstate::QUERY_CANCELED,
-            message: "canceling statement due to user request",
+            message: words,
             detail: None,
             hint: None,
         };
@@ -107,7 +113,7 @@ impl Worker {
 
     /// The query has not been sent to any server: it is taken back here.
     fn cancel_waiting(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
-        if !self.take_back(turn, conn) {
+        if !self.take_back(turn, conn, BY_REQUEST) {
             return;
         }
         let Some(session) = self.sessions.get_mut(conn) else { return };
@@ -143,6 +149,7 @@ impl Worker {
             server: server_id,
             pool,
             sent: false,
+            overdue: server.overdue_since().is_some(),
             since: turn.now,
             flow: Flow::default(),
             armed: Armed::default(),
@@ -162,7 +169,8 @@ impl Worker {
             return;
         };
         let own = matches!(server.ledger.owner(), Some(Answerer::Client | Answerer::Nobody | Answerer::Prepare));
-        let answering = own || crate::sabotage::forwards_late_cancel(&self.settings);
+        let ended = canceller.overdue && server.overdue_since().is_none();
+        let answering = own && !ended || crate::sabotage::forwards_late_cancel(&self.settings);
         if !answering {
             // The query ended while we connected: there is nothing left to cancel.
             self.canceller_done(turn, conn);
@@ -190,6 +198,9 @@ impl Worker {
                 self.arm_server(canceller.server);
             }
             ServerState::Draining { .. } => self.drain_progress(turn, canceller.server),
+            ServerState::Linked(session) if server.cancels == 0 => {
+                self.strikes_no_more(turn, canceller.server, session);
+            }
             _ => {}
         }
     }

@@ -14,7 +14,7 @@ use crate::board::{Board, Cell};
 use crate::id::{ConnId, PoolId, WorkerId};
 use crate::limits;
 use crate::mail::{Mail, Place, Stop};
-use crate::server::{Chore, Group, Lent, Server, State as ServerState};
+use crate::server::{Chore, Group, Lent, Overdue, Server, State as ServerState};
 use crate::session::{Line, State};
 use crate::settings::PoolMode;
 use crate::time::Time;
@@ -201,7 +201,7 @@ impl Worker {
         session.state = State::Linked { server: server_id };
         server.used = true;
         server.sequences.linked();
-        server.cancel_wanted = false;
+        (server.cancel_wanted, server.overdue) = (false, Overdue::No);
         session.progress_at = turn.now;
         server.query_at = turn.now;
         server.transaction_at = Some(turn.now);

@@ -18,6 +18,7 @@
 //! | `closing` | how sessions and servers end |
 //! | `welcoming` | how a session that has logged in is let in |
 //! | `cancelling` | which CancelRequest reaches which query |
+//! | `overdue` | how long a query takes, and what becomes of one that takes too long |
 //! | `cataloguing` | when a server is asked what its database's names hide |
 //! | `consoling` | sessions of the admin database |
 //! | `timing` | every timer |
@@ -44,6 +45,7 @@ mod listening;
 pub(crate) mod matching;
 mod opening;
 mod oracle;
+mod overdue;
 mod pinning;
 mod poisoning;
 pub(crate) mod pool;

@@ -24,7 +24,7 @@ use crate::limits;
 use crate::mail::{Grant, Mail, Place, Stop};
 use crate::observe::{Ends, Level, Topic};
 use crate::prepared::Prepared;
-use crate::server::{Chore, Group, Ledger, Sequences, Server, State};
+use crate::server::{Chore, Group, Ledger, Overdue, Sequences, Server, State};
 use crate::settings::{Address, Database, Host};
 use crate::shape::Described;
 use crate::state::OnServer;
@@ -178,6 +178,7 @@ impl Worker {
             #[cfg(feature = "sabotage")]
             status_seen: false,
             last_words_told: false,
+            overdue: Overdue::No,
             gated: false,
             flushed: false,
             armed: Armed::default(),

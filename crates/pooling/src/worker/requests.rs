@@ -165,7 +165,7 @@ impl Worker {
         let Some(server_id) = session.server() else { return };
         let Some(server) = self.servers.get_mut(server_id) else { return };
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
-        let was_calm = server.ledger.is_clear();
+        let (was_calm, was_done) = (server.ledger.is_clear(), server.ledger.len() == 0);
         let mut requests = Requests {
             now: turn.now,
             conn,
@@ -185,8 +185,10 @@ impl Worker {
         let end = requests.read();
         requests.stream.flush(server_id, requests.actions);
         let attends = requests.attends.then_some(requests.pool.id);
-        if was_calm {
+        if was_done {
             server.query_at = turn.now;
+        }
+        if was_calm {
             server.transaction_at.get_or_insert(turn.now);
         }
         let crowded = server.gated && session.inbox.len() >= limits::CHUNK_LEN_MAX;

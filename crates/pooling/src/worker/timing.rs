@@ -22,6 +22,8 @@ enum Due {
     Refuse(&'static str),
     NotifyWaiting,
     ListenAlone,
+    CancelQuery,
+    GiveUpQuery,
     Farewell,
 }
 
@@ -118,7 +120,11 @@ impl Worker {
             earliest.add(session.progress_at, Some(limits::STALL), Due::Refuse("client stalled"));
         }
         if server.ledger.len() > 0 {
-            earliest.add(server.query_at, rules.query_timeout, Due::Refuse("query timeout"));
+            match server.overdue_since() {
+                Some(at) => earliest.add(at, Some(limits::CANCEL_GRACE), Due::GiveUpQuery),
+                None if rules.follows() => earliest.add(server.query_at, rules.query_timeout, Due::CancelQuery),
+                None => earliest.add(server.query_at, rules.query_timeout, Due::Refuse("query timeout")),
+            }
         } else if server.status == Status::Idle && !server.ledger.is_open() {
             earliest.add(server.query_at, rules.client_idle_timeout, Due::Refuse("client_idle_timeout"));
         } else {
@@ -144,6 +150,8 @@ impl Worker {
             }
             Some((_, Due::Farewell)) => self.bury(turn, conn, true),
             Some((_, Due::ListenAlone)) => self.listen_alone(turn, conn),
+            Some((_, Due::CancelQuery)) => self.cancel_overdue(turn, conn),
+            Some((_, Due::GiveUpQuery)) => self.give_up_overdue(turn, conn),
             Some((_, Due::NotifyWaiting)) => self.notify_waiting(turn, conn),
         }
     }

@@ -1,12 +1,28 @@
 //! I4: a cancel strikes only a query of the key's owner, or one whose owner is gone.
 
+use pooling::settings::Fidelity;
+
 use crate::postgres::Process;
 use crate::world::World;
 
 impl World {
+    /// What the process is at has taken as long as `query_timeout` allows, and that cancels.
+    fn is_overdue(&self, process: &Process) -> bool {
+        let timeout = self.plan.settings.query_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
+        let lasts = process.asked_at.map_or(0, |at| self.now.saturating_sub(at));
+        // The pooler's time begins when it sends, and a query may travel for longer than a cancel.
+        let weather = &self.plan.weather;
+        let slack = 1_000 + weather.delay_max * if weather.late > 0 { 100 } else { 1 };
+        self.plan.settings.pool_fidelity != Fidelity::Classic && lasts + slack >= timeout
+    }
+
     /// A cancel is about to strike what this process is doing.
     pub(crate) fn judge_strike(&mut self, process: &Process) {
         let Some(client) = process.backend.client() else { return };
+        if self.is_overdue(process) {
+            self.census.overdue += 1;
+            return;
+        }
         let Some(visitor) = self.visitors.get_mut(client as usize) else { return };
         visitor.struck += 1;
         let visitor = *visitor;

@@ -101,7 +101,7 @@ impl Client {
             && Fields::decode(body).code() == Some(CANCELLED)
             // A CopyFail of the client's own has the same code.
             && Fields::decode(body).message().is_some_and(|words| words.starts_with(b"cancel"))
-            && self.cancels_seen < self.cancels_sent;
+            && (self.cancels_seen < self.cancels_sent || self.overdue);
         let waits = self.expected_at == self.expected.len();
         if struck && waits {
             self.cancels_seen += 1;
@@ -184,7 +184,7 @@ impl Client {
         let body = &self.outbox[start + HEADER_LEN..];
         debug_assert_eq!(self.outbox[start], message);
         self.owed_ready += u32::from(matches!(message, request::QUERY | request::SYNC | request::FUNCTION_CALL));
-        if self.habits.cancels {
+        if self.may_be_struck() {
             self.undecided.push((message, body.to_vec()));
             return;
         }

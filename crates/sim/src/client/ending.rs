@@ -56,6 +56,7 @@ impl Client {
             // Who is nobody at all is no user of the console either.
             "not allowed" => self.console.is_some() && (self.user > 1 || self.habits.lost == Some(Nowhere::User)),
             "query_wait_timeout" => waited(settings.query_wait_timeout),
+            // What does not stop when it is cancelled is closed.
             "query_timeout" | "query timeout" => settings.query_timeout.is_some(),
             "idle transaction timeout" => settings.idle_transaction_timeout.is_some(),
             "transaction timeout" => settings.transaction_timeout.is_some(),

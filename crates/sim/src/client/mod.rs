@@ -142,6 +142,8 @@ pub struct Client {
     login: String,
     /// Its state is to follow it from server to server.
     followed: bool,
+    /// What takes too long is cancelled, though it has not asked for that.
+    overdue: bool,
     /// What the twin said and the pooler has not said yet.
     expected: Vec<u8>,
     expected_at: usize,
@@ -226,6 +228,7 @@ impl Client {
             server,
             login,
             followed: plan.settings.pool_fidelity != Fidelity::Classic,
+            overdue: plan.cancels_overdue(plan.mode(&key)),
             expected: Vec::new(),
             expected_at: 0,
             undecided: Vec::new(),
@@ -281,6 +284,11 @@ impl Client {
             self.outbox.len() - self.outbox_at,
             self.twin.status(),
         )
+    }
+
+    /// A cancel may strike what it has sent: it sends one unit at a time.
+    fn may_be_struck(&self) -> bool {
+        self.habits.cancels || self.overdue
     }
 
     fn is_owed(&self) -> bool {

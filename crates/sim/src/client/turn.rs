@@ -48,7 +48,7 @@ impl Client {
             let unsent = self.outbox.len() - self.outbox_at;
             let busy = unsent + self.expected.len() - self.expected_at > OWED_LEN_MAX;
             // Where a server may be lost, what follows a SET must know what became of it.
-            let waits = self.habits.cancels || (self.setting && self.may_lose(plan));
+            let waits = self.may_be_struck() || (self.setting && self.may_lose(plan));
             let pipelines = !waits && turn.random.chance(turn.plan.manners.pipeline);
             if busy || (owed && !pipelines) || (unsent > 0 && self.habits.pace > 0) {
                 return;
@@ -178,7 +178,7 @@ impl Client {
             let text = self.marked(&format!("select 1 {len}"));
             return self.query(&text);
         }
-        match turn.random.below(if self.habits.cancels { 12 } else { 24 }) {
+        match turn.random.below(if self.may_be_struck() { 12 } else { 24 }) {
             0..=3 => self.select(turn),
             4..=6 => self.sleep(turn),
             7 => self.copy_in(turn),

@@ -46,6 +46,17 @@ impl ErrorResponse<'_> {
     }
 }
 
+/// Appends an ErrorResponse of a server's with a DETAIL behind its fields. `fields`: its body without the zero byte that ends
+/// them; it has no DETAIL of its own.
+pub fn encode_error_with_detail(fields: &[u8], detail: &str, out: &mut Vec<u8>) {
+    message(out, tag::ERROR, |out| {
+        out.extend_from_slice(fields);
+        out.push(field::DETAIL);
+        put_cstr(out, detail.as_bytes());
+        out.push(0);
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Fields;
@@ -64,6 +75,13 @@ mod tests {
         let mut out = Vec::new();
         error.encode(&mut out);
         assert_eq!(out, b"E\0\0\0\x1eSFATAL\0VFATAL\0C08P01\0Mno\0\0");
+    }
+
+    #[test]
+    fn a_detail_may_be_added_to_what_a_server_wrote() {
+        let mut out = Vec::new();
+        encode_error_with_detail(b"SERROR\0VERROR\0C57014\0Mno\0", "late", &mut out);
+        assert_eq!(out, b"E\0\0\0\x24SERROR\0VERROR\0C57014\0Mno\0Dlate\0\0");
     }
 
     #[test]

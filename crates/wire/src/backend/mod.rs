@@ -28,7 +28,7 @@ pub use bare::{
 };
 pub use command_complete::{CommandComplete, encode_command_complete};
 pub use copy::{CopyResponse, encode_copy_both, encode_copy_data, encode_copy_in, encode_copy_out};
-pub use error::ErrorResponse;
+pub use error::{ErrorResponse, encode_error_with_detail};
 pub use fields::{Fields, FieldsIter, field};
 pub use key_data::BackendKeyData;
 pub use negotiate_version::{NegotiateVersion, Negotiated};

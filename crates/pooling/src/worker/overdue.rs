@@ -1,0 +1,109 @@
+//! How long a query takes, and what becomes of one that takes longer than `query_timeout`.
+//!
+//! ```text
+//!   classic, and session mode        FATAL "query timeout", and both connections are closed, as in PgBouncer
+//!   else    at a server              CancelRequest ──► its error ──► the session goes on, and the server
+//!                                                └──► nothing comes (CANCEL_GRACE) ──► the server is closed
+//!           behind our own question  taken back; no server has seen it
+//! ```
+//!
+//! Promises: such a cancel strikes no query that its client sends later, since that waits until PostgreSQL has closed the
+//! cancel's connection. What the client has sent ahead in a pipeline may be struck in its predecessor's place, if that ends
+//! at this very moment: a CancelRequest names a process, not a query.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
+//! //= pgbouncer config.md#query_timeout
+
+use wire::backend::{Fields, Status};
+use wire::{HEADER_LEN, sqlstate};
+
+use super::answers::Answers;
+use super::{Turn, Worker};
+use crate::id::ConnId;
+use crate::observe::{Level, Topic};
+use crate::server::Overdue;
+use crate::session::State;
+use crate::settings::PoolMode;
+
+/// What a client is told whose query was taken back, or whose server does not stop.
+const WORDS: &str = "canceling statement due to query_timeout";
+
+impl Worker {
+    /// A session's query runs for longer than it may: it is cancelled.
+    pub(super) fn cancel_overdue(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(server_id) = self.sessions.get(conn).and_then(|session| session.server()) else { return };
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        if server.backend_secret.is_empty() {
+            // It cannot be cancelled.
+            self.give_up_overdue(turn, conn);
+            return;
+        }
+        server.overdue = Overdue::Since(turn.now);
+        self.tell_of_session(turn, conn, Level::Warning, Topic::PoolerErrors, WORDS.to_owned());
+        self.cancel_linked(turn, conn, server_id, WORDS);
+        self.arm_session(conn);
+    }
+
+    /// The cancel had no effect: the server is closed. Its client is told so, and goes on if nothing else is lost with it.
+    pub(super) fn give_up_overdue(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let State::Linked { server } = session.state else { return };
+        self.server_lost(turn, server, sqlstate::QUERY_CANCELED, "query timeout");
+    }
+
+    /// What its client sends next must not be struck by the cancel of a query that has ended.
+    #[cold]
+    pub(super) fn wait_for_cancel(&mut self, server_id: ConnId) {
+        if let Some(server) = self.servers.get_mut(server_id) {
+            server.gated |= server.session().is_some();
+        }
+    }
+
+    /// The last cancel for a linked server is over.
+    pub(super) fn strikes_no_more(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) {
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        if server.overdue == Overdue::Answered {
+            server.overdue = Overdue::No;
+            self.open_gate(turn, server_id, conn);
+        }
+    }
+}
+
+impl Answers<'_> {
+    /// A query of the client's has been answered.
+    pub(super) fn count_query(&mut self, status: Status) {
+        let totals = &mut self.pool.totals;
+        totals.queries += 1;
+        totals.query_us += self.now.micros_since(self.server.query_at);
+        self.server.query_answered();
+        self.server.query_at = self.now;
+        if status == Status::Idle {
+            totals.transactions += 1;
+            // What is owed behind this answer is the next transaction.
+            let next = (self.server.ledger.len() > 1).then_some(self.now);
+            let began = std::mem::replace(&mut self.server.transaction_at, next).unwrap_or(self.now);
+            totals.transaction_us += self.now.micros_since(began);
+        }
+        let block = self.pool.rules.mode == PoolMode::Statement && status != Status::Idle;
+        self.findings.transaction_block |= block;
+    }
+
+    /// PostgreSQL words every cancel as its user's wish: whoever made none is told in the DETAIL why. True: the error has been
+    /// sent so.
+    pub(super) fn says_it_was_late(&mut self, fields: &Fields<'_>, body: &[u8]) -> bool {
+        if self.server.overdue_since().is_none()
+            || fields.sqlstate() != Some(sqlstate::QUERY_CANCELED)
+            || fields.detail().is_some()
+        {
+            return false;
+        }
+        let Some(body) = body.strip_suffix(&[0]) else { return false };
+        let Some(timeout) = self.pool.rules.query_timeout else { return false };
+        let ran = self.now.since(self.server.query_at).as_millis();
+        let mut out = Vec::with_capacity(HEADER_LEN + body.len() + 64);
+        let detail = format!("ran_ms={ran} query_timeout_ms={}", timeout.as_millis());
+        wire::backend::encode_error_with_detail(body, &detail, &mut out);
+        self.send_apart(&out, true);
+        true
+    }
+}
