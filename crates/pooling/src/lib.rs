@@ -35,6 +35,7 @@ pub mod sabotage;
 pub mod server;
 pub mod session;
 pub mod settings;
+pub mod sizing;
 pub mod snapshot;
 pub mod state;
 pub mod time;

@@ -1,0 +1,288 @@
+//! `pool_size = auto`: how many servers give a pool the most throughput at the least latency.
+//!
+//! ```text
+//!             somebody waits              nothing left to try               a better neighbour: one rung
+//!   Waiting ────────────────► Searching ──────────────────────► Settled ────────────────────────────────┐
+//!                                 ▲                               │  ▲                                   │
+//!                                 └──── transactions are clearly ─┘  └───────────────────────────────────┘
+//!                                       faster or slower
+//! ```
+//!
+//! A search climbs a [ladder](ladder) of sizes towards more throughput, two rungs at a time and then one. Settled, it tries
+//! a neighbouring rung now and then, and moves there once the difference is certain. A size is worth what it brings: one
+//! twice as large must bring 1.5 % more, so of equal ones the least is chosen, whose transactions are the fastest.
+//!
+//! It promises: sizes between floor and ceiling. Settled, never further than one rung from where it has settled, and there
+//! for at most [`PROBE_WINDOWS`] windows, with pauses between that grow from [`PAUSE_MIN`] to [`PAUSE_MAX`]. A search ends
+//! after [`SEARCH_END`], and another begins no sooner than [`REST_MIN`] after it, then twice as long. A pool
+//! that nobody waits for stays as it is.
+//!
+//! Does not know PostgreSQL, workers or tokens: time and what was seen are arguments. Does not see a curve with two peaks.
+
+mod evidence;
+mod ladder;
+mod search;
+mod settled;
+mod smooth;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+pub use evidence::Seen;
+
+use crate::time::Time;
+use evidence::{Record, Sample, Scatter, Window};
+use ladder::Ladder;
+use search::Search;
+use settled::Rest;
+
+/// How often a pool is looked at whose size is being found.
+pub const LOOK: Duration = Duration::from_millis(200);
+
+/// What a size e times as large must bring, as a logarithm: 1.5 % for one twice as large.
+const PRICE: f64 = 0.015 / std::f64::consts::LN_2;
+
+/// A search that begins above this looks at fewer servers first: that does PostgreSQL less harm than more.
+const MANY: u32 = 16;
+
+/// Windows that a search looks at one size for, at most.
+const VISIT_WINDOWS: f64 = 5.0;
+
+/// How long a search goes on to other sizes, and when it ends even in the middle of a visit.
+pub const SEARCH_MAX: Duration = Duration::from_secs(8);
+pub const SEARCH_END: Duration = Duration::from_millis(8600);
+
+/// How long after a search the next one may begin. Doubles for each that follows within [`PAUSE_MAX`], up to that.
+pub const REST_MIN: Duration = Duration::from_secs(10);
+
+/// Windows for which a neighbouring size is tried, once settled.
+pub const PROBE_WINDOWS: f64 = 5.0;
+
+/// Between two tries, once settled: half as long again after each that has changed nothing.
+pub const PAUSE_MIN: Duration = Duration::from_secs(3);
+pub const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// How long servers may take to open or to close before the size is judged as it is.
+const ARRIVAL_MAX: Duration = Duration::from_secs(3);
+
+/// For how long sizes are not tried that could not be reached.
+const BLOCKED: Duration = Duration::from_secs(60);
+
+/// Changes that are remembered.
+pub const CHANGES_MAX: usize = 10;
+
+/// A size that was changed, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub at: Time,
+    pub from: u32,
+    pub to: u32,
+    pub why: String,
+}
+
+/// Where the servers are on their way to the size.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Arrival {
+    /// They are being opened or closed.
+    Under {
+        since: Time,
+    },
+    /// They are there: what is seen next still has the change in it.
+    Fresh,
+    Done,
+}
+
+#[derive(Clone, Debug)]
+enum Mode {
+    Waiting,
+    Searching(Search),
+    Settled(Rest),
+}
+
+/// The size of one pool.
+#[derive(Clone, Debug)]
+pub struct Sizing {
+    ladder: Ladder,
+    /// Where the size is.
+    rung: usize,
+    arrival: Arrival,
+    window: Window,
+    /// What was seen since the size became what it is.
+    visit: Record,
+    previous: Option<Sample>,
+    /// What is known of each rung.
+    records: Vec<Record>,
+    scatter: Scatter,
+    mode: Mode,
+    /// This rung and those above it could not be reached.
+    blocked: Option<(usize, Time)>,
+    changes: VecDeque<Change>,
+    why: String,
+}
+
+impl Sizing {
+    /// Begins at the rung at or below `start`. `floor` counts as 1 at least, `ceiling` as `floor` at least.
+    #[must_use]
+    pub fn new(floor: u32, ceiling: u32, start: u32) -> Sizing {
+        let floor = floor.max(1);
+        let ladder = Ladder::new(floor, ceiling.max(floor));
+        Sizing {
+            rung: ladder.below(start),
+            arrival: Arrival::Done,
+            window: Window::default(),
+            visit: Record::default(),
+            previous: None,
+            records: vec![Record::default(); ladder.len()],
+            scatter: Scatter::default(),
+            mode: Mode::Waiting,
+            blocked: None,
+            changes: VecDeque::new(),
+            why: "nobody has waited yet".to_owned(),
+            ladder,
+        }
+    }
+
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.ladder.size(self.rung)
+    }
+
+    #[must_use]
+    pub fn floor(&self) -> u32 {
+        self.ladder.size(0)
+    }
+
+    #[must_use]
+    pub fn ceiling(&self) -> u32 {
+        self.ladder.size(self.top())
+    }
+
+    /// Why the size is what it is, for people.
+    #[must_use]
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// The last ones, oldest first.
+    pub fn changes(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter()
+    }
+
+    /// The size that it has settled at, if it has.
+    #[must_use]
+    pub fn settled(&self) -> Option<u32> {
+        match &self.mode {
+            Mode::Settled(rest) => Some(self.ladder.size(rest.base)),
+            Mode::Waiting | Mode::Searching(_) => None,
+        }
+    }
+
+    /// Sizes next to this one on the ladder, and itself.
+    pub fn neighbours(&self, size: u32) -> impl Iterator<Item = u32> {
+        let rung = self.ladder.below(size);
+        (rung.saturating_sub(1)..=(rung + 1).min(self.top())).map(|rung| self.ladder.size(rung))
+    }
+
+    /// What was seen since the last time. Returns whether the size is another one from now on.
+    pub fn observe(&mut self, now: Time, seen: Seen) -> bool {
+        let before = self.rung;
+        if let Some(sample) = self.sample(now, seen) {
+            self.judge(now, sample);
+        }
+        self.rung != before
+    }
+
+    fn top(&self) -> usize {
+        self.ladder.len() - 1
+    }
+
+    /// A full window of the present size, once its servers are there.
+    fn sample(&mut self, now: Time, seen: Seen) -> Option<Sample> {
+        match self.arrival {
+            Arrival::Under { since } => {
+                let size = self.size();
+                let waits = seen.open < size && seen.waiting > 0 || seen.open > size;
+                if waits && now.since(since) < ARRIVAL_MAX {
+                    return None;
+                }
+                self.arrival = Arrival::Fresh;
+                if waits && seen.open < size {
+                    self.not_reached(now, seen.open);
+                }
+                None
+            }
+            Arrival::Fresh => {
+                self.arrival = Arrival::Done;
+                None
+            }
+            Arrival::Done if matches!(self.mode, Mode::Waiting) && seen.waiting > 0 && seen.open < self.size() => {
+                self.arrival = Arrival::Under { since: now };
+                self.window = Window::default();
+                None
+            }
+            Arrival::Done => self.window.add(seen),
+        }
+    }
+
+    /// PostgreSQL, or a limit that other pools share, gives no more servers than this.
+    fn not_reached(&mut self, now: Time, open: u32) {
+        self.blocked = Some((self.rung, now + BLOCKED));
+        let why = format!("{} servers could not be opened, {open} could", self.size());
+        let back = self.ladder.below(open).min(self.rung.saturating_sub(1));
+        self.move_to(now, back, &why);
+        match &mut self.mode {
+            Mode::Settled(rest) => rest.return_to(now, back),
+            Mode::Waiting | Mode::Searching(_) => {}
+        }
+    }
+
+    fn is_blocked(&self, now: Time, rung: usize) -> bool {
+        self.blocked.is_some_and(|(from, until)| rung >= from && now < until)
+    }
+
+    fn judge(&mut self, now: Time, sample: Sample) {
+        if let Some(previous) = self.previous.replace(sample)
+            && previous.saturated == sample.saturated
+        {
+            self.scatter.learn(previous, sample);
+        }
+        match &self.mode {
+            Mode::Waiting if !sample.saturated => self.visit = Record::default(),
+            Mode::Waiting => {
+                "somebody waits: looking for the best size".clone_into(&mut self.why);
+                self.visit = Record::default();
+                self.mode = Mode::Searching(Search::new(now, self.size() > MANY));
+                self.search(now, sample);
+            }
+            Mode::Searching(_) => self.search(now, sample),
+            Mode::Settled(_) => self.rest(now, sample),
+        }
+    }
+
+    /// Another size from now on, or the same.
+    fn move_to(&mut self, now: Time, rung: usize, why: &str) {
+        if rung != self.rung {
+            if self.changes.len() == CHANGES_MAX {
+                self.changes.pop_front();
+            }
+            let (from, to) = (self.size(), self.ladder.size(rung));
+            self.changes.push_back(Change { at: now, from, to, why: why.to_owned() });
+            self.rung = rung;
+            self.arrival = Arrival::Under { since: now };
+            self.window = Window::default();
+            self.previous = None;
+        }
+        self.visit = Record::default();
+    }
+
+    /// What `rung` must bring more than `base`, as a logarithm: less than nothing if it is lower.
+    fn bar(&self, rung: usize, base: usize) -> f64 {
+        let ln = |rung| f64::from(self.ladder.size(rung)).ln();
+        PRICE * (ln(rung) - ln(base))
+    }
+}
+
+/// A logarithm of a ratio as people write it.
+fn percent(log_ratio: f64) -> String {
+    format!("{:+.1} %", (log_ratio.exp() - 1.0) * 100.0)
+}

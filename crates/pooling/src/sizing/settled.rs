@@ -1,0 +1,238 @@
+//! What is done once the best size is found: it is watched, and its neighbours are tried now and then.
+//!
+//! A neighbour is compared with the windows just before it, so that a load that drifts is not taken for a better size, and
+//! what several tries have shown is added up. Moving back to where it came from needs twice the certainty for a while.
+
+use std::time::Duration;
+
+use super::evidence::{Difference, Record, Sample};
+use super::{Mode, PAUSE_MAX, PAUSE_MIN, PROBE_WINDOWS, REST_MIN, Sizing, percent};
+use crate::time::Time;
+
+/// So many standard errors better, and the size is another one.
+const SURE: f64 = 2.2;
+
+/// The same for the size that was left last, within this time.
+const SURE_TO_RETURN: f64 = 4.4;
+const RETURN: Duration = Duration::from_secs(60);
+
+/// Windows at the settled size before a neighbour is tried.
+const BEFORE: f64 = 5.0;
+
+/// Throughput of the last windows is another one than before by this much, and surely.
+const STEP: f64 = 0.14;
+const STEP_SURE: f64 = 4.0;
+const STEP_WINDOWS: f64 = 3.0;
+
+/// Nobody waits, and transactions take longer than they did by this: the best size may be a smaller one.
+const SLOWER: f64 = 0.35;
+
+/// What an old observation of a neighbour counts for when there is a new one.
+const FADE: f64 = 1.5;
+
+#[derive(Clone, Debug)]
+pub(super) struct Rest {
+    /// The rung it has settled at.
+    pub(super) base: usize,
+    /// Windows there, a long time and the last few.
+    known: Record,
+    recent: Record,
+    /// How long transactions take there, as a logarithm, with weights as above.
+    service: Record,
+    service_recent: Record,
+    /// What tries of the rung below and of the one above have shown so far.
+    beliefs: [Option<Difference>; 2],
+    /// Which is tried next, or now.
+    upwards: bool,
+    probing: bool,
+    next_probe: Time,
+    pause: Duration,
+    /// No search before this, and how long after the next one.
+    search_from: Time,
+    search_rest: Duration,
+    /// Where it was before its last move.
+    left: Option<(usize, Time)>,
+}
+
+impl Rest {
+    pub(super) fn new(now: Time, base: usize, rest: Duration) -> Rest {
+        Rest {
+            base,
+            known: Record::default(),
+            recent: Record::default(),
+            service: Record::default(),
+            service_recent: Record::default(),
+            beliefs: [None, None],
+            upwards: true,
+            probing: false,
+            next_probe: now + PAUSE_MIN,
+            pause: PAUSE_MIN,
+            search_from: now + rest,
+            search_rest: rest,
+            left: None,
+        }
+    }
+
+    /// A neighbour could not be reached.
+    pub(super) fn return_to(&mut self, now: Time, rung: usize) {
+        self.probing = false;
+        self.pause = (self.pause + self.pause / 2).min(PAUSE_MAX);
+        self.next_probe = now + self.pause;
+        if rung < self.base {
+            *self = Rest { search_from: self.search_from, ..Rest::new(now, rung, self.search_rest) };
+        }
+    }
+
+    /// The last windows, and before they are forgotten, all of them.
+    fn add(&mut self, sample: Sample) {
+        if self.recent.weight >= STEP_WINDOWS {
+            self.known.merge(std::mem::take(&mut self.recent));
+            self.service.merge(std::mem::take(&mut self.service_recent));
+        }
+        self.recent.add(sample);
+        self.service_recent.add(Sample { speed: service(sample), ..sample });
+    }
+
+    fn move_base(&mut self, now: Time, rung: usize) {
+        self.left = Some((self.base, now));
+        self.base = rung;
+        (self.known, self.recent) = (Record::default(), Record::default());
+        (self.service, self.service_recent) = (Record::default(), Record::default());
+        self.beliefs = [None, None];
+        self.pause = PAUSE_MIN;
+        self.next_probe = now + PAUSE_MIN;
+    }
+}
+
+/// How long a transaction has its server, in seconds, as a logarithm.
+fn service(sample: Sample) -> f64 {
+    sample.busy.max(1e-9).ln() - sample.speed
+}
+
+impl Sizing {
+    pub(super) fn rest(&mut self, now: Time, sample: Sample) {
+        let Mode::Settled(rest) = &self.mode else { return };
+        if rest.probing {
+            self.probe(now, sample);
+        } else {
+            self.watch(now, sample);
+        }
+    }
+
+    fn watch(&mut self, now: Time, sample: Sample) {
+        let Mode::Settled(rest) = &mut self.mode else { return };
+        if !sample.saturated {
+            self.watch_unsaturated(now, sample);
+            return;
+        }
+        rest.add(sample);
+        let full = rest.recent.weight >= STEP_WINDOWS && rest.known.weight >= STEP_WINDOWS;
+        let difference = rest.recent.above(&rest.known, &self.scatter);
+        let stepped = difference.mean.abs() > STEP && difference.sureness(0.0).abs() > STEP_SURE;
+        if full && stepped && now >= rest.search_from {
+            let why = format!("throughput has changed by {}: looking anew", percent(difference.mean));
+            self.look_anew(now, difference.mean < 0.0, &why);
+            return;
+        }
+        let ready = rest.known.weight + rest.recent.weight >= BEFORE;
+        if now >= rest.next_probe && ready {
+            self.begin_probe(now);
+        }
+    }
+
+    /// Nobody waits: throughput is what is asked for, and says nothing. How long a transaction takes may.
+    fn watch_unsaturated(&mut self, now: Time, sample: Sample) {
+        let size = f64::from(self.size());
+        let Mode::Settled(rest) = &mut self.mode else { return };
+        // What is being compared must have been seen under load.
+        let loaded = sample.busy > 0.5 * size && sample.busy > 1.5;
+        if !loaded {
+            (rest.recent, rest.service_recent) = (Record::default(), Record::default());
+            return;
+        }
+        rest.add(sample);
+        let full = rest.service_recent.weight >= STEP_WINDOWS && rest.service.weight >= STEP_WINDOWS;
+        let difference = rest.service_recent.above(&rest.service, &self.scatter);
+        let slower = difference.mean > SLOWER && difference.sureness(0.0) > STEP_SURE;
+        if full && slower && now >= rest.search_from {
+            let why = format!("transactions take {} time: looking anew", percent(difference.mean));
+            self.look_anew(now, true, &why);
+        }
+    }
+
+    fn look_anew(&mut self, now: Time, down_first: bool, why: &str) {
+        let Mode::Settled(rest) = &self.mode else { return };
+        let soon = now.since(rest.search_from) < PAUSE_MAX;
+        let pause = if soon { (rest.search_rest * 2).min(PAUSE_MAX) } else { REST_MIN };
+        let base = rest.base;
+        self.search_again(now, base, pause, down_first, why);
+    }
+
+    fn begin_probe(&mut self, now: Time) {
+        let Mode::Settled(rest) = &self.mode else { return };
+        let base = rest.base;
+        let up = (base < self.top() && !self.is_blocked(now, base + 1)).then_some(base + 1);
+        let down = base.checked_sub(1);
+        let rung = if rest.upwards { up.or(down) } else { down.or(up) };
+        let Some(rung) = rung else { return };
+        let Mode::Settled(rest) = &mut self.mode else { return };
+        rest.upwards = rung > base;
+        rest.probing = true;
+        self.move_to(now, rung, "trying a neighbour");
+    }
+
+    fn probe(&mut self, now: Time, sample: Sample) {
+        self.visit.add(sample);
+        let Mode::Settled(rest) = &self.mode else { return };
+        let mut before = rest.known;
+        before.merge(rest.recent);
+        // What lies long back is of another load.
+        before.weight = before.weight.min(12.0);
+        let seen = self.visit.above(&before, &self.scatter);
+        let base = rest.base;
+        let side = usize::from(self.rung > base);
+        let faded = rest.beliefs[side].map(|old| Difference { variance: old.variance * FADE, ..old });
+        let believed = faded.map_or(seen, |old| old.and(seen));
+        let bar = self.bar(self.rung, base);
+        let sureness = believed.sureness(bar);
+        // A smaller size that nobody waits for either says nothing.
+        let idle = !sample.saturated && side == 0;
+        if self.visit.weight < 2.0 || self.visit.weight < PROBE_WINDOWS && sureness.abs() < SURE && !idle {
+            return;
+        }
+        let returns = rest.left.is_some_and(|(rung, at)| rung == self.rung && now.since(at) < RETURN);
+        let sure = if returns { SURE_TO_RETURN } else { SURE };
+        if sureness > sure && !idle {
+            self.take_neighbour(now, believed);
+        } else {
+            self.leave_neighbour(now, side, believed);
+        }
+    }
+
+    fn take_neighbour(&mut self, now: Time, seen: Difference) {
+        let rung = self.rung;
+        let Mode::Settled(rest) = &mut self.mode else { return };
+        let from = self.ladder.size(rest.base);
+        rest.move_base(now, rung);
+        rest.probing = false;
+        self.visit = Record::default();
+        let to = self.ladder.size(rung);
+        self.why = format!("{to} servers instead of {from}: throughput {}", percent(seen.mean));
+        if let Some(change) = self.changes.back_mut() {
+            self.why.clone_into(&mut change.why);
+        }
+    }
+
+    fn leave_neighbour(&mut self, now: Time, side: usize, believed: Difference) {
+        let Mode::Settled(rest) = &mut self.mode else { return };
+        rest.beliefs[side] = Some(believed);
+        rest.probing = false;
+        rest.upwards = !rest.upwards;
+        rest.pause = (rest.pause + rest.pause / 2).min(PAUSE_MAX);
+        rest.next_probe = now + rest.pause;
+        let base = rest.base;
+        let tried = self.size();
+        let why = format!("back; {tried} servers: {}", percent(believed.mean));
+        self.move_to(now, base, &why);
+    }
+}

@@ -1,0 +1,256 @@
+//! `pool_size = auto` against servers with known throughput: found, settled in time, and still.
+
+#[path = "sizing/model.rs"]
+mod model;
+#[path = "sizing/rivals.rs"]
+mod rivals;
+
+use std::time::Duration;
+
+use model::{Curve, Model, Rule};
+use pooling::sizing::Sizing;
+
+const FLOOR: u32 = 2;
+const CEILING: u32 = 80;
+
+fn curves() -> Vec<Curve> {
+    let mut curves = Vec::new();
+    for peak in [2.0, 4.0, 8.0, 16.0, 32.0, 64.0] {
+        for contention in [0.0, 0.05] {
+            curves.push(Curve::Peak { peak, contention, alone: 1000.0 });
+        }
+    }
+    curves.push(Curve::Latency { alone: 200.0 });
+    for cores in [2.0, 4.0, 16.0] {
+        curves.push(Curve::Cores { cores, alone: 1000.0, loss: 0.004 });
+    }
+    curves
+}
+
+/// What became of one run.
+struct Outcome {
+    /// Throughput at the size of the tenth second, by the best there is.
+    settled: f64,
+    /// Mean throughput from then on.
+    after: f64,
+    in_time: bool,
+}
+
+fn second(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+fn run<R: Rule>(
+    rule: &mut R,
+    curve: Curve,
+    clients: u32,
+    noise: f64,
+    seed: u64,
+    is_settled: impl Fn(&R) -> Option<u32>,
+) -> Outcome {
+    let mut model = Model::new(curve, clients, noise, seed);
+    model.run(rule, second(10), |_, _| {});
+    let best = curve.best(FLOOR, CEILING.min(clients));
+    let settled = is_settled(rule);
+    let size = settled.unwrap_or(rule.size());
+    let after = model.run(rule, second(30), |_, _| {});
+    Outcome { settled: curve.at(size.min(clients)) / best, after: after / best, in_time: settled.is_some() }
+}
+
+/// Means over curves, clients and seeds.
+#[derive(Default)]
+struct Survey {
+    runs: u32,
+    /// Runs whose size of the tenth second is more than 5 % below the best.
+    off: u32,
+    late: u32,
+    after: Vec<f64>,
+}
+
+impl Survey {
+    fn of<R: Rule>(
+        noise: f64,
+        seeds: u64,
+        rule: impl Fn(u64) -> R,
+        is_settled: impl Fn(&R) -> Option<u32> + Copy,
+    ) -> Survey {
+        let mut survey = Survey::default();
+        for curve in curves() {
+            for clients in [50, 500, 4000] {
+                for seed in 1..=seeds {
+                    survey.add(&run(&mut rule(seed), curve, clients, noise, seed, is_settled));
+                }
+            }
+        }
+        survey.after.sort_by(f64::total_cmp);
+        survey
+    }
+
+    fn add(&mut self, outcome: &Outcome) {
+        self.runs += 1;
+        self.off += u32::from(outcome.settled < 0.95);
+        self.late += u32::from(!outcome.in_time);
+        self.after.push(outcome.after);
+    }
+
+    fn percentile(&self, percent: usize) -> f64 {
+        self.after[self.after.len() * percent / 100]
+    }
+
+    fn mean(&self) -> f64 {
+        self.after.iter().sum::<f64>() / f64::from(self.runs)
+    }
+
+    fn off_percent(&self) -> f64 {
+        f64::from(self.off) / f64::from(self.runs) * 100.0
+    }
+
+    fn row(&self, name: &str, noise: f64) -> String {
+        let (off, mean, p1, p5) = (self.off_percent(), self.mean(), self.percentile(1), self.percentile(5));
+        format!("{name:<10} {noise:>5} {off:>6.1} % {mean:>7.3} {p5:>7.3} {p1:>7.3}")
+    }
+}
+
+/// The sizes that pools begin with: every run another one.
+fn start(seed: u64) -> u32 {
+    [4, 2, 8, 16, 32, 45][(seed % 6) as usize]
+}
+
+fn sizing(seed: u64) -> Sizing {
+    Sizing::new(FLOOR, CEILING, start(seed))
+}
+
+/// docs/adr/0018 has what this prints.
+#[test]
+#[ignore = "a comparison for people to read: cargo test -p pooling --test sizing -- --ignored --nocapture"]
+fn comparison() {
+    println!(
+        "            noise  off 5 %    mean      p5      p1   throughput of seconds 10 to 40, by the best there is"
+    );
+    for noise in [0.0, 0.05, 0.1, 0.2] {
+        let own = |seed| f64::from(start(seed));
+        println!("{}", Survey::of(noise, 100, sizing, Sizing::settled).row("ladder", noise));
+        println!("{}", Survey::of(noise, 30, |_| rivals::Golden::new(), |_| None).row("golden", noise));
+        println!("{}", Survey::of(noise, 30, |seed| rivals::Fitted::new(own(seed)), |_| None).row("fitted", noise));
+        println!("{}", Survey::of(noise, 30, |seed| rivals::Climber::new(own(seed)), |_| None).row("climber", noise));
+        println!("{}", Survey::of(noise, 30, |seed| rivals::Vegas::new(own(seed)), |_| None).row("vegas", noise));
+    }
+}
+
+/// How many of all runs may be off: noise makes the whole database faster or slower for 200 ms at a time, so that within ten
+/// seconds a fifth of noise leaves some sizes that cannot be told apart.
+#[test]
+fn the_best_size_is_found_within_ten_seconds() {
+    for (noise, off_percent, p5) in [(0.0, 1.0, 0.96), (0.05, 2.0, 0.95), (0.1, 5.0, 0.95), (0.2, 15.0, 0.9)] {
+        let survey = Survey::of(noise, 30, sizing, Sizing::settled);
+        let row = survey.row("ladder", noise);
+        assert!(survey.off_percent() <= off_percent, "{row}");
+        assert!(survey.percentile(5) >= p5 && survey.mean() >= 0.97, "{row}");
+        let late = f64::from(survey.late) / f64::from(survey.runs);
+        assert!(late <= if noise > 0.1 { 0.02 } else { 0.0 }, "{row}: {late} settled late");
+    }
+}
+
+/// From the 25th second on the database is another one; by the 35th its best size is found.
+#[test]
+fn a_step_is_seen_and_answered_within_ten_seconds() {
+    let peak = |peak, alone| Curve::Peak { peak, contention: 0.02, alone };
+    let slow = Curve::Latency { alone: 50.0 };
+    let steps = [
+        (peak(8.0, 1000.0), peak(32.0, 1000.0)),
+        (peak(32.0, 1000.0), peak(8.0, 1000.0)),
+        (peak(16.0, 1000.0), peak(4.0, 2000.0)),
+        (peak(8.0, 1000.0), slow),
+        (slow, peak(8.0, 1000.0)),
+    ];
+    for (before, after) in steps {
+        for (clients, noise) in [(50, 0.05), (500, 0.05), (500, 0.1), (4000, 0.05)] {
+            let (mut off, runs) = (0, 40);
+            for seed in 1..=runs {
+                let mut rule = sizing(seed);
+                let mut model = Model::new(before, clients, noise, seed);
+                model.run(&mut rule, second(25), |_, _| {});
+                model.curve = after;
+                model.run(&mut rule, second(10), |_, _| {});
+                let speed = after.at(rule.settled().unwrap_or(rule.size()).min(clients));
+                off += u32::from(speed < 0.95 * after.best(FLOOR, CEILING.min(clients)));
+            }
+            let off_max = if noise > 0.05 { 6 } else { 4 };
+            assert!(off <= off_max, "{before:?} {after:?} {clients} {noise}: {off} of {runs}");
+        }
+    }
+}
+
+/// The stated bound: settled, one rung from there at most, and mostly not even that.
+#[test]
+fn once_settled_the_size_stays_within_one_rung() {
+    for curve in curves() {
+        for (noise, seed) in [(0.0, 1), (0.05, 2), (0.1, 3), (0.2, 4)] {
+            let mut rule = sizing(seed);
+            let mut model = Model::new(curve, 500, noise, seed);
+            model.run(&mut rule, second(12), |_, _| {});
+            let (mut away, mut searching, mut ticks, mut changes, mut last) = (0, 0, 0, 0, rule.size());
+            model.run(&mut rule, second(120), |_, rule| {
+                ticks += 1;
+                changes += u32::from(rule.size() != last);
+                last = rule.size();
+                match rule.settled() {
+                    Some(settled) => {
+                        assert!(
+                            rule.neighbours(settled).any(|size| size == rule.size()),
+                            "{} from {settled}",
+                            rule.size()
+                        );
+                        away += u32::from(settled != rule.size());
+                    }
+                    None => searching += 1,
+                }
+            });
+            let told =
+                format!("{curve:?} noise {noise}: {away} away, {searching} searching of {ticks}, {changes} changes");
+            assert!(away * 4 < ticks, "{told}");
+            assert!(searching * 10 < ticks, "{told}");
+            assert!(changes <= 60, "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_pool_that_nobody_waits_for_stays_as_it_is() {
+    let curve = Curve::Peak { peak: 2.0, contention: 0.0, alone: 1000.0 };
+    for seed in 1..=20 {
+        let mut rule = Sizing::new(FLOOR, CEILING, 16);
+        let mut model = Model::new(curve, 15, 0.1, seed);
+        model.run(&mut rule, second(60), |_, rule| assert_eq!(rule.size(), 16));
+        assert_eq!((rule.changes().count(), rule.settled()), (0, None));
+    }
+}
+
+/// PostgreSQL has max_connections, and other pools use them too.
+#[test]
+fn servers_that_cannot_be_opened_are_not_waited_for() {
+    let curve = Curve::Latency { alone: 100.0 };
+    for seed in 1..=20 {
+        let mut rule = Sizing::new(FLOOR, CEILING, 4);
+        let mut model = Model::new(curve, 500, 0.05, seed);
+        model.available = 20;
+        model.run(&mut rule, second(15), |_, _| {});
+        model.run(&mut rule, second(60), |_, rule| {
+            assert!(rule.settled() == Some(16), "{}: {}", rule.size(), rule.why())
+        });
+        assert!(rule.changes().any(|change| change.why.contains("could not be opened")));
+    }
+}
+
+#[test]
+fn what_was_done_is_told() {
+    let mut rule = Sizing::new(FLOOR, CEILING, 4);
+    assert_eq!(rule.why(), "nobody has waited yet");
+    let mut model = Model::new(Curve::Peak { peak: 16.0, contention: 0.0, alone: 1000.0 }, 500, 0.0, 7);
+    model.run(&mut rule, second(8), |_, _| {});
+    assert_eq!(rule.why(), "best; 11 servers: -6.4 %, 23 servers: -9.6 %");
+    let moves: Vec<(u32, u32)> = rule.changes().map(|change| (change.from, change.to)).collect();
+    assert_eq!(moves, [(4, 8), (8, 32), (32, 16), (16, 23), (23, 11), (11, 16)]);
+    model.run(&mut rule, second(300), |_, _| {});
+    assert_eq!(rule.changes().count(), 10);
+}
