@@ -11,6 +11,7 @@ use crate::id::ConnId;
 use crate::limits;
 use crate::server::{Group, State as ServerState};
 use crate::session::{Line, State};
+use crate::time::Time;
 use crate::worker::Worker;
 use crate::worker::steering::Parts;
 
@@ -85,7 +86,7 @@ fn nobody_waits_beside_an_idle_server(parts: &Parts<'_>) -> Result<(), Violation
         return Ok(());
     }
     for pool in &parts.pools {
-        let both = !pool.queue.is_empty() && !pool.idle.is_empty();
+        let both = pool.queue.is_hungry() && !pool.idle.is_empty();
         // Servers idle for long are checked one at a time before they are handed out.
         let checking = pool.count(Group::Returning) > 0;
         ensure(6, !both || checking, || {
@@ -141,6 +142,11 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         }
         ensure(12, pool.queue.len() == waiting, || {
             format!("{:?}: {} queued, {waiting} waiting", pool.key, pool.queue.len())
+        })?;
+        let charges = parts.servers.iter().filter(|(_, server)| server.pool == pool.id && server.charge.is_some());
+        let active: u32 = pool.queue.counts(Time::ZERO).map(|counts| counts.active).sum();
+        ensure(12, !pool.queue.is_counted() || active == charges.count() as u32, || {
+            format!("{:?}: {active} servers are charged for", pool.key)
         })?;
         ensure(12, (pool.pin_queue.len(), pool.pinned) == (to_pin, pinned), || {
             let (queued, counted) = (pool.pin_queue.len(), pool.pinned);

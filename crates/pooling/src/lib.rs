@@ -44,6 +44,7 @@ pub mod worker;
 
 mod deadline;
 mod listener;
+mod queue;
 mod random;
 mod shape;
 mod table;

@@ -21,4 +21,17 @@ impl Random {
     pub(crate) fn secret(&mut self) -> i32 {
         i32::from_ne_bytes(self.bytes())
     }
+
+    /// A number below `limit`.
+    #[cfg(test)]
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        ((u128::from(u64::from_ne_bytes(self.bytes())) * u128::from(limit)) >> 64) as u64
+    }
+
+    #[cfg(test)]
+    pub(crate) fn seeded(seed: u64) -> Random {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        Random::new(bytes)
+    }
 }

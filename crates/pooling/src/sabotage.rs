@@ -1,9 +1,10 @@
 //! Deliberate faults, to show that the simulator finds such bugs. Without the feature `sabotage`, which no release
 //! build has, every function here is a constant that the compiler removes.
 
+use crate::queue::{Queue, Waiter};
 use crate::server::Server;
 use crate::settings::Settings;
-use crate::worker::pool::{Queue, Waiter};
+use crate::time::Time;
 
 /// One fault.
 #[cfg(feature = "sabotage")]
@@ -41,7 +42,7 @@ impl Sabotage {
 
 #[cfg(feature = "sabotage")]
 mod switched {
-    use super::{Queue, Sabotage, Server, Settings, Waiter};
+    use super::{Queue, Sabotage, Server, Settings, Time, Waiter};
 
     fn is(settings: &Settings, fault: Sabotage) -> bool {
         settings.sabotage == Some(fault)
@@ -61,8 +62,8 @@ mod switched {
         is(settings, Sabotage::NewestWaiterFirst)
     }
 
-    pub(crate) fn pop(queue: &mut Queue, newest: bool) -> Option<Waiter> {
-        if newest { queue.pop_newest() } else { queue.pop() }
+    pub(crate) fn pop(queue: &mut Queue, now: Time, newest: bool) -> Option<Waiter> {
+        if newest { queue.pop_newest() } else { queue.pop(now) }
     }
 
     pub(crate) fn loses_lent(settings: &Settings) -> bool {
@@ -84,7 +85,7 @@ mod switched {
 
 #[cfg(not(feature = "sabotage"))]
 mod switched {
-    use super::{Queue, Server, Settings, Waiter};
+    use super::{Queue, Server, Settings, Time, Waiter};
 
     pub(crate) fn releases_early(_: &Settings, _: &mut Server) -> bool {
         false
@@ -94,8 +95,8 @@ mod switched {
         false
     }
 
-    pub(crate) fn pop(queue: &mut Queue, _newest: bool) -> Option<Waiter> {
-        queue.pop()
+    pub(crate) fn pop(queue: &mut Queue, now: Time, _newest: bool) -> Option<Waiter> {
+        queue.pop(now)
     }
 
     pub(crate) const fn loses_lent(_: &Settings) -> bool {

@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use crate::arrival::{ConsoleRights, Identity};
+use crate::classes::ClassId;
 use crate::deadline::Armed;
 use crate::flow::Flow;
 use crate::id::{ConnId, PoolId};
@@ -77,6 +78,8 @@ pub struct Session {
     pub(crate) unnamed: Option<Box<Unnamed>>,
     /// Where there is session state to follow.
     pub(crate) tracker: Option<Box<Tracker>>,
+    /// As of when it last asked for a server.
+    pub(crate) class: ClassId,
     /// The secret half of its cancel key.
     pub(crate) secret: i32,
     pub(crate) request_at: Time,

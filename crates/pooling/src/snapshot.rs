@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::classes::ClassId;
 use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::observe::Peer;
 use crate::settings::{Address, Fidelity, PoolMode};
@@ -57,6 +58,25 @@ pub struct PoolSnapshot {
     pub maxwait_us: u64,
     pub totals: Totals,
     pub fidelity: FidelitySnapshot,
+    /// Empty where there are no rules of classes.
+    pub classes: Vec<ClassCounts>,
+}
+
+/// One class in one pool on one worker; counts since the start, or since classes were last changed.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounts {
+    pub class: ClassId,
+    pub waiting: u32,
+    /// Servers that are not free of it.
+    pub active: u32,
+    /// Server time, that of running transactions too, in microseconds.
+    pub served_us: u64,
+    /// Sessions that were given a server after a wait.
+    pub waits: u64,
+    /// How long they waited, together, in microseconds.
+    pub wait_us: u64,
+    /// The longest wait, those that last included, in microseconds.
+    pub wait_max_us: u64,
 }
 
 impl PoolSnapshot {
@@ -81,6 +101,7 @@ impl PoolSnapshot {
             maxwait_us: 0,
             totals: Totals::default(),
             fidelity: FidelitySnapshot::default(),
+            classes: Vec::new(),
         }
     }
 }
@@ -209,6 +230,8 @@ pub struct ClientSnapshot {
     pub pid: i32,
     /// What becomes of its session; `None` where it has a server of its own, or talks to the console.
     pub fidelity: Option<Fidelity>,
+    /// As of when it last asked for a server.
+    pub class: ClassId,
     /// Why it keeps its server between transactions, if it does.
     pub pin: Option<PinSnapshot>,
 }

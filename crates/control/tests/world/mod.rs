@@ -263,6 +263,7 @@ fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
         prepared_statements: 2,
         pid: 1,
         fidelity: Some(Fidelity::Transparent),
+        class: pooling::classes::DEFAULT,
         pin: None,
     }
 }

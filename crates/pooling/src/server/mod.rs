@@ -29,6 +29,7 @@ use crate::shape::Described;
 use crate::state::{OnServer, State as SessionState};
 use crate::time::Time;
 use crate::unnamed::Version;
+use crate::worker::classing::Charge;
 use crate::worker::matching::Verdict;
 use crate::worker::pool::Base;
 
@@ -218,6 +219,8 @@ pub(crate) struct Server {
     /// Its client asked for a cancel before it was answered itself.
     pub(crate) cancel_wanted: bool,
     pub(crate) overdue: Overdue,
+    /// Who pays for it until it is free.
+    pub(crate) charge: Option<Charge>,
     /// It has served a session.
     pub(crate) used: bool,
     /// The other side has closed, or is about to: there is nobody to say goodbye to.

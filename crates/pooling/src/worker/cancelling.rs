@@ -121,7 +121,7 @@ impl Worker {
         session.state = State::Idle { since: turn.now };
         let more = !session.inbox.is_empty();
         if let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() {
-            pool.leave_line(line, ticket);
+            pool.leave_line(line, session.class, ticket);
             if pool.homes > 1 {
                 self.restless.push(pool.id);
             }

@@ -114,7 +114,7 @@ impl Worker {
         self.tell_of_rotation(turn, conn);
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let (pool, user) = (session.pool, session.identity.user.clone());
-        let torn = session.is_torn();
+        let (torn, class) = (session.is_torn(), session.class);
         let tracker = session.tracker.take();
         let seated = tracker.as_ref().is_some_and(|tracker| tracker.seated);
         if tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID)) {
@@ -132,7 +132,7 @@ impl Worker {
             }
             State::Waiting { ticket, line, .. } => {
                 if let Some(pool) = self.pools[pool.0 as usize].as_deref_mut() {
-                    pool.leave_line(line, ticket);
+                    pool.leave_line(line, class, ticket);
                     if pool.homes > 1 {
                         self.restless.push(pool.id);
                     }
@@ -328,7 +328,7 @@ impl Worker {
         let (id, group) = (server.pool, server.state.group());
         let told = format!("closing because: {why} (age={}s)", self.age(turn, conn));
         self.tell_of_server(turn, conn, Level::Log, Topic::Disconnections, told);
-        let Some(server) = self.servers.remove(conn) else { return };
+        let Some(mut server) = self.servers.remove(conn) else { return };
         let listened = matches!(server.state, ServerState::Listening);
         let greeted = !matches!(server.state, ServerState::Connecting | ServerState::LoggingIn(_));
         if greeted && !server.gone && server.flow.is_clear() && server.is_clean() {
@@ -341,6 +341,7 @@ impl Worker {
                 pool.surplus = pool.surplus.saturating_sub(1);
             }
             pool.leave(group);
+            pool.settle(turn.now, &mut server);
             pool.idle.retain(|&idle| idle != conn);
             pool.known.lost(conn, turn.now);
             if server.is_unsettled {

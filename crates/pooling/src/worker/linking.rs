@@ -56,7 +56,9 @@ impl Worker {
             return;
         }
         // Whoever waits already comes first.
-        let may_take = |pool: &Pool| pool.queue.is_empty() && !pool.known.is_awaited();
+        self.classify(conn, &bytes[at..]);
+        let class = self.sessions.get(conn).map(|session| session.class).unwrap_or_default();
+        let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.known.is_awaited();
         let (may_take, bounded) =
             self.pool(pool).map_or((false, false), |pool| (may_take(pool), pool.rules.max_pinned > 0));
         if bounded && self.must_wait_to_pin(turn, conn, &bytes[at..]) {
@@ -85,7 +87,7 @@ impl Worker {
     pub(super) fn wait(&mut self, turn: &mut Turn<'_>, conn: ConnId, line: Line) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
-        let ticket = pool.queue.push(conn, turn.now);
+        let ticket = pool.queue.push(session.class, conn, turn.now, turn.now);
         session.state = State::Waiting { since: turn.now, ticket, notified: false, line };
         self.touched.push(pool.id);
         if pool.homes > 1 {
@@ -145,7 +147,7 @@ impl Worker {
         loop {
             let Some(pool) = self.pool(id) else { return };
             let returning = pool.count(Group::Returning);
-            if pool.idle.is_empty() || pool.queue.len() <= returning || self.refuses_new_work() {
+            if pool.idle.is_empty() || pool.queue.wanted() <= returning || self.refuses_new_work() {
                 return;
             }
             if let Some(&idle) = pool.idle.back()
@@ -191,6 +193,7 @@ impl Worker {
         debug_assert!(server.session().is_none(), "I1: a server has one session at most");
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
         pool.turn(turn.now, server_id, server, ServerState::Linked(conn), &mut self.restless);
+        pool.charge(turn.now, session.class, server);
         let waited = match session.state {
             State::Waiting { since, .. } => turn.now.micros_since(since),
             _ => 0,
@@ -354,9 +357,9 @@ impl Worker {
         if is_awaited && self.must_learn(turn, id, server_id) {
             return;
         }
-        let Some(waiter) = self.next_waiter(id) else { return self.ask_for_names(turn, server_id) };
+        let Some(waiter) = self.next_waiter(turn.now, id) else { return self.ask_for_names(turn, server_id) };
         let server_id = self.rotate(turn, id, waiter, server_id);
-        if self.pool(id).is_some_and(|pool| !pool.queue.is_empty() && !pool.idle.is_empty()) {
+        if self.pool(id).is_some_and(|pool| pool.queue.is_hungry() && !pool.idle.is_empty()) {
             // Idle for long, and not checked: more people wait than checks are under way.
             self.touched.push(id);
         }
@@ -374,12 +377,12 @@ impl Worker {
         }
     }
 
-    fn next_waiter(&mut self, pool: PoolId) -> Option<ConnId> {
+    fn next_waiter(&mut self, now: Time, pool: PoolId) -> Option<ConnId> {
         let newest = crate::sabotage::serves_newest(&self.settings);
         let pool = self.pool_mut(pool)?;
-        let waiter = crate::sabotage::pop(&mut pool.queue, newest)?;
+        let waiter = crate::sabotage::pop(&mut pool.queue, now, newest)?;
         let (id, shared) = (pool.id, pool.homes > 1);
-        if pool.rules.reserve_pool_size > 0 && !pool.queue.is_empty() {
+        if pool.rules.reserve_pool_size > 0 && pool.queue.is_hungry() {
             self.touched.push(id);
         }
         if shared {
@@ -504,7 +507,7 @@ impl Worker {
         let since = turn.board.cell(pool, from).hungry_since;
         let fed = since != Time::NEVER && entry.fed.get(&from) == Some(&since);
         let refused = turn.now < entry.lends_refused_until;
-        if entry.queue.is_empty() && !fed && !refused && !self.refuses_new_work() {
+        if !entry.queue.is_hungry() && !fed && !refused && !self.refuses_new_work() {
             self.lend(turn, server, from, since);
         }
     }

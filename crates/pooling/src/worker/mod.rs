@@ -34,6 +34,7 @@ mod cataloguing;
 mod chaos;
 mod checking;
 mod chores;
+pub(crate) mod classing;
 mod closing;
 mod confirming;
 mod consoling;

@@ -77,7 +77,7 @@ impl Worker {
         let worker = self.id;
         let Some(timeout) = self.settings.reserve_pool_timeout else { return };
         let Some(pool) = self.pool_mut(id) else { return };
-        let waited = pool.queue.front().map(|waiter| turn.now.since(waiter.since));
+        let waited = pool.queue.oldest().map(|waiter| turn.now.since(waiter.since));
         let due = pool.rules.reserve_pool_size > 0 && waited.is_some_and(|waited| waited >= timeout);
         if due && !pool.asked_reserve && turn.now >= pool.retry_at {
             pool.asked_reserve = true;
@@ -119,7 +119,7 @@ impl Worker {
     }
 
     fn tell_of_reserve(&self, turn: &mut Turn<'_>, id: PoolId) {
-        let waiter = self.pool(id).and_then(|pool| pool.queue.front());
+        let waiter = self.pool(id).and_then(|pool| pool.queue.oldest());
         if let Some(waiter) = waiter {
             let words = "taking connection from reserve_pool".to_owned();
             self.tell_of_session(turn, waiter.session, Level::Warning, Topic::General, words);
@@ -173,6 +173,7 @@ impl Worker {
             answer_failed: false,
             cancel_wanted: false,
             used: false,
+            charge: None,
             gone: false,
             close_needed: None,
             #[cfg(feature = "sabotage")]
@@ -470,7 +471,7 @@ impl Worker {
     /// Everybody who waits for this pool is told why there will be no server.
     fn refuse_waiting(&mut self, turn: &mut Turn<'_>, id: PoolId, code: SqlState, words: &str) {
         let Some(pool) = self.pool(id) else { return };
-        let mut waiting = pool.queue.sessions();
+        let mut waiting: Vec<ConnId> = pool.queue.waiters().map(|waiter| waiter.session).collect();
         waiting.extend(pool.welcoming.iter().map(|(conn, _)| *conn));
         for conn in waiting {
             self.refuse_session(turn, conn, code, words);

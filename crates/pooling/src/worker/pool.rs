@@ -8,15 +8,18 @@ use std::time::Duration;
 use auth::{Challenge, Keys};
 use wire::backend::ParameterStatus;
 
+use super::classing::Charge;
 use crate::board::Cell;
 use crate::catalogue::Known;
+use crate::classes::ClassId;
 use crate::deadline::Armed;
 use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
 use crate::limits;
 use crate::listener::Listener;
 use crate::parameters::{Parameters, Tracked};
+use crate::queue::{Line, Queue};
 use crate::server::{Group, Reported, Server, State};
-use crate::session::Line;
+use crate::session;
 use crate::settings::{Database, Fidelity, PoolMode, Settings};
 use crate::snapshot::{FidelityCounts, Totals};
 use crate::time::Time;
@@ -151,7 +154,7 @@ pub(crate) struct Pool {
     /// Servers whose clients have prepared without a Sync, and may have gone on since.
     pub(crate) resting: Vec<ConnId>,
     /// Who wants to keep a server, while as many do as may.
-    pub(crate) pin_queue: Queue,
+    pub(crate) pin_queue: Line,
     /// Sessions with the right to keep a server, and those that keep one without.
     pub(crate) pinned: u32,
     /// Sessions that only wait to learn the pool's parameters.
@@ -215,9 +218,9 @@ impl Pool {
             homes,
             database,
             idle: VecDeque::new(),
-            queue: Queue::default(),
+            queue: Queue::new(&settings.classes, homes),
             resting: Vec::new(),
-            pin_queue: Queue::default(),
+            pin_queue: Line::default(),
             pinned: 0,
             welcoming: Vec::new(),
             base: None,
@@ -281,6 +284,7 @@ impl Pool {
             }
             if to == Group::Idle {
                 self.idle.push_back(conn);
+                self.settle(now, server);
             }
             if self.homes > 1 && (from == Group::Idle || to == Group::Idle) {
                 restless.push(server.pool);
@@ -288,6 +292,24 @@ impl Pool {
         }
         server.state = state;
         server.since = now;
+    }
+
+    /// A class has a server from now on.
+    #[inline]
+    pub(crate) fn charge(&mut self, now: Time, class: ClassId, server: &mut Server) {
+        debug_assert!(server.charge.is_none(), "a server that is linked was free");
+        if self.queue.is_counted() {
+            self.queue.begin(class, now);
+            server.charge = Some(Charge { class, since: now });
+        }
+    }
+
+    /// It is free again, or no more.
+    #[inline]
+    pub(crate) fn settle(&mut self, now: Time, server: &mut Server) {
+        if let Some(Charge { class, since }) = server.charge.take() {
+            self.queue.end(class, since, now);
+        }
     }
 
     /// A server is idle no more: mostly the one that was used last.
@@ -305,10 +327,10 @@ impl Pool {
         self.sessions + self.wanted() + servers + self.lent + self.cancels == 0
     }
 
-    pub(crate) fn leave_line(&mut self, line: Line, ticket: u64) {
+    pub(crate) fn leave_line(&mut self, line: session::Line, class: ClassId, ticket: u64) {
         match line {
-            Line::Server | Line::Login => self.queue.leave(ticket),
-            Line::Pin => self.pin_queue.leave(ticket),
+            session::Line::Server | session::Line::Login => self.queue.leave(class, ticket),
+            session::Line::Pin => self.pin_queue.leave(ticket),
         }
     }
 
@@ -321,7 +343,7 @@ impl Pool {
     /// How many servers somebody waits for.
     pub(crate) fn wanted(&self) -> u32 {
         let to_welcome = u32::from(!self.welcoming.is_empty());
-        self.queue.len().max(to_welcome) + u32::from(self.wants_listener())
+        self.queue.wanted().max(to_welcome) + u32::from(self.wants_listener())
     }
 
     pub(crate) fn wants_listener(&self) -> bool {
@@ -341,7 +363,7 @@ impl Pool {
 
     /// Since when somebody has waited for a server, or for the first one.
     pub(crate) fn hungry_since(&self) -> Time {
-        let queued = self.queue.front().map_or(Time::NEVER, |waiter| waiter.since);
+        let queued = self.queue.oldest().map_or(Time::NEVER, |waiter| waiter.since);
         self.welcoming.first().map_or(queued, |(_, since)| queued.min(*since))
     }
 
@@ -355,112 +377,5 @@ impl Pool {
     /// Learns how long a link lasted.
     pub(crate) fn observe_service(&mut self, micros: u64) {
         self.service_us = if self.service_us == 0 { micros } else { (self.service_us * 7 + micros) / 8 };
-    }
-}
-
-/// Who waits, first in, first out. Leaving from the middle costs nothing: such entries are passed over later.
-#[derive(Debug, Default)]
-pub(crate) struct Queue {
-    entries: VecDeque<Waiter>,
-    next_ticket: u64,
-    len: u32,
-}
-
-/// One place in the queue.
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct Waiter {
-    pub(crate) session: ConnId,
-    pub(crate) since: Time,
-    /// Tells this wait from the session's other ones.
-    pub(crate) ticket: u64,
-    gone: bool,
-}
-
-impl Queue {
-    /// Who waits now.
-    pub(crate) fn len(&self) -> u32 {
-        self.len
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    pub(crate) fn push(&mut self, session: ConnId, since: Time) -> u64 {
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
-        self.entries.push_back(Waiter { session, since, ticket, gone: false });
-        self.len += 1;
-        ticket
-    }
-
-    /// The oldest waiter.
-    pub(crate) fn front(&self) -> Option<Waiter> {
-        self.entries.front().copied()
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<Waiter> {
-        let waiter = self.entries.pop_front()?;
-        debug_assert!(!waiter.gone, "the front is always somebody who waits");
-        self.len -= 1;
-        self.trim();
-        Some(waiter)
-    }
-
-    /// Serves the newest first: a deliberate fault, for showing that the simulator sees it.
-    #[cfg(feature = "sabotage")]
-    pub(crate) fn pop_newest(&mut self) -> Option<Waiter> {
-        while self.entries.back().is_some_and(|waiter| waiter.gone) {
-            self.entries.pop_back();
-        }
-        let waiter = self.entries.pop_back()?;
-        self.len -= 1;
-        self.trim();
-        Some(waiter)
-    }
-
-    /// A session stops waiting without having been served.
-    pub(crate) fn leave(&mut self, ticket: u64) {
-        // Tickets rise along the queue, so the place is found by bisection.
-        let Ok(index) = self.entries.binary_search_by_key(&ticket, |waiter| waiter.ticket) else {
-            debug_assert!(false, "a waiting session is in the queue");
-            return;
-        };
-        self.entries[index].gone = true;
-        self.len -= 1;
-        self.trim();
-    }
-
-    fn trim(&mut self) {
-        while self.entries.front().is_some_and(|waiter| waiter.gone) {
-            self.entries.pop_front();
-        }
-    }
-
-    /// Everybody, oldest first.
-    pub(crate) fn sessions(&self) -> Vec<ConnId> {
-        self.entries.iter().filter(|waiter| !waiter.gone).map(|waiter| waiter.session).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::Kind;
-
-    fn session(slot: u32) -> ConnId {
-        ConnId::new(Kind::Client, 0, slot, 0)
-    }
-
-    #[test]
-    fn the_queue_keeps_the_order_of_arrival_when_people_leave() {
-        let mut queue = Queue::default();
-        let tickets: Vec<u64> = (0..5).map(|slot| queue.push(session(slot), Time(u64::from(slot)))).collect();
-        queue.leave(tickets[0]);
-        queue.leave(tickets[2]);
-        assert_eq!((queue.len(), queue.front().map(|waiter| waiter.since)), (3, Some(Time(1))));
-        let served: Vec<ConnId> = std::iter::from_fn(|| queue.pop()).map(|waiter| waiter.session).collect();
-        assert_eq!(served, [session(1), session(3), session(4)]);
-        assert!(queue.is_empty() && queue.front().is_none());
     }
 }

@@ -39,7 +39,7 @@ impl Worker {
                 && servers.get(other).is_some_and(|server| server.ledger.is_at_rest() && server.pool == id)
         });
         pool.resting.push(server_id);
-        if !pool.queue.is_empty() {
+        if pool.queue.is_hungry() {
             self.end_a_rest(turn, id);
         }
     }

@@ -26,7 +26,7 @@ impl Worker {
         if settings.chaos != self.settings.chaos {
             self.chaos = Chaos::new(&settings, self.id.0);
         }
-        self.settings = settings;
+        let before = std::mem::replace(&mut self.settings, settings);
         for index in 0..self.pools.len() {
             let Some(pool) = self.pools[index].as_deref_mut() else { continue };
             let found = self.settings.database(&pool.key.database);
@@ -49,6 +49,7 @@ impl Worker {
             // There may be room now.
             self.admit_to_pin(turn, id);
         }
+        self.reclassify(&before);
         for conn in self.sessions.ids() {
             self.reconfigure_session(turn, conn);
         }
@@ -252,6 +253,7 @@ impl Worker {
             prepared_statements: session.names.as_ref().map_or(0, |names| names.len() as u32),
             pid: self.told_pid(conn, session),
             fidelity: pool.filter(|pool| pool.rules.mode != PoolMode::Session).map(|pool| pool.rules.fidelity),
+            class: session.class,
             pin: session.tracker.as_ref().and_then(|tracker| tracker.snapshot()),
         }
     }
@@ -345,7 +347,7 @@ fn server_state(server: &Server, stale: bool) -> &'static str {
 
 fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
     let oldest =
-        [&pool.queue, &pool.pin_queue].into_iter().filter_map(|queue| queue.front()).map(|waiter| waiter.since).min();
+        [pool.queue.oldest_of_all(), pool.pin_queue.front()].into_iter().flatten().map(|waiter| waiter.since).min();
     PoolSnapshot {
         id: pool.id,
         key: pool.key.clone(),
@@ -369,5 +371,6 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
             waiting: pool.pin_queue.len(),
             counts: pool.fidelity,
         },
+        classes: pool.queue.counts(now).collect(),
     }
 }

@@ -274,7 +274,7 @@ impl Worker {
             return;
         }
         let reserve = pool.rules.reserve_pool_size > 0 && !pool.asked_reserve;
-        if let (Some(waiter), Some(timeout), true) = (pool.queue.front(), reserve_timeout, reserve) {
+        if let (Some(waiter), Some(timeout), true) = (pool.queue.oldest(), reserve_timeout, reserve) {
             let at = (waiter.since + timeout).max(turn.now + Duration::from_millis(1));
             self.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
         }

@@ -58,6 +58,7 @@ impl Worker {
             unnamed: None,
             tracker: (!first.is_base()).then(|| Box::new(Tracker::starting(first))),
             secret: self.random.secret(),
+            class: crate::classes::DEFAULT,
             request_at: turn.now,
             progress_at: turn.now,
             armed: Armed::default(),
@@ -106,7 +107,9 @@ impl Worker {
     /// A client that is to be told its server's process id gets a server first.
     fn welcome_with_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, pool: PoolId) {
         // Whoever waits already comes first.
-        let may_take = self.pool(pool).is_some_and(|pool| pool.queue.is_empty());
+        self.classify(conn, &[]);
+        let class = self.sessions.get(conn).map(|session| session.class).unwrap_or_default();
+        let may_take = self.pool(pool).is_some_and(|pool| pool.queue.admits(class));
         let server = if may_take { self.take_idle(turn, pool, Some(conn)) } else { None };
         let server = server.map(|server| self.rotate(turn, pool, conn, server));
         match server {

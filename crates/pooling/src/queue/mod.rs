@@ -1,0 +1,280 @@
+//! Who waits for a pool's servers on one worker, in one line a class, and whose turn it is.
+//!
+//! ```text
+//!   waiters ──► line of their class ─┐  below its minimum?  │ highest priority, │ least virtual time │
+//!               (first in, first out)├─────────────────────►│ ageing counted    │ (server time ÷     ├──► the next
+//!               line …             ──┘  not at its maximum  │                   │ weight)            │
+//! ```
+//!
+//! The rule is start-time fair queueing in server-seconds over as many servers as there are: the class that has had least for
+//! its weight is next. Promise, of classes of equal priority without maximum: while a class has work, it gets its share of the
+//! server time, less the longest link of any class on each server and [`Account`]'s estimate of what has just begun, whatever
+//! the others do. No server stays idle while somebody eligible waits: eligible is whose class is below its maximum.
+//! With one class all of this is one line, and nothing is counted.
+
+mod account;
+mod line;
+
+use std::time::Duration;
+
+use crate::classes::{Class, ClassId, Classes};
+use crate::id::ConnId;
+use crate::snapshot::ClassCounts;
+use crate::time::Time;
+
+use account::Account;
+pub(crate) use line::{Line, Waiter};
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    /// Indexed by [`ClassId`]; the first is always there.
+    lanes: Vec<Lane>,
+    len: u32,
+    /// The virtual time at which the last link began: where a class begins that had nothing to do.
+    virtual_time: u64,
+    ageing: Duration,
+}
+
+/// One class here.
+#[derive(Debug, Default)]
+struct Lane {
+    line: Line,
+    account: Account,
+    terms: Terms,
+    waits: Waits,
+}
+
+/// What a class may claim here.
+#[derive(Copy, Clone, Debug)]
+struct Terms {
+    weight: u32,
+    priority: u8,
+    min: u32,
+    max: u32,
+}
+
+impl Default for Terms {
+    fn default() -> Terms {
+        Terms { weight: 1, priority: 0, min: 0, max: u32::MAX }
+    }
+}
+
+impl Terms {
+    /// Of a pool that lives on so many workers: each has its part of what is counted in servers.
+    fn new(class: &Class, homes: u16) -> Terms {
+        let homes = u32::from(homes.max(1));
+        Terms {
+            weight: class.weight.max(1),
+            priority: class.priority,
+            min: class.min.div_ceil(homes),
+            max: class.max.map_or(u32::MAX, |max| (max / homes).max(1)),
+        }
+    }
+}
+
+/// How long a class's waiters have waited.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waits {
+    pub(crate) count: u64,
+    pub(crate) sum_us: u64,
+    pub(crate) max_us: u64,
+}
+
+impl Default for Queue {
+    fn default() -> Queue {
+        Queue::new(&Classes::default(), 1)
+    }
+}
+
+impl Lane {
+    fn is_eligible(&self) -> bool {
+        !self.line.is_empty() && self.has_room()
+    }
+
+    fn has_room(&self) -> bool {
+        self.account.active() < self.terms.max
+    }
+
+    fn virtual_time(&self, now: Time) -> u64 {
+        self.account.virtual_time(self.terms.weight, now)
+    }
+
+    /// How long its oldest waiter has waited.
+    fn waited(&self, now: Time) -> u64 {
+        self.line.front().map_or(0, |waiter| now.micros_since(waiter.since))
+    }
+
+    /// How many of its waiters may be served.
+    fn wanted(&self) -> u32 {
+        self.line.len().min(self.terms.max - self.account.active().min(self.terms.max))
+    }
+
+    /// Less is sooner.
+    fn rank(&self, now: Time, ageing: Duration) -> (bool, i64, u64) {
+        let aged = self.waited(now).checked_div(ageing.as_micros() as u64).unwrap_or(0).min(256);
+        let priority = i64::from(self.terms.priority) + aged as i64;
+        (self.account.active() >= self.terms.min, -priority, self.virtual_time(now))
+    }
+}
+
+impl Queue {
+    pub(crate) fn new(classes: &Classes, homes: u16) -> Queue {
+        let lane = |class: &Class| Lane { terms: Terms::new(class, homes), ..Lane::default() };
+        let single = classes.is_single();
+        let lanes = if single { vec![Lane::default()] } else { classes.all.iter().map(lane).collect() };
+        Queue { lanes, len: 0, virtual_time: 0, ageing: classes.ageing }
+    }
+
+    /// Who waits now, in all classes.
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// How many waiters may be served, if there are servers.
+    pub(crate) fn wanted(&self) -> u32 {
+        if self.is_single() { self.len } else { self.lanes.iter().map(Lane::wanted).sum() }
+    }
+
+    /// Whether somebody waits whom an idle server would be given.
+    #[inline]
+    pub(crate) fn is_hungry(&self) -> bool {
+        self.len > 0 && (self.is_single() || self.lanes.iter().any(Lane::is_eligible))
+    }
+
+    /// Whether one who comes now is given an idle server at once.
+    #[inline]
+    pub(crate) fn admits(&self, class: ClassId) -> bool {
+        !self.is_hungry() && self.lane(class).has_room()
+    }
+
+    /// A session waits from now on; its ticket.
+    pub(crate) fn push(&mut self, class: ClassId, session: ConnId, since: Time, now: Time) -> u64 {
+        self.awake(class, now);
+        self.len += 1;
+        self.lane_mut(class).line.push(session, since)
+    }
+
+    /// A session stops waiting without having been served.
+    pub(crate) fn leave(&mut self, class: ClassId, ticket: u64) {
+        self.lane_mut(class).line.leave(ticket);
+        self.len -= 1;
+    }
+
+    /// Who has waited longest of all that may be served.
+    pub(crate) fn oldest(&self) -> Option<Waiter> {
+        if self.is_single() {
+            return self.lanes[0].line.front();
+        }
+        let eligible = self.lanes.iter().filter(|lane| lane.is_eligible());
+        eligible.filter_map(|lane| lane.line.front()).min_by_key(|waiter| waiter.since)
+    }
+
+    /// Who has waited longest, whether it may be served or not.
+    pub(crate) fn oldest_of_all(&self) -> Option<Waiter> {
+        self.lanes.iter().filter_map(|lane| lane.line.front()).min_by_key(|waiter| waiter.since)
+    }
+
+    /// Whose turn it is: the oldest waiter of the class that is next.
+    pub(crate) fn pop(&mut self, now: Time) -> Option<Waiter> {
+        let index = self.next(now)?;
+        let lane = &mut self.lanes[index];
+        let waiter = lane.line.pop()?;
+        self.len -= 1;
+        lane.waits.add(now.micros_since(waiter.since));
+        Some(waiter)
+    }
+
+    fn next(&self, now: Time) -> Option<usize> {
+        if self.is_single() {
+            return (self.len > 0).then_some(0);
+        }
+        let eligible = self.lanes.iter().enumerate().filter(|(_, lane)| lane.is_eligible());
+        eligible.min_by_key(|(_, lane)| lane.rank(now, self.ageing)).map(|(index, _)| index)
+    }
+
+    /// Serves the newest first: a deliberate fault, for showing that the simulator sees it.
+    #[cfg(feature = "sabotage")]
+    pub(crate) fn pop_newest(&mut self) -> Option<Waiter> {
+        let waiter = self.lanes.iter_mut().find_map(|lane| lane.line.pop_newest())?;
+        self.len -= 1;
+        Some(waiter)
+    }
+
+    /// A class has a server from now on.
+    #[inline]
+    pub(crate) fn begin(&mut self, class: ClassId, now: Time) {
+        self.awake(class, now);
+        let lane = self.lane_mut(class);
+        let start = lane.virtual_time(now);
+        lane.account.begin(now);
+        self.virtual_time = self.virtual_time.max(start);
+    }
+
+    /// A server that a class has had since then is free again.
+    #[inline]
+    pub(crate) fn end(&mut self, class: ClassId, since: Time, now: Time) {
+        let lane = self.lane_mut(class);
+        lane.account.end(lane.terms.weight, since, now);
+    }
+
+    fn awake(&mut self, class: ClassId, now: Time) {
+        if self.is_single() {
+            return;
+        }
+        let others = self.virtual_time;
+        let lane = self.lane_mut(class);
+        if lane.line.is_empty() && lane.account.active() == 0 {
+            lane.account.awake(lane.terms.weight, now, others);
+        }
+    }
+
+    /// Everybody, oldest first in each class.
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = Waiter> {
+        self.lanes.iter().flat_map(|lane| lane.line.waiters())
+    }
+
+    /// The classes, if they are told apart.
+    pub(crate) fn counts(&self, now: Time) -> impl Iterator<Item = ClassCounts> {
+        let lanes = if self.is_counted() { &self.lanes[..] } else { &[] };
+        lanes.iter().enumerate().map(move |(index, lane)| ClassCounts {
+            class: ClassId(index as u8),
+            waiting: lane.line.len(),
+            active: lane.account.active(),
+            served_us: lane.account.served_us(now),
+            waits: lane.waits.count,
+            wait_us: lane.waits.sum_us,
+            wait_max_us: lane.waits.max_us.max(lane.waited(now)),
+        })
+    }
+
+    /// Whether classes are told apart.
+    #[inline]
+    pub(crate) fn is_counted(&self) -> bool {
+        self.lanes.len() > 1
+    }
+
+    fn is_single(&self) -> bool {
+        !self.is_counted()
+    }
+
+    fn lane(&self, class: ClassId) -> &Lane {
+        self.lanes.get(usize::from(class.0)).unwrap_or(&self.lanes[0])
+    }
+
+    fn lane_mut(&mut self, class: ClassId) -> &mut Lane {
+        let index = usize::from(class.0);
+        let index = if index < self.lanes.len() { index } else { 0 };
+        &mut self.lanes[index]
+    }
+}
+
+impl Waits {
+    fn add(&mut self, micros: u64) {
+        self.count += 1;
+        self.sum_us += micros;
+        self.max_us = self.max_us.max(micros);
+    }
+}
+
+#[cfg(test)]
+mod tests;
