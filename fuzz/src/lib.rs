@@ -9,6 +9,7 @@ pub mod configuration;
 pub mod door;
 pub mod messages;
 pub mod proofs;
+pub mod rules;
 pub mod statements;
 pub mod worker;
 
@@ -18,11 +19,12 @@ mod tape;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("wire", messages::run),
     ("door", door::run),
     ("worker", worker::run),
     ("sql", statements::run),
     ("auth", proofs::run),
     ("config", configuration::run),
+    ("rules", rules::run),
 ];

@@ -1,4 +1,4 @@
-//! One entry of `[databases]`, `[users]` or `[peers]`: its parameters, read one by one.
+//! One entry of `[databases]`, `[users]`, `[peers]` or `[classes]`: its parameters, read one by one.
 //!
 //! Promises that an empty value and -1 mean "not set", as in PgBouncer, and that what is no value of the parameter's
 //! kind is told with file, line and parameter. Stricter than PgBouncer in one point: it reads `pool_size=ten` as 0.
@@ -93,7 +93,8 @@ impl Parameters<'_> {
         self.number("port", value, 1, 65535)
     }
 
-    fn number<T: TryFrom<i64>>(&mut self, parameter: &str, value: &str, min: i64, max: i64) -> Option<T> {
+    /// A whole number from `min` to `max`.
+    pub fn number<T: TryFrom<i64>>(&mut self, parameter: &str, value: &str, min: i64, max: i64) -> Option<T> {
         if is_unset(value) {
             return None;
         }

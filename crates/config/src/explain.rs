@@ -7,6 +7,7 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use auth::Secret;
+use pooling::classes::{Class, Classes, Over, Overflow, Rate};
 use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, Settings};
 
 use crate::demand::{self, Demand};
@@ -24,6 +25,7 @@ pub fn explain(config: &Config) -> String {
     clients(&mut page, config);
     users(&mut page, &config.pooling);
     databases(&mut page, &config.pooling);
+    classes(&mut page, config);
     connections(&mut page, &config.pooling);
     times(&mut page, &config.pooling);
     page.0
@@ -187,6 +189,63 @@ fn forced_login(settings: &Settings, database: &Database) -> Option<String> {
         None => Some(format!("no password for {user}: PostgreSQL must let it in without one")),
         Some(_) => None,
     }
+}
+
+/// Nothing, if everybody is in the same class and nothing is said of it.
+fn classes(page: &mut Page, config: &Config) {
+    let classes = &*config.pooling.classes;
+    if classes.all == Classes::default().all {
+        return;
+    }
+    page.heading("Classes of clients");
+    for class in &classes.all {
+        page.line(format_args!("{}: {}", class.name, claims(class)));
+    }
+    let file = config.rows.iter().find(|row| row.key == "class_file").map_or("", |row| &row.value);
+    match classes.rules.len() as u64 {
+        0 => page.line(format_args!("no rules: everybody is in default")),
+        rules => page.line(format_args!("{} in {file}; whom none fits is in default", counted(rules, "rule"))),
+    }
+}
+
+fn claims(class: &Class) -> String {
+    let mut words = format!("weight {}", class.weight);
+    let mut add = |more: String| {
+        let _ = write!(words, ", {more}");
+    };
+    if class.priority > 0 {
+        add(format!("priority {}", class.priority));
+    }
+    if class.min > 0 {
+        add(format!("{} of a pool before everybody else", counted(class.min.into(), "server")));
+    }
+    if let Some(max) = class.max {
+        add(format!("at most {} of a pool", counted(max.into(), "server")));
+    }
+    if let Some(max) = class.max_waiting {
+        let who = match class.overflow {
+            Overflow::RejectNewest => "whoever comes",
+            Overflow::DropOldest => "whoever has waited longest",
+        };
+        add(format!("{max} may wait in a pool (then {who} is refused)"));
+    }
+    let limits = &class.limits;
+    let rates = [(limits.transactions, "transactions"), (limits.queries, "queries"), (limits.logins, "logins")];
+    for (rate, what) in rates {
+        if let Some(Rate { per_second, burst }) = rate {
+            add(format!("{per_second} {what} a second ({burst} at once)"));
+        }
+    }
+    if let Some(active) = limits.active {
+        add(format!("{} at a time", counted(active.into(), "transaction")));
+    }
+    if rates.iter().any(|(rate, _)| rate.is_some()) || limits.active.is_some() {
+        add(match limits.over {
+            Over::Delay => "more has to wait".to_owned(),
+            Over::Reject => "more is refused".to_owned(),
+        });
+    }
+    words
 }
 
 fn connections(page: &mut Page, settings: &Settings) {

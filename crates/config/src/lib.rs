@@ -4,7 +4,9 @@
 //!   file ─ ini ─▶ assignments ─┬─ table, value ─▶ settings   [pgbouncer]
 //!          (pairs)             ├─ databases                  [databases]
 //!                              └─ users                      [users] [peers]
+//!                          └─ classes                    [classes]
 //!   auth_file ─ userlist ─▶ secrets            support: what is not there yet
+//!   class_file ─ rules ─▶ who is in which class      reach: which of them nobody is in
 //!   postgres://… ─ url, passfile               explain, manual: settings back to words
 //! ```
 //!
@@ -15,6 +17,7 @@
 //! It deliberately does not do: applying settings to anything that runs, looking up names or users, reading the clock
 //! or the environment (what it needs of them are arguments).
 
+pub mod classes;
 pub mod databases;
 pub mod demand;
 pub mod entry;
@@ -25,6 +28,8 @@ pub mod manual;
 pub mod pairs;
 pub mod passfile;
 pub mod problem;
+mod reach;
+pub mod rules;
 pub mod settings;
 mod suggest;
 mod support;

@@ -2,7 +2,8 @@
 //!
 //! Promises PgBouncer's order of things: the last assignment wins, `[pgbouncer]` begins anew from the defaults each
 //! time it appears, an entry of `[databases]` replaces an earlier one of that name, relative paths start at the working
-//! directory, and an auth_file that cannot be read is a warning.
+//! directory, and an auth_file that cannot be read is a warning. A class_file that is wrong somewhere, or cannot be read, is
+//! an error: whose work goes first is not left to what half of it says, so a reload keeps all that was.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use auth::Secret;
+use pooling::classes::{CLASSES_MAX, Classes};
 use pooling::settings::Settings;
 
 use crate::entry::Entry;
@@ -19,9 +21,9 @@ use crate::problem::{PROBLEMS_MAX, Place, Problem, Severity, quoted};
 use crate::settings::{self, AdminSettings, Process, Values};
 use crate::table::{self, Key, TABLE};
 use crate::value::Value;
-use crate::{databases, support, userlist, users};
+use crate::{databases, reach, rules, support, userlist, users};
 
-const SECTIONS: [&str; 4] = ["pgbouncer", "databases", "users", "peers"];
+const SECTIONS: [&str; 5] = ["pgbouncer", "databases", "users", "peers", "classes"];
 
 /// All that a file says.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,6 +106,8 @@ impl Config {
         pooling.fallback = self.pooling.fallback.clone();
         pooling.users = self.pooling.users.clone();
         pooling.secrets = self.pooling.secrets.clone();
+        let classes = Classes::clone(&self.pooling.classes);
+        pooling.classes = Arc::new(Classes { ageing: settings::ageing(&draft.values), ..classes });
         Ok(assemble(draft.values, pooling, self.warnings.clone()))
     }
 }
@@ -149,6 +153,8 @@ struct Draft {
     databases: BTreeMap<String, Entry>,
     users: BTreeMap<String, Entry>,
     peers: BTreeMap<String, Entry>,
+    /// In the order of the file.
+    classes: Vec<Entry>,
     problems: Vec<Problem>,
 }
 
@@ -167,7 +173,7 @@ impl Draft {
             let key = format!("[{name}]");
             let known = SECTIONS.map(|section| format!("[{section}]"));
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            let what = "[pgbouncer], [databases], [users] or [peers]";
+            let what = "[pgbouncer], [databases], [users], [peers] or [classes]";
             self.problems.push(Problem::unknown(place, &key, what, &known));
         }
         if self.section == Some("pgbouncer") {
@@ -193,6 +199,13 @@ impl Draft {
             Some("databases") => drop(self.databases.insert(key.clone(), entry("databases", key, value))),
             Some("users") => drop(self.users.insert(key.clone(), entry("users", key, value))),
             Some("peers") => drop(self.peers.insert(key.clone(), entry("peers", key, value))),
+            Some("classes") => {
+                self.classes.retain(|class| class.name != key);
+                // One too many is enough to be told.
+                if self.classes.len() <= CLASSES_MAX {
+                    self.classes.push(entry("classes", key, value));
+                }
+            }
             Some(_) => self.setting(place, &key, &value),
             None if self.is_skipping => {}
             None => {
@@ -246,6 +259,7 @@ fn finish(
         settings.users.insert(entry.name.clone(), users::read(entry, problems));
     }
     settings.secrets = auth_file(values, read, problems).unwrap_or_else(|| secrets.clone());
+    settings.classes = classes(&draft.classes, values, &settings, read, problems);
     let main_file = values.text(Key::conffile);
     // The main file's come first, each file's in the order of its lines.
     draft.problems.sort_by(|a, b| {
@@ -304,4 +318,35 @@ fn auth_file(values: &Values, read: &Read, problems: &mut Vec<Problem>) -> Optio
             None
         }
     }
+}
+
+/// All classes, and the rules of class_file. What is wrong is an error.
+fn classes(
+    entries: &[Entry],
+    values: &Values,
+    settings: &Settings,
+    read: &Read,
+    problems: &mut Vec<Problem>,
+) -> Arc<Classes> {
+    let mut classes = Classes {
+        all: crate::classes::read(entries, problems),
+        ageing: settings::ageing(values),
+        ..Classes::default()
+    };
+    let file = values.text(Key::class_file);
+    let mut lines = Vec::new();
+    match if file.is_empty() { Ok(Vec::new()) } else { read(file) } {
+        Ok(bytes) => lines = rules::parse(file, &bytes, &classes.all, problems),
+        Err(error) => {
+            let place = values.place(Key::class_file).cloned().unwrap_or_default();
+            let found = format!("{}: {}", quoted(file), ini::words(&error));
+            problems.push(Problem::error(&place, Key::class_file.name(), found, "a readable file".to_owned()));
+        }
+    }
+    classes.rules = lines.iter().map(|line| line.rule.clone()).collect();
+    // While half of a file is missing, much of the other half seems to be of no use.
+    if problems.iter().all(|problem| problem.severity == Severity::Warning) {
+        problems.extend(reach::judge(settings, &classes, entries, file, &lines));
+    }
+    Arc::new(classes)
 }

@@ -1,13 +1,13 @@
-//! docs/settings.md and docs/pgweir.ini, made from the tables that the parser reads.
+//! docs/settings.md, docs/pgweir.ini and docs/classes.conf, made from the tables that the parser reads.
 //!
-//! Promises that both name every setting and parameter; a test holds the files in the tree against them.
+//! Promises that the first two name every setting and parameter; a test holds the files in the tree against them.
 
 use std::fmt::Write as _;
 
 use crate::entry::Parameter;
 use crate::table::{Effect, Group, Setting, TABLE};
 use crate::value::Kind;
-use crate::{databases, users};
+use crate::{classes, databases, users};
 
 /// Longest line of the sample file.
 const LINE_CHARS_MAX: usize = 100;
@@ -58,12 +58,18 @@ pub fn settings_md() -> String {
             "`peer_id = parameter=value …`: accepted with a warning, cancel requests are not passed on yet.",
             users::PEER_PARAMETERS,
         ),
+        (
+            "[classes]",
+            "`name = parameter=value …`: what a class of clients may claim beside the others; `default` is the class of whoever is in no other. At most 32 with it. Who is in which class is said in class_file. PgBouncer refuses a file with this section.",
+            classes::PARAMETERS,
+        ),
     ];
     for (title, words, parameters) in sections {
         let _ = write!(page, "\n# {title}\n\n{words}\n\n");
         table(&mut page, parameters);
     }
     page.push_str(AUTH_FILE);
+    page.push_str(CLASS_FILE);
     page
 }
 
@@ -73,6 +79,30 @@ const AUTH_FILE: &str = "
 One user a line: `\"user\" \"secret\"`. The secret is a password, `md5` and 32 hexadecimal digits, or a verifier
 `SCRAM-SHA-256$iterations:salt$stored:server` as PostgreSQL keeps it in `pg_authid`. A quote is doubled, a line that begins with
 `;` is a comment, and what follows the secret is ignored. A file that is broken somewhere counts up to there, with a warning.
+";
+
+const CLASS_FILE: &str = "
+# The file named by class_file
+
+One rule a line, five fields with blanks between them: `database user application tag class`. The first rule whose first
+four fields all fit decides; whom none fits is in `default`. A sample: [classes.conf](classes.conf).
+
+| field | compared with |
+|---|---|
+| database | the name that the client asks for |
+| user | who logs in |
+| application | the client's current `application_name` |
+| tag | `key:value` in a comment at the beginning or the end of a transaction's first statement, as `/*action:export*/` or `/*action='export'*/` |
+| class | names a class of `[classes]`, or `default` |
+
+A field may list several names with commas between them; one has to fit. `all` fits anything, a `*` behind a name fits what
+begins with it, and `\"\"` is the empty name: of a client without an application_name, say. Names with blanks, commas, `#` or `*` in
+them, and names that mean something else, go in double quotes (`\"all\"`, `\"puma 6\"*`); a quote is doubled. What follows a `#` is a
+comment. Capital letters matter.
+
+At most 10,000 rules and 1,048,576 bytes. A file with a mistake is refused, with every mistake and its line; on RELOAD all stays
+as it was. `pgweir check` also names classes that no rule names, rules that never decide because an earlier one takes all that
+they could, and rules for databases or users that nobody can come with.
 ";
 
 fn row(page: &mut String, setting: &Setting) {
@@ -132,6 +162,14 @@ const SAMPLE_HEAD: &str = "\
 ;; Other limits for single users. This lets nobody in: auth_file does.
 ;batch = pool_mode=session pool_size=2 query_timeout=0
 
+[classes]
+
+;; What classes of clients may claim of each pool's servers; class_file says who is in which, see
+;; classes.conf. Without it everybody is in default.
+;web = weight=4 min=2
+;background = weight=1 max=10 max_waiting=500 overflow=reject-newest
+;default = weight=2
+
 [pgbouncer]
 ";
 
@@ -150,6 +188,30 @@ pub fn sample_ini() -> String {
     }
     sample
 }
+
+/// The sample of a class_file, for the classes of the sample file.
+#[must_use]
+pub fn sample_classes() -> &'static str {
+    SAMPLE_CLASSES
+}
+
+const SAMPLE_CLASSES: &str = "\
+# A sample for pgweir's class_file: who is in which class of [classes]. The first rule that fits decides, and whom none
+# fits is in default. docs/settings.md explains the fields.
+#
+# database      user              application         tag                 class
+
+# Background jobs say so by their application_name: sidekiq, \"sidekiq 7.2\", sidekiq-mailers.
+all             all               sidekiq*,\"good job\"  all               background
+
+# So do single statements of anybody: /*job:export*/ select …
+all             all               all                 job:*               background
+
+# Two users of one database.
+shop            reporter,\"the boss\"  all              all                 background
+
+all             all               puma*               all                 web
+";
 
 /// The words on a setting, in lines that fit.
 fn comment(sample: &mut String, setting: &Setting) {

@@ -3,13 +3,18 @@
 //! Promises that every number fits where it goes, since the table's bounds say so, and that a time of 0 arrives as
 //! "off" where it means that. Does not judge whether values make sense together: `support` and `explain` do.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use pooling::classes::Classes;
 use pooling::settings::{AuthType, Chaos, Fidelity, PoolMode, Settings};
 
 use crate::problem::Place;
 use crate::table::{Key, TABLE};
 use crate::value::{Value, names};
+
+/// A hundred years, and no arithmetic overflows.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Sockets, log and identity of the process.
 #[derive(Clone, Debug, PartialEq)]
@@ -175,7 +180,7 @@ pub fn unless_zero(time: Duration) -> Option<Duration> {
     (!time.is_zero()).then_some(time)
 }
 
-/// The settings of the decisions, without databases, users and secrets. `cores` is what `workers = 0` stands for.
+/// The settings of the decisions, without databases, users, secrets, classes and rules. `cores` is what `workers = 0` stands for.
 #[must_use]
 pub fn pooling(values: &Values, cores: u16) -> Settings {
     let list = |key| names(values.text(key)).into_iter().map(str::to_owned);
@@ -237,9 +242,16 @@ pub fn pooling(values: &Values, cores: u16) -> Settings {
         login_notify_message: values.text(Key::login_notify_message).to_owned(),
         scram_iterations: values.count(Key::scram_iterations),
         workers,
+        classes: Arc::new(Classes { ageing: ageing(values), ..Classes::default() }),
         chaos: chaos(values),
         ..Settings::default()
     }
+}
+
+/// How long it takes to count as of one priority more. Never is longer than anybody waits.
+#[must_use]
+pub fn ageing(values: &Values) -> Duration {
+    values.limit(Key::class_ageing).unwrap_or(NEVER)
 }
 
 fn chaos(values: &Values) -> Chaos {

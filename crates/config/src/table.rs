@@ -27,6 +27,7 @@ pub enum Group {
     Pools,
     Servers,
     Waiting,
+    Classes,
     Startup,
     Log,
     Console,
@@ -37,12 +38,13 @@ pub enum Group {
 }
 
 impl Group {
-    pub const ALL: [Group; 12] = [
+    pub const ALL: [Group; 13] = [
         Group::Listening,
         Group::Login,
         Group::Pools,
         Group::Servers,
         Group::Waiting,
+        Group::Classes,
         Group::Startup,
         Group::Log,
         Group::Console,
@@ -60,6 +62,7 @@ impl Group {
             Group::Pools => "Pools and their limits",
             Group::Servers => "Server connections",
             Group::Waiting => "Waiting and time limits",
+            Group::Classes => "Classes of clients",
             Group::Startup => "What clients ask for",
             Group::Log => "Log",
             Group::Console => "Console and statistics",
@@ -138,6 +141,8 @@ settings! {
     chaos_poison: Flag, Some("0"), Yes, Partly, Tests, "Where sessions are followed, lets a stranger leave its session state on every server before anybody else gets it. Refused unless the environment has PGWEIR_CHAOS=1.";
     chaos_rotate: Flag, Some("0"), Yes, Partly, Tests, "Outside of session mode, runs every transaction of a client on another server if one is idle. Refused unless the environment has PGWEIR_CHAOS=1.";
     chaos_seed: NUMBER, Some("0"), Yes, Works, Tests, "Where the choice between idle servers begins under chaos_rotate, and the stranger's statements under chaos_poison.";
+    class_ageing: Seconds, Some("5"), Yes, NotYet, Classes, "Whoever has waited for so long counts as of a class of one priority more, and so on, so that nobody starves; 0: never.";
+    class_file: Path, Some(""), Yes, NotYet, Classes, "The file that says who is in which class of [classes]; empty: all are in default.";
     client_idle_timeout: Seconds, Some("0"), Yes, Works, Waiting, "Closes a client that has sent nothing for so long; 0: never.";
     client_login_timeout: Seconds, Some("60"), Yes, Works, Waiting, "How long a client may take to log in; 0: for ever.";
     client_tls13_ciphers: Text, None, Yes, NotYet, Tls, "Ciphers of TLS 1.3 for clients.";
@@ -282,6 +287,10 @@ mod tests {
             let _value = setting.default_value();
             assert!(setting.doc.ends_with('.'), "{}", setting.name);
         }
-        assert_eq!(TABLE.len(), 110, "PgBouncer's hundred, workers, four for session state, five for tests");
+        assert_eq!(
+            TABLE.len(),
+            112,
+            "PgBouncer's hundred, workers, four for session state, two for classes, five for tests"
+        );
     }
 }

@@ -11,8 +11,11 @@ use std::fmt::{Debug, Write as _};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use config::{Config, Problem};
+use pooling::Settings;
+use pooling::classes::{Class, Classes, Pattern, TagPattern};
 
 const MAIN: &str = "weir.ini";
 
@@ -110,7 +113,9 @@ fn show(result: &Result<Config, Vec<Problem>>) -> String {
     let problems = match result {
         Ok(config) => {
             let default = load("[pgbouncer]").expect("an empty section can be read");
-            different(&config.pooling, &default.pooling, &mut output);
+            let pooling = Settings { classes: Arc::default(), ..config.pooling.clone() };
+            different(&pooling, &Settings { classes: Arc::default(), ..default.pooling }, &mut output);
+            classes(&config.pooling.classes, &mut output);
             different(&config.process, &default.process, &mut output);
             different(&config.admin, &default.admin, &mut output);
             &config.warnings
@@ -121,6 +126,40 @@ fn show(result: &Result<Config, Vec<Problem>>) -> String {
         let _ = writeln!(output, "{}: {problem}", problem.severity.as_str());
     }
     if output.is_empty() { "all defaults\n".to_owned() } else { output }
+}
+
+/// Each class with what differs from the defaults, each rule as class_file would have it.
+fn classes(classes: &Classes, output: &mut String) {
+    if classes.ageing != Classes::default().ageing {
+        let _ = writeln!(output, "class_ageing: {:?}", classes.ageing);
+    }
+    for (index, class) in classes.all.iter().enumerate().filter(|(_, class)| **class != Class::new("default")) {
+        let mut fields = String::new();
+        different(class, &Class::new(&class.name), &mut fields);
+        let fields = if fields.is_empty() { "all defaults".to_owned() } else { fields.trim_end().replace('\n', ", ") };
+        let _ = writeln!(output, "class {index} {}: {fields}", class.name);
+    }
+    for rule in &classes.rules {
+        let [databases, users, applications] =
+            [&rule.databases, &rule.users, &rule.applications].map(|list| joined(list.iter().map(pattern)));
+        let tag = |tag: &TagPattern| format!("{}:{}", String::from_utf8_lossy(&tag.key), pattern(&tag.value));
+        let tags = if rule.tags.is_empty() { "all".to_owned() } else { joined(rule.tags.iter().map(tag)) };
+        let name = &classes.class(rule.class).name;
+        let _ = writeln!(output, "rule: {databases} {users} {applications} {tags} → {name}");
+    }
+}
+
+fn joined(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(",")
+}
+
+/// Names always in quotes.
+fn pattern(pattern: &Pattern) -> String {
+    match pattern {
+        Pattern::All => "all".to_owned(),
+        Pattern::Exactly(name) => format!("{:?}", String::from_utf8_lossy(name)),
+        Pattern::BeginsWith(name) => format!("{:?}*", String::from_utf8_lossy(name)),
+    }
 }
 
 /// The fields of a struct whose value differs, one a line, without what is not set.
@@ -136,7 +175,7 @@ fn different(value: &impl Debug, default: &impl Debug, output: &mut String) {
 fn fields(value: &impl Debug) -> Vec<String> {
     let text = format!("{value:#?}");
     let mut fields: Vec<String> = Vec::new();
-    for line in text.lines().skip(1) {
+    for line in text.strip_suffix('}').unwrap_or(&text).lines().skip(1) {
         let is_field = line.starts_with("    ") && line[4..].starts_with(|c: char| c.is_ascii_alphabetic());
         let line = line.trim();
         if is_field {
@@ -182,6 +221,7 @@ fn every_setting_and_parameter_has_a_case() {
         ("databases.txt", config::databases::PARAMETERS),
         ("users.txt", config::users::PARAMETERS),
         ("users.txt", config::users::PEER_PARAMETERS),
+        ("classes.txt", config::classes::PARAMETERS),
     ];
     for (file, parameters) in parameters {
         let text = read(file);

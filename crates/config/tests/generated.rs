@@ -48,3 +48,25 @@ fn the_sample_is_up_to_date_and_means_the_defaults() {
     assert_eq!(switched_on.process, from_empty.process);
     assert_eq!(switched_on.warnings, []);
 }
+
+#[test]
+fn the_sample_of_a_class_file_is_up_to_date_and_sound() {
+    let rules = config::manual::sample_classes();
+    compare("classes.conf", rules);
+    // With the classes of the sample file switched on.
+    let sample = config::manual::sample_ini();
+    let section = sample.split("\n[classes]\n").nth(1).and_then(|rest| rest.split("\n[").next());
+    let section = section.expect("the sample has that section").replace("\n;", "\n");
+    let classes: Vec<&str> = section.lines().filter(|line| !line.starts_with(';')).collect();
+    let ini = format!("[databases]\n* =\n[classes]\n{}\n[pgbouncer]\nclass_file = rules\n", classes.join("\n"));
+    let read = |name: &str| match name {
+        "ini" => Ok(ini.clone().into_bytes()),
+        "rules" => Ok(rules.as_bytes().to_vec()),
+        _ => Err(std::io::ErrorKind::NotFound.into()),
+    };
+    let config = config::load_with("ini", 4, &read).expect("the samples fit each other");
+    assert_eq!(config.pooling.classes.all.len(), 3);
+    assert_eq!(config.pooling.classes.rules.len(), 4);
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert!(warnings.iter().all(|warning| warning.contains("not supported yet")), "{warnings:?}");
+}

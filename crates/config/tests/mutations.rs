@@ -5,6 +5,7 @@ use std::io;
 
 use config::problem::PROBLEMS_MAX;
 use config::{Severity, Upstream};
+use pooling::classes::Class;
 
 const INI: &str = include_str!("../../../docs/pgweir.ini");
 const ENTRIES: &str = "\
@@ -28,6 +29,12 @@ const USERS: &str = "\
 \"quo\"\"ted\" \"se\"\"cret\"
 \"empty\" \"\"
 \"scram\" \"SCRAM-SHA-256$4096:AAECAwQFBgcICQoLDA0ODw==$AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\"
+";
+const RULES: &str = "\
+# database user application tag class
+all all sidekiq*,\"good job\"  all  background
+shop,\"ma\"\"il\" ann \"\" action:ex*,job:\"a b\" web # here
+all all all all default
 ";
 const URL: &str =
     "postgres://ann:p%40ss@db:5433,[::1]:1/app%20x?application_name=a&sslmode=prefer&host=/run/pg&connect_timeout=5";
@@ -120,6 +127,59 @@ fn no_auth_file_makes_it_panic() {
         let (users, problems) = config::userlist::parse("users.txt", &random.mutate(USERS.as_bytes()));
         assert!(users.len() <= USERS.len() && problems.len() <= PROBLEMS_MAX, "seed {seed}");
     }
+}
+
+#[test]
+fn no_class_file_makes_it_panic() {
+    let classes = ["default", "background", "web"].map(Class::new);
+    let (mut sound, mut broken) = (0, 0);
+    for seed in 1..20_000 {
+        let mut random = Random(seed);
+        let text = random.mutate(RULES.as_bytes());
+        let mut problems = Vec::new();
+        let rules = config::rules::parse("classes.conf", &text, &classes, &mut problems);
+        assert!(rules.len() <= text.len() && problems.len() <= text.len(), "seed {seed}");
+        assert!(rules.iter().all(|line| usize::from(line.rule.class.0) < classes.len()), "seed {seed}");
+        assert!(problems.iter().all(|problem| problem.line > 0 && !problem.to_string().contains('\n')), "seed {seed}");
+        if problems.is_empty() { sound += 1 } else { broken += 1 }
+    }
+    // Else the mutations would be too gentle or too rough to say anything.
+    assert!(sound > 1000 && broken > 1000, "{sound} sound, {broken} broken");
+}
+
+#[test]
+fn a_class_file_has_an_end() {
+    let classes = [Class::new("default")];
+    let read = |text: String| {
+        let mut problems = Vec::new();
+        let rules = config::rules::parse("f", text.as_bytes(), &classes, &mut problems);
+        (rules.len(), problems.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let line = "all all all all default\n";
+    assert_eq!(read(line.repeat(10_000)), (10_000, Vec::new()));
+    let one_more = "f:10001: found one more rule, expected at most 10000".to_owned();
+    assert_eq!(read(line.repeat(20_000)), (10_000, vec![one_more]));
+    let too_long = "f: found 1048577 bytes or more, expected at most 1048576".to_owned();
+    assert_eq!(read("\n".repeat((1 << 20) + 1)), (0, vec![too_long]));
+    let (rules, problems) = read("nonsense\n".repeat(100_000));
+    assert_eq!((rules, problems.len()), (0, PROBLEMS_MAX));
+}
+
+/// As many rules as there may be, none of which is of use: it takes a moment, not minutes.
+#[test]
+fn the_largest_class_file_is_judged() {
+    let rules: String = (0..10_000).map(|user| format!("shop,mail user{user} app{user}* k:v{user} web\n")).collect();
+    let users: String = (0..20_000).map(|user| format!("\"stranger{user}\" \"secret\"\n")).collect();
+    let read = |name: &str| match name {
+        "weir.ini" => {
+            Ok(b"[classes]\nweb =\n[databases]\nx =\n[pgbouncer]\nauth_file = users.txt\nclass_file = f\n".to_vec())
+        }
+        "users.txt" => Ok(users.clone().into_bytes()),
+        _ => Ok(rules.clone().into_bytes()),
+    };
+    let config = config::load_with("weir.ini", 2, &read).expect("only warnings");
+    assert_eq!(config.pooling.classes.rules.len(), 10_000);
+    assert!((PROBLEMS_MAX..2 * PROBLEMS_MAX).contains(&config.warnings.len()), "{}", config.warnings.len());
 }
 
 #[test]

@@ -68,6 +68,54 @@ fn the_users_stay_while_auth_file_cannot_be_read() {
 }
 
 #[test]
+fn a_class_file_is_read_again_and_a_broken_one_changes_nothing() {
+    let ini = "[databases]\n* =\n[classes]\nweb = weight=2\njobs =\n[pgbouncer]\nclass_file = classes.conf\n";
+    let files = |ini: &str, rules: Option<&str>| {
+        let (ini, rules) = (ini.to_owned(), rules.map(str::to_owned));
+        move |name: &str| match (name, &rules) {
+            ("weir.ini", _) => Ok(ini.clone().into_bytes()),
+            ("classes.conf", Some(rules)) => Ok(rules.clone().into_bytes()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    };
+    let rules = "all all puma* all web\nall all all all jobs\n";
+    let running = config::load_with("weir.ini", 4, &files(ini, Some(rules))).expect("the test's files are sound");
+    assert_eq!(running.pooling.classes.rules.len(), 2);
+
+    let fewer = running.reload_with(&files(ini, Some("all all all all web\n"))).expect("sound");
+    assert_eq!(fewer.pooling.classes.rules.len(), 1);
+    assert!(fewer.warnings.iter().any(|warning| warning.to_string().contains("no rule names")));
+
+    let broken = files(&format!("{ini}max_client_conn = 7\n"), Some("all all puma* all wbe\nall all all jobs\n"));
+    let problems = running.reload_with(&broken).expect_err("nothing of it is taken up");
+    let errors: Vec<String> =
+        problems.iter().filter(|problem| problem.severity == Severity::Error).map(ToString::to_string).collect();
+    assert_eq!(
+        errors,
+        [
+            "classes.conf:1: class: found \"wbe\", expected a class of [classes], web, jobs, or default; did you mean web?",
+            "classes.conf:2: found 4 fields, expected five: database user application tag class",
+        ]
+    );
+    assert!(running.reload_with(&files(ini, None)).is_err(), "who is first is not decided by a file that is missing");
+
+    // The class of a rule has gone: the rules stand on what the sections say now.
+    let without = ini.replace("jobs =\n", "");
+    assert!(running.reload_with(&files(&without, Some(rules))).is_err());
+    let bare = running.reload_with(&read("[pgbouncer]\n")).expect("a file without classes");
+    assert_eq!(bare.pooling.classes, std::sync::Arc::default());
+}
+
+#[test]
+fn set_keeps_classes_and_rules() {
+    let running = load("[classes]\nweb = weight=2\n[pgbouncer]\n");
+    let set = running.set("class_ageing", "0.5").expect("a sound value");
+    assert_eq!(set.pooling.classes.ageing, std::time::Duration::from_millis(500));
+    assert_eq!(set.pooling.classes.all, running.pooling.classes.all);
+    assert_eq!(running.set("default_pool_size", "7").expect("sound").pooling.classes, running.pooling.classes);
+}
+
+#[test]
 fn set_changes_one_setting_until_the_next_reload() {
     let file = "[pgbouncer]\nauth_file = users.txt\n[databases]\na = host=10.0.0.1\n[users]\nann = pool_size=2";
     let running = load(file);
@@ -89,7 +137,7 @@ fn set_changes_one_setting_until_the_next_reload() {
 #[test]
 fn rows_are_those_of_pgbouncer_with_ours() {
     let config = load("[pgbouncer]\nquery_timeout = 1234567.5\nunix_socket_mode = 0750\nauth_type = SCRAM-sha-256");
-    assert_eq!(config.rows.len(), 110);
+    assert_eq!(config.rows.len(), 112);
     assert!(config.rows.is_sorted_by(|a, b| a.key < b.key));
     // As PgBouncer shows these three.
     assert_eq!(row(&config, "query_timeout"), "1.23457e+06");

@@ -1,0 +1,162 @@
+//! `[classes]`: what each class of clients may claim of the servers.
+//!
+//! Promises at most [`CLASSES_MAX`] classes, in the order of the file behind `default`, which is always there; an entry
+//! of that name changes it. As elsewhere in the file 0 stands for no limit, and an empty value or -1 for not set. Who is in
+//! which class is said in class_file: see `rules`.
+
+use pooling::classes::{CLASSES_MAX, Class, Limits, Over, Overflow, Rate};
+
+use crate::entry::{Entry, Parameter, Parameters};
+use crate::problem::{Problem, quoted};
+use crate::value::INT_MAX;
+
+/// Who is in no other class.
+pub const DEFAULT: &str = "default";
+/// As long as a name of PostgreSQL's.
+const NAME_CHARS_MAX: usize = 63;
+/// A greater difference between two classes is none that anybody could see.
+const WEIGHT_MAX: i64 = 10_000;
+/// Events a second, and at once: beyond what one process passes on.
+const RATE_MAX: i64 = 10_000_000;
+
+const fn p(name: &'static str, doc: &'static str) -> Parameter {
+    Parameter { name, doc }
+}
+
+#[rustfmt::skip]
+pub const PARAMETERS: &[Parameter] = &[
+    p("weight", "Its share of server time beside other classes that have work: with 2 twice as much as with 1. 1 to 10000. Default: 1."),
+    p("priority", "0 to 255. Higher goes first, whatever the weights; whoever waits for class_ageing counts one higher. Default: 0."),
+    p("min", "While it has fewer servers of a pool than that, and work, it goes before everybody else. Default: 0."),
+    p("max", "The most servers of a pool that it has at a time; 0: no limit."),
+    p("max_waiting", "The most clients of it that wait in a pool; 0: no limit."),
+    p("overflow", "Who is told an error when one more would wait: `reject-newest`, who comes; `drop-oldest`, who has waited longest. Default: `reject-newest`."),
+    p("tps", "The most transactions that begin in a second, over all pools; 0: no limit."),
+    p("tps_burst", "So many more at once, after a while with fewer. Default: as many as tps."),
+    p("qps", "The most queries in a second, over all pools; 0: no limit."),
+    p("qps_burst", "So many more at once. Default: as many as qps."),
+    p("logins", "The most logins in a second, over all pools; 0: no limit."),
+    p("logins_burst", "So many more at once. Default: as many as logins."),
+    p("max_active", "The most transactions at a time, over all pools; 0: no limit."),
+    p("over", "What becomes of who is over tps, qps, logins or max_active: `delay`, it waits; `reject`, it is told an error that says when to come again. Default: `delay`."),
+];
+
+/// All classes: `default` first, then as the file has them.
+pub fn read(entries: &[Entry], problems: &mut Vec<Problem>) -> Vec<Class> {
+    let mut classes = vec![Class::new(DEFAULT)];
+    for entry in entries {
+        let class = class(entry, problems);
+        if entry.name == DEFAULT {
+            classes[0] = class;
+        } else if classes.len() < CLASSES_MAX {
+            classes.push(class);
+        } else {
+            let expected = format!("at most {} classes beside {DEFAULT}", CLASSES_MAX - 1);
+            problems.push(Problem::error(&entry.place, &entry.key(""), "one more".to_owned(), expected));
+            break;
+        }
+    }
+    classes
+}
+
+/// A rate before it is known whether it is one.
+#[derive(Default)]
+struct RateDraft {
+    per_second: Option<u32>,
+    burst: Option<u32>,
+}
+
+#[derive(Default)]
+struct Draft {
+    transactions: RateDraft,
+    queries: RateDraft,
+    logins: RateDraft,
+    overflow: Option<&'static str>,
+    over: Option<&'static str>,
+}
+
+fn class(entry: &Entry, problems: &mut Vec<Problem>) -> Class {
+    let mut class = Class::new(&entry.name);
+    let mut draft = Draft::default();
+    let mut parameters = Parameters { entry, problems };
+    name(&mut parameters);
+    for (key, value) in parameters.pairs() {
+        take(&mut class, &mut draft, &key, &value, &mut parameters);
+    }
+    class.limits = Limits {
+        transactions: rate(&draft.transactions, "tps", &mut parameters),
+        queries: rate(&draft.queries, "qps", &mut parameters),
+        logins: rate(&draft.logins, "logins", &mut parameters),
+        ..class.limits
+    };
+    if draft.overflow == Some("drop-oldest") {
+        class.overflow = Overflow::DropOldest;
+    }
+    if draft.over == Some("reject") {
+        class.limits.over = Over::Reject;
+    }
+    judge(&class, &draft, &mut parameters);
+    class
+}
+
+fn take(class: &mut Class, draft: &mut Draft, key: &str, value: &str, parameters: &mut Parameters) {
+    match key {
+        "weight" => class.weight = parameters.number(key, value, 1, WEIGHT_MAX).unwrap_or(1),
+        "priority" => class.priority = parameters.number(key, value, 0, u8::MAX.into()).unwrap_or(0),
+        "min" => class.min = parameters.count(key, value).unwrap_or(0),
+        "max" => class.max = unless_zero(key, value, INT_MAX, parameters),
+        "max_waiting" => class.max_waiting = unless_zero(key, value, INT_MAX, parameters),
+        "overflow" => draft.overflow = parameters.choice(key, value, &["reject-newest", "drop-oldest"]),
+        "tps" => draft.transactions.per_second = unless_zero(key, value, RATE_MAX, parameters),
+        "tps_burst" => draft.transactions.burst = parameters.number(key, value, 1, RATE_MAX),
+        "qps" => draft.queries.per_second = unless_zero(key, value, RATE_MAX, parameters),
+        "qps_burst" => draft.queries.burst = parameters.number(key, value, 1, RATE_MAX),
+        "logins" => draft.logins.per_second = unless_zero(key, value, RATE_MAX, parameters),
+        "logins_burst" => draft.logins.burst = parameters.number(key, value, 1, RATE_MAX),
+        "max_active" => class.limits.active = unless_zero(key, value, INT_MAX, parameters),
+        "over" => draft.over = parameters.choice(key, value, &["delay", "reject"]),
+        _ => parameters.unknown(key, PARAMETERS),
+    }
+}
+
+fn unless_zero(key: &str, value: &str, max: i64, parameters: &mut Parameters) -> Option<u32> {
+    parameters.number(key, value, 0, max).filter(|number| *number > 0)
+}
+
+/// The name stands in rules, columns and messages: one word of letters and digits.
+fn name(parameters: &mut Parameters) {
+    let name = &parameters.entry.name;
+    let is_word = name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
+    if !is_word || name.is_empty() || name.chars().count() > NAME_CHARS_MAX {
+        let expected = format!("a name of at most {NAME_CHARS_MAX} letters, digits, _ - and .");
+        parameters.error("", quoted(name), &expected);
+    }
+}
+
+fn rate(draft: &RateDraft, key: &str, parameters: &mut Parameters) -> Option<Rate> {
+    let Some(per_second) = draft.per_second else {
+        if draft.burst.is_some() {
+            let expected = format!("{key}= beside it: without, there is no limit");
+            parameters.warning(&format!("{key}_burst"), "a burst alone".to_owned(), &expected);
+        }
+        return None;
+    };
+    Some(Rate { per_second, burst: draft.burst.unwrap_or(per_second) })
+}
+
+/// What cannot be meant.
+fn judge(class: &Class, draft: &Draft, parameters: &mut Parameters) {
+    if let Some(max) = class.max.filter(|max| *max < class.min) {
+        parameters.error("min", quoted(&class.min.to_string()), &format!("at most max, which is {max}"));
+    }
+    if let (Some(word), None) = (draft.overflow, class.max_waiting) {
+        parameters.warning("overflow", quoted(word), "max_waiting= beside it: without, any number may wait");
+    }
+    let is_limited = class.limits != Limits { over: class.limits.over, ..Limits::default() };
+    if is_limited {
+        let expected = "none of tps, qps, logins, max_active: they are not supported yet and have no effect";
+        parameters.warning("", "limits".to_owned(), expected);
+    } else if let Some(word) = draft.over {
+        parameters.warning("over", quoted(word), "tps=, qps=, logins= or max_active= beside it");
+    }
+}

@@ -1,0 +1,168 @@
+//! Whether each class and each rule can be reached: what `pgweir check` warns of, and RELOAD in the log.
+//!
+//! Promises no false alarm: a rule that it names can never decide, or decides only once the file names a database or user
+//! that it does not name now. Does not find everything: several rules that take together what a later one could have are
+//! not put together, and of very many rules only so many are compared as [`COMPARED_MAX`] allows.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use pooling::classes::{Classes, DEFAULT, Pattern, Rule, TagPattern};
+use pooling::settings::{AuthType, Settings};
+
+use crate::entry::Entry;
+use crate::problem::{PROBLEMS_MAX, Place, Problem, quoted};
+use crate::rules::RuleLine;
+use crate::suggest;
+
+/// Comparisons of two rules: a few milliseconds' worth.
+const COMPARED_MAX: usize = 1_000_000;
+/// Names among which the nearest to a misspelt one is looked for.
+const SUGGESTED_MAX: usize = 1000;
+
+/// What can be said of `lines`, the rules of `file`, beside the databases and users of `settings`. `entries` are those of
+/// `[classes]`.
+#[must_use]
+pub(crate) fn judge(
+    settings: &Settings,
+    classes: &Classes,
+    entries: &[Entry],
+    file: &str,
+    lines: &[RuleLine],
+) -> Vec<Problem> {
+    let mut problems = unnamed(classes, entries);
+    let place = |line: &RuleLine| Place { file: file.to_owned(), line: line.line };
+    let mut compared: usize = 0;
+    for (index, line) in lines.iter().enumerate() {
+        if problems.len() >= PROBLEMS_MAX {
+            break;
+        }
+        compared = compared.saturating_add(index);
+        let earlier = if compared <= COMPARED_MAX { &lines[..index] } else { &[] };
+        if let Some(earlier) = earlier.iter().find(|earlier| takes_all(&earlier.rule, &line.rule)) {
+            let found = "a rule that never decides".to_owned();
+            let expected = format!("it before line {}, which takes all that it could", earlier.line);
+            problems.push(Problem::warning(&place(line), "", found, expected));
+            continue;
+        }
+        strangers(settings, &line.rule, &place(line), &mut problems);
+    }
+    problems
+}
+
+/// Classes that nobody can be in.
+fn unnamed(classes: &Classes, entries: &[Entry]) -> Vec<Problem> {
+    let is_named = |name: &str| {
+        let id = classes.all.iter().position(|class| *class.name == *name);
+        id == Some(usize::from(DEFAULT.0)) || classes.rules.iter().any(|rule| Some(usize::from(rule.class.0)) == id)
+    };
+    let unnamed = entries.iter().filter(|entry| !is_named(&entry.name));
+    let problem = |entry: &Entry| {
+        let found = "a class that no rule names".to_owned();
+        Problem::warning(&entry.place, &entry.key(""), found, "a rule for it in class_file".to_owned())
+    };
+    unnamed.map(problem).collect()
+}
+
+/// Whether nobody whom `later` fits gets past `earlier`.
+fn takes_all(earlier: &Rule, later: &Rule) -> bool {
+    let covers = |some: &[Pattern], others: &[Pattern]| {
+        others.iter().all(|other| some.iter().any(|pattern| includes(pattern, other)))
+    };
+    let tagged =
+        |other: &TagPattern| earlier.tags.iter().any(|tag| tag.key == other.key && includes(&tag.value, &other.value));
+    covers(&earlier.databases, &later.databases)
+        && covers(&earlier.users, &later.users)
+        && covers(&earlier.applications, &later.applications)
+        && (earlier.tags.is_empty() || (!later.tags.is_empty() && later.tags.iter().all(tagged)))
+}
+
+/// Whether a pattern fits all that the other one fits.
+fn includes(pattern: &Pattern, other: &Pattern) -> bool {
+    match (pattern, other) {
+        (Pattern::All, _) => true,
+        (Pattern::BeginsWith(start), Pattern::BeginsWith(other)) => other.starts_with(start),
+        (_, Pattern::Exactly(name)) => pattern.fits(name),
+        (_, Pattern::All) | (Pattern::Exactly(_), Pattern::BeginsWith(_)) => false,
+    }
+}
+
+/// Databases and users of a rule that nobody can come with.
+fn strangers(settings: &Settings, rule: &Rule, place: &Place, problems: &mut Vec<Problem>) {
+    if settings.fallback.is_none() {
+        unknown(&rule.databases, &settings.databases, ("database", "a name of [databases]"), place, problems);
+    }
+    // Whom auth_file does not name cannot log in; without any user there is more to say than this.
+    if settings.auth_type != AuthType::Any && !settings.secrets.is_empty() {
+        unknown(&rule.users, &settings.secrets, ("user", "a user of auth_file"), place, problems);
+    }
+}
+
+fn unknown<T>(
+    patterns: &[Pattern],
+    known: &BTreeMap<String, T>,
+    (key, what): (&str, &str),
+    place: &Place,
+    problems: &mut Vec<Problem>,
+) {
+    for pattern in patterns {
+        let (name, star) = match pattern {
+            Pattern::All => continue,
+            Pattern::Exactly(name) => (String::from_utf8_lossy(name), ""),
+            Pattern::BeginsWith(name) => (String::from_utf8_lossy(name), "*"),
+        };
+        let next = known.range::<str, _>((Bound::Included(&*name), Bound::Unbounded)).next();
+        if next.is_some_and(|(next, _)| pattern.fits(next.as_bytes())) {
+            continue;
+        }
+        let names: Vec<&str> = known.keys().take(SUGGESTED_MAX).map(String::as_str).collect();
+        let expected = match suggest::nearest(&name, &names) {
+            Some(near) => format!("{what}; did you mean {near}?"),
+            None => what.to_owned(),
+        };
+        problems.push(Problem::warning(place, key, quoted(&format!("{name}{star}")), expected));
+        if problems.len() >= PROBLEMS_MAX {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules;
+    use pooling::classes::Class;
+
+    fn rule(line: &str) -> Rule {
+        let mut problems = Vec::new();
+        let rules = rules::parse("f", line.as_bytes(), &[Class::new("default")], &mut problems);
+        assert_eq!(problems, [], "{line}");
+        rules.into_iter().next().expect("the table's lines are rules").rule
+    }
+
+    #[test]
+    fn a_rule_takes_all_of_another_or_not() {
+        let table = [
+            ("all all all all", "a b c d:e", true),
+            ("a b c all", "a b c all", true),
+            ("a,b all all all", "b u all all", true),
+            ("a,b all all all", "b,c u all all", false),
+            ("a* all all all", "ab,abc* all all all", true),
+            ("ab* all all all", "a* all all all", false),
+            ("a* all all all", "all all all all", false),
+            ("a all all all", "a* all all all", false),
+            ("a all all all", "A all all all", false),
+            ("all all all k:*", "all all all all", false),
+            ("all all all k:*", "a all all k:v", true),
+            ("all all all k:*", "a all all k:v,l:v", false),
+            ("all all all k:v*,l:w", "a all all l:w,k:vv", true),
+            ("all all all k:v", "a all all k:v*", false),
+            ("all all \"\" all", "all all \"\" all", true),
+            ("all all \"\" all", "all all all all", false),
+        ];
+        for (earlier, later, expected) in table {
+            let (first, second) = (rule(&format!("{earlier} default")), rule(&format!("{later} default")));
+            assert_eq!(takes_all(&first, &second), expected, "{earlier} / {later}");
+        }
+    }
+}
