@@ -29,15 +29,15 @@ pub const PARAMETERS: &[Parameter] = &[
     p("priority", "0 to 255. Higher goes first, whatever the weights; whoever waits for class_ageing counts one higher. Default: 0."),
     p("min", "While it has fewer servers of a pool than that, and work, it goes before everybody else. Default: 0."),
     p("max", "The most servers of a pool that it has at a time; 0: no limit."),
-    p("max_waiting", "The most clients of it that wait in a pool; 0: no limit."),
+    p("max_waiting", "The most clients of it that wait in a pool; 0: no limit. Not supported yet: a warning, and no effect."),
     p("overflow", "Who is told an error when one more would wait: `reject-newest`, who comes; `drop-oldest`, who has waited longest. Default: `reject-newest`."),
-    p("tps", "The most transactions that begin in a second, over all pools; 0: no limit."),
+    p("tps", "The most transactions that begin in a second, over all pools; 0: no limit. Not supported yet: a warning, and no effect."),
     p("tps_burst", "So many more at once, after a while with fewer. Default: as many as tps."),
-    p("qps", "The most queries in a second, over all pools; 0: no limit."),
+    p("qps", "The most queries in a second, over all pools; 0: no limit. Not supported yet: a warning, and no effect."),
     p("qps_burst", "So many more at once. Default: as many as qps."),
-    p("logins", "The most logins in a second, over all pools; 0: no limit."),
+    p("logins", "The most logins in a second, over all pools; 0: no limit. Not supported yet: a warning, and no effect."),
     p("logins_burst", "So many more at once. Default: as many as logins."),
-    p("max_active", "The most transactions at a time, over all pools; 0: no limit."),
+    p("max_active", "The most transactions at a time, over all pools; 0: no limit. Not supported yet: a warning, and no effect."),
     p("over", "What becomes of who is over tps, qps, logins or max_active: `delay`, it waits; `reject`, it is told an error that says when to come again. Default: `delay`."),
 ];
 
@@ -152,11 +152,16 @@ fn judge(class: &Class, draft: &Draft, parameters: &mut Parameters) {
     if let (Some(word), None) = (draft.overflow, class.max_waiting) {
         parameters.warning("overflow", quoted(word), "max_waiting= beside it: without, any number may wait");
     }
-    let is_limited = class.limits != Limits { over: class.limits.over, ..Limits::default() };
-    if is_limited {
-        let expected = "none of tps, qps, logins, max_active: they are not supported yet and have no effect";
-        parameters.warning("", "limits".to_owned(), expected);
+    if class.max_waiting.is_some() {
+        not_yet("max_waiting", parameters);
+    }
+    if class.limits != (Limits { over: class.limits.over, ..Limits::default() }) {
+        not_yet("tps, qps, logins or max_active", parameters);
     } else if let Some(word) = draft.over {
         parameters.warning("over", quoted(word), "tps=, qps=, logins= or max_active= beside it");
     }
+}
+
+fn not_yet(what: &str, parameters: &mut Parameters) {
+    parameters.warning("", what.to_owned(), "none: it is not supported yet and has no effect");
 }

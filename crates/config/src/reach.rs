@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use pooling::classes::{Classes, DEFAULT, Pattern, Rule, TagPattern};
+use pooling::classes::{Class, Classes, DEFAULT, Limits, Pattern, Rule, TagPattern};
 use pooling::settings::{AuthType, Settings};
 
 use crate::entry::Entry;
@@ -31,6 +31,7 @@ pub(crate) fn judge(
     lines: &[RuleLine],
 ) -> Vec<Problem> {
     let mut problems = unnamed(classes, entries);
+    problems.extend(alone(classes, entries));
     let place = |line: &RuleLine| Place { file: file.to_owned(), line: line.line };
     let mut compared: usize = 0;
     for (index, line) in lines.iter().enumerate() {
@@ -62,6 +63,17 @@ fn unnamed(classes: &Classes, entries: &[Entry]) -> Vec<Problem> {
         Problem::warning(&entry.place, &entry.key(""), found, "a rule for it in class_file".to_owned())
     };
     unnamed.map(problem).collect()
+}
+
+/// What one class alone may claim beside others.
+fn alone(classes: &Classes, entries: &[Entry]) -> Option<Problem> {
+    let default = &classes.all[0];
+    let is_beside_nobody = classes.all.len() == 1 || classes.rules.is_empty();
+    // Limits of the whole process hold for one class too.
+    let claims = Class { limits: Limits::default(), ..default.clone() } != Class::new(&default.name);
+    let entry = entries.iter().find(|entry| *entry.name == *default.name).filter(|_| is_beside_nobody && claims)?;
+    let expected = "another class beside it, and rules for that: alone it has no effect".to_owned();
+    Some(Problem::warning(&entry.place, &entry.key(""), "the class that everybody is in".to_owned(), expected))
 }
 
 /// Whether nobody whom `later` fits gets past `earlier`.
@@ -131,7 +143,6 @@ fn unknown<T>(
 mod tests {
     use super::*;
     use crate::rules;
-    use pooling::classes::Class;
 
     fn rule(line: &str) -> Rule {
         let mut problems = Vec::new();
