@@ -4,6 +4,7 @@
 //! behind them. Rows are ordered by name, so that two looks can be compared.
 
 pub mod help;
+mod show_classes;
 mod show_clients;
 mod show_config;
 mod show_databases;
@@ -32,6 +33,7 @@ impl Show {
     #[must_use]
     pub fn table(self, view: &View<'_>) -> Option<Table> {
         Some(match self {
+            Show::Classes => show_classes::table(view),
             Show::Clients => show_clients::table(view),
             Show::Config => show_config::table(view),
             Show::Databases => show_databases::table(view),
@@ -58,7 +60,8 @@ impl Show {
     pub fn detail(self) -> Detail {
         match self {
             Show::Clients | Show::Servers | Show::Users | Show::Lists | Show::Pins => Detail::Connections,
-            Show::Databases
+            Show::Classes
+            | Show::Databases
             | Show::Fidelity
             | Show::FidelityReasons
             | Show::Pools

@@ -25,6 +25,8 @@ pub enum When {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Show {
     Help,
+    /// Ours: what each class of clients may claim, and what came of it.
+    Classes,
     Clients,
     Config,
     Databases,
@@ -52,6 +54,7 @@ pub enum Show {
 /// Words after SHOW, and what they mean.
 const SHOWS: &[(&str, Show)] = &[
     ("help", Show::Help),
+    ("classes", Show::Classes),
     ("clients", Show::Clients),
     ("config", Show::Config),
     ("databases", Show::Databases),
@@ -144,6 +147,7 @@ mod tests {
             ("show pools", show(Show::Pools)),
             ("SHOW POOLS;", show(Show::Pools)),
             ("  Show\t\n pools ; ", show(Show::Pools)),
+            ("show classes", show(Show::Classes)),
             ("show pins", show(Show::Pins)),
             ("show stats_totals", show(Show::StatsTotals)),
             ("show sockets", show(Show::NotYet("SHOW SOCKETS"))),
@@ -177,7 +181,7 @@ mod tests {
 
     #[test]
     fn stats_users_only_look() {
-        for text in ["show pools", "show config", "show help", "show workers", "show pins"] {
+        for text in ["show pools", "show classes", "show config", "show help", "show workers", "show pins"] {
             assert!(Command::parse(text).expect("a command").is_for_stats_users(), "{text}");
         }
         for text in ["show fds", "reload", "shutdown", "pause", "kill x", "set a=1"] {

@@ -78,6 +78,19 @@ fn statements_of_clients_are_shown_to_administrators_only() {
     assert_eq!(table.rows[0][at], None);
 }
 
+/// What is not counted is not shown as 0.
+#[test]
+fn without_rules_classes_have_no_counts() {
+    let mut world = world::World::new();
+    let mut classes = pooling::classes::Classes::clone(&world.settings.classes);
+    classes.rules.clear();
+    world.settings.classes = std::sync::Arc::new(classes);
+    let table = Show::Classes.table(&world.view()).expect("a table");
+    let at = table.columns.iter().position(|column| column.name == "cl_waiting").expect("a column");
+    assert_eq!(table.rows.len(), 3);
+    assert!(table.rows.iter().all(|row| row[at..].iter().all(Option::is_none)), "{table:?}");
+}
+
 macro_rules! golden {
     ($($name:ident $show:ident)*) => {
         $(#[test] fn $name() { check(Show::$show, stringify!($name)); })*
@@ -85,6 +98,7 @@ macro_rules! golden {
 }
 
 golden! {
+    classes Classes
     clients Clients
     config Config
     databases Databases

@@ -1,6 +1,7 @@
 //! `SHOW CLIENTS`: one row for each client that has logged in, the console's own among them.
 //= pgbouncer usage.md#show-clients
 
+use pooling::settings::CONSOLE_DATABASE;
 use pooling::snapshot::ClientSnapshot;
 use pooling::{Peer, Snapshot};
 
@@ -9,9 +10,11 @@ use crate::table::{Column, Table, text};
 use crate::view::{View, pointer};
 
 const COLUMNS: &[Column] = &{
-    let mut columns = [text("pool_fidelity"); socket::COLUMNS.len() + 1];
+    let mut columns = [text("pool_fidelity"); socket::COLUMNS.len() + 2];
     let (first, _) = columns.split_at_mut(socket::COLUMNS.len());
     first.copy_from_slice(socket::COLUMNS);
+    // That of its latest transaction.
+    columns[socket::COLUMNS.len() + 1] = text("class");
     columns
 };
 
@@ -21,6 +24,8 @@ pub(super) fn table(view: &View<'_>) -> Table {
         for client in &snapshot.clients {
             let mut row = socket(view, snapshot, client).into_row();
             row.push(client.fidelity.map(|fidelity| fidelity.as_str().to_owned()));
+            let is_on_console = *client.key.database == *CONSOLE_DATABASE;
+            row.push((!is_on_console).then(|| view.settings.classes.class(client.class).name.to_string()));
             table.push(row);
         }
     }

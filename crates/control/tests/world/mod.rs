@@ -11,10 +11,11 @@ use auth::Secret;
 use control::averages::{Averages, by_database};
 use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
+use pooling::classes::{Class, ClassId, Classes, Pattern, Rule};
 use pooling::settings::{Address, Database, Fidelity, Host, PoolMode, UserSettings};
 use pooling::snapshot::{
-    ClientSnapshot, FidelityCounts, FidelitySnapshot, PinCounts, PinSnapshot, PoolSnapshot, Rotations, ServerSnapshot,
-    Totals,
+    ClassCounts, ClientSnapshot, FidelityCounts, FidelitySnapshot, PinCounts, PinSnapshot, PoolSnapshot, Rotations,
+    ServerSnapshot, Totals,
 };
 use pooling::state::Pins;
 use pooling::{ConnId, Peer, PoolId, PoolKey, Serial, Settings, Snapshot, Time, WorkerId};
@@ -98,8 +99,39 @@ fn settings() -> Settings {
         users: BTreeMap::from([("alice".to_owned(), alice), ("bob".to_owned(), bob)]),
         secrets: BTreeMap::from([("adm".to_owned(), Secret::parse("a")), ("alice".to_owned(), Secret::parse("b"))]),
         max_user_client_connections: 33,
+        classes: Arc::new(classes()),
         ..Settings::default()
     }
+}
+
+fn classes() -> Classes {
+    let web = Class { weight: 4, priority: 1, min: 2, ..Class::new("web") };
+    let background = Class { max: Some(10), max_waiting: Some(500), ..Class::new("background") };
+    let rule = Rule {
+        databases: vec![Pattern::All],
+        users: vec![Pattern::All],
+        applications: vec![Pattern::BeginsWith((*b"sidekiq").into())],
+        tags: Vec::new(),
+        class: ClassId(2),
+    };
+    let all = vec![Class::new("default"), web, background];
+    Classes { all, rules: vec![rule], ..Classes::default() }
+}
+
+/// `default` has done nothing yet.
+fn class_counts(scale: u64) -> Vec<ClassCounts> {
+    let web = ClassCounts {
+        class: ClassId(1),
+        waiting: 3,
+        active: 2,
+        served_us: 8_000_400 * scale,
+        waits: 10 * scale,
+        wait_us: 40_000 * scale,
+        wait_max_us: 9_000 * scale,
+    };
+    let background =
+        ClassCounts { served_us: 2_000_000 * scale, active: 1, class: ClassId(2), ..ClassCounts::default() };
+    vec![ClassCounts::default(), web, background]
 }
 
 pub(crate) fn pool(id: u32, key: PoolKey, mode: PoolMode) -> PoolSnapshot {
@@ -150,6 +182,7 @@ fn first_worker() -> Snapshot {
         maxwait_us: 1_500_000,
         totals: totals(1),
         fidelity: fidelity(1),
+        classes: class_counts(1),
         ..pool(0, key("app", "app_owner"), PoolMode::Transaction)
     };
     let console = PoolSnapshot {
@@ -160,6 +193,7 @@ fn first_worker() -> Snapshot {
     let now = Time(100_000_000);
     let waiting = ClientSnapshot {
         state: "waiting",
+        class: ClassId(2),
         waiting_since: Some(Time(98_500_000)),
         ..client(0, 7, key("app", "app_owner"), "alice")
     };
@@ -213,6 +247,7 @@ fn second_worker() -> Snapshot {
         maxwait_us: 200_000,
         totals: totals(2),
         fidelity: fidelity(2),
+        classes: class_counts(2),
         ..pool(0, key("app", "app_owner"), PoolMode::Transaction)
     };
     let made = PoolSnapshot { sv_idle: 1, ..pool(2, key("made_on_demand", "alice"), PoolMode::Session) };

@@ -1,0 +1,103 @@
+//! `SHOW CLASSES`: one row for each class of clients: what it may claim, and what came of it over all pools and workers.
+//! PgBouncer has none.
+//!
+//! Counts are since the start, or since classes were last changed. As long as no rule tells clients apart nothing is
+//! counted, and these columns are NULL.
+
+use pooling::classes::{Class, ClassId};
+use pooling::snapshot::ClassCounts;
+
+use crate::table::{Column, Table, Value, big, count, int, numeric, text, words};
+use crate::view::View;
+
+const COLUMNS: &[Column] = &[
+    text("class"),
+    int("weight"),
+    int("priority"),
+    // Servers of each pool.
+    int("min"),
+    // NULL: no limit, as in the next one.
+    int("max"),
+    int("max_waiting"),
+    // Now.
+    int("cl_waiting"),
+    int("sv_active"),
+    // Of servers, with what runs now.
+    numeric("server_seconds"),
+    // Of the server time of all classes, in percent.
+    numeric("share"),
+    // How often a server was waited for, how long in all, and the longest, of those that wait now too.
+    numeric("wait_count"),
+    numeric("wait_seconds"),
+    numeric("maxwait_seconds"),
+    // The longest wait by the mean one: 1 if all wait alike.
+    numeric("starvation"),
+];
+
+/// In the order of the file, `default` first.
+pub(super) fn table(view: &View<'_>) -> Table {
+    let classes = &view.settings.classes;
+    let counts: Vec<ClassCounts> = (0..classes.all.len()).map(|index| sum(view, ClassId(index as u8))).collect();
+    let served_us = counts.iter().map(|counts| u128::from(counts.served_us)).sum();
+    let mut table = Table::new(COLUMNS);
+    for (class, counts) in classes.all.iter().zip(&counts) {
+        let mut row = claims(class);
+        if classes.is_single() {
+            row.resize(COLUMNS.len(), None);
+        } else {
+            row.extend(came_of(counts, served_us));
+        }
+        table.push(row);
+    }
+    table
+}
+
+fn claims(class: &Class) -> Vec<Value> {
+    vec![
+        words(&*class.name),
+        count(class.weight),
+        count(class.priority),
+        count(class.min),
+        class.max.and_then(count),
+        class.max_waiting.and_then(count),
+    ]
+}
+
+fn came_of(counts: &ClassCounts, all_served_us: u128) -> Vec<Value> {
+    vec![
+        count(counts.waiting),
+        count(counts.active),
+        seconds(counts.served_us),
+        tenths(u128::from(counts.served_us) * 100, all_served_us),
+        big(counts.waits),
+        seconds(counts.wait_us),
+        seconds(counts.wait_max_us),
+        tenths(u128::from(counts.wait_max_us) * u128::from(counts.waits), counts.wait_us.into()),
+    ]
+}
+
+/// Over all pools and workers.
+fn sum(view: &View<'_>, class: ClassId) -> ClassCounts {
+    let mut sum = ClassCounts { class, ..ClassCounts::default() };
+    let pools = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools);
+    for part in pools.flat_map(|pool| &pool.classes).filter(|part| part.class == class) {
+        sum.waiting = sum.waiting.saturating_add(part.waiting);
+        sum.active = sum.active.saturating_add(part.active);
+        sum.served_us = sum.served_us.saturating_add(part.served_us);
+        sum.waits = sum.waits.saturating_add(part.waits);
+        sum.wait_us = sum.wait_us.saturating_add(part.wait_us);
+        sum.wait_max_us = sum.wait_max_us.max(part.wait_max_us);
+    }
+    sum
+}
+
+/// To the millisecond.
+fn seconds(micros: u64) -> Value {
+    Some(format!("{}.{:03}", micros / 1_000_000, micros % 1_000_000 / 1000))
+}
+
+/// A quotient with one digit behind the point, rounded down; NULL by nothing.
+fn tenths(dividend: u128, divisor: u128) -> Value {
+    let tenths = dividend.saturating_mul(10).checked_div(divisor)?;
+    Some(format!("{}.{}", tenths / 10, tenths % 10))
+}
