@@ -1,6 +1,6 @@
-//! The command line: PgBouncer's flags and one file, or one of three commands of our own.
+//! The command line: PgBouncer's flags and one file, or one of four commands of our own.
 //!
-//! The first argument that is no option decides: `run`, `dev`, `check`, anything else is a configuration file. A file
+//! The first argument that is no option decides: `run`, `dev`, `bench`, `check`, anything else is a configuration file. A file
 //! with one of these names is reachable as `./run`.
 //= pgbouncer usage.md#command-line-switches
 
@@ -8,6 +8,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use lexopt::{Arg, Parser, ValueExt};
+
+use crate::bench::Wishes;
 
 /// What the user asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +32,12 @@ pub(crate) enum Invocation {
         port: Option<u16>,
         data: Option<PathBuf>,
         flags: Flags,
+    },
+    /// Rerun the published tests.
+    Bench {
+        /// `None`: on a PostgreSQL of its own.
+        url: Option<String>,
+        wishes: Wishes,
     },
     /// Read a file and say what it means.
     Check {
@@ -63,6 +71,9 @@ struct Given {
     listen: Option<String>,
     port: Option<u16>,
     data: Option<PathBuf>,
+    /// An option of `bench`, if one was given, and what they all say.
+    bench: Option<&'static str>,
+    wishes: Wishes,
 }
 
 /// Reads the arguments that follow the program's name.
@@ -82,6 +93,11 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Inv
             Arg::Long("port") => given.port = Some(port(&text(parser.value(), "--port")?)?),
             Arg::Long("data") => given.data = Some(parser.value().map_err(misuse)?.into()),
             Arg::Value(word) => given.words.push(word),
+            Arg::Long(name) if Wishes::option(name).is_some() => {
+                given.bench = Wishes::option(name);
+                let option = given.bench.expect("asked in the line above");
+                given.wishes.take(option, || text(parser.value(), option))?;
+            }
             other => return Err(misuse(other.unexpected())),
         }
     }
@@ -96,10 +112,11 @@ impl Given {
         if words.next().is_some() {
             return Err(Misuse("too many arguments".to_owned()));
         }
-        let command = first.to_str().filter(|word| ["run", "dev", "check"].contains(word));
+        let command = first.to_str().filter(|word| ["run", "dev", "bench", "check"].contains(word));
         only_for("--listen", self.listen.is_some(), "run", command)?;
         only_for("--port", self.port.is_some(), "dev", command)?;
         only_for("--data", self.data.is_some(), "dev", command)?;
+        only_for(self.bench.unwrap_or_default(), self.bench.is_some(), "bench", command)?;
         let flags = self.flags;
         match (command, second) {
             (Some("run"), Some(url)) => {
@@ -108,11 +125,15 @@ impl Given {
             }
             (Some("run"), None) => Err(Misuse("run needs a URL, as in run 'postgres://user@host/db'".to_owned())),
             (Some("dev"), None) => Ok(Invocation::Dev { port: self.port, data: self.data, flags }),
+            (Some("bench"), url) => {
+                let url = url.map(|url| url.into_string().map_err(|_| Misuse("the URL is not text".to_owned())));
+                Ok(Invocation::Bench { url: url.transpose()?, wishes: self.wishes })
+            }
             (Some("check"), Some(file)) => Ok(Invocation::Check { file: file.into() }),
             (Some("check"), None) => Err(Misuse("check needs a configuration file".to_owned())),
             (None, None) => Ok(Invocation::Serve { file: first.into(), flags }),
             (_, Some(word)) => Err(Misuse(format!("one argument too many: {}", shown(&word)))),
-            (Some(_), None) => unreachable!("the three commands are above"),
+            (Some(_), None) => unreachable!("the four commands are above"),
         }
     }
 }
@@ -158,6 +179,7 @@ Usage:
   {program} [OPTION]... CONFIG_FILE     serve what a pgbouncer.ini says
   {program} run URL [--listen ADDR]     serve one PostgreSQL, without a file
   {program} dev [--port N] [--data DIR] serve a PostgreSQL of its own, for trying things
+  {program} bench [URL] [OPTION]...     rerun the published tests of pooling, on yours or on a PostgreSQL of its own
   {program} check CONFIG_FILE           say what a file means, and what is wrong with it
 
 Options:
@@ -169,8 +191,16 @@ Options:
   -V, --version        show version, then exit
   -h, --help           show this help, then exit
 
+Options of bench:
+  --only NAME          these tests only (cern, percona, linux-6; may be repeated)
+  --rounds N           rounds in which the contestants take turns (3)
+  --scale N            size of the tables, 100,000 rows each (100)
+  --quick              one round of a second or two: a look, not a record
+  --out DIR            where the report goes (a new directory here)
+  --no-fsync           the PostgreSQL of its own need not survive a crash
+
 A URL is postgres://user[:password]@host[:port]/database. Without a password there, PGPASSWORD or ~/.pgpass has it.
-A file that is called run, dev or check is given as ./run, ./dev or ./check.
+A file that is called run, dev, bench or check is given as ./run, ./dev, ./bench or ./check.
 "
     )
 }
@@ -209,6 +239,14 @@ mod tests {
                 "dev --port 7000 --data=/d",
                 Ok(Invocation::Dev { port: Some(7000), data: Some("/d".into()), flags: Flags::default() }),
             ),
+            ("bench", Ok(Invocation::Bench { url: None, wishes: Wishes::default() })),
+            (
+                "bench postgres://h/d --quick --scale 3",
+                Ok(Invocation::Bench {
+                    url: Some("postgres://h/d".to_owned()),
+                    wishes: Wishes { quick: true, scale: Some(3), ..Wishes::default() },
+                }),
+            ),
             (
                 "run postgres://h/d --listen :7000",
                 Ok(Invocation::Run {
@@ -237,6 +275,9 @@ mod tests {
             ("dev x", "one argument too many: x"),
             ("dev --port 70000", "--port needs a number up to 65535, not \"70000\""),
             ("a.ini --port 7000", "--port is for \"dev\" only"),
+            ("bench --scale 0", "--scale needs a number from 1 on, not \"0\""),
+            ("dev --quick", "--quick is for \"bench\" only"),
+            ("bench a b", "too many arguments"),
             ("dev --listen :1", "--listen is for \"run\" only"),
         ];
         for (line, expected) in table {
@@ -248,8 +289,10 @@ mod tests {
     #[test]
     fn help_names_every_option() {
         let help = help("pgweir");
-        for option in ["-d,", "-q,", "-R,", "-u,", "-v,", "-V,", "-h,", "--listen", "--port", "--data", "check", "dev"]
-        {
+        for option in [
+            "-d,", "-q,", "-R,", "-u,", "-v,", "-V,", "-h,", "--listen", "--port", "--data", "check", "dev", "bench",
+            "--only",
+        ] {
             assert!(help.contains(option), "{option}");
         }
     }

@@ -70,7 +70,7 @@ fn serve(port: u16, data: Option<PathBuf>, flags: &Flags) -> Result<(), String> 
 }
 
 /// Where a PostgreSQL that had to be fetched is kept.
-fn cache() -> PathBuf {
+pub(crate) fn cache() -> PathBuf {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("XDG_CACHE_HOME")
         .or_else(|| variable("HOME").map(|home| home.join(".cache")))

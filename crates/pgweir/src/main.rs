@@ -4,12 +4,14 @@
 //!   cli ─┬─ FILE.ini ─┐
 //!        ├─ run URL ──┴─► serve: config ─► engine (data plane) + control::Steward (this thread)
 //!        ├─ dev ────────► demo PostgreSQL + this program once more, with a file
+//!        ├─ bench [URL] ► trials: the published tests, with this program as a child
 //!        └─ check FILE ─► config, in words
 //! ```
 //!
 //! No logic of its own beyond what a process is: who it runs as, where its complaints go, what its exit status says.
 
 mod announce;
+mod bench;
 mod check;
 mod cli;
 mod complain;
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Ok(Invocation::Serve { file, flags }) => serve::serve_file(&file, &flags),
         Ok(Invocation::Run { url, listen, flags }) => serve::serve_url(&url, listen.as_deref(), &flags),
         Ok(Invocation::Dev { port, data, flags }) => dev::dev(port, data, &flags),
+        Ok(Invocation::Bench { url, wishes }) => bench::bench(url.as_deref(), wishes),
         Ok(Invocation::Check { file }) => check::check(&file, settings::cores()),
         Err(Misuse(text)) => {
             eprintln!("{program}: {text}\nTry \"{program} --help\" for more information.");

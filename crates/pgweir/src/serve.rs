@@ -23,7 +23,7 @@ use crate::plane::EnginePlane;
 use crate::{announce, complain, daemon, dev, identity, settings};
 
 /// Where `run` listens unless told otherwise.
-const LISTEN: &str = "127.0.0.1:6432";
+pub(crate) const LISTEN: &str = "127.0.0.1:6432";
 
 /// Serves what a file says.
 pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
@@ -67,7 +67,7 @@ pub(crate) fn serve_url(url: &str, listen: Option<&str>, flags: &Flags) -> ExitC
 
 /// The password file, unless others can read it too.
 //= pg18 libpq-pgpass
-fn passfile() -> Option<String> {
+pub(crate) fn passfile() -> Option<String> {
     use std::os::unix::fs::PermissionsExt;
     let named = std::env::var_os("PGPASSFILE").map(std::path::PathBuf::from);
     let path = named.or_else(|| Some(std::path::PathBuf::from(std::env::var_os("HOME")?).join(".pgpass")))?;

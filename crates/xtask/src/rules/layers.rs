@@ -8,7 +8,7 @@ use crate::manifest::{Dependency, For, dependencies};
 use crate::tree::{Tree, crate_of};
 
 /// A crate, and which of ours it may import.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     ("wire", &[]),
     ("auth", &[]),
     ("sql", &[]),
@@ -17,7 +17,8 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("control", &["engine", "pooling", "wire"]),
     ("config", &["pooling", "auth"]),
     ("demo", &[]),
-    ("pgweir", &["wire", "auth", "pooling", "engine", "control", "config", "demo"]),
+    ("trials", &["auth", "demo"]),
+    ("pgweir", &["wire", "auth", "pooling", "engine", "control", "config", "demo", "trials"]),
     ("sim", &["control", "pooling", "wire", "auth"]),
     ("bench", &["wire", "demo"]),
     ("outer", &["wire", "demo"]),

@@ -1,0 +1,270 @@
+//! A pooler of a trial: a child process from an ini file, the same lines for pgweir and PgBouncer.
+//!
+//! Promises: it runs as an unprivileged account if we are root, out of reach of the terminal's Ctrl-C, and is gone with its
+//! directory when its value is dropped, or when we are killed.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use demo::{Account, Guard, free_port, random_password, unprivileged};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::login;
+use crate::place::Place;
+use crate::plan::Mode;
+use crate::target::Target;
+
+/// What clients of a pooler call the database.
+const DATABASE: &str = "bench";
+/// Who they are where they cannot be the server's user.
+const USER: &str = "load";
+
+/// How long it may take to listen, and to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Somebody may take a free port before the pooler does.
+const TRIES: usize = 3;
+
+/// A program that reads a `pgbouncer.ini`.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    pub(crate) path: PathBuf,
+    pub(crate) version: String,
+}
+
+impl Program {
+    /// This very program, even if its file has been replaced meanwhile.
+    #[must_use]
+    pub(crate) fn ourselves(version: &str) -> Self {
+        let path = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+        Self { name: "pgweir", path, version: version.to_owned() }
+    }
+
+    /// `$PGBOUNCER`, or on PATH, or where Debian has it.
+    ///
+    /// # Errors
+    /// `PGBOUNCER` is set and is no PgBouncer.
+    pub(crate) fn pgbouncer() -> Result<Option<Self>, String> {
+        if let Some(path) = std::env::var_os("PGBOUNCER") {
+            let path = PathBuf::from(path);
+            let found = Self::asked(&path);
+            return found.map(Some).ok_or_else(|| format!("PGBOUNCER={} is no PgBouncer", path.display()));
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let places = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+        Ok(places
+            .map(|place| place.join("pgbouncer"))
+            .filter(|path| path.is_file())
+            .find_map(|path| Self::asked(&path)))
+    }
+
+    fn asked(path: &Path) -> Option<Self> {
+        let output = Command::new(path).arg("--version").output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = text.lines().next()?.trim().strip_prefix("PgBouncer ")?.to_owned();
+        Some(Self { name: "pgbouncer", path: path.to_owned(), version })
+    }
+}
+
+/// A pooler at work.
+pub(crate) struct Pooler {
+    port: u16,
+    /// Whom its clients log in as.
+    user: String,
+    password: String,
+    child: Child,
+    dir: PathBuf,
+    _guard: Guard,
+}
+
+impl Pooler {
+    /// Starts one before `target`, and returns when it listens.
+    ///
+    /// # Errors
+    /// What it wrote, if it does not listen.
+    pub(crate) fn start(program: &Program, target: &Target, mode: Mode, pool: u32) -> Result<Self, String> {
+        let mut last = String::new();
+        for _ in 0..TRIES {
+            match Self::try_start(program, target, mode, pool) {
+                Ok(pooler) => return Ok(pooler),
+                Err(why) => last = why,
+            }
+        }
+        Err(format!("{} does not start: {last}", program.name))
+    }
+
+    fn try_start(program: &Program, target: &Target, mode: Mode, pool: u32) -> Result<Self, String> {
+        let account = unprivileged();
+        let words = |error: std::io::Error| format!("cannot write its files: {error}");
+        let dir = std::env::temp_dir().join(format!("pgweir-bench-{}", random_password()));
+        fs::DirBuilder::new().mode(0o700).create(&dir).map_err(words)?;
+        let give = |path: &Path| match &account {
+            Some(account) => chown(path, Some(account.uid), Some(account.gid)),
+            None => Ok(()),
+        };
+        give(&dir).map_err(words)?;
+        let mut guard = Guard::start(&dir, "QUIT", account.as_ref()).map_err(|error| error.to_string())?;
+        let proof = Proof::for_clients(target);
+        let port = free_port();
+        for (name, text) in
+            [("users.txt", proof.auth_file()), ("pooler.ini", ini(&dir, target, &proof, mode, pool, port))]
+        {
+            let path = dir.join(name);
+            fs::write(&path, text).and_then(|()| give(&path)).map_err(words)?;
+        }
+        let child = spawn(program, &dir, account.as_ref())?;
+        guard.watch(child.id()).map_err(|error| error.to_string())?;
+        let Proof { user, password, .. } = proof;
+        let mut pooler = Self { port, user, password, child, dir, _guard: guard };
+        pooler.wait_until_it_listens()?;
+        Ok(pooler)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Who its clients are.
+    pub(crate) fn account(&self) -> login::Account {
+        login::Account::new(&self.user, Some(&self.password), DATABASE)
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place::Tcp((Ipv4Addr::LOCALHOST, self.port).into())
+    }
+
+    /// The end of its log, where it says what went wrong.
+    pub(crate) fn complaints(&self) -> String {
+        let log = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(4)..].join("\n")
+    }
+
+    fn wait_until_it_listens(&mut self) -> Result<(), String> {
+        let limit = Instant::now() + PATIENCE;
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
+            if !matches!(self.child.try_wait(), Ok(None)) || Instant::now() > limit {
+                return Err(format!("it does not listen\n{}", self.complaints()));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        for signal in [Signal::QUIT, Signal::KILL] {
+            if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+                // It is not waited for yet, so that the number is still its own.
+                let _ = kill_process(pid, signal);
+            }
+            let limit = Instant::now() + PATIENCE;
+            while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < limit {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn spawn(program: &Program, dir: &Path, account: Option<&Account>) -> Result<Child, String> {
+    let words = |error: std::io::Error| format!("cannot start it: {error}");
+    let log = File::create(dir.join("log")).map_err(words)?;
+    // The account may not reach a build directory; a link to ourselves is followed while we are still who we are.
+    let path = if program.path.starts_with("/proc") { program.path.clone() } else { copied(program, dir)? };
+    let mut command = in_its_own_session(&path);
+    match account {
+        Some(account) if program.path.starts_with("/proc") => drop(command.arg("--user").arg(&account.name)),
+        Some(account) => account.apply(&mut command),
+        None => {}
+    }
+    command.arg(dir.join("pooler.ini")).current_dir(dir).stdin(Stdio::null());
+    command.stdout(log.try_clone().map_err(words)?).stderr(log);
+    command.spawn().map_err(words)
+}
+
+/// As a daemon is: a kernel that shares cores out by session (autogroup) must not count the pooler and the load as one, while each
+/// of PostgreSQL's processes counts for itself. Also keeps the terminal's Ctrl-C away.
+fn in_its_own_session(path: &Path) -> Command {
+    const SETSID: &str = "/usr/bin/setsid";
+    if Path::new(SETSID).is_file() {
+        let mut command = Command::new(SETSID);
+        command.arg(path);
+        return command;
+    }
+    let mut command = Command::new(path);
+    command.process_group(0);
+    command
+}
+
+fn copied(program: &Program, dir: &Path) -> Result<PathBuf, String> {
+    let copy = dir.join(program.name);
+    let words = |error: std::io::Error| format!("cannot copy {}: {error}", program.path.display());
+    fs::copy(&program.path, &copy).map_err(words)?;
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).map_err(words)?;
+    Ok(copy)
+}
+
+/// How clients prove to the pooler who they are. Where PostgreSQL's own SCRAM verifier may be read it is the pooler's too, and the
+/// clients' keys open the servers; elsewhere clients have a password of their own, by md5, and the file says the servers'.
+struct Proof {
+    user: String,
+    password: String,
+    verifier: Option<String>,
+}
+
+impl Proof {
+    fn for_clients(target: &Target) -> Self {
+        match (&target.verifier, &target.password) {
+            (Some(verifier), Some(password)) => {
+                Self { user: target.user.clone(), password: password.clone(), verifier: Some(verifier.clone()) }
+            }
+            _ => Self { user: USER.to_owned(), password: random_password(), verifier: None },
+        }
+    }
+
+    fn auth_file(&self) -> String {
+        let secret = self.verifier.as_deref().unwrap_or(&self.password);
+        format!("\"{}\" \"{secret}\"\n", self.user.replace('"', "\"\""))
+    }
+
+    fn auth_type(&self) -> &'static str {
+        if self.verifier.is_some() { "scram-sha-256" } else { "md5" }
+    }
+}
+
+fn ini(dir: &Path, target: &Target, proof: &Proof, mode: Mode, pool: u32, port: u16) -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    let Target { host, port: server_port, user, database, .. } = target;
+    let [host, database] = [host, database].map(|text| quoted(text));
+    let password = target.password.as_deref().map(|word| format!(" password={}", quoted(word))).unwrap_or_default();
+    let whom = if proof.verifier.is_some() { String::new() } else { format!(" user={}{password}", quoted(user)) };
+    let (auth_type, mode, dir) = (proof.auth_type(), mode.name(), dir.display());
+    format!(
+        "\
+[databases]
+{DATABASE} = host={host} port={server_port} dbname={database}{whom}
+
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = {auth_type}
+auth_file = {dir}/users.txt
+pool_mode = {mode}
+default_pool_size = {pool}
+max_client_conn = 10000
+query_wait_timeout = 0
+log_connections = 0
+log_disconnections = 0
+log_stats = 0
+"
+    )
+}

@@ -1,0 +1,41 @@
+//! The published tests, rerun: the loads of three documents on connection pooling, on PostgreSQL directly, through pgweir and
+//! through PgBouncer.
+//!
+//! ```text
+//!   plan ──► run ──► slice ──┬─► contestant   the pooler, a child process
+//!  (the tests,  (rounds)     ├─► driver       the load: client, login, scripts
+//!   as a table)              └─► watch        locks, runnable processes (proc, monitor)
+//!              │
+//!              └──► sample ──► record ──► CSV, table, page
+//! ```
+//!
+//! Promises: contestants take turns in rounds, with the same ini lines and the same load; every figure rests on raw samples that
+//! are kept; nothing is left behind, whatever ends the run: no process, and in the database at most a schema of ours if this
+//! process was killed, which the next run drops.
+//! Does not know anything of pgweir's inside, and does not tune anybody: PostgreSQL's and the poolers' defaults, but for what is stated.
+
+mod client;
+mod contestant;
+mod driver;
+mod frames;
+mod interrupt;
+mod login;
+mod machine;
+mod monitor;
+mod pgbench;
+mod place;
+mod plan;
+mod proc;
+mod progress;
+mod record;
+mod run;
+mod sample;
+mod scripts;
+mod slice;
+mod table;
+mod tables;
+mod target;
+mod watch;
+
+pub use run::{Options, run};
+pub use target::Target;

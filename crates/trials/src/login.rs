@@ -1,0 +1,97 @@
+//! The client's side of a login: trust, a password in the clear, md5, SCRAM.
+//!
+//! Promises: SCRAM's slow key derivation happens once for a salt, not once a login, so that thousands of logins measure the
+//! server and not this program. Does not offer TLS.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::rc::Rc;
+
+use auth::{Challenge, ClientExchange, Keys, Md5Hash};
+
+use crate::frames::{put, startup};
+
+/// Who logs in, and where.
+pub(crate) struct Account {
+    pub(crate) user: String,
+    pub(crate) password: Option<String>,
+    pub(crate) database: String,
+    keys: RefCell<HashMap<Challenge, Rc<Keys>>>,
+}
+
+impl Account {
+    pub(crate) fn new(user: &str, password: Option<&str>, database: &str) -> Self {
+        let (user, database) = (user.to_owned(), database.to_owned());
+        Self { user, password: password.map(str::to_owned), database, keys: RefCell::default() }
+    }
+
+    fn keys(&self, challenge: Challenge) -> Result<Rc<Keys>, String> {
+        let password = self.password()?;
+        let mut known = self.keys.borrow_mut();
+        let derive = || Rc::new(Keys::derive(password, &challenge.salt, challenge.iterations));
+        Ok(Rc::clone(known.entry(challenge.clone()).or_insert_with(derive)))
+    }
+
+    fn password(&self) -> Result<&str, String> {
+        self.password.as_deref().ok_or_else(|| "a password is asked for, and there is none".to_owned())
+    }
+}
+
+/// One login under way.
+pub(crate) struct Login {
+    account: Rc<Account>,
+    scram: Option<ClientExchange>,
+}
+
+impl Login {
+    /// Begins with the startup packet.
+    pub(crate) fn start(account: &Rc<Account>, out: &mut Vec<u8>) -> Self {
+        out.extend_from_slice(&startup(&account.user, &account.database, "pgweir bench"));
+        Self { account: Rc::clone(account), scram: None }
+    }
+
+    /// Takes an Authentication message and writes what it asks for.
+    ///
+    /// # Errors
+    /// A kind of login that we do not know, a server that does not know the password itself.
+    //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
+    pub(crate) fn step(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        let (code, rest) = body.split_first_chunk::<4>().ok_or("a short authentication message")?;
+        let words = |error: auth::ScramError| format!("SCRAM: {error}");
+        let under_way = "SCRAM goes on, but has not begun";
+        match u32::from_be_bytes(*code) {
+            0 => {}
+            3 => put(out, b'p', &[self.account.password()?.as_bytes(), b"\0"]),
+            5 => {
+                let salt = rest.first_chunk::<4>().ok_or("md5 without a salt")?;
+                let hash = Md5Hash::of(self.account.password()?, &self.account.user);
+                put(out, b'p', &[auth::md5::response(&hash, *salt).as_bytes(), b"\0"]);
+            }
+            10 => {
+                let (exchange, first) = ClientExchange::start(&nonce()?);
+                let length = u32::try_from(first.len()).expect("a few dozen bytes").to_be_bytes();
+                put(out, b'p', &[auth::scram::MECHANISM.as_bytes(), b"\0", &length, &first]);
+                self.scram = Some(exchange);
+            }
+            11 => {
+                let exchange = self.scram.as_mut().ok_or(under_way)?;
+                let challenge = exchange.challenge(rest).map_err(words)?;
+                let keys = self.account.keys(challenge)?;
+                put(out, b'p', &[&exchange.respond(&keys).map_err(words)?]);
+            }
+            12 => self.scram.as_ref().ok_or(under_way)?.verify(rest).map_err(words)?,
+            code => return Err(format!("the server asks for a login of kind {code}, which bench does not know")),
+        }
+        Ok(())
+    }
+}
+
+/// From the kernel: whoever could guess it could pretend to be the server.
+fn nonce() -> Result<[u8; auth::scram::NONCE_LEN], String> {
+    let mut bytes = [0; auth::scram::NONCE_LEN];
+    let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
+    read.map_err(|error| format!("no randomness: {error}"))?;
+    Ok(bytes)
+}

@@ -1,0 +1,66 @@
+//! What a reader must know of the machine and the server to make sense of the figures.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::monitor::Monitor;
+use crate::proc;
+use crate::run::Options;
+use crate::sample::number;
+use crate::slice::Ground;
+
+/// Thousands of clients need as many descriptors; children inherit the limit.
+pub(crate) fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Without it the tests with thousands of clients fail and say so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Names and values, in the order in which they are read.
+pub(crate) fn facts(
+    options: &Options,
+    ground: &Ground<'_>,
+    is_embedded: bool,
+    monitor: &mut Monitor,
+) -> Result<Vec<(String, String)>, String> {
+    let mut facts = Vec::new();
+    let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
+    let (all, _) = proc::machine_memory();
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let limit = proc::memory_limit().map_or_else(|| "none".to_owned(), gigabytes);
+    let mut setting = |name: &str| -> Result<String, String> {
+        Ok(monitor.ask(&format!("SHOW {name}"))?.first().cloned().unwrap_or_default())
+    };
+    fact("when", jiff::Zoned::now().strftime("%Y-%m-%d %H:%M %Z").to_string());
+    fact(
+        "machine",
+        format!("{cores} cores, {} of memory, limit on it: {limit}, Linux {}", gigabytes(all), kernel.trim()),
+    );
+    fact("load average before", proc::load_average());
+    let whose = match (is_embedded, ground.around.postmaster) {
+        (true, _) => "embedded, started for this run",
+        (false, Some(_)) => "yours, on this machine",
+        (false, None) => "yours, on another machine: its processes and memory cannot be seen from here",
+    };
+    fact("PostgreSQL", format!("{} ({whose})", setting("server_version")?));
+    let names = ["max_connections", "shared_buffers", "fsync", "synchronous_commit", "full_page_writes"];
+    let settings: Vec<String> =
+        names.iter().map(|name| Ok(format!("{name} = {}", setting(name)?))).collect::<Result<_, String>>()?;
+    fact("its settings", settings.join(", "));
+    fact("pgweir", ground.pgweir.version.clone());
+    let pgbouncer =
+        ground.pgbouncer.map_or_else(|| "not found: set PGBOUNCER=/path".to_owned(), |it| it.version.clone());
+    fact("PgBouncer", pgbouncer);
+    let accounts = number(f64::from(options.scale) * 100_000.0);
+    fact("scale", format!("{} ({accounts} accounts)", options.scale));
+    let rounds = options.rounds;
+    let quick = if options.quick { "; --quick: slices of a second or two, a look and not a record" } else { "" };
+    fact("rounds", format!("{rounds}, contestants in turn within each{quick}"));
+    let how = "our own, one thread on the same cores; simple protocol; logins by SCRAM, keys derived once";
+    fact("load", how.to_owned());
+    Ok(facts)
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{} GB", number((bytes as f64 / f64::from(1 << 30) * 10.0).round() / 10.0))
+}

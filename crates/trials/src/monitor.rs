@@ -1,0 +1,122 @@
+//! A connection of our own beside the load: makes tables, asks PostgreSQL about itself.
+//!
+//! Promises: blocks until the answer is there; rows come as text, with `|` between columns.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::frames::{Frames, put, refusal};
+use crate::login::{Account, Login};
+use crate::place::{Place, Stream};
+
+/// Making ten million rows may take a while; an answer within a load of thousands too.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+pub(crate) struct Monitor {
+    stream: Box<dyn Stream>,
+    frames: Frames,
+}
+
+/// What a batch of messages came to.
+#[derive(Default)]
+struct Answer {
+    rows: Vec<String>,
+    error: Option<String>,
+    is_whole: bool,
+}
+
+impl Monitor {
+    /// Logs in.
+    ///
+    /// # Errors
+    /// In the server's words, with its SQLSTATE in front.
+    pub(crate) fn connect(place: &Place, account: Account) -> Result<Self, String> {
+        let mut monitor = Self { stream: place.dial_blocking(PATIENCE)?, frames: Frames::default() };
+        let mut out = Vec::new();
+        let mut login = Login::start(&Rc::new(account), &mut out);
+        monitor.send(&mut out)?;
+        monitor.exchange(Some(&mut login))?;
+        Ok(monitor)
+    }
+
+    /// Runs one statement; its rows.
+    ///
+    /// # Errors
+    /// In the server's words.
+    pub(crate) fn ask(&mut self, sql: &str) -> Result<Vec<String>, String> {
+        let mut out = Vec::new();
+        put(&mut out, b'Q', &[sql.as_bytes(), b"\0"]);
+        self.send(&mut out)?;
+        self.exchange(None)
+    }
+
+    /// The first column of the first row as a number; 0 if there is none.
+    pub(crate) fn number(&mut self, sql: &str) -> Result<u64, String> {
+        Ok(self.ask(sql)?.first().and_then(|row| row.parse().ok()).unwrap_or(0))
+    }
+
+    fn send(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
+        let sent = self.stream.write_all(out);
+        out.clear();
+        sent.map_err(|error| format!("cannot write to the server: {error}"))
+    }
+
+    /// Reads up to ReadyForQuery.
+    fn exchange(&mut self, mut login: Option<&mut Login>) -> Result<Vec<String>, String> {
+        let (mut answer, mut buffer, mut out) = (Answer::default(), [0; 8192], Vec::new());
+        while !answer.is_whole {
+            let count = self.stream.read(&mut buffer).map_err(|error| format!("no answer: {error}"))?;
+            if count == 0 {
+                return Err(answer.error.unwrap_or_else(|| "the server closed the connection".to_owned()));
+            }
+            self.frames.feed(&buffer[..count], |tag, body| answer.take(tag, body, &mut login, &mut out))?;
+            self.send(&mut out)?;
+        }
+        answer.error.map_or(Ok(answer.rows), Err)
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        let _ = self.stream.write_all(b"X\0\0\0\x04");
+    }
+}
+
+impl Answer {
+    fn take(&mut self, tag: u8, body: &[u8], login: &mut Option<&mut Login>, out: &mut Vec<u8>) -> Result<(), String> {
+        match (tag, login) {
+            (b'R', Some(login)) => login.step(body, out)?,
+            (b'D', _) => self.rows.push(row(body)),
+            (b'E', _) => self.error = self.error.take().or_else(|| Some(refusal(body))),
+            (b'Z', _) => self.is_whole = true,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A DataRow's columns: a count, then for each a length (-1 is NULL) and its bytes.
+//= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-DATAROW
+fn row(body: &[u8]) -> String {
+    let mut rest = body.get(2..).unwrap_or_default();
+    let mut columns = Vec::new();
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(0).min(after.len());
+        let (value, after) = after.split_at(length);
+        columns.push(String::from_utf8_lossy(value).into_owned());
+        rest = after;
+    }
+    columns.join("|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_columns_with_bars() {
+        let body = [&[0, 2][..], &[0, 0, 0, 1, b'a'], &[255, 255, 255, 255]].concat();
+        assert_eq!(row(&body), "a|");
+        assert_eq!(row(&[0, 1, 0, 0, 0, 9, b'x']), "x", "a length beyond the message is cut");
+    }
+}

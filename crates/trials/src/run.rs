@@ -1,0 +1,209 @@
+//! A whole run: PostgreSQL, tables, every test in rounds, and what is written of it.
+//!
+//! Promises: contestants take turns within a round, in an order that differs from round to round; what was measured is written
+//! even if the run is interrupted.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use demo::Cluster;
+
+use crate::contestant::Program;
+use crate::driver::Length;
+use crate::interrupt;
+use crate::machine;
+use crate::monitor::Monitor;
+use crate::pgbench;
+use crate::plan::{Trial, chosen};
+use crate::proc;
+use crate::progress::{Progress, words};
+use crate::record::Record;
+use crate::sample::{Metric, Way, number};
+use crate::scripts::Dice;
+use crate::slice::{Around, Ground, slice};
+use crate::table;
+use crate::tables::Tables;
+use crate::target::{Embedded, Target};
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `None`: an embedded PostgreSQL.
+    pub target: Option<Target>,
+    /// Names of tests, or what they begin with; all if empty.
+    pub only: Vec<String>,
+    pub rounds: u32,
+    /// 100,000 accounts each.
+    pub scale: u32,
+    pub quick: bool,
+    /// Of the embedded PostgreSQL.
+    pub fsync: bool,
+    /// Where the record goes; `None`: a new directory here.
+    pub out: Option<PathBuf>,
+    /// Where an installed PostgreSQL is kept.
+    pub cache: PathBuf,
+    /// What this program calls itself.
+    pub version: String,
+}
+
+/// Connections beside those of the load: ours, a person's, workers.
+const SPARE: u32 = 30;
+/// Servers to leave to others in a database that is not ours.
+const COURTESY: u64 = 5;
+
+/// Runs it, prints the table, writes the record.
+///
+/// # Errors
+/// In words for a person.
+pub fn run(options: &Options) -> Result<(), String> {
+    let mut trials = chosen(&options.only)?;
+    if options.quick {
+        trials = trials.into_iter().map(Trial::shortened).collect();
+    }
+    interrupt::listen()?;
+    machine::raise_descriptor_limit();
+    let pgbouncer = Program::pgbouncer()?;
+    let pgweir = Program::ourselves(&options.version);
+    let pgbench = pgbench::find();
+    let has = Has { pgbouncer: pgbouncer.is_some(), pgbench: pgbench.is_some() };
+    let mut progress = Progress::new(expected(&trials, options.rounds, has));
+    let (cluster, mut target) = server(options, &trials, &progress)?;
+    let mut tables = Tables::make(Monitor::connect(&target.place()?, target.account())?, options.scale, &progress)?;
+    target.verifier = verifier(&mut tables.monitor);
+    let ground = Ground {
+        target: &target,
+        pgweir: &pgweir,
+        pgbouncer: pgbouncer.as_ref(),
+        pgbench: pgbench.as_ref(),
+        around: around(cluster.as_ref(), &mut tables.monitor)?,
+    };
+    let facts = machine::facts(options, &ground, cluster.is_some(), &mut tables.monitor)?;
+    let mut record = Record::begin(options.out.as_deref(), facts, &trials)?;
+    progress.doing(&format!("measuring takes about {}", words(progress.expected())));
+    progress.begin();
+    let mut outcome = Ok(());
+    for trial in &trials {
+        outcome = rounds(&ground, &mut tables, trial, options.rounds, &progress, &mut record);
+        if outcome.is_err() {
+            break;
+        }
+    }
+    drop(tables);
+    drop(cluster);
+    if !record.samples.0.is_empty() {
+        println!("{}", table::text(&record));
+        record.finish()?;
+        println!("\n{}", record.files());
+    }
+    outcome
+}
+
+/// The user's PostgreSQL, or one of our own.
+fn server(options: &Options, trials: &[Trial], progress: &Progress) -> Result<(Option<Cluster>, Target), String> {
+    if let Some(target) = &options.target {
+        return Ok((None, target.clone()));
+    }
+    let most = trials.iter().map(Trial::connections).max().unwrap_or(0);
+    let max_connections = u32::try_from(most).map_err(|_| "so many connections there cannot be")? + SPARE;
+    progress.doing(&format!("starting a PostgreSQL that takes {max_connections} connections"));
+    let embedded = Embedded { max_connections, fsync: options.fsync };
+    let (cluster, target) = embedded.start(&options.cache)?;
+    Ok((Some(cluster), target))
+}
+
+/// Only a superuser may read it; everybody else does without.
+fn verifier(monitor: &mut Monitor) -> Option<String> {
+    let found = monitor.ask("SELECT rolpassword FROM pg_authid WHERE rolname = current_user").ok()?;
+    found.into_iter().find(|text| text.starts_with("SCRAM-SHA-256$"))
+}
+
+/// What is there besides us.
+fn around(cluster: Option<&Cluster>, monitor: &mut Monitor) -> Result<Around, String> {
+    let others = monitor.number("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")?;
+    let most =
+        "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int";
+    let courtesy = if cluster.is_some() { 0 } else { COURTESY };
+    let room = monitor.number(most)?.saturating_sub(others + courtesy);
+    let backend = u32::try_from(monitor.number("SELECT pg_backend_pid()")?).unwrap_or(0);
+    // A server elsewhere may have a number that is somebody else's here.
+    let is_here = |parent: &u32| proc::name(*parent).starts_with("post") && proc::name(backend).starts_with("post");
+    let postmaster = match cluster {
+        Some(cluster) => Some(cluster.pid()),
+        None => proc::parent_of(backend).filter(is_here),
+    };
+    Ok(Around { postmaster, others, room })
+}
+
+/// Programs that this machine may have.
+#[derive(Clone, Copy)]
+struct Has {
+    pgbouncer: bool,
+    pgbench: bool,
+}
+
+/// All rounds of one test.
+fn rounds(
+    ground: &Ground<'_>,
+    tables: &mut Tables,
+    trial: &Trial,
+    rounds: u32,
+    progress: &Progress,
+    record: &mut Record,
+) -> Result<(), String> {
+    let mut dice = Dice::new(trial.clients as u64, 1);
+    for round in 1..=rounds {
+        let has = Has { pgbouncer: ground.pgbouncer.is_some(), pgbench: ground.pgbench.is_some() };
+        let mut ways = ways(trial, has);
+        shuffle(&mut ways, &mut dice);
+        for way in ways {
+            let what = format!("{}, round {round} of {rounds}: {}", trial.name, way.label());
+            progress.step(&what);
+            let sample = slice(ground, tables, trial, way, round)?;
+            progress.finished(slice_expected(trial, way));
+            let came = [Metric::Tps, Metric::LatencyMean, Metric::Connect].map(|metric| sample.values.get(&metric));
+            if let [Some(tps), Some(latency), Some(connect)] = came.map(|value| value.copied()) {
+                let [tps, latency, connect] = [tps, latency, connect].map(number);
+                progress.doing(&format!("    {tps} tps, {latency} ms each, logins took {connect} ms"));
+            }
+            if !sample.note.is_empty() {
+                progress.doing(&format!("    {}", sample.note));
+            }
+            record.add(sample)?;
+        }
+    }
+    Ok(())
+}
+
+fn ways(trial: &Trial, has: Has) -> Vec<Way> {
+    let mut ways = vec![Way::Direct];
+    for (mode, _) in trial.pools() {
+        ways.push(Way::Pgweir(mode));
+        if has.pgbouncer {
+            ways.push(Way::PgBouncer(mode));
+        }
+    }
+    if trial.cross_check && has.pgbench {
+        ways.push(Way::Pgbench);
+    }
+    ways
+}
+
+fn shuffle(ways: &mut [Way], dice: &mut Dice) {
+    for at in (1..ways.len()).rev() {
+        let other = usize::try_from(dice.next() % (at as u64 + 1)).expect("it is at most `at`");
+        ways.swap(at, other);
+    }
+}
+
+/// How long all of it takes, roughly.
+fn expected(trials: &[Trial], rounds: u32, has: Has) -> Duration {
+    let one = |trial| ways(trial, has).into_iter().map(|way| slice_expected(trial, way)).sum::<Duration>();
+    trials.iter().map(one).sum::<Duration>() * rounds
+}
+
+fn slice_expected(trial: &Trial, way: Way) -> Duration {
+    let (Length::For(work) | Length::Each(_, work)) = trial.length;
+    // A direct connection is a process that is made and ends.
+    let login_us = if way == Way::Direct { 4000 } else { 500 };
+    work + Duration::from_secs(1) + Duration::from_micros(login_us) * u32::try_from(trial.connections()).unwrap_or(0)
+}

@@ -1,0 +1,200 @@
+//! One slice: one test, one way, from an empty server to an empty server.
+//!
+//! ```text
+//!   freshen, settle ──► pooler starts ──► logins ──► work (watched) ──► memory ──► goodbye, pooler ends
+//! ```
+//!
+//! Promises: a failure is a note in the sample, not the end of the run, unless the run was interrupted.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::contestant::{Pooler, Program};
+use crate::driver::{Crowd, Length, Load, Outcome};
+use crate::interrupt;
+use crate::login::Account;
+use crate::pgbench;
+use crate::place::Place;
+use crate::plan::{Mode, Trial};
+use crate::proc;
+use crate::sample::{Figure, Metric, Sample, Way};
+use crate::tables::Tables;
+use crate::target::Target;
+use crate::watch::{self, Seen, Wanted};
+
+/// What all slices of a run have in common.
+pub(crate) struct Ground<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) pgweir: &'a Program,
+    pub(crate) pgbouncer: Option<&'a Program>,
+    pub(crate) pgbench: Option<&'a PathBuf>,
+    pub(crate) around: Around,
+}
+
+/// What was there before us.
+pub(crate) struct Around {
+    /// If PostgreSQL runs on this machine.
+    pub(crate) postmaster: Option<u32>,
+    /// Client connections, our monitor among them.
+    pub(crate) others: u64,
+    /// Connections that PostgreSQL still takes.
+    pub(crate) room: u64,
+}
+
+type Values = BTreeMap<Metric, f64>;
+
+/// Measures one slice.
+///
+/// # Errors
+/// The run was interrupted.
+pub(crate) fn slice(
+    ground: &Ground<'_>,
+    tables: &mut Tables,
+    trial: &Trial,
+    way: Way,
+    round: u32,
+) -> Result<Sample, String> {
+    let mut sample = Sample { trial: trial.name, way, round, values: Values::new(), note: String::new() };
+    if matches!(way, Way::Direct | Way::Pgbench) && trial.connections() as u64 > ground.around.room {
+        sample.note = format!(
+            "not possible: {} connections, PostgreSQL has room for {}",
+            trial.connections(),
+            ground.around.room
+        );
+        return Ok(sample);
+    }
+    match measure(ground, tables, trial, way, round) {
+        Ok((values, note)) => (sample.values, sample.note) = (values, note),
+        Err(why) => {
+            interrupt::check()?;
+            sample.note = why;
+        }
+    }
+    Ok(sample)
+}
+
+fn measure(
+    ground: &Ground<'_>,
+    tables: &mut Tables,
+    trial: &Trial,
+    way: Way,
+    round: u32,
+) -> Result<(Values, String), String> {
+    tables.settle(ground.around.others)?;
+    tables.freshen()?;
+    if way == Way::Pgbench {
+        let program = ground.pgbench.ok_or("there is no pgbench")?;
+        return Ok((pgbench::measure(program, ground.target, trial, tables.scale)?, String::new()));
+    }
+    let pooler = pooler(ground, trial, way)?;
+    let (place, account) = match &pooler {
+        Some(pooler) => (pooler.place(), pooler.account()),
+        None => (ground.target.place()?, ground.target.account()),
+    };
+    let load = load(trial, way, place, account, tables.scale, round);
+    let blame = |why: String| match &pooler {
+        Some(pooler) => format!("{why}\n{}", pooler.complaints()),
+        None => why,
+    };
+    let leave = load.leave;
+    let mut crowd = Crowd::open(load)?;
+    let mut values = Values::new();
+    let connect = crowd.connect().map_err(blame)?;
+    values.insert(Metric::Connect, milliseconds(connect));
+    if leave {
+        memory(ground, pooler.as_ref(), &mut values);
+    }
+    let wanted = Wanted { postmaster: ground.around.postmaster, monitor: &mut tables.monitor, command: trial.command };
+    let (outcome, seen) = watch::during(wanted, || crowd.work());
+    let outcome = outcome.map_err(blame)?;
+    if !leave {
+        memory(ground, pooler.as_ref(), &mut values);
+    }
+    crowd.leave();
+    let note = note(trial, &outcome);
+    note_outcome(outcome, &mut values);
+    note_seen(&seen, &mut values);
+    Ok((values, note))
+}
+
+fn pooler(ground: &Ground<'_>, trial: &Trial, way: Way) -> Result<Option<Pooler>, String> {
+    let (program, mode) = match way {
+        Way::Direct | Way::Pgbench => return Ok(None),
+        Way::Pgweir(mode) => (ground.pgweir, mode),
+        Way::PgBouncer(mode) => (ground.pgbouncer.ok_or("there is no PgBouncer")?, mode),
+    };
+    let size = match mode {
+        Mode::Transaction => trial.pool,
+        Mode::Session => trial.session_pool.unwrap_or(trial.pool),
+    };
+    if u64::from(size) > ground.around.room {
+        return Err(format!("not possible: a pool of {size}, PostgreSQL has room for {}", ground.around.room));
+    }
+    Pooler::start(program, ground.target, mode, size).map(Some)
+}
+
+fn load(trial: &Trial, way: Way, place: Place, account: Account, scale: u32, round: u32) -> Load {
+    Load {
+        place,
+        account: Rc::new(account),
+        clients: trial.clients,
+        idle: trial.idle,
+        logins_at_once: trial.threads,
+        script: trial.script,
+        length: trial.length,
+        leave: matches!(way, Way::Pgweir(Mode::Session) | Way::PgBouncer(Mode::Session)),
+        scale,
+        // The same rows for every way of a round.
+        seed: u64::from(round),
+    }
+}
+
+fn memory(ground: &Ground<'_>, pooler: Option<&Pooler>, values: &mut Values) {
+    let megabytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let server = ground.around.postmaster.and_then(proc::memory_of_family);
+    values.extend(server.map(|bytes| (Metric::ServerMemory, megabytes(bytes))));
+    let pooler = pooler.and_then(|pooler| proc::memory(pooler.pid()));
+    values.extend(pooler.map(|bytes| (Metric::PoolerMemory, megabytes(bytes))));
+}
+
+fn note(trial: &Trial, outcome: &Outcome) -> String {
+    let mut notes = Vec::new();
+    if let (true, Length::Each(count, time)) = (outcome.cut, trial.length) {
+        notes.push(format!("ended after {} s, before all had done {count}", time.as_secs()));
+    }
+    if outcome.unserved > 0 {
+        notes.push(format!("{} clients were still waiting at the end", outcome.unserved));
+    }
+    notes.join("; ")
+}
+
+fn note_outcome(mut outcome: Outcome, values: &mut Values) {
+    values.insert(Metric::Tps, outcome.done as f64 / outcome.elapsed.as_secs_f64().max(1e-6));
+    let latencies = &mut outcome.latencies_us;
+    if latencies.is_empty() {
+        return;
+    }
+    latencies.sort_unstable();
+    let sum: u64 = latencies.iter().map(|one| u64::from(*one)).sum();
+    values.insert(Metric::LatencyMean, sum as f64 / latencies.len() as f64 / 1000.0);
+    let last = latencies[(latencies.len() * 99 / 100).min(latencies.len() - 1)];
+    values.insert(Metric::LatencyP99, f64::from(last) / 1000.0);
+}
+
+fn note_seen(seen: &Seen, values: &mut Values) {
+    if !seen.runnable.is_empty() {
+        let sum: usize = seen.runnable.iter().sum();
+        values.insert(Metric::Runnable, sum as f64 / seen.runnable.len() as f64);
+    }
+    let most = |numbers: &[u64]| numbers.iter().max().map(|most| *most as f64);
+    values.extend(most(&seen.locks).map(|most| (Metric::Locks, most)));
+    values.extend(most(&seen.connections).map(|most| (Metric::Connections, most)));
+    let commands = Figure::of(seen.commands.iter().copied().map(milliseconds).collect());
+    values.extend(commands.map(|figure| (Metric::Command, figure.median)));
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}

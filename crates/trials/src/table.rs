@@ -1,0 +1,140 @@
+//! The figures beside the documents', as text for a terminal and as Markdown.
+
+use std::fmt::Write;
+
+use crate::plan::{Mode, Source, Theirs, Trial};
+use crate::record::Record;
+use crate::sample::{Figure, Metric, Samples, Way, number};
+
+/// Columns that are shown, where anybody has a figure for them.
+const SHOWN: [Metric; 9] = [
+    Metric::Tps,
+    Metric::LatencyMean,
+    Metric::Connect,
+    Metric::ServerMemory,
+    Metric::PoolerMemory,
+    Metric::Locks,
+    Metric::Connections,
+    Metric::Runnable,
+    Metric::Command,
+];
+
+/// What the document says of a way; its pooler was always PgBouncer.
+pub(crate) fn theirs(trial: &Trial, way: Way) -> &Theirs {
+    match way {
+        Way::Direct | Way::Pgbench => &trial.direct,
+        Way::Pgweir(Mode::Transaction) | Way::PgBouncer(Mode::Transaction) => &trial.pooled,
+        Way::Pgweir(Mode::Session) | Way::PgBouncer(Mode::Session) => &trial.session,
+    }
+}
+
+/// A test as rows of cells: the first row names the columns.
+fn rows(samples: &Samples, trial: &Trial) -> Vec<Vec<String>> {
+    let ways = samples.ways(trial.name);
+    let has_any = |metric: &Metric| ways.iter().any(|way| samples.figure(trial.name, *way, *metric).is_some());
+    let mut rows = vec![["".to_owned()].into_iter().chain(ways.iter().map(|way| way.label().to_owned())).collect()];
+    for metric in SHOWN.into_iter().filter(has_any) {
+        let cell = |way: &Way| {
+            let ours = samples.figure(trial.name, *way, metric).map_or_else(|| "\u{2013}".to_owned(), shown);
+            match metric.of(theirs(trial, *way)) {
+                Some(figure) => format!("{ours} (theirs {})", number(figure)),
+                None => ours,
+            }
+        };
+        rows.push([metric.words().to_owned()].into_iter().chain(ways.iter().map(cell)).collect());
+    }
+    rows
+}
+
+/// A median, and the range where there is one.
+fn shown(figure: Figure) -> String {
+    let [median, low, high] = [figure.median, figure.low, figure.high].map(number);
+    if low == high { median } else { format!("{median} [{low}\u{2013}{high}]") }
+}
+
+/// Ratios of throughput, in a sentence each; theirs beside ours.
+pub(crate) fn ratios(samples: &Samples, trial: &Trial) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (mode, _) in trial.pools() {
+        let (pgweir, pgbouncer) = (Way::Pgweir(mode), Way::PgBouncer(mode));
+        let in_mode = if mode == Mode::Session { " (session mode)" } else { "" };
+        let theirs = theirs(trial, pgweir).tps.zip(trial.direct.tps).filter(|(_, direct)| *direct > 0.0);
+        let theirs = theirs.map(|(pooled, direct)| format!(" (theirs {})", number(pooled / direct)));
+        for (of, by, note) in
+            [(pgweir, Way::Direct, theirs.clone()), (pgbouncer, Way::Direct, theirs), (pgweir, pgbouncer, None)]
+        {
+            let Some(ratio) = samples.ratio(trial.name, of, by, Metric::Tps) else { continue };
+            let [of, by] = [of, by].map(|way| way.label().split(',').next().unwrap_or_default());
+            lines.push(format!("{of} \u{f7} {by}{in_mode}: {}{}", shown(ratio), note.unwrap_or_default()));
+        }
+    }
+    if let Some(ratio) = samples.ratio(trial.name, Way::Direct, Way::Pgbench, Metric::Tps) {
+        lines.push(format!("our driver \u{f7} pgbench, both direct: {}", shown(ratio)));
+    }
+    lines
+}
+
+/// What was noted, with whom it concerns.
+pub(crate) fn notes(samples: &Samples, trial: &Trial) -> Vec<String> {
+    let ways = samples.ways(trial.name);
+    ways.iter()
+        .flat_map(|way| samples.notes(trial.name, *way).into_iter().map(|note| format!("{}: {note}", way.label())))
+        .collect()
+}
+
+/// For a terminal.
+pub(crate) fn text(record: &Record) -> String {
+    let mut out = String::new();
+    for trial in &record.trials {
+        let rows = rows(&record.samples, trial);
+        if rows[0].len() < 2 {
+            continue;
+        }
+        let _ = writeln!(out, "\n{}  {}: {}", trial.name, trial.source.name(), trial.title);
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+        for row in &rows {
+            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+            let _ = writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end());
+        }
+        for line in ratios(&record.samples, trial).iter().chain(&notes(&record.samples, trial)) {
+            let _ = writeln!(out, "  {line}");
+        }
+    }
+    out
+}
+
+/// For a record.
+pub(crate) fn markdown(record: &Record) -> String {
+    let mut out = "# The published tests, rerun\n\nMedians of the rounds, with their range in brackets; the document\u{2019}s figure as \
+                   \u{201c}theirs\u{201d}. Ratios are taken within a round.\n\n"
+        .to_owned();
+    for (name, value) in &record.facts {
+        let _ = writeln!(out, "* {name}: {value}");
+    }
+    for trial in &record.trials {
+        let rows = rows(&record.samples, trial);
+        if rows[0].len() < 2 {
+            continue;
+        }
+        let _ = writeln!(out, "\n## {}: {} ({})\n", trial.source.name(), trial.title, trial.name);
+        for (at, row) in rows.iter().enumerate() {
+            let _ = writeln!(out, "| {} |", row.join(" | "));
+            if at == 0 {
+                let _ = writeln!(out, "|{}", "---|".repeat(row.len()));
+            }
+        }
+        let _ = writeln!(out);
+        for line in ratios(&record.samples, trial).iter().chain(&notes(&record.samples, trial)) {
+            let _ = writeln!(out, "* {line}");
+        }
+        if !trial.remark.is_empty() {
+            let _ = writeln!(out, "* {}", trial.remark);
+        }
+    }
+    out.push_str("\n## The documents\n\n");
+    for source in [Source::Cern, Source::Percona, Source::LinuxPolska] {
+        let _ = writeln!(out, "* {}", source.title());
+    }
+    out
+}
