@@ -188,7 +188,7 @@ settings! {
     pool_idle_timeout: Seconds, Some("0"), Yes, NotYet, Pools, "How long a pool without connections is remembered; 0: for ever.";
     pool_mode: Choice(POOL_MODES), Some("session"), Yes, Works, Pools, "When a server goes back to its pool: as the client leaves, after each transaction, after each statement.";
     query_timeout: Seconds, Some("0"), Yes, Works, Waiting, "A query that runs for longer is cancelled, and its client goes on; where pool_fidelity is classic, and in session mode, the client is closed. 0: never.";
-    query_wait_notify: Count(0, INT_MAX, "seconds"), Some("5"), Yes, Works, Waiting, "A NOTICE to a client that has waited so long for a server; 0: none.";
+    query_wait_notify: Count(0, INT_MAX, "seconds"), Some("5"), Yes, Works, Waiting, "A NOTICE to a client that has waited so long for a server, with its place and the expected wait; 0: none.";
     query_wait_timeout: Seconds, Some("120"), Yes, Works, Waiting, "How long a client waits for a server before it is told so and closed; 0: for ever.";
     reserve_pool_size: NUMBER, Some("0"), Yes, Works, Pools, "Server connections added to a pool whose oldest client has waited reserve_pool_timeout.";
     reserve_pool_timeout: Seconds, Some("5"), Yes, Works, Pools, "How long a client waits before the reserve is opened; 0: never opened.";

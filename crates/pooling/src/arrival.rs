@@ -55,6 +55,8 @@ pub struct Arrival {
     pub parameters: Vec<(Vec<u8>, Vec<u8>)>,
     /// Whether it asks for its server's own process id; `None`: its pool's setting decides.
     pub stable_backend_pid: Option<bool>,
+    /// How long it can wait for a server, in milliseconds, where that is not a setting that is followed; 0: it does not say.
+    pub deadline_ms: u32,
     /// From the client's SCRAM proof: good for proving the same password to PostgreSQL.
     pub keys: Option<Keys>,
     /// What the client sent beyond its login already.

@@ -74,6 +74,10 @@ pub const FAREWELL: Duration = Duration::from_secs(10);
 /// worth no more than PgBouncer thinks it is at once.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(10);
 
+/// How long a wish for more servers is outstanding before somebody in a hurry is told that none will come: an exchange of
+/// mailboxes, and then some.
+pub const GRANT: Duration = Duration::from_millis(5);
+
 /// A stranger on another worker is served before one's own waiter once it has waited this much longer, and the mean
 /// service time on top: less would make servers travel for nothing.
 pub const STRANGER: Duration = Duration::from_millis(1);

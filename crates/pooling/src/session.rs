@@ -30,8 +30,9 @@ pub enum State {
     Welcoming { since: Time },
     /// Between transactions, nothing at hand but perhaps part of a message.
     Idle { since: Time },
-    /// A whole message is at hand and no server is free. The ticket is its place in the line.
-    Waiting { since: Time, ticket: u64, notified: bool, line: Line },
+    /// A whole message is at hand and no server is free. The ticket is its place in the line; it can wait for so long, 0: for as
+    /// long as the settings allow.
+    Waiting { since: Time, ticket: u64, notified: bool, line: Line, deadline_ms: u32 },
     /// A server is this session's alone.
     Linked { server: ConnId },
     /// Talks to the control plane; `asked`: an answer is outstanding.
@@ -71,6 +72,10 @@ pub struct Session {
     pub(crate) rest: Rest,
     /// Bytes of the current message still to come.
     pub(crate) skip: u32,
+    /// A batch of its was refused: what comes up to its Sync is thrown away.
+    pub(crate) skipping: bool,
+    /// How long it can wait for a server, as its startup packet says where settings are not followed; 0: it does not say.
+    pub(crate) begun_deadline_ms: u32,
     pub(crate) flow: Flow,
     /// Received and undecided: part of a message, or what waits for a server.
     pub(crate) inbox: Vec<u8>,

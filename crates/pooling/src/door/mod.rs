@@ -288,6 +288,7 @@ impl Door {
             console: wish.console,
             parameters: wish.parameters,
             stable_backend_pid: wish.stable_backend_pid,
+            deadline_ms: wish.deadline_ms,
             keys: login.keys,
             leftover: login.inbox,
         };

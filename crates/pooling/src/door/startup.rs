@@ -15,6 +15,7 @@ use crate::arrival::ConsoleRights;
 use crate::id::{ConnId, PoolKey};
 use crate::limits;
 use crate::observe::Peer;
+use crate::parameters::milliseconds;
 use crate::parameters::{Tracked, clean_application_name};
 use crate::settings::{AuthType, CONSOLE_DATABASE, Fidelity, PoolMode, Settings};
 
@@ -28,6 +29,8 @@ pub(super) struct Wish {
     pub(super) console: Option<ConsoleRights>,
     /// Whether it wants to be told its server's own process id; `None`: it says nothing about that.
     pub(super) stable_backend_pid: Option<bool>,
+    /// How long it can wait for a server, where its settings are not followed; 0: it does not say.
+    pub(super) deadline_ms: u32,
     /// The process's own user over the Unix socket: no password asked.
     pub(super) trusted: bool,
     /// Wants the console and may not: told only after the password was right.
@@ -76,6 +79,7 @@ impl Wish {
             parameters: Vec::new(),
             console: None,
             stable_backend_pid: None,
+            deadline_ms: 0,
             trusted: false,
             forbidden: false,
         };
@@ -147,6 +151,16 @@ impl Wish {
             }
             self.stable_backend_pid = wanted;
             return Ok(());
+        }
+        if name.eq_ignore_ascii_case(DEADLINE) {
+            let Some(deadline) = milliseconds(value) else {
+                let text = format!("invalid value for parameter \"pgweir.deadline_ms\": \"{}\"", value.escape_ascii());
+                return Err(Refused(sqlstate::INVALID_PARAMETER_VALUE, text));
+            };
+            if !self.is_followed(settings) {
+                self.deadline_ms = deadline;
+                return Ok(());
+            }
         }
         let shown = String::from_utf8_lossy(name);
         let ignored = settings.ignore_startup_parameters.contains(&shown.to_ascii_lowercase());
@@ -227,6 +241,9 @@ impl Wish {
         Ok(PoolKey { database: Arc::clone(&self.database), user })
     }
 }
+
+/// How long a client can wait for a server.
+const DEADLINE: &[u8] = b"pgweir.deadline_ms";
 
 /// What a client asks for that must know the process id of its server as PostgreSQL has it: it is pinned for life.
 const STABLE_BACKEND_PID: &[u8] = b"pgweir.stable_backend_pid";

@@ -77,6 +77,14 @@ impl Line {
         self.trim();
     }
 
+    /// How many are served until it is this one's turn, itself included.
+    pub(crate) fn place(&self, ticket: u64) -> Option<u32> {
+        let index = self.entries.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
+        let is_whole = self.entries.len() == self.len as usize;
+        let gone = if is_whole { 0 } else { self.entries.range(..index).filter(|waiter| waiter.gone).count() };
+        Some((index - gone) as u32 + 1)
+    }
+
     fn trim(&mut self) {
         while self.entries.front().is_some_and(|waiter| waiter.gone) {
             self.entries.pop_front();
@@ -106,6 +114,7 @@ mod tests {
         line.leave(tickets[2]);
         assert_eq!((line.len(), line.front().map(|waiter| waiter.since)), (3, Some(Time(1))));
         assert_eq!(line.waiters().count(), 3);
+        assert_eq!([1, 3, 4].map(|index| line.place(tickets[index])), [Some(1), Some(2), Some(3)]);
         let served: Vec<ConnId> = std::iter::from_fn(|| line.pop()).map(|waiter| waiter.session).collect();
         assert_eq!(served, [session(1), session(3), session(4)]);
         assert!(line.is_empty() && line.front().is_none());

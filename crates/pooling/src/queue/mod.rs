@@ -14,6 +14,7 @@
 
 mod account;
 mod line;
+mod pace;
 
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::time::Time;
 
 use account::Account;
 pub(crate) use line::{Line, Waiter};
+use pace::Pace;
 
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -42,6 +44,7 @@ struct Lane {
     account: Account,
     terms: Terms,
     waits: Waits,
+    pace: Pace,
 }
 
 /// What a class may claim here.
@@ -181,7 +184,34 @@ impl Queue {
         let waiter = lane.line.pop()?;
         self.len -= 1;
         lane.waits.add(now.micros_since(waiter.since));
+        lane.pace.moved(now);
         Some(waiter)
+    }
+
+    /// Somebody is about to wait. `service_us`: the mean time of a link, 0 if that is unknown; `busy`: servers that serve this
+    /// queue now.
+    pub(crate) fn grows(&mut self, class: ClassId, now: Time, service_us: u64, busy: u32) {
+        let lane = self.lane_mut(class);
+        if lane.line.is_empty() {
+            let busy = if lane.has_room() { busy } else { lane.account.active() };
+            lane.pace.begin(now, service_us, busy);
+        }
+    }
+
+    /// Which one somebody is in the line of its class, and how many are in it.
+    pub(crate) fn place(&self, class: ClassId, ticket: u64) -> Option<(u32, u32)> {
+        let line = &self.lane(class).line;
+        line.place(ticket).map(|place| (place, line.len()))
+    }
+
+    /// How long whoever has this place in the line of its class will wait from now on; `None`: nobody knows.
+    pub(crate) fn expected_wait(&self, class: ClassId, now: Time, place: u32) -> Option<Duration> {
+        self.lane(class).pace.expected(now, place)
+    }
+
+    /// Whether a class has as many servers as it may.
+    pub(crate) fn is_at_its_maximum(&self, class: ClassId) -> bool {
+        !self.lane(class).has_room()
     }
 
     fn next(&self, now: Time) -> Option<usize> {

@@ -41,7 +41,7 @@ pub(crate) use tracker::{Marked, Places, Seen, Settled, Tracker};
 use sql::{is_dangerous, quoted_setting, setting_key};
 
 use crate::limits;
-use crate::parameters::{is_list_of_names, quote_literal, write_set_config};
+use crate::parameters::{is_list_of_names, milliseconds, quote_literal, write_set_config};
 use channels::Channels;
 
 /// Who statements run as, beyond the login: the clauses of SET SESSION AUTHORIZATION and SET ROLE.
@@ -158,6 +158,20 @@ impl State {
         let settings = [&b"search_path"[..], b"default_text_search_config"].into_iter();
         let settings = settings.map(|name| self.settings.get(name)?.again.as_ref().map(Again::bytes));
         settings.chain([self.identity.authorization.as_deref(), self.identity.role.as_deref()])
+    }
+
+    /// How long its session can wait for a server; `None`: it does not say, or nothing that is understood.
+    pub(crate) fn deadline_ms(&self) -> Option<u32> {
+        match self.settings.get(&b"pgweir.deadline_ms"[..])?.again.as_ref()? {
+            Again::Value(value) => milliseconds(value),
+            Again::Clause(clause) => {
+                let value = clause.trim_ascii();
+                let value = value.strip_suffix(b"'").unwrap_or(value);
+                let start = value.iter().rposition(|byte| matches!(byte, b'=' | b'\''));
+                let start = start.or_else(|| value.iter().rposition(u8::is_ascii_whitespace));
+                milliseconds(&value[start? + 1..])
+            }
+        }
     }
 
     /// A session begins with a setting of its own, in its startup packet. //= pg18 libpq-connect (options)
@@ -397,7 +411,9 @@ impl Writer<'_> {
     }
 
     fn rise(&mut self, name: &[u8]) {
-        self.risk = self.risk.max(if is_dangerous(name) { Risk::High } else { Risk::Low });
+        // Nobody's rights depend on what is the pooler's own.
+        let is_dangerous = is_dangerous(name) && !name.starts_with(b"pgweir.");
+        self.risk = self.risk.max(if is_dangerous { Risk::High } else { Risk::Low });
     }
 }
 

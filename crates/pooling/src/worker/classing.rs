@@ -86,7 +86,7 @@ fn class_of(classes: &Classes, session: &Session, bytes: &[u8]) -> ClassId {
 }
 
 /// The text that a transaction begins with, as far as it is at hand: of a Query or a Parse, or what a Bind names.
-fn first_text<'a>(session: &'a Session, bytes: &'a [u8]) -> Option<&'a [u8]> {
+pub(super) fn first_text<'a>(session: &'a Session, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let header = Header::parse(bytes).ok().flatten()?;
     let body = &bytes[HEADER_LEN..bytes.len().min(header.total_len())];
     match header.tag {

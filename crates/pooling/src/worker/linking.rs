@@ -63,6 +63,7 @@ impl Worker {
             self.pool(pool).map_or((false, false), |pool| (may_take(pool), pool.rules.max_pinned > 0));
         if bounded && self.must_wait_to_pin(turn, conn, &bytes[at..]) {
             self.stash(turn, conn, &bytes[at..]);
+            self.hurry(turn, conn, &bytes[at..]);
             return;
         }
         let server = if may_take { self.take_idle(turn, pool, Some(conn)) } else { None };
@@ -80,6 +81,7 @@ impl Worker {
                 // Who waits is not read any more once it has enough at hand.
                 self.wait(turn, conn, Line::Server);
                 self.stash(turn, conn, &bytes[at..]);
+                self.hurry(turn, conn, &bytes[at..]);
             }
         }
     }
@@ -87,8 +89,9 @@ impl Worker {
     pub(super) fn wait(&mut self, turn: &mut Turn<'_>, conn: ConnId, line: Line) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
+        pool.line_grows(turn.now, session.class);
         let ticket = pool.queue.push(session.class, conn, turn.now, turn.now);
-        session.state = State::Waiting { since: turn.now, ticket, notified: false, line };
+        session.state = State::Waiting { since: turn.now, ticket, notified: false, line, deadline_ms: 0 };
         self.touched.push(pool.id);
         if pool.homes > 1 {
             self.restless.push(pool.id);
@@ -357,7 +360,12 @@ impl Worker {
         if is_awaited && self.must_learn(turn, id, server_id) {
             return;
         }
-        let Some(waiter) = self.next_waiter(turn.now, id) else { return self.ask_for_names(turn, server_id) };
+        let waiter = loop {
+            let Some(waiter) = self.next_waiter(turn.now, id) else { return self.ask_for_names(turn, server_id) };
+            if !self.is_too_late(turn, waiter) {
+                break waiter;
+            }
+        };
         let server_id = self.rotate(turn, id, waiter, server_id);
         if self.pool(id).is_some_and(|pool| pool.queue.is_hungry() && !pool.idle.is_empty()) {
             // Idle for long, and not checked: more people wait than checks are under way.

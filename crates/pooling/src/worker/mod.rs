@@ -18,6 +18,8 @@
 //! | `closing` | how sessions and servers end |
 //! | `welcoming` | how a session that has logged in is let in |
 //! | `cancelling` | which CancelRequest reaches which query |
+//! | `refusing` | how a request is refused that no server has seen |
+//! | `hurry` | who can wait for so long and no longer |
 //! | `overdue` | how long a query takes, and what becomes of one that takes too long |
 //! | `cataloguing` | when a server is asked what its database's names hide |
 //! | `consoling` | sessions of the admin database |
@@ -41,6 +43,7 @@ mod consoling;
 mod findings;
 mod following;
 mod forgetting;
+mod hurry;
 mod linking;
 mod listening;
 pub(crate) mod matching;
@@ -50,6 +53,7 @@ mod overdue;
 mod pinning;
 mod poisoning;
 pub(crate) mod pool;
+mod refusing;
 mod renaming;
 mod replaying;
 mod requests;

@@ -65,6 +65,9 @@ impl Worker {
             return;
         }
         for _ in 0..pool.missing(limits::OPENING_MAX) {
+            if pool.asked == 0 {
+                pool.asked_since = turn.now;
+            }
             pool.asked += 1;
             let ask = Mail::Ask { pool: id, worker, reserve: false };
             turn.actions.push(Action::Post { to: Place::Coordinator, mail: ask, carrying: None });
@@ -97,6 +100,7 @@ impl Worker {
             Some(pool) => {
                 if !spare {
                     pool.asked = pool.asked.saturating_sub(1);
+                    pool.asked_since = now;
                     pool.asked_reserve = false;
                 }
                 let coming = pool.count(Group::Idle) + pool.count(Group::Opening);

@@ -50,7 +50,7 @@ impl Worker {
             return false;
         }
         let ticket = pool.pin_queue.push(conn, turn.now);
-        session.state = State::Waiting { since: turn.now, ticket, notified: false, line: Line::Pin };
+        session.state = State::Waiting { since: turn.now, ticket, notified: false, line: Line::Pin, deadline_ms: 0 };
         self.arm_session(conn);
         true
     }
@@ -63,6 +63,10 @@ impl Worker {
                 return;
             }
             let Some(waiter) = pool.pin_queue.pop() else { return };
+            if self.is_too_late(turn, waiter.session) {
+                continue;
+            }
+            let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
             let Some(session) = self.sessions.get_mut(waiter.session) else { continue };
             seat(session.tracker.get_or_insert_default(), pool);
             pool.totals.wait_us += turn.now.micros_since(waiter.since);

@@ -169,6 +169,8 @@ pub(crate) struct Pool {
     groups: [u32; 5],
     /// Tokens asked for and not granted yet.
     pub(crate) asked: u32,
+    /// Since when some are, and none was granted.
+    pub(crate) asked_since: Time,
     pub(crate) asked_reserve: bool,
     /// After a failure nothing is opened before this; the pause doubles with each failure in a row.
     pub(crate) retry_at: Time,
@@ -229,6 +231,7 @@ impl Pool {
             surplus: 0,
             groups: [0; 5],
             asked: 0,
+            asked_since: Time::ZERO,
             asked_reserve: false,
             retry_at: Time::ZERO,
             failures: 0,
@@ -354,6 +357,34 @@ impl Pool {
     pub(crate) fn has_surplus(&self) -> bool {
         let share = self.rules.min_pool_size.div_ceil(u32::from(self.homes.max(1)));
         self.groups.iter().sum::<u32>() > share
+    }
+
+    /// Somebody is about to wait in its class's line.
+    pub(crate) fn line_grows(&mut self, now: Time, class: ClassId) {
+        let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
+        // Those serve nobody else.
+        let kept = self.pinned + u32::from(listens);
+        self.queue.grows(class, now, self.service_us, self.count(Group::Linked).saturating_sub(kept));
+    }
+
+    /// Where somebody stands, and how long it is expected to wait from now on.
+    pub(crate) fn standing(&self, now: Time, line: session::Line, class: ClassId, ticket: u64) -> Option<String> {
+        if line == session::Line::Pin {
+            return self.pin_queue.place(ticket).map(|place| format!("place={place} of {}", self.pin_queue.len()));
+        }
+        let (place, len) = self.queue.place(class, ticket)?;
+        let standing = format!("place={place} of {len}");
+        Some(match self.queue.expected_wait(class, now, place) {
+            Some(expected) => format!("{standing} expected_wait_ms={}", expected.as_millis()),
+            None => standing,
+        })
+    }
+
+    /// Whether nothing will come for the waiters there are but what others let go: servers were asked for, and none is granted.
+    pub(crate) fn has_all_it_gets(&self, now: Time, class: ClassId) -> bool {
+        let coming = self.count(Group::Idle) + self.count(Group::Returning) + self.count(Group::Opening);
+        let refused = self.asked > 0 && now.since(self.asked_since) >= limits::GRANT;
+        coming < self.queue.len() && (refused || self.queue.is_at_its_maximum(class))
     }
 
     /// How long a waiter waits before a server travels for it from another worker.

@@ -22,6 +22,8 @@ enum Due {
     Refuse(&'static str),
     NotifyWaiting,
     ListenAlone,
+    DeadlinePassed,
+    WaitedTooLong,
     CancelQuery,
     GiveUpQuery,
     Farewell,
@@ -96,9 +98,12 @@ impl Worker {
             State::Welcoming { since } | State::Waiting { since, line: Line::Login, .. } => {
                 earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
             }
-            State::Waiting { since, notified, .. } => {
+            State::Waiting { since, notified, deadline_ms, .. } => {
+                let over = if rules?.follows() { Due::WaitedTooLong } else { Due::Refuse("query_timeout") };
                 earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
-                earliest.add(since, rules?.query_timeout, Due::Refuse("query_timeout"));
+                earliest.add(since, rules?.query_timeout, over);
+                let deadline = Duration::from_millis(deadline_ms.into());
+                earliest.add(since, (deadline_ms > 0).then_some(deadline), Due::DeadlinePassed);
                 let notify = self.settings.query_wait_notify.filter(|_| !notified);
                 earliest.add(since, notify, Due::NotifyWaiting);
             }
@@ -150,6 +155,8 @@ impl Worker {
             }
             Some((_, Due::Farewell)) => self.bury(turn, conn, true),
             Some((_, Due::ListenAlone)) => self.listen_alone(turn, conn),
+            Some((_, Due::DeadlinePassed)) => self.deadline_passed(turn, conn),
+            Some((_, Due::WaitedTooLong)) => self.waited_too_long(turn, conn),
             Some((_, Due::CancelQuery)) => self.cancel_overdue(turn, conn),
             Some((_, Due::GiveUpQuery)) => self.give_up_overdue(turn, conn),
             Some((_, Due::NotifyWaiting)) => self.notify_waiting(turn, conn),
@@ -158,12 +165,13 @@ impl Worker {
 
     fn notify_waiting(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         const WORDS: &str = "No server connection available in postgres backend, client being queued";
-        if let Some(session) = self.sessions.get_mut(conn)
-            && let State::Waiting { notified, .. } = &mut session.state
-        {
-            *notified = true;
-            turn.actions.send_new(conn, |out| write_notice(WORDS, out));
-        }
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let State::Waiting { notified, ticket, line, .. } = &mut session.state else { return };
+        *notified = true;
+        let (ticket, line) = (*ticket, *line);
+        let pool = self.pools[session.pool.0 as usize].as_deref();
+        let detail = pool.and_then(|pool| pool.standing(turn.now, line, session.class, ticket));
+        turn.actions.send_new(conn, |out| write_notice(WORDS, detail.as_deref(), out));
         self.arm_session(conn);
     }
 

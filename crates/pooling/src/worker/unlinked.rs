@@ -46,6 +46,12 @@ impl Unlinked<'_> {
             let Some(header) = checked_header(rest)? else { return Ok(Begun::Incomplete(at)) };
             match header.tag {
                 tag::TERMINATE => return Err(Ending::Terminate),
+                tag::SYNC => self.session.skipping = false,
+                _ if self.session.skipping => {
+                    (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
+                    at += HEADER_LEN;
+                    continue;
+                }
                 tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH => {
                     // PostgreSQL ignores these outside of COPY: a client may learn late that its COPY failed.
                     (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);

@@ -52,6 +52,8 @@ impl Worker {
             confirmed: false,
             rest: Rest::Discard,
             skip: 0,
+            skipping: false,
+            begun_deadline_ms: arrival.deadline_ms,
             flow: Flow::default(),
             inbox: Vec::new(),
             names: None,
@@ -190,7 +192,7 @@ impl Worker {
             base.write(&parameters, out);
             BackendKeyData { pid, secret: &secret.to_be_bytes() }.encode(out);
             if !notify.is_empty() {
-                write_notice(notify, out);
+                write_notice(notify, None, out);
             }
             backend::encode_ready(out, Status::Idle);
         });
@@ -202,7 +204,7 @@ impl Worker {
 }
 
 /// A NOTICE without a meaning of its own.
-pub(super) fn write_notice(text: &str, out: &mut Vec<u8>) {
-    let notice = ErrorResponse { severity: "NOTICE", code: sqlstate::SUCCESS, message: text, detail: None, hint: None };
+pub(super) fn write_notice(text: &str, detail: Option<&str>, out: &mut Vec<u8>) {
+    let notice = ErrorResponse { severity: "NOTICE", code: sqlstate::SUCCESS, message: text, detail, hint: None };
     notice.encode_notice(out);
 }

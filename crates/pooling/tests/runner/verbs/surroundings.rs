@@ -17,6 +17,11 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
         world.wait(until)?;
         return words.end();
     }
+    if words.eat("busy for") {
+        // The loop has so much else to do that no timer is looked at.
+        world.now = world.now + settings::span(words.bare("how long")?)?;
+        return words.end();
+    }
     if words.eat("reload") {
         return reload(world, words);
     }

@@ -1,0 +1,102 @@
+//! Clients that say how long they can wait: `pgweir.deadline_ms`, in the startup packet, by SET, or in a comment of the first
+//! statement of a transaction, which counts before the others.
+//!
+//! Promises: whoever has waited for longer never reaches PostgreSQL, and is told so then; whoever would wait for longer, by
+//! what is expected, is told at once. It is told by an error of its statement (57014, as by any other timeout that a client
+//! sets for itself) and may ask again: no server has seen the statement.
+//!
+//! The setting is a custom one of PostgreSQL's, which the session's state brings from server to server: SHOW, RESET,
+//! `current_setting` and rollbacks are PostgreSQL's. Does not bound what happens at a server, nor logins.
+
+use std::time::Duration;
+
+use wire::backend::ErrorResponse;
+use wire::sqlstate;
+
+use super::classing::first_text;
+use super::{Turn, Worker};
+use crate::id::ConnId;
+use crate::parameters::milliseconds;
+use crate::session::{Line, Session, State};
+use crate::time::Time;
+
+/// What a comment calls it.
+const TAG: &[u8] = b"deadline_ms";
+
+/// As PostgreSQL words its own timeouts.
+const WORDS: &str = "canceling statement due to deadline";
+const QUERY_TIMEOUT: &str = "canceling statement due to query_timeout";
+const HINT: &str = "It was not sent to PostgreSQL, and can be sent again.";
+
+fn told<'a>(message: &'a str, detail: &'a str) -> ErrorResponse<'a> {
+    let (detail, hint) = (Some(detail), Some(HINT));
+    ErrorResponse { severity: "ERROR", code: sqlstate::QUERY_CANCELED, message, detail, hint }
+}
+
+impl Worker {
+    /// A session has begun to wait, with these messages: for how long can it?
+    pub(super) fn hurry(&mut self, turn: &mut Turn<'_>, conn: ConnId, messages: &[u8]) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Some(allowed) = session.deadline_ms(messages) else { return };
+        let State::Waiting { deadline_ms, line, ticket, .. } = &mut session.state else { return };
+        *deadline_ms = allowed;
+        let (line, ticket, class, pool) = (*line, *ticket, session.class, session.pool);
+        let Some(pool) = self.pool(pool) else { return };
+        let Some((place, len)) = pool.queue.place(class, ticket) else { return self.arm_session(conn) };
+        let expected = pool.queue.expected_wait(class, turn.now, place);
+        let expected = expected.filter(|_| line == Line::Server && pool.has_all_it_gets(turn.now, class));
+        let late = expected.filter(|expected| *expected > Duration::from_millis(allowed.into()));
+        let Some(expected) = late else { return self.arm_session(conn) };
+        let expected = expected.as_millis();
+        let detail = format!("waited_ms=0 deadline_ms={allowed} expected_wait_ms={expected} place={place} of {len}");
+        self.turn_away(turn, conn, &told(WORDS, &detail));
+    }
+
+    /// Whether the waiter whose turn has come, and who has left the line, can be served no more: then it is told so.
+    pub(super) fn is_too_late(&mut self, turn: &mut Turn<'_>, conn: ConnId) -> bool {
+        let Some(session) = self.sessions.get(conn) else { return false };
+        let State::Waiting { since, deadline_ms, .. } = session.state else { return false };
+        let is_late = deadline_ms > 0 && turn.now >= since + Duration::from_millis(deadline_ms.into());
+        if is_late {
+            let detail = waited(turn.now, since, deadline_ms);
+            self.refuse_request(turn, conn, &told(WORDS, &detail));
+        }
+        is_late
+    }
+
+    /// A session waits, and can no more.
+    pub(super) fn deadline_passed(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let State::Waiting { since, deadline_ms, .. } = session.state else { return };
+        let detail = waited(turn.now, since, deadline_ms);
+        self.turn_away(turn, conn, &told(WORDS, &detail));
+    }
+
+    /// A session has waited for as long as its query could run.
+    pub(super) fn waited_too_long(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let State::Waiting { since, .. } = session.state else { return };
+        let Some(timeout) = self.pool(session.pool).and_then(|pool| pool.rules.query_timeout) else { return };
+        let waited = turn.now.since(since).as_millis();
+        let detail = format!("waited_ms={waited} query_timeout_ms={}", timeout.as_millis());
+        self.turn_away(turn, conn, &told(QUERY_TIMEOUT, &detail));
+    }
+}
+
+fn waited(now: Time, since: Time, deadline_ms: u32) -> String {
+    format!("waited_ms={} deadline_ms={deadline_ms}", now.since(since).as_millis())
+}
+
+impl Session {
+    /// How long it can wait with these messages; `None`: it does not say. Not on the way of whoever need not wait.
+    fn deadline_ms(&self, messages: &[u8]) -> Option<u32> {
+        let commented = first_text(self, messages).filter(|text| sql::may_have_comment_tags(text)).and_then(|text| {
+            let tag = sql::comment_tags(text).find(|tag| tag.key == TAG)?;
+            milliseconds(&tag.value)
+        });
+        let set = || self.tracker.as_ref().and_then(|tracker| tracker.state().deadline_ms());
+        let begun = || (self.begun_deadline_ms > 0).then_some(self.begun_deadline_ms);
+        // Zero is none.
+        commented.or_else(set).or_else(begun).filter(|allowed| *allowed > 0)
+    }
+}

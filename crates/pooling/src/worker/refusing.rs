@@ -1,0 +1,75 @@
+//! A request that no server has seen is refused: its client is told why by an ERROR, as PostgreSQL would tell it, and goes on.
+//!
+//! ```text
+//!   Query                              ERROR, ReadyForQuery
+//!   Parse, Bind, …  (Sync to come)     ERROR; what follows is thrown away up to the Sync: ReadyForQuery
+//! ```
+//!
+//! Where sessions are not followed it is closed, as by PgBouncer. Somebody who has not been let in yet is closed always.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
+
+use wire::Header;
+use wire::backend::{self, ErrorResponse, Status};
+use wire::frontend::tag;
+
+use super::{Turn, Worker};
+use crate::id::ConnId;
+use crate::session::{Line, Rest, Session, State};
+
+impl Worker {
+    /// A waiting session leaves its line, and what it waited with is refused.
+    pub(super) fn turn_away(&mut self, turn: &mut Turn<'_>, conn: ConnId, told: &ErrorResponse<'_>) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let State::Waiting { ticket, line, .. } = session.state else { return };
+        if let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() {
+            pool.leave_line(line, session.class, ticket);
+            if pool.homes > 1 {
+                self.restless.push(pool.id);
+            }
+        }
+        self.refuse_request(turn, conn, told);
+    }
+
+    /// As [`Worker::turn_away`], of a session that is in no line any more.
+    pub(super) fn refuse_request(&mut self, turn: &mut Turn<'_>, conn: ConnId, told: &ErrorResponse<'_>) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let is_in = !matches!(session.state, State::Waiting { line: Line::Login, .. });
+        session.state = State::Idle { since: turn.now };
+        let follows = self.pools[session.pool.0 as usize].as_ref().is_some_and(|pool| pool.rules.follows());
+        if !(follows && is_in) {
+            self.refuse_session(turn, conn, told.code, told.message);
+            return;
+        }
+        let is_over = session.drop_request();
+        let more = !session.inbox.is_empty();
+        turn.actions.send_new(conn, |out| {
+            told.encode(out);
+            if is_over {
+                backend::encode_ready(out, Status::Idle);
+            }
+        });
+        self.unseat(turn, conn);
+        self.arm_session(conn);
+        if more {
+            self.stirred.push(conn);
+        } else {
+            self.balance_if_paused(turn, conn);
+        }
+    }
+}
+
+impl Session {
+    /// What it has asked first will not be answered. True: that was all of the request, and it may ask the next.
+    fn drop_request(&mut self) -> bool {
+        let Ok(Some(header)) = Header::parse(&self.inbox) else { return true };
+        if !matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) {
+            self.skipping = true;
+            return false;
+        }
+        let at_hand = self.inbox.len().min(header.total_len());
+        self.inbox.drain(..at_hand);
+        (self.skip, self.rest) = ((header.total_len() - at_hand) as u32, Rest::Discard);
+        true
+    }
+}
