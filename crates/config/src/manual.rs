@@ -60,7 +60,7 @@ pub fn settings_md() -> String {
         ),
         (
             "[classes]",
-            "`name = parameter=value …`: what a class of clients may claim beside the others; `default` is the class of whoever is in no other. At most 32 with it. Who is in which class is said in class_file. PgBouncer refuses a file with this section.",
+            "`name = parameter=value …`: what a class of clients may claim beside the others; `default` is the class of whoever is in no other. At most 32 with it. Who is in which class is said in class_file; examples are in [the guide](guide/sizing-and-sharing.md). PgBouncer refuses a file with this section.",
             classes::PARAMETERS,
         ),
     ];
