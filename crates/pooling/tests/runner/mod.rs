@@ -1,6 +1,7 @@
 //! Plays one transcript: its lines into the machines, what they ask for into text.
 
 mod backend;
+mod classes;
 mod frontend;
 mod report;
 mod settings;

@@ -8,6 +8,7 @@ use auth::Secret;
 use pooling::Settings;
 use pooling::settings::{Address, AuthType, Database, Fidelity, Host, LoadBalanceHosts, PoolMode, UserSettings};
 
+use super::classes::Described;
 use super::words::Words;
 
 /// What every transcript starts from: PgBouncer's defaults (and so `fidelity=classic`: the statements of most are made
@@ -57,6 +58,12 @@ pub(crate) fn apply(settings: &mut Settings, mut words: Words<'_>) -> Result<boo
         } else {
             settings.databases.insert(name.to_owned(), Arc::new(entry));
         }
+    } else if words.eat("class") {
+        let mut class = Described::new(settings, words.bare("the class's name")?);
+        for_each_pair(words, |key, value| class.set(key, value))?;
+        class.add_to(settings);
+    } else if words.eat("no classes") {
+        settings.classes = Arc::default();
     } else if words.eat("no database") {
         settings.databases.remove(words.bare("the database's name")?);
     } else if words.eat("user") {

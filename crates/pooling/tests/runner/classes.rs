@@ -1,0 +1,57 @@
+//! Classes at a transcript's head: `class=jobs application=sidekiq* weight=2 max=1`, a rule and what it leads to.
+
+use std::sync::Arc;
+
+use pooling::Settings;
+use pooling::classes::{Class, ClassId, Overflow, Pattern, Rule, TagPattern};
+
+/// Adds a class that is described by pairs, and the rule that leads to it.
+pub(crate) struct Described {
+    class: Class,
+    rule: Rule,
+}
+
+impl Described {
+    pub(crate) fn new(settings: &Settings, name: &str) -> Described {
+        let all = || vec![Pattern::All];
+        let class = ClassId(settings.classes.all.len() as u8);
+        let rule = Rule { databases: all(), users: all(), applications: all(), tags: Vec::new(), class };
+        Described { class: Class::new(name), rule }
+    }
+
+    pub(crate) fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let Described { class, rule } = self;
+        let count = || value.parse().map_err(|_| format!("'{value}' is no number"));
+        match key {
+            "database" => rule.databases = vec![pattern(value)],
+            "user" => rule.users = vec![pattern(value)],
+            "application" => rule.applications = vec![pattern(value)],
+            "tag" => {
+                let (key, value) = value.split_once(':').ok_or_else(|| format!("'{value}' is no tag"))?;
+                rule.tags.push(TagPattern { key: key.as_bytes().into(), value: pattern(value) });
+            }
+            "weight" => class.weight = count()?,
+            "priority" => class.priority = count()? as u8,
+            "min" => class.min = count()?,
+            "max" => class.max = Some(count()?),
+            "max_waiting" => class.max_waiting = Some(count()?),
+            "overflow" if value == "drop-oldest" => class.overflow = Overflow::DropOldest,
+            _ => return Err(format!("'{key}' says nothing of a class")),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn add_to(self, settings: &mut Settings) {
+        let classes = Arc::make_mut(&mut settings.classes);
+        classes.all.push(self.class);
+        classes.rules.push(self.rule);
+    }
+}
+
+fn pattern(text: &str) -> Pattern {
+    match text.strip_suffix('*') {
+        Some("") => Pattern::All,
+        Some(start) => Pattern::BeginsWith(start.as_bytes().into()),
+        None => Pattern::Exactly(text.as_bytes().into()),
+    }
+}
