@@ -121,6 +121,12 @@ impl Host {
                     }
                 }
             }
+            Action::PublishClasses { pool, cells } => {
+                if let Place::Worker(worker) = self.residents[who].place {
+                    self.shared.board.publish_classes(pool, worker, &cells);
+                    self.board.set_classes(pool, worker, cells);
+                }
+            }
             Action::AskControl { conn, question } => {
                 let worker = pooling::WorkerId(conn.owner());
                 // Nobody listens only while the process ends.

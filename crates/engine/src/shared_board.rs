@@ -9,6 +9,8 @@
 
 use std::sync::OnceLock;
 
+use pooling::board::ClassCell;
+use pooling::classes::CLASSES_MAX;
 use pooling::{Board, Cell, PoolId, Time, WorkerId};
 
 use super::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -22,6 +24,47 @@ struct Row {
     /// Grows with every writing of a cell of this row.
     version: AtomicU64,
     cells: Box<[SharedCell]>,
+    /// By worker; made when that worker first tells classes apart.
+    classes: Box<[OnceLock<SharedClasses>]>,
+}
+
+struct SharedClasses {
+    /// How many of the cells mean something.
+    count: AtomicU32,
+    cells: [SharedClass; CLASSES_MAX],
+}
+
+struct SharedClass {
+    hungry_since: AtomicU64,
+    served_us: AtomicU64,
+}
+
+impl SharedClasses {
+    fn calm() -> SharedClasses {
+        let calm = || SharedClass {
+            hungry_since: AtomicU64::new(ClassCell::CALM.hungry_since.0),
+            served_us: AtomicU64::new(ClassCell::CALM.served_us),
+        };
+        SharedClasses { count: AtomicU32::new(0), cells: std::array::from_fn(|_| calm()) }
+    }
+
+    fn read(&self) -> impl Iterator<Item = ClassCell> {
+        let count = self.count.load(Ordering::SeqCst) as usize;
+        self.cells[..count.min(CLASSES_MAX)].iter().map(|cell| ClassCell {
+            hungry_since: Time(cell.hungry_since.load(Ordering::SeqCst)),
+            served_us: cell.served_us.load(Ordering::SeqCst),
+        })
+    }
+}
+
+impl Row {
+    fn calm(workers: u16) -> Row {
+        Row {
+            version: AtomicU64::new(0),
+            cells: (0..workers).map(|_| SharedCell::calm()).collect(),
+            classes: (0..workers).map(|_| OnceLock::new()).collect(),
+        }
+    }
 }
 
 struct SharedCell {
@@ -44,14 +87,24 @@ impl SharedBoard {
     /// row: nothing to do.
     pub(crate) fn publish(&self, pool: PoolId, worker: WorkerId, cell: Cell) -> Option<u64> {
         let row = self.rows.get(pool.0 as usize)?;
-        let row = row.get_or_init(|| Row {
-            version: AtomicU64::new(0),
-            cells: (0..self.workers).map(|_| SharedCell::calm()).collect(),
-        });
+        let row = row.get_or_init(|| Row::calm(self.workers));
         let shared = &row.cells[usize::from(worker.0)];
         shared.hungry_since.store(cell.hungry_since.0, Ordering::SeqCst);
         shared.idle.store(cell.idle, Ordering::SeqCst);
         Some(row.version.fetch_add(1, Ordering::SeqCst))
+    }
+
+    /// Writes what a worker tells of a pool's classes. Seen by the others when they next see the row change.
+    pub(crate) fn publish_classes(&self, pool: PoolId, worker: WorkerId, cells: &[ClassCell]) {
+        let Some(row) = self.rows.get(pool.0 as usize) else { return };
+        let row = row.get_or_init(|| Row::calm(self.workers));
+        let shared = row.classes[usize::from(worker.0)].get_or_init(SharedClasses::calm);
+        for (shared, cell) in shared.cells.iter().zip(cells) {
+            shared.hungry_since.store(cell.hungry_since.0, Ordering::SeqCst);
+            shared.served_us.store(cell.served_us, Ordering::SeqCst);
+        }
+        shared.count.store(cells.len() as u32, Ordering::SeqCst);
+        row.version.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Reads a pool's row into a worker's own copy, if it has changed since `seen`; returns the version read.
@@ -66,6 +119,11 @@ impl SharedBoard {
             let hungry_since = Time(shared.hungry_since.load(Ordering::SeqCst));
             let cell = Cell { hungry_since, idle: shared.idle.load(Ordering::SeqCst) };
             board.set(pool, WorkerId(worker), cell);
+        }
+        for (worker, classes) in (0..self.workers).zip(&*row.classes) {
+            if let Some(classes) = classes.get() {
+                board.set_classes(pool, WorkerId(worker), classes.read());
+            }
         }
         version
     }

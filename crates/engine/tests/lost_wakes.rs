@@ -19,6 +19,7 @@ mod shared_board;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use pooling::board::ClassCell;
 use pooling::{Board, Cell, PoolId, Time, WorkerId};
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
@@ -139,6 +140,33 @@ fn of_two_that_publish_and_look_one_sees_the_other() {
             let (a, b) = (publish_and_look(0, hungry, idle), publish_and_look(1, idle, hungry));
             let saw = (a.join().expect("it does not panic"), b.join().expect("it does not panic"));
             assert!(saw.0 || saw.1, "both looked before the other wrote");
+        },
+        RUNS,
+    );
+}
+
+#[test]
+fn what_is_told_of_classes_is_seen_with_the_cell_that_is_told_behind_it() {
+    shuttle::check_random(
+        || {
+            let board = Arc::new(SharedBoard::new(2));
+            let hungry = Cell { hungry_since: Time(7), idle: 0 };
+            let cells = [ClassCell::CALM, ClassCell { hungry_since: Time(7), served_us: 9 }];
+            let writer = {
+                let board = Arc::clone(&board);
+                thread::spawn(move || {
+                    board.publish_classes(PoolId(3), WorkerId(0), &cells);
+                    board.publish(PoolId(3), WorkerId(0), hungry);
+                })
+            };
+            let mut copy = Board::new(2);
+            let seen = board.refresh(PoolId(3), 0, &mut copy);
+            if copy.cell(PoolId(3), WorkerId(0)) == hungry {
+                assert_eq!(copy.classes(PoolId(3), WorkerId(0)), cells);
+            }
+            writer.join().expect("it does not panic");
+            board.refresh(PoolId(3), seen, &mut copy);
+            assert_eq!(copy.classes(PoolId(3), WorkerId(0)), cells);
         },
         RUNS,
     );

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::board::Cell;
+use crate::board::{Cell, ClassCell};
 use crate::id::{ConnId, PoolId};
 use crate::mail::{Mail, Place};
 use crate::observe::{Fact, Hearing, Level, Topic};
@@ -35,6 +35,8 @@ pub enum Action {
     Adopt { conn: ConnId },
     /// Write this worker's cell of a pool's row on the board.
     Publish { pool: PoolId, cell: Cell },
+    /// Show this on the board beside it, before it.
+    PublishClasses { pool: PoolId, cells: Box<[ClassCell]> },
     /// A console command for the control plane; `Mail::Answer` brings the reply.
     AskControl { conn: ConnId, question: Question },
     /// The answer to `Mail::Look`.

@@ -4,6 +4,8 @@
 //! it must be right all the same. A worker first publishes its own cell and then looks at the others' (the second
 //! telling of `Event::RoundEnded`): of two workers, one hungry and one with an idle server, at least one sees the other.
 
+use std::collections::BTreeMap;
+
 use crate::id::{PoolId, WorkerId};
 use crate::time::Time;
 
@@ -25,11 +27,26 @@ impl Cell {
     }
 }
 
+/// What one worker tells of one class in one pool, where classes are told apart.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ClassCell {
+    /// Since when its oldest waiter waits that may be served; [`Time::NEVER`]: nobody does.
+    pub hungry_since: Time,
+    /// Server time that it has had there, in microseconds; grows, or begins again at 0 when classes change.
+    pub served_us: u64,
+}
+
+impl ClassCell {
+    pub const CALM: ClassCell = ClassCell { hungry_since: Time::NEVER, served_us: 0 };
+}
+
 /// The rows of all pools that live on more than one worker, as last read.
 #[derive(Clone, Debug)]
 pub struct Board {
     workers: usize,
     cells: Vec<Cell>,
+    /// Of those that tell classes apart.
+    classes: BTreeMap<(PoolId, WorkerId), Vec<ClassCell>>,
 }
 
 impl Board {
@@ -38,7 +55,7 @@ impl Board {
 
     #[must_use]
     pub fn new(workers: u16) -> Board {
-        Board { workers: usize::from(workers), cells: Vec::new() }
+        Board { workers: usize::from(workers), cells: Vec::new(), classes: BTreeMap::new() }
     }
 
     /// A cell; calm where nothing was written yet.
@@ -54,6 +71,19 @@ impl Board {
             self.cells.resize((pool.0 as usize + 1) * self.workers, Cell::CALM);
         }
         self.cells[index] = cell;
+    }
+
+    /// What a worker tells of a pool's classes; empty where nothing was told yet. Indexed by [`crate::classes::ClassId`].
+    #[must_use]
+    pub fn classes(&self, pool: PoolId, worker: WorkerId) -> &[ClassCell] {
+        self.classes.get(&(pool, worker)).map_or(&[], |cells| cells)
+    }
+
+    /// Writes what a worker tells of a pool's classes.
+    pub fn set_classes(&mut self, pool: PoolId, worker: WorkerId, cells: impl IntoIterator<Item = ClassCell>) {
+        let row = self.classes.entry((pool, worker)).or_default();
+        row.clear();
+        row.extend(cells);
     }
 
     fn index(&self, pool: PoolId, worker: WorkerId) -> usize {

@@ -67,6 +67,8 @@ pub struct PoolSnapshot {
 pub struct ClassCounts {
     pub class: ClassId,
     pub waiting: u32,
+    /// Of these, so many as may be served: the class is below its maximum.
+    pub eligible: u32,
     /// Servers that are not free of it.
     pub active: u32,
     /// Server time, that of running transactions too, in microseconds.

@@ -38,6 +38,11 @@ impl World {
                         self.board.set(pool, worker, cell);
                     }
                 }
+                Action::PublishClasses { pool, cells } => {
+                    if let Place::Worker(worker) = self.nodes[usize::from(node)].place {
+                        self.board.set_classes(pool, worker, cells);
+                    }
+                }
                 Action::Finished => self.nodes[usize::from(node)].finished = true,
                 Action::AskControl { conn, question } => self.asked(node, conn, question),
                 Action::Report { ticket, snapshot } => self.reported(node, ticket, *snapshot),

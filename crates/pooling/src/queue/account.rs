@@ -49,6 +49,11 @@ impl Account {
         self.ended += behind;
     }
 
+    /// Another worker's servers have served it too.
+    pub(crate) fn served_elsewhere(&mut self, weight: u32, micros: u64) {
+        self.ended += scaled(micros, weight);
+    }
+
     pub(crate) fn begin(&mut self, now: Time) {
         self.active += 1;
         self.begun = self.begun.wrapping_add(now.0);
@@ -65,7 +70,8 @@ impl Account {
     }
 }
 
-fn scaled(micros: u64, weight: u32) -> u64 {
+/// Virtual time of so much server time.
+pub(crate) fn scaled(micros: u64, weight: u32) -> u64 {
     micros.saturating_mul(SCALE) / u64::from(weight.max(1))
 }
 

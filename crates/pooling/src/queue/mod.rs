@@ -11,9 +11,13 @@
 //! server time, less the longest link of any class on each server and [`Account`]'s estimate of what has just begun, whatever
 //! the others do. No server stays idle while somebody eligible waits: eligible is whose class is below its maximum.
 //! With one class all of this is one line, and nothing is counted.
+//!
+//! A pool that lives on several workers has a queue on each. What the others' servers do for a class is charged here too, as soon
+//! as the board tells it ([`neighbours`]): each queue divides its own servers so that the sum is fair.
 
 mod account;
 mod line;
+mod neighbours;
 mod pace;
 
 use std::time::Duration;
@@ -25,6 +29,8 @@ use crate::time::Time;
 
 use account::Account;
 pub(crate) use line::{Line, Waiter};
+use neighbours::Elsewhere;
+pub(crate) use neighbours::Stranger;
 use pace::Pace;
 
 #[derive(Debug)]
@@ -35,6 +41,8 @@ pub(crate) struct Queue {
     /// The virtual time at which the last link began: where a class begins that had nothing to do.
     virtual_time: u64,
     ageing: Duration,
+    /// What the board has told of other workers so far.
+    elsewhere: Elsewhere,
 }
 
 /// One class here.
@@ -114,9 +122,14 @@ impl Lane {
 
     /// Less is sooner.
     fn rank(&self, now: Time, ageing: Duration) -> (bool, i64, u64) {
-        let aged = self.waited(now).checked_div(ageing.as_micros() as u64).unwrap_or(0).min(256);
-        let priority = i64::from(self.terms.priority) + aged as i64;
+        let priority = self.priority(self.waited(now), ageing);
         (self.account.active() >= self.terms.min, -priority, self.virtual_time(now))
+    }
+
+    /// Of a waiter that has waited for so long, in microseconds.
+    fn priority(&self, waited: u64, ageing: Duration) -> i64 {
+        let aged = waited.checked_div(ageing.as_micros() as u64).unwrap_or(0).min(256);
+        i64::from(self.terms.priority) + aged as i64
     }
 }
 
@@ -125,7 +138,7 @@ impl Queue {
         let lane = |class: &Class| Lane { terms: Terms::new(class, homes), ..Lane::default() };
         let single = classes.is_single();
         let lanes = if single { vec![Lane::default()] } else { classes.all.iter().map(lane).collect() };
-        Queue { lanes, len: 0, virtual_time: 0, ageing: classes.ageing }
+        Queue { lanes, len: 0, virtual_time: 0, ageing: classes.ageing, elsewhere: Elsewhere::default() }
     }
 
     /// Who waits now, in all classes.
@@ -269,6 +282,7 @@ impl Queue {
         lanes.iter().enumerate().map(move |(index, lane)| ClassCounts {
             class: ClassId(index as u8),
             waiting: lane.line.len(),
+            eligible: lane.wanted(),
             active: lane.account.active(),
             served_us: lane.account.served_us(now),
             waits: lane.waits.count,

@@ -1,22 +1,32 @@
 //! In which class a session is: looked up when it asks for a server, by what it is called then and what its text says.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use sql::{CommentTag, comment_tags, may_have_comment_tags};
 use wire::frontend::{BindNames, Parse, tag};
 use wire::{HEADER_LEN, Header};
 
-use super::Worker;
+use super::pool::Pool;
+use super::{Turn, Worker};
+use crate::action::Action;
+use crate::board::{Board, ClassCell};
 use crate::classes::{ClassId, Classes, Subject};
-use crate::id::ConnId;
+use crate::id::{ConnId, WorkerId};
 use crate::parameters::Tracked;
-use crate::queue::Queue;
+use crate::queue::{Queue, Stranger};
 use crate::session::{Line, Session, State};
 use crate::settings::Settings;
+use crate::time::Time;
+
+/// How much a class is served is told to other workers no more often.
+const TOLD_EVERY: Duration = Duration::from_millis(1);
 
 /// What is charged to whom while a server is not free.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Charge {
     pub(crate) class: ClassId,
-    pub(crate) since: crate::time::Time,
+    pub(crate) since: Time,
 }
 
 impl Worker {
@@ -36,12 +46,47 @@ impl Worker {
         }
     }
 
+    /// The board has been read anew: what other workers have done for the classes of pools that live here too.
+    #[inline]
+    pub(super) fn hear_of_classes(&mut self, board: &Board) {
+        if !self.settings.classes.is_single() {
+            self.hear_of(board);
+        }
+    }
+
+    fn hear_of(&mut self, board: &Board) {
+        let workers = self.settings.workers;
+        for id in &self.shared {
+            let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { continue };
+            for worker in (0..workers).map(WorkerId).filter(|worker| *worker != self.id) {
+                pool.queue.heard_of(worker, board.classes(pool.id, worker));
+            }
+        }
+    }
+
+    /// Who on another worker is to be served before everybody here, where classes are told apart.
+    pub(super) fn stranger_by_class(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
+        let head_start = pool.patience();
+        let workers = (0..self.settings.workers).map(WorkerId).filter(|worker| *worker != self.id);
+        let strangers = workers.flat_map(|worker| {
+            let cells = board.classes(pool.id, worker).iter().enumerate();
+            cells.map(move |(index, cell)| Stranger { worker, class: ClassId(index as u8), since: cell.hungry_since })
+        });
+        let hungry = strangers.filter(|stranger| {
+            // The board may be late: one server for one waiter.
+            let fed = || pool.fed.get(&stranger.worker) == Some(&stranger.since);
+            stranger.since != Time::NEVER && stranger.since + head_start <= now && !fed()
+        });
+        let stranger = pool.queue.first_of(hungry, now)?;
+        pool.queue.yields_to(&stranger, head_start, now).then_some((stranger.worker, stranger.since))
+    }
+
     /// Other classes hold from now on: whoever waits, and whoever has a server, is counted among them anew.
     pub(super) fn reclassify(&mut self, before: &Settings) {
         if before.classes == self.settings.classes {
             return;
         }
-        let classes = std::sync::Arc::clone(&self.settings.classes);
+        let classes = Arc::clone(&self.settings.classes);
         for pool in self.pools.iter_mut().flatten() {
             let old = std::mem::replace(&mut pool.queue, Queue::new(&classes, pool.homes));
             let mut waiters: Vec<_> = old.waiters().collect();
@@ -67,6 +112,21 @@ impl Worker {
                 });
                 pool.queue.begin(charge.class, charge.since);
             }
+        }
+    }
+}
+
+impl Pool {
+    /// Tells the other workers of the classes here, if somebody waits who did not, or the other way round; and how much they
+    /// have been served, once in a while.
+    pub(super) fn publish_classes(&mut self, turn: &mut Turn<'_>) {
+        let (at, before) = &mut self.published_classes;
+        let hunger = |cells: &[ClassCell]| cells.iter().map(|cell| cell.hungry_since).collect::<Vec<_>>();
+        let cells: Vec<ClassCell> = self.queue.cells(turn.now).collect();
+        let is_due = turn.now >= *at + TOLD_EVERY && cells != *before;
+        if is_due || hunger(&cells) != hunger(before) {
+            (*at, *before) = (turn.now, cells.clone());
+            turn.actions.push(Action::PublishClasses { pool: self.id, cells: cells.into() });
         }
     }
 }

@@ -404,6 +404,9 @@ impl Worker {
         if now < pool.lends_refused_until {
             return None;
         }
+        if pool.queue.is_counted() {
+            return self.stranger_by_class(now, board, pool);
+        }
         let workers = 0..self.settings.workers;
         let hungry = workers.map(WorkerId).filter(|&worker| worker != self.id).filter_map(|worker| {
             let since = board.cell(pool.id, worker).hungry_since;
@@ -524,6 +527,7 @@ impl Worker {
     pub(super) fn round_ended(&mut self, turn: &mut Turn<'_>) {
         self.bury_leaving(turn);
         self.go_on_at_console(turn);
+        self.hear_of_classes(turn.board);
         let mut restless = std::mem::take(&mut self.restless);
         restless.sort_unstable();
         restless.dedup();
@@ -543,6 +547,9 @@ impl Worker {
 
     fn publish(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
         let Some(entry) = self.pool_mut(pool) else { return };
+        if entry.queue.is_counted() {
+            entry.publish_classes(turn);
+        }
         let cell = Cell { hungry_since: entry.hungry_since(), idle: entry.count(Group::Idle) };
         if cell != entry.published {
             entry.published = cell;

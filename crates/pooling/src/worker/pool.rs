@@ -9,7 +9,7 @@ use auth::{Challenge, Keys};
 use wire::backend::ParameterStatus;
 
 use super::classing::Charge;
-use crate::board::Cell;
+use crate::board::{Cell, ClassCell};
 use crate::catalogue::Known;
 use crate::classes::ClassId;
 use crate::deadline::Armed;
@@ -189,6 +189,8 @@ pub(crate) struct Pool {
     pub(crate) generation: u64,
     /// What the board shows of this worker.
     pub(crate) published: Cell,
+    /// And of its classes, and when.
+    pub(crate) published_classes: (Time, Vec<ClassCell>),
     /// Whose hunger has been answered with a server, and which: the board may show it a little longer.
     pub(crate) fed: BTreeMap<WorkerId, Time>,
     /// Who was begged, and for which waiter.
@@ -242,6 +244,7 @@ impl Pool {
             service_us: 0,
             generation: 0,
             published: Cell::CALM,
+            published_classes: (Time::ZERO, Vec::new()),
             fed: BTreeMap::new(),
             begged: BTreeMap::new(),
             lends_refused_until: Time::ZERO,

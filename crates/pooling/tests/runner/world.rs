@@ -208,6 +208,10 @@ impl World {
                 let Place::Worker(worker) = from else { return };
                 self.written.set(pool, worker, cell);
             }
+            Action::PublishClasses { pool, cells } => {
+                let Place::Worker(worker) = from else { return };
+                self.written.set_classes(pool, worker, cells);
+            }
             Action::AskControl { conn, question } => {
                 let rights = if question.admin { "an admin" } else { "no admin" };
                 let text = super::words::show(&question.text);

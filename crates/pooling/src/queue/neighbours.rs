@@ -1,0 +1,144 @@
+//! The same pool on other workers: what they have given to whom, and who of theirs goes first.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Queue;
+use super::account::scaled;
+use crate::board::ClassCell;
+use crate::classes::ClassId;
+use crate::id::WorkerId;
+use crate::time::Time;
+
+/// Of each class on each other worker: the server time that has been charged here.
+#[derive(Debug, Default)]
+pub(super) struct Elsewhere {
+    seen: BTreeMap<WorkerId, Vec<u64>>,
+}
+
+impl Elsewhere {
+    /// How much more a class has had there than was seen before.
+    fn grown(&mut self, worker: WorkerId, class: usize, served_us: u64) -> u64 {
+        let seen = self.seen.entry(worker).or_default();
+        match seen.get_mut(class) {
+            // Less than before: classes have changed there.
+            Some(before) => served_us.saturating_sub(std::mem::replace(before, served_us)),
+            None => {
+                // What was before is nobody's debt.
+                seen.push(served_us);
+                0
+            }
+        }
+    }
+}
+
+/// Somebody on another worker.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Stranger {
+    pub(crate) worker: WorkerId,
+    pub(crate) class: ClassId,
+    pub(crate) since: Time,
+}
+
+impl Queue {
+    /// The board has been read anew.
+    pub(crate) fn heard_of(&mut self, worker: WorkerId, cells: &[ClassCell]) {
+        for (index, (lane, cell)) in self.lanes.iter_mut().zip(cells).enumerate() {
+            let grown = self.elsewhere.grown(worker, index, cell.served_us);
+            lane.account.served_elsewhere(lane.terms.weight, grown);
+        }
+    }
+
+    /// What is told to the others.
+    pub(crate) fn cells(&self, now: Time) -> impl Iterator<Item = ClassCell> {
+        self.lanes.iter().map(move |lane| {
+            let front = lane.line.front().filter(|_| lane.is_eligible());
+            ClassCell {
+                hungry_since: front.map_or(Time::NEVER, |waiter| waiter.since),
+                served_us: lane.account.served_us(now),
+            }
+        })
+    }
+
+    /// Whose turn it is among those of other workers.
+    pub(crate) fn first_of(&self, strangers: impl Iterator<Item = Stranger>, now: Time) -> Option<Stranger> {
+        strangers.min_by_key(|stranger| (self.standing(stranger.class, stranger.since, now), stranger.since))
+    }
+
+    /// Whether a stranger is to be served before everybody here, though a server has to travel for it, which takes
+    /// `head_start`.
+    pub(crate) fn yields_to(&self, stranger: &Stranger, head_start: Duration, now: Time) -> bool {
+        let Some(own) = self.next(now) else { return true };
+        let lane = &self.lanes[own];
+        let own_since = lane.line.front().map_or(now, |waiter| waiter.since);
+        if own == usize::from(stranger.class.0) {
+            return stranger.since + head_start < own_since;
+        }
+        if lane.account.active() < lane.terms.min {
+            return false;
+        }
+        let (priority, virtual_time) = self.standing(stranger.class, stranger.since, now);
+        let (own_priority, own_time) = self.standing(ClassId(own as u8), own_since, now);
+        let travel = scaled(head_start.as_micros() as u64, self.lane(stranger.class).terms.weight);
+        priority < own_priority || priority == own_priority && virtual_time.saturating_add(travel) < own_time
+    }
+
+    /// Less is sooner.
+    fn standing(&self, class: ClassId, since: Time, now: Time) -> (i64, u64) {
+        let lane = self.lane(class);
+        (-lane.priority(now.micros_since(since), self.ageing), lane.virtual_time(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classes::{Class, Classes, Pattern, Rule};
+    use crate::id::{ConnId, Kind};
+
+    fn queue() -> Queue {
+        let any = || vec![Pattern::All];
+        let rule = Rule { databases: any(), users: any(), applications: any(), tags: Vec::new(), class: ClassId(1) };
+        let all = vec![Class::new("default"), Class::new("other")];
+        Queue::new(&Classes { all, rules: vec![rule], ..Classes::default() }, 2)
+    }
+
+    fn cell(served_us: u64) -> ClassCell {
+        ClassCell { hungry_since: Time::NEVER, served_us }
+    }
+
+    #[test]
+    fn what_others_serve_is_charged_once() {
+        let mut queue = queue();
+        let there = WorkerId(1);
+        // What was before is nobody's debt; then the second class has a second there.
+        queue.heard_of(there, &[cell(500), cell(9_000_000)]);
+        queue.heard_of(there, &[cell(500), cell(10_000_000)]);
+        queue.heard_of(there, &[cell(500), cell(10_000_000)]);
+        assert_eq!(queue.standing(ClassId(0), Time(0), Time(0)).1, 0);
+        assert_eq!(queue.standing(ClassId(1), Time(0), Time(0)).1, scaled(1_000_000, 1));
+        // Classes have changed there: they begin again.
+        queue.heard_of(there, &[cell(0), cell(3)]);
+        assert_eq!(queue.standing(ClassId(1), Time(0), Time(0)).1, scaled(1_000_000, 1));
+    }
+
+    #[test]
+    fn a_stranger_of_a_class_that_has_had_less_goes_first() {
+        let mut queue = queue();
+        let session = ConnId::new(Kind::Client, 0, 1, 0);
+        let stranger = |class| Stranger { worker: WorkerId(1), class: ClassId(class), since: Time(0) };
+        let (head_start, now) = (Duration::from_millis(2), Time(10_000));
+        assert!(queue.yields_to(&stranger(1), head_start, now), "nobody waits here");
+        queue.begin(ClassId(0), Time(0));
+        queue.end(ClassId(0), Time(0), now);
+        queue.push(ClassId(0), session, Time(5_000), now);
+        // Ten milliseconds were had by the own class, none by the stranger's.
+        assert!(queue.yields_to(&stranger(1), head_start, now));
+        assert!(!queue.yields_to(&stranger(1), Duration::from_millis(11), now), "it is not worth the way");
+        // Of the same class: who has waited clearly longer.
+        assert!(queue.yields_to(&stranger(0), head_start, now));
+        assert!(!queue.yields_to(&stranger(0), Duration::from_millis(6), now));
+        let first = queue.first_of([stranger(0), stranger(1)].into_iter(), now);
+        assert_eq!(first.map(|stranger| stranger.class), Some(ClassId(1)));
+    }
+}
