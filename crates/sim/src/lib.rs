@@ -22,6 +22,7 @@ pub mod backend;
 pub mod book;
 pub mod census;
 pub mod checks;
+mod classes;
 pub mod client;
 pub mod command;
 pub mod network;

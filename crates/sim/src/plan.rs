@@ -341,6 +341,7 @@ fn settle(
     limit(random, clients, &mut settings);
     time(random, &mut settings);
     overdue(wishes.seed, &mut settings);
+    crate::classes::decide(wishes.seed, &mut settings);
     settings.chaos = chaos(wishes.seed);
     apply_sabotage(&mut settings, wishes);
     (users, databases, settings)

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use pooling::snapshot::PoolSnapshot;
 use pooling::{PoolId, Snapshot, Time};
 
 use crate::plan::Plan;
@@ -49,12 +50,19 @@ fn awaits_names(world: &World, worker: u16, pool: PoolId) -> bool {
     machine.is_some_and(|machine| machine.awaits_names(pool))
 }
 
+/// How many wait that may be served: whose class is below its maximum.
+fn eligible(pool: &PoolSnapshot) -> u32 {
+    let beyond: u32 = pool.classes.iter().map(|class| class.waiting - class.eligible).sum();
+    pool.cl_waiting.saturating_sub(beyond)
+}
+
 pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
     for pool in &snapshot.pools {
         // A server that is being checked is on its way to a waiter.
         let learns = pool.sv_tested > 0 && awaits_names(world, worker, pool.id);
-        if pool.cl_waiting > pool.sv_tested && pool.sv_idle > 0 && !learns {
-            let (waiting, idle) = (pool.cl_waiting, pool.sv_idle);
+        let waiting = eligible(pool);
+        if waiting > pool.sv_tested && pool.sv_idle > 0 && !learns {
+            let idle = pool.sv_idle;
             return world.fail(6, format!("worker {worker}: {:?} has {waiting} waiting beside {idle} idle", pool.key));
         }
     }
@@ -62,7 +70,8 @@ pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
         return world.fail(6, text);
     }
     remember(world, worker, snapshot);
-    if world.plan.workers == 1 {
+    if world.plan.workers == 1 || crate::classes::have_maximum(&world.plan.settings) {
+        // Since when somebody may be served is not known there.
         return;
     }
     if lonely(world).is_none() {
@@ -86,7 +95,7 @@ fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
     let (plan, settings) = (&world.plan, &world.plan.settings);
     let capped = settings.max_user_connections > 0
         || settings.databases.values().chain(&settings.fallback).any(|database| database.max_db_connections.is_some());
-    if capped || plan.reloads > 0 || world.stage != Stage::Working {
+    if capped || crate::classes::have_maximum(settings) || plan.reloads > 0 || world.stage != Stage::Working {
         return None;
     }
     // In bad weather a login may take longer than it is given, again and again.

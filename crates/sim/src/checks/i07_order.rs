@@ -1,8 +1,9 @@
-//! I7: within a pool and worker nobody is overtaken: whoever waits no longer, and was not refused, came before everybody
+//! I7: within a pool, worker and class nobody is overtaken: whoever waits no longer, and was not refused, came before everybody
 //! who still waits.
 
 use std::collections::BTreeMap;
 
+use pooling::classes::ClassId;
 use pooling::{ConnId, Snapshot, Time};
 
 use crate::world::World;
@@ -13,8 +14,8 @@ pub struct Queues {
     waiting: BTreeMap<u16, BTreeMap<ConnId, (Time, PoolKeyed)>>,
 }
 
-/// A pool's number on a worker; sessions of one key share one.
-type PoolKeyed = usize;
+/// A pool's number on a worker, since sessions of one key share one; and their class.
+type PoolKeyed = (usize, ClassId);
 
 pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
     let mut waiting = BTreeMap::new();
@@ -22,9 +23,9 @@ pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
     for client in &snapshot.clients {
         let Some(pool) = snapshot.pools.iter().position(|pool| pool.key == client.key) else { continue };
         if let Some(since) = client.waiting_since {
-            waiting.insert(client.conn, (since, pool));
+            waiting.insert(client.conn, (since, (pool, client.class)));
         } else if client.link.is_some() {
-            linked.insert(client.conn, pool);
+            linked.insert(client.conn, (pool, client.class));
         }
     }
     let before = world.checks.order.waiting.insert(worker, waiting.clone()).unwrap_or_default();

@@ -72,7 +72,8 @@ pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
     let node = worker + FIRST_WORKER;
     let Some(machine) = world.nodes[usize::from(node)].worker() else { return };
     let shared: Vec<PoolId> = machine.shared_pools().to_vec();
-    if shared.is_empty() {
+    // Where classes are told apart, age alone does not decide.
+    if shared.is_empty() || !world.plan.settings.classes.is_single() {
         return;
     }
     let patience = shared.iter().filter_map(|&pool| Some((pool, machine.patience(pool)?.as_micros() as u64)));

@@ -1,0 +1,47 @@
+//! Worlds in which servers are shared by classes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pooling::Settings;
+use pooling::classes::{Class, ClassId, Classes, Pattern, Rule};
+
+use crate::parameters;
+use crate::random::Random;
+
+/// As `application_name` is called among the tracked parameters.
+const APPLICATION_NAME: usize = 4;
+
+/// In one world of four, from a stream of their own: by what clients call their application, and by user.
+pub(crate) fn decide(seed: u64, settings: &mut Settings) {
+    let mut random = Random::new(seed ^ 0x636c_6173_7365);
+    if !random.chance(250) {
+        return;
+    }
+    let any = || vec![Pattern::All];
+    let exactly = |name: &str| vec![Pattern::Exactly(name.as_bytes().into())];
+    let mut classes = Classes { ageing: Duration::from_millis(random.skewed(10, 5_000)), ..Classes::default() };
+    for index in 0..random.range(1, 5) {
+        let mut class = Class::new(&format!("class{index}"));
+        class.weight = random.skewed(1, 16) as u32;
+        class.priority = u8::from(random.chance(200));
+        class.min = if random.chance(200) { random.range(1, 3) as u32 } else { 0 };
+        class.max = random.chance(200).then(|| random.range(1, 4) as u32);
+        let id = ClassId(classes.all.len() as u8);
+        classes.all.push(class);
+        let mut rule = Rule { databases: any(), users: any(), applications: any(), tags: Vec::new(), class: id };
+        if random.chance(600) {
+            let digit = random.below(u64::from(parameters::choices(APPLICATION_NAME))) as u8;
+            rule.applications = exactly(parameters::value(APPLICATION_NAME, digit));
+        } else {
+            rule.users = exactly(&format!("user{}", random.below(4)));
+        }
+        classes.rules.push(rule);
+    }
+    settings.classes = Arc::new(classes);
+}
+
+/// Whether somebody may have to wait beside an idle server.
+pub(crate) fn have_maximum(settings: &Settings) -> bool {
+    settings.classes.all.iter().any(|class| class.max.is_some())
+}
