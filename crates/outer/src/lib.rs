@@ -22,7 +22,7 @@ mod tools;
 
 pub use client::{Answer, Client, Gone, ServerError};
 pub use message::{Message, frontend};
-pub use pooler::Pooler;
+pub use pooler::{Pooler, binary};
 pub use program::{Checks, Program};
 pub use stage::{Stage, Wishes, eventually};
 pub use tools::{Pgbench, psql, python};

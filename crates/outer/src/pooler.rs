@@ -165,8 +165,12 @@ fn spawn(dir: &Path, account: Option<&Account>, fds: Option<u32>, environment: &
     command.spawn().expect("/bin/sh is there")
 }
 
-/// `$PGWEIR_BIN`, else the newest build.
-fn binary() -> PathBuf {
+/// The program under test: `$PGWEIR_BIN`, else the newest build.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn binary() -> PathBuf {
     if let Some(path) = env::var_os("PGWEIR_BIN") {
         return path.into();
     }

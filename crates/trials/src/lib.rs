@@ -14,14 +14,17 @@
 //! process was killed, which the next run drops.
 //! Does not know anything of pgweir's inside, and does not tune anybody: PostgreSQL's and the poolers' defaults, but for what is stated.
 
+mod arithmetic;
 mod client;
 mod contestant;
 mod driver;
 mod frames;
+mod headline;
 mod interrupt;
 mod login;
 mod machine;
 mod monitor;
+mod page;
 mod pgbench;
 mod place;
 mod plan;
@@ -32,6 +35,7 @@ mod run;
 mod sample;
 mod scripts;
 mod slice;
+mod svg;
 mod table;
 mod tables;
 mod target;

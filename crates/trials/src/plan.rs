@@ -201,7 +201,7 @@ pub(crate) const TRIALS: &[Trial] = &[
         direct: Theirs { tps: Some(20308.0), runnable: Some(17.0), command_ms: Some(17768.0), ..NONE },
         pooled: Theirs { tps: Some(23486.0), runnable: Some(1.73), command_ms: Some(559.0), ..NONE },
         remark: "Percona gives the machine\u{2019}s load average (17+ and 1.73) and times \u{201c}ls\u{201d} over ssh; we count PostgreSQL\u{2019}s \
-                 runnable processes and time \u{201c}ls\u{201d} itself.",
+                 runnable processes and time \u{201c}ls\u{201d} itself. Their load and pooler had a machine of their own; here all share the cores.",
         ..BASE
     },
     Trial {

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use crate::page::page;
 use crate::plan::Trial;
 use crate::sample::{Metric, Sample, Samples};
 use crate::table;
@@ -42,13 +43,16 @@ impl Record {
 
     /// Writes what is made of the samples.
     pub(crate) fn finish(&self) -> Result<(), String> {
-        self.write("table.md", &table::markdown(self))
+        self.write("table.md", &table::markdown(self))?;
+        self.write("report.html", &page(self))
     }
 
     /// What was written, for a person.
     pub(crate) fn files(&self) -> String {
         let dir = self.dir.display();
-        format!("{dir}/table.md     this table\n{dir}/samples.csv  every sample")
+        format!(
+            "{dir}/report.html  to look at, and to show\n{dir}/table.md     this table\n{dir}/samples.csv  every sample"
+        )
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), String> {

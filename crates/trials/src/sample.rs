@@ -170,6 +170,7 @@ impl Samples {
     pub(crate) fn notes(&self, trial: &str, way: Way) -> Vec<&str> {
         let ours = self.0.iter().filter(|one| one.trial == trial && one.way == way && !one.note.is_empty());
         let mut notes: Vec<&str> = ours.map(|one| one.note.as_str()).collect();
+        notes.sort_unstable();
         notes.dedup();
         notes
     }

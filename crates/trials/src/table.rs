@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::arithmetic;
 use crate::plan::{Mode, Source, Theirs, Trial};
 use crate::record::Record;
 use crate::sample::{Figure, Metric, Samples, Way, number};
@@ -74,12 +75,19 @@ pub(crate) fn ratios(samples: &Samples, trial: &Trial) -> Vec<String> {
     lines
 }
 
-/// What was noted, with whom it concerns.
+/// What was noted, each thing once, with whom it concerns.
 pub(crate) fn notes(samples: &Samples, trial: &Trial) -> Vec<String> {
     let ways = samples.ways(trial.name);
-    ways.iter()
-        .flat_map(|way| samples.notes(trial.name, *way).into_iter().map(|note| format!("{}: {note}", way.label())))
-        .collect()
+    let mut noted: Vec<(&str, Vec<&str>)> = Vec::new();
+    for way in &ways {
+        for note in samples.notes(trial.name, *way) {
+            match noted.iter_mut().find(|(known, _)| *known == note) {
+                Some((_, whom)) => whom.push(way.label()),
+                None => noted.push((note, vec![way.label()])),
+            }
+        }
+    }
+    noted.into_iter().map(|(note, whom)| format!("{}: {note}", whom.join("; "))).collect()
 }
 
 /// For a terminal.
@@ -118,12 +126,7 @@ pub(crate) fn markdown(record: &Record) -> String {
             continue;
         }
         let _ = writeln!(out, "\n## {}: {} ({})\n", trial.source.name(), trial.title, trial.name);
-        for (at, row) in rows.iter().enumerate() {
-            let _ = writeln!(out, "| {} |", row.join(" | "));
-            if at == 0 {
-                let _ = writeln!(out, "|{}", "---|".repeat(row.len()));
-            }
-        }
+        markdown_rows(&mut out, &rows);
         let _ = writeln!(out);
         for line in ratios(&record.samples, trial).iter().chain(&notes(&record.samples, trial)) {
             let _ = writeln!(out, "* {line}");
@@ -132,9 +135,20 @@ pub(crate) fn markdown(record: &Record) -> String {
             let _ = writeln!(out, "* {}", trial.remark);
         }
     }
+    let _ = writeln!(out, "\n## Pods and pools\n\n{}\n", arithmetic::WORDS);
+    markdown_rows(&mut out, &arithmetic::rows(arithmetic::cost(&record.samples, &record.trials)));
     out.push_str("\n## The documents\n\n");
     for source in [Source::Cern, Source::Percona, Source::LinuxPolska] {
         let _ = writeln!(out, "* {}", source.title());
     }
     out
+}
+
+fn markdown_rows(out: &mut String, rows: &[Vec<String>]) {
+    for (at, row) in rows.iter().enumerate() {
+        let _ = writeln!(out, "| {} |", row.join(" | "));
+        if at == 0 {
+            let _ = writeln!(out, "|{}", "---|".repeat(row.len()));
+        }
+    }
 }

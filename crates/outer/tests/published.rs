@@ -1,0 +1,140 @@
+//! `pgweir bench`, in seconds: what it writes, and that nothing of it stays, whatever ends it.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use demo::{Cluster, Options, find_or_install, random_password};
+use outer::binary;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Each test has the machine to itself.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A directory for a report, gone with its value.
+struct Out(PathBuf);
+
+impl Out {
+    fn fresh() -> Self {
+        Self(std::env::temp_dir().join(format!("outer-published-{}", random_password())))
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+}
+
+impl Drop for Out {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn bench(out: &Out, arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.arg("bench").args(["--scale", "1", "--out"]).arg(&out.0).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn postgres() -> Cluster {
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
+    let binaries = find_or_install(&cache, &mut |line| println!("{line}")).expect("PostgreSQL is here or can be had");
+    Cluster::start(&binaries, Options::default()).expect("it starts")
+}
+
+fn said(output: &Output) -> String {
+    let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    out + &err
+}
+
+/// The tps of each contestant, from the raw samples.
+fn rates(csv: &str) -> Vec<(String, f64)> {
+    let fields = |line: &str| -> Option<(String, f64)> {
+        let (contestant, rest) = line.split_once(',')?.1.strip_prefix('"')?.split_once("\",")?;
+        Some((contestant.to_owned(), rest.split(',').nth(1)?.parse().ok()?))
+    };
+    csv.lines().skip(1).map(|line| fields(line).unwrap_or_else(|| panic!("{line}"))).collect()
+}
+
+/// Whether our schema is there, and how many connections there are besides the one that asks.
+fn left_behind(cluster: &Cluster) -> String {
+    let sql = "SELECT (SELECT count(*) FROM pg_namespace WHERE nspname = 'pgweir_bench'), \
+               (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid())";
+    cluster.psql("postgres", sql).expect("it answers")
+}
+
+#[test]
+fn it_writes_samples_a_table_and_a_page_that_needs_nothing_else() {
+    let _alone = alone();
+    let out = Out::fresh();
+    let output = bench(&out, &["--quick", "--only", "linux-1"]).output().expect("it starts");
+    assert!(output.status.success(), "{}", said(&output));
+    let rates = rates(&out.read("samples.csv"));
+    println!("{rates:?}");
+    for contestant in ["direct", "pgweir"] {
+        assert!(rates.iter().any(|(name, tps)| name == contestant && *tps > 0.0), "{contestant}: {rates:?}");
+    }
+    let page = out.read("report.html");
+    assert!(page.contains("</html>") && page.contains("<svg") && page.contains("Test 1: one client"));
+    for other in ["<script", "<link", "src=", "http://", "https://", "@import", "url("] {
+        assert!(!page.contains(other), "the page has {other}");
+    }
+    assert!(out.read("table.md").contains("| transactions per second |"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("theirs 170"), "the document's figure stands beside ours");
+}
+
+#[test]
+fn in_a_users_database_nothing_stays_and_nothing_of_others_is_touched() {
+    let _alone = alone();
+    let cluster = postgres();
+    let url = cluster.url("postgres");
+    let out = Out::fresh();
+    let output = bench(&out, &["--quick", "--only", "linux-1", "--only", "linux-6", &url]).output().expect("it starts");
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("not possible: 4000 connections"), "max_connections is 100: {}", said(&output));
+    assert_eq!(left_behind(&cluster), "0|0");
+
+    cluster.psql("postgres", "CREATE SCHEMA pgweir_bench; CREATE TABLE pgweir_bench.mine ()").expect("made");
+    let output = bench(&out, &["--quick", "--only", "linux-1", &url]).output().expect("it starts");
+    assert!(!output.status.success() && said(&output).contains("it is left alone"), "{}", said(&output));
+    let mine = cluster.psql("postgres", "SELECT count(*) FROM pgweir_bench.mine");
+    assert_eq!(mine.expect("the table is there"), "0");
+}
+
+/// Waits until it says that it measures.
+fn until_it_measures(child: &mut Child) -> BufReader<std::process::ChildStderr> {
+    let mut lines = BufReader::new(child.stderr.take().expect("asked for"));
+    let mut line = String::new();
+    while !line.contains("round 2 of") {
+        line.clear();
+        let count = lines.read_line(&mut line).expect("it is text");
+        assert!(count > 0, "it ended before it measured");
+    }
+    lines
+}
+
+#[test]
+fn ctrl_c_ends_it_in_order_and_keeps_what_was_measured() {
+    let _alone = alone();
+    let cluster = postgres();
+    let out = Out::fresh();
+    let url = cluster.url("postgres");
+    let mut child =
+        bench(&out, &["--quick", "--rounds", "1000", "--only", "linux-1", &url]).spawn().expect("it starts");
+    let mut rest = until_it_measures(&mut child);
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, Signal::INT).expect("it runs");
+    let mut words = String::new();
+    std::io::Read::read_to_string(&mut rest, &mut words).expect("it is text");
+    let status = child.wait().expect("it is ours");
+    assert!(!status.success() && words.contains("interrupted"), "{status}: {words}");
+    assert_eq!(left_behind(&cluster), "0|0");
+    assert!(!rates(&out.read("samples.csv")).is_empty() && out.read("report.html").contains("</html>"));
+}
