@@ -29,7 +29,7 @@ pub const PARAMETERS: &[Parameter] = &[
     p("priority", "0 to 255. Higher goes first, whatever the weights; whoever waits for class_ageing counts one higher. Default: 0."),
     p("min", "While it has fewer servers of a pool than that, and work, it goes before everybody else. Default: 0."),
     p("max", "The most servers of a pool that it has at a time; 0: no limit."),
-    p("max_waiting", "The most clients of it that wait in a pool; 0: no limit. Not supported yet: a warning, and no effect."),
+    p("max_waiting", "The most clients of it that wait in a pool, divided among the pool's workers; 0: no limit."),
     p("overflow", "Who is told an error when one more would wait: `reject-newest`, who comes; `drop-oldest`, who has waited longest. Default: `reject-newest`."),
     p("tps", "The most transactions that begin in a second, over all pools; 0: no limit. Not supported yet: a warning, and no effect."),
     p("tps_burst", "So many more at once, after a while with fewer. Default: as many as tps."),
@@ -151,9 +151,6 @@ fn judge(class: &Class, draft: &Draft, parameters: &mut Parameters) {
     }
     if let (Some(word), None) = (draft.overflow, class.max_waiting) {
         parameters.warning("overflow", quoted(word), "max_waiting= beside it: without, any number may wait");
-    }
-    if class.max_waiting.is_some() {
-        not_yet("max_waiting", parameters);
     }
     if class.limits != (Limits { over: class.limits.over, ..Limits::default() }) {
         not_yet("tps, qps, logins or max_active", parameters);

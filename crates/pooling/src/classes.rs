@@ -187,6 +187,18 @@ impl Classes {
         self.rules.is_empty()
     }
 
+    /// Whether servers have to be counted by class.
+    #[must_use]
+    pub fn counts_servers(&self) -> bool {
+        !self.is_single() || self.all[0].max.is_some()
+    }
+
+    /// Whether some class's line is bounded.
+    #[must_use]
+    pub fn bounds_lines(&self) -> bool {
+        self.all.iter().any(|class| class.max_waiting.is_some())
+    }
+
     /// Whether texts have to be looked at.
     #[must_use]
     pub fn reads_tags(&self) -> bool {

@@ -37,6 +37,8 @@ use pace::Pace;
 pub(crate) struct Queue {
     /// Indexed by [`ClassId`]; the first is always there.
     lanes: Vec<Lane>,
+    /// Classes are told apart, or there is a maximum for all.
+    counted: bool,
     len: u32,
     /// The virtual time at which the last link began: where a class begins that had nothing to do.
     virtual_time: u64,
@@ -136,9 +138,9 @@ impl Lane {
 impl Queue {
     pub(crate) fn new(classes: &Classes, homes: u16) -> Queue {
         let lane = |class: &Class| Lane { terms: Terms::new(class, homes), ..Lane::default() };
-        let single = classes.is_single();
-        let lanes = if single { vec![Lane::default()] } else { classes.all.iter().map(lane).collect() };
-        Queue { lanes, len: 0, virtual_time: 0, ageing: classes.ageing, elsewhere: Elsewhere::default() }
+        let counted = classes.counts_servers();
+        let lanes = if counted { classes.all.iter().map(lane).collect() } else { vec![Lane::default()] };
+        Queue { lanes, counted, len: 0, virtual_time: 0, ageing: classes.ageing, elsewhere: Elsewhere::default() }
     }
 
     /// Who waits now, in all classes.
@@ -183,6 +185,16 @@ impl Queue {
         }
         let eligible = self.lanes.iter().filter(|lane| lane.is_eligible());
         eligible.filter_map(|lane| lane.line.front()).min_by_key(|waiter| waiter.since)
+    }
+
+    /// How many of a class wait.
+    pub(crate) fn waiting(&self, class: ClassId) -> u32 {
+        self.lane(class).line.len()
+    }
+
+    /// Who has waited longest of a class.
+    pub(crate) fn oldest_of(&self, class: ClassId) -> Option<Waiter> {
+        self.lane(class).line.front()
     }
 
     /// Who has waited longest, whether it may be served or not.
@@ -294,7 +306,7 @@ impl Queue {
     /// Whether classes are told apart.
     #[inline]
     pub(crate) fn is_counted(&self) -> bool {
-        self.lanes.len() > 1
+        self.counted
     }
 
     fn is_single(&self) -> bool {

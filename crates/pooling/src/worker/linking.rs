@@ -82,6 +82,7 @@ impl Worker {
                 self.wait(turn, conn, Line::Server);
                 self.stash(turn, conn, &bytes[at..]);
                 self.hurry(turn, conn, &bytes[at..]);
+                self.bound_line(turn, conn);
             }
         }
     }

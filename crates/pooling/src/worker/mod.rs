@@ -40,6 +40,7 @@ pub(crate) mod classing;
 mod closing;
 mod confirming;
 mod consoling;
+mod crowding;
 mod findings;
 mod following;
 mod forgetting;
