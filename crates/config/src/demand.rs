@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use auth::Secret;
-use pooling::settings::{Address, AuthType, Database, Settings};
+use pooling::settings::{Address, AuthType, Database, PoolSize, Settings};
 
 /// One server's share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,13 +78,19 @@ pub fn pools<'a>(settings: &'a Settings, database: &'a Database) -> Vec<(&'a str
 /// With the reserve.
 fn pool_size(settings: &Settings, database: &Database, user: &str) -> u64 {
     let user = settings.users.get(user);
-    let size = user.and_then(|user| user.pool_size).or(database.pool_size).unwrap_or(settings.default_pool_size);
+    let size = size_of(settings, database, user.and_then(|user| user.pool_size)).most(settings);
     let reserve = user
         .and_then(|user| user.reserve_pool_size)
         .or(database.reserve_pool_size)
         .unwrap_or(settings.reserve_pool_size);
     let reserve = if settings.reserve_pool_timeout.is_some() { reserve } else { 0 };
     u64::from(size) + u64::from(reserve)
+}
+
+/// What the settings say of a pool's size: user over database over global.
+#[must_use]
+pub fn size_of(settings: &Settings, database: &Database, user: Option<PoolSize>) -> PoolSize {
+    user.or(database.pool_size).unwrap_or(settings.default_pool_size)
 }
 
 fn of_database(settings: &Settings, database: &Database) -> u64 {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use pooling::settings::{Fidelity, PoolMode};
+use pooling::settings::{Fidelity, PoolMode, PoolSize};
 
 use crate::pairs;
 use crate::problem::{Place, Problem, one_of, quoted};
@@ -87,6 +87,20 @@ impl Parameters<'_> {
 
     pub fn count(&mut self, parameter: &str, value: &str) -> Option<u32> {
         self.number(parameter, value, 0, INT_MAX)
+    }
+
+    pub fn pool_size(&mut self, value: &str) -> Option<PoolSize> {
+        if is_unset(value) {
+            return None;
+        }
+        match Kind::Size.read(value) {
+            Ok(Value::Number(number)) => u32::try_from(number).ok().map(PoolSize::Fixed),
+            Ok(_) => Some(PoolSize::Auto),
+            Err(expected) => {
+                self.error("pool_size", quoted(value), &expected);
+                None
+            }
+        }
     }
 
     pub fn port(&mut self, value: &str) -> Option<u16> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use auth::Secret;
 use pooling::classes::{Class, Classes, Over, Overflow, Rate};
-use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, Settings};
+use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, PoolMode, PoolSize, Settings};
 
 use crate::demand::{self, Demand};
 use crate::load::Config;
@@ -157,6 +157,11 @@ fn pool_words(settings: &Settings, database: &Database) -> String {
         }
         _ => return format!("{mode} mode, no pool: nobody can log in"),
     }
+    let own = |name: &str| settings.users.get(name).and_then(|user| user.pool_size);
+    let found = pools.iter().any(|(name, _)| demand::size_of(settings, database, own(name)) == PoolSize::Auto);
+    if found {
+        let _ = write!(words, " at most (auto{}: SHOW SIZING tells)", auto_words(settings, database));
+    }
     let reserve = database.reserve_pool_size.unwrap_or(settings.reserve_pool_size);
     if reserve > 0 && settings.reserve_pool_timeout.is_some() {
         let _ = write!(words, " (the reserve of {reserve} included)");
@@ -176,6 +181,17 @@ fn pool_words(settings: &Settings, database: &Database) -> String {
         let _ = write!(words, "; {name} in {mode} mode");
     }
     words
+}
+
+/// What `auto` does here.
+fn auto_words(settings: &Settings, database: &Database) -> String {
+    let (least, most) = (settings.auto_pool_size_min, settings.auto_pool_size_max);
+    match database.pool_mode.unwrap_or(settings.pool_mode) {
+        PoolMode::Session => {
+            ", which is auto_pool_size_max in session mode, where each client has a server of its own".to_owned()
+        }
+        _ => format!(", found between {} and {most} by what gives the most throughput", least.min(most)),
+    }
 }
 
 /// A verifier proves a client to us but not us to a server.

@@ -121,6 +121,7 @@ fn row(page: &mut String, setting: &Setting) {
         Kind::Choice(_) => setting.kind.expected(),
         Kind::Count(_, _, "") => "number".to_owned(),
         Kind::Count(_, _, unit) => unit.to_owned(),
+        Kind::Size => "number or auto".to_owned(),
         Kind::Seconds => "seconds".to_owned(),
         Kind::Text => "text".to_owned(),
         Kind::List => "list".to_owned(),

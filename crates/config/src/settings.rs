@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pooling::classes::Classes;
-use pooling::settings::{AuthType, Chaos, Fidelity, PoolMode, Settings};
+use pooling::settings::{AuthType, Chaos, Fidelity, PoolMode, PoolSize, Settings};
 
 use crate::problem::Place;
 use crate::table::{Key, TABLE};
@@ -148,6 +148,15 @@ impl Values {
         u32::try_from(self.number(key)).expect("the table bounds every number by 32 bits")
     }
 
+    /// A number of servers, or `auto`.
+    #[must_use]
+    pub fn pool_size(&self, key: Key) -> PoolSize {
+        match self.get(key) {
+            Value::Choice(_) => PoolSize::Auto,
+            _ => PoolSize::Fixed(self.count(key)),
+        }
+    }
+
     #[must_use]
     pub fn flag(&self, key: Key) -> bool {
         self.number(key) != 0
@@ -202,7 +211,11 @@ pub fn pooling(values: &Values, cores: u16) -> Settings {
         max_pinned: values.count(Key::max_pinned),
         stable_backend_pid: values.flag(Key::stable_backend_pid),
         statement_memo_size: values.count(Key::statement_memo_size),
-        default_pool_size: values.count(Key::default_pool_size),
+        default_pool_size: values.pool_size(Key::default_pool_size),
+        auto_pool_size_min: values.count(Key::auto_pool_size_min),
+        auto_pool_size_max: values.count(Key::auto_pool_size_max),
+        // A guess, as good where PostgreSQL is here as it is anywhere.
+        auto_pool_size_start: (2 * u32::from(cores)).clamp(4, 32),
         min_pool_size: values.count(Key::min_pool_size),
         reserve_pool_size: values.count(Key::reserve_pool_size),
         reserve_pool_timeout: values.limit(Key::reserve_pool_timeout),

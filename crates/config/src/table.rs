@@ -134,6 +134,8 @@ settings! {
     auth_query: Text, Some(AUTH_QUERY), Yes, NotYet, Login, "How auth_user looks up the password of a user whom auth_file does not name.";
     auth_type: Choice(AUTH_TYPES), Some("md5"), Yes, Partly, Login, "How clients prove who they are. md5 does SCRAM too where the stored secret asks for it. Not supported yet, and refused: cert, hba, ldap, pam.";
     auth_user: Text, None, Yes, Partly, Login, "Who runs auth_query. Not supported yet: a value is refused.";
+    auto_pool_size_max: Count(1, 10_000, ""), Some("80"), Yes, Works, Pools, "The most server connections of a pool whose size is auto. PostgreSQL's max_connections must have room for as many for each of them, and for all others.";
+    auto_pool_size_min: Count(1, 10_000, ""), Some("2"), Yes, Works, Pools, "The least size of a pool whose size is auto. Servers are opened when they are needed all the same.";
     autodb_idle_timeout: Seconds, Some("3600"), Yes, Works, Pools, "How long a database made from * is remembered when nobody uses it; 0: for ever.";
     cancel_wait_timeout: Seconds, Some("10"), Yes, Works, Waiting, "How long handing a cancel request to PostgreSQL may take; 0: 15 s.";
     chaos_check: Flag, Some("0"), Yes, Partly, Tests, "Where sessions are followed, asks a server after every transaction what is left on it, and ends the process at the first difference to what is known. Refused unless the environment has PGWEIR_CHAOS=1.";
@@ -155,7 +157,7 @@ settings! {
     client_tls_protocols: List, Some("secure"), Yes, NotYet, Tls, "Versions of TLS that clients may use.";
     client_tls_sslmode: Choice(SSLMODES), Some("disable"), Yes, Partly, Tls, "Whether clients may or must use TLS. TLS is not supported yet: require and above are refused, allow and prefer serve without it.";
     conffile: Path, None, Yes, Unneeded, Listening, "Shows the file that was read.";
-    default_pool_size: NUMBER, Some("20"), Yes, Works, Pools, "The most server connections for one database and user.";
+    default_pool_size: Size, Some("20"), Yes, Works, Pools, "The most server connections for one database and user. auto: as many as give the most throughput at the least latency, found by trying, between auto_pool_size_min and auto_pool_size_max; SHOW SIZING tells why. In session mode, where each client needs one of its own, auto is auto_pool_size_max.";
     disable_pqexec: Flag, Some("0"), No, Partly, Startup, "Forbids the simple query protocol. Not supported yet: 1 is refused.";
     dns_max_ttl: Seconds, Some("15"), Yes, NotYet, Names, "How long an address is remembered.";
     dns_nxdomain_ttl: Seconds, Some("15"), Yes, NotYet, Names, "How long it is remembered that a name has no address.";
@@ -289,8 +291,8 @@ mod tests {
         }
         assert_eq!(
             TABLE.len(),
-            112,
-            "PgBouncer's hundred, workers, four for session state, two for classes, five for tests"
+            114,
+            "PgBouncer's hundred, workers, four for session state, two for classes, two for sizes, five for tests"
         );
     }
 }

@@ -13,6 +13,9 @@ const SECONDS_MAX: f64 = 100.0 * 365.0 * 86_400.0;
 /// The largest number that PgBouncer's `int` settings hold.
 pub const INT_MAX: i64 = i32::MAX as i64;
 
+/// A size that is found, not given.
+pub const AUTO: &str = "auto";
+
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Kind {
     /// Any text, also an empty one.
@@ -23,6 +26,8 @@ pub enum Kind {
     Path,
     /// A whole number between the two, with its unit.
     Count(i64, i64, &'static str),
+    /// A whole number, or `auto`.
+    Size,
     /// 0 or 1.
     Flag,
     /// Seconds, with a fraction if wanted.
@@ -46,6 +51,8 @@ impl Kind {
         let value = match self {
             Kind::Text | Kind::List | Kind::Path => Some(Value::Text(text.to_owned())),
             Kind::Count(min, max, _) => whole(text).filter(|n| (min..=max).contains(n)).map(Value::Number),
+            Kind::Size if text.eq_ignore_ascii_case(AUTO) => Some(Value::Choice(AUTO)),
+            Kind::Size => whole(text).filter(|n| (0..=INT_MAX).contains(n)).map(Value::Number),
             Kind::Mode => whole(text).filter(|n| (0..=0o7777).contains(n)).map(Value::Number),
             Kind::Flag => flag(text).map(Value::Number),
             Kind::Seconds => seconds(text).map(Value::Time),
@@ -67,6 +74,7 @@ impl Kind {
             Kind::Count(min, max, unit) => {
                 format!("a whole number of {unit} from {min} to {max}")
             }
+            Kind::Size => format!("a whole number from 0 to {INT_MAX}, or {AUTO}"),
             Kind::Flag => "0 or 1".to_owned(),
             Kind::Seconds => "a number of seconds, such as 30 or 0.5".to_owned(),
             Kind::Mode => "an octal file mode such as 0777".to_owned(),

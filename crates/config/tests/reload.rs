@@ -120,7 +120,7 @@ fn set_changes_one_setting_until_the_next_reload() {
     let file = "[pgbouncer]\nauth_file = users.txt\n[databases]\na = host=10.0.0.1\n[users]\nann = pool_size=2";
     let running = load(file);
     let config = running.set("default_pool_size", "7").expect("a sound value");
-    assert_eq!(config.pooling.default_pool_size, 7);
+    assert_eq!(config.pooling.default_pool_size, pooling::settings::PoolSize::Fixed(7));
     assert_eq!(row(&config, "default_pool_size"), "7");
     assert_eq!(config.pooling.databases, running.pooling.databases);
     assert_eq!(config.pooling.users, running.pooling.users);
@@ -137,7 +137,7 @@ fn set_changes_one_setting_until_the_next_reload() {
 #[test]
 fn rows_are_those_of_pgbouncer_with_ours() {
     let config = load("[pgbouncer]\nquery_timeout = 1234567.5\nunix_socket_mode = 0750\nauth_type = SCRAM-sha-256");
-    assert_eq!(config.rows.len(), 112);
+    assert_eq!(config.rows.len(), 114);
     assert!(config.rows.is_sorted_by(|a, b| a.key < b.key));
     // As PgBouncer shows these three.
     assert_eq!(row(&config, "query_timeout"), "1.23457e+06");

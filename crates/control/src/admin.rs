@@ -14,6 +14,7 @@ mod show_lists;
 mod show_pins;
 mod show_pools;
 mod show_servers;
+mod show_sizing;
 mod show_state;
 mod show_stats;
 mod show_stats_averages;
@@ -43,6 +44,7 @@ impl Show {
             Show::Pins => show_pins::table(view),
             Show::Pools => show_pools::table(view),
             Show::Servers => show_servers::table(view),
+            Show::Sizing => show_sizing::table(view),
             Show::State => show_state::table(),
             Show::Stats => show_stats::table(view),
             Show::StatsAverages => show_stats_averages::table(view),
@@ -65,6 +67,7 @@ impl Show {
             | Show::Fidelity
             | Show::FidelityReasons
             | Show::Pools
+            | Show::Sizing
             | Show::Stats
             | Show::StatsAverages
             | Show::StatsTotals

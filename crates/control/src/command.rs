@@ -38,6 +38,8 @@ pub enum Show {
     Pins,
     Pools,
     Servers,
+    /// Ours: how large pools are whose size is found, and why.
+    Sizing,
     State,
     Stats,
     StatsAverages,
@@ -64,6 +66,7 @@ const SHOWS: &[(&str, Show)] = &[
     ("pins", Show::Pins),
     ("pools", Show::Pools),
     ("servers", Show::Servers),
+    ("sizing", Show::Sizing),
     ("state", Show::State),
     ("stats", Show::Stats),
     ("stats_averages", Show::StatsAverages),

@@ -176,4 +176,7 @@ fn add(sum: &mut PoolSnapshot, part: &PoolSnapshot) {
     fidelity.pinned = fidelity.pinned.saturating_add(more.pinned);
     fidelity.waiting = fidelity.waiting.saturating_add(more.waiting);
     fidelity.counts.add(&more.counts);
+    if sum.sizing.is_none() {
+        sum.sizing.clone_from(&part.sizing);
+    }
 }

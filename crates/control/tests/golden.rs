@@ -109,6 +109,7 @@ golden! {
     pins Pins
     pools Pools
     servers Servers
+    sizing Sizing
     state State
     stats Stats
     stats_averages StatsAverages

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use control::{Asker, Ending, Knock, Loaded, Plane, Signal, Steward, WorkerFacts};
+use pooling::settings::PoolSize;
 use pooling::{ConnId, Level, Question, Settings, Snapshot, Stop, WorkerId};
 use wire::{HEADER_LEN, Header, backend};
 
@@ -77,7 +78,7 @@ fn read(mut bytes: &[u8]) -> String {
 
 fn loaded(default_pool_size: u32) -> Loaded {
     Loaded {
-        settings: Arc::new(Settings { default_pool_size, ..Settings::default() }),
+        settings: Arc::new(Settings { default_pool_size: PoolSize::Fixed(default_pool_size), ..Settings::default() }),
         rows: Vec::new(),
         listen_port: 6432,
         stats_period: 60 * world::SECOND,

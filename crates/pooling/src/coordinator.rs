@@ -10,6 +10,7 @@
 //! ```
 
 mod forgetting;
+mod sizing;
 mod vacating;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,6 +71,8 @@ struct Entry {
     /// Sessions, by worker.
     sessions: Vec<u32>,
     size: u32,
+    /// Its size is found, not given.
+    auto: Option<Box<sizing::Auto>>,
     reserve: u32,
     min: u32,
     forced: bool,
@@ -202,6 +205,7 @@ impl Coordinator {
             held: vec![0; workers],
             sessions: vec![0; workers],
             size: 0,
+            auto: None,
             reserve: 0,
             min: 0,
             forced: false,
@@ -225,7 +229,8 @@ impl Coordinator {
     /// path. The least burdened workers are taken.
     fn choose_homes(&self, entry: &Entry, id: PoolId) -> Vec<WorkerId> {
         let on_board = (id.0 as usize) < Board::POOLS_MAX;
-        let homes = if on_board { (entry.size / 8).clamp(1, u32::from(self.workers)) } else { 1 };
+        let size = sizing::expected(entry);
+        let homes = if on_board { (size / 8).clamp(1, u32::from(self.workers)) } else { 1 };
         let mut burden: Vec<(u32, u32, u16)> = (0..self.workers)
             .map(|worker| {
                 let sessions = self.pools.iter().map(|pool| pool.sessions[usize::from(worker)]).sum();
@@ -348,6 +353,7 @@ impl Coordinator {
         let (homes, key) = (entry.homes.len() as u16, entry.key.clone());
         let serial = self.serial.advance();
         post(actions, Place::Worker(worker), Mail::Granted(Grant { pool, homes, key, spare, reserve, serial }));
+        self.show_size(pool, actions);
     }
 
     fn freed(&mut self, pool: PoolId, worker: WorkerId) {
@@ -371,7 +377,7 @@ impl Coordinator {
                     self.grant(pool, worker, false, actions);
                     continue;
                 }
-                Obstacle::PoolSize => {}
+                Obstacle::PoolSize => self.note_want(now, pool),
                 cap @ (Obstacle::Database | Obstacle::User) => {
                     capped = true;
                     self.recall_for(index, cap, actions);
@@ -422,16 +428,12 @@ impl Coordinator {
 
     fn configure(&mut self, settings: Arc<Settings>, actions: &mut Actions) {
         self.settings = settings;
-        for (index, entry) in self.pools.iter_mut().enumerate().filter(|(_, entry)| entry.is_live()) {
+        for entry in self.pools.iter_mut().filter(|entry| entry.is_live()) {
             apply(entry, &self.settings);
-            entry.over = entry.tokens().saturating_sub(entry.size + entry.reserve);
-            let mut surplus = entry.over;
-            for (worker, held) in entry.held.iter().enumerate() {
-                let count = surplus.min(u32::try_from(*held).unwrap_or(0));
-                surplus -= count;
-                let pool = PoolId(index as u32);
-                post(actions, Place::Worker(WorkerId(worker as u16)), Mail::Shrink { pool, count });
-            }
+        }
+        let live = (0..self.pools.len()).filter(|&index| self.pools[index].is_live());
+        for index in live.collect::<Vec<_>>() {
+            self.resize(PoolId(index as u32), actions);
         }
         self.maintains = self.pools.iter().any(|entry| entry.min > 0);
         self.add_forced_pools();
@@ -447,6 +449,7 @@ impl Coordinator {
             self.asks.iter_mut().for_each(|ask| ask.tried.clear());
             self.serve_asks(now, actions);
         }
+        self.look_at_sizes(now, actions);
         self.forget_unused(now, actions);
     }
 }
@@ -454,16 +457,16 @@ impl Coordinator {
 /// What the settings say of one pool: user over database over global.
 fn apply(entry: &mut Entry, settings: &Settings) {
     let Some(database) = settings.database(&entry.key.database) else {
-        (entry.size, entry.reserve, entry.min) = (0, 0, 0);
+        (entry.size, entry.reserve, entry.min, entry.auto) = (0, 0, 0, None);
         return;
     };
     let user = settings.users.get(&*entry.key.user).cloned().unwrap_or_default();
-    entry.size = user.pool_size.or(database.pool_size).unwrap_or(settings.default_pool_size);
     entry.reserve = user.reserve_pool_size.or(database.reserve_pool_size).unwrap_or(settings.reserve_pool_size);
     entry.min = database.min_pool_size.unwrap_or(settings.min_pool_size);
     entry.forced = database.forced_user.is_some();
     entry.max_db = database.max_db_connections.unwrap_or(settings.max_db_connections);
     entry.max_user = user.max_user_connections.unwrap_or(settings.max_user_connections);
+    sizing::apply(entry, settings, &database, &user);
 }
 
 fn lower(counts: &mut BTreeMap<Arc<str>, u32>, name: &Arc<str>) {
@@ -500,6 +503,7 @@ impl crate::Machine for Coordinator {
                 held[usize::from(to.0)] += 1;
                 self.note_use(now, pool);
             }
+            Event::Mail(Mail::Counted(counted)) => self.counted(now, *counted, actions),
             Event::Mail(Mail::NothingIdle { .. }) => self.serve_asks(now, actions),
             Event::Mail(Mail::Departed { pool, worker, user }) => {
                 self.departed(pool, worker, &user);
@@ -533,7 +537,7 @@ impl crate::Machine for Coordinator {
 
     fn next_deadline(&self) -> Option<Time> {
         let maintain = self.maintains.then_some(self.maintain_at);
-        maintain.into_iter().chain(self.recall_at).chain(self.forget_at).min()
+        maintain.into_iter().chain(self.recall_at).chain(self.forget_at).chain(self.next_look()).min()
     }
 
     fn awaits_round_end(&self) -> bool {

@@ -11,6 +11,8 @@ use crate::id::{ConnId, DoorId, PoolId, PoolKey, Serial, WorkerId};
 use crate::observe::Peer;
 use crate::server::Lent;
 use crate::settings::Settings;
+use crate::sizing::Account;
+use crate::time::Time;
 
 /// A machine's address.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +80,8 @@ pub enum Mail {
     Empty {
         names: Box<[Word]>,
     },
+    /// What `Count` asked for.
+    Counted(Box<Counted>),
     /// A session has ended.
     Departed {
         pool: PoolId,
@@ -108,6 +112,17 @@ pub enum Mail {
         count: u32,
     },
 
+    /// What has happened in this pool so far? `Counted` answers.
+    Count {
+        pool: PoolId,
+    },
+
+    /// The size that was found for this pool, and why: to be shown.
+    Sized {
+        pool: PoolId,
+        account: Arc<Account>,
+    },
+
     // Worker ⇄ worker
     /// A server, its connection with it. Counted by the sender until `Received` comes back.
     Lend(Box<Lent>),
@@ -134,6 +149,23 @@ pub enum Mail {
         bytes: Vec<u8>,
         close: bool,
     },
+}
+
+/// One worker's counts of a pool since the worker's start, and what is there now: what its size is found by.
+#[derive(Copy, Clone, Debug)]
+pub struct Counted {
+    pub pool: PoolId,
+    pub worker: WorkerId,
+    pub at: Time,
+    pub transactions: u64,
+    /// Microseconds in which servers were in transactions.
+    pub transaction_us: u64,
+    /// Microseconds for which those had waited who were given a server.
+    pub wait_us: u64,
+    /// Who waits now.
+    pub waiting: u32,
+    /// Servers that have logged in.
+    pub open: u32,
 }
 
 /// A token: the right to one server connection.

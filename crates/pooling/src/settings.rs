@@ -87,6 +87,34 @@ pub enum Host {
     Name(String),
 }
 
+/// The most server connections of a pool.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum PoolSize {
+    Fixed(u32),
+    /// What [`crate::sizing`] finds, between `auto_pool_size_min` and `auto_pool_size_max`.
+    Auto,
+}
+
+impl PoolSize {
+    /// The most it can ever be.
+    #[must_use]
+    pub fn most(self, settings: &Settings) -> u32 {
+        match self {
+            PoolSize::Fixed(size) => size,
+            PoolSize::Auto => settings.auto_pool_size_max,
+        }
+    }
+}
+
+impl std::fmt::Display for PoolSize {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PoolSize::Fixed(size) => write!(f, "{size}"),
+            PoolSize::Auto => f.write_str("auto"),
+        }
+    }
+}
+
 /// One PostgreSQL server's address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
@@ -142,7 +170,7 @@ pub struct Database {
     pub forced_user: Option<String>,
     /// The password of the forced user at the server.
     pub password: Option<Secret>,
-    pub pool_size: Option<u32>,
+    pub pool_size: Option<PoolSize>,
     pub min_pool_size: Option<u32>,
     pub reserve_pool_size: Option<u32>,
     pub pool_mode: Option<PoolMode>,
@@ -197,7 +225,7 @@ pub struct UserSettings {
     pub pool_fidelity: Option<Fidelity>,
     pub max_pinned: Option<u32>,
     pub stable_backend_pid: Option<bool>,
-    pub pool_size: Option<u32>,
+    pub pool_size: Option<PoolSize>,
     pub reserve_pool_size: Option<u32>,
     pub max_user_connections: Option<u32>,
     pub max_user_client_connections: Option<u32>,
@@ -222,7 +250,13 @@ pub struct Settings {
     pub stats_users: BTreeSet<String>,
 
     pub pool_mode: PoolMode,
-    pub default_pool_size: u32,
+    pub default_pool_size: PoolSize,
+    /// Of pools whose size is `auto`, as is the next. At least 1 counts.
+    pub auto_pool_size_min: u32,
+    /// At least `auto_pool_size_min` counts.
+    pub auto_pool_size_max: u32,
+    /// Where they begin.
+    pub auto_pool_size_start: u32,
     pub min_pool_size: u32,
     pub reserve_pool_size: u32,
     /// How long the oldest client waits before the reserve is opened.
@@ -308,7 +342,10 @@ impl Default for Settings {
             admin_users: BTreeSet::new(),
             stats_users: BTreeSet::new(),
             pool_mode: PoolMode::Session,
-            default_pool_size: 20,
+            default_pool_size: PoolSize::Fixed(20),
+            auto_pool_size_min: 2,
+            auto_pool_size_max: 80,
+            auto_pool_size_start: 4,
             min_pool_size: 0,
             reserve_pool_size: 0,
             reserve_pool_timeout: Some(Duration::from_secs(5)),

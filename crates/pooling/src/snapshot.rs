@@ -7,6 +7,7 @@ use crate::classes::ClassId;
 use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::observe::Peer;
 use crate::settings::{Address, Fidelity, PoolMode};
+use crate::sizing::Account;
 use crate::state::Pins;
 use crate::time::Time;
 
@@ -60,6 +61,8 @@ pub struct PoolSnapshot {
     pub fidelity: FidelitySnapshot,
     /// Empty where there are no rules of classes.
     pub classes: Vec<ClassCounts>,
+    /// Where its size is found: what it is now, and why.
+    pub sizing: Option<Arc<Account>>,
 }
 
 /// One class in one pool on one worker; counts since the start, or since classes were last changed.
@@ -104,6 +107,7 @@ impl PoolSnapshot {
             totals: Totals::default(),
             fidelity: FidelitySnapshot::default(),
             classes: Vec::new(),
+            sizing: None,
         }
     }
 }

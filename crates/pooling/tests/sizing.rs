@@ -4,6 +4,8 @@
 mod model;
 #[path = "sizing/rivals.rs"]
 mod rivals;
+#[path = "sizing/tokens.rs"]
+mod tokens;
 
 use std::time::Duration;
 
@@ -253,4 +255,29 @@ fn what_was_done_is_told() {
     assert_eq!(moves, [(4, 8), (8, 32), (32, 16), (16, 23), (23, 11), (11, 16)]);
     model.run(&mut rule, second(300), |_, _| {});
     assert_eq!(rule.changes().count(), 10);
+}
+
+/// Reports that run for minutes: every size looks the same, and the least would be the worst.
+#[test]
+fn transactions_that_hardly_end_change_nothing() {
+    let mut rule = Sizing::new(FLOOR, CEILING, 8);
+    let mut model = Model::new(Curve::Latency { alone: 0.02 }, 50, 0.0, 1);
+    model.run(&mut rule, second(120), |_, rule| assert_eq!(rule.size(), 8));
+    assert_eq!(rule.why(), "too few transactions end to compare sizes");
+}
+
+/// The coordinator gives tokens up to the size, and takes back what is beyond it.
+#[test]
+fn tokens_follow_the_size() {
+    for (peak, seed) in [(2.0, 1), (8.0, 2), (32.0, 3), (64.0, 4)] {
+        let curve = Curve::Peak { peak, contention: 0.0, alone: 1000.0 };
+        let mut stage = tokens::Stage::new(curve, seed);
+        stage.run(10);
+        let speed = stage.run(20);
+        assert!(speed >= 0.95 * curve.best(FLOOR, CEILING), "peak {peak}: {} servers", stage.size());
+        assert_eq!(stage.held(), stage.size(), "everybody waits, so all are open");
+        stage.run(120);
+        assert_eq!(stage.granted - stage.freed, stage.held());
+        assert!(stage.freed > 0, "what was too many was closed");
+    }
 }

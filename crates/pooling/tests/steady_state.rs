@@ -10,7 +10,7 @@ use wire::{backend, frontend};
 
 fn settings() -> Arc<Settings> {
     let mut settings = Settings { auth_type: AuthType::Trust, pool_mode: PoolMode::Transaction, ..Settings::default() };
-    settings.default_pool_size = 1;
+    settings.default_pool_size = pooling::settings::PoolSize::Fixed(1);
     settings.secrets.insert("ann".to_owned(), auth::Secret::parse("secret"));
     let hosts = vec![Address { host: Host::Unix("/nowhere".to_owned()), port: 5432 }];
     let database = Database::new("shop", hosts);

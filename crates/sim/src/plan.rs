@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Md5Hash, Password, Secret, Verifier};
-use pooling::settings::{Address, AuthType, Chaos, Database, Fidelity, Host, PoolMode, UserSettings};
+use pooling::settings::{Address, AuthType, Chaos, Database, Fidelity, Host, PoolMode, PoolSize, UserSettings};
 use pooling::{PoolKey, Settings};
 
 use crate::parameters::{self, Values};
@@ -210,7 +210,10 @@ impl Plan {
         let mut settings = Settings::clone(&self.settings);
         for database in settings.databases.values_mut() {
             let mut changed = Database::clone(database);
-            changed.pool_size = changed.pool_size.map(|size| random.range(1, u64::from(size) + 3) as u32);
+            changed.pool_size = changed.pool_size.map(|size| match size {
+                PoolSize::Fixed(size) => PoolSize::Fixed(random.range(1, u64::from(size) + 3) as u32),
+                PoolSize::Auto => PoolSize::Auto,
+            });
             *database = Arc::new(changed);
         }
         settings.max_prepared_statements = *random.pick(&[200, 1, 2, 5]);
@@ -224,7 +227,7 @@ fn size(settings: &Settings, database: &str, user: &str) -> u32 {
     let own = settings.users.get(user);
     let size = own.and_then(|user| user.pool_size).or(entry.as_ref().and_then(|entry| entry.pool_size));
     let reserve = own.and_then(|user| user.reserve_pool_size).or(entry.and_then(|entry| entry.reserve_pool_size));
-    size.unwrap_or(settings.default_pool_size) + reserve.unwrap_or(settings.reserve_pool_size)
+    size.unwrap_or(settings.default_pool_size).most(settings) + reserve.unwrap_or(settings.reserve_pool_size)
 }
 
 #[cfg(feature = "sabotage")]
@@ -317,7 +320,8 @@ fn settle(
         let (plan, secret) = user(random, index as usize, auth_type);
         settings.secrets.insert(plan.name.clone(), secret);
         if random.chance(150) {
-            let own = UserSettings { pool_size: Some(random.range(1, 6) as u32), ..UserSettings::default() };
+            let own =
+                UserSettings { pool_size: Some(PoolSize::Fixed(random.range(1, 6) as u32)), ..UserSettings::default() };
             settings.users.insert(plan.name.clone(), own);
         }
         users.push(plan);
@@ -342,6 +346,7 @@ fn settle(
     time(random, &mut settings);
     overdue(wishes.seed, &mut settings);
     crate::classes::decide(wishes.seed, &mut settings);
+    found(wishes.seed, &mut settings);
     settings.chaos = chaos(wishes.seed);
     apply_sabotage(&mut settings, wishes);
     (users, databases, settings)
@@ -368,6 +373,22 @@ fn overdue(seed: u64, settings: &mut Settings) {
     let mut random = Random::new(seed ^ 0x006f_7665_7264_7565);
     if settings.pool_fidelity != Fidelity::Classic && random.chance(200) {
         settings.query_timeout = Some(Duration::from_millis(random.skewed(3, 60)));
+    }
+}
+
+/// Sizes that are found instead of given.
+fn found(seed: u64, settings: &mut Settings) {
+    let mut random = Random::new(seed ^ 0x0061_7574_6f00);
+    if !random.chance(250) {
+        return;
+    }
+    settings.auto_pool_size_min = random.range(1, 3) as u32;
+    settings.auto_pool_size_max = random.range(1, 12) as u32;
+    settings.auto_pool_size_start = random.range(1, 12) as u32;
+    for database in settings.databases.values_mut().chain(&mut settings.fallback) {
+        if random.chance(700) {
+            Arc::make_mut(database).pool_size = Some(PoolSize::Auto);
+        }
     }
 }
 
@@ -420,7 +441,7 @@ fn entry(random: &mut Random, index: usize, plan: &DatabasePlan, users: &[UserPl
     Database {
         forced_user: plan.forced.map(|user| users[user].name.clone()),
         password: plan.forced.map(|_| Secret::Plain(Password::new(PASSWORD))),
-        pool_size: Some(pool_size as u32),
+        pool_size: Some(PoolSize::Fixed(pool_size as u32)),
         min_pool_size: random.chance(150).then(|| random.range(1, 3) as u32),
         reserve_pool_size: random.chance(200).then(|| random.range(1, 3) as u32),
         pool_mode: Some(*random.pick(&[

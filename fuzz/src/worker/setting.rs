@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use auth::Secret;
 use pooling::Settings;
-use pooling::settings::{AuthType, Database, PoolMode};
+use pooling::settings::{AuthType, Database, PoolMode, PoolSize};
 
 use crate::door::setting::database;
 
@@ -24,7 +24,7 @@ pub(super) fn settings(first: u8, second: u8) -> Settings {
         auth_type: AuthType::Trust,
         pool_mode: pool_mode[usize::from(first & 3)],
         // With sixteen a pool lives on both workers.
-        default_pool_size: [1, 2, 16, 3][usize::from(first >> 2 & 3)],
+        default_pool_size: PoolSize::Fixed([1, 2, 16, 3][usize::from(first >> 2 & 3)]),
         workers: 1 + u16::from(bit(first, 4)),
         max_prepared_statements: [200, 0, 2, 1][usize::from(first >> 5 & 3)],
         min_pool_size: u32::from(bit(first, 7)),

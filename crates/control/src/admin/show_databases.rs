@@ -64,7 +64,8 @@ fn row(view: &View<'_>, database: &Database, current: Current) -> Vec<Value> {
         count(database.hosts.first().map_or(0, |address| address.port)),
         words(database.dbname.as_ref().unwrap_or(&database.name)),
         database.forced_user.clone(),
-        count(database.pool_size.unwrap_or(settings.default_pool_size)),
+        // A number also where it is `auto`: readers expect one.
+        count(database.pool_size.unwrap_or(settings.default_pool_size).most(settings)),
         count(database.min_pool_size.unwrap_or(settings.min_pool_size)),
         count(database.reserve_pool_size.unwrap_or(settings.reserve_pool_size)),
         count(seconds(database.server_lifetime.unwrap_or(settings.server_lifetime))),

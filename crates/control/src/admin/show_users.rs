@@ -66,6 +66,6 @@ fn row(view: &View<'_>, name: &str, servers_now: Value, clients_now: Value) -> V
 }
 
 /// A size as PgBouncer prints it here: text of nine characters, or none.
-fn padded(size: Option<u32>) -> Value {
-    words(size.map(|size| format!("{size:9}")).unwrap_or_default())
+fn padded<T: ToString>(size: Option<T>) -> Value {
+    words(size.map(|size| format!("{:>9}", size.to_string())).unwrap_or_default())
 }

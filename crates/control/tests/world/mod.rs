@@ -12,7 +12,8 @@ use control::averages::{Averages, by_database};
 use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
 use pooling::classes::{Class, ClassId, Classes, Pattern, Rule};
-use pooling::settings::{Address, Database, Fidelity, Host, PoolMode, UserSettings};
+use pooling::settings::{Address, Database, Fidelity, Host, PoolMode, PoolSize, UserSettings};
+use pooling::sizing::{Account, Change};
 use pooling::snapshot::{
     ClassCounts, ClientSnapshot, FidelityCounts, FidelitySnapshot, PinCounts, PinSnapshot, PoolSnapshot, Rotations,
     ServerSnapshot, Totals,
@@ -79,7 +80,7 @@ fn settings() -> Settings {
     let app = Database {
         dbname: Some("app_production".to_owned()),
         forced_user: Some("app_owner".to_owned()),
-        pool_size: Some(7),
+        pool_size: Some(PoolSize::Fixed(7)),
         pool_mode: Some(PoolMode::Transaction),
         pool_fidelity: Some(Fidelity::Strict),
         max_db_connections: Some(50),
@@ -87,7 +88,11 @@ fn settings() -> Settings {
         ..database("app", vec![local.clone(), Host::Name("replica.example".to_owned())])
     };
     let other = database("other", vec![Host::Unix("/run/postgresql".to_owned())]);
-    let alice = UserSettings { pool_size: Some(4), max_user_client_connections: Some(9), ..UserSettings::default() };
+    let alice = UserSettings {
+        pool_size: Some(PoolSize::Auto),
+        max_user_client_connections: Some(9),
+        ..UserSettings::default()
+    };
     let bob = UserSettings {
         pool_mode: Some(PoolMode::Statement),
         pool_fidelity: Some(Fidelity::Classic),
@@ -153,6 +158,21 @@ fn fidelity(scale: u64) -> FidelitySnapshot {
     FidelitySnapshot { fidelity: Some(Fidelity::Strict), pinned: 1, waiting: 2, counts }
 }
 
+fn sizing() -> Account {
+    let change = |at, from, to, why: &str| Change { at: Time(at), from, to, why: why.to_owned() };
+    Account {
+        size: 11,
+        floor: 2,
+        ceiling: 80,
+        settled: Some(8),
+        why: "best; 6 servers: -9.1 %, 11 servers: +0.2 %".to_owned(),
+        changes: vec![
+            change(50_000_000, 4, 8, "looking for the best size"),
+            change(99_000_000, 8, 11, "trying a neighbour"),
+        ],
+    }
+}
+
 fn totals(scale: u64) -> Totals {
     Totals {
         server_assignments: 100 * scale,
@@ -183,6 +203,7 @@ fn first_worker() -> Snapshot {
         totals: totals(1),
         fidelity: fidelity(1),
         classes: class_counts(1),
+        sizing: Some(Arc::new(sizing())),
         ..pool(0, key("app", "app_owner"), PoolMode::Transaction)
     };
     let console = PoolSnapshot {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::{Engine, Listening, LogOptions, Options};
 use pooling::Settings;
-use pooling::settings::{Address, AuthType, Database, Host, PoolMode};
+use pooling::settings::{Address, AuthType, Database, Host, PoolMode, PoolSize};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -89,7 +89,7 @@ pub(crate) fn settings(workers: u16, pool_size: u32) -> Settings {
     let hosts = vec![Address { host: Host::Ip(address.ip()), port: address.port() }];
     let database = Database {
         forced_user: Some("app".to_owned()),
-        pool_size: Some(pool_size),
+        pool_size: Some(PoolSize::Fixed(pool_size)),
         pool_mode: Some(PoolMode::Transaction),
         ..Database::new("shop", hosts)
     };

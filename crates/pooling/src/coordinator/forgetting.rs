@@ -88,7 +88,7 @@ impl Coordinator {
     fn retire(&mut self, pool: PoolId, actions: &mut Actions) {
         let entry = &mut self.pools[pool.0 as usize];
         entry.life = Life::Retired { homes: entry.homes.len() };
-        (entry.min, entry.forced) = (0, false);
+        (entry.min, entry.forced, entry.auto) = (0, false, None);
         for &home in &entry.homes {
             post(actions, Place::Worker(home), Mail::Forget { pool });
         }

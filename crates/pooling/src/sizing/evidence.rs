@@ -38,9 +38,20 @@ const VARIANCE_BELIEF: f64 = 3.0;
 /// How many differences the scatter remembers.
 const VARIANCE_MEMORY: f64 = 40.0;
 
+/// So few transactions in a window say nothing about its size.
+const FEW: u64 = 8;
+
+/// Somebody waited whenever it was looked at, so often, counts as always.
+const LOOKS_MIN: u32 = 4;
+
 /// A window that is not full yet.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Window(Seen);
+pub(super) struct Window {
+    sum: Seen,
+    looks: u32,
+    /// At how many of these somebody waited.
+    waited: u32,
+}
 
 /// A full one.
 #[derive(Copy, Clone, Debug)]
@@ -51,12 +62,16 @@ pub(super) struct Sample {
     pub(super) saturated: bool,
     /// Servers at work, on average.
     pub(super) busy: f64,
+    /// Too few transactions ended to tell anything.
+    pub(super) few: bool,
 }
 
 impl Window {
     /// Adds what was seen; the sample, if the window is full now.
     pub(super) fn add(&mut self, seen: Seen) -> Option<Sample> {
-        let sum = &mut self.0;
+        self.looks += 1;
+        self.waited += u32::from(seen.waiting > 0);
+        let sum = &mut self.sum;
         sum.span += seen.span;
         sum.completed += seen.completed;
         sum.busy += seen.busy;
@@ -66,14 +81,16 @@ impl Window {
         if sum.span < WINDOW_MIN || !enough && sum.span < WINDOW_MAX {
             return None;
         }
-        let sum = std::mem::take(sum);
+        let Window { sum, looks, waited } = std::mem::take(self);
         let span = sum.span.as_secs_f64();
         // Little's law: time waited in a span is how many waited on average.
         let queue = sum.waited.as_secs_f64() / span;
         Some(Sample {
             speed: (sum.completed.max(1) as f64 / span).ln(),
-            saturated: sum.waiting > 0 && queue >= 0.5 || sum.waiting > sum.open,
+            saturated: sum.waiting > 0 && (queue >= 0.5 || looks >= LOOKS_MIN && waited == looks)
+                || sum.waiting > sum.open,
             busy: sum.busy.as_secs_f64() / span,
+            few: sum.completed < FEW,
         })
     }
 }
@@ -195,7 +212,7 @@ mod tests {
     #[test]
     fn a_difference_grows_surer_with_each_window() {
         let (mut low, mut high, scatter) = (Record::default(), Record::default(), Scatter::default());
-        let sample = |speed| Sample { speed, saturated: true, busy: 1.0 };
+        let sample = |speed| Sample { speed, saturated: true, busy: 1.0, few: false };
         let mut last = 0.0;
         for _ in 0..8 {
             low.add(sample(1.0));

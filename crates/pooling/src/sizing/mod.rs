@@ -15,7 +15,7 @@
 //! It promises: sizes between floor and ceiling. Settled, never further than one rung from where it has settled, and there
 //! for at most [`PROBE_WINDOWS`] windows, with pauses between that grow from [`PAUSE_MIN`] to [`PAUSE_MAX`]. A search ends
 //! after [`SEARCH_END`], and another begins no sooner than [`REST_MIN`] after it, then twice as long. A pool
-//! that nobody waits for stays as it is.
+//! that nobody waits for stays as it is, and so does one in which next to no transaction ends.
 //!
 //! Does not know PostgreSQL, workers or tokens: time and what was seen are arguments. Does not see a curve with two peaks.
 
@@ -68,6 +68,8 @@ const ARRIVAL_MAX: Duration = Duration::from_secs(3);
 /// For how long sizes are not tried that could not be reached.
 const BLOCKED: Duration = Duration::from_secs(60);
 
+const TOO_FEW: &str = "too few transactions end to compare sizes";
+
 /// Changes that are remembered.
 pub const CHANGES_MAX: usize = 10;
 
@@ -78,6 +80,19 @@ pub struct Change {
     pub from: u32,
     pub to: u32,
     pub why: String,
+}
+
+/// How things stand, for `SHOW SIZING`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    pub size: u32,
+    pub floor: u32,
+    pub ceiling: u32,
+    /// The size that was found, if one was.
+    pub settled: Option<u32>,
+    pub why: String,
+    /// Oldest first.
+    pub changes: Vec<Change>,
 }
 
 /// Where the servers are on their way to the size.
@@ -163,6 +178,18 @@ impl Sizing {
         &self.why
     }
 
+    #[must_use]
+    pub fn account(&self) -> Account {
+        Account {
+            size: self.size(),
+            floor: self.floor(),
+            ceiling: self.ceiling(),
+            settled: self.settled(),
+            why: self.why.clone(),
+            changes: self.changes.iter().cloned().collect(),
+        }
+    }
+
     /// The last ones, oldest first.
     pub fn changes(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter()
@@ -241,6 +268,10 @@ impl Sizing {
     }
 
     fn judge(&mut self, now: Time, sample: Sample) {
+        if sample.few {
+            self.hold(now, sample.saturated);
+            return;
+        }
         if let Some(previous) = self.previous.replace(sample)
             && previous.saturated == sample.saturated
         {
@@ -256,6 +287,17 @@ impl Sizing {
             }
             Mode::Searching(_) => self.search(now, sample),
             Mode::Settled(_) => self.rest(now, sample),
+        }
+    }
+
+    /// Nothing can be learned now: what was under way ends where it began, or with what it has found.
+    fn hold(&mut self, now: Time, saturated: bool) {
+        self.previous = None;
+        match &self.mode {
+            Mode::Waiting if saturated => TOO_FEW.clone_into(&mut self.why),
+            Mode::Waiting => {}
+            Mode::Searching(_) => self.settle(now, TOO_FEW),
+            Mode::Settled(_) => self.give_up_probe(now, TOO_FEW),
         }
     }
 

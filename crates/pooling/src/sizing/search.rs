@@ -63,7 +63,7 @@ impl Sizing {
                 self.move_to(now, rung, why);
             }
             None => {
-                let why = self.account(best);
+                let why = self.finding(best);
                 self.settle(now, &why);
             }
         }
@@ -174,7 +174,7 @@ impl Sizing {
     }
 
     /// What was found, for people.
-    fn account(&self, best: usize) -> String {
+    fn finding(&self, best: usize) -> String {
         let compared = [best.wrapping_sub(1), best.wrapping_sub(2), best + 1, best + 2];
         let compared = compared.into_iter().filter(|&rung| rung <= self.top() && self.is_known(rung));
         let mut nearest = [None, None];
@@ -191,7 +191,7 @@ impl Sizing {
     }
 
     /// Ends the search at the best size known.
-    fn settle(&mut self, now: Time, why: &str) {
+    pub(super) fn settle(&mut self, now: Time, why: &str) {
         let Mode::Searching(search) = self.mode else { return };
         let best = self.best().unwrap_or(self.rung);
         self.move_to(now, best, why);

@@ -195,14 +195,18 @@ impl Sizing {
         let believed = faded.map_or(seen, |old| old.and(seen));
         let bar = self.bar(self.rung, base);
         let sureness = believed.sureness(bar);
-        // A smaller size that nobody waits for either says nothing.
-        let idle = !sample.saturated && side == 0;
-        if self.visit.weight < 2.0 || self.visit.weight < PROBE_WINDOWS && sureness.abs() < SURE && !idle {
+        // Where nobody waits, a smaller size says nothing, nor does a larger one that has less to do than before.
+        let idle = !sample.saturated && (side == 0 || sample.busy < 0.5 * f64::from(self.ladder.size(base)));
+        if idle {
+            self.give_up_probe(now, "nobody waits any more");
+            return;
+        }
+        if self.visit.weight < 2.0 || self.visit.weight < PROBE_WINDOWS && sureness.abs() < SURE {
             return;
         }
         let returns = rest.left.is_some_and(|(rung, at)| rung == self.rung && now.since(at) < RETURN);
         let sure = if returns { SURE_TO_RETURN } else { SURE };
-        if sureness > sure && !idle {
+        if sureness > sure {
             self.take_neighbour(now, believed);
         } else {
             self.leave_neighbour(now, side, believed);
@@ -220,6 +224,17 @@ impl Sizing {
         self.why = format!("{to} servers instead of {from}: throughput {}", percent(seen.mean));
         if let Some(change) = self.changes.back_mut() {
             self.why.clone_into(&mut change.why);
+        }
+    }
+
+    /// Back to where it has settled, without having learned anything.
+    pub(super) fn give_up_probe(&mut self, now: Time, why: &str) {
+        let Mode::Settled(rest) = &mut self.mode else { return };
+        if rest.probing {
+            rest.probing = false;
+            rest.next_probe = now + rest.pause;
+            let base = rest.base;
+            self.move_to(now, base, why);
         }
     }
 

@@ -214,6 +214,8 @@ impl Worker {
             Mail::Recall { pool } => self.recalled(turn, pool),
             Mail::Forget { pool } => self.forget(turn, pool),
             Mail::Vacate { pool } => self.vacate(turn, pool),
+            Mail::Count { pool } => self.count(turn, pool),
+            Mail::Sized { pool, account } => self.sized(pool, account),
             Mail::Shrink { pool, count } => self.shrink(turn, pool, count),
             Mail::Lend(lent) => self.lent_to_us(turn, *lent),
             Mail::Received { pool } => self.lend_received(pool),
@@ -232,6 +234,7 @@ impl Worker {
             | Mail::Freed { .. }
             | Mail::Moved { .. }
             | Mail::NothingIdle { .. }
+            | Mail::Counted(_)
             | Mail::Forgotten { .. }
             | Mail::Empty { .. }
             | Mail::Departed { .. } => debug_assert!(false, "mail for a door or the coordinator came to a worker"),

@@ -20,7 +20,8 @@ use crate::parameters::{Parameters, Tracked};
 use crate::queue::{Line, Queue};
 use crate::server::{Group, Reported, Server, State};
 use crate::session;
-use crate::settings::{Database, Fidelity, PoolMode, Settings};
+use crate::settings::{Database, Fidelity, PoolMode, PoolSize, Settings};
+use crate::sizing::Account;
 use crate::snapshot::{FidelityCounts, Totals};
 use crate::time::Time;
 
@@ -61,6 +62,10 @@ impl Rules {
         let client_idle_timeout = user.client_idle_timeout.unwrap_or(settings.client_idle_timeout);
         let waiting = [query_wait_timeout, query_timeout, client_idle_timeout, settings.query_wait_notify];
         let size = user.pool_size.or(database.pool_size).unwrap_or(settings.default_pool_size);
+        let least = match size {
+            PoolSize::Fixed(size) => size,
+            PoolSize::Auto => settings.auto_pool_size_min.min(settings.auto_pool_size_max),
+        };
         let max_db = database.max_db_connections.unwrap_or(settings.max_db_connections);
         let max_user = user.max_user_connections.unwrap_or(settings.max_user_connections);
         let fidelity = user.pool_fidelity.or(database.pool_fidelity).unwrap_or(settings.pool_fidelity);
@@ -73,7 +78,7 @@ impl Rules {
                 .stable_backend_pid
                 .or(database.stable_backend_pid)
                 .unwrap_or(settings.stable_backend_pid),
-            shares_listener: size > 1 && max_db != 1 && max_user != 1,
+            shares_listener: least > 1 && max_db != 1 && max_user != 1,
             query_wait_timeout,
             query_timeout,
             waiting_min: waiting.into_iter().flatten().min(),
@@ -206,6 +211,8 @@ pub(crate) struct Pool {
     pub(crate) cancels: u32,
     pub(crate) totals: Totals,
     pub(crate) fidelity: FidelityCounts,
+    /// What the coordinator has told of its size, if that is found.
+    pub(crate) sizing: Option<Arc<Account>>,
     pub(crate) armed: Armed,
     /// What its database's names hide.
     pub(crate) known: Known,
@@ -254,12 +261,18 @@ impl Pool {
             cancels: 0,
             totals: Totals::default(),
             fidelity: FidelityCounts::default(),
+            sizing: None,
             armed: Armed::default(),
         }
     }
 
     pub(crate) fn count(&self, group: Group) -> u32 {
         self.groups[group as usize]
+    }
+
+    /// Servers that have logged in.
+    pub(crate) fn open(&self) -> u32 {
+        self.groups.iter().sum::<u32>() - self.count(Group::Opening)
     }
 
     pub(crate) fn enter(&mut self, group: Group) {

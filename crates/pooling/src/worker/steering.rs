@@ -8,13 +8,14 @@ use super::linking::{DATABASE_REMOVED, SURPLUS};
 use super::pool::{Pool, Rules};
 use super::{Turn, Worker};
 use crate::action::Action;
-use crate::id::ConnId;
+use crate::id::{ConnId, PoolId};
 use crate::limits;
-use crate::mail::Stop;
+use crate::mail::{Counted, Mail, Place, Stop};
 use crate::parameters::Tracked;
 use crate::server::{Chore, Group, Server, State as ServerState};
 use crate::session::{Session, State, virtual_pid};
 use crate::settings::{Database, PoolMode, Settings};
+use crate::sizing::Account;
 use crate::snapshot::{ClientSnapshot, FidelitySnapshot, PoolSnapshot, ServerSnapshot, Snapshot};
 use crate::state::Pins;
 use crate::time::Time;
@@ -73,8 +74,37 @@ impl Worker {
         }
     }
 
+    /// The coordinator looks for the pool's best size.
+    pub(super) fn count(&self, turn: &mut Turn<'_>, id: PoolId) {
+        let mut counted = Counted {
+            pool: id,
+            worker: self.id,
+            at: turn.now,
+            transactions: 0,
+            transaction_us: 0,
+            wait_us: 0,
+            waiting: 0,
+            open: 0,
+        };
+        if let Some(pool) = self.pool(id) {
+            counted.transactions = pool.totals.transactions;
+            counted.transaction_us = pool.totals.transaction_us;
+            counted.wait_us = pool.totals.wait_us;
+            counted.waiting = pool.queue.len();
+            counted.open = pool.open();
+        }
+        let mail = Mail::Counted(Box::new(counted));
+        turn.actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+    }
+
+    pub(super) fn sized(&mut self, id: PoolId, account: Arc<Account>) {
+        if let Some(pool) = self.pool_mut(id) {
+            pool.sizing = Some(account);
+        }
+    }
+
     /// The pool has become smaller: so many servers are too many here.
-    pub(super) fn shrink(&mut self, turn: &mut Turn<'_>, pool: crate::id::PoolId, count: u32) {
+    pub(super) fn shrink(&mut self, turn: &mut Turn<'_>, pool: PoolId, count: u32) {
         let Some(entry) = self.pool_mut(pool) else { return };
         entry.surplus = count;
         while let Some(entry) = self.pool_mut(pool).filter(|entry| entry.surplus > 0) {
@@ -372,5 +402,6 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
             counts: pool.fidelity,
         },
         classes: pool.queue.counts(now).collect(),
+        sizing: pool.sizing.clone(),
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use auth::Secret;
 use pooling::Settings;
-use pooling::settings::{Address, AuthType, Database, Fidelity, Host, LoadBalanceHosts, PoolMode, UserSettings};
+use pooling::settings::{
+    Address, AuthType, Database, Fidelity, Host, LoadBalanceHosts, PoolMode, PoolSize, UserSettings,
+};
 
 use super::classes::Described;
 use super::words::Words;
@@ -115,6 +117,10 @@ fn fidelity(value: &str) -> Result<Fidelity, String> {
     found.ok_or_else(|| format!("'{value}' is no fidelity"))
 }
 
+fn size(text: &str) -> Result<PoolSize, String> {
+    if text == "auto" { Ok(PoolSize::Auto) } else { number(text).map(PoolSize::Fixed) }
+}
+
 fn mode(text: &str) -> Result<PoolMode, String> {
     match text {
         "session" => Ok(PoolMode::Session),
@@ -133,7 +139,10 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
         return Ok(());
     }
     match key {
-        "size" | "default_pool_size" => settings.default_pool_size = number(value)?,
+        "size" | "default_pool_size" => settings.default_pool_size = size(value)?,
+        "auto_pool_size_min" => settings.auto_pool_size_min = number(value)?,
+        "auto_pool_size_max" => settings.auto_pool_size_max = number(value)?,
+        "auto_pool_size_start" => settings.auto_pool_size_start = number(value)?,
         "mode" | "pool_mode" => settings.pool_mode = mode(value)?,
         "fidelity" | "pool_fidelity" => settings.pool_fidelity = fidelity(value)?,
         "min" | "min_pool_size" => settings.min_pool_size = number(value)?,
@@ -217,7 +226,7 @@ fn set_database(entry: &mut Database, key: &str, value: &str) -> Result<(), Stri
         "dbname" => entry.dbname = Some(value.to_owned()),
         "user" => entry.forced_user = Some(value.to_owned()),
         "password" => entry.password = Some(Secret::parse(value)),
-        "pool_size" => entry.pool_size = Some(number(value)?),
+        "pool_size" => entry.pool_size = Some(size(value)?),
         "min_pool_size" => entry.min_pool_size = Some(number(value)?),
         "reserve_pool_size" => entry.reserve_pool_size = Some(number(value)?),
         "pool_mode" => entry.pool_mode = Some(mode(value)?),
@@ -237,7 +246,7 @@ fn set_user(entry: &mut UserSettings, key: &str, value: &str) -> Result<(), Stri
     match key {
         "pool_mode" => entry.pool_mode = Some(mode(value)?),
         "stable_backend_pid" => entry.stable_backend_pid = Some(value == "1"),
-        "pool_size" => entry.pool_size = Some(number(value)?),
+        "pool_size" => entry.pool_size = Some(size(value)?),
         "reserve_pool_size" => entry.reserve_pool_size = Some(number(value)?),
         "max_user_connections" => entry.max_user_connections = Some(number(value)?),
         "max_user_client_connections" => entry.max_user_client_connections = Some(number(value)?),

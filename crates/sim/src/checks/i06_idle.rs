@@ -111,9 +111,7 @@ fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
     let pool = snapshot.pools.iter().find(|pool| {
         let since = (world.now - pool.maxwait_us).max(world.trouble_at.unwrap_or(0));
         let learns = pool.sv_tested > 0 && awaits_names(world, worker, pool.id);
-        let size = settings.users.get(&*pool.key.user).and_then(|user| user.pool_size);
-        let size = size.or(settings.database(&pool.key.database).and_then(|entry| entry.pool_size));
-        let room = coordinator.held(pool.id) < size.unwrap_or(settings.default_pool_size);
+        let room = coordinator.held(pool.id) < coordinator.size(pool.id);
         pool.cl_waiting > 0 && room && !learns && world.now.saturating_sub(since) > limit
     })?;
     let (held, since) = (coordinator.held(pool.id), world.now - pool.maxwait_us);
