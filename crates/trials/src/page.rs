@@ -53,6 +53,9 @@ pub(crate) fn page(record: &Record) -> String {
         about("machine"),
         about("scale"),
     );
+    if let Some(line) = table::crowding(&record.samples) {
+        let _ = write!(out, "<p class=\"crowded\">{}</p>", escaped(&line));
+    }
     tiles(&mut out, record);
     out.push_str(
         "<p class=\"key\"><span class=\"direct\">direct</span><span class=\"pgbouncer\">PgBouncer</span>\

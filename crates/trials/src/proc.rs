@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// Processes whose memory is read one by one; of more, every n-th is read and the sum scaled up.
 const READ_MAX: usize = 400;
 
+/// Of a second, in what the kernel tells programs: the same on every Linux.
+const TICKS: f64 = 100.0;
+
 /// The children of a process, whichever of its threads has started them.
 pub(crate) fn children(parent: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
@@ -100,6 +103,29 @@ pub(crate) fn memory_limit() -> Option<u64> {
     limits.filter(|limit| *limit < 1 << 60).min()
 }
 
+/// Processor time that the whole machine has used, in seconds since it started.
+pub(crate) fn machine_cpu() -> f64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default();
+    // user, nice, system, (idle, iowait,) irq, softirq: proc_stat(5).
+    let fields: Vec<u64> = line.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+    let ticks: u64 = [0, 1, 2, 5, 6].iter().filter_map(|at| fields.get(*at)).sum();
+    ticks as f64 / TICKS
+}
+
+/// Processor time of a process, of the children it has waited for, and of those it has now.
+pub(crate) fn cpu_of_family(parent: u32) -> f64 {
+    let own = cpu(parent, 4);
+    own + children(parent).into_iter().map(|child| cpu(child, 2)).sum::<f64>()
+}
+
+/// utime, stime, cutime, cstime of proc_pid_stat(5), the first so many of them, in seconds.
+fn cpu(process: u32, count: usize) -> f64 {
+    let Some((_, rest)) = stat(process) else { return 0.0 };
+    let ticks = rest.split(' ').skip(10).take(count).filter_map(|field| field.parse::<u64>().ok());
+    ticks.sum::<u64>() as f64 / TICKS
+}
+
 /// The three load averages, for the record only.
 pub(crate) fn load_average() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -145,6 +171,17 @@ mod tests {
             child.kill().and_then(|()| child.wait()).expect("it is ours");
         }
         assert_eq!(counted, 1);
+    }
+
+    #[test]
+    fn our_own_time_is_a_part_of_the_machines() {
+        let (ours, all) = (cpu_of_family(std::process::id()), machine_cpu());
+        let until = Instant::now() + Duration::from_secs(10);
+        while cpu_of_family(std::process::id()) < ours + 0.05 {
+            assert!(Instant::now() < until, "we compute");
+        }
+        // Ticks are counted a little later for the machine than for us.
+        assert!(machine_cpu() - all > 0.02, "{all} {}", machine_cpu());
     }
 
     #[test]

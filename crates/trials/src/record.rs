@@ -85,6 +85,6 @@ mod tests {
         let values = BTreeMap::from([(Metric::Tps, 12.5)]);
         let way = Way::Pgweir(Mode::Session);
         let sample = Sample { trial: "t", way, round: 2, values, note: "a \"b\", c\nd".to_owned() };
-        assert_eq!(csv_line(&sample), "t,\"pgweir, session\",2,12.500,,,,,,,,,,\"a \"\"b\"\", c; d\"");
+        assert_eq!(csv_line(&sample), "t,\"pgweir, session\",2,12.500,,,,,,,,,,,\"a \"\"b\"\", c; d\"");
     }
 }

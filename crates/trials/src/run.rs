@@ -88,6 +88,7 @@ pub fn run(options: &Options) -> Result<(), String> {
             break;
         }
     }
+    record.facts.push(("load average after".to_owned(), proc::load_average()));
     drop(tables);
     drop(cluster);
     if !record.samples.0.is_empty() {

@@ -40,10 +40,12 @@ pub(crate) enum Metric {
     Connections,
     Runnable,
     Command,
+    /// Cores that programs used which have nothing to do with the test.
+    Others,
 }
 
 impl Metric {
-    pub(crate) const ALL: [Metric; 10] = [
+    pub(crate) const ALL: [Metric; 11] = [
         Metric::Tps,
         Metric::LatencyMean,
         Metric::LatencyP99,
@@ -54,6 +56,7 @@ impl Metric {
         Metric::Connections,
         Metric::Runnable,
         Metric::Command,
+        Metric::Others,
     ];
 
     /// In a record, unit last.
@@ -69,6 +72,7 @@ impl Metric {
             Metric::Connections => "server_connections_max",
             Metric::Runnable => "runnable_mean",
             Metric::Command => "command_ms",
+            Metric::Others => "other_programs_cores",
         }
     }
 
@@ -85,6 +89,7 @@ impl Metric {
             Metric::Connections => "server connections, most",
             Metric::Runnable => "runnable PostgreSQL processes, mean",
             Metric::Command => "an unrelated command, median (ms)",
+            Metric::Others => "cores used by other programs",
         }
     }
 
@@ -99,7 +104,7 @@ impl Metric {
             Metric::Connections => theirs.connections,
             Metric::Runnable => theirs.runnable,
             Metric::Command => theirs.command_ms,
-            Metric::LatencyP99 | Metric::PoolerMemory => None,
+            Metric::LatencyP99 | Metric::PoolerMemory | Metric::Others => None,
         }
     }
 }
@@ -156,6 +161,11 @@ impl Samples {
         };
         let rounds = self.0.iter().map(|sample| sample.round).max().unwrap_or(0);
         Figure::of((1..=rounds).filter_map(|round| Some(value(of, round)? / value(by, round)?)).collect())
+    }
+
+    /// Cores that other programs used, over all samples.
+    pub(crate) fn others(&self) -> Option<Figure> {
+        Figure::of(self.0.iter().filter_map(|sample| sample.values.get(&Metric::Others).copied()).collect())
     }
 
     /// The ways of a test, in order, those without values too.

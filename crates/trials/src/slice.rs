@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::contestant::{Pooler, Program};
 use crate::driver::{Crowd, Length, Load, Outcome};
@@ -107,7 +107,9 @@ fn measure(
         memory(ground, pooler.as_ref(), &mut values);
     }
     let wanted = Wanted { postmaster: ground.around.postmaster, monitor: &mut tables.monitor, command: trial.command };
+    let before = used(ground);
     let (outcome, seen) = watch::during(wanted, || crowd.work());
+    values.insert(Metric::Others, others(before, used(ground)));
     let outcome = outcome.map_err(blame)?;
     if !leave {
         memory(ground, pooler.as_ref(), &mut values);
@@ -149,6 +151,20 @@ fn load(trial: &Trial, way: Way, place: Place, account: Account, scale: u32, rou
         // The same rows for every way of a round.
         seed: u64::from(round),
     }
+}
+
+/// The time now, and the processor time that the machine and the test have used. The pooler is a child of ours; PostgreSQL's own
+/// processes are its children, whoever has started it.
+fn used(ground: &Ground<'_>) -> (Instant, f64, f64) {
+    let families = [Some(std::process::id()), ground.around.postmaster];
+    let ours = families.into_iter().flatten().map(proc::cpu_of_family).sum();
+    (Instant::now(), proc::machine_cpu(), ours)
+}
+
+/// Cores that others used between two of these.
+fn others(before: (Instant, f64, f64), after: (Instant, f64, f64)) -> f64 {
+    let time = (after.0 - before.0).as_secs_f64().max(1e-3);
+    (((after.1 - before.1) - (after.2 - before.2)) / time).max(0.0)
 }
 
 fn memory(ground: &Ground<'_>, pooler: Option<&Pooler>, values: &mut Values) {

@@ -90,6 +90,16 @@ pub(crate) fn notes(samples: &Samples, trial: &Trial) -> Vec<String> {
     noted.into_iter().map(|(note, whom)| format!("{}: {note}", whom.join("; "))).collect()
 }
 
+/// How far the machine was busy with something else, if that was worth a word.
+pub(crate) fn crowding(samples: &Samples) -> Option<String> {
+    let others = samples.others().filter(|others| others.median >= 0.1)?;
+    Some(format!(
+        "The machine was not idle: other programs used {} cores meanwhile. That weighs on the pooled rows most: a pooler is one process \
+         among those of the others, hundreds of direct connections are hundreds.",
+        shown(others)
+    ))
+}
+
 /// For a terminal.
 pub(crate) fn text(record: &Record) -> String {
     let mut out = String::new();
@@ -99,17 +109,26 @@ pub(crate) fn text(record: &Record) -> String {
             continue;
         }
         let _ = writeln!(out, "\n{}  {}: {}", trial.name, trial.source.name(), trial.title);
-        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-        for row in &rows {
-            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-            let _ = writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end());
-        }
+        text_rows(&mut out, &rows);
         for line in ratios(&record.samples, trial).iter().chain(&notes(&record.samples, trial)) {
             let _ = writeln!(out, "  {line}");
         }
     }
+    if let Some(line) = crowding(&record.samples) {
+        let _ = writeln!(out, "\n{line}");
+    }
+    let _ = writeln!(out, "\npods and pools");
+    text_rows(&mut out, &arithmetic::rows(arithmetic::cost(&record.samples, &record.trials)));
     out
+}
+
+fn text_rows(out: &mut String, rows: &[Vec<String>]) {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let _ = writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
 }
 
 /// For a record.
@@ -119,6 +138,9 @@ pub(crate) fn markdown(record: &Record) -> String {
         .to_owned();
     for (name, value) in &record.facts {
         let _ = writeln!(out, "* {name}: {value}");
+    }
+    if let Some(line) = crowding(&record.samples) {
+        let _ = writeln!(out, "\n**{line}**");
     }
     for trial in &record.trials {
         let rows = rows(&record.samples, trial);
