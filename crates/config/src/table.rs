@@ -143,7 +143,7 @@ settings! {
     chaos_poison: Flag, Some("0"), Yes, Partly, Tests, "Where sessions are followed, lets a stranger leave its session state on every server before anybody else gets it. Refused unless the environment has PGWEIR_CHAOS=1.";
     chaos_rotate: Flag, Some("0"), Yes, Partly, Tests, "Outside of session mode, runs every transaction of a client on another server if one is idle. Refused unless the environment has PGWEIR_CHAOS=1.";
     chaos_seed: NUMBER, Some("0"), Yes, Works, Tests, "Where the choice between idle servers begins under chaos_rotate, and the stranger's statements under chaos_poison.";
-    class_ageing: Seconds, Some("5"), Yes, Works, Classes, "Whoever has waited for so long counts as of a class of one priority more, and so on, so that nobody starves; 0: never.";
+    class_ageing: Seconds, Some("5"), Yes, Works, Classes, "Whoever has waited for so long counts as of a class of one priority more, and so on, up to the highest that waits, so that nobody starves; 0: never.";
     class_file: Path, Some(""), Yes, Works, Classes, "The file that says who is in which class of [classes]; empty: all are in default.";
     client_idle_timeout: Seconds, Some("0"), Yes, Works, Waiting, "Closes a client that has sent nothing for so long; 0: never.";
     client_login_timeout: Seconds, Some("60"), Yes, Works, Waiting, "How long a client may take to log in; 0: for ever.";

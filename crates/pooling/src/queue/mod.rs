@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The rule is start-time fair queueing in server-seconds over as many servers as there are: the class that has had least for
-//! its weight is next. Promise, of classes of equal priority without maximum: while a class has work, it gets its share of the
+//! its weight is next. Who has waited for long is lifted to the highest priority that waits, not beyond. Promise, of classes of
+//! equal priority without maximum: while a class has work, it gets its share of the
 //! server time, less the longest link of any class on each server and [`Account`]'s estimate of what has just begun, whatever
 //! the others do. No server stays idle while somebody eligible waits: eligible is whose class is below its maximum.
 //! With one class all of this is one line, and nothing is counted.
@@ -123,15 +124,17 @@ impl Lane {
     }
 
     /// Less is sooner.
-    fn rank(&self, now: Time, ageing: Duration) -> (bool, i64, u64) {
-        let priority = self.priority(self.waited(now), ageing);
+    fn rank(&self, now: Time, ageing: Duration, top: u8) -> (bool, i64, u64) {
+        let priority = self.priority(self.waited(now), ageing, top);
         (self.account.active() >= self.terms.min, -priority, self.virtual_time(now))
     }
 
-    /// Of a waiter that has waited for so long, in microseconds.
-    fn priority(&self, waited: u64, ageing: Duration) -> i64 {
+    /// Of a waiter that has waited for so long, in microseconds. Ageing makes it an equal of those who are at the `top`, and no
+    /// more: among equals server time decides, or a class with more clients than its share can serve would be old for ever.
+    fn priority(&self, waited: u64, ageing: Duration, top: u8) -> i64 {
         let aged = waited.checked_div(ageing.as_micros() as u64).unwrap_or(0).min(256);
-        i64::from(self.terms.priority) + aged as i64
+        let own = i64::from(self.terms.priority);
+        (own + aged as i64).min(own.max(top.into()))
     }
 }
 
@@ -243,8 +246,14 @@ impl Queue {
         if self.is_single() {
             return (self.len > 0).then_some(0);
         }
+        let top = self.top();
         let eligible = self.lanes.iter().enumerate().filter(|(_, lane)| lane.is_eligible());
-        eligible.min_by_key(|(_, lane)| lane.rank(now, self.ageing)).map(|(index, _)| index)
+        eligible.min_by_key(|(_, lane)| lane.rank(now, self.ageing, top)).map(|(index, _)| index)
+    }
+
+    /// The highest priority, ageing apart, of who may be served here.
+    fn top(&self) -> u8 {
+        self.lanes.iter().filter(|lane| lane.is_eligible()).map(|lane| lane.terms.priority).max().unwrap_or(0)
     }
 
     /// Serves the newest first: a deliberate fault, for showing that the simulator sees it.

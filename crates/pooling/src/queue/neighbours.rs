@@ -61,8 +61,9 @@ impl Queue {
     }
 
     /// Whose turn it is among those of other workers.
-    pub(crate) fn first_of(&self, strangers: impl Iterator<Item = Stranger>, now: Time) -> Option<Stranger> {
-        strangers.min_by_key(|stranger| (self.standing(stranger.class, stranger.since, now), stranger.since))
+    pub(crate) fn first_of(&self, strangers: impl Iterator<Item = Stranger> + Clone, now: Time) -> Option<Stranger> {
+        let top = strangers.clone().map(|stranger| self.lane(stranger.class).terms.priority).max()?.max(self.top());
+        strangers.min_by_key(|stranger| (self.standing(stranger.class, stranger.since, now, top), stranger.since))
     }
 
     /// Whether a stranger is to be served before everybody here, though a server has to travel for it, which takes
@@ -77,16 +78,17 @@ impl Queue {
         if lane.account.active() < lane.terms.min {
             return false;
         }
-        let (priority, virtual_time) = self.standing(stranger.class, stranger.since, now);
-        let (own_priority, own_time) = self.standing(ClassId(own as u8), own_since, now);
+        let top = self.top().max(self.lane(stranger.class).terms.priority);
+        let (priority, virtual_time) = self.standing(stranger.class, stranger.since, now, top);
+        let (own_priority, own_time) = self.standing(ClassId(own as u8), own_since, now, top);
         let travel = scaled(head_start.as_micros() as u64, self.lane(stranger.class).terms.weight);
         priority < own_priority || priority == own_priority && virtual_time.saturating_add(travel) < own_time
     }
 
     /// Less is sooner.
-    fn standing(&self, class: ClassId, since: Time, now: Time) -> (i64, u64) {
+    fn standing(&self, class: ClassId, since: Time, now: Time, top: u8) -> (i64, u64) {
         let lane = self.lane(class);
-        (-lane.priority(now.micros_since(since), self.ageing), lane.virtual_time(now))
+        (-lane.priority(now.micros_since(since), self.ageing, top), lane.virtual_time(now))
     }
 }
 
@@ -115,11 +117,11 @@ mod tests {
         queue.heard_of(there, &[cell(500), cell(9_000_000)]);
         queue.heard_of(there, &[cell(500), cell(10_000_000)]);
         queue.heard_of(there, &[cell(500), cell(10_000_000)]);
-        assert_eq!(queue.standing(ClassId(0), Time(0), Time(0)).1, 0);
-        assert_eq!(queue.standing(ClassId(1), Time(0), Time(0)).1, scaled(1_000_000, 1));
+        assert_eq!(queue.standing(ClassId(0), Time(0), Time(0), 0).1, 0);
+        assert_eq!(queue.standing(ClassId(1), Time(0), Time(0), 0).1, scaled(1_000_000, 1));
         // Classes have changed there: they begin again.
         queue.heard_of(there, &[cell(0), cell(3)]);
-        assert_eq!(queue.standing(ClassId(1), Time(0), Time(0)).1, scaled(1_000_000, 1));
+        assert_eq!(queue.standing(ClassId(1), Time(0), Time(0), 0).1, scaled(1_000_000, 1));
     }
 
     #[test]

@@ -179,6 +179,34 @@ fn higher_priority_goes_first_and_nobody_starves() {
     assert!(share > 0.01 && share < 0.5, "the lower class gets {share:.3}");
 }
 
+/// Found on PostgreSQL: whoever had more clients than servers for longer than class_ageing took everything.
+#[test]
+fn among_equals_weights_decide_however_long_somebody_waits() {
+    let all = vec![class("crowd", 1), class("modest", 4)];
+    let crowds = [busy(1000, 50 * MILLISECOND), busy(50, 5 * MILLISECOND)];
+    let classes = Classes { ageing: Duration::from_secs(1), ..classes(all) };
+    let outcome = run(&classes, 8, &crowds, 60 * SECOND, 11);
+    let crowded = outcome.waits[0].iter().max().expect("some of the crowd are served");
+    assert!(*crowded > 20 * SECOND, "the crowd waits for much longer than one ages in: {crowded} µs");
+    let share = outcome.served[1] as f64 / (outcome.served[0] + outcome.served[1]) as f64;
+    assert!((share / 0.8 - 1.0).abs() < 0.05, "the modest get {share:.3}");
+    let longest = outcome.waits[1].iter().max().expect("the modest are served");
+    assert!(*longest < SECOND / 2, "{longest} µs");
+}
+
+/// A third class that waits for long is not lifted beyond the two others by a priority that nobody has who waits.
+#[test]
+fn the_old_are_equals_of_the_first_and_never_more() {
+    let mut all = vec![class("crowd", 1), class("modest", 3), class("first", 1)];
+    all[2].priority = 5;
+    let rare = Crowd { clients: 1, think: SECOND, service: (MILLISECOND, MILLISECOND), from: 0 };
+    let crowds = [busy(1000, 50 * MILLISECOND), busy(50, 5 * MILLISECOND), rare];
+    let classes = Classes { ageing: Duration::from_secs(1), ..classes(all) };
+    let outcome = run(&classes, 8, &crowds, 60 * SECOND, 12);
+    let share = outcome.served[1] as f64 / (outcome.served[0] + outcome.served[1]) as f64;
+    assert!((share / 0.75 - 1.0).abs() < 0.05, "the modest get {share:.3}");
+}
+
 #[test]
 fn a_minimum_is_had_at_once_and_a_maximum_never_passed() {
     let mut all = vec![class("default", 100), class("least", 1), class("most", 100)];
