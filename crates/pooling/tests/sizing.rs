@@ -281,3 +281,18 @@ fn tokens_follow_the_size() {
         assert!(stage.freed > 0, "what was too many was closed");
     }
 }
+
+/// A machine that is busy with something else opens servers slowly: the size that was found stays the one that was found.
+#[test]
+fn a_size_that_is_reached_late_is_not_given_up() {
+    let mut rule = Sizing::new(FLOOR, CEILING, 4);
+    let mut model = Model::new(Curve::Peak { peak: 16.0, contention: 0.0, alone: 1000.0 }, 500, 0.0, 1);
+    model.run(&mut rule, second(10), |_, _| {});
+    assert_eq!(rule.settled(), Some(16));
+    (model.available, model.open) = (8, 8);
+    model.run(&mut rule, second(15), |_, _| {});
+    model.available = u32::MAX;
+    model.run(&mut rule, second(30), |_, _| {});
+    assert!(!rule.changes().any(|change| change.why.contains("16 servers could not be opened")), "{}", rule.why());
+    assert_eq!(rule.settled(), Some(16));
+}

@@ -233,7 +233,7 @@ impl Sizing {
                     return None;
                 }
                 self.arrival = Arrival::Fresh;
-                if waits && seen.open < size {
+                if waits && seen.open < size && self.is_try() {
                     self.not_reached(now, seen.open);
                 }
                 None
@@ -248,6 +248,16 @@ impl Sizing {
                 None
             }
             Arrival::Done => self.window.add(seen),
+        }
+    }
+
+    /// Whether the size is a larger one than is known to be reached. What was reached before is slow, not out of reach:
+    /// on a machine that is busy with something else, a server may take seconds to open.
+    fn is_try(&self) -> bool {
+        match &self.mode {
+            Mode::Waiting => false,
+            Mode::Searching(_) => self.records[..self.rung].iter().any(|record| record.weight > 0.0),
+            Mode::Settled(rest) => self.rung > rest.base,
         }
     }
 
