@@ -28,6 +28,9 @@ pub struct Census {
     pub cancels_wrong: u64,
     /// Queries that query_timeout has cancelled.
     pub overdue: u64,
+    /// Statements that were refused at their deadline, and before it by what was expected.
+    pub late: u64,
+    pub hasty: u64,
     pub vanished: u64,
     pub cuts: u64,
     pub refused: u64,
@@ -86,6 +89,8 @@ impl Census {
             ("cancels_struck", self.cancels_struck),
             ("cancels_wrong", self.cancels_wrong),
             ("overdue", self.overdue),
+            ("late", self.late),
+            ("hasty", self.hasty),
             ("vanished", self.vanished),
             ("cuts", self.cuts),
             ("refused", self.refused),
@@ -148,6 +153,8 @@ impl Census {
         self.cancels_struck += other.cancels_struck;
         self.cancels_wrong += other.cancels_wrong;
         self.overdue += other.overdue;
+        self.late += other.late;
+        self.hasty += other.hasty;
         self.vanished += other.vanished;
         self.cuts += other.cuts;
         self.refused += other.refused;

@@ -88,6 +88,16 @@ fn waited(now: Time, since: Time, deadline_ms: u32) -> String {
 }
 
 impl Session {
+    /// How long it has waited for the server that it gets now, in microseconds.
+    #[inline]
+    pub(super) fn waited_us(&self, now: Time) -> u64 {
+        let State::Waiting { since, deadline_ms, .. } = self.state else { return 0 };
+        let waited = now.micros_since(since);
+        let is_late = deadline_ms > 0 && waited >= 1_000 * u64::from(deadline_ms);
+        debug_assert!(!is_late, "I8: nobody is served past its deadline");
+        waited
+    }
+
     /// How long it can wait with these messages; `None`: it does not say. Not on the way of whoever need not wait.
     fn deadline_ms(&self, messages: &[u8]) -> Option<u32> {
         let commented = first_text(self, messages).filter(|text| sql::may_have_comment_tags(text)).and_then(|text| {

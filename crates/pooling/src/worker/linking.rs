@@ -198,10 +198,7 @@ impl Worker {
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
         pool.turn(turn.now, server_id, server, ServerState::Linked(conn), &mut self.restless);
         pool.charge(turn.now, session.class, server);
-        let waited = match session.state {
-            State::Waiting { since, .. } => turn.now.micros_since(since),
-            _ => 0,
-        };
+        let waited = session.waited_us(turn.now);
         pool.known.aged(turn.now);
         pool.totals.server_assignments += 1;
         pool.totals.wait_us += waited;

@@ -10,7 +10,7 @@
 //! | I5 limits | `i05_limits`: connections that exist at this moment, opening ones too |
 //! | I6 nobody waits beside an idle server | `i06_idle` |
 //! | I7 order | `i07_order` within a worker, `i07_strangers` between workers |
-//! | I8 told why | in the model clients; and `i08_last_words`, `i08_deadlines` |
+//! | I8 told why, and in time | in the model clients; and `i08_last_words`, `i08_deadlines` |
 //! | I9 state | in `book`: at every statement, the state of the server that runs it and the twin's |
 //! | I10 memory | `i10_memory` |
 //! | I12 capacity | `i12_capacity` |

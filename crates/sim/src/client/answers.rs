@@ -83,7 +83,8 @@ impl Client {
         if self.lost || self.is_loss(message, body, facts, plan) {
             return self.after_loss(message, body, census);
         }
-        self.decide(message, body);
+        let refused = self.is_turned_away(message, body, census)?;
+        self.decide(message, body, refused);
         self.compare(message, body)?;
         if self.owed_ready == 0 {
             self.setting = false;
@@ -96,13 +97,18 @@ impl Client {
     }
 
     /// Runs the twin as far as the message at hand tells what became of the work that a cancel may have struck.
-    fn decide(&mut self, message: u8, body: &[u8]) {
+    /// `refused`: that was nothing, since no server has seen it.
+    fn decide(&mut self, message: u8, body: &[u8], refused: bool) {
         let struck = message == tag::ERROR
             && Fields::decode(body).code() == Some(CANCELLED)
             // A CopyFail of the client's own has the same code.
             && Fields::decode(body).message().is_some_and(|words| words.starts_with(b"cancel"))
             && (self.cancels_seen < self.cancels_sent || self.overdue);
         let waits = self.expected_at == self.expected.len();
+        if refused && waits {
+            self.take_back();
+            return;
+        }
         if struck && waits {
             self.cancels_seen += 1;
         }
@@ -199,6 +205,7 @@ impl Client {
     }
 
     pub(super) fn query(&mut self, text: &str) {
+        let text = self.hurried(text);
         self.send(request::QUERY, |out| frontend::Query { text: text.as_bytes() }.encode(out));
     }
 }

@@ -8,6 +8,7 @@ mod answers;
 mod console;
 mod ending;
 mod hostile;
+mod hurry;
 mod login;
 mod loss;
 mod memory;
@@ -144,6 +145,8 @@ pub struct Client {
     followed: bool,
     /// What takes too long is cancelled, though it has not asked for that.
     overdue: bool,
+    /// How long it can wait for a server; 0: for as long as it takes.
+    deadline_ms: u32,
     /// What the twin said and the pooler has not said yet.
     expected: Vec<u8>,
     expected_at: usize,
@@ -229,6 +232,7 @@ impl Client {
             login,
             followed: plan.settings.pool_fidelity != Fidelity::Classic,
             overdue: plan.cancels_overdue(plan.mode(&key)),
+            deadline_ms: hurry::draw(number, plan, plan.mode(&key)),
             expected: Vec::new(),
             expected_at: 0,
             undecided: Vec::new(),
@@ -288,7 +292,7 @@ impl Client {
 
     /// A cancel may strike what it has sent: it sends one unit at a time.
     fn may_be_struck(&self) -> bool {
-        self.habits.cancels || self.overdue
+        self.habits.cancels || self.overdue || self.deadline_ms > 0
     }
 
     fn is_owed(&self) -> bool {

@@ -313,6 +313,8 @@ impl Client {
     }
 
     pub(super) fn parse(&mut self, name: &[u8], text: &str) {
+        // Whoever has the same text by name shares it.
+        let text = if name.is_empty() { self.hurried(text) } else { text.to_owned() };
         let parse = Parse { name, query: text.as_bytes(), types: Parse::NO_TYPES };
         self.send(tag::PARSE, |out| parse.encode(out));
     }
