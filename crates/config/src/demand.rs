@@ -99,7 +99,8 @@ fn of_database(settings: &Settings, database: &Database) -> u64 {
 }
 
 fn bound(settings: &Settings, databases: &[&Database]) -> u64 {
-    by_databases(settings, databases).min(by_users(settings, databases))
+    let bound = by_databases(settings, databases).min(by_users(settings, databases));
+    capped(bound, settings.max_server_connections)
 }
 
 fn by_databases(settings: &Settings, databases: &[&Database]) -> u64 {

@@ -222,6 +222,7 @@ pub fn pooling(values: &Values, cores: u16) -> Settings {
         max_client_conn: values.count(Key::max_client_conn),
         max_db_connections: values.count(Key::max_db_connections),
         max_user_connections: values.count(Key::max_user_connections),
+        max_server_connections: values.count(Key::max_server_connections),
         max_db_client_connections: values.count(Key::max_db_client_connections),
         max_user_client_connections: values.count(Key::max_user_client_connections),
         query_wait_timeout: values.limit(Key::query_wait_timeout),

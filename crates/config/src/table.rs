@@ -176,12 +176,13 @@ settings! {
     login_notify_message: Text, Some(""), Yes, Works, Startup, "A NOTICE to every client after its login; empty: none.";
     max_client_conn: NUMBER, Some("100"), Yes, Works, Pools, "The most clients at a time; 0: as many as there are file descriptors.";
     max_db_client_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most clients of one database; 0: no limit.";
-    max_db_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most server connections of one database over all users; 0: no limit.";
+    max_db_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most server connections of one database over all users, which take turns where there are more of them than connections; 0: no limit.";
     max_packet_size: Count(0, 4_294_967_295, "bytes"), Some("2147483647"), Yes, NotYet, Network, "The largest message that is let through.";
     max_pinned: NUMBER, Some("0"), Yes, Works, Pools, "The most clients of one pool that may keep their server between transactions, for temporary tables, advisory locks and the like; a client whose next statement would make it one more waits before it is sent. Not held back is who is in a transaction already, nor what no text tells beforehand; 0: no limit.";
     max_prepared_statements: NUMBER, Some("200"), Yes, Works, Startup, "Named prepared statements kept on each server in transaction and statement mode, where a client's unnamed statement is kept from one transaction to the next, too; 0: all go through untouched.";
+    max_server_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most server connections of all pools together, which take turns where there are more of them than connections; 0: no limit.";
     max_user_client_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most clients of one user; 0: no limit.";
-    max_user_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most server connections of one user over all databases; 0: no limit.";
+    max_user_connections: NUMBER, Some("0"), Yes, Works, Pools, "The most server connections of one user over all databases, which take turns where there are more of them than connections; 0: no limit.";
     min_pool_size: NUMBER, Some("0"), Yes, Works, Pools, "Server connections kept open in each pool that is in use or has a forced user.";
     peer_id: Count(0, 16383, ""), Some("0"), Yes, NotYet, Listening, "This process's number among [peers], to which cancel requests are passed on; 0: none.";
     pidfile: Path, Some(""), No, Works, Listening, "The file to write the process id to; -d needs it.";
@@ -291,8 +292,8 @@ mod tests {
         }
         assert_eq!(
             TABLE.len(),
-            114,
-            "PgBouncer's hundred, workers, four for session state, two for classes, two for sizes, five for tests"
+            115,
+            "PgBouncer's hundred, workers, four for session state, two for classes, two for sizes, one for sharing, five for tests"
         );
     }
 }

@@ -6,14 +6,20 @@
 //!
 //! ```text
 //!   worker ──Ask──► coordinator ──Granted──► worker: opens, uses, closes ──Freed──► coordinator
-//!                        └── at a shared cap: Recall ──► a worker with an idle server of another pool
+//!                        └── at a shared cap: Recall ──► a worker with a server of another pool
 //! ```
+//!
+//! Who gets the next token, and who gives one back for it, is in `asking` and `sharing`.
 
+mod asking;
 mod forgetting;
+mod sharing;
+#[cfg(test)]
+mod sharing_tests;
 mod sizing;
 mod vacating;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +34,7 @@ use crate::observe::{About, Fact, Level, Peer, Topic};
 use crate::settings::Settings;
 use crate::time::Time;
 
+use asking::{Ask, Cap, Contest, Yield};
 use forgetting::Life;
 
 /// The console is no pool: its sessions live on the first worker under this id.
@@ -43,6 +50,14 @@ pub struct Coordinator {
     ids: BTreeMap<PoolKey, PoolId>,
     /// In order of arrival.
     asks: Vec<Ask>,
+    /// Caps at which somebody is hungry, or was a moment ago.
+    contests: BTreeMap<Cap, Contest>,
+    /// Pools with tokens out.
+    holders: BTreeSet<PoolId>,
+    /// All tokens out.
+    servers: u32,
+    /// Logins under way, in order of their grants.
+    opening: VecDeque<(PoolId, Time)>,
     /// The last number given to a client or a server.
     serial: Serial,
     clients: u32,
@@ -80,32 +95,28 @@ struct Entry {
     over: u32,
     max_db: u32,
     max_user: u32,
+    lifetime: Option<Duration>,
+    /// When its tokens were given out, the oldest first.
+    granted_at: VecDeque<Time>,
+    /// Tokens that it was told to give back at its next release.
+    yields: Vec<Yield>,
     life: Life,
 }
 
 impl Entry {
+    /// Tokens of servers whose lifetime does not end soon.
+    fn lasting(&self, now: Time) -> u32 {
+        let Some(lifetime) = self.lifetime.filter(|lifetime| !lifetime.is_zero()) else { return self.tokens() };
+        let lasts = lifetime - limits::RENEWAL.min(lifetime / 10);
+        // The oldest first. A server that is lent on its way may be counted below zero.
+        let ending = self.granted_at.iter().take_while(|at| **at + lasts <= now).count() as u32;
+        self.tokens().saturating_sub(ending)
+    }
+
     fn tokens(&self) -> u32 {
         let sum: i32 = self.held.iter().sum();
         u32::try_from(sum).expect("I12: more tokens came back than were given out")
     }
-}
-
-#[derive(Debug)]
-struct Ask {
-    pool: PoolId,
-    worker: WorkerId,
-    reserve: bool,
-    /// Who has been asked for an idle server on behalf of this one since the last round of asking.
-    tried: BTreeSet<(PoolId, WorkerId)>,
-}
-
-/// What stands in the way of one more server.
-#[derive(Copy, Clone, PartialEq, Eq)]
-enum Obstacle {
-    None,
-    PoolSize,
-    Database,
-    User,
 }
 
 impl Coordinator {
@@ -117,6 +128,10 @@ impl Coordinator {
             pools: Vec::new(),
             ids: BTreeMap::new(),
             asks: Vec::new(),
+            contests: BTreeMap::new(),
+            holders: BTreeSet::new(),
+            servers: 0,
+            opening: VecDeque::new(),
             serial: Serial::default(),
             clients: 0,
             clients_by_database: BTreeMap::new(),
@@ -168,6 +183,10 @@ impl Coordinator {
                 return violation(5, format!("{:?} holds {} tokens", entry.key, entry.tokens()));
             }
         }
+        let total: u32 = by_database.values().sum();
+        if total != self.servers {
+            return violation(12, format!("{total} tokens are out, {} are counted", self.servers));
+        }
         for (database, tokens) in by_database {
             let counted = self.servers_by_database.get(database).copied().unwrap_or(0);
             if tokens != counted {
@@ -212,6 +231,9 @@ impl Coordinator {
             over: 0,
             max_db: 0,
             max_user: 0,
+            lifetime: None,
+            granted_at: VecDeque::new(),
+            yields: Vec::new(),
             life: Life::Used,
         };
         apply(&mut entry, &self.settings);
@@ -326,27 +348,14 @@ impl Coordinator {
         lower(&mut self.clients_by_user, user);
     }
 
-    fn obstacle(&self, pool: PoolId, reserve: bool) -> Obstacle {
-        let entry = &self.pools[pool.0 as usize];
-        let size = entry.size + if reserve { entry.reserve } else { 0 };
-        let full = |limit: u32, counts: &BTreeMap<Arc<str>, u32>, name: &Arc<str>| {
-            limit > 0 && counts.get(name).copied().unwrap_or(0) >= limit
-        };
-        if entry.tokens() >= size {
-            Obstacle::PoolSize
-        } else if full(entry.max_db, &self.servers_by_database, &entry.key.database) {
-            Obstacle::Database
-        } else if full(entry.max_user, &self.servers_by_user, &entry.key.user) {
-            Obstacle::User
-        } else {
-            Obstacle::None
-        }
-    }
-
-    fn grant(&mut self, pool: PoolId, worker: WorkerId, spare: bool, actions: &mut Actions) {
+    fn grant(&mut self, now: Time, pool: PoolId, worker: WorkerId, spare: bool, actions: &mut Actions) {
+        self.servers += 1;
+        self.holders.insert(pool);
         let entry = &mut self.pools[pool.0 as usize];
         let reserve = entry.tokens() >= entry.size;
         entry.held[usize::from(worker.0)] += 1;
+        entry.granted_at.push_back(now);
+        self.opening.push_back((pool, now));
         entry.life = Life::Used;
         *self.servers_by_database.entry(Arc::clone(&entry.key.database)).or_default() += 1;
         *self.servers_by_user.entry(Arc::clone(&entry.key.user)).or_default() += 1;
@@ -361,67 +370,32 @@ impl Coordinator {
         assert!(entry.tokens() > 0, "I12: a token came back that was not out");
         entry.held[usize::from(worker.0)] -= 1;
         entry.over = entry.over.saturating_sub(1);
+        entry.granted_at.pop_front();
+        if let Some(index) = entry.yields.iter().position(|told| told.worker == worker) {
+            entry.yields.remove(index);
+        }
+        if entry.tokens() == 0 {
+            self.holders.remove(&pool);
+        }
+        self.servers -= 1;
         lower(&mut self.servers_by_database, &entry.key.database);
         lower(&mut self.servers_by_user, &entry.key.user);
     }
 
-    /// Grants what can be granted, in order of asking, and looks for idle servers of others where a cap is in the way.
-    fn serve_asks(&mut self, now: Time, actions: &mut Actions) {
-        let mut index = 0;
-        let mut capped = false;
-        while index < self.asks.len() {
-            let (pool, worker, reserve) = (self.asks[index].pool, self.asks[index].worker, self.asks[index].reserve);
-            match self.obstacle(pool, reserve) {
-                Obstacle::None => {
-                    self.asks.remove(index);
-                    self.grant(pool, worker, false, actions);
-                    continue;
-                }
-                Obstacle::PoolSize => self.note_want(now, pool),
-                cap @ (Obstacle::Database | Obstacle::User) => {
-                    capped = true;
-                    self.recall_for(index, cap, actions);
-                }
-            }
-            index += 1;
-        }
-        if capped {
-            self.recall_at.get_or_insert(now + limits::RECALL);
-        } else {
-            self.recall_at = None;
-        }
-    }
-
-    /// Asks one more worker whether it has an idle server of another pool under the same cap.
-    fn recall_for(&mut self, index: usize, cap: Obstacle, actions: &mut Actions) {
-        let ask = &self.asks[index];
-        let own = &self.pools[ask.pool.0 as usize].key;
-        let shares = |entry: &Entry| match cap {
-            Obstacle::Database => entry.key.database == own.database && entry.key.user != own.user,
-            _ => entry.key.user == own.user && entry.key.database != own.database,
-        };
-        let holders = self.pools.iter().enumerate().filter(|(_, entry)| shares(entry)).flat_map(|(pool, entry)| {
-            let held = entry.held.iter().enumerate().filter(|(_, held)| **held > 0);
-            held.map(move |(worker, _)| (PoolId(pool as u32), WorkerId(worker as u16)))
-        });
-        let Some(next) = holders.into_iter().find(|holder| !ask.tried.contains(holder)) else { return };
-        self.asks[index].tried.insert(next);
-        post(actions, Place::Worker(next.1), Mail::Recall { pool: next.0 });
-    }
-
-    /// Three times a second: opens what min_pool_size wants, one server a pool.
-    fn maintain(&mut self, actions: &mut Actions) {
+    /// Three times a second: opens what min_pool_size wants, one server a pool. Servers whose lifetime is about to end are
+    /// not counted, if there is room for others beside them: they are replaced ahead of need.
+    fn maintain(&mut self, now: Time, actions: &mut Actions) {
         for index in 0..self.pools.len() {
             let (pool, entry) = (PoolId(index as u32), &self.pools[index]);
             let inhabited = entry.forced || entry.sessions.iter().any(|&sessions| sessions > 0);
-            let short = entry.tokens() < entry.min && inhabited && self.stop.is_none();
-            if !short || self.obstacle(pool, false) != Obstacle::None {
+            let short = entry.lasting(now) < entry.min && inhabited && self.stop.is_none();
+            if !short || !self.has_room(pool) || self.is_opening_enough(now) {
                 continue;
             }
             let entry = &self.pools[index];
             let poorest = entry.homes.iter().copied().min_by_key(|home| entry.held[usize::from(home.0)]);
             if let Some(worker) = poorest {
-                self.grant(pool, worker, true, actions);
+                self.grant(now, pool, worker, true, actions);
             }
         }
     }
@@ -442,11 +416,10 @@ impl Coordinator {
     fn deadline_reached(&mut self, now: Time, actions: &mut Actions) {
         if now >= self.maintain_at {
             self.maintain_at = now + limits::MAINTENANCE;
-            self.maintain(actions);
+            self.maintain(now, actions);
         }
         if self.recall_at.is_some_and(|at| now >= at) {
             self.recall_at = None;
-            self.asks.iter_mut().for_each(|ask| ask.tried.clear());
             self.serve_asks(now, actions);
         }
         self.look_at_sizes(now, actions);
@@ -462,6 +435,7 @@ fn apply(entry: &mut Entry, settings: &Settings) {
     };
     let user = settings.users.get(&*entry.key.user).cloned().unwrap_or_default();
     entry.reserve = user.reserve_pool_size.or(database.reserve_pool_size).unwrap_or(settings.reserve_pool_size);
+    entry.lifetime = database.server_lifetime.unwrap_or(settings.server_lifetime);
     entry.min = database.min_pool_size.unwrap_or(settings.min_pool_size);
     entry.forced = database.forced_user.is_some();
     entry.max_db = database.max_db_connections.unwrap_or(settings.max_db_connections);
@@ -489,11 +463,19 @@ impl crate::Machine for Coordinator {
         match event {
             Event::Mail(Mail::Apply(application)) => self.apply_for(*application, actions),
             Event::Mail(Mail::Ask { pool, worker, reserve }) => {
-                self.asks.push(Ask { pool, worker, reserve, tried: BTreeSet::new() });
+                self.asks.push(Ask::new(pool, worker, reserve, now));
                 self.serve_asks(now, actions);
             }
-            Event::Mail(Mail::Freed { pool, worker }) => {
+            Event::Mail(Mail::Opened { pool }) => {
+                self.login_over(pool);
+                self.serve_asks(now, actions);
+            }
+            Event::Mail(Mail::Freed { pool, worker, fresh }) => {
+                if fresh {
+                    self.login_over(pool);
+                }
                 self.freed(pool, worker);
+                self.answered(pool, worker);
                 self.note_use(now, pool);
                 self.serve_asks(now, actions);
             }
@@ -504,7 +486,14 @@ impl crate::Machine for Coordinator {
                 self.note_use(now, pool);
             }
             Event::Mail(Mail::Counted(counted)) => self.counted(now, *counted, actions),
-            Event::Mail(Mail::NothingIdle { .. }) => self.serve_asks(now, actions),
+            Event::Mail(Mail::NothingIdle { pool, worker, busy }) => {
+                self.nothing_idle(pool, worker, busy);
+                self.serve_asks(now, actions);
+            }
+            Event::Mail(Mail::Wants { pool, worker, count }) => {
+                self.wants(now, pool, worker, count, actions);
+                self.serve_asks(now, actions);
+            }
             Event::Mail(Mail::Departed { pool, worker, user }) => {
                 self.departed(pool, worker, &user);
                 self.note_use(now, pool);

@@ -42,6 +42,16 @@ pub const OWED_MAX: usize = 16 * 1024;
 /// PostgreSQL is not asked to fork a pool's worth of backends at one moment.
 pub const OPENING_MAX: u32 = 4;
 
+/// Servers of the whole process that may be logging in at once: a PostgreSQL that comes back is not met by every pool's
+/// logins at one moment. A login that takes longer than [`OPENING_SLOW`] is not waited for by others: its server's
+/// host may be down, and theirs another one.
+pub const OPENING_PROCESS_MAX: usize = 32;
+pub const OPENING_SLOW: Duration = Duration::from_secs(1);
+
+/// How long before the end of its lifetime a server that min_pool_size keeps is replaced, at most; a tenth of a lifetime
+/// that is short.
+pub const RENEWAL: Duration = Duration::from_secs(5);
+
 /// How long until a pool that is to be forgotten is looked at again, if something of it is left.
 pub const FORGET: Duration = Duration::from_secs(1);
 

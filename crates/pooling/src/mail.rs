@@ -56,10 +56,15 @@ pub enum Mail {
         worker: WorkerId,
         reserve: bool,
     },
-    /// A server is closed; its token comes back.
+    /// A server is closed, or not opened; its token comes back. `fresh`: it was never of use, so its login is over, too.
     Freed {
         pool: PoolId,
         worker: WorkerId,
+        fresh: bool,
+    },
+    /// A server has logged in.
+    Opened {
+        pool: PoolId,
     },
     /// A lent server has arrived at `to`, which tells this itself: its token is held there now.
     Moved {
@@ -67,10 +72,17 @@ pub enum Mail {
         from: WorkerId,
         to: WorkerId,
     },
-    /// `Recall` found nothing idle here.
+    /// `Recall` found nothing idle here; nor, with `busy`, anything else to give back.
     NothingIdle {
         pool: PoolId,
         worker: WorkerId,
+        busy: bool,
+    },
+    /// The answer to `Inquire`: so many more servers are waited for than are coming without a further token.
+    Wants {
+        pool: PoolId,
+        worker: WorkerId,
+        count: u32,
     },
     /// Nothing is left of this pool here.
     Forgotten {
@@ -96,9 +108,21 @@ pub enum Mail {
     Forget {
         pool: PoolId,
     },
-    /// Close one idle server: another pool is waiting at a cap both share.
+    /// Close one idle server: another pool is waiting at a cap both share. `busy`: it is this other pool's turn, so if none
+    /// is idle, close one when it is released.
     Recall {
         pool: PoolId,
+        busy: bool,
+    },
+    /// You have asked for servers a while ago: do you still want them?
+    Inquire {
+        pool: PoolId,
+    },
+    /// So many of your asks are dropped, since nobody waits for them any more; `reserve`: that for the reserve is one.
+    Dropped {
+        pool: PoolId,
+        count: u32,
+        reserve: bool,
     },
 
     /// Close what is idle, and the rest when it is released: somebody wants the database empty.

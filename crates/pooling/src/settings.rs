@@ -266,6 +266,8 @@ pub struct Settings {
     /// 0: unlimited, as are the next three.
     pub max_db_connections: u32,
     pub max_user_connections: u32,
+    /// Server connections of the whole process; 0: no limit.
+    pub max_server_connections: u32,
     pub max_db_client_connections: u32,
     pub max_user_client_connections: u32,
 
@@ -352,6 +354,7 @@ impl Default for Settings {
             max_client_conn: 100,
             max_db_connections: 0,
             max_user_connections: 0,
+            max_server_connections: 0,
             max_db_client_connections: 0,
             max_user_client_connections: 0,
             query_wait_timeout: Some(Duration::from_secs(120)),

@@ -61,6 +61,8 @@ pub struct Census {
     pub cancels_cut: u64,
     pub pools_forgotten: u64,
     pub quiet_ends: u64,
+    /// Worlds in which it was looked at for long enough whether pools share fairly.
+    pub shared: u64,
 }
 
 impl Census {
@@ -120,6 +122,7 @@ impl Census {
             ("cancels_cut", self.cancels_cut),
             ("pools_forgotten", self.pools_forgotten),
             ("quiet_ends", self.quiet_ends),
+            ("shared", self.shared),
         ]);
         rows
     }
@@ -184,5 +187,6 @@ impl Census {
         self.cancels_cut += other.cancels_cut;
         self.pools_forgotten += other.pools_forgotten;
         self.quiet_ends += other.quiet_ends;
+        self.shared += other.shared;
     }
 }

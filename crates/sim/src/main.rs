@@ -12,7 +12,7 @@ use sim::census::Census;
 use sim::plan::Wishes;
 use sim::run;
 
-const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--fidelity NAME] [--keep-going] [--verbose] [--sabotage NAME]";
+const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--shares] [--fidelity NAME] [--keep-going] [--verbose] [--sabotage NAME]";
 
 #[derive(Debug, Default)]
 struct Arguments {
@@ -154,6 +154,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--workers" => arguments.wishes.workers = Some(number()?.clamp(1, 64) as u16),
             "--time" => arguments.time = Some(Duration::from_secs(number()?)),
             "--calm" => arguments.wishes.calm = true,
+            "--shares" => arguments.wishes.shares = true,
             "--fidelity" => {
                 let name = words.next().ok_or("--fidelity wants a name")?;
                 let all = [Fidelity::Transparent, Fidelity::Strict, Fidelity::Classic];

@@ -130,6 +130,8 @@ pub struct Plan {
     pub stop: Option<pooling::Stop>,
     /// How many rounds between two looks at everything.
     pub look_every: u64,
+    /// Pools share a cap, and whether fairly is looked at.
+    pub shares: bool,
 }
 
 /// What the command line, or a test, says about a run.
@@ -140,6 +142,8 @@ pub struct Wishes {
     pub workers: Option<u16>,
     /// A small calm world.
     pub calm: bool,
+    /// A world in which pools share a cap.
+    pub shares: bool,
     /// What becomes of session state; otherwise the seed decides.
     pub fidelity: Option<Fidelity>,
     #[cfg(feature = "sabotage")]
@@ -163,7 +167,7 @@ impl Plan {
         ]);
         let reloads = if random.chance(300) { random.range(1, 4) as u32 } else { 0 };
         let sleep_max = *random.pick(&[500, 5_000, 50_000]);
-        Plan {
+        let mut plan = Plan {
             seed: wishes.seed,
             steps_max: wishes.steps.unwrap_or_else(|| random.range(2_000, 20_000)),
             workers,
@@ -180,7 +184,63 @@ impl Plan {
             reloads,
             stop,
             look_every: if clients <= 12 { 1 } else { u64::from(clients) / 4 },
+            shares: wishes.shares || crowded(wishes),
+        };
+        if plan.shares {
+            plan.crowd(wishes);
         }
+        plan
+    }
+
+    /// Makes it a world in which pools share a cap, each always has work, and nothing goes wrong: for `i13_shares`.
+    fn crowd(&mut self, wishes: &Wishes) {
+        let mut random = Random::new(self.seed ^ 0x0063_726f_7764);
+        self.databases.retain(|database| database.name != ANY_NAME);
+        let old = &self.settings;
+        let entries = old.databases.iter().map(|(name, database)| {
+            let plain = Database::new(name, database.hosts.clone());
+            let (forced_user, password) = (database.forced_user.clone(), database.password.clone());
+            let startup = database.startup.clone();
+            let pool_mode = Some(PoolMode::Transaction);
+            (name.clone(), Arc::new(Database { forced_user, password, startup, pool_mode, ..plain }))
+        });
+        self.settings = Arc::new(Settings {
+            databases: entries.collect(),
+            auth_type: old.auth_type,
+            secrets: old.secrets.clone(),
+            workers: old.workers,
+            scram_iterations: old.scram_iterations,
+            pool_fidelity: wishes.fidelity.unwrap_or(Fidelity::Classic),
+            max_client_conn: 10_000,
+            max_server_connections: random.range(1, 6) as u32,
+            server_idle_timeout: Some(Duration::from_secs(10)),
+            ..Settings::default()
+        });
+        let calm = weather(&mut random, true);
+        // A slow network makes few steps of much time.
+        self.weather = Weather { pieces: 0, delay_min: 200, delay_max: 1_500, ..calm };
+        (self.faults, self.reloads, self.stop, self.look_every) = (Faults::default(), 0, None, 1);
+        self.clients = 25 * self.users.len() as u32 * self.databases.len() as u32;
+        self.visits = u32::MAX;
+        self.steps_max = 30_000;
+        let sleep_max = *random.pick(&[2_000, 20_000, 100_000]);
+        let calm = manners(&mut random, true, sleep_max);
+        self.manners = Manners {
+            cancellers: 0,
+            slow: 0,
+            vanish: 0,
+            wrong_password: 0,
+            hostile: 0,
+            consoles: 0,
+            lost: 0,
+            errors: 0,
+            large: 0,
+            sets: 0,
+            memory: 0,
+            think_max: 0,
+            units_max: 1_000_000,
+            ..calm
+        };
     }
 
     /// Whether what takes too long is cancelled in a pool of this mode, and nobody is closed for it.
@@ -343,6 +403,7 @@ fn settle(
     settings.databases = entries.collect::<BTreeMap<_, _>>();
     settings.fallback = settings.databases.remove(ANY_NAME);
     limit(random, clients, &mut settings);
+    settings.max_server_connections = together(wishes.seed);
     time(random, &mut settings);
     overdue(wishes.seed, &mut settings);
     crate::classes::decide(wishes.seed, &mut settings);
@@ -356,6 +417,19 @@ fn settle(
 fn chaos(seed: u64) -> Chaos {
     let mut random = Random::new(seed ^ 0x0063_6861_6f73);
     Chaos { rotate: random.chance(100), close: random.chance(50), seed: random.next(), ..Chaos::default() }
+}
+
+/// Now and then a world is made for one check, where nothing else is wished for.
+fn crowded(wishes: &Wishes) -> bool {
+    let mut random = Random::new(wishes.seed ^ 0x6372_6f77_6465);
+    let may = wishes.steps.is_none() && !wishes.calm && matches!(wishes.workers, None | Some(1));
+    may && random.chance(10)
+}
+
+/// From a stream of its own too.
+fn together(seed: u64) -> u32 {
+    let mut random = Random::new(seed ^ 0x746f_6765_7468);
+    if random.chance(200) { random.range(1, 12) as u32 } else { 0 }
 }
 
 /// What the seed decides between. Other fidelities must be asked for: about one fresh world in a thousand still finds

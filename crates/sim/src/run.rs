@@ -79,6 +79,9 @@ pub fn replay(wishes: &Wishes) -> String {
     if wishes.calm {
         command += " --calm";
     }
+    if wishes.shares {
+        command += " --shares";
+    }
     if let Some(fidelity) = wishes.fidelity {
         command += &format!(" --fidelity {}", fidelity.as_str());
     }

@@ -42,6 +42,13 @@ fn eight_workers() {
     hold(2_000..2_250, |seed| Wishes { seed, workers: Some(8), steps: Some(8_000), ..Wishes::default() });
 }
 
+/// Pools that share a cap, each with more clients than tokens, get their parts of it (I13).
+#[test]
+fn pools_share_a_cap() {
+    let census = hold(4_000..4_024, |seed| Wishes { seed, shares: true, ..Wishes::default() });
+    assert!(census.shared > 12, "{census:?}");
+}
+
 /// Sessions are followed from server to server, and each statement's answer is held against a server of one's own.
 #[test]
 fn nobody_can_tell() {

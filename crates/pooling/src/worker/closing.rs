@@ -4,7 +4,6 @@ use wire::backend::{self, ErrorResponse, Status};
 use wire::frontend::{self, CopyFail, Query};
 use wire::{SqlState, sqlstate};
 
-use super::linking::SURPLUS;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::event::Hangup;
@@ -336,10 +335,7 @@ impl Worker {
         }
         turn.actions.push(Action::Close { conn, last_words: false });
         if let Some(pool) = self.pools[id.0 as usize].as_deref_mut() {
-            if why != SURPLUS {
-                // One less that is too many.
-                pool.surplus = pool.surplus.saturating_sub(1);
-            }
+            pool.closed(why);
             pool.leave(group);
             pool.settle(turn.now, &mut server);
             pool.idle.retain(|&idle| idle != conn);
@@ -351,7 +347,7 @@ impl Worker {
                 self.restless.push(id);
             }
         }
-        let freed = Mail::Freed { pool: id, worker: self.id };
+        let freed = Mail::Freed { pool: id, worker: self.id, fresh: group == crate::server::Group::Opening };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: freed, carrying: None });
         self.touched.push(id);
         if listened {

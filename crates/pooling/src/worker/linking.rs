@@ -22,9 +22,6 @@ use crate::time::Time;
 /// What clients of a database are told that a reload has taken away, as in PgBouncer.
 pub(super) const DATABASE_REMOVED: &str = "database removed";
 
-/// Why a server of a pool that has become smaller is closed.
-pub(super) const SURPLUS: &str = "too many servers in the pool";
-
 impl Worker {
     /// Moves a server to another state, and its pool's counts with it.
     pub(super) fn turn_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, state: ServerState) {
@@ -314,11 +311,8 @@ impl Worker {
             return;
         }
         let Some(server) = self.servers.get_mut(server_id) else { return };
-        if let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut()
-            && pool.surplus > 0
-        {
-            pool.surplus -= 1;
-            server.close_needed = Some(SURPLUS);
+        if let Some(why) = self.pools[server.pool.0 as usize].as_deref_mut().and_then(Pool::takes_back) {
+            server.close_needed = Some(why);
         }
         if server.ledger.is_doubtful() {
             server.close_needed = Some("copy protocol left in doubt");

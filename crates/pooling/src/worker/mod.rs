@@ -25,6 +25,7 @@
 //! | `consoling` | sessions of the admin database |
 //! | `timing` | every timer |
 //! | `forgetting` | when a pool that nobody uses is gone |
+//! | `yielding` | what is given back because another pool's turn has come |
 //! | `steering` | reload, shutdown, snapshots |
 //!
 //! Work that follows from a decision (a server is free, a session has more at hand, a pool may be hungry) is put on
@@ -65,6 +66,7 @@ mod timing;
 mod unlinked;
 mod vacating;
 mod welcoming;
+mod yielding;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -211,7 +213,9 @@ impl Worker {
             Mail::Arrive(arrival) => self.arrived(turn, *arrival),
             Mail::Cancel { pid, secret } => self.cancel_requested(turn, pid, secret),
             Mail::Granted(grant) => self.granted(turn, grant),
-            Mail::Recall { pool } => self.recalled(turn, pool),
+            Mail::Recall { pool, busy } => self.recalled(turn, pool, busy),
+            Mail::Inquire { pool } => self.inquired(turn, pool),
+            Mail::Dropped { pool, count, reserve } => self.dropped(pool, count, reserve),
             Mail::Forget { pool } => self.forget(turn, pool),
             Mail::Vacate { pool } => self.vacate(turn, pool),
             Mail::Count { pool } => self.count(turn, pool),
@@ -232,9 +236,11 @@ impl Worker {
             | Mail::NotPlaced { .. }
             | Mail::Ask { .. }
             | Mail::Freed { .. }
+            | Mail::Opened { .. }
             | Mail::Moved { .. }
             | Mail::NothingIdle { .. }
             | Mail::Counted(_)
+            | Mail::Wants { .. }
             | Mail::Forgotten { .. }
             | Mail::Empty { .. }
             | Mail::Departed { .. } => debug_assert!(false, "mail for a door or the coordinator came to a worker"),

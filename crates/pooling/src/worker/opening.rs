@@ -2,7 +2,7 @@
 //!
 //! A server is opened only with a token from the coordinator (I5). A login that PostgreSQL refuses for good is told to
 //! everybody who waits, at once, in its words; anything else is tried again, with pauses that double up to
-//! `server_login_retry`, while people wait.
+//! `server_login_retry` and are up to a quarter shorter at random, while people wait.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -105,7 +105,9 @@ impl Worker {
                 }
                 let coming = pool.count(Group::Idle) + pool.count(Group::Opening);
                 let spared = spare && now >= pool.spare_after;
-                !stopping && now >= pool.retry_at && (spared || pool.wanted() > coming)
+                // The one that has to go next need not be opened first.
+                let goes = pool.takes_back().is_some();
+                !goes && !stopping && now >= pool.retry_at && (spared || pool.wanted() > coming)
             }
             None => false,
         };
@@ -117,7 +119,7 @@ impl Worker {
             }
             self.open_server(turn, id, serial);
         } else {
-            let freed = Mail::Freed { pool: id, worker };
+            let freed = Mail::Freed { pool: id, worker, fresh: true };
             turn.actions.push(Action::Post { to: Place::Coordinator, mail: freed, carrying: None });
         }
     }
@@ -431,7 +433,8 @@ impl Worker {
         let Some(id) = self.servers.get(conn).map(|server| server.pool) else { return };
         let Some(pool) = self.pool_mut(id) else { return };
         // Only now: a connect_query that fails is a failed login too.
-        (pool.failures, pool.retry_at) = (0, Time::ZERO);
+        (pool.failures, pool.failed_at, pool.retry_at) = (0, Time::ZERO, Time::ZERO);
+        turn.actions.push(Action::Post { to: Place::Coordinator, mail: Mail::Opened { pool: id }, carrying: None });
         self.free(turn, conn);
         self.welcome_all(turn, id);
         // One login less under way: more may be asked for.
@@ -460,13 +463,19 @@ impl Worker {
 
     /// A login came to nothing: close, and try again after a pause.
     pub(super) fn login_failed(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
-        let Some(id) = self.servers.get(conn).map(|server| server.pool) else { return };
+        let Some((id, began)) = self.servers.get(conn).map(|server| (server.pool, server.connected_at)) else { return };
         self.close_server(turn, conn, why);
         let longest = self.settings.server_login_retry;
+        let jitter = u32::from_ne_bytes(self.random.bytes()) >> 16;
         let Some(pool) = self.pool_mut(id) else { return };
-        let pause = RETRY_FIRST.saturating_mul(1 << pool.failures.min(16)).min(longest);
-        pool.failures += 1;
-        pool.retry_at = turn.now + pause;
+        // Those that were under way when one failed tell nothing new.
+        if pool.failures == 0 || began >= pool.failed_at {
+            pool.failures += 1;
+            pool.failed_at = turn.now;
+        }
+        let pause = RETRY_FIRST.saturating_mul(1 << (pool.failures - 1).min(16)).min(longest);
+        // Up to a quarter sooner, so that pools whose PostgreSQL was away do not all come back at one moment.
+        pool.retry_at = turn.now + (pause - pause / 4 * jitter / (1 << 16));
         if why == WRONG_PASSWORD_TYPE {
             self.refuse_waiting(turn, id, sqlstate::INVALID_AUTHORIZATION, why);
         }

@@ -171,6 +171,8 @@ pub(crate) struct Pool {
     pub(crate) forgetting: bool,
     /// Servers to close when they are released, since a reload has made the pool smaller.
     pub(crate) surplus: u32,
+    /// Servers to close when they are released, since it is another pool's turn at a cap.
+    pub(crate) yields: u32,
     groups: [u32; 5],
     /// Tokens asked for and not granted yet.
     pub(crate) asked: u32,
@@ -180,6 +182,8 @@ pub(crate) struct Pool {
     /// After a failure nothing is opened before this; the pause doubles with each failure in a row.
     pub(crate) retry_at: Time,
     pub(crate) failures: u32,
+    /// When the last of them was counted.
+    pub(crate) failed_at: Time,
     /// A login was refused for good: nothing is opened for min_pool_size before this.
     pub(crate) spare_after: Time,
     /// Which host is next.
@@ -238,12 +242,14 @@ impl Pool {
             removed: false,
             forgetting: false,
             surplus: 0,
+            yields: 0,
             groups: [0; 5],
             asked: 0,
             asked_since: Time::ZERO,
             asked_reserve: false,
             retry_at: Time::ZERO,
             failures: 0,
+            failed_at: Time::ZERO,
             spare_after: Time::ZERO,
             next_host: 0,
             keys: None,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::chaos::Chaos;
-use super::linking::{DATABASE_REMOVED, SURPLUS};
+use super::linking::DATABASE_REMOVED;
 use super::pool::{Pool, Rules};
+use super::yielding::SURPLUS;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::id::{ConnId, PoolId};
@@ -148,19 +149,6 @@ impl Worker {
         self.close_server(turn, conn, why);
         self.refuse_session(turn, session, wire::sqlstate::ADMIN_SHUTDOWN, why);
         true
-    }
-
-    /// The coordinator wants an idle server back: another pool waits at a cap that both share.
-    pub(super) fn recalled(&mut self, turn: &mut Turn<'_>, pool: crate::id::PoolId) {
-        let idle = self.pool(pool).and_then(|pool| pool.idle.front().copied());
-        match idle {
-            Some(conn) => self.close_server(turn, conn, "evicted"),
-            None => {
-                let nothing = crate::mail::Mail::NothingIdle { pool, worker: self.id };
-                let to = crate::mail::Place::Coordinator;
-                turn.actions.push(Action::Post { to, mail: nothing, carrying: None });
-            }
-        }
     }
 
     pub(super) fn stop(&mut self, turn: &mut Turn<'_>, stop: Stop) {

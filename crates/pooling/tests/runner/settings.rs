@@ -151,6 +151,7 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
         "max_client_conn" => settings.max_client_conn = number(value)?,
         "max_db_connections" => settings.max_db_connections = number(value)?,
         "max_user_connections" => settings.max_user_connections = number(value)?,
+        "max_server_connections" => settings.max_server_connections = number(value)?,
         "max_db_client_connections" => settings.max_db_client_connections = number(value)?,
         "max_user_client_connections" => settings.max_user_client_connections = number(value)?,
         "max_prepared_statements" => settings.max_prepared_statements = number(value)?,

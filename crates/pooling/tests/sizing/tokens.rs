@@ -115,13 +115,14 @@ impl Stage {
             Mail::Granted(_) => {
                 self.held[at] += 1;
                 self.granted += 1;
+                self.tell(Event::Mail(Mail::Opened { pool: POOL }));
                 self.ask(worker);
             }
             Mail::Shrink { count, .. } => {
                 for _ in 0..count {
                     self.held[at] -= 1;
                     self.freed += 1;
-                    self.tell(Event::Mail(Mail::Freed { pool: POOL, worker }));
+                    self.tell(Event::Mail(Mail::Freed { pool: POOL, worker, fresh: false }));
                 }
             }
             Mail::Count { pool } => {

@@ -26,6 +26,11 @@ impl World {
         let count = *count;
         let name = &self.plan.databases[usize::from(database)].name;
         let settings = &self.plan.settings;
+        let all: u32 = self.checks.limits.by_database.values().sum();
+        let limit = settings.max_server_connections;
+        if limit > 0 && all > limit {
+            return self.fail(5, format!("there are {all} connections, max_server_connections is {limit}"));
+        }
         let Some(entry) = settings.databases.get(name) else {
             // Of which one it is of those that have no plan of their own, its startup packet will say.
             return;

@@ -94,6 +94,7 @@ pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
 fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
     let (plan, settings) = (&world.plan, &world.plan.settings);
     let capped = settings.max_user_connections > 0
+        || settings.max_server_connections > 0
         || settings.databases.values().chain(&settings.fallback).any(|database| database.max_db_connections.is_some());
     if capped || crate::classes::have_maximum(settings) || plan.reloads > 0 || world.stage != Stage::Working {
         return None;

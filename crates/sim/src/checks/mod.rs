@@ -14,6 +14,7 @@
 //! | I9 state | in `book`: at every statement, the state of the server that runs it and the twin's |
 //! | I10 memory | `i10_memory` |
 //! | I12 capacity | `i12_capacity` |
+//! | I13 shares | `i13_shares`, in worlds made for it |
 
 pub mod i01_one_link;
 pub mod i04_cancels;
@@ -25,6 +26,7 @@ pub mod i08_deadlines;
 pub mod i08_last_words;
 pub mod i10_memory;
 pub mod i12_capacity;
+pub mod i13_shares;
 
 use pooling::snapshot::ClientSnapshot;
 use pooling::{Place, Snapshot, Time};
@@ -39,6 +41,7 @@ pub struct Checks {
     pub(crate) beside: i06_idle::Beside,
     pub(crate) order: i07_order::Queues,
     pub(crate) strangers: i07_strangers::Strangers,
+    pub(crate) shares: i13_shares::Shares,
 }
 
 impl World {
@@ -71,6 +74,7 @@ impl World {
         i07_order::check(self, worker, snapshot);
         i07_strangers::check(self, worker, snapshot);
         i08_deadlines::check(self, snapshot);
+        i13_shares::check(self, worker, snapshot);
         let missed = snapshot.rotations.missed;
         if missed > 0 {
             self.fail(6, format!("worker {worker}: chaos_rotate missed {missed} times"));

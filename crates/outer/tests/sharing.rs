@@ -1,0 +1,137 @@
+//! Pools under one cap share it: each gets its part of PostgreSQL's time, however many clients the others have, and turns cost
+//! few connections.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use outer::{Client, Pooler, Stage, Wishes};
+
+/// Who hammers, with how many clients.
+const USERS: [(&str, u32); 3] = [("ann", 24), ("bob", 12), ("cid", 6)];
+
+/// What each transaction takes of a server.
+const WORK_MS: u64 = 10;
+
+const MEASURED: Duration = Duration::from_secs(8);
+
+struct Found {
+    /// Server-seconds of each user.
+    served_s: [f64; 3],
+    /// Connections to PostgreSQL opened meanwhile.
+    opened: u64,
+    lasted_s: f64,
+}
+
+fn ini(stage: &Stage, cap: u32) -> String {
+    let mut text = String::from("[databases]\n");
+    writeln!(text, "shared = host={} port={} dbname=postgres", stage.cluster.host(), stage.cluster.port())
+        .expect("text");
+    text += "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = trust\n";
+    text += "auth_file = {dir}/users.txt\npool_mode = transaction\ndefault_pool_size = 20\nmax_client_conn = 1000\n";
+    writeln!(text, "server_login_retry = 1\nmax_db_connections = {cap}").expect("text");
+    text
+}
+
+fn backends_ever(stage: &Stage) -> u64 {
+    stage
+        .direct("select coalesce(sum(sessions), 0) from pg_stat_database where datname = 'postgres'")
+        .parse()
+        .expect("a number")
+}
+
+fn hammer(address: SocketAddr, user: &str, measuring: &AtomicBool, done: &AtomicBool, served: &AtomicU64) {
+    let mut client = Client::login(address, user, "shared").unwrap_or_else(|gone| panic!("{user}: {gone}"));
+    let work = format!("select pg_sleep({})", WORK_MS as f64 / 1000.0);
+    while !done.load(Ordering::Relaxed) {
+        let answer = client.query(&work).unwrap_or_else(|gone| panic!("{user}: {gone}"));
+        assert!(answer.errors.is_empty(), "{user}: {answer:?}");
+        if measuring.load(Ordering::Relaxed) {
+            served.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn measure(stage: &Stage, pooler: &Pooler) -> Found {
+    let (measuring, done) = (AtomicBool::new(false), AtomicBool::new(false));
+    let served: [AtomicU64; 3] = Default::default();
+    thread::scope(|scope| {
+        for ((user, clients), served) in USERS.iter().zip(&served) {
+            for _ in 0..*clients {
+                scope.spawn(|| hammer(pooler.address(), user, &measuring, &done, served));
+            }
+            // The first has everything before the others come.
+            thread::sleep(Duration::from_millis(500));
+        }
+        thread::sleep(Duration::from_secs(1));
+        let before = backends_ever(stage);
+        let begun = Instant::now();
+        measuring.store(true, Ordering::Relaxed);
+        thread::sleep(MEASURED);
+        measuring.store(false, Ordering::Relaxed);
+        let lasted_s = begun.elapsed().as_secs_f64();
+        done.store(true, Ordering::Relaxed);
+        let opened = backends_ever(stage) - before;
+        let served_s = std::array::from_fn(|user| (served[user].load(Ordering::Relaxed) * WORK_MS) as f64 / 1000.0);
+        Found { served_s, opened, lasted_s }
+    })
+}
+
+fn users(stage: &Stage) -> String {
+    let mut text = String::new();
+    for (user, _) in USERS {
+        drop(stage.direct(&format!("create role {user} login password 'a password'")));
+        writeln!(text, "\"{user}\" \"a password\"").expect("text");
+    }
+    text
+}
+
+#[test]
+fn users_of_one_database_share_its_connections() {
+    let stage = Stage::set(&Wishes { workers: 1, ..Wishes::default() });
+    let users = users(&stage);
+    for cap in [2, 3, 4] {
+        let pooler = Pooler::start(&ini(&stage, cap), &users, None);
+        let found = measure(&stage, &pooler);
+        let total: f64 = found.served_s.iter().sum();
+        let parts = found.served_s.map(|served| served / total * 3.0);
+        println!(
+            "max_db_connections = {cap}: {:.1} of {:.1} server-seconds served; of their thirds ann got {:.2}, bob {:.2}, cid {:.2}; \
+             {:.1} connections opened a second",
+            total,
+            found.lasted_s * f64::from(cap),
+            parts[0],
+            parts[1],
+            parts[2],
+            found.opened as f64 / found.lasted_s,
+        );
+        assert!(parts.iter().all(|part| (0.85..=1.15).contains(part)), "{parts:?} of their thirds");
+        // One a slice and token, and what asks pg_stat_database.
+        let most = f64::from(cap) * 4.0 * found.lasted_s + 4.0;
+        assert!((found.opened as f64) <= most, "{} connections were opened", found.opened);
+        drop(pooler);
+    }
+}
+
+/// For comparison, where there is a PgBouncer: it is only printed.
+#[test]
+fn pgbouncer_beside_it() {
+    let Some(path) = std::env::var_os("PGBOUNCER") else {
+        println!("PGBOUNCER is not set");
+        return;
+    };
+    let stage = Stage::set(&Wishes { workers: 1, ..Wishes::default() });
+    let users = users(&stage);
+    for cap in [2, 3, 4] {
+        let pooler = Pooler::start_program(Path::new(&path), &ini(&stage, cap), &users, None, &[]);
+        let found = measure(&stage, &pooler);
+        println!(
+            "PgBouncer, max_db_connections = {cap}: server-seconds {:?} of {:.1}",
+            found.served_s,
+            found.lasted_s * f64::from(cap)
+        );
+    }
+}

@@ -1,0 +1,280 @@
+//! How pools share the tokens of a cap: max_db_connections, max_user_connections, max_server_connections.
+//!
+//! Pure arithmetic over [`Claim`]s: it sends nothing and reads no settings. `asking` tells it who holds and who wants what,
+//! and carries out the turns that it names.
+//!
+//! What a pool may hold is its **share**: the cap, divided by weight among the pools that have work, none given more than it
+//! asks for, and none with work less than its guaranteed minimum, if the cap suffices for all of these. Whoever is below
+//! the whole part of its share gets a token from whoever is above its own. What remains of the shares behind the point is
+//! served by turns: a [`SLICE`] each, to the pool that is furthest behind.
+//!
+//! How far a pool is behind is an account in server-seconds: its share less its tokens, times the time, while somebody
+//! under the cap is hungry. It is the lag of start-time fair queueing: whoever comes begins with nothing, neither credit for
+//! the time it was away nor debt from before.
+//!
+//! **The bound.** Over any time in which a pool is hungry and the others' work does not change, it gets at least its share
+//! of the server time, less `ceil(its share in tokens) × (2 slices + the longest transaction + one opening)`, and
+//! less what it was ahead when that time began. Nobody's transaction is interrupted. One token is held up by one slice of its own and one of its rivals', and by
+//! the transaction that it waits for. Under one cap, turns open at most one connection per [`PACE`] (62 a second), and at
+//! most one per [`SLICE`] for each token of the cap (4 a second). Idle servers are no part of it: they are taken as soon as
+//! anybody is hungry.
+//!
+//! Why it is like this: docs/adr/0019-pools-take-turns.md.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::id::PoolId;
+use crate::time::Time;
+
+/// A token that was given to a hungry pool stays there for so long: a connection costs PostgreSQL some 5 ms to open, and
+/// this makes that two per cent.
+pub(super) const SLICE: Duration = Duration::from_millis(250);
+
+/// Between two turns under one cap, so that a large cap with many pools does not become a storm of logins.
+pub(super) const PACE: Duration = Duration::from_millis(16);
+
+/// What a pool is behind or ahead is remembered up to so many server-seconds: transactions that last longer than this are
+/// not made up for.
+const MEMORY_S: i64 = 10;
+
+/// Shares are counted in parts of a token.
+pub(super) const UNIT: u64 = 1024;
+
+/// One pool under a cap, at a moment.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) pool: PoolId,
+    /// At least 1.
+    pub(super) weight: u32,
+    /// Tokens that it keeps while it has work for them.
+    pub(super) min: u32,
+    /// Tokens that are out for it.
+    pub(super) tokens: u32,
+    /// Further ones that it could use, and this cap is all that is in the way.
+    pub(super) wants: u32,
+    /// Of its tokens, those that it was told to give back, and not longer ago than a slice.
+    pub(super) coming: u32,
+    /// And those that it was told to give back before.
+    pub(super) overdue: u32,
+    /// Of its tokens, those that it has had for a slice.
+    pub(super) tenured: u32,
+}
+
+impl Claim {
+    fn demand(&self) -> u32 {
+        self.tokens.saturating_add(self.wants)
+    }
+
+    /// What it will hold when it has given back what it was told to.
+    fn left(&self) -> u32 {
+        self.tokens.saturating_sub(self.coming + self.overdue)
+    }
+
+    fn movable(&self) -> u32 {
+        self.tenured.saturating_sub(self.coming + self.overdue).min(self.left())
+    }
+}
+
+/// One pool is to give back a token at its next release, for another.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    pub(super) from: PoolId,
+    pub(super) to: PoolId,
+}
+
+/// What is remembered of one pool while its cap is contended.
+#[derive(Copy, Clone, Debug, Default)]
+struct Account {
+    /// Behind its share, in microseconds of a [`UNIT`]th of a token; below zero: ahead of it.
+    behind: i64,
+    share: u64,
+    tokens: u32,
+    weight: u32,
+    is_hungry: bool,
+    /// When it was last hungry, and when it was last there.
+    hungry_at: Time,
+    seen_at: Time,
+}
+
+/// The pools under one cap, since somebody is hungry there.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    accounts: BTreeMap<PoolId, Account>,
+    /// Up to when the accounts are kept.
+    at: Time,
+    contended: bool,
+    contended_at: Time,
+    next_turn_at: Time,
+}
+
+impl Group {
+    /// Brings the accounts up to `now`, by what was held since the last time, and notes what is held from now on.
+    pub(super) fn settle(&mut self, now: Time, limit: u32, claims: &[Claim]) {
+        let contended = claims.iter().any(|claim| claim.wants > 0);
+        let elapsed_us = if self.contended { now.micros_since(self.at) } else { 0 };
+        let shares = shares(limit, claims);
+        self.accounts.values_mut().for_each(|account| account.charge(elapsed_us));
+        for (claim, share) in claims.iter().zip(shares) {
+            self.accounts.entry(claim.pool).or_default().renew(now, claim, share);
+        }
+        self.accounts.retain(|_, account| {
+            if account.seen_at < now {
+                // It has nothing and wants nothing.
+                (account.share, account.tokens, account.is_hungry) = (0, 0, false);
+            }
+            account.seen_at + SLICE > now
+        });
+        self.at = now;
+        self.contended = contended;
+        if contended {
+            self.contended_at = now;
+        }
+    }
+
+    /// Nobody has been hungry for so long that all accounts would begin anew.
+    pub(super) fn is_over(&self, now: Time) -> bool {
+        !self.contended && self.contended_at + SLICE <= now
+    }
+
+    /// Who is served before whom, the least first: whoever is below the whole part of its share, then below its share, then
+    /// the others; among these, whoever is furthest behind.
+    pub(super) fn rank(&self, pool: PoolId, tokens: u32) -> (u8, i64) {
+        let Some(account) = self.accounts.get(&pool) else { return (2, 0) };
+        let class = match u64::from(tokens) * UNIT {
+            held if held + UNIT <= account.share => 0,
+            held if held < account.share => 1,
+            _ => 2,
+        };
+        (class, -account.lag())
+    }
+
+    /// The next turn that is due, if any; after it has been taken, [`Group::turned`] is told.
+    pub(super) fn turn(&self, now: Time, limit: u32, claims: &[Claim]) -> Option<Turn> {
+        if now < self.next_turn_at {
+            return None;
+        }
+        let mut after: Vec<u32> = claims.iter().map(Claim::left).collect();
+        // What comes back goes to whoever is next; what should have come back long ago is not waited for.
+        let gone: u32 = after.iter().sum::<u32>() + claims.iter().map(|claim| claim.overdue).sum::<u32>();
+        for _ in 0..limit.saturating_sub(gone) {
+            let Some(next) = self.next_hungry(claims, &after) else { break };
+            after[next] += 1;
+        }
+        let mut hungry: Vec<usize> = (0..claims.len()).filter(|&index| wants(&claims[index], after[index])).collect();
+        hungry.sort_by_key(|&index| self.rank(claims[index].pool, after[index]));
+        hungry.into_iter().find_map(|to| {
+            let from = self.giver(claims, &after, to)?;
+            Some(Turn { from: claims[from].pool, to: claims[to].pool })
+        })
+    }
+
+    /// A turn was taken.
+    pub(super) fn turned(&mut self, now: Time) {
+        self.next_turn_at = now + PACE;
+    }
+
+    fn next_hungry(&self, claims: &[Claim], after: &[u32]) -> Option<usize> {
+        let hungry = (0..claims.len()).filter(|&index| wants(&claims[index], after[index]));
+        hungry.min_by_key(|&index| self.rank(claims[index].pool, after[index]))
+    }
+
+    /// Who gives a token to this one: of those above their shares, one that is a whole token above if there is one, else
+    /// the one furthest ahead.
+    fn giver(&self, claims: &[Claim], after: &[u32], to: usize) -> Option<usize> {
+        let (class, lag) = self.rank(claims[to].pool, after[to]);
+        if class == 2 {
+            return None;
+        }
+        let share = |index: usize| self.accounts.get(&claims[index].pool).map_or(0, |account| account.share);
+        let above = |index: usize| (u64::from(after[index]) * UNIT).saturating_sub(share(index));
+        let givers = (0..claims.len()).filter(|&index| {
+            let is_ahead = lag <= self.rank(claims[index].pool, 0).1;
+            let gives = index != to && above(index) > 0 && claims[index].movable() > 0;
+            gives && (class == 0 || above(index) >= UNIT || is_ahead)
+        });
+        givers.max_by_key(|&index| (above(index) >= UNIT, self.rank(claims[index].pool, 0).1))
+    }
+
+    /// By how many server-microseconds a pool is behind its share; below zero: ahead.
+    #[cfg(test)]
+    pub(super) fn behind_us(&self, pool: PoolId) -> i64 {
+        self.accounts.get(&pool).map_or(0, |account| account.behind / UNIT as i64)
+    }
+}
+
+fn wants(claim: &Claim, after: u32) -> bool {
+    claim.wants > 0 && after < claim.demand()
+}
+
+impl Account {
+    fn charge(&mut self, elapsed_us: u64) {
+        const MEMORY: i64 = MEMORY_S * 1_000_000 * UNIT as i64;
+        let held = u64::from(self.tokens) * UNIT;
+        let rate = i64::try_from(self.share).unwrap_or(i64::MAX).saturating_sub_unsigned(held);
+        let elapsed_us = i64::try_from(elapsed_us).unwrap_or(i64::MAX);
+        self.behind = self.behind.saturating_add(rate.saturating_mul(elapsed_us)).clamp(-MEMORY, MEMORY);
+    }
+
+    fn renew(&mut self, now: Time, claim: &Claim, share: u64) {
+        let is_hungry = claim.wants > 0;
+        let returns = is_hungry && !self.is_hungry && self.hungry_at + SLICE <= now;
+        if returns {
+            // No credit for the time in which it wanted nothing.
+            self.behind = self.behind.min(0);
+        }
+        (self.share, self.tokens, self.weight, self.is_hungry) = (share, claim.tokens, claim.weight.max(1), is_hungry);
+        self.seen_at = now;
+        if is_hungry {
+            self.hungry_at = now;
+        }
+    }
+
+    /// What it is behind, by its weight.
+    fn lag(&self) -> i64 {
+        // Large enough that no two weights are mixed up by rounding, small enough that MEMORY times it is no overflow.
+        const PARTS: i64 = 1 << 16;
+        self.behind.saturating_mul(PARTS) / i64::from(self.weight.max(1))
+    }
+}
+
+/// What each may hold of `limit` tokens, in [`UNIT`]ths: by weight, but no more than it asks for, and no less than its
+/// minimum or what it asks for, if the limit suffices for that.
+pub(super) fn shares(limit: u32, claims: &[Claim]) -> Vec<u64> {
+    let most = |claim: &Claim| u64::from(claim.demand()) * UNIT;
+    let guaranteed = |claim: &Claim| most(claim).min(u64::from(claim.min) * UNIT);
+    let limit = u64::from(limit) * UNIT;
+    let affordable = claims.iter().map(guaranteed).sum::<u64>() <= limit;
+    let least = |claim: &Claim| if affordable { guaranteed(claim) } else { 0 };
+    let mut shares: Vec<Option<u64>> = vec![None; claims.len()];
+    // Each round settles for good whoever would get too much, or whoever would get too little, whichever weighs more: what
+    // it changes for the rest only makes that truer.
+    loop {
+        let settled: u64 = shares.iter().flatten().sum();
+        let rest = limit.saturating_sub(settled);
+        let open = || claims.iter().enumerate().filter(|(index, _)| shares[*index].is_none());
+        let weights: u64 = open().map(|(_, claim)| u64::from(claim.weight.max(1))).sum();
+        if weights == 0 {
+            break;
+        }
+        let even = |claim: &Claim| rest * u64::from(claim.weight.max(1)) / weights;
+        let too_much: u64 = open().map(|(_, claim)| even(claim).saturating_sub(most(claim))).sum();
+        let too_little: u64 = open().map(|(_, claim)| least(claim).saturating_sub(even(claim))).sum();
+        let next: Vec<(usize, u64)> = open()
+            .filter_map(|(index, claim)| {
+                let even = even(claim);
+                let share = even.min(most(claim)).max(least(claim));
+                let settles = match too_much.cmp(&too_little) {
+                    std::cmp::Ordering::Greater => even > most(claim),
+                    std::cmp::Ordering::Less => even < least(claim),
+                    std::cmp::Ordering::Equal => true,
+                };
+                settles.then_some((index, share))
+            })
+            .collect();
+        for (index, share) in next {
+            shares[index] = Some(share);
+        }
+    }
+    shares.into_iter().map(Option::unwrap_or_default).collect()
+}
