@@ -184,7 +184,11 @@ impl<'a> World<'a> {
                 self.guest(conn).expect("only who is there is listened to").reading = read;
             }
             Action::Finished => {}
-            Action::Open { .. } | Action::Publish { .. } | Action::AskControl { .. } | Action::Report { .. } => {
+            Action::Open { .. }
+            | Action::Publish { .. }
+            | Action::PublishClasses { .. }
+            | Action::AskControl { .. }
+            | Action::Report { .. } => {
                 panic!("no business of a door: {action:?}")
             }
         }

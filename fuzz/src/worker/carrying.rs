@@ -41,6 +41,10 @@ impl World<'_> {
                 let Place::Worker(worker) = from else { panic!("only workers have cells") };
                 self.board.set(pool, worker, cell);
             }
+            Action::PublishClasses { pool, cells } => {
+                let Place::Worker(worker) = from else { panic!("only workers have cells") };
+                self.board.set_classes(pool, worker, cells);
+            }
             Action::AskControl { conn, question } => {
                 let (mut bytes, close) = (Vec::new(), question.text.starts_with(b"q"));
                 wire::backend::encode_command_complete(&mut bytes, "SHOW");

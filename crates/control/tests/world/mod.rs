@@ -128,6 +128,7 @@ fn class_counts(scale: u64) -> Vec<ClassCounts> {
     let web = ClassCounts {
         class: ClassId(1),
         waiting: 3,
+        eligible: 1,
         active: 2,
         served_us: 8_000_400 * scale,
         waits: 10 * scale,
