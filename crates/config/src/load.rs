@@ -85,7 +85,9 @@ impl Config {
             draft.problems.push(Problem::warning(&place, setting.name, found, expected));
             draft.values.set(setting.key, running.clone(), Some(place));
         }
-        finish(draft, self.pooling.workers, read, &self.pooling.secrets)
+        let mut config = finish(draft, self.pooling.workers, read, &self.pooling.secrets)?;
+        config.pooling.auto_pool_size_start = self.pooling.auto_pool_size_start;
+        Ok(config)
     }
 
     /// The configuration with one setting changed, as SET does. What cannot change while the process runs is accepted
@@ -102,6 +104,8 @@ impl Config {
             return Ok(self.clone());
         }
         let mut pooling = settings::pooling(&draft.values, self.pooling.workers);
+        // It follows from the cores, which are what they were.
+        pooling.auto_pool_size_start = self.pooling.auto_pool_size_start;
         pooling.databases = self.pooling.databases.clone();
         pooling.fallback = self.pooling.fallback.clone();
         pooling.users = self.pooling.users.clone();

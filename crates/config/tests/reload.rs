@@ -47,6 +47,17 @@ fn a_reload_takes_up_what_it_can() {
 }
 
 #[test]
+fn what_follows_from_the_cores_stays() {
+    let file = "[pgbouncer]\nworkers = 1";
+    let running = config::load_with("weir.ini", 16, &read(file)).expect("the file is sound");
+    assert_eq!(running.pooling.auto_pool_size_start, 32);
+    let again = running.reload_with(&read(file)).expect("the file is sound");
+    assert_eq!(again.pooling, running.pooling);
+    let set = running.set("query_timeout", "0").expect("it can be set");
+    assert_eq!(set.pooling, running.pooling);
+}
+
+#[test]
 fn a_reload_of_a_broken_file_is_an_error() {
     let running = load("[pgbouncer]");
     let problems = running.reload_with(&read("[pgbouncer]\npool_mode = fast")).expect_err("the file is broken");
