@@ -127,10 +127,11 @@ impl Census {
         rows
     }
 
-    /// Names of what never happened.
+    /// Names of what never happened. `followed`: there were worlds in which sessions are followed, which some of it takes.
     #[must_use]
-    pub fn never(&self) -> Vec<&'static str> {
-        self.rows().into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect()
+    pub fn never(&self, followed: bool) -> Vec<&'static str> {
+        let never = self.rows().into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name);
+        never.filter(|name| followed || !["overdue", "late", "hasty"].contains(name)).collect()
     }
 
     pub fn add(&mut self, other: &Census) {

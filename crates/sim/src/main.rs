@@ -128,7 +128,8 @@ fn summary(arguments: &Arguments, total: &Census, elapsed: Duration) -> bool {
         println!("{name}: NOT caught within {seconds:.1} s");
         return false;
     }
-    let never = total.never();
+    let followed = arguments.wishes.fidelity.is_some_and(|fidelity| fidelity != Fidelity::Classic);
+    let never = total.never(followed);
     if arguments.time.is_some_and(|time| time >= Duration::from_secs(30)) && !never.is_empty() {
         println!("never happened: {}", never.join(", "));
         return false;
