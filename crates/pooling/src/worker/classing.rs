@@ -87,13 +87,16 @@ impl Worker {
             return;
         }
         let classes = Arc::clone(&self.settings.classes);
+        for conn in self.sessions.ids() {
+            let Some(session) = self.sessions.get_mut(conn) else { continue };
+            session.class = class_of(&classes, session, &session.inbox);
+        }
         for pool in self.pools.iter_mut().flatten() {
             let old = std::mem::replace(&mut pool.queue, Queue::new(&classes, pool.homes));
             let mut waiters: Vec<_> = old.waiters().collect();
             waiters.sort_by_key(|waiter| waiter.since);
             for waiter in waiters {
                 let Some(session) = self.sessions.get_mut(waiter.session) else { continue };
-                session.class = class_of(&classes, session, &session.inbox);
                 let moved = pool.queue.push(session.class, waiter.session, waiter.since, waiter.since);
                 if let State::Waiting { ticket, line: Line::Server | Line::Login, .. } = &mut session.state {
                     *ticket = moved;
@@ -102,15 +105,15 @@ impl Worker {
         }
         for conn in self.servers.ids() {
             let Some(server) = self.servers.get_mut(conn) else { continue };
-            let session = server.session().and_then(|session| self.sessions.get_mut(session));
-            if let Some(charge) = &mut server.charge
-                && let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut()
-            {
-                charge.class = session.map_or(crate::classes::DEFAULT, |session| {
-                    session.class = class_of(&classes, session, &[]);
-                    session.class
-                });
-                pool.queue.begin(charge.class, charge.since);
+            let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { continue };
+            // What was not counted before may be now.
+            let linked_since = server.session().map(|_| server.since);
+            let since = server.charge.take().map(|charge| charge.since).or(linked_since);
+            if let Some(since) = since.filter(|_| pool.queue.is_counted()) {
+                let session = server.session().and_then(|session| self.sessions.get(session));
+                let class = session.map(|session| session.class).unwrap_or_default();
+                pool.queue.begin(class, since);
+                server.charge = Some(Charge { class, since });
             }
         }
     }
