@@ -12,6 +12,7 @@ use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, Scr
 
 use crate::fake::Answer;
 use crate::frames::{Frames, put, startup};
+use crate::transaction::Script;
 
 /// How a client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub enum Style {
     SameSettings,
     /// As `Simple`, after two settings with values that no other client has.
     OwnSettings,
+    /// A transaction on pgbench's tables of a real PostgreSQL, statement by statement; the scale of the tables.
+    Transaction(Script, u32),
 }
 
 /// What every client of a load has in common.
@@ -54,7 +57,7 @@ impl Work {
         match style {
             Style::Simple | Style::SameSettings | Style::OwnSettings => query(&mut request, sql),
             // Each is written when it is asked.
-            Style::Unique => {}
+            Style::Unique | Style::Transaction(..) => {}
             Style::Extended => {
                 put(&mut request, b'P', &[b"\0", sql.as_bytes(), b"\0\0\0"].concat());
                 bind_and_execute(&mut request, "");
@@ -99,6 +102,31 @@ impl Work {
         let number = self.number();
         query(out, &format!("select 'x{number:010}' /* {number:010} */"));
     }
+
+    /// Begins a question: writes it, and says what is waited for.
+    fn begin(&self, out: &mut Vec<u8>) -> Phase {
+        let Style::Transaction(script, scale) = self.style else {
+            self.write_request(out);
+            return Phase::Waiting(0, 0);
+        };
+        let number = self.number();
+        query(out, &script.sql(0, number, scale));
+        Phase::Within { step: 0, rows: 0, number }
+    }
+
+    /// A step of a transaction is answered: the next one, or the end. Errors: not as many rows as it must have.
+    fn next_step(&self, step: u8, rows: usize, number: u64, out: &mut Vec<u8>) -> Result<Phase, String> {
+        let Style::Transaction(script, scale) = self.style else { return Ok(Phase::Idle) };
+        if rows != script.rows(step) {
+            return Err(format!("step {step} of {} had {rows} rows", script.name()));
+        }
+        let next = step + 1;
+        if next == script.steps() {
+            return Ok(Phase::Idle);
+        }
+        query(out, &script.sql(next, number, scale));
+        Ok(Phase::Within { step: next, rows: 0, number })
+    }
 }
 
 fn query(out: &mut Vec<u8>, sql: &str) {
@@ -120,6 +148,12 @@ enum Phase {
     Idle,
     /// Rows and bytes of them that have arrived.
     Waiting(usize, usize),
+    /// In the transaction of this number: the step that was asked, and the rows that it has had.
+    Within {
+        step: u8,
+        rows: usize,
+        number: u64,
+    },
 }
 
 /// What receiving bytes led to.
@@ -154,8 +188,7 @@ impl Client {
     /// Asks its question. Only for an idle client.
     pub fn ask(&mut self, out: &mut Vec<u8>) {
         debug_assert!(self.is_idle(), "one question at a time");
-        self.phase = Phase::Waiting(0, 0);
-        self.work.write_request(out);
+        self.phase = self.work.begin(out);
     }
 
     /// Takes what arrived. Errors: whatever was not the one right answer, in words.
@@ -205,6 +238,13 @@ fn message(phase: &mut Phase, work: &Work, tag: u8, body: &[u8], out: &mut Vec<u
             }
             *phase = Phase::Idle;
             return Ok(Progress::Answered);
+        }
+        (Phase::Within { rows, .. }, b'D') => *rows += 1,
+        (Phase::Within { .. }, b'T' | b'C') => {}
+        (Phase::Within { step, rows, number }, b'Z') => {
+            *phase = work.next_step(*step, *rows, *number, out)?;
+            let over = matches!(phase, Phase::Idle);
+            return Ok(if over { Progress::Answered } else { Progress::More });
         }
         (_, tag) => return Err(format!("a message '{}' out of place", tag.escape_ascii())),
     }
@@ -299,6 +339,31 @@ mod tests {
         assert_eq!(one.len(), other.len());
         assert_eq!(&other[5..], b"select 'x0000000001' /* 0000000001 */\0");
         assert_ne!(one, other);
+    }
+
+    #[test]
+    fn a_transaction_is_asked_step_by_step() {
+        let work = Arc::new(Work::new("bench", "", "bench", Style::Transaction(Script::TpcB, 1), Answer::Small));
+        let mut out = Vec::new();
+        let mut client = Client::start(&work, &mut out);
+        assert_eq!(client.receive(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I", &mut out), Ok(Progress::Ready));
+        client.ask(&mut out);
+        let done = b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05T";
+        for step in 0..7 {
+            if step == 2 {
+                let mut early = Client {
+                    work: Arc::clone(&work),
+                    phase: Phase::Within { step, rows: 0, number: 0 },
+                    frames: Frames::default(),
+                };
+                assert!(early.receive(done, &mut out).is_err(), "the SELECT has a row");
+                assert_eq!(client.receive(b"D\0\0\0\x06\0\0", &mut out), Ok(Progress::More));
+            }
+            out.clear();
+            let expected = if step == 6 { Progress::Answered } else { Progress::More };
+            assert_eq!(client.receive(done, &mut out), Ok(expected));
+            assert_eq!(out.is_empty(), step == 6);
+        }
     }
 
     #[test]

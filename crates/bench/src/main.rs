@@ -10,6 +10,7 @@ use bench::relay::{Relay, Route};
 use bench::rounds::Pace;
 use bench::run::{self, Plan};
 use bench::scenario::SCENARIOS;
+use bench::sizing::{self, Part};
 use bench::{interrupt, record, report, versus};
 use lexopt::prelude::*;
 
@@ -25,6 +26,9 @@ Measures pgweir beside PgBouncer and a direct connection.
                          text another, and prepared, and 64 clients on 20 servers
                          (--scenario simple,unique,prepared,simple-64: only these)
   bench null [OPTIONS]   PgBouncer beside itself: every interval should hold 1
+  bench sizing [--only SCRIPT[:CLIENTS],...] [--seconds N] [--rounds N] [--sizes N,N,...] [--cluster FOLDER]
+                         pool_size = auto beside fixed sizes, on a PostgreSQL of its own with fsync on: SCRIPT is select or
+                         tpcb, 50, 500 and 4000 clients; some 20 minutes, a part some 3. FOLDER keeps the tables for the next time
   bench report FILE      print the table of a record
   bench relay INI        be the relay: recv and send, nothing else (contestants' ini files name its sockets)
   bench list             name the scenarios
@@ -63,6 +67,10 @@ struct Options {
     pgbouncer: Option<PathBuf>,
     contestants: Vec<String>,
     out: Option<PathBuf>,
+    only: Vec<String>,
+    sizes: Vec<String>,
+    seconds: Option<u64>,
+    cluster: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -71,6 +79,7 @@ fn main() -> ExitCode {
         Some("null") => measure(&options, true),
         Some("ab") => versus(&options),
         Some("instructions") => instructions(&options),
+        Some("sizing") => sizing(&options),
         Some("relay") => relay(&options),
         Some("report") => print_report(&options),
         Some("list") => {
@@ -118,6 +127,10 @@ fn options() -> Result<Options, lexopt::Error> {
             Long("pgweir") => options.pgweir = Some(parser.value()?.into()),
             Long("pgbouncer") => options.pgbouncer = Some(parser.value()?.into()),
             Long("contestant") => options.contestants.push(parser.value()?.string()?),
+            Long("only") => options.only.extend(parser.value()?.string()?.split(',').map(str::to_owned)),
+            Long("sizes") => options.sizes.extend(parser.value()?.string()?.split(',').map(str::to_owned)),
+            Long("seconds") => options.seconds = Some(parser.value()?.parse()?),
+            Long("cluster") => options.cluster = Some(parser.value()?.into()),
             Long("out") => options.out = Some(parser.value()?.into()),
             Value(command) if options.command.is_none() => options.command = Some(command.string()?),
             Value(operand) => options.operands.push(operand.string()?),
@@ -148,6 +161,35 @@ fn measure(options: &Options, null: bool) -> Result<bool, String> {
     let (record, whole) = run::all(&place, &contestants, &plan, label, Some(out))?;
     record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
     Ok(whole)
+}
+
+/// pool_size = auto beside fixed sizes.
+fn sizing(options: &Options) -> Result<bool, String> {
+    let parts = options.only.iter().map(|text| Part::parse(text)).collect::<Result<Vec<_>, _>>()?.concat();
+    let number = |text: &String| text.parse().map_err(|_| format!("'{text}' is no size"));
+    let sizes: Vec<u32> = options.sizes.iter().map(number).collect::<Result<_, _>>()?;
+    let plan = sizing::Plan {
+        parts: if parts.is_empty() { Part::all() } else { parts },
+        sizes: if sizes.is_empty() { sizing::SIZES.to_vec() } else { sizes },
+        rounds: options.rounds.unwrap_or(2) as usize,
+        measured: Duration::from_secs(options.seconds.unwrap_or(8)),
+    };
+    interrupt::listen()?;
+    let place = Premises::open(options.keep)?;
+    let pgweir = pgweir(options, "")?;
+    let out = options.out.as_deref().unwrap_or(Path::new("bench/results"));
+    let (record, whole) = sizing::all(&place, &pgweir, &plan, options.cluster.as_deref(), Some(out))?;
+    record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
+    Ok(whole)
+}
+
+/// The one that is named, or the one beside this program, with these settings (`,KEY=VALUE`).
+fn pgweir(options: &Options, settings: &str) -> Result<Contestant, String> {
+    let beside = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("pgweir");
+    let program = options.pgweir.as_ref().unwrap_or(&beside);
+    let mut pgweir = Contestant::parse(&format!("pgweir={}{settings}", program.display()))?;
+    pgweir.commit = if options.built && options.pgweir.is_none() { commit_words() } else { None };
+    Ok(pgweir)
 }
 
 /// Copies bytes until it is killed.
@@ -216,11 +258,7 @@ fn contestants(options: &Options, null: bool) -> Result<Vec<Contestant>, String>
     if !options.contestants.is_empty() {
         return options.contestants.iter().map(|text| Contestant::parse(text)).collect();
     }
-    let beside = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("pgweir");
-    let program = options.pgweir.as_ref().unwrap_or(&beside);
-    let mut pgweir = Contestant::parse(&format!("pgweir={},workers=1", program.display()))?;
-    pgweir.commit = if options.built && options.pgweir.is_none() { commit_words() } else { None };
-    Ok(vec![pgweir, pgbouncer()?])
+    Ok(vec![pgweir(options, ",workers=1")?, pgbouncer()?])
 }
 
 /// PgBouncer as it was named, or one fetched into `.cache`.

@@ -1,11 +1,12 @@
 //! pgbench against a PostgreSQL of our own: the proof that the fake one does not lead astray.
 //!
-//! Promises: the cluster lives in the run's folder, listens on 127.0.0.1 only and ends with its value. Durability is
-//! off (fsync, synchronous_commit), so that the disk is not what is measured; the record says so.
+//! Promises: the cluster lives in the run's folder (or in one that is to be kept), listens on 127.0.0.1 only and ends with its
+//! value. In these scenarios durability is off (fsync, synchronous_commit), so that the disk is not what is measured; the record says so.
 //! Does not: say much about the pooler's cost where PostgreSQL uses most of the cores. The direct connection uses as
 //! many server processes as clients, the poolers twenty.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -20,18 +21,28 @@ use crate::scenario::{Kind, Scenario};
 use crate::setup::{self, Placement, USER, Upstream};
 use crate::stats::Seeded;
 
-/// Rows: 20 × 100,000 accounts. More than the clients, so that TPC-B's branch rows are not all that is waited for.
-const SCALE: u32 = 20;
-/// Settings of the cluster that differ from PostgreSQL's defaults.
-const SETTINGS: [&str; 7] = [
-    "listen_addresses=127.0.0.1",
-    "unix_socket_directories=",
-    "fsync=off",
-    "synchronous_commit=off",
-    "shared_buffers=512MB",
-    "max_connections=120",
-    "max_wal_size=4GB",
-];
+/// What a cluster is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Rows: as many times 100,000 accounts.
+    pub scale: u32,
+    /// Settings that differ from PostgreSQL's defaults.
+    pub settings: &'static [&'static str],
+}
+
+/// More branches than clients, so that TPC-B's branch rows are not all that is waited for.
+pub const TERMS: Terms = Terms {
+    scale: 20,
+    settings: &[
+        "listen_addresses=127.0.0.1",
+        "unix_socket_directories=",
+        "fsync=off",
+        "synchronous_commit=off",
+        "shared_buffers=512MB",
+        "max_connections=120",
+        "max_wal_size=4GB",
+    ],
+};
 
 /// A cluster with pgbench's tables.
 #[derive(Debug)]
@@ -40,48 +51,94 @@ pub struct Cluster {
     programs: PathBuf,
     pub port: u16,
     pub version: String,
+    pub terms: Terms,
     /// Holds the data and goes last, when the cluster has ended.
     room: Premises,
 }
 
 impl Cluster {
     /// Makes and starts a cluster, and fills the tables. Errors: no PostgreSQL, or one that does not start.
-    pub fn start(run: &Premises) -> Result<Cluster, String> {
+    pub fn start(run: &Premises, terms: Terms) -> Result<Cluster, String> {
         let programs = programs()?;
         let place = run.room("cluster")?;
         let folder = place.folder.join("data");
-        let mut initdb = place.command(&programs.join("initdb"), "initdb.log")?;
-        initdb.args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"]).arg(&folder);
-        finish(&mut initdb, "initdb", &place)?;
-        let port = free_port()?;
-        let mut postgres = place.command(&programs.join("postgres"), "postgres.log")?;
-        postgres.arg("-D").arg(&folder).args(["-p", &port.to_string()]);
-        SETTINGS.iter().for_each(|setting| {
-            postgres.args(["-c", setting]);
-        });
-        let child = postgres.spawn().map_err(|error| format!("cannot start PostgreSQL: {error}"))?;
-        let version = said(&programs.join("postgres").display().to_string(), &["--version"]).unwrap_or_default();
-        let cluster = Cluster { child, programs, port, version, room: place };
+        Cluster::make(&programs, &place, &folder)?;
+        let cluster = Cluster::serve(programs, place, &folder, terms)?;
         cluster.fill()?;
         Ok(cluster)
     }
 
-    fn fill(&self) -> Result<(), String> {
-        let place = &self.room;
-        let limit = Instant::now() + Duration::from_secs(30);
-        let port = self.port.to_string();
-        loop {
-            let mut createdb = place.command(&self.programs.join("createdb"), "createdb.log")?;
-            createdb.args(["-h", "127.0.0.1", "-p", &port, "-U", USER, "bench"]);
-            match finish(&mut createdb, "createdb", place) {
-                Ok(_) => break,
-                Err(error) if Instant::now() >= limit => return Err(error),
-                Err(_) => std::thread::sleep(Duration::from_millis(50)),
-            }
+    /// The same with its data in a folder that is kept: made and filled if it is not there.
+    pub fn keep(run: &Premises, terms: Terms, folder: &Path) -> Result<Cluster, String> {
+        let programs = programs()?;
+        let place = run.room("cluster")?;
+        let fresh = !folder.join("filled").exists();
+        if fresh {
+            fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+            place.give(folder)?;
+            Cluster::make(&programs, &place, folder)?;
         }
+        let cluster = Cluster::serve(programs, place, folder, terms)?;
+        if fresh {
+            cluster.fill()?;
+            cluster.ask("CHECKPOINT")?;
+            let mark = folder.join("filled");
+            fs::write(&mark, "").map_err(|error| format!("cannot write {}: {error}", mark.display()))?;
+        }
+        Ok(cluster)
+    }
+
+    fn make(programs: &Path, place: &Premises, folder: &Path) -> Result<(), String> {
+        let mut initdb = place.command(&programs.join("initdb"), "initdb.log")?;
+        initdb.args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"]).arg(folder);
+        finish(&mut initdb, "initdb", place).map(|_| ())
+    }
+
+    /// Starts it and waits until it answers.
+    fn serve(programs: PathBuf, place: Premises, folder: &Path, terms: Terms) -> Result<Cluster, String> {
+        let port = free_port()?;
+        let mut postgres = place.command(&programs.join("postgres"), "postgres.log")?;
+        postgres.arg("-D").arg(folder).args(["-p", &port.to_string()]);
+        for setting in terms.settings {
+            postgres.args(["-c", setting]);
+        }
+        let child = postgres.spawn().map_err(|error| format!("cannot start PostgreSQL: {error}"))?;
+        let version = said(&programs.join("postgres").display().to_string(), &["--version"]).unwrap_or_default();
+        let cluster = Cluster { child, programs, port, version, terms, room: place };
+        // A cluster that was kept may have to recover first.
+        let limit = Instant::now() + Duration::from_secs(60);
+        while let Err(error) = cluster.say("postgres", "SELECT 1") {
+            if Instant::now() >= limit {
+                return Err(error);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(cluster)
+    }
+
+    /// For the record.
+    pub fn described(&self) -> Value {
+        json!({ "version": self.version, "settings": self.terms.settings, "scale": self.terms.scale })
+    }
+
+    fn fill(&self) -> Result<(), String> {
+        self.say("postgres", "CREATE DATABASE bench")?;
+        let (place, port) = (&self.room, self.port.to_string());
         let mut pgbench = place.command(&self.programs.join("pgbench"), "pgbench-i.log")?;
-        pgbench.args(["-i", "-q", "-s", &SCALE.to_string(), "-h", "127.0.0.1", "-p", &port, "-U", USER, "bench"]);
+        let scale = self.terms.scale.to_string();
+        pgbench.args(["-i", "-q", "-s", &scale, "-h", "127.0.0.1", "-p", &port, "-U", USER, "bench"]);
         finish(&mut pgbench, "pgbench-i", place).map(|_| ())
+    }
+
+    /// Runs a statement in the load's database, by psql; what it wrote, without headings. Errors: psql's words.
+    pub fn ask(&self, sql: &str) -> Result<String, String> {
+        self.say("bench", sql)
+    }
+
+    fn say(&self, database: &str, sql: &str) -> Result<String, String> {
+        let mut psql = self.room.command(&self.programs.join("psql"), "psql.log")?;
+        psql.args(["-XAtq", "-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER, "-c", sql, database]);
+        finish(&mut psql, "psql", &self.room)
     }
 }
 
@@ -97,7 +154,8 @@ impl Drop for Cluster {
 
 /// Where PostgreSQL's programs are: PGBIN, Debian's folders (the newest), or the PATH.
 fn programs() -> Result<PathBuf, String> {
-    let whole = |folder: &PathBuf| ["initdb", "postgres", "pgbench"].iter().all(|name| folder.join(name).exists());
+    let whole =
+        |folder: &PathBuf| ["initdb", "postgres", "pgbench", "psql"].iter().all(|name| folder.join(name).exists());
     let given = std::env::var_os("PGBIN").map(PathBuf::from);
     let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut debian: Vec<PathBuf> = debian.map(|entry| entry.path().join("bin")).collect();
@@ -105,7 +163,7 @@ fn programs() -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let mut all = given.into_iter().chain(debian.into_iter().rev()).chain(path);
-    all.find(whole).ok_or("no PostgreSQL with initdb, postgres and pgbench: set PGBIN".to_owned())
+    all.find(whole).ok_or("no PostgreSQL with initdb, postgres, pgbench and psql: set PGBIN".to_owned())
 }
 
 /// Runs a command to its end and returns what it wrote. Errors: it failed; what it wrote is in the sentence.
@@ -160,7 +218,7 @@ pub fn run(
     map.insert("rounds".to_owned(), json!(result));
     map.insert("seconds_a_run".to_owned(), json!(seconds));
     map.insert("ini".to_owned(), json!(inis));
-    map.insert("postgresql".to_owned(), json!({ "version": cluster.version, "settings": SETTINGS, "scale": SCALE }));
+    map.insert("postgresql".to_owned(), cluster.described());
     Ok(map)
 }
 

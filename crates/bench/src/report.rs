@@ -12,6 +12,7 @@ use crate::figures::{
 };
 use crate::instructions::FIDELITY;
 use crate::scenario::CLASSIC;
+use crate::sizing_table;
 use crate::stats::{Estimate, Verdict};
 
 /// The whole report, in Markdown.
@@ -19,6 +20,10 @@ pub fn table(record: &Value) -> String {
     let mut out = String::new();
     head(&mut out, record);
     failures(&mut out, record);
+    if scenarios(record).next().is_some() && scenarios(record).all(|one| one["kind"] == "sizing") {
+        sizing_table::write(&mut out, record);
+        return out;
+    }
     thresholds(&mut out, record);
     costs(&mut out, record);
     calls(&mut out, record);
@@ -57,6 +62,10 @@ fn head(out: &mut String, record: &Value) {
         line!(out, "* {}: {}", text(contestant, "name"), text(contestant, "version"));
     }
     line!(out, "* pinning: {}", text(run, "placement_words"));
+    if let Some(words) = run["order_words"].as_str() {
+        line!(out, "* {words}; load average {} when it began", text(machine, "load_average"));
+        return;
+    }
     line!(
         out,
         "* {} rounds, {} ms a slice after {} ms of warm-up; order of the contestants shuffled in every round (seed {}); \

@@ -141,7 +141,7 @@ fn without_pgweir() -> Map<String, Value> {
 }
 
 /// Thousands of clients need as many descriptors; contestants inherit the limit.
-fn raise_descriptor_limit() {
+pub(crate) fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     // Without it the scenario with many clients fails and says so.
@@ -291,7 +291,7 @@ impl Bench<'_> {
     fn pgbench(&mut self, room: &Premises, scenario: &Scenario) -> Result<Map<String, Value>, String> {
         pin_self(&self.cores)?;
         if self.cluster.is_none() {
-            self.cluster = Some(Cluster::start(self.place)?);
+            self.cluster = Some(Cluster::start(self.place, pgbench::TERMS)?);
         }
         let cluster = self.cluster.as_ref().ok_or("started above")?;
         let contestants = self.contestants_of(scenario)?;
