@@ -31,13 +31,13 @@ pub const PARAMETERS: &[Parameter] = &[
     p("max", "The most servers of a pool that it has at a time; 0: no limit."),
     p("max_waiting", "The most clients of it that wait in a pool, divided among the pool's workers; 0: no limit."),
     p("overflow", "Who is told an error when one more would wait: `reject-newest`, who comes; `drop-oldest`, who has waited longest. Default: `reject-newest`."),
-    p("tps", "The most transactions that begin in a second, over all pools; 0: no limit. Not supported yet: a warning, and no effect."),
+    p("tps", "The most transactions that begin in a second, over all pools; 0: no limit."),
     p("tps_burst", "So many more at once, after a while with fewer. Default: as many as tps."),
-    p("qps", "The most queries in a second, over all pools; 0: no limit. Not supported yet: a warning, and no effect."),
+    p("qps", "The most queries in a second, over all pools; 0: no limit."),
     p("qps_burst", "So many more at once. Default: as many as qps."),
-    p("logins", "The most logins in a second, over all pools; 0: no limit. Not supported yet: a warning, and no effect."),
+    p("logins", "The most logins in a second, over all pools; 0: no limit."),
     p("logins_burst", "So many more at once. Default: as many as logins."),
-    p("max_active", "The most transactions at a time, over all pools; 0: no limit. Not supported yet: a warning, and no effect."),
+    p("max_active", "The most transactions at a time, over all pools; 0: no limit."),
     p("over", "What becomes of who is over tps, qps, logins or max_active: `delay`, it waits; `reject`, it is told an error that says when to come again. Default: `delay`."),
 ];
 
@@ -152,13 +152,8 @@ fn judge(class: &Class, draft: &Draft, parameters: &mut Parameters) {
     if let (Some(word), None) = (draft.overflow, class.max_waiting) {
         parameters.warning("overflow", quoted(word), "max_waiting= beside it: without, any number may wait");
     }
-    if class.limits != (Limits { over: class.limits.over, ..Limits::default() }) {
-        not_yet("tps, qps, logins or max_active", parameters);
-    } else if let Some(word) = draft.over {
+    let is_limited = class.limits != Limits { over: class.limits.over, ..Limits::default() };
+    if let Some(word) = draft.over.filter(|_| !is_limited) {
         parameters.warning("over", quoted(word), "tps=, qps=, logins= or max_active= beside it");
     }
-}
-
-fn not_yet(what: &str, parameters: &mut Parameters) {
-    parameters.warning("", what.to_owned(), "none: it is not supported yet and has no effect");
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pooling::classes::Classes;
-use pooling::settings::{AuthType, Chaos, Fidelity, PoolMode, PoolSize, Settings};
+use pooling::classes::Over;
+use pooling::settings::{AuthType, Chaos, Fidelity, PoolMode, PoolSize, Settings, StatementLimits};
 
 use crate::problem::Place;
 use crate::table::{Key, TABLE};
@@ -202,13 +203,10 @@ pub fn pooling(values: &Values, cores: u16) -> Settings {
         auth_type: auth_type(values.choice(Key::auth_type)),
         admin_users: list(Key::admin_users).collect(),
         stats_users: list(Key::stats_users).collect(),
-        pool_mode: match values.choice(Key::pool_mode) {
-            "transaction" => PoolMode::Transaction,
-            "statement" => PoolMode::Statement,
-            _ => PoolMode::Session,
-        },
+        pool_mode: pool_mode(values.choice(Key::pool_mode)),
         pool_fidelity: pool_fidelity(values.choice(Key::pool_fidelity)),
         max_pinned: values.count(Key::max_pinned),
+        statements: statements(values),
         stable_backend_pid: values.flag(Key::stable_backend_pid),
         statement_memo_size: values.count(Key::statement_memo_size),
         default_pool_size: values.pool_size(Key::default_pool_size),
@@ -322,6 +320,22 @@ pub fn admin(values: &Values) -> AdminSettings {
 
 fn whole_seconds(values: &Values, key: Key) -> Duration {
     Duration::from_secs(u64::from(values.count(key)))
+}
+
+fn pool_mode(value: &str) -> PoolMode {
+    match value {
+        "transaction" => PoolMode::Transaction,
+        "statement" => PoolMode::Statement,
+        _ => PoolMode::Session,
+    }
+}
+
+fn statements(values: &Values) -> StatementLimits {
+    StatementLimits {
+        max_active: values.count(Key::fingerprint_max_active),
+        over: if values.choice(Key::fingerprint_over) == "reject" { Over::Reject } else { Over::Delay },
+        ..StatementLimits::default()
+    }
 }
 
 /// What `support` refuses is answered with the strictest way that exists, should it ever come here.

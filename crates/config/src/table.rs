@@ -92,6 +92,7 @@ pub struct Setting {
 const SSLMODES: &[&str] = &["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
 const AUTH_TYPES: &[&str] = &["any", "trust", "plain", "md5", "cert", "hba", "ldap", "pam", "scram-sha-256"];
 pub const FIDELITIES: &[&str] = &["transparent", "strict", "classic"];
+const OVERS: &[&str] = &["delay", "reject"];
 pub const POOL_MODES: &[&str] = &["session", "transaction", "statement"];
 const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid WHERE rolname=$1 AND rolcanlogin";
 /// Any number that PgBouncer's setting could hold and that makes sense.
@@ -162,6 +163,8 @@ settings! {
     dns_max_ttl: Seconds, Some("15"), Yes, NotYet, Names, "How long an address is remembered.";
     dns_nxdomain_ttl: Seconds, Some("15"), Yes, NotYet, Names, "How long it is remembered that a name has no address.";
     dns_zone_check_period: Seconds, Some("0"), Yes, NotYet, Names, "How often to ask whether a whole zone has changed.";
+    fingerprint_max_active: NUMBER, Some("0"), Yes, Works, Classes, "The most transactions at a time, over all pools, that begin with the same statement, whatever its constants; SHOW FINGERPRINTS lists them. 0: no limit.";
+    fingerprint_over: Choice(OVERS), Some("delay"), Yes, Works, Classes, "What becomes of who is over fingerprint_max_active: delay, it waits; reject, it is told an error that says when to come again.";
     idle_transaction_timeout: Seconds, Some("0"), Yes, Works, Waiting, "Closes a client that idles inside a transaction for so long; 0: never.";
     ignore_startup_parameters: List, Some(""), Yes, Works, Startup, "Startup parameters to pass over rather than refuse.";
     job_name: Text, Some("pgbouncer"), No, Unneeded, Listening, "The name of the service on systems that have no need of it here.";
@@ -292,8 +295,8 @@ mod tests {
         }
         assert_eq!(
             TABLE.len(),
-            115,
-            "PgBouncer's hundred, workers, four for session state, two for classes, two for sizes, one for sharing, five for tests"
+            117,
+            "PgBouncer's hundred, workers, four for sessions, four for classes and limits, two for sizes, one for sharing, five for tests"
         );
     }
 }

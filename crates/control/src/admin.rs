@@ -10,6 +10,8 @@ mod show_config;
 mod show_databases;
 mod show_fidelity;
 mod show_fidelity_reasons;
+mod show_fingerprints;
+mod show_limits;
 mod show_lists;
 mod show_pins;
 mod show_pools;
@@ -40,6 +42,8 @@ impl Show {
             Show::Databases => show_databases::table(view),
             Show::Fidelity => show_fidelity::table(view),
             Show::FidelityReasons => show_fidelity_reasons::table(view),
+            Show::Fingerprints => show_fingerprints::table(view),
+            Show::Limits => show_limits::table(view),
             Show::Lists => show_lists::table(view),
             Show::Pins => show_pins::table(view),
             Show::Pools => show_pools::table(view),
@@ -66,6 +70,8 @@ impl Show {
             | Show::Databases
             | Show::Fidelity
             | Show::FidelityReasons
+            | Show::Fingerprints
+            | Show::Limits
             | Show::Pools
             | Show::Sizing
             | Show::Stats

@@ -33,6 +33,10 @@ pub enum Show {
     /// Ours: what keeping sessions came to, by pool, and by pool and reason.
     Fidelity,
     FidelityReasons,
+    /// Ours: statements that transactions begin with, where limits tell them apart.
+    Fingerprints,
+    /// Ours: what classes may do in a second and at a time, and what is left of it.
+    Limits,
     Lists,
     /// Ours: who keeps a server between transactions.
     Pins,
@@ -62,6 +66,8 @@ const SHOWS: &[(&str, Show)] = &[
     ("databases", Show::Databases),
     ("fidelity", Show::Fidelity),
     ("fidelity_reasons", Show::FidelityReasons),
+    ("fingerprints", Show::Fingerprints),
+    ("limits", Show::Limits),
     ("lists", Show::Lists),
     ("pins", Show::Pins),
     ("pools", Show::Pools),

@@ -104,7 +104,9 @@ golden! {
     databases Databases
     fidelity Fidelity
     fidelity_reasons FidelityReasons
+    fingerprints Fingerprints
     help Help
+    limits Limits
     lists Lists
     pins Pins
     pools Pools

@@ -57,6 +57,8 @@ pub struct Arrival {
     pub stable_backend_pid: Option<bool>,
     /// How long it can wait for a server, in milliseconds, where that is not a setting that is followed; 0: it does not say.
     pub deadline_ms: u32,
+    /// Whether it asks to be told how much its limits leave.
+    pub reports_limits: bool,
     /// From the client's SCRAM proof: good for proving the same password to PostgreSQL.
     pub keys: Option<Keys>,
     /// What the client sent beyond its login already.

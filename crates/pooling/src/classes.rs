@@ -75,6 +75,17 @@ pub enum Over {
     Reject,
 }
 
+impl Over {
+    /// As users write and read it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Over::Delay => "delay",
+            Over::Reject => "reject",
+        }
+    }
+}
+
 /// Who is told an error when a class's queue is full.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {

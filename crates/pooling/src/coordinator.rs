@@ -13,6 +13,7 @@
 
 mod asking;
 mod forgetting;
+mod limiting;
 mod sharing;
 #[cfg(test)]
 mod sharing_tests;
@@ -36,6 +37,7 @@ use crate::time::Time;
 
 use asking::{Ask, Cap, Contest, Yield};
 use forgetting::Life;
+use limiting::Limiting;
 
 /// The console is no pool: its sessions live on the first worker under this id.
 pub const CONSOLE: PoolId = PoolId(0);
@@ -74,6 +76,7 @@ pub struct Coordinator {
     free: Vec<PoolId>,
     /// When to look for pools that nobody uses.
     forget_at: Option<Time>,
+    limiting: Limiting,
 }
 
 #[derive(Debug)]
@@ -122,7 +125,9 @@ impl Entry {
 impl Coordinator {
     #[must_use]
     pub fn new(workers: u16, settings: Arc<Settings>) -> Coordinator {
+        let limiting = Limiting::new(&settings, workers);
         let mut coordinator = Coordinator {
+            limiting,
             workers,
             settings,
             pools: Vec::new(),
@@ -266,7 +271,7 @@ impl Coordinator {
     }
 
     fn apply_for(&mut self, application: Application, actions: &mut Actions) {
-        let Application { login, door, key, user, console, exempt, peer } = application;
+        let Application { login, door, key, user, console, exempt, peer, class: _ } = application;
         let is_new = !console && !self.ids.contains_key(&key);
         let is_first = is_new && self.pools.iter().all(|pool| !pool.is_live() || pool.key.database != key.database);
         let answer = match self.admit(&key, &user, console, exempt) {
@@ -424,6 +429,7 @@ impl Coordinator {
         }
         self.look_at_sizes(now, actions);
         self.forget_unused(now, actions);
+        self.serve_limits(now, actions);
     }
 }
 
@@ -461,7 +467,11 @@ fn post(actions: &mut Actions, to: Place, mail: Mail) {
 impl crate::Machine for Coordinator {
     fn step(&mut self, now: Time, _board: &Board, event: Event<'_>, actions: &mut Actions) {
         match event {
-            Event::Mail(Mail::Apply(application)) => self.apply_for(*application, actions),
+            Event::Mail(Mail::Apply(application)) => self.login_wanted(now, *application, actions),
+            Event::Mail(Mail::Want { limit, worker, count }) => self.wanted(now, limit, worker, count, actions),
+            Event::Mail(Mail::Unspent { limit, worker, count, missing }) => {
+                self.unspent(now, limit, worker, (count, missing), actions);
+            }
             Event::Mail(Mail::Ask { pool, worker, reserve }) => {
                 self.asks.push(Ask::new(pool, worker, reserve, now));
                 self.serve_asks(now, actions);
@@ -502,6 +512,7 @@ impl crate::Machine for Coordinator {
             Event::Mail(Mail::Empty { names }) => self.empty(&names, actions),
             Event::Mail(Mail::Configure(settings)) => {
                 self.configure(settings, actions);
+                self.configure_limits(now, actions);
                 // What is configured by name, and for how long the rest is kept, may have changed.
                 self.forget_at = Some(now);
                 self.forget_unused(now, actions);
@@ -526,7 +537,8 @@ impl crate::Machine for Coordinator {
 
     fn next_deadline(&self) -> Option<Time> {
         let maintain = self.maintains.then_some(self.maintain_at);
-        maintain.into_iter().chain(self.recall_at).chain(self.forget_at).chain(self.next_look()).min()
+        let looks = [self.recall_at, self.forget_at, self.next_look(), self.limiting.next_at()];
+        maintain.into_iter().chain(looks.into_iter().flatten()).min()
     }
 
     fn awaits_round_end(&self) -> bool {

@@ -26,6 +26,7 @@ pub mod event;
 pub mod flow;
 pub mod id;
 pub mod invariants;
+pub mod limiting;
 pub mod limits;
 pub mod mail;
 pub mod observe;

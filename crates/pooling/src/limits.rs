@@ -61,6 +61,10 @@ pub const POOLS_MAX: usize = 65_536;
 /// Clients at a door that have not logged in yet; beyond it they are refused at once.
 pub const LOGINS_MAX: usize = 60_000;
 
+/// Clients of a class that wait because too many log in a second; beyond it they are told so at once. Those that have left
+/// meanwhile count until their turn comes.
+pub const LOGIN_LINE_MAX: usize = 10_000;
+
 /// Bytes that all clients at a door may have waiting there before they have logged in: half startup packets, half
 /// passwords, passwords that are being hashed. One alone may have as much as PostgreSQL takes (10,000 bytes at startup,
 /// 65,535 of a password, 1,024 of a SASL message, and what one read brings besides); beyond this sum, whoever has most is
@@ -114,6 +118,10 @@ const _: () = assert!(BACKLOG_LEN_MAX > 3 * CHUNK_LEN_MAX);
 
 /// Names and clauses of settings that are kept of one session; beyond it, the session keeps its server.
 pub const SETTINGS_LEN_MAX: usize = 64 * 1024;
+
+/// Statements whose transactions are counted apart, on one worker; of more, the one used longest ago is forgotten, if nobody
+/// uses it.
+pub const FINGERPRINTS_MAX: usize = 1024;
 
 /// Savepoints that are kept of one transaction. Whoever goes back to one that is not keeps its server.
 pub const SAVEPOINTS_MAX: usize = 1024;

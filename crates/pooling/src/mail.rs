@@ -7,11 +7,14 @@ use std::sync::Arc;
 use sql::Word;
 
 use crate::arrival::Arrival;
+use crate::classes::ClassId;
 use crate::id::{ConnId, DoorId, PoolId, PoolKey, Serial, WorkerId};
+use crate::limiting::{Allowance, CallBack, Limit};
 use crate::observe::Peer;
 use crate::server::Lent;
 use crate::settings::Settings;
 use crate::sizing::Account;
+use crate::snapshot::LimitCounts;
 use crate::time::Time;
 
 /// A machine's address.
@@ -94,6 +97,19 @@ pub enum Mail {
     },
     /// What `Count` asked for.
     Counted(Box<Counted>),
+    /// So many more events of a limit are wanted, or so many more transactions at a time.
+    Want {
+        limit: Limit,
+        worker: WorkerId,
+        count: u32,
+    },
+    /// Of what was allowed so much is not used; of what was called back, so much is not there.
+    Unspent {
+        limit: Limit,
+        worker: WorkerId,
+        count: u32,
+        missing: u32,
+    },
     /// A session has ended.
     Departed {
         pool: PoolId,
@@ -146,6 +162,13 @@ pub enum Mail {
         pool: PoolId,
         account: Arc<Account>,
     },
+
+    /// What came of limits of logins, to be shown. To the first worker only.
+    LoginsCounted(Box<[LimitCounts]>),
+    /// The answer to `Want`, or a part of it.
+    Allow(Box<(Limit, Allowance)>),
+    /// Another worker wants to do something too.
+    CallBack(Box<(Limit, CallBack)>),
 
     // Worker ⇄ worker
     /// A server, its connection with it. Counted by the sender until `Received` comes back.
@@ -219,6 +242,8 @@ pub struct Application {
     /// Console admins are exempt from client limits.
     pub exempt: bool,
     pub peer: Peer,
+    /// Of its session before its first statement.
+    pub class: ClassId,
 }
 
 /// Why a login gets no home.
@@ -229,6 +254,11 @@ pub enum Refusal {
     TooManyPools,
     MaxDbClientConnections,
     MaxUserClientConnections,
+    /// More log in a second than the class may: when to try again.
+    LoginRate {
+        limit: u32,
+        retry_ms: u32,
+    },
     ShuttingDown,
 }
 

@@ -49,6 +49,20 @@ pub enum Line {
     Login,
     /// Not yet for a server, but for somebody to stop keeping one.
     Pin,
+    /// Not yet for a server, but for its class, or its statement, to be within a limit.
+    Limit,
+}
+
+/// Whether limits let its transaction run.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// Nobody has asked.
+    #[default]
+    Not,
+    /// It is in a line; the ticket is its place.
+    Waits { ticket: u64 },
+    /// It runs, or waits for a server to; so many transactions and statements of it are counted that have not begun.
+    In { transactions: u8, queries: u8 },
 }
 
 /// What happens to the rest of a message whose beginning was dealt with.
@@ -85,6 +99,9 @@ pub struct Session {
     pub(crate) tracker: Option<Box<Tracker>>,
     /// As of when it last asked for a server.
     pub(crate) class: ClassId,
+    pub(crate) admission: Admission,
+    /// It is told how much its limits leave.
+    pub(crate) reports_limits: bool,
     /// The secret half of its cancel key.
     pub(crate) secret: i32,
     pub(crate) request_at: Time,

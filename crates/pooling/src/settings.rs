@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use auth::Secret;
 
-use crate::classes::Classes;
+use crate::classes::{Classes, Over};
 
 /// The name of the console's database, which no `[databases]` entry may take.
 pub const CONSOLE_DATABASE: &str = "pgbouncer";
@@ -325,12 +325,38 @@ pub struct Settings {
     pub reads_catalogue: bool,
     /// Who shares servers with whom, and how.
     pub classes: Arc<Classes>,
+    /// How many may run one statement at a time.
+    pub statements: StatementLimits,
     pub chaos: Chaos,
     /// Threads that own sessions and servers; at least 1.
     pub workers: u16,
     /// A deliberate fault, for tests of the tests.
     #[cfg(feature = "sabotage")]
     pub sabotage: Option<crate::sabotage::Sabotage>,
+}
+
+/// How many transactions at a time may begin with the same statement, whatever its constants and comments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatementLimits {
+    /// Of any statement; 0: as many as like.
+    pub max_active: u32,
+    /// Of these, by their hashes as SHOW FINGERPRINTS has them; 0: as many as like.
+    pub named: BTreeMap<u64, u32>,
+    pub over: Over,
+}
+
+impl StatementLimits {
+    /// Whether statements have to be told apart.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.max_active == 0 && self.named.is_empty()
+    }
+
+    #[must_use]
+    pub fn limit_of(&self, fingerprint: u64) -> Option<u32> {
+        let limit = self.named.get(&fingerprint).copied().unwrap_or(self.max_active);
+        (limit > 0).then_some(limit)
+    }
 }
 
 impl Default for Settings {
@@ -388,6 +414,7 @@ impl Default for Settings {
             scram_iterations: auth::scram::ITERATIONS,
             reads_catalogue: true,
             classes: Arc::default(),
+            statements: StatementLimits::default(),
             chaos: Chaos::default(),
             workers: 1,
             #[cfg(feature = "sabotage")]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::classes::ClassId;
 use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
+use crate::limiting::Kind;
 use crate::observe::Peer;
 use crate::settings::{Address, Fidelity, PoolMode};
 use crate::sizing::Account;
@@ -23,8 +24,43 @@ pub struct Snapshot {
     /// Servers given to other workers since the start.
     pub lends: u64,
     pub rotations: Rotations,
+    /// Limits of classes that are counted here, and what statements are.
+    pub limits: Vec<LimitCounts>,
+    pub statements: Vec<StatementCounts>,
     /// Clock-independent counts of this worker's life.
     pub steps: u64,
+}
+
+/// One limit of a class on one worker; counts since the start, or since there is such a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitCounts {
+    pub class: Arc<str>,
+    pub kind: Kind,
+    /// As the coordinator has told last, and what was not used since.
+    pub remaining: u32,
+    pub waiting: u32,
+    /// Transactions that have a slot.
+    pub active: u32,
+    /// Events for which there was leave.
+    pub passed: u64,
+    pub delayed: u64,
+    pub rejected: u64,
+}
+
+/// Transactions that began with one statement, on one worker. Times in microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatementCounts {
+    /// As limits name it.
+    pub fingerprint: u64,
+    /// The beginning of its text, as it came first.
+    pub text: String,
+    pub waiting: u32,
+    pub active: u32,
+    pub count: u64,
+    pub total_us: u64,
+    pub max_us: u64,
+    pub delayed: u64,
+    pub rejected: u64,
 }
 
 /// What `chaos_rotate` made of links; nothing where it is off.

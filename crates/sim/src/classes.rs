@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pooling::Settings;
-use pooling::classes::{Class, ClassId, Classes, Pattern, Rule};
+use pooling::classes::{Class, ClassId, Classes, Limits, Pattern, Rate, Rule};
 
 use crate::parameters;
 use crate::random::Random;
@@ -39,6 +39,37 @@ pub(crate) fn decide(seed: u64, settings: &mut Settings) {
         classes.rules.push(rule);
     }
     settings.classes = Arc::new(classes);
+}
+
+/// In another: classes may do so much and no more. Nobody is refused for that: a client that was would have to know.
+pub(crate) fn limit(seed: u64, settings: &mut Settings) {
+    let mut random = Random::new(seed ^ 0x6c69_6d69_7473);
+    if !random.chance(250) {
+        return;
+    }
+    for class in &mut Arc::make_mut(&mut settings.classes).all {
+        let mut rate = |per_mille: u32, low: u64, high: u64| {
+            let (per_second, burst) = (random.skewed(low, high) as u32, random.skewed(1, 50) as u32);
+            random.chance(per_mille).then_some(Rate { per_second, burst })
+        };
+        let limits = Limits {
+            transactions: rate(500, 100, 20_000),
+            queries: rate(300, 100, 20_000),
+            logins: rate(300, 20, 2_000),
+            ..Limits::default()
+        };
+        let active = random.chance(600).then(|| random.skewed(1, 12) as u32);
+        class.limits = Limits { active, ..limits };
+    }
+    if random.chance(300) {
+        settings.statements.max_active = random.range(1, 4) as u32;
+    }
+}
+
+/// Whether somebody may have to wait for something else than a server.
+pub(crate) fn are_limited(settings: &Settings) -> bool {
+    let limited = settings.classes.all.iter().any(|class| class.limits != Limits::default());
+    limited || !settings.statements.is_none()
 }
 
 /// Whether somebody may have to wait beside an idle server.

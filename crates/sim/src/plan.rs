@@ -250,6 +250,12 @@ impl Plan {
         follows && self.settings.query_timeout.is_some()
     }
 
+    /// Whether clients wait for something else than a server.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        crate::classes::are_limited(&self.settings)
+    }
+
     /// The mode of the pool a client lands in.
     #[must_use]
     pub fn mode(&self, key: &PoolKey) -> PoolMode {
@@ -408,6 +414,7 @@ fn settle(
     overdue(wishes.seed, &mut settings);
     crate::classes::decide(wishes.seed, &mut settings);
     found(wishes.seed, &mut settings);
+    crate::classes::limit(wishes.seed, &mut settings);
     settings.chaos = chaos(wishes.seed);
     apply_sabotage(&mut settings, wishes);
     (users, databases, settings)

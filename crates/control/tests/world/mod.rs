@@ -11,12 +11,13 @@ use auth::Secret;
 use control::averages::{Averages, by_database};
 use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
-use pooling::classes::{Class, ClassId, Classes, Pattern, Rule};
+use pooling::classes::{Class, ClassId, Classes, Limits, Over, Pattern, Rate, Rule};
+use pooling::limiting::Kind;
 use pooling::settings::{Address, Database, Fidelity, Host, PoolMode, PoolSize, UserSettings};
 use pooling::sizing::{Account, Change};
 use pooling::snapshot::{
-    ClassCounts, ClientSnapshot, FidelityCounts, FidelitySnapshot, PinCounts, PinSnapshot, PoolSnapshot, Rotations,
-    ServerSnapshot, Totals,
+    ClassCounts, ClientSnapshot, FidelityCounts, FidelitySnapshot, LimitCounts, PinCounts, PinSnapshot, PoolSnapshot,
+    Rotations, ServerSnapshot, StatementCounts, Totals,
 };
 use pooling::state::Pins;
 use pooling::{ConnId, Peer, PoolId, PoolKey, Serial, Settings, Snapshot, Time, WorkerId};
@@ -111,7 +112,14 @@ fn settings() -> Settings {
 
 fn classes() -> Classes {
     let web = Class { weight: 4, priority: 1, min: 2, ..Class::new("web") };
-    let background = Class { max: Some(10), max_waiting: Some(500), ..Class::new("background") };
+    let limits = Limits {
+        transactions: Some(Rate { per_second: 100, burst: 200 }),
+        logins: Some(Rate { per_second: 5, burst: 5 }),
+        active: Some(4),
+        over: Over::Reject,
+        ..Limits::default()
+    };
+    let background = Class { max: Some(10), max_waiting: Some(500), limits, ..Class::new("background") };
     let rule = Rule {
         databases: vec![Pattern::All],
         users: vec![Pattern::All],
@@ -191,6 +199,29 @@ fn totals(scale: u64) -> Totals {
     }
 }
 
+fn limit(kind: Kind, remaining: u32, delayed: u64, rejected: u64) -> LimitCounts {
+    LimitCounts { class: "background".into(), kind, remaining, waiting: 4, active: 2, passed: 500, delayed, rejected }
+}
+
+fn limits() -> Vec<LimitCounts> {
+    let logins = LimitCounts { waiting: 0, ..limit(Kind::Logins, 2, 5, 0) };
+    vec![limit(Kind::Transactions, 40, 3, 1), logins, limit(Kind::Active, 1, 30, 10)]
+}
+
+fn statement(fingerprint: u64, scale: u64) -> StatementCounts {
+    StatementCounts {
+        fingerprint,
+        text: format!("select report({scale})"),
+        waiting: 3,
+        active: 2,
+        count: 100 * scale,
+        total_us: 5_000_000 * scale,
+        max_us: 70_000 * scale,
+        delayed: 9 * scale,
+        rejected: scale,
+    }
+}
+
 /// Its clock shows 100 s.
 fn first_worker() -> Snapshot {
     let app = PoolSnapshot {
@@ -256,6 +287,8 @@ fn first_worker() -> Snapshot {
         servers: vec![server],
         lends: 3,
         rotations: Rotations { rotated: 17, kept: 2, missed: 1 },
+        limits: limits(),
+        statements: vec![statement(0xfeed, 1), statement(0xabba, 10)],
         steps: 1234,
     }
 }
@@ -297,6 +330,8 @@ fn second_worker() -> Snapshot {
         servers: vec![idle],
         lends: 0,
         rotations: Rotations::default(),
+        limits: vec![limit(Kind::Transactions, 35, 100, 2), limit(Kind::Active, 0, 1000, 20)],
+        statements: vec![statement(0xfeed, 2)],
         steps: 99,
     }
 }

@@ -30,6 +30,7 @@ use crate::deadline::{Armed, Deadlines, Owner};
 use crate::event::Event;
 use crate::flow::Flow;
 use crate::id::{ConnId, DoorId, Kind, PoolId, PoolKey, Serial, WorkerId};
+use crate::limiting::Exceeded;
 use crate::limits;
 use crate::mail::{Application, Mail, Place, Refusal, Stop};
 use crate::observe::{About, Fact, Level, Peer, Topic};
@@ -253,6 +254,7 @@ impl Door {
             console: wish.console.is_some(),
             exempt: wish.console == Some(ConsoleRights::Admin),
             peer: login.peer,
+            class: wish.class(&self.settings),
         };
         let mail = Mail::Apply(Box::new(application));
         actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
@@ -289,6 +291,7 @@ impl Door {
             parameters: wish.parameters,
             stable_backend_pid: wish.stable_backend_pid,
             deadline_ms: wish.deadline_ms,
+            reports_limits: wish.reports_limits,
             keys: login.keys,
             leftover: login.inbox,
         };
@@ -298,6 +301,7 @@ impl Door {
 
     fn not_placed(&mut self, now: Time, conn: ConnId, why: Refusal, actions: &mut Actions) {
         let (code, text) = match why {
+            Refusal::LoginRate { limit, retry_ms } => return self.refuse_for_now(now, conn, limit, retry_ms, actions),
             Refusal::MaxClientConn => (sqlstate::TOO_MANY_CONNECTIONS, "no more connections allowed (max_client_conn)"),
             Refusal::TooManyPools => {
                 (sqlstate::TOO_MANY_CONNECTIONS, "too many different databases and users are in use")
@@ -313,13 +317,32 @@ impl Door {
         self.refuse(now, conn, &Refused(code, text.to_owned()), actions);
     }
 
+    /// Too many of its class log in.
+    fn refuse_for_now(&mut self, now: Time, conn: ConnId, limit: u32, retry_ms: u32, actions: &mut Actions) {
+        let words = Exceeded { limit, remaining: 0, retry_ms: u64::from(retry_ms) };
+        let (detail, hint) = (words.detail(), words.hint());
+        let last = ErrorResponse {
+            severity: "FATAL",
+            code: sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
+            message: "too many clients of your class log in at this moment",
+            detail: Some(&detail),
+            hint: Some(&hint),
+        };
+        self.refuse_in_words(now, conn, &last, actions);
+    }
+
     fn refuse(&mut self, now: Time, conn: ConnId, refused: &Refused, actions: &mut Actions) {
         let Refused(code, text) = refused;
+        let last = ErrorResponse { severity: "FATAL", code: *code, message: text, detail: None, hint: None };
+        self.refuse_in_words(now, conn, &last, actions);
+    }
+
+    fn refuse_in_words(&mut self, now: Time, conn: ConnId, last: &ErrorResponse<'_>, actions: &mut Actions) {
+        let text = last.message;
         let Some(login) = self.logins.get(conn) else { return };
         let age = now.since(login.since).as_secs();
         self.tell(conn, Level::Log, Topic::Disconnections, &format!("closing because: {text} (age={age}s)"), actions);
         self.tell(conn, Level::Warning, Topic::PoolerErrors, &format!("pooler error: {text}"), actions);
-        let last = ErrorResponse { severity: "FATAL", code: *code, message: text, detail: None, hint: None };
         actions.send_new(conn, |out| last.encode(out));
         // Whether the socket took it shows only after this step.
         if let Some(login) = self.logins.get_mut(conn) {

@@ -12,6 +12,7 @@ use wire::sqlstate;
 use super::Refused;
 use crate::action::Actions;
 use crate::arrival::ConsoleRights;
+use crate::classes::{ClassId, Subject};
 use crate::id::{ConnId, PoolKey};
 use crate::limits;
 use crate::observe::Peer;
@@ -31,6 +32,8 @@ pub(super) struct Wish {
     pub(super) stable_backend_pid: Option<bool>,
     /// How long it can wait for a server, where its settings are not followed; 0: it does not say.
     pub(super) deadline_ms: u32,
+    /// Whether it wants to be told how much its limits leave.
+    pub(super) reports_limits: bool,
     /// The process's own user over the Unix socket: no password asked.
     pub(super) trusted: bool,
     /// Wants the console and may not: told only after the password was right.
@@ -80,6 +83,7 @@ impl Wish {
             console: None,
             stable_backend_pid: None,
             deadline_ms: 0,
+            reports_limits: false,
             trusted: false,
             forbidden: false,
         };
@@ -91,6 +95,14 @@ impl Wish {
             wish.read_console_rights(peer, owner_uid, settings);
         }
         Ok(wish)
+    }
+
+    /// The class it is in before its first statement.
+    pub(super) fn class(&self, settings: &Settings) -> ClassId {
+        let name = self.parameters.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(b"application_name"));
+        let application = name.map(|(_, value)| &value[..]).unwrap_or_default();
+        let subject = Subject { database: self.database.as_bytes(), user: self.user.as_bytes(), application };
+        settings.classes.of(&subject, &[])
     }
 
     /// Bytes of the packet that are kept.
@@ -144,12 +156,11 @@ impl Wish {
             return Ok(());
         }
         if name.eq_ignore_ascii_case(STABLE_BACKEND_PID) {
-            let wanted = if is_on(value) { Some(true) } else { is_off(value).then_some(false) };
-            if wanted.is_none() {
-                let text = "parameter \"pgweir.stable_backend_pid\" requires a Boolean value".to_owned();
-                return Err(Refused(sqlstate::INVALID_PARAMETER_VALUE, text));
-            }
-            self.stable_backend_pid = wanted;
+            self.stable_backend_pid = Some(boolean("pgweir.stable_backend_pid", value)?);
+            return Ok(());
+        }
+        if name.eq_ignore_ascii_case(REPORT_LIMITS) {
+            self.reports_limits = boolean("pgweir.report_limits", value)?;
             return Ok(());
         }
         if name.eq_ignore_ascii_case(DEADLINE) {
@@ -247,6 +258,17 @@ const DEADLINE: &[u8] = b"pgweir.deadline_ms";
 
 /// What a client asks for that must know the process id of its server as PostgreSQL has it: it is pinned for life.
 const STABLE_BACKEND_PID: &[u8] = b"pgweir.stable_backend_pid";
+
+/// What a client asks for that wants to know how much its limits leave.
+const REPORT_LIMITS: &[u8] = b"pgweir.report_limits";
+
+fn boolean(name: &str, value: &[u8]) -> Result<bool, Refused> {
+    if !is_on(value) && !is_off(value) {
+        let text = format!("parameter \"{name}\" requires a Boolean value");
+        return Err(Refused(sqlstate::INVALID_PARAMETER_VALUE, text));
+    }
+    Ok(is_on(value))
+}
 
 fn is_on(value: &[u8]) -> bool {
     let on: [&[u8]; 4] = [b"true", b"on", b"yes", b"1"];

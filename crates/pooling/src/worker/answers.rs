@@ -53,10 +53,15 @@ impl Worker {
             stream: Stream::new(bytes, source, 0),
             findings: Findings::default(),
         };
+        let before = answers.pool.totals.transactions;
         let end = answers.read();
         answers.flush();
+        let ended = (answers.pool.totals.transactions - before) as u32;
         answers.findings.reverted = answers.tracker().is_some_and(|tracker| tracker.is_reverted());
         let findings = answers.findings;
+        if let Some(client) = client.filter(|_| ended > 0 && !self.gates.is_none()) {
+            self.count_in_gates(turn, client, ended, 0);
+        }
         match end {
             Ok(()) => self.act_on(turn, conn, findings),
             Err(Broken(why)) => self.break_server(turn, conn, &why),
@@ -103,6 +108,9 @@ impl Worker {
                 if !self.release_if_done(turn, conn) {
                     if struck {
                         self.wait_for_cancel(conn);
+                    }
+                    if !self.gates.is_none() {
+                        self.note_transaction_end(session, conn);
                     }
                     self.note_rest(turn, conn);
                     self.tell_unread(turn, session);

@@ -126,6 +126,7 @@ impl Worker {
                 self.restless.push(pool.id);
             }
         }
+        self.leave_gates(turn, conn);
         self.unseat(turn, conn);
         self.arm_session(conn);
         if more {

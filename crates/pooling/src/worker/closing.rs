@@ -111,6 +111,7 @@ impl Worker {
     /// Takes a session out of whatever it is in: the queue, its link, its pool's counts.
     fn depart(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         self.tell_of_rotation(turn, conn);
+        self.leave_gates(turn, conn);
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let (pool, user) = (session.pool, session.identity.user.clone());
         let (torn, class) = (session.is_torn(), session.class);

@@ -15,7 +15,7 @@ use crate::id::{ConnId, PoolId, WorkerId};
 use crate::limits;
 use crate::mail::{Mail, Place, Stop};
 use crate::server::{Chore, Group, Lent, Overdue, Server, State as ServerState};
-use crate::session::{Line, State};
+use crate::session::{Admission, Line, State};
 use crate::settings::PoolMode;
 use crate::time::Time;
 
@@ -271,6 +271,7 @@ impl Worker {
         if !session.inbox.is_empty() {
             self.stirred.push(conn);
         }
+        let limited = session.admission != Admission::Not || self.gates.has_seats();
         let has_ears = session.tracker.as_ref().is_some_and(|tracker| tracker.ears().is_some());
         let removed = pool.removed;
         if !session.flow.is_reading() || !session.flow.is_clear() {
@@ -278,6 +279,9 @@ impl Worker {
         }
         if has_ears {
             self.tell_unread(turn, conn);
+        }
+        if limited {
+            self.leave_gates(turn, conn);
         }
         if removed {
             self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
@@ -575,17 +579,6 @@ impl Worker {
         // One begging a waiter and worker: whoever was begged and had nothing sees our hunger when it has.
         if entry.begged.insert(rich, hungry_since) != Some(hungry_since) {
             turn.actions.push(Action::Post { to: Place::Worker(rich), mail: Mail::Beg { pool, from }, carrying: None });
-        }
-    }
-
-    /// A released session has more at hand.
-    pub(super) fn reconsider(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
-        let idle = self
-            .sessions
-            .get(conn)
-            .is_some_and(|session| matches!(session.state, State::Idle { .. }) && !session.inbox.is_empty());
-        if idle && !self.waits_for_listener(conn) {
-            self.begin_from_inbox(turn, conn);
         }
     }
 }

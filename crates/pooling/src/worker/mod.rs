@@ -9,6 +9,7 @@
 //! | `pinning` | how many sessions may keep their servers, and who waits to |
 //! | `renaming` | what its statements are called there |
 //! | `answers` | what a server's bytes mean, and what of them goes to its client |
+//! | `limiting` | who begins a transaction within the limits of its class, and who waits to |
 //! | `linking` | who gets a server, and what happens to a server that is free |
 //! | `chores` | what a server needs before it is free |
 //! | `confirming` | what answers confirm of it, and errors take back |
@@ -45,7 +46,9 @@ mod crowding;
 mod findings;
 mod following;
 mod forgetting;
+mod gates;
 mod hurry;
+mod limiting;
 mod linking;
 mod listening;
 pub(crate) mod matching;
@@ -91,6 +94,7 @@ use crate::time::Time;
 
 use cancelling::Canceller;
 use chaos::Chaos;
+use gates::Gates;
 use pool::Pool;
 
 /// What a step works with besides the worker itself.
@@ -133,6 +137,7 @@ pub struct Worker {
     restless: Vec<PoolId>,
     stop: Option<Stop>,
     finished: bool,
+    gates: Gates,
     /// Only in tests of tests.
     chaos: Option<Box<Chaos>>,
     lends: u64,
@@ -149,6 +154,7 @@ impl Worker {
             tracked: Tracked::new(&settings.track_extra_parameters),
             chaos: Chaos::new(&settings, id.0),
             reader: Reader::new(memo_secret(seed), settings.statement_memo_size as usize),
+            gates: Gates::new(&settings),
             settings,
             random: Random::new(seed),
             sessions: Table::new(Kind::Client, id.0),
@@ -220,6 +226,9 @@ impl Worker {
             Mail::Vacate { pool } => self.vacate(turn, pool),
             Mail::Count { pool } => self.count(turn, pool),
             Mail::Sized { pool, account } => self.sized(pool, account),
+            Mail::Allow(allowance) => self.allowed(turn, &allowance.0, &allowance.1),
+            Mail::LoginsCounted(counts) => self.gates.logins = counts,
+            Mail::CallBack(call) => self.called_back(turn, &call.0, &call.1),
             Mail::Shrink { pool, count } => self.shrink(turn, pool, count),
             Mail::Lend(lent) => self.lent_to_us(turn, *lent),
             Mail::Received { pool } => self.lend_received(pool),
@@ -243,6 +252,8 @@ impl Worker {
             | Mail::Wants { .. }
             | Mail::Forgotten { .. }
             | Mail::Empty { .. }
+            | Mail::Want { .. }
+            | Mail::Unspent { .. }
             | Mail::Departed { .. } => debug_assert!(false, "mail for a door or the coordinator came to a worker"),
         }
     }
@@ -433,7 +444,7 @@ impl crate::Machine for Worker {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        self.deadlines.next()
+        self.deadlines.next().into_iter().chain(self.gates.next_at()).min()
     }
 
     fn awaits_round_end(&self) -> bool {

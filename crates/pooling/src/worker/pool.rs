@@ -356,6 +356,8 @@ impl Pool {
         match line {
             session::Line::Server | session::Line::Login => self.queue.leave(class, ticket),
             session::Line::Pin => self.pin_queue.leave(ticket),
+            // Its worker's, not the pool's.
+            session::Line::Limit => {}
         }
     }
 

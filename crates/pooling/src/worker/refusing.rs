@@ -33,6 +33,8 @@ impl Worker {
 
     /// As [`Worker::turn_away`], of a session that is in no line any more.
     pub(super) fn refuse_request(&mut self, turn: &mut Turn<'_>, conn: ConnId, told: &ErrorResponse<'_>) {
+        // Its transaction will not be.
+        self.leave_gates(turn, conn);
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let is_in = !matches!(session.state, State::Waiting { line: Line::Login, .. });
         session.state = State::Idle { since: turn.now };

@@ -9,6 +9,7 @@ use wire::backend::Status;
 use wire::frontend::{self, BindNames, Parse, tag};
 use wire::{HEADER_LEN, Header, SqlState, sqlstate};
 
+use super::limiting::Goes;
 use super::pool::Pool;
 use super::renaming::Renamed;
 use super::stream::Stream;
@@ -81,7 +82,11 @@ impl Worker {
             State::Linked { server } => {
                 let gated = self.servers.get(server).is_some_and(Server::is_gated);
                 if gated {
+                    let skipping = session.skipping;
                     self.stash(turn, conn, bytes);
+                    if skipping {
+                        self.stirred.push(conn);
+                    }
                 } else {
                     self.requests(turn, conn, bytes, Source::Chunk, 0);
                 }
@@ -121,14 +126,25 @@ impl Worker {
 
     /// A session that is not linked has bytes at hand: does it need a server?
     pub(super) fn begin(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source) {
-        let Some(session) = self.sessions.get_mut(conn) else { return };
-        let mapped =
-            self.pools[session.pool.0 as usize].as_ref().is_some_and(|pool| pool.rules.max_prepared_statements > 0);
-        let mut first = Unlinked { conn, session, mapped, actions: turn.actions };
-        match first.read(bytes) {
-            Ok(Begun::Needs(at)) => self.acquire_for(turn, conn, bytes, source, at),
-            Ok(Begun::Incomplete(at)) => self.stash(turn, conn, &bytes[at..]),
-            Err(ending) => self.end_by_request(turn, conn, ending),
+        let mut at = 0;
+        loop {
+            let Some(session) = self.sessions.get_mut(conn) else { return };
+            let mapped =
+                self.pools[session.pool.0 as usize].as_ref().is_some_and(|pool| pool.rules.max_prepared_statements > 0);
+            let mut first = Unlinked { conn, session, mapped, actions: turn.actions };
+            match first.read(&bytes[at..]) {
+                Ok(Begun::Needs(needs)) => at += needs,
+                Ok(Begun::Incomplete(read)) => return self.stash(turn, conn, &bytes[at + read..]),
+                Err(ending) => return self.end_by_request(turn, conn, ending),
+            }
+            if self.gates.is_none() {
+                return self.acquire_for(turn, conn, bytes, source, at);
+            }
+            match self.enter_gates(turn, conn, &bytes[at..]) {
+                Goes::On => return self.acquire_for(turn, conn, bytes, source, at),
+                Goes::Later => return self.stash(turn, conn, &bytes[at..]),
+                Goes::PassedOver => {}
+            }
         }
     }
 
@@ -161,6 +177,13 @@ impl Worker {
 
     /// A linked session's bytes, from `at`.
     pub(super) fn requests(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
+        let at = match self.gates.is_none() {
+            true => at,
+            false => match self.gate_linked(turn, conn, bytes, at) {
+                Some(at) => at,
+                None => return,
+            },
+        };
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(server_id) = session.server() else { return };
         let Some(server) = self.servers.get_mut(server_id) else { return };
@@ -178,13 +201,14 @@ impl Worker {
             tracked: &self.tracked,
             holds: false,
             attends: false,
+            queries: 0,
             spare: &mut self.spare,
             actions: turn.actions,
             stream: Stream::new(bytes, source, at),
         };
         let end = requests.read();
         requests.stream.flush(server_id, requests.actions);
-        let attends = requests.attends.then_some(requests.pool.id);
+        let (attends, queries) = (requests.attends.then_some(requests.pool.id), requests.queries);
         if was_done {
             server.query_at = turn.now;
         }
@@ -197,6 +221,9 @@ impl Worker {
             self.end_by_request(turn, conn, ending);
             return;
         }
+        if queries > 0 && !self.gates.is_none() {
+            self.count_in_gates(turn, conn, 0, queries);
+        }
         if let Some(pool) = attends {
             self.attend(turn, pool);
             self.arm_session(conn);
@@ -208,7 +235,7 @@ impl Worker {
         self.arm_linked(conn);
     }
 
-    fn end_by_request(&mut self, turn: &mut Turn<'_>, conn: ConnId, ending: Ending) {
+    pub(super) fn end_by_request(&mut self, turn: &mut Turn<'_>, conn: ConnId, ending: Ending) {
         match ending {
             Ending::Terminate => self.client_left(turn, conn, "client close request"),
             Ending::Refuse(code, text) => self.refuse_session(turn, conn, code, &text),
@@ -242,6 +269,8 @@ pub(super) struct Requests<'a> {
     pub(super) holds: bool,
     /// It waits for its pool's listener.
     pub(super) attends: bool,
+    /// Statements that were sent.
+    queries: u32,
     spare: &'a mut Vec<Vec<u8>>,
     pub(super) actions: &'a mut Actions,
     pub(super) stream: Stream<'a>,
@@ -416,7 +445,7 @@ impl Requests<'_> {
             tag::TERMINATE => return Err(Ending::Terminate),
             tag::QUERY if !self.query(at_hand, whole) => return Ok(false),
             tag::EXECUTE if !self.execute(at_hand) => return Ok(false),
-            tag::QUERY | tag::EXECUTE => {}
+            tag::QUERY | tag::EXECUTE => self.queries += 1,
             tag::SYNC => self.ended(Expect::Sync),
             tag::FUNCTION_CALL => self.function_call(at_hand),
             tag::COPY_DONE | tag::COPY_FAIL => self.sent(Expect::CopyEnd),

@@ -52,6 +52,7 @@ impl Worker {
             self.admit_to_pin(turn, id);
         }
         self.reclassify(&before);
+        self.configure_gates(turn);
         for conn in self.sessions.ids() {
             self.reconfigure_session(turn, conn);
         }
@@ -231,6 +232,8 @@ impl Worker {
             servers,
             lends: self.lends,
             rotations: self.rotations(),
+            limits: self.gates.class_counts(),
+            statements: self.gates.statement_counts(),
             steps: self.steps,
         }
     }

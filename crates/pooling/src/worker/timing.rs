@@ -45,6 +45,7 @@ impl Earliest {
 
 impl Worker {
     pub(super) fn deadline_reached(&mut self, turn: &mut Turn<'_>) {
+        self.tidy_gates(turn);
         while let Some((at, owner)) = self.deadlines.pop_due(turn.now) {
             match owner {
                 Owner::Conn(conn) => match conn.kind() {

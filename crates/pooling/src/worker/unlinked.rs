@@ -6,10 +6,11 @@ use wire::frontend::{BindNames, Close, Target, tag};
 use wire::{HEADER_LEN, Header};
 
 use super::requests::{Ending, checked_header, too_long, too_many};
+use super::{Turn, Worker};
 use crate::action::Actions;
 use crate::id::ConnId;
 use crate::limits;
-use crate::session::{Rest, Session};
+use crate::session::{Rest, Session, State};
 
 /// What a session that is not linked has at hand.
 pub(super) enum Begun {
@@ -26,6 +27,22 @@ pub(super) struct Unlinked<'a> {
     /// Its statements' names are ours to keep.
     pub(super) mapped: bool,
     pub(super) actions: &'a mut Actions,
+}
+
+impl Worker {
+    /// A released session has more at hand.
+    pub(super) fn reconsider(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        if let Some(server) = self.sessions.get(conn).and_then(Session::server) {
+            return self.go_on_linked(turn, conn, server);
+        }
+        let idle = self
+            .sessions
+            .get(conn)
+            .is_some_and(|session| matches!(session.state, State::Idle { .. }) && !session.inbox.is_empty());
+        if idle && !self.waits_for_listener(conn) {
+            self.begin_from_inbox(turn, conn);
+        }
+    }
 }
 
 impl Unlinked<'_> {
@@ -68,6 +85,39 @@ impl Unlinked<'_> {
             }
             at += header.total_len();
         }
+    }
+
+    /// What stands behind an error is nothing to anybody, up to the Sync that ends it.
+    fn pass_over(&mut self, header: Header) {
+        (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
+        if header.tag == tag::SYNC {
+            self.session.skipping = false;
+            self.actions.send_new(self.conn, |out| backend::encode_ready(out, backend::Status::Idle));
+        }
+    }
+
+    /// As [`Unlinked::read`], where a server is there already: deals with what was refused, and says where that ends.
+    pub(super) fn read_refused(&mut self, bytes: &[u8]) -> Result<Begun, Ending> {
+        let mut at = 0;
+        while self.session.skip > 0 || self.session.skipping {
+            let rest = &bytes[at..];
+            let count = rest.len().min(self.session.skip as usize);
+            self.session.skip -= count as u32;
+            at += count;
+            if self.session.skip > 0 {
+                return Ok(Begun::Incomplete(at));
+            }
+            if !self.session.skipping {
+                break;
+            }
+            let Some(header) = checked_header(&bytes[at..])? else { return Ok(Begun::Incomplete(at)) };
+            if header.tag == tag::TERMINATE {
+                return Err(Ending::Terminate);
+            }
+            self.pass_over(header);
+            at += HEADER_LEN;
+        }
+        Ok(Begun::Needs(at))
     }
 
     /// Answers what needs no server. False: it does.

@@ -17,7 +17,7 @@ use crate::deadline::Armed;
 use crate::flow::Flow;
 use crate::id::{ConnId, PoolId};
 use crate::mail::Stop;
-use crate::session::{Line, Rest, Session, State, virtual_pid};
+use crate::session::{Admission, Line, Rest, Session, State, virtual_pid};
 use crate::state::{State as SessionState, Tracker};
 
 impl Worker {
@@ -59,8 +59,10 @@ impl Worker {
             names: None,
             unnamed: None,
             tracker: (!first.is_base()).then(|| Box::new(Tracker::starting(first))),
-            secret: self.random.secret(),
             class: crate::classes::DEFAULT,
+            admission: Admission::Not,
+            reports_limits: arrival.reports_limits,
+            secret: self.random.secret(),
             request_at: turn.now,
             progress_at: turn.now,
             armed: Armed::default(),

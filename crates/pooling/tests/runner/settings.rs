@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use auth::Secret;
 use pooling::Settings;
+use pooling::classes::{Class, ClassId, Classes, Over, Pattern, Rate, Rule};
 use pooling::settings::{
     Address, AuthType, Database, Fidelity, Host, LoadBalanceHosts, PoolMode, PoolSize, UserSettings,
 };
@@ -66,6 +67,11 @@ pub(crate) fn apply(settings: &mut Settings, mut words: Words<'_>) -> Result<boo
         class.add_to(settings);
     } else if words.eat("no classes") {
         settings.classes = Arc::default();
+    } else if words.eat("limits") {
+        let name = words.bare("the class's name")?;
+        let mut classes = Classes::clone(&settings.classes);
+        for_each_pair(words, |key, value| set_class(&mut classes, name, key, value))?;
+        settings.classes = Arc::new(classes);
     } else if words.eat("no database") {
         settings.databases.remove(words.bare("the database's name")?);
     } else if words.eat("user") {
@@ -155,6 +161,8 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
         "max_db_client_connections" => settings.max_db_client_connections = number(value)?,
         "max_user_client_connections" => settings.max_user_client_connections = number(value)?,
         "max_prepared_statements" => settings.max_prepared_statements = number(value)?,
+        "fingerprint_max_active" => settings.statements.max_active = number(value)?,
+        "fingerprint_over" if value == "reject" => settings.statements.over = Over::Reject,
         "workers" => settings.workers = number(value)?,
         "auth_type" => settings.auth_type = auth_type(value)?,
         "admin_users" => settings.admin_users = names(value).collect(),
@@ -241,6 +249,50 @@ fn set_database(entry: &mut Database, key: &str, value: &str) -> Result<(), Stri
         other => return Err(format!("'{other}' is no setting of a database")),
     }
     Ok(())
+}
+
+/// `applications` and `users` make the rules.
+fn set_class(classes: &mut Classes, name: &str, key: &str, value: &str) -> Result<(), String> {
+    let known = classes.all.iter().position(|class| &*class.name == name);
+    let place = known.unwrap_or_else(|| {
+        classes.all.push(Class::new(name));
+        classes.all.len() - 1
+    });
+    let limits = &mut classes.all[place].limits;
+    match key {
+        "tps" => limits.transactions = rate(value)?,
+        "qps" => limits.queries = rate(value)?,
+        "logins" => limits.logins = rate(value)?,
+        "max_active" => limits.active = (value != "off").then(|| number(value)).transpose()?,
+        "over" if value == "reject" => limits.over = Over::Reject,
+        "over" if value == "delay" => limits.over = Over::Delay,
+        "applications" | "users" => {
+            for name in names(value) {
+                let of = |wanted: &str| match key == wanted {
+                    true => vec![Pattern::Exactly(name.clone().into_bytes().into())],
+                    false => vec![Pattern::All],
+                };
+                classes.rules.push(Rule {
+                    databases: vec![Pattern::All],
+                    users: of("users"),
+                    applications: of("applications"),
+                    tags: Vec::new(),
+                    class: ClassId(place as u8),
+                });
+            }
+        }
+        other => return Err(format!("'{other}' is no setting of a class")),
+    }
+    Ok(())
+}
+
+/// `100/20`: so many a second, and at once.
+fn rate(value: &str) -> Result<Option<Rate>, String> {
+    if value == "off" {
+        return Ok(None);
+    }
+    let (per_second, burst) = value.split_once('/').unwrap_or((value, "1"));
+    Ok(Some(Rate { per_second: number(per_second)?, burst: number(burst)? }))
 }
 
 fn set_user(entry: &mut UserSettings, key: &str, value: &str) -> Result<(), String> {

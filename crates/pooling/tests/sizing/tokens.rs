@@ -53,7 +53,16 @@ impl Stage {
         let login = ConnId::from_bits(0);
         let peer = Peer::Unix { pid: 1, uid: 1 };
         let user = "ann".into();
-        let application = Application { login, door: DoorId(0), key, user, console: false, exempt: false, peer };
+        let application = Application {
+            login,
+            door: DoorId(0),
+            key,
+            user,
+            console: false,
+            exempt: false,
+            peer,
+            class: pooling::classes::DEFAULT,
+        };
         stage.tell(Event::Mail(Mail::Apply(Box::new(application))));
         (0..WORKERS).for_each(|worker| stage.ask(WorkerId(worker)));
         stage

@@ -7,7 +7,7 @@
 //! | I2, I11 answers | in the model clients, against their twins |
 //! | I3 clean servers | in the model PostgreSQL: whose transaction, batch, session a statement comes into |
 //! | I4 cancels | `i04_cancels`: whom a cancel strikes |
-//! | I5 limits | `i05_limits`: connections that exist at this moment, opening ones too |
+//! | I5 limits | `i05_limits`: connections that exist at this moment, opening ones too; `i05_classes`: rates, and what runs at a time |
 //! | I6 nobody waits beside an idle server | `i06_idle` |
 //! | I7 order | `i07_order` within a worker, `i07_strangers` between workers |
 //! | I8 told why, and in time | in the model clients; and `i08_last_words`, `i08_deadlines` |
@@ -18,6 +18,7 @@
 
 pub mod i01_one_link;
 pub mod i04_cancels;
+pub mod i05_classes;
 pub mod i05_limits;
 pub mod i06_idle;
 pub mod i07_order;
@@ -70,9 +71,14 @@ impl World {
 
     fn look_at(&mut self, worker: u16, snapshot: &Snapshot) {
         i01_one_link::check(self, snapshot);
-        i06_idle::check(self, worker, snapshot);
-        i07_order::check(self, worker, snapshot);
-        i07_strangers::check(self, worker, snapshot);
+        if self.plan.is_limited() {
+            // Who waits may wait for something else than a server.
+            i05_classes::check(self);
+        } else {
+            i06_idle::check(self, worker, snapshot);
+            i07_order::check(self, worker, snapshot);
+            i07_strangers::check(self, worker, snapshot);
+        }
         i08_deadlines::check(self, snapshot);
         i13_shares::check(self, worker, snapshot);
         let missed = snapshot.rotations.missed;

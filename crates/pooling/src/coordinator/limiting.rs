@@ -1,0 +1,284 @@
+//! Limits over all workers: a tap for each rate, slots for each limit of what happens at a time, and the line of logins.
+//!
+//! Promises: what workers were given is counted here until it comes back. A limit that a worker knows and this does not (a reload
+//! has come here and not yet there) holds nobody up. Tables are bounded: a class has four limits, slots of a statement are kept
+//! only while they are used, and the line of logins has [`limits::LOGIN_LINE_MAX`] places.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Coordinator, post};
+use crate::action::Actions;
+use crate::classes::{Class, Over, Rate};
+use crate::id::WorkerId;
+use crate::limiting::bucket::Bucket;
+use crate::limiting::slots::{self, Slots};
+use crate::limiting::tap::Tap;
+use crate::limiting::{Allowance, Kind, Limit, TICK};
+use crate::limits;
+use crate::mail::{Application, Mail, Place, Refusal};
+use crate::settings::Settings;
+use crate::snapshot::LimitCounts;
+use crate::time::Time;
+
+/// How often what came of logins is told.
+const TELL: Duration = Duration::from_millis(100);
+
+/// All limits of the process.
+#[derive(Debug, Default)]
+pub(super) struct Limiting {
+    taps: BTreeMap<Limit, Tap>,
+    slots: BTreeMap<Limit, Slots>,
+    /// By class.
+    logins: BTreeMap<Arc<str>, Logins>,
+    /// When what came of logins is to be told, and was.
+    tell_at: Option<Time>,
+    told_at: Time,
+}
+
+/// Who wants to log in, of one class.
+#[derive(Debug)]
+struct Logins {
+    bucket: Bucket,
+    over: Over,
+    waiting: VecDeque<Application>,
+    served_at: Option<Time>,
+    /// Since the class has a limit.
+    delayed: u64,
+    rejected: u64,
+}
+
+impl Logins {
+    fn next_at(&self) -> Option<Time> {
+        let paced = self.served_at.map_or(Time::ZERO, |at| at + TICK);
+        (!self.waiting.is_empty()).then(|| self.bucket.next_at().max(paced))
+    }
+
+    fn refusal(&self, now: Time) -> Refusal {
+        let retry_ms = self.bucket.next_at().micros_since(now).div_ceil(1000).max(1);
+        // Everybody who waits comes first.
+        let ahead = self.waiting.len() as u64 * 1000 / u64::from(self.bucket.rate().per_second);
+        let retry_ms = u32::try_from(retry_ms + ahead).unwrap_or(u32::MAX);
+        Refusal::LoginRate { limit: self.bucket.rate().per_second, retry_ms }
+    }
+}
+
+impl Limiting {
+    pub(super) fn new(settings: &Settings, workers: u16) -> Limiting {
+        let mut limiting = Limiting::default();
+        limiting.configure(Time::ZERO, settings, workers);
+        limiting
+    }
+
+    /// Slots that are to be called back are in what is returned, and who got some.
+    fn configure(&mut self, now: Time, settings: &Settings, workers: u16) -> Vec<(Limit, slots::Turn)> {
+        let mut turns = Vec::new();
+        let classes = &settings.classes.all;
+        self.taps.retain(|limit, _| classes.iter().any(|class| rate_of(class, limit).is_some()));
+        self.logins.retain(|name, logins| {
+            let kept = classes.iter().any(|class| class.name == *name && class.limits.logins.is_some());
+            // Whoever waits is let in by the next look: it may have room for all.
+            kept || !logins.waiting.is_empty()
+        });
+        for class in classes {
+            let over = class.limits.over;
+            for kind in [Kind::Transactions, Kind::Queries] {
+                let limit = Limit::Class(Arc::clone(&class.name), kind);
+                let Some(rate) = rate_of(class, &limit) else { continue };
+                let tap = self.taps.entry(limit).or_insert_with(|| Tap::new(rate, over, workers, now));
+                tap.configure(rate, over, now);
+            }
+            if let Some(rate) = class.limits.logins {
+                let logins = self.logins.entry(Arc::clone(&class.name)).or_insert_with(|| Logins {
+                    bucket: Bucket::new(rate, now),
+                    over,
+                    waiting: VecDeque::new(),
+                    served_at: None,
+                    delayed: 0,
+                    rejected: 0,
+                });
+                logins.bucket.configure(rate, now);
+                logins.over = over;
+            } else if let Some(logins) = self.logins.get_mut(&class.name) {
+                logins.bucket.configure(Rate { per_second: u32::MAX, burst: u32::MAX }, now);
+            }
+            if let Some(active) = class.limits.active {
+                let limit = Limit::Class(Arc::clone(&class.name), Kind::Active);
+                let slots = self.slots.entry(limit.clone()).or_insert_with(|| Slots::new(active, over, workers));
+                turns.push((limit, slots.configure(active, over)));
+            }
+        }
+        self.slots.retain(|limit, slots| match limit {
+            Limit::Class(name, _) => classes.iter().any(|class| class.name == *name && class.limits.active.is_some()),
+            Limit::Statement(fingerprint) => match settings.statements.limit_of(*fingerprint) {
+                Some(active) => {
+                    turns.push((limit.clone(), slots.configure(active, settings.statements.over)));
+                    true
+                }
+                None => false,
+            },
+        });
+        turns
+    }
+
+    /// When somebody who waits may go on.
+    pub(super) fn next_at(&self) -> Option<Time> {
+        let taps = self.taps.values().filter_map(Tap::next_serve);
+        taps.chain(self.logins.values().filter_map(Logins::next_at)).chain(self.tell_at).min()
+    }
+
+    /// What there is left of a limit, for everybody; `None`: there is no such limit here.
+    pub(super) fn remaining(&self, limit: &Limit) -> Option<u32> {
+        match limit {
+            Limit::Class(name, Kind::Logins) => self.logins.get(name).map(|logins| logins.bucket.tokens()),
+            _ => {
+                let tap = self.taps.get(limit).map(Tap::remaining);
+                tap.or_else(|| self.slots.get(limit).map(|slots| slots.limit().saturating_sub(slots.out())))
+            }
+        }
+    }
+
+    fn slots_of(&mut self, limit: &Limit, settings: &Settings, workers: u16) -> Option<&mut Slots> {
+        if let Limit::Statement(fingerprint) = limit
+            && !self.slots.contains_key(limit)
+        {
+            let active = settings.statements.limit_of(*fingerprint)?;
+            self.slots.insert(limit.clone(), Slots::new(active, settings.statements.over, workers));
+        }
+        self.slots.get_mut(limit)
+    }
+}
+
+fn rate_of(class: &Class, limit: &Limit) -> Option<Rate> {
+    match limit {
+        Limit::Class(name, Kind::Transactions) if *name == class.name => class.limits.transactions,
+        Limit::Class(name, Kind::Queries) if *name == class.name => class.limits.queries,
+        _ => None,
+    }
+}
+
+impl Coordinator {
+    pub(super) fn configure_limits(&mut self, now: Time, actions: &mut Actions) {
+        let settings = Arc::clone(&self.settings);
+        for (limit, turn) in self.limiting.configure(now, &settings, self.workers) {
+            post_turn(&limit, turn, actions);
+        }
+        self.serve_limits(now, actions);
+    }
+
+    /// A worker wants so many more.
+    pub(super) fn wanted(&mut self, now: Time, limit: Limit, worker: WorkerId, count: u32, actions: &mut Actions) {
+        if let Some(tap) = self.limiting.taps.get_mut(&limit) {
+            let answers = tap.want(now, worker, count);
+            return post_allowances(&limit, answers, actions);
+        }
+        if let Some(slots) = self.limiting.slots_of(&limit, &self.settings, self.workers) {
+            let turn = slots.want(worker, count);
+            return post_turn(&limit, turn, actions);
+        }
+        let free = Allowance { worker, granted: count, answered: count, remaining: u32::MAX, next_at: None };
+        post_allowances(&limit, vec![free], actions);
+    }
+
+    /// A worker gives some back; of those it was called for, so many it has no more.
+    pub(super) fn unspent(
+        &mut self,
+        now: Time,
+        limit: Limit,
+        worker: WorkerId,
+        (count, missing): (u32, u32),
+        actions: &mut Actions,
+    ) {
+        if let Some(tap) = self.limiting.taps.get_mut(&limit) {
+            let answers = tap.unspent(now, count);
+            return post_allowances(&limit, answers, actions);
+        }
+        let Some(slots) = self.limiting.slots.get_mut(&limit) else { return };
+        let turn = slots.returned(worker, count, missing);
+        if slots.is_unused() && matches!(limit, Limit::Statement(_)) {
+            self.limiting.slots.remove(&limit);
+        }
+        post_turn(&limit, turn, actions);
+    }
+
+    /// A client has proved who it is: it gets a home now, or once its class may, or is told.
+    pub(super) fn login_wanted(&mut self, now: Time, application: Application, actions: &mut Actions) {
+        let classes = Arc::clone(&self.settings.classes);
+        let name = &classes.class(application.class).name;
+        let Some(logins) = self.limiting.logins.get_mut(name).filter(|_| !application.console) else {
+            return self.apply_for(application, actions);
+        };
+        self.limiting.tell_at.get_or_insert(self.limiting.told_at + TELL);
+        logins.bucket.refill(now, !logins.waiting.is_empty());
+        if logins.waiting.is_empty() && logins.bucket.take(1) == 1 {
+            return self.apply_for(application, actions);
+        }
+        if logins.over == Over::Reject || logins.waiting.len() >= limits::LOGIN_LINE_MAX {
+            logins.rejected += 1;
+            let refused = Mail::NotPlaced { login: application.login, why: logins.refusal(now) };
+            return post(actions, Place::Door(application.door), refused);
+        }
+        logins.delayed += 1;
+        logins.waiting.push_back(application);
+    }
+
+    /// Time has passed: who waits may go on.
+    pub(super) fn serve_limits(&mut self, now: Time, actions: &mut Actions) {
+        let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        for (limit, tap) in self.limiting.taps.iter_mut().filter(|(_, tap)| due(tap.next_serve())) {
+            post_allowances(limit, tap.serve(now), actions);
+        }
+        let mut admitted = Vec::new();
+        for logins in self.limiting.logins.values_mut().filter(|logins| due(logins.next_at())) {
+            logins.bucket.refill(now, true);
+            logins.served_at = Some(now);
+            let count = logins.bucket.take(u32::try_from(logins.waiting.len()).unwrap_or(u32::MAX));
+            admitted.extend(logins.waiting.drain(..count as usize));
+        }
+        for application in admitted {
+            self.apply_for(application, actions);
+        }
+        self.tell_of_logins(now, actions);
+    }
+
+    /// What is left of a limit, as far as is known here; `None`: there is no such limit.
+    #[must_use]
+    pub fn remaining(&self, limit: &Limit) -> Option<u32> {
+        self.limiting.remaining(limit)
+    }
+
+    /// The first worker is told what came of logins, where they are limited, ten times a second at most.
+    fn tell_of_logins(&mut self, now: Time, actions: &mut Actions) {
+        let due = self.limiting.tell_at.is_some_and(|at| at <= now);
+        if !due {
+            return;
+        }
+        (self.limiting.tell_at, self.limiting.told_at) = (None, now);
+        let counts = self.limiting.logins.iter().map(|(name, logins)| LimitCounts {
+            class: Arc::clone(name),
+            kind: Kind::Logins,
+            remaining: logins.bucket.tokens(),
+            waiting: u32::try_from(logins.waiting.len()).unwrap_or(u32::MAX),
+            active: 0,
+            passed: 0,
+            delayed: logins.delayed,
+            rejected: logins.rejected,
+        });
+        post(actions, Place::Worker(WorkerId(0)), Mail::LoginsCounted(counts.collect()));
+    }
+}
+
+fn post_allowances(limit: &Limit, allowances: Vec<Allowance>, actions: &mut Actions) {
+    for allowance in allowances {
+        let to = Place::Worker(allowance.worker);
+        post(actions, to, Mail::Allow(Box::new((limit.clone(), allowance))));
+    }
+}
+
+fn post_turn(limit: &Limit, turn: slots::Turn, actions: &mut Actions) {
+    for call in turn.calls {
+        post(actions, Place::Worker(call.worker), Mail::CallBack(Box::new((limit.clone(), call))));
+    }
+    post_allowances(limit, turn.allowances, actions);
+}

@@ -1,0 +1,269 @@
+//! A worker's gates: one a class, one a statement that is limited, and the lines before them.
+//!
+//! Promises: who came first goes first, of those before the same gate; nobody before one gate waits for another. Whoever goes
+//! through has all that its gate asks for, or nothing of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::purse::Purse;
+use super::seats::Seats;
+use super::{Exceeded, Kind, Limit};
+use crate::classes::{Class, Limits, Over, Rate};
+use crate::time::Time;
+
+/// What a gate says to who comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Passage {
+    Open,
+    /// Not now, and nobody knows yet when.
+    Later,
+    /// Not now, and it may not wait.
+    Refused(Told),
+}
+
+/// What is told to whom a limit refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) text: String,
+    pub(crate) exceeded: Exceeded,
+}
+
+/// Since the start, or since there is such a limit.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) passed: u64,
+    pub(crate) delayed: u64,
+    pub(crate) rejected: u64,
+}
+
+/// A class's.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pub(crate) name: Arc<str>,
+    pub(crate) limits: Limits,
+    pub(crate) transactions: Purse,
+    pub(crate) queries: Purse,
+    pub(crate) seats: Seats,
+    /// Tickets of who waits.
+    pub(crate) line: BTreeSet<u64>,
+    counts: [Counts; Kind::ALL.len()],
+}
+
+impl Gate {
+    pub(crate) fn new(class: &Class) -> Gate {
+        Gate {
+            name: Arc::clone(&class.name),
+            limits: class.limits,
+            transactions: Purse::default(),
+            queries: Purse::default(),
+            seats: Seats::default(),
+            line: BTreeSet::new(),
+            counts: [Counts::default(); Kind::ALL.len()],
+        }
+    }
+
+    /// Whether transactions go through without being counted.
+    #[inline]
+    pub(crate) fn is_free(&self) -> bool {
+        let limits = &self.limits;
+        limits.transactions.is_none() && limits.queries.is_none() && limits.active.is_none()
+    }
+
+    pub(crate) fn limit(&self, kind: Kind) -> Limit {
+        Limit::Class(Arc::clone(&self.name), kind)
+    }
+
+    pub(crate) fn counts(&self, kind: Kind) -> Counts {
+        self.counts[kind as usize]
+    }
+
+    /// What stands in the way of the first in line. `linked`: it has a server, and has or needs no slot.
+    fn lacks(&self, linked: bool) -> Option<Kind> {
+        let dry = |rate: Option<Rate>, purse: &Purse| rate.is_some() && purse.tokens() == 0;
+        if self.limits.active.is_some() && self.seats.free() == 0 && !linked {
+            Some(Kind::Active)
+        } else if dry(self.limits.transactions, &self.transactions) {
+            Some(Kind::Transactions)
+        } else {
+            dry(self.limits.queries, &self.queries).then_some(Kind::Queries)
+        }
+    }
+
+    /// Takes what one transaction needs.
+    fn take(&mut self, linked: bool) {
+        let Limits { transactions, queries, active, .. } = self.limits;
+        let taken = [
+            (Kind::Active, active.is_some() && !linked && self.seats.take()),
+            (Kind::Transactions, transactions.is_some() && self.transactions.take()),
+            (Kind::Queries, queries.is_some() && self.queries.take()),
+        ];
+        for (kind, is_taken) in taken {
+            self.counts[kind as usize].passed += u64::from(is_taken);
+        }
+    }
+
+    /// Lets in one transaction: whoever is first.
+    pub(crate) fn pass(&mut self, now: Time, linked: bool) -> Passage {
+        let Some(kind) = self.lacks(linked) else {
+            self.take(linked);
+            return Passage::Open;
+        };
+        if self.limits.over == Over::Delay {
+            return Passage::Later;
+        }
+        let known = match kind {
+            Kind::Active => self.seats.full_until(now),
+            Kind::Transactions => self.transactions.dry_until(now),
+            _ => self.queries.dry_until(now),
+        };
+        match known {
+            Some(until) => Passage::Refused(self.told(kind, until.micros_since(now))),
+            None => Passage::Later,
+        }
+    }
+
+    /// Somebody waits from now on.
+    pub(crate) fn count_wait(&mut self) {
+        if let Some(kind) = self.lacks(false).filter(|_| self.limits.over == Over::Delay) {
+            self.counts[kind as usize].delayed += 1;
+        }
+    }
+
+    fn told(&mut self, kind: Kind, micros: u64) -> Told {
+        self.counts[kind as usize].rejected += 1;
+        let name = &self.name;
+        let (limit, text) = match kind {
+            Kind::Active => {
+                let limit = self.limits.active.unwrap_or_default();
+                (limit, format!("limit exceeded: class \"{name}\" may have {limit} transactions at a time"))
+            }
+            Kind::Queries => {
+                let limit = self.limits.queries.map_or(0, |rate| rate.per_second);
+                (limit, format!("limit exceeded: class \"{name}\" may run {limit} statements per second"))
+            }
+            _ => {
+                let limit = self.limits.transactions.map_or(0, |rate| rate.per_second);
+                (limit, format!("limit exceeded: class \"{name}\" may begin {limit} transactions per second"))
+            }
+        };
+        let micros =
+            if kind == Kind::Active { micros.max(self.seats.free_in(limit).as_micros() as u64) } else { micros };
+        Told { text, exceeded: Exceeded { limit, remaining: 0, retry_ms: micros.div_ceil(1000).max(1) } }
+    }
+
+    /// What is to be asked for, for who waits and for what was used ahead. `linked`: so many of those need no slot.
+    pub(crate) fn asks(&mut self, linked: u32) -> Vec<(Kind, u32)> {
+        let waiting = u32::try_from(self.line.len()).unwrap_or(u32::MAX);
+        let mut asks = Vec::new();
+        let mut seated = waiting;
+        if self.limits.active.is_some() {
+            seated = waiting.min(self.seats.free().saturating_add(linked));
+            asks.push((Kind::Active, self.seats.ask(waiting - linked.min(waiting))));
+        }
+        if self.limits.transactions.is_some() {
+            asks.push((Kind::Transactions, self.transactions.ask(seated)));
+        }
+        if self.limits.queries.is_some() {
+            asks.push((Kind::Queries, self.queries.ask(seated)));
+        }
+        asks.retain(|&(_, more)| more > 0);
+        asks
+    }
+
+    /// When something may be to be given back.
+    pub(crate) fn next_at(&self) -> Option<Time> {
+        let purses = [self.transactions.next_at(), self.queries.next_at()];
+        purses.into_iter().flatten().chain(self.seats.next_at()).min()
+    }
+
+    /// What goes back now.
+    pub(crate) fn unspent(&mut self, now: Time) -> [(Kind, u32); 3] {
+        [
+            (Kind::Transactions, self.transactions.unspent(now)),
+            (Kind::Queries, self.queries.unspent(now)),
+            (Kind::Active, self.seats.unspent(now)),
+        ]
+    }
+
+    /// How much of its limits is left, and when there will be more: what a client is told that asks for it.
+    pub(crate) fn left(&self, now: Time) -> (u32, u64) {
+        let dry = [(self.limits.transactions, &self.transactions), (self.limits.queries, &self.queries)];
+        let dry = dry.into_iter().filter(|(rate, _)| rate.is_some());
+        let rates = dry.map(|(_, purse)| (purse.remaining(), purse.dry_until(now)));
+        let active = self.limits.active.map(|_| (self.seats.remaining(), self.seats.full_until(now)));
+        let scarcest = rates.chain(active).min_by_key(|&(remaining, _)| remaining);
+        scarcest.map_or((u32::MAX, 0), |(remaining, until)| {
+            (remaining, until.map_or(0, |until| until.micros_since(now).div_ceil(1000)))
+        })
+    }
+
+    pub(crate) fn remaining(&self, kind: Kind) -> u32 {
+        match kind {
+            Kind::Active => self.seats.remaining(),
+            Kind::Queries => self.queries.remaining(),
+            _ => self.transactions.remaining(),
+        }
+    }
+}
+
+/// A statement's.
+#[derive(Debug)]
+pub(crate) struct StatementGate {
+    pub(crate) seats: Seats,
+    pub(crate) line: BTreeSet<u64>,
+    /// The beginning of the text, as it was first seen.
+    pub(crate) text: Box<[u8]>,
+    pub(crate) used_at: Time,
+    pub(crate) count: u64,
+    pub(crate) total_us: u64,
+    pub(crate) max_us: u64,
+    pub(crate) counts: Counts,
+}
+
+impl StatementGate {
+    pub(crate) fn new(text: &[u8], now: Time) -> StatementGate {
+        StatementGate {
+            seats: Seats::default(),
+            line: BTreeSet::new(),
+            text: text.into(),
+            used_at: now,
+            count: 0,
+            total_us: 0,
+            max_us: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn pass(&mut self, now: Time, limit: u32, over: Over) -> Passage {
+        if self.seats.take() {
+            return Passage::Open;
+        }
+        match self.seats.full_until(now).filter(|_| over == Over::Reject) {
+            None => Passage::Later,
+            Some(until) => {
+                self.counts.rejected += 1;
+                let text = format!("limit exceeded: {limit} transactions at a time may begin with this statement");
+                let wait = until.since(now).max(self.seats.free_in(limit));
+                let retry_ms = (wait.as_micros() as u64).div_ceil(1000).max(1);
+                Passage::Refused(Told { text, exceeded: Exceeded { limit, remaining: 0, retry_ms } })
+            }
+        }
+    }
+
+    /// One that began with it is over.
+    pub(crate) fn release(&mut self, now: Time, lasted: Duration) -> u32 {
+        let micros = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
+        self.count += 1;
+        self.total_us = self.total_us.saturating_add(micros);
+        self.max_us = self.max_us.max(micros);
+        self.used_at = now;
+        self.seats.release(now, lasted)
+    }
+
+    /// Nobody uses it, and nobody will ask for what is told of it but SHOW.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.seats.is_unused() && self.line.is_empty()
+    }
+}

@@ -1,0 +1,119 @@
+//! Limits that hold over all workers: so many events a second, and so many transactions at a time.
+//!
+//! ```text
+//!   worker: Purse, Seats ──Want──► coordinator: Tap (a bucket), Slots      one of these a class and kind, and a statement
+//!             ▲   ▲   └───Unspent──────►  │  │
+//!             │   └──────Allow────────────┘  │
+//!             └──────────CallBack────────────┘  slots only: another worker has fewer
+//! ```
+//!
+//! Promises: what a worker has not been given it does not use, whatever the order and lateness of mail. So there are never more
+//! transactions at a time than may be; and over any time T, at most the burst, and what the rate brings in T, and what was with
+//! workers or on its way when T began: [`AHEAD`] worth a worker at most, 4 × [`AHEAD`] over all, and none where that is no
+//! whole token.
+//! Where nothing is limited nothing is done. Does not do: lines of who waits (`worker/limiting.rs`).
+
+pub mod bucket;
+pub(crate) mod gate;
+pub mod purse;
+pub mod seats;
+pub mod slots;
+pub mod tap;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::id::WorkerId;
+use crate::time::Time;
+
+/// How much more than is wanted a worker is given, if there is so much: what the rate brings in that time.
+pub const AHEAD: Duration = Duration::from_millis(10);
+
+/// For how long a worker keeps what it does not need at the moment.
+pub const KEPT: Duration = Duration::from_millis(10);
+
+/// How often those who wait at a bucket are looked at.
+pub const TICK: Duration = Duration::from_millis(2);
+
+/// For how long nobody asks again after all slots were taken.
+pub const FULL: Duration = Duration::from_millis(1);
+
+/// What is limited.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Transactions,
+    Queries,
+    Logins,
+    /// Transactions at a time.
+    Active,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 4] = [Kind::Transactions, Kind::Queries, Kind::Logins, Kind::Active];
+
+    /// As users write and read it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Transactions => "tps",
+            Kind::Queries => "qps",
+            Kind::Logins => "logins",
+            Kind::Active => "max_active",
+        }
+    }
+}
+
+/// Which limit. Classes by name: a reload may move them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Limit {
+    Class(Arc<str>, Kind),
+    /// How many may run a statement at a time: by the fingerprint of its text, [`crate::settings::StatementLimits`].
+    Statement(u64),
+}
+
+/// What the coordinator answers to a worker that wants something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    pub worker: WorkerId,
+    /// So many more may be used.
+    pub granted: u32,
+    /// Of those wanted, so many need not be waited for any more: they are granted or refused.
+    pub answered: u32,
+    /// How many there are left for everybody.
+    pub remaining: u32,
+    /// When to ask again, if some were refused.
+    pub next_at: Option<Time>,
+}
+
+/// A worker is asked for slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallBack {
+    pub worker: WorkerId,
+    pub count: u32,
+    /// Those that are used too, once they are not. Otherwise: how many are not used?
+    pub used_too: bool,
+}
+
+/// How a limit was exceeded, in figures that a program can read.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    pub limit: u32,
+    pub remaining: u32,
+    pub retry_ms: u64,
+}
+
+impl Exceeded {
+    /// For the DETAIL of an error.
+    #[must_use]
+    pub fn detail(&self) -> String {
+        format!("limit={} remaining={} retry_after_ms={}", self.limit, self.remaining, self.retry_ms)
+    }
+
+    #[must_use]
+    pub fn hint(&self) -> String {
+        format!("Try again in {} ms.", self.retry_ms)
+    }
+}

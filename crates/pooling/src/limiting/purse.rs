@@ -1,0 +1,106 @@
+//! A worker's side of a rate: what it was given and has not used.
+//!
+//! Promises: asks for no more than is needed, and not again before it is answered, unless as many again are needed; what
+//! nobody needs for [`KEPT`] goes back.
+
+use super::{Allowance, KEPT};
+use crate::time::Time;
+
+/// Tokens of one rate on one worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Purse {
+    tokens: u32,
+    /// Used before they were given.
+    debt: u32,
+    asked: u32,
+    kept_until: Option<Time>,
+    /// There are none before this.
+    dry_until: Time,
+    remaining: u32,
+}
+
+impl Purse {
+    /// One event may happen now; it is counted.
+    pub fn take(&mut self) -> bool {
+        let has = self.tokens > 0;
+        self.tokens -= u32::from(has);
+        has
+    }
+
+    /// One event happens, whatever there is.
+    pub fn owe(&mut self) {
+        if !self.take() {
+            self.debt = self.debt.saturating_add(1);
+        }
+    }
+
+    /// So much was used that was not given.
+    #[must_use]
+    pub fn debt(&self) -> u32 {
+        self.debt
+    }
+
+    #[must_use]
+    pub fn tokens(&self) -> u32 {
+        self.tokens
+    }
+
+    /// How many more to ask for, if so many wait. It is asked for by then.
+    pub fn ask(&mut self, needed: u32) -> u32 {
+        let more = needed.saturating_add(self.debt).saturating_sub(self.tokens.saturating_add(self.asked));
+        if more < self.asked {
+            return 0;
+        }
+        self.asked = self.asked.saturating_add(more);
+        more
+    }
+
+    pub fn allowed(&mut self, now: Time, allowance: &Allowance) {
+        self.asked = self.asked.saturating_sub(allowance.answered);
+        self.tokens = self.tokens.saturating_add(allowance.granted);
+        let paid = self.tokens.min(self.debt);
+        (self.tokens, self.debt) = (self.tokens - paid, self.debt - paid);
+        self.remaining = allowance.remaining;
+        if let Some(next) = allowance.next_at {
+            self.dry_until = next;
+        }
+        self.kept_until = Some(now + KEPT);
+    }
+
+    /// It is known that there is none: when there may be.
+    #[must_use]
+    pub fn dry_until(&self, now: Time) -> Option<Time> {
+        (self.tokens == 0 && now < self.dry_until).then_some(self.dry_until)
+    }
+
+    /// Somebody was refused because the class waits for nothing.
+    #[must_use]
+    pub fn is_asking(&self) -> bool {
+        self.asked > 0
+    }
+
+    /// As far as is known here.
+    #[must_use]
+    pub fn remaining(&self) -> u32 {
+        self.remaining.saturating_add(self.tokens)
+    }
+
+    /// When to look for what is not needed.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Time> {
+        self.kept_until.filter(|_| self.tokens > 0)
+    }
+
+    /// What goes back now.
+    pub fn unspent(&mut self, now: Time) -> u32 {
+        let over = self.next_at().is_some_and(|until| until <= now);
+        if over { std::mem::take(&mut self.tokens) } else { 0 }
+    }
+
+    /// All of it goes back: there is no such limit any more.
+    pub fn empty(&mut self) -> u32 {
+        let tokens = self.tokens;
+        *self = Purse::default();
+        tokens
+    }
+}

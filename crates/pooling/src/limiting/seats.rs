@@ -1,0 +1,128 @@
+//! A worker's side of a limit of what happens at a time: the slots it holds.
+//!
+//! Promises: a slot is used by one transaction at a time; what it was called for goes back before anybody here gets it.
+
+use std::time::Duration;
+
+use super::{Allowance, CallBack, FULL, KEPT};
+use crate::time::Time;
+
+/// Slots of one limit on one worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seats {
+    free: u32,
+    used: u32,
+    asked: u32,
+    /// Of those that are used, so many go back when they are not.
+    owed: u32,
+    kept_until: Time,
+    full_until: Time,
+    remaining: u32,
+    /// For how long one is used, smoothed, in microseconds.
+    used_us: u64,
+}
+
+impl Seats {
+    /// One transaction may begin now.
+    pub fn take(&mut self) -> bool {
+        let has = self.free > 0;
+        self.free -= u32::from(has);
+        self.used += u32::from(has);
+        has
+    }
+
+    /// One is over, after that time. Says how many go back now.
+    pub fn release(&mut self, now: Time, lasted: Duration) -> u32 {
+        debug_assert!(self.used > 0, "what is released was taken");
+        self.used = self.used.saturating_sub(1);
+        let micros = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX / 8);
+        self.used_us = if self.used_us == 0 { micros } else { (self.used_us / 8).saturating_mul(7) + micros / 8 };
+        if self.owed > 0 {
+            self.owed -= 1;
+            return 1;
+        }
+        self.free += 1;
+        self.kept_until = now + KEPT;
+        0
+    }
+
+    #[must_use]
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// Not used.
+    #[must_use]
+    pub fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// As far as is known here.
+    #[must_use]
+    pub fn remaining(&self) -> u32 {
+        self.remaining.saturating_add(self.free)
+    }
+
+    /// Used, and not used: what the coordinator counts as held here.
+    #[must_use]
+    pub fn held(&self) -> u32 {
+        self.used + self.free
+    }
+
+    #[must_use]
+    pub fn is_unused(&self) -> bool {
+        self.held() == 0 && self.asked == 0
+    }
+
+    pub fn ask(&mut self, needed: u32) -> u32 {
+        let more = needed.saturating_sub(self.free.saturating_add(self.asked));
+        if more < self.asked {
+            return 0;
+        }
+        self.asked = self.asked.saturating_add(more);
+        more
+    }
+
+    pub fn allowed(&mut self, now: Time, allowance: &Allowance) {
+        self.asked = self.asked.saturating_sub(allowance.answered);
+        self.free += allowance.granted;
+        self.remaining = allowance.remaining;
+        self.kept_until = now + KEPT;
+        if allowance.answered > allowance.granted {
+            self.full_until = now + FULL;
+        }
+    }
+
+    /// How many go back now, and how many will not.
+    pub fn called(&mut self, call: &CallBack) -> (u32, u32) {
+        let now = self.free.min(call.count);
+        self.free -= now;
+        let rest = call.count - now;
+        let later = if call.used_too { rest.min(self.used - self.owed) } else { 0 };
+        self.owed += later;
+        (now, rest - later)
+    }
+
+    /// It is known that all are used: when to ask again.
+    #[must_use]
+    pub fn full_until(&self, now: Time) -> Option<Time> {
+        (self.free == 0 && now < self.full_until).then_some(self.full_until)
+    }
+
+    /// When one of so many may be free again, by how long they are used.
+    #[must_use]
+    pub fn free_in(&self, limit: u32) -> Duration {
+        Duration::from_micros(self.used_us / u64::from(limit.max(1)))
+    }
+
+    #[must_use]
+    pub fn next_at(&self) -> Option<Time> {
+        (self.free > 0).then_some(self.kept_until)
+    }
+
+    /// What goes back now.
+    pub fn unspent(&mut self, now: Time) -> u32 {
+        let over = self.next_at().is_some_and(|until| until <= now);
+        if over { std::mem::take(&mut self.free) } else { 0 }
+    }
+}

@@ -1,0 +1,160 @@
+//! The coordinator's side of a limit of what happens at a time: slots, and the workers that hold and want them.
+//!
+//! Promises: never more slots out than there are (a limit that is lowered holds once what is out has come back). A worker that
+//! wants one and has fewer than another gets the next that this one is done with. Where the class is to be told rather than to
+//! wait, it is told only when no worker has one that it does not use.
+
+use std::collections::VecDeque;
+
+use super::tap::add;
+use super::{Allowance, CallBack};
+use crate::classes::Over;
+use crate::id::WorkerId;
+
+/// Slots of one limit.
+#[derive(Clone, Debug)]
+pub struct Slots {
+    limit: u32,
+    over: Over,
+    /// By worker.
+    held: Vec<u32>,
+    called: Vec<u32>,
+    wants: VecDeque<(WorkerId, u32)>,
+    /// Everybody was asked for what is not used.
+    asked_all: bool,
+}
+
+/// What comes of something that happened to slots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    pub allowances: Vec<Allowance>,
+    pub calls: Vec<CallBack>,
+}
+
+impl Slots {
+    #[must_use]
+    pub fn new(limit: u32, over: Over, workers: u16) -> Slots {
+        let workers = usize::from(workers.max(1));
+        let (held, called) = (vec![0; workers], vec![0; workers]);
+        Slots { limit: limit.max(1), over, held, called, wants: VecDeque::new(), asked_all: false }
+    }
+
+    /// With fewer slots than are out, some are asked for.
+    pub fn configure(&mut self, limit: u32, over: Over) -> Turn {
+        (self.limit, self.over) = (limit.max(1), over);
+        let mut turn = Turn::default();
+        let called: u32 = self.called.iter().sum();
+        let mut surplus = self.out().saturating_sub(self.limit).saturating_sub(called);
+        for worker in 0..self.held.len() {
+            let count = (self.held[worker] - self.called[worker]).min(surplus);
+            surplus -= count;
+            self.call(worker, count, true, &mut turn);
+        }
+        self.serve(&mut turn);
+        turn
+    }
+
+    /// How many are out.
+    #[must_use]
+    pub fn out(&self) -> u32 {
+        self.held.iter().sum()
+    }
+
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Nobody has or wants one.
+    #[must_use]
+    pub fn is_unused(&self) -> bool {
+        self.out() == 0 && self.wants.is_empty()
+    }
+
+    pub fn want(&mut self, worker: WorkerId, count: u32) -> Turn {
+        match self.wants.iter_mut().find(|(asker, _)| *asker == worker) {
+            Some((_, wanted)) => *wanted = wanted.saturating_add(count),
+            None => self.wants.push_back((worker, count)),
+        }
+        let mut turn = Turn::default();
+        self.serve(&mut turn);
+        turn
+    }
+
+    /// So many come back; of those that it was called for, so many do not.
+    pub fn returned(&mut self, worker: WorkerId, count: u32, missing: u32) -> Turn {
+        let index = usize::from(worker.0);
+        // One that was given before a reload limited it comes back here all the same.
+        self.held[index] = self.held[index].saturating_sub(count);
+        self.called[index] = self.called[index].saturating_sub(count.saturating_add(missing)).min(self.held[index]);
+        let mut turn = Turn::default();
+        self.serve(&mut turn);
+        turn
+    }
+
+    fn serve(&mut self, turn: &mut Turn) {
+        let mut free = self.limit.saturating_sub(self.out());
+        while free > 0 {
+            let Some((worker, wanted)) = self.wants.pop_front() else { break };
+            self.held[usize::from(worker.0)] += 1;
+            free -= 1;
+            add(&mut turn.allowances, worker, 1, 1);
+            if wanted > 1 {
+                self.wants.push_back((worker, wanted - 1));
+            }
+        }
+        match self.over {
+            Over::Delay => self.call_from_the_rich(turn),
+            Over::Reject => self.call_or_refuse(turn),
+        }
+        let remaining = self.limit.saturating_sub(self.out());
+        turn.allowances.iter_mut().for_each(|allowance| allowance.remaining = remaining);
+    }
+
+    /// For each worker that waits one slot at most is on its way from one that has more.
+    fn call_from_the_rich(&mut self, turn: &mut Turn) {
+        let called: u32 = self.called.iter().sum();
+        let askers: Vec<WorkerId> = self.wants.iter().map(|&(worker, _)| worker).skip(called as usize).collect();
+        for asker in askers {
+            let own = self.held[usize::from(asker.0)];
+            let others = (0..self.held.len()).filter(|&worker| worker != usize::from(asker.0));
+            let richest = others.max_by_key(|&worker| self.held[worker] - self.called[worker]);
+            let Some(richest) = richest.filter(|&worker| self.held[worker] - self.called[worker] > own) else {
+                continue;
+            };
+            self.call(richest, 1, true, turn);
+        }
+    }
+
+    /// Somebody may have a slot without use. Everybody is asked once; then it is told.
+    fn call_or_refuse(&mut self, turn: &mut Turn) {
+        if self.wants.is_empty() {
+            self.asked_all = false;
+            return;
+        }
+        if self.called.iter().any(|&called| called > 0) {
+            return;
+        }
+        let asked: u32 = self.wants.iter().map(|&(_, wanted)| wanted).sum();
+        let answered = std::mem::take(&mut self.asked_all);
+        if !answered {
+            let askers: Vec<usize> = self.wants.iter().map(|&(worker, _)| usize::from(worker.0)).collect();
+            for worker in (0..self.held.len()).filter(|worker| !askers.contains(worker)) {
+                self.call(worker, self.held[worker].min(asked), false, turn);
+            }
+            self.asked_all = self.called.iter().any(|&called| called > 0);
+        }
+        if !self.asked_all {
+            for (worker, wanted) in std::mem::take(&mut self.wants) {
+                add(&mut turn.allowances, worker, 0, wanted);
+            }
+        }
+    }
+
+    fn call(&mut self, worker: usize, count: u32, used_too: bool, turn: &mut Turn) {
+        if count > 0 {
+            self.called[worker] += count;
+            turn.calls.push(CallBack { worker: WorkerId(worker as u16), count, used_too });
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The coordinator's side of a rate: a bucket, and the workers that want of it.
+//!
+//! Promises: who asked first is served first, a share at a time, so no worker takes all; what is wanted comes before what is
+//! given ahead. Where the class is to be told, whoever cannot be served is told at once.
+
+use std::collections::VecDeque;
+
+use super::bucket::Bucket;
+use super::{AHEAD, Allowance, TICK};
+use crate::classes::{Over, Rate};
+use crate::id::WorkerId;
+use crate::time::Time;
+
+/// Where tokens of one rate come from.
+#[derive(Clone, Debug)]
+pub struct Tap {
+    bucket: Bucket,
+    over: Over,
+    workers: u16,
+    /// Who wants how many more, in order of asking; each worker once.
+    wants: VecDeque<(WorkerId, u32)>,
+    served_at: Option<Time>,
+}
+
+impl Tap {
+    #[must_use]
+    pub fn new(rate: Rate, over: Over, workers: u16, now: Time) -> Tap {
+        Tap { bucket: Bucket::new(rate, now), over, workers: workers.max(1), wants: VecDeque::new(), served_at: None }
+    }
+
+    pub fn configure(&mut self, rate: Rate, over: Over, now: Time) {
+        self.bucket.configure(rate, now);
+        self.over = over;
+    }
+
+    /// As of the last time that anybody asked.
+    #[must_use]
+    pub fn remaining(&self) -> u32 {
+        self.bucket.tokens()
+    }
+
+    /// A worker wants so many more.
+    pub fn want(&mut self, now: Time, worker: WorkerId, count: u32) -> Vec<Allowance> {
+        self.bucket.refill(now, !self.wants.is_empty());
+        match self.wants.iter_mut().find(|(asker, _)| *asker == worker) {
+            Some((_, wanted)) => *wanted = wanted.saturating_add(count),
+            None => self.wants.push_back((worker, count)),
+        }
+        self.serve(now)
+    }
+
+    /// Some were not used.
+    pub fn unspent(&mut self, now: Time, count: u32) -> Vec<Allowance> {
+        self.bucket.refill(now, !self.wants.is_empty());
+        self.bucket.put_back(count);
+        self.serve(now)
+    }
+
+    /// When somebody who waits may be served.
+    #[must_use]
+    pub fn next_serve(&self) -> Option<Time> {
+        if self.wants.is_empty() {
+            return None;
+        }
+        let paced = self.served_at.map_or(Time::ZERO, |at| at + TICK);
+        Some(self.bucket.next_at().max(paced))
+    }
+
+    /// Gives what there is to those who want it.
+    pub fn serve(&mut self, now: Time) -> Vec<Allowance> {
+        self.bucket.refill(now, !self.wants.is_empty());
+        self.served_at = Some(now);
+        let share = self.bucket.worth(AHEAD).max(1);
+        let mut answers: Vec<Allowance> = Vec::new();
+        while let Some((worker, wanted)) = self.wants.pop_front() {
+            let granted = self.bucket.take(wanted.min(share));
+            if granted < wanted {
+                self.wants.push_back((worker, wanted - granted));
+            }
+            if granted > 0 {
+                add(&mut answers, worker, granted, granted);
+            }
+            if self.bucket.tokens() == 0 {
+                break;
+            }
+        }
+        if self.wants.is_empty() {
+            self.give_ahead(&mut answers);
+        }
+        if self.over == Over::Reject {
+            for (worker, wanted) in std::mem::take(&mut self.wants) {
+                add(&mut answers, worker, 0, wanted);
+                let refused = answers.iter_mut().find(|answer| answer.worker == worker);
+                refused.expect("it was added just now").next_at = Some(self.bucket.next_at());
+            }
+        }
+        for answer in &mut answers {
+            answer.remaining = self.bucket.tokens();
+        }
+        answers
+    }
+
+    /// So that not each event needs a message.
+    fn give_ahead(&mut self, answers: &mut [Allowance]) {
+        let ahead = self.bucket.worth(AHEAD.min(AHEAD * 4 / u32::from(self.workers)));
+        for answer in answers {
+            // What is left is for others to ask for.
+            let most = ahead.saturating_sub(answer.granted).min(self.bucket.tokens() / 2);
+            answer.granted += self.bucket.take(most);
+        }
+    }
+}
+
+pub(super) fn add(answers: &mut Vec<Allowance>, worker: WorkerId, granted: u32, answered: u32) {
+    match answers.iter_mut().find(|answer| answer.worker == worker) {
+        Some(answer) => {
+            answer.granted += granted;
+            answer.answered += answered;
+        }
+        None => answers.push(Allowance { worker, granted, answered, remaining: 0, next_at: None }),
+    }
+}

@@ -1,0 +1,184 @@
+//! A worker's gates, who waits before them, and who has gone through: tables that [`super::limiting`] decides by.
+//!
+//! Promises: every ticket is in one line; a statement's gate is kept while anybody uses it or waits, and
+//! [`limits::FINGERPRINTS_MAX`] of the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sql::Key;
+
+use crate::id::ConnId;
+use crate::limiting::Kind;
+use crate::limiting::gate::{Gate, StatementGate};
+use crate::limits;
+use crate::settings::Settings;
+use crate::snapshot::{LimitCounts, StatementCounts};
+use crate::time::Time;
+
+/// What fingerprints of statements that limits name depend on: users write them down, so it never changes.
+const FINGERPRINTS: u64 = 0x7067_7765_6972;
+
+/// Before which gate somebody waits.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    Class(usize),
+    Statement(u64),
+}
+
+/// What a transaction uses while it lasts.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    pub(super) class: Option<Arc<str>>,
+    pub(super) statement: Option<u64>,
+    pub(super) since: Time,
+}
+
+/// A worker's part of all limits.
+#[derive(Debug)]
+pub(super) struct Gates {
+    /// By class; empty where nothing is limited.
+    pub(super) classes: Vec<Gate>,
+    pub(super) statements: BTreeMap<u64, StatementGate>,
+    pub(super) counts_statements: bool,
+    /// By ticket.
+    pub(super) waits: BTreeMap<u64, (ConnId, Before)>,
+    next_ticket: u64,
+    pub(super) seated: BTreeMap<ConnId, Seat>,
+    /// When something may have to go back.
+    pub(super) look_at: Option<Time>,
+    pub(super) key: Key,
+    /// The coordinator's counts, on the first worker.
+    pub(super) logins: Box<[LimitCounts]>,
+}
+
+impl Gates {
+    pub(super) fn new(settings: &Settings) -> Gates {
+        let mut gates = Gates {
+            classes: Vec::new(),
+            statements: BTreeMap::new(),
+            counts_statements: false,
+            waits: BTreeMap::new(),
+            next_ticket: 0,
+            seated: BTreeMap::new(),
+            look_at: None,
+            key: Key::from_seed(FINGERPRINTS),
+            logins: Box::default(),
+        };
+        gates.configure(settings);
+        gates
+    }
+
+    /// Nothing is limited, or was and is still to be given back.
+    #[inline]
+    pub(super) fn is_none(&self) -> bool {
+        self.classes.is_empty() && !self.counts_statements
+    }
+
+    pub(super) fn configure(&mut self, settings: &Settings) {
+        let limited = settings.classes.all.iter().any(|class| !Gate::new(class).is_free());
+        let mut before = std::mem::take(&mut self.classes);
+        for class in settings.classes.all.iter().filter(|_| limited) {
+            let mut gate = match before.iter().position(|gate| gate.name == class.name) {
+                Some(place) => before.swap_remove(place),
+                None => Gate::new(class),
+            };
+            gate.limits = class.limits;
+            self.classes.push(gate);
+        }
+        self.counts_statements = !settings.statements.is_none();
+    }
+
+    /// Somebody has a slot.
+    pub(super) fn has_seats(&self) -> bool {
+        !self.seated.is_empty()
+    }
+
+    pub(super) fn next_at(&self) -> Option<Time> {
+        self.look_at
+    }
+
+    pub(super) fn look(&mut self, at: Option<Time>) {
+        self.look_at = self.look_at.into_iter().chain(at).min();
+    }
+
+    pub(super) fn line_of(&mut self, before: Before) -> Option<&mut BTreeSet<u64>> {
+        match before {
+            Before::Class(index) => self.classes.get_mut(index).map(|gate| &mut gate.line),
+            Before::Statement(fingerprint) => self.statements.get_mut(&fingerprint).map(|gate| &mut gate.line),
+        }
+    }
+
+    pub(super) fn enter_line(&mut self, conn: ConnId, before: Before) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.waits.insert(ticket, (conn, before));
+        if let Some(line) = self.line_of(before) {
+            line.insert(ticket);
+        }
+        ticket
+    }
+
+    pub(super) fn leave_line(&mut self, ticket: u64) -> Option<Before> {
+        let (_, before) = self.waits.remove(&ticket)?;
+        self.line_of(before)?.remove(&ticket);
+        Some(before)
+    }
+
+    pub(super) fn seat(&mut self, now: Time, conn: ConnId) -> &mut Seat {
+        self.seated.entry(conn).or_insert(Seat { class: None, statement: None, since: now })
+    }
+
+    /// The gate of a statement; of more than are kept, the one that was used longest ago is forgotten.
+    pub(super) fn statement(&mut self, now: Time, fingerprint: u64, text: &[u8]) -> &mut StatementGate {
+        if self.statements.len() >= limits::FINGERPRINTS_MAX && !self.statements.contains_key(&fingerprint) {
+            let unused = self.statements.iter().filter(|(_, gate)| gate.is_unused());
+            let oldest = unused.min_by_key(|(_, gate)| gate.used_at).map(|(fingerprint, _)| *fingerprint);
+            oldest.and_then(|oldest| self.statements.remove(&oldest));
+        }
+        let text = &text[..text.len().min(limits::PIN_TEXT_LEN_MAX)];
+        self.statements.entry(fingerprint).or_insert_with(|| StatementGate::new(text, now))
+    }
+
+    /// What there is to tell of classes whose limits are counted here.
+    pub(super) fn class_counts(&self) -> Vec<LimitCounts> {
+        let counted = |gate: &Gate| {
+            let limits = [
+                (Kind::Transactions, gate.limits.transactions.is_some()),
+                (Kind::Queries, gate.limits.queries.is_some()),
+                (Kind::Active, gate.limits.active.is_some()),
+            ];
+            let rows = limits.into_iter().filter(|(_, is_limited)| *is_limited).map(|(kind, _)| {
+                let counts = gate.counts(kind);
+                LimitCounts {
+                    class: Arc::clone(&gate.name),
+                    kind,
+                    remaining: gate.remaining(kind),
+                    waiting: u32::try_from(gate.line.len()).unwrap_or(u32::MAX),
+                    active: gate.seats.used(),
+                    passed: counts.passed,
+                    delayed: counts.delayed,
+                    rejected: counts.rejected,
+                }
+            });
+            rows.collect::<Vec<_>>()
+        };
+        self.classes.iter().flat_map(counted).chain(self.logins.iter().cloned()).collect()
+    }
+
+    /// And of statements.
+    pub(super) fn statement_counts(&self) -> Vec<StatementCounts> {
+        let rows = self.statements.iter().map(|(fingerprint, gate)| StatementCounts {
+            fingerprint: *fingerprint,
+            text: String::from_utf8_lossy(&gate.text).into_owned(),
+            waiting: u32::try_from(gate.line.len()).unwrap_or(u32::MAX),
+            active: gate.seats.used(),
+            count: gate.count,
+            total_us: gate.total_us,
+            max_us: gate.max_us,
+            delayed: gate.counts.delayed,
+            rejected: gate.counts.rejected,
+        });
+        rows.collect()
+    }
+}

@@ -1,0 +1,516 @@
+//! Which transactions begin now, which wait before a gate of their class or statement, and which are told that they may not.
+//!
+//! ```text
+//!   first message ──► statement's gate ──► class's gate ──► a server, or its pool's queue ──► over: what it used is free
+//!                        └ line               └ line
+//! ```
+//!
+//! A session that keeps its server between transactions keeps its slots with it (who waited for one beside a server that others
+//! wait for could wait for ever), and comes to its class's rates at each transaction. Statements after a
+//! transaction's first are never held up, since others may wait for what it has locked: they are counted, and what they use is
+//! missing from what may begin.
+
+use std::sync::Arc;
+
+use sql::Text;
+use wire::backend::{self, ErrorResponse, ParameterStatus, Status};
+use wire::frontend::tag;
+use wire::{Header, sqlstate};
+
+use super::classing::first_text;
+use super::gates::Before;
+use super::unlinked::{Begun, Unlinked};
+use super::{Turn, Worker};
+use crate::action::Action;
+use crate::classes::{ClassId, DEFAULT, Over};
+use crate::id::ConnId;
+use crate::limiting::gate::{Gate, Passage, Told};
+use crate::limiting::{Allowance, CallBack, Kind, Limit};
+use crate::mail::{Mail, Place};
+use crate::server::Server;
+use crate::session::{Admission, Line, Rest, Session, State};
+use crate::time::Time;
+
+/// So many of a line are looked at to see whether they have servers already.
+const FIRST: usize = 64;
+
+/// Whether a session's messages go on.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Goes {
+    On,
+    /// They wait, and are to be kept.
+    Later,
+    /// They were refused, and are to be passed over.
+    PassedOver,
+}
+
+impl Worker {
+    /// A transaction is to begin with these messages.
+    pub(super) fn enter_gates(&mut self, turn: &mut Turn<'_>, conn: ConnId, messages: &[u8]) -> Goes {
+        let Some(session) = self.sessions.get(conn) else { return Goes::On };
+        match session.admission {
+            Admission::In { .. } => return Goes::On,
+            Admission::Waits { .. } => return Goes::Later,
+            Admission::Not => {}
+        }
+        self.classify(conn, messages);
+        let class = self.sessions.get(conn).map_or(DEFAULT, |session| session.class);
+        let linked = self.sessions.get(conn).is_some_and(|session| session.server().is_some());
+        let stated = if linked { Passage::Open } else { self.pass_statement(turn, conn, messages) };
+        let passage = match stated {
+            Passage::Open => self.pass_class(turn, conn, class, messages),
+            passage => passage,
+        };
+        match passage {
+            Passage::Open => {
+                if let Some(session) = self.sessions.get_mut(conn) {
+                    session.admission = Admission::In { transactions: 1, queries: 1 };
+                    self.report_limits(turn, conn);
+                }
+                Goes::On
+            }
+            Passage::Later => Goes::Later,
+            Passage::Refused(told) => {
+                self.give_up_passing(turn, conn);
+                self.refuse_for_now(turn, conn, &told, messages);
+                Goes::PassedOver
+            }
+        }
+    }
+
+    fn pass_statement(&mut self, turn: &mut Turn<'_>, conn: ConnId, messages: &[u8]) -> Passage {
+        let (limits, gates) = (&self.settings.statements, &mut self.gates);
+        if !gates.counts_statements {
+            return Passage::Open;
+        }
+        let Some(session) = self.sessions.get(conn) else { return Passage::Open };
+        let Some(text) = first_text(session, messages) else { return Passage::Open };
+        let rules = self.reader.rules(&session.parameters);
+        let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&gates.key).ok());
+        // What cannot be read is one statement, whatever it is.
+        let fingerprint = fingerprint.map_or(0, |fingerprint| fingerprint.bits()[0]);
+        let Some(limit) = limits.limit_of(fingerprint) else { return Passage::Open };
+        if gates.seated.get(&conn).is_some_and(|seat| seat.statement == Some(fingerprint)) {
+            return Passage::Open;
+        }
+        let gate = gates.statement(turn.now, fingerprint, text);
+        let passage = if gate.line.is_empty() { gate.pass(turn.now, limit, limits.over) } else { Passage::Later };
+        match passage {
+            Passage::Open => gates.seat(turn.now, conn).statement = Some(fingerprint),
+            Passage::Later => {
+                gate.counts.delayed += u64::from(limits.over == Over::Delay);
+                self.wait_at(turn, conn, Before::Statement(fingerprint), messages);
+            }
+            Passage::Refused(_) => {}
+        }
+        passage
+    }
+
+    fn pass_class(&mut self, turn: &mut Turn<'_>, conn: ConnId, class: ClassId, messages: &[u8]) -> Passage {
+        let index = usize::from(class.0);
+        let Some(gate) = self.gates.classes.get_mut(index).filter(|gate| !gate.is_free()) else {
+            return Passage::Open;
+        };
+        let linked = self.sessions.get(conn).is_some_and(|session| session.server().is_some());
+        let passage = if gate.line.is_empty() { gate.pass(turn.now, linked) } else { Passage::Later };
+        match passage {
+            Passage::Open if linked => {}
+            Passage::Open => self.seat_in_class(turn.now, conn, index),
+            Passage::Later => {
+                gate.count_wait();
+                self.wait_at(turn, conn, Before::Class(index), messages);
+            }
+            Passage::Refused(_) => {}
+        }
+        passage
+    }
+
+    fn seat_in_class(&mut self, now: Time, conn: ConnId, index: usize) {
+        let gate = &self.gates.classes[index];
+        if gate.limits.active.is_some() {
+            let name = Arc::clone(&gate.name);
+            self.gates.seat(now, conn).class = Some(name);
+        }
+    }
+
+    fn wait_at(&mut self, turn: &mut Turn<'_>, conn: ConnId, before: Before, messages: &[u8]) {
+        let ticket = self.gates.enter_line(conn, before);
+        if let Some(session) = self.sessions.get_mut(conn) {
+            session.admission = Admission::Waits { ticket };
+            match session.state {
+                State::Linked { server } => {
+                    if let Some(server) = self.servers.get_mut(server) {
+                        server.gated = true;
+                    }
+                }
+                _ => {
+                    session.state =
+                        State::Waiting { since: turn.now, ticket, notified: true, line: Line::Limit, deadline_ms: 0 }
+                }
+            }
+        }
+        self.arm_session(conn);
+        self.hurry(turn, conn, messages);
+        self.ask_for(turn, before);
+    }
+
+    /// Asks the coordinator for what who waits needs.
+    fn ask_for(&mut self, turn: &mut Turn<'_>, before: Before) {
+        let worker = self.id;
+        let asks = match before {
+            Before::Class(index) => {
+                let Some(gate) = self.gates.classes.get(index) else { return };
+                let first = gate.line.iter().take(FIRST).filter_map(|ticket| self.gates.waits.get(ticket));
+                let linked =
+                    first.filter(|(conn, _)| self.sessions.get(*conn).is_some_and(|one| one.server().is_some()));
+                let linked = linked.count() as u32;
+                let Some(gate) = self.gates.classes.get_mut(index) else { return };
+                let asks = gate.asks(linked);
+                asks.into_iter().map(|(kind, count)| (gate.limit(kind), count)).collect()
+            }
+            Before::Statement(fingerprint) => {
+                let Some(gate) = self.gates.statements.get_mut(&fingerprint) else { return };
+                let count = gate.seats.ask(u32::try_from(gate.line.len()).unwrap_or(u32::MAX));
+                if count > 0 { vec![(Limit::Statement(fingerprint), count)] } else { Vec::new() }
+            }
+        };
+        for (limit, count) in asks {
+            let mail = Mail::Want { limit, worker, count };
+            turn.actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+        }
+    }
+
+    /// The coordinator has answered.
+    pub(super) fn allowed(&mut self, turn: &mut Turn<'_>, limit: &Limit, allowance: &Allowance) {
+        let before = match limit {
+            Limit::Class(name, kind) => {
+                let Some(index) = self.gates.classes.iter().position(|gate| gate.name == *name) else {
+                    return self.give_back(turn, limit.clone(), allowance.granted, 0);
+                };
+                let gate = &mut self.gates.classes[index];
+                match kind {
+                    Kind::Active => gate.seats.allowed(turn.now, allowance),
+                    Kind::Queries => gate.queries.allowed(turn.now, allowance),
+                    Kind::Transactions | Kind::Logins => gate.transactions.allowed(turn.now, allowance),
+                }
+                Before::Class(index)
+            }
+            Limit::Statement(fingerprint) => {
+                let Some(gate) = self.gates.statements.get_mut(fingerprint) else {
+                    return self.give_back(turn, limit.clone(), allowance.granted, 0);
+                };
+                gate.seats.allowed(turn.now, allowance);
+                Before::Statement(*fingerprint)
+            }
+        };
+        self.open(turn, before);
+    }
+
+    /// The coordinator wants slots back.
+    pub(super) fn called_back(&mut self, turn: &mut Turn<'_>, limit: &Limit, call: &CallBack) {
+        let seats = match limit {
+            Limit::Class(name, _) => {
+                self.gates.classes.iter_mut().find(|gate| gate.name == *name).map(|gate| &mut gate.seats)
+            }
+            Limit::Statement(fingerprint) => self.gates.statements.get_mut(fingerprint).map(|gate| &mut gate.seats),
+        };
+        let (count, missing) = seats.map_or((0, call.count), |seats| seats.called(call));
+        self.give_back(turn, limit.clone(), count, missing);
+    }
+
+    fn give_back(&mut self, turn: &mut Turn<'_>, limit: Limit, count: u32, missing: u32) {
+        if count > 0 || missing > 0 {
+            let mail = Mail::Unspent { limit, worker: self.id, count, missing };
+            turn.actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+        }
+    }
+
+    /// Lets through who may go, tells who may not wait, and asks for the rest.
+    fn open(&mut self, turn: &mut Turn<'_>, before: Before) {
+        let mut through = Vec::new();
+        while let Some(&ticket) = self.gates.line_of(before).and_then(|line| line.first()) {
+            let Some(&(conn, _)) = self.gates.waits.get(&ticket) else { break };
+            let linked = self.sessions.get(conn).is_some_and(|session| session.server().is_some());
+            let passage = match before {
+                Before::Class(index) => self.gates.classes[index].pass(turn.now, linked),
+                Before::Statement(fingerprint) => {
+                    let limits = &self.settings.statements;
+                    let limit = limits.limit_of(fingerprint).unwrap_or(u32::MAX);
+                    let gate = self.gates.statements.get_mut(&fingerprint);
+                    gate.map_or(Passage::Later, |gate| gate.pass(turn.now, limit, limits.over))
+                }
+            };
+            if passage == Passage::Later {
+                break;
+            }
+            self.gates.leave_line(ticket);
+            if let (Passage::Open, Before::Class(index), false) = (&passage, before, linked) {
+                self.seat_in_class(turn.now, conn, index);
+            }
+            if let (Passage::Open, Before::Statement(fingerprint)) = (&passage, before) {
+                self.gates.seat(turn.now, conn).statement = Some(fingerprint);
+            }
+            through.push((conn, passage));
+        }
+        let at = match before {
+            Before::Class(index) => self.gates.classes.get(index).and_then(Gate::next_at),
+            Before::Statement(fingerprint) => {
+                self.gates.statements.get(&fingerprint).and_then(|gate| gate.seats.next_at())
+            }
+        };
+        self.gates.look(at);
+        self.ask_for(turn, before);
+        // Who was first is dealt with first: the list is worked off from its end.
+        for (conn, passage) in through.into_iter().rev() {
+            let is_class = matches!(before, Before::Class(_));
+            self.go_through(turn, conn, passage, is_class);
+        }
+    }
+
+    fn go_through(&mut self, turn: &mut Turn<'_>, conn: ConnId, passage: Passage, is_class: bool) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        session.admission = Admission::Not;
+        if let Passage::Refused(told) = passage {
+            self.give_up_passing(turn, conn);
+            let Some(session) = self.sessions.get_mut(conn) else { return };
+            let inbox = std::mem::take(&mut session.inbox);
+            self.refuse_for_now(turn, conn, &told, &inbox);
+            if let Some(session) = self.sessions.get_mut(conn) {
+                session.inbox = inbox;
+            }
+        } else if is_class {
+            session.admission = Admission::In { transactions: 1, queries: 1 };
+            self.report_limits(turn, conn);
+        }
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        match session.state {
+            State::Linked { .. } => {}
+            _ => session.state = State::Idle { since: turn.now },
+        }
+        self.stirred.push(conn);
+    }
+
+    /// It does not begin its transaction. What belongs to a server that it has stays with that.
+    fn give_up_passing(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        match self.sessions.get_mut(conn) {
+            Some(session) if session.server().is_some() => session.admission = Admission::Not,
+            _ => self.leave_gates(turn, conn),
+        }
+    }
+
+    /// A session has nothing to do with limits any more: its transaction is over, or it goes.
+    pub(super) fn leave_gates(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let admission = std::mem::take(&mut session.admission);
+        if let Admission::Waits { ticket } = admission {
+            self.gates.leave_line(ticket);
+        }
+        if self.gates.seated.is_empty() {
+            return;
+        }
+        let Some(seat) = self.gates.seated.remove(&conn) else { return };
+        let lasted = turn.now.since(seat.since);
+        if let Some(name) = seat.class {
+            let limit = Limit::Class(Arc::clone(&name), Kind::Active);
+            match self.gates.classes.iter().position(|gate| gate.name == name) {
+                Some(index) => {
+                    let back = self.gates.classes[index].seats.release(turn.now, lasted);
+                    self.give_back(turn, limit, back, 0);
+                    self.open(turn, Before::Class(index));
+                }
+                None => self.give_back(turn, limit, 1, 0),
+            }
+        }
+        if let Some(fingerprint) = seat.statement {
+            let gate = self.gates.statements.get_mut(&fingerprint);
+            let back = gate.map_or(1, |gate| gate.release(turn.now, lasted));
+            self.give_back(turn, Limit::Statement(fingerprint), back, 0);
+            self.open(turn, Before::Statement(fingerprint));
+        }
+    }
+
+    /// What goes on with a linked session at its server: so many statements, and transactions that ended.
+    pub(super) fn count_in_gates(&mut self, turn: &mut Turn<'_>, conn: ConnId, transactions: u32, queries: u32) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Admission::In { transactions: begun, queries: asked } = &mut session.admission else { return };
+        let paid = |credit: &mut u8, count: u32| {
+            let free = u32::from(*credit).min(count);
+            *credit -= free as u8;
+            count - free
+        };
+        let (transactions, queries) = (paid(begun, transactions), paid(asked, queries));
+        let index = usize::from(session.class.0);
+        let Some(gate) = self.gates.classes.get_mut(index) else { return };
+        if gate.limits.transactions.is_some() {
+            (0..transactions).for_each(|_| gate.transactions.owe());
+        }
+        if gate.limits.queries.is_some() {
+            (0..queries).for_each(|_| gate.queries.owe());
+        }
+        if transactions > 0 || queries > 0 {
+            self.ask_for(turn, Before::Class(index));
+        }
+    }
+
+    /// A session keeps its server: is its transaction over?
+    pub(super) fn note_transaction_end(&mut self, conn: ConnId, server: ConnId) {
+        let over = self.servers.get(server).is_some_and(is_between_transactions);
+        let torn = self.sessions.get(conn).is_some_and(Session::is_torn);
+        let is_in = self.sessions.get(conn).is_some_and(|session| matches!(session.admission, Admission::In { .. }));
+        if over && !torn && is_in {
+            // Its slots stay with its server.
+            if let Some(session) = self.sessions.get_mut(conn) {
+                session.admission = Admission::Not;
+            }
+        }
+    }
+
+    /// A session that keeps its server has more at hand.
+    pub(super) fn go_on_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId, server: ConnId) {
+        let attends = self.waits_for_listener(conn);
+        let Some(server) = self.servers.get_mut(server) else { return };
+        if server.gated && !attends && is_between_transactions(server) {
+            server.gated = false;
+            self.requests_from_inbox(turn, conn);
+        }
+    }
+
+    /// A linked session's messages, from `at`: where they go on to its server. `None`: they are dealt with, or kept. Only who
+    /// keeps its server from an earlier transaction comes to gates here.
+    pub(super) fn gate_linked(
+        &mut self,
+        turn: &mut Turn<'_>,
+        conn: ConnId,
+        bytes: &[u8],
+        mut at: usize,
+    ) -> Option<usize> {
+        loop {
+            let session = self.sessions.get_mut(conn)?;
+            let server_id = session.server()?;
+            let server = self.servers.get(server_id)?;
+            let calm = is_between_transactions(server);
+            let discards = session.skip == 0 || session.rest == Rest::Discard;
+            if matches!(session.admission, Admission::Waits { .. }) {
+                // Something else has opened the gate.
+                return self.hold_linked(turn, conn, server_id, &bytes[at..]);
+            }
+            if session.admission != Admission::Not || !session.inbox.is_empty() || !calm || !discards {
+                return Some(at);
+            }
+            let mut refused = Unlinked { conn, session, mapped: false, actions: turn.actions };
+            match refused.read_refused(&bytes[at..]) {
+                Ok(Begun::Needs(count)) => at += count,
+                Ok(Begun::Incomplete(count)) => return self.hold_linked(turn, conn, server_id, &bytes[at + count..]),
+                Err(ending) => {
+                    self.end_by_request(turn, conn, ending);
+                    return None;
+                }
+            }
+            // What PostgreSQL would not begin a transaction for needs no leave; nor does what cannot be read.
+            let begins = Header::parse(&bytes[at..]).ok().flatten();
+            if begins.is_none_or(|header| matches!(header.tag, tag::TERMINATE | tag::SYNC | tag::FLUSH)) {
+                return Some(at);
+            }
+            match self.enter_gates(turn, conn, &bytes[at..]) {
+                Goes::On => return Some(at),
+                Goes::Later => return self.hold_linked(turn, conn, server_id, &bytes[at..]),
+                Goes::PassedOver => {}
+            }
+        }
+    }
+
+    /// Keeps what a linked session has sent, until it may go on. Always `None`.
+    fn hold_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId, server: ConnId, bytes: &[u8]) -> Option<usize> {
+        let waits = self.sessions.get(conn).is_some_and(|session| session.admission != Admission::Not);
+        if let Some(server) = self.servers.get_mut(server).filter(|_| waits || !bytes.is_empty()) {
+            server.gated = true;
+        }
+        self.stash(turn, conn, bytes);
+        None
+    }
+
+    /// The client is told, and its batch is passed over as PostgreSQL does behind an error.
+    fn refuse_for_now(&mut self, turn: &mut Turn<'_>, conn: ConnId, told: &Told, messages: &[u8]) {
+        self.report_limits(turn, conn);
+        let (detail, hint) = (told.exceeded.detail(), told.exceeded.hint());
+        let error = ErrorResponse {
+            severity: "ERROR",
+            code: sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
+            message: &told.text,
+            detail: Some(&detail),
+            hint: Some(&hint),
+        };
+        self.refuse_batch(turn, conn, &error, messages);
+    }
+
+    /// Tells a session, which has nothing under way, an error in place of what it has at hand. What it has at hand is passed
+    /// over by whoever reads it next: of a Query that message, else everything to the next Sync.
+    //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
+    pub(super) fn refuse_batch(
+        &mut self,
+        turn: &mut Turn<'_>,
+        conn: ConnId,
+        error: &ErrorResponse<'_>,
+        messages: &[u8],
+    ) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        turn.actions.send_new(conn, |out| error.encode(out));
+        match Header::parse(messages) {
+            Ok(Some(header)) if matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) => {
+                session.skip = header.total_len() as u32;
+                session.rest = Rest::Discard;
+                turn.actions.send_new(conn, |out| backend::encode_ready(out, Status::Idle));
+            }
+            _ => session.skipping = true,
+        }
+    }
+
+    fn report_limits(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get(conn).filter(|session| session.reports_limits) else { return };
+        let gate = self.gates.classes.get(usize::from(session.class.0)).filter(|gate| !gate.is_free());
+        let Some((remaining, retry_ms)) = gate.map(|gate| gate.left(turn.now)) else { return };
+        turn.actions.send_new(conn, |out| {
+            for (name, value) in [
+                (&b"pgweir.limit_remaining"[..], u64::from(remaining)),
+                (&b"pgweir.limit_retry_after_ms"[..], retry_ms),
+            ] {
+                ParameterStatus { name, value: value.to_string().as_bytes() }.encode(out);
+            }
+        });
+    }
+
+    /// What was not needed for long enough goes back.
+    pub(super) fn tidy_gates(&mut self, turn: &mut Turn<'_>) {
+        if self.gates.look_at.is_none_or(|at| at > turn.now) {
+            return;
+        }
+        let mut back = Vec::new();
+        for gate in &mut self.gates.classes {
+            back.extend(gate.unspent(turn.now).map(|(kind, count)| (gate.limit(kind), count)));
+        }
+        for (fingerprint, gate) in &mut self.gates.statements {
+            back.push((Limit::Statement(*fingerprint), gate.seats.unspent(turn.now)));
+        }
+        let classes = self.gates.classes.iter().filter_map(Gate::next_at);
+        let statements = self.gates.statements.values().filter_map(|gate| gate.seats.next_at());
+        self.gates.look_at = classes.chain(statements).min();
+        for (limit, count) in back {
+            self.give_back(turn, limit, count, 0);
+        }
+    }
+
+    /// Other limits hold from now on: whoever waits asks anew.
+    pub(super) fn configure_gates(&mut self, turn: &mut Turn<'_>) {
+        let waits = std::mem::take(&mut self.gates.waits);
+        self.gates.classes.iter_mut().for_each(|gate| gate.line.clear());
+        self.gates.statements.values_mut().for_each(|gate| gate.line.clear());
+        self.gates.configure(&self.settings);
+        for (conn, _) in waits.into_values().rev() {
+            self.go_through(turn, conn, Passage::Open, false);
+        }
+    }
+}
+
+fn is_between_transactions(server: &Server) -> bool {
+    server.ledger.is_clear() && server.is_between_messages() && server.status == Status::Idle
+}
