@@ -61,8 +61,11 @@ pub(crate) enum Admission {
     Not,
     /// It is in a line; the ticket is its place.
     Waits { ticket: u64 },
-    /// It runs, or waits for a server to; so many transactions and statements of it are counted that have not begun.
-    In { transactions: u8, queries: u8 },
+    /// One gate has let it through, after it had waited, and there is another.
+    Halfway { since: Time },
+    /// It runs, or waits for a server to; so many transactions and statements of it are counted that have not begun. `since`: as
+    /// of when it asked.
+    In { since: Time, transactions: u8, queries: u8 },
 }
 
 /// What happens to the rest of a message whose beginning was dealt with.
@@ -111,6 +114,14 @@ pub struct Session {
 }
 
 impl Session {
+    /// Since when it has waited, at gates before this one too.
+    pub(crate) fn asked_at(&self) -> Option<Time> {
+        match self.admission {
+            Admission::Halfway { since } | Admission::In { since, .. } => Some(since),
+            Admission::Not | Admission::Waits { .. } => None,
+        }
+    }
+
     pub(crate) fn server(&self) -> Option<ConnId> {
         match self.state {
             State::Linked { server } => Some(server),

@@ -44,9 +44,13 @@ pub(crate) fn decide(seed: u64, settings: &mut Settings) {
 /// In another: classes may do so much and no more. Nobody is refused for that: a client that was would have to know.
 pub(crate) fn limit(seed: u64, settings: &mut Settings) {
     let mut random = Random::new(seed ^ 0x6c69_6d69_7473);
-    if !random.chance(250) {
-        return;
+    if random.chance(250) {
+        limit_by(&mut random, settings);
     }
+}
+
+/// So much and no more, whatever it was before.
+pub(crate) fn limit_by(random: &mut Random, settings: &mut Settings) {
     for class in &mut Arc::make_mut(&mut settings.classes).all {
         let mut rate = |per_mille: u32, low: u64, high: u64| {
             let (per_second, burst) = (random.skewed(low, high) as u32, random.skewed(1, 50) as u32);
@@ -61,9 +65,8 @@ pub(crate) fn limit(seed: u64, settings: &mut Settings) {
         let active = random.chance(600).then(|| random.skewed(1, 12) as u32);
         class.limits = Limits { active, ..limits };
     }
-    if random.chance(300) {
-        settings.statements.max_active = random.range(1, 4) as u32;
-    }
+    let statements = random.range(1, 4) as u32;
+    settings.statements.max_active = if random.chance(300) { statements } else { 0 };
 }
 
 /// Whether somebody may have to wait for something else than a server.

@@ -253,7 +253,7 @@ impl Plan {
     /// Whether clients wait for something else than a server.
     #[must_use]
     pub fn is_limited(&self) -> bool {
-        crate::classes::are_limited(&self.settings)
+        self.all_settings().any(crate::classes::are_limited)
     }
 
     /// The mode of the pool a client lands in.
@@ -267,11 +267,15 @@ impl Plan {
     /// Servers one pool may have. After a reload that makes it smaller, those that are there may stay for a while.
     #[must_use]
     pub fn pool_max(&self, database: &str, user: &str) -> u32 {
-        let all = self.past.iter().chain([&self.settings]);
-        all.map(|settings| size(settings, database, user)).max().unwrap_or(0)
+        self.all_settings().map(|settings| size(settings, database, user)).max().unwrap_or(0)
     }
 
-    /// The settings after the next reload: other sizes.
+    /// Those that hold, and those that held.
+    pub fn all_settings(&self) -> impl Iterator<Item = &Settings> {
+        self.past.iter().chain([&self.settings]).map(|settings| &**settings)
+    }
+
+    /// The settings after the next reload: other sizes, other limits.
     pub fn reload(&mut self, random: &mut Random) {
         let mut settings = Settings::clone(&self.settings);
         for database in settings.databases.values_mut() {
@@ -284,6 +288,9 @@ impl Plan {
         }
         settings.max_prepared_statements = *random.pick(&[200, 1, 2, 5]);
         settings.server_round_robin = random.chance(500);
+        if crate::classes::are_limited(&settings) {
+            crate::classes::limit_by(random, &mut settings);
+        }
         self.past.push(std::mem::replace(&mut self.settings, Arc::new(settings)));
     }
 }

@@ -75,12 +75,16 @@ impl Limiting {
     fn configure(&mut self, now: Time, settings: &Settings, workers: u16) -> Vec<(Limit, slots::Turn)> {
         let mut turns = Vec::new();
         let classes = &settings.classes.all;
-        self.taps.retain(|limit, _| classes.iter().any(|class| rate_of(class, limit).is_some()));
-        self.logins.retain(|name, logins| {
-            let kept = classes.iter().any(|class| class.name == *name && class.limits.logins.is_some());
-            // Whoever waits is let in by the next look: it may have room for all.
-            kept || !logins.waiting.is_empty()
+        self.taps.retain(|limit, tap| {
+            let kept = classes.iter().any(|class| rate_of(class, limit).is_some());
+            if !kept {
+                turns.push((limit.clone(), slots::Turn { allowances: tap.lift(), calls: Vec::new() }));
+            }
+            kept
         });
+        let is_limited = |name: &str| classes.iter().any(|class| *class.name == *name && class.limits.logins.is_some());
+        // Whoever waits is let in by the next look: it may have room for all.
+        self.logins.retain(|name, logins| is_limited(name) || !logins.waiting.is_empty());
         for class in classes {
             let over = class.limits.over;
             for kind in [Kind::Transactions, Kind::Queries] {
@@ -100,25 +104,23 @@ impl Limiting {
                 });
                 logins.bucket.configure(rate, now);
                 logins.over = over;
-            } else if let Some(logins) = self.logins.get_mut(&class.name) {
-                logins.bucket.configure(Rate { per_second: u32::MAX, burst: u32::MAX }, now);
-            }
-            if let Some(active) = class.limits.active {
-                let limit = Limit::Class(Arc::clone(&class.name), Kind::Active);
-                let slots = self.slots.entry(limit.clone()).or_insert_with(|| Slots::new(active, over, workers));
-                turns.push((limit, slots.configure(active, over)));
             }
         }
-        self.slots.retain(|limit, slots| match limit {
-            Limit::Class(name, _) => classes.iter().any(|class| class.name == *name && class.limits.active.is_some()),
-            Limit::Statement(fingerprint) => match settings.statements.limit_of(*fingerprint) {
-                Some(active) => {
-                    turns.push((limit.clone(), slots.configure(active, settings.statements.over)));
-                    true
-                }
-                None => false,
-            },
-        });
+        for (_, logins) in self.logins.iter_mut().filter(|(name, _)| !is_limited(name)) {
+            logins.bucket.configure(Rate { per_second: u32::MAX, burst: u32::MAX }, now);
+        }
+        for class in classes.iter().filter(|class| class.limits.active.is_some()) {
+            let limit = Limit::Class(Arc::clone(&class.name), Kind::Active);
+            self.slots.entry(limit).or_insert_with(|| Slots::new(u32::MAX, Over::Delay, workers));
+        }
+        for (limit, slots) in &mut self.slots {
+            let turn = match active_of(settings, limit) {
+                Some((active, over)) => slots.configure(active, over),
+                None => slots.lift(),
+            };
+            turns.push((limit.clone(), turn));
+        }
+        self.slots.retain(|_, slots| !(slots.is_lifted() && slots.is_unused()));
         turns
     }
 
@@ -139,14 +141,28 @@ impl Limiting {
         }
     }
 
+    /// Slots that nobody has limited (a worker knows settings that have not come here, or the other way round) are counted too:
+    /// they may be limited before they come back.
     fn slots_of(&mut self, limit: &Limit, settings: &Settings, workers: u16) -> Option<&mut Slots> {
-        if let Limit::Statement(fingerprint) = limit
-            && !self.slots.contains_key(limit)
-        {
-            let active = settings.statements.limit_of(*fingerprint)?;
-            self.slots.insert(limit.clone(), Slots::new(active, settings.statements.over, workers));
+        let counts = matches!(limit, Limit::Class(_, Kind::Active) | Limit::Statement(_));
+        if counts && !self.slots.contains_key(limit) {
+            let (active, over) = active_of(settings, limit).unwrap_or((u32::MAX, Over::Delay));
+            self.slots.insert(limit.clone(), Slots::new(active, over, workers));
         }
         self.slots.get_mut(limit)
+    }
+}
+
+fn active_of(settings: &Settings, limit: &Limit) -> Option<(u32, Over)> {
+    match limit {
+        Limit::Class(name, _) => {
+            let class = settings.classes.all.iter().find(|class| class.name == *name)?;
+            class.limits.active.map(|active| (active, class.limits.over))
+        }
+        Limit::Statement(fingerprint) => {
+            let active = settings.statements.limit_of(*fingerprint)?;
+            Some((active, settings.statements.over))
+        }
     }
 }
 
@@ -196,7 +212,7 @@ impl Coordinator {
         }
         let Some(slots) = self.limiting.slots.get_mut(&limit) else { return };
         let turn = slots.returned(worker, count, missing);
-        if slots.is_unused() && matches!(limit, Limit::Statement(_)) {
+        if slots.is_unused() && (slots.is_lifted() || matches!(limit, Limit::Statement(_))) {
             self.limiting.slots.remove(&limit);
         }
         post_turn(&limit, turn, actions);

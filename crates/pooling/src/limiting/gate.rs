@@ -1,7 +1,8 @@
 //! A worker's gates: one a class, one a statement that is limited, and the lines before them.
 //!
-//! Promises: who came first goes first, of those before the same gate; nobody before one gate waits for another. Whoever goes
-//! through has all that its gate asks for, or nothing of it.
+//! Promises: who came first goes first, of those before the same gate that need the same; nobody before one gate waits for
+//! another. Whoever goes through has all that its gate asks for, or nothing of it. A session that has a server already needs no
+//! slot, and waits for nobody who does: that one's slot may be its own.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use super::purse::Purse;
 use super::seats::Seats;
-use super::{Exceeded, Kind, Limit};
+use super::{CallBack, Exceeded, Kind, Limit};
 use crate::classes::{Class, Limits, Over, Rate};
 use crate::time::Time;
 
@@ -48,26 +49,29 @@ pub(crate) struct Gate {
     pub(crate) seats: Seats,
     /// Tickets of who waits.
     pub(crate) line: BTreeSet<u64>,
+    /// Of those, who have servers.
+    pub(crate) linked: BTreeSet<u64>,
     counts: [Counts; Kind::ALL.len()],
 }
 
 impl Gate {
-    pub(crate) fn new(class: &Class) -> Gate {
+    /// `used`: so many have slots of such a class, from before.
+    pub(crate) fn new(class: &Class, used: u32) -> Gate {
         Gate {
             name: Arc::clone(&class.name),
             limits: class.limits,
             transactions: Purse::default(),
             queries: Purse::default(),
-            seats: Seats::default(),
+            seats: Seats::used_by(used),
             line: BTreeSet::new(),
+            linked: BTreeSet::new(),
             counts: [Counts::default(); Kind::ALL.len()],
         }
     }
 
     /// Whether transactions go through without being counted.
     #[inline]
-    pub(crate) fn is_free(&self) -> bool {
-        let limits = &self.limits;
+    pub(crate) fn is_free(limits: &Limits) -> bool {
         limits.transactions.is_none() && limits.queries.is_none() && limits.active.is_none()
     }
 
@@ -77,6 +81,31 @@ impl Gate {
 
     pub(crate) fn counts(&self, kind: Kind) -> Counts {
         self.counts[kind as usize]
+    }
+
+    /// Whose turn is next, and whether that one has a server.
+    pub(crate) fn next(&self) -> Option<(u64, bool)> {
+        let linked = self.linked.first().map(|ticket| (*ticket, true));
+        let other = self.line.first().map(|ticket| (*ticket, false));
+        let seated = other.filter(|_| self.limits.active.is_none() || self.seats.free() > 0);
+        linked.into_iter().chain(seated).min().or(other)
+    }
+
+    /// Whether somebody who comes now would be the next.
+    pub(crate) fn is_next(&self, linked: bool) -> bool {
+        self.linked.is_empty() && self.next().is_none_or(|_| linked && self.seats.free() == 0)
+    }
+
+    pub(crate) fn waiting(&self) -> u32 {
+        u32::try_from(self.line.len() + self.linked.len()).unwrap_or(u32::MAX)
+    }
+
+    /// So many wait for slots; so many wait for tokens, or will as soon as they have slots that are there.
+    fn needed(&self) -> (u32, u32) {
+        let unlinked = u32::try_from(self.line.len()).unwrap_or(u32::MAX);
+        let linked = u32::try_from(self.linked.len()).unwrap_or(u32::MAX);
+        let seated = if self.limits.active.is_some() { unlinked.min(self.seats.free()) } else { unlinked };
+        (unlinked, seated.saturating_add(linked))
     }
 
     /// What stands in the way of the first in line. `linked`: it has a server, and has or needs no slot.
@@ -153,38 +182,45 @@ impl Gate {
         Told { text, exceeded: Exceeded { limit, remaining: 0, retry_ms: micros.div_ceil(1000).max(1) } }
     }
 
-    /// What is to be asked for, for who waits and for what was used ahead. `linked`: so many of those need no slot.
-    pub(crate) fn asks(&mut self, linked: u32) -> Vec<(Kind, u32)> {
-        let waiting = u32::try_from(self.line.len()).unwrap_or(u32::MAX);
+    /// What is to be asked for, for who waits and for what was used ahead.
+    pub(crate) fn asks(&mut self, now: Time) -> Vec<(Kind, u32)> {
+        let (unseated, needed) = self.needed();
         let mut asks = Vec::new();
-        let mut seated = waiting;
         if self.limits.active.is_some() {
-            seated = waiting.min(self.seats.free().saturating_add(linked));
-            asks.push((Kind::Active, self.seats.ask(waiting - linked.min(waiting))));
+            asks.push((Kind::Active, self.seats.ask(unseated)));
         }
         if self.limits.transactions.is_some() {
-            asks.push((Kind::Transactions, self.transactions.ask(seated)));
+            asks.push((Kind::Transactions, self.transactions.ask(now, needed)));
         }
         if self.limits.queries.is_some() {
-            asks.push((Kind::Queries, self.queries.ask(seated)));
+            asks.push((Kind::Queries, self.queries.ask(now, needed)));
         }
         asks.retain(|&(_, more)| more > 0);
         asks
     }
 
-    /// When something may be to be given back.
-    pub(crate) fn next_at(&self) -> Option<Time> {
-        let purses = [self.transactions.next_at(), self.queries.next_at()];
-        purses.into_iter().flatten().chain(self.seats.next_at()).min()
+    /// When something may be to be given back, or asked for.
+    pub(crate) fn next_at(&self, now: Time) -> Option<Time> {
+        let (unseated, needed) = self.needed();
+        let purses = [self.transactions.next_at(now, needed), self.queries.next_at(now, needed)];
+        purses.into_iter().flatten().chain(self.seats.next_at(unseated)).min()
     }
 
     /// What goes back now.
     pub(crate) fn unspent(&mut self, now: Time) -> [(Kind, u32); 3] {
+        let (unseated, needed) = self.needed();
+        let owed = self.seats.settled(unseated);
         [
-            (Kind::Transactions, self.transactions.unspent(now)),
-            (Kind::Queries, self.queries.unspent(now)),
-            (Kind::Active, self.seats.unspent(now)),
+            (Kind::Transactions, self.transactions.unspent(now, needed)),
+            (Kind::Queries, self.queries.unspent(now, needed)),
+            (Kind::Active, owed + self.seats.unspent(now, unseated)),
         ]
+    }
+
+    /// The coordinator wants slots back: how many go now, and how many will not.
+    pub(crate) fn called(&mut self, call: &CallBack) -> (u32, u32) {
+        let (unseated, _) = self.needed();
+        self.seats.called(call, unseated)
     }
 
     /// How much of its limits is left, and when there will be more: what a client is told that asks for it.
@@ -260,6 +296,10 @@ impl StatementGate {
         self.max_us = self.max_us.max(micros);
         self.used_at = now;
         self.seats.release(now, lasted)
+    }
+
+    pub(crate) fn waiting(&self) -> u32 {
+        u32::try_from(self.line.len()).unwrap_or(u32::MAX)
     }
 
     /// Nobody uses it, and nobody will ask for what is told of it but SHOW.

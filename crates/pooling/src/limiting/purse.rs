@@ -1,7 +1,7 @@
 //! A worker's side of a rate: what it was given and has not used.
 //!
-//! Promises: asks for no more than is needed, and not again before it is answered, unless as many again are needed; what
-//! nobody needs for [`KEPT`] goes back.
+//! Promises: asks for no more than is needed, not again before it is answered, unless as many again are needed, and not while
+//! it is known that there are none; what nobody needs for [`KEPT`] goes back.
 
 use super::{Allowance, KEPT};
 use crate::time::Time;
@@ -46,7 +46,10 @@ impl Purse {
     }
 
     /// How many more to ask for, if so many wait. It is asked for by then.
-    pub fn ask(&mut self, needed: u32) -> u32 {
+    pub fn ask(&mut self, now: Time, needed: u32) -> u32 {
+        if self.dry_until(now).is_some() {
+            return 0;
+        }
         let more = needed.saturating_add(self.debt).saturating_sub(self.tokens.saturating_add(self.asked));
         if more < self.asked {
             return 0;
@@ -85,22 +88,21 @@ impl Purse {
         self.remaining.saturating_add(self.tokens)
     }
 
-    /// When to look for what is not needed.
+    /// When to look for what so many who wait have no use for, or to ask for what was used ahead.
     #[must_use]
-    pub fn next_at(&self) -> Option<Time> {
-        self.kept_until.filter(|_| self.tokens > 0)
+    pub fn next_at(&self, now: Time, needed: u32) -> Option<Time> {
+        let wants = needed > 0 || self.debt > 0;
+        let ask = self.dry_until(now).filter(|_| wants);
+        ask.or(self.kept_until.filter(|_| self.tokens > needed))
     }
 
     /// What goes back now.
-    pub fn unspent(&mut self, now: Time) -> u32 {
-        let over = self.next_at().is_some_and(|until| until <= now);
-        if over { std::mem::take(&mut self.tokens) } else { 0 }
-    }
-
-    /// All of it goes back: there is no such limit any more.
-    pub fn empty(&mut self) -> u32 {
-        let tokens = self.tokens;
-        *self = Purse::default();
-        tokens
+    pub fn unspent(&mut self, now: Time, needed: u32) -> u32 {
+        if self.tokens <= needed || self.kept_until.is_none_or(|until| until > now) {
+            return 0;
+        }
+        let back = self.tokens - needed;
+        self.tokens = needed;
+        back
     }
 }

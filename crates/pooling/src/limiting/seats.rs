@@ -1,6 +1,8 @@
 //! A worker's side of a limit of what happens at a time: the slots it holds.
 //!
-//! Promises: a slot is used by one transaction at a time; what it was called for goes back before anybody here gets it.
+//! Promises: a slot is used by one transaction at a time. What is free and what nobody here waits for goes back when it is called
+//! for; what somebody here waits for, who wants something else too, goes back after that one's transaction: it would be asked
+//! for again at once.
 
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ pub struct Seats {
     free: u32,
     used: u32,
     asked: u32,
-    /// Of those that are used, so many go back when they are not.
+    /// So many go back once they are neither used nor waited for.
     owed: u32,
     kept_until: Time,
     full_until: Time,
@@ -23,6 +25,12 @@ pub struct Seats {
 }
 
 impl Seats {
+    /// So many are used by who got them here, under a limit that was gone meanwhile.
+    #[must_use]
+    pub fn used_by(used: u32) -> Seats {
+        Seats { used, ..Seats::default() }
+    }
+
     /// One transaction may begin now.
     pub fn take(&mut self) -> bool {
         let has = self.free > 0;
@@ -93,14 +101,25 @@ impl Seats {
         }
     }
 
-    /// How many go back now, and how many will not.
-    pub fn called(&mut self, call: &CallBack) -> (u32, u32) {
-        let now = self.free.min(call.count);
+    /// How many go back now, and how many will not, while so many wait.
+    pub fn called(&mut self, call: &CallBack, waiting: u32) -> (u32, u32) {
+        let now = self.spare(waiting).min(call.count);
         self.free -= now;
         let rest = call.count - now;
-        let later = if call.used_too { rest.min(self.used - self.owed) } else { 0 };
+        let later = if call.used_too { rest.min(self.held().saturating_sub(self.owed)) } else { 0 };
         self.owed += later;
         (now, rest - later)
+    }
+
+    fn spare(&self, waiting: u32) -> u32 {
+        self.free.saturating_sub(waiting)
+    }
+
+    /// Fewer may wait than did: how many of what was called for go back now.
+    pub fn settled(&mut self, waiting: u32) -> u32 {
+        let back = self.spare(waiting).min(self.owed);
+        (self.free, self.owed) = (self.free - back, self.owed - back);
+        back
     }
 
     /// It is known that all are used: when to ask again.
@@ -115,14 +134,25 @@ impl Seats {
         Duration::from_micros(self.used_us / u64::from(limit.max(1)))
     }
 
+    /// When to look for what so many who wait have no use for.
     #[must_use]
-    pub fn next_at(&self) -> Option<Time> {
-        (self.free > 0).then_some(self.kept_until)
+    pub fn next_at(&self, waiting: u32) -> Option<Time> {
+        (self.spare(waiting) > 0).then_some(self.kept_until)
     }
 
     /// What goes back now.
-    pub fn unspent(&mut self, now: Time) -> u32 {
-        let over = self.next_at().is_some_and(|until| until <= now);
-        if over { std::mem::take(&mut self.free) } else { 0 }
+    pub fn unspent(&mut self, now: Time, waiting: u32) -> u32 {
+        if self.next_at(waiting).is_none_or(|until| until > now) {
+            return 0;
+        }
+        let back = self.spare(waiting);
+        self.free -= back;
+        self.owed = self.owed.saturating_sub(back);
+        back
+    }
+
+    /// All that is not used goes back: there is no such limit any more.
+    pub fn empty(&mut self) -> u32 {
+        std::mem::take(&mut self.free)
     }
 }

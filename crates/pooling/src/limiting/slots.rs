@@ -54,6 +54,16 @@ impl Slots {
         turn
     }
 
+    /// There is no such limit any more, or not yet: whoever wants one gets it. What is out is counted.
+    pub fn lift(&mut self) -> Turn {
+        self.configure(u32::MAX, Over::Delay)
+    }
+
+    #[must_use]
+    pub fn is_lifted(&self) -> bool {
+        self.limit == u32::MAX
+    }
+
     /// How many are out.
     #[must_use]
     pub fn out(&self) -> u32 {

@@ -112,11 +112,11 @@ impl River {
         if self.purses[index].dry_until(now).is_some() && !self.purses[index].is_asking() {
             self.refused.extend(std::iter::repeat_n(now, std::mem::take(&mut self.waiting[index]) as usize));
         }
-        let more = self.purses[index].ask(self.waiting[index]);
+        let more = self.purses[index].ask(now, self.waiting[index]);
         if more > 0 {
             self.post(now, true, worker, Flow::Want(worker, more));
         }
-        if let Some(at) = self.purses[index].next_at() {
+        if let Some(at) = self.purses[index].next_at(now, self.waiting[index]) {
             self.agenda.add(at.max(now), Flow::Look(worker));
         }
     }
@@ -147,7 +147,8 @@ impl River {
                     self.admit(now, allowance.worker);
                 }
                 Flow::Look(worker) => {
-                    let back = self.purses[usize::from(worker.0)].unspent(now);
+                    let index = usize::from(worker.0);
+                    let back = self.purses[index].unspent(now, self.waiting[index]);
                     if back > 0 {
                         self.post(now, true, worker, Flow::Unspent(back));
                     }
@@ -327,7 +328,7 @@ impl House {
         if more > 0 {
             self.post(now, true, worker, Sitting::Want(worker, more));
         }
-        if let Some(at) = self.seats[index].next_at() {
+        if let Some(at) = self.seats[index].next_at(self.lines[index].len() as u32) {
             self.agenda.add(at.max(now), Sitting::Look(worker));
         }
         let used: u32 = self.seats.iter().map(Seats::used).sum();
@@ -350,7 +351,9 @@ impl House {
                     self.admit(now, worker);
                 }
                 Sitting::Look(worker) => {
-                    let back = self.seats[usize::from(worker.0)].unspent(now);
+                    let index = usize::from(worker.0);
+                    let waiting = self.lines[index].len() as u32;
+                    let back = self.seats[index].settled(waiting) + self.seats[index].unspent(now, waiting);
                     if back > 0 {
                         self.post(now, true, worker, Sitting::Unspent(worker, back, 0));
                     }
@@ -364,7 +367,8 @@ impl House {
                     self.turned(now, turn);
                 }
                 Sitting::Call(call) => {
-                    let (back, missing) = self.seats[usize::from(call.worker.0)].called(&call);
+                    let index = usize::from(call.worker.0);
+                    let (back, missing) = self.seats[index].called(&call, self.lines[index].len() as u32);
                     if back + missing > 0 {
                         self.post(now, true, call.worker, Sitting::Unspent(call.worker, back, missing));
                     }

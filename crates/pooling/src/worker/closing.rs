@@ -285,6 +285,8 @@ impl Worker {
 
     /// `error`: for the request under way, if its client has had none yet.
     fn outlive_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, answers: usize, error: Option<(SqlState, &str)>) {
+        // Its transaction is over, or will not be.
+        self.leave_gates(turn, conn);
         let Some(session) = self.sessions.get_mut(conn) else { return };
         session.state = State::Idle { since: turn.now };
         if let Some(names) = &mut session.names {

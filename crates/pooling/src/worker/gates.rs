@@ -9,9 +9,10 @@ use std::sync::Arc;
 use sql::Key;
 
 use crate::id::ConnId;
-use crate::limiting::Kind;
 use crate::limiting::gate::{Gate, StatementGate};
+use crate::limiting::{Kind, Limit};
 use crate::limits;
+use crate::session::{Admission, Session};
 use crate::settings::Settings;
 use crate::snapshot::{LimitCounts, StatementCounts};
 use crate::time::Time;
@@ -24,6 +25,16 @@ const FINGERPRINTS: u64 = 0x7067_7765_6972;
 pub(super) enum Before {
     Class(usize),
     Statement(u64),
+}
+
+/// Who waits, for what and since when.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Wait {
+    pub(super) conn: ConnId,
+    pub(super) before: Before,
+    /// It has a server.
+    pub(super) linked: bool,
+    pub(super) since: Time,
 }
 
 /// What a transaction uses while it lasts.
@@ -42,7 +53,7 @@ pub(super) struct Gates {
     pub(super) statements: BTreeMap<u64, StatementGate>,
     pub(super) counts_statements: bool,
     /// By ticket.
-    pub(super) waits: BTreeMap<u64, (ConnId, Before)>,
+    pub(super) waits: BTreeMap<u64, Wait>,
     next_ticket: u64,
     pub(super) seated: BTreeMap<ConnId, Seat>,
     /// When something may have to go back.
@@ -65,7 +76,8 @@ impl Gates {
             key: Key::from_seed(FINGERPRINTS),
             logins: Box::default(),
         };
-        gates.configure(settings);
+        let back = gates.configure(settings);
+        debug_assert!(back.is_empty(), "nothing was given yet");
         gates
     }
 
@@ -75,18 +87,27 @@ impl Gates {
         self.classes.is_empty() && !self.counts_statements
     }
 
-    pub(super) fn configure(&mut self, settings: &Settings) {
-        let limited = settings.classes.all.iter().any(|class| !Gate::new(class).is_free());
+    /// Says what goes back: slots of classes that are not limited any more.
+    #[must_use]
+    pub(super) fn configure(&mut self, settings: &Settings) -> Vec<(Limit, u32)> {
+        let limited = settings.classes.all.iter().any(|class| !Gate::is_free(&class.limits));
         let mut before = std::mem::take(&mut self.classes);
         for class in settings.classes.all.iter().filter(|_| limited) {
             let mut gate = match before.iter().position(|gate| gate.name == class.name) {
                 Some(place) => before.swap_remove(place),
-                None => Gate::new(class),
+                None => Gate::new(class, self.used_in(&class.name)),
             };
             gate.limits = class.limits;
             self.classes.push(gate);
         }
         self.counts_statements = !settings.statements.is_none();
+        before.iter_mut().map(|gate| (gate.limit(Kind::Active), gate.seats.empty())).collect()
+    }
+
+    /// So many have slots of that class.
+    fn used_in(&self, class: &str) -> u32 {
+        let used = self.seated.values().filter(|seat| seat.class.as_deref() == Some(class));
+        u32::try_from(used.count()).unwrap_or(u32::MAX)
     }
 
     /// Somebody has a slot.
@@ -102,27 +123,45 @@ impl Gates {
         self.look_at = self.look_at.into_iter().chain(at).min();
     }
 
-    pub(super) fn line_of(&mut self, before: Before) -> Option<&mut BTreeSet<u64>> {
+    /// Where in that line a ticket is, or would be.
+    fn line_of(&mut self, before: Before, linked: bool) -> Option<&mut BTreeSet<u64>> {
         match before {
-            Before::Class(index) => self.classes.get_mut(index).map(|gate| &mut gate.line),
+            Before::Class(index) => {
+                self.classes.get_mut(index).map(|gate| if linked { &mut gate.linked } else { &mut gate.line })
+            }
             Before::Statement(fingerprint) => self.statements.get_mut(&fingerprint).map(|gate| &mut gate.line),
         }
     }
 
-    pub(super) fn enter_line(&mut self, conn: ConnId, before: Before) -> u64 {
+    /// Whose turn is next before a gate.
+    pub(super) fn next_of(&self, before: Before) -> Option<u64> {
+        match before {
+            Before::Class(index) => self.classes.get(index)?.next().map(|(ticket, _)| ticket),
+            Before::Statement(fingerprint) => self.statements.get(&fingerprint)?.line.first().copied(),
+        }
+    }
+
+    pub(super) fn enter_line(&mut self, wait: Wait) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.waits.insert(ticket, (conn, before));
-        if let Some(line) = self.line_of(before) {
+        self.waits.insert(ticket, wait);
+        if let Some(line) = self.line_of(wait.before, wait.linked) {
             line.insert(ticket);
         }
         ticket
     }
 
-    pub(super) fn leave_line(&mut self, ticket: u64) -> Option<Before> {
-        let (_, before) = self.waits.remove(&ticket)?;
-        self.line_of(before)?.remove(&ticket);
-        Some(before)
+    pub(super) fn waits_since(&self, session: &Session) -> Option<Time> {
+        let Admission::Waits { ticket } = session.admission else { return None };
+        self.waits.get(&ticket).map(|wait| wait.since)
+    }
+
+    pub(super) fn leave_line(&mut self, ticket: u64) -> Option<Wait> {
+        let wait = self.waits.remove(&ticket)?;
+        if let Some(line) = self.line_of(wait.before, wait.linked) {
+            line.remove(&ticket);
+        }
+        Some(wait)
     }
 
     pub(super) fn seat(&mut self, now: Time, conn: ConnId) -> &mut Seat {
@@ -154,7 +193,7 @@ impl Gates {
                     class: Arc::clone(&gate.name),
                     kind,
                     remaining: gate.remaining(kind),
-                    waiting: u32::try_from(gate.line.len()).unwrap_or(u32::MAX),
+                    waiting: gate.waiting(),
                     active: gate.seats.used(),
                     passed: counts.passed,
                     delayed: counts.delayed,
@@ -171,7 +210,7 @@ impl Gates {
         let rows = self.statements.iter().map(|(fingerprint, gate)| StatementCounts {
             fingerprint: *fingerprint,
             text: String::from_utf8_lossy(&gate.text).into_owned(),
-            waiting: u32::try_from(gate.line.len()).unwrap_or(u32::MAX),
+            waiting: gate.waiting(),
             active: gate.seats.used(),
             count: gate.count,
             total_us: gate.total_us,

@@ -54,14 +54,17 @@ impl Worker {
 
     /// Whether the waiter whose turn has come, and who has left the line, can be served no more: then it is told so.
     pub(super) fn is_too_late(&mut self, turn: &mut Turn<'_>, conn: ConnId) -> bool {
-        let Some(session) = self.sessions.get(conn) else { return false };
-        let State::Waiting { since, deadline_ms, .. } = session.state else { return false };
-        let is_late = deadline_ms > 0 && turn.now >= since + Duration::from_millis(deadline_ms.into());
-        if is_late {
-            let detail = waited(turn.now, since, deadline_ms);
-            self.refuse_request(turn, conn, &told(WORDS, &detail));
-        }
-        is_late
+        let Some((since, deadline_ms)) = self.late(turn.now, conn) else { return false };
+        let detail = waited(turn.now, since, deadline_ms);
+        self.refuse_request(turn, conn, &told(WORDS, &detail));
+        true
+    }
+
+    /// A waiter's time is up: since when it has waited, and how long it can.
+    pub(super) fn late(&self, now: Time, conn: ConnId) -> Option<(Time, u32)> {
+        let State::Waiting { since, deadline_ms, .. } = self.sessions.get(conn)?.state else { return None };
+        let is_late = deadline_ms > 0 && now >= since + Duration::from_millis(deadline_ms.into());
+        is_late.then_some((since, deadline_ms))
     }
 
     /// A session waits, and can no more.
@@ -92,10 +95,10 @@ impl Session {
     #[inline]
     pub(super) fn waited_us(&self, now: Time) -> u64 {
         let State::Waiting { since, deadline_ms, .. } = self.state else { return 0 };
-        let waited = now.micros_since(since);
-        let is_late = deadline_ms > 0 && waited >= 1_000 * u64::from(deadline_ms);
+        let is_late = deadline_ms > 0 && now.micros_since(since) >= 1_000 * u64::from(deadline_ms);
         debug_assert!(!is_late, "I8: nobody is served past its deadline");
-        waited
+        // It may have waited for its limits before, but not for a server.
+        now.micros_since(since.max(self.request_at))
     }
 
     /// How long it can wait with these messages; `None`: it does not say. Not on the way of whoever need not wait.

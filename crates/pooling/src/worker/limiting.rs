@@ -18,21 +18,18 @@ use wire::frontend::tag;
 use wire::{Header, sqlstate};
 
 use super::classing::first_text;
-use super::gates::Before;
+use super::gates::{Before, Wait};
 use super::unlinked::{Begun, Unlinked};
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::classes::{ClassId, DEFAULT, Over};
 use crate::id::ConnId;
-use crate::limiting::gate::{Gate, Passage, Told};
-use crate::limiting::{Allowance, CallBack, Kind, Limit};
+use crate::limiting::gate::{Gate, Passage, StatementGate, Told};
+use crate::limiting::{Allowance, CallBack, Kind, Limit, TICK};
 use crate::mail::{Mail, Place};
 use crate::server::Server;
 use crate::session::{Admission, Line, Rest, Session, State};
 use crate::time::Time;
-
-/// So many of a line are looked at to see whether they have servers already.
-const FIRST: usize = 64;
 
 /// Whether a session's messages go on.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -48,11 +45,12 @@ impl Worker {
     /// A transaction is to begin with these messages.
     pub(super) fn enter_gates(&mut self, turn: &mut Turn<'_>, conn: ConnId, messages: &[u8]) -> Goes {
         let Some(session) = self.sessions.get(conn) else { return Goes::On };
-        match session.admission {
+        let since = match session.admission {
             Admission::In { .. } => return Goes::On,
             Admission::Waits { .. } => return Goes::Later,
-            Admission::Not => {}
-        }
+            Admission::Halfway { since } => since,
+            Admission::Not => turn.now,
+        };
         self.classify(conn, messages);
         let class = self.sessions.get(conn).map_or(DEFAULT, |session| session.class);
         let linked = self.sessions.get(conn).is_some_and(|session| session.server().is_some());
@@ -64,7 +62,7 @@ impl Worker {
         match passage {
             Passage::Open => {
                 if let Some(session) = self.sessions.get_mut(conn) {
-                    session.admission = Admission::In { transactions: 1, queries: 1 };
+                    session.admission = Admission::In { since, transactions: 1, queries: 1 };
                     self.report_limits(turn, conn);
                 }
                 Goes::On
@@ -108,11 +106,11 @@ impl Worker {
 
     fn pass_class(&mut self, turn: &mut Turn<'_>, conn: ConnId, class: ClassId, messages: &[u8]) -> Passage {
         let index = usize::from(class.0);
-        let Some(gate) = self.gates.classes.get_mut(index).filter(|gate| !gate.is_free()) else {
+        let Some(gate) = self.gates.classes.get_mut(index).filter(|gate| !Gate::is_free(&gate.limits)) else {
             return Passage::Open;
         };
         let linked = self.sessions.get(conn).is_some_and(|session| session.server().is_some());
-        let passage = if gate.line.is_empty() { gate.pass(turn.now, linked) } else { Passage::Later };
+        let passage = if gate.is_next(linked) { gate.pass(turn.now, linked) } else { Passage::Later };
         match passage {
             Passage::Open if linked => {}
             Passage::Open => self.seat_in_class(turn.now, conn, index),
@@ -134,47 +132,50 @@ impl Worker {
     }
 
     fn wait_at(&mut self, turn: &mut Turn<'_>, conn: ConnId, before: Before, messages: &[u8]) {
-        let ticket = self.gates.enter_line(conn, before);
-        if let Some(session) = self.sessions.get_mut(conn) {
-            session.admission = Admission::Waits { ticket };
-            match session.state {
-                State::Linked { server } => {
-                    if let Some(server) = self.servers.get_mut(server) {
-                        server.gated = true;
-                    }
-                }
-                _ => {
-                    session.state =
-                        State::Waiting { since: turn.now, ticket, notified: true, line: Line::Limit, deadline_ms: 0 }
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let since = session.asked_at().unwrap_or(turn.now);
+        let linked = session.server().is_some();
+        let ticket = self.gates.enter_line(Wait { conn, before, linked, since });
+        session.admission = Admission::Waits { ticket };
+        match session.state {
+            State::Linked { server } => {
+                if let Some(server) = self.servers.get_mut(server) {
+                    server.gated = true;
                 }
             }
+            _ => session.state = State::Waiting { since, ticket, notified: true, line: Line::Limit, deadline_ms: 0 },
         }
         self.arm_session(conn);
         self.hurry(turn, conn, messages);
-        self.ask_for(turn, before);
+        self.settle_gate(turn, before);
     }
 
-    /// Asks the coordinator for what who waits needs.
-    fn ask_for(&mut self, turn: &mut Turn<'_>, before: Before) {
-        let worker = self.id;
-        let asks = match before {
+    /// Gives back what nobody here has use for, and asks for what they want.
+    fn settle_gate(&mut self, turn: &mut Turn<'_>, before: Before) {
+        let now = turn.now;
+        let (mut asks, mut back) = (Vec::new(), Vec::new());
+        let look_at = match before {
             Before::Class(index) => {
-                let Some(gate) = self.gates.classes.get(index) else { return };
-                let first = gate.line.iter().take(FIRST).filter_map(|ticket| self.gates.waits.get(ticket));
-                let linked =
-                    first.filter(|(conn, _)| self.sessions.get(*conn).is_some_and(|one| one.server().is_some()));
-                let linked = linked.count() as u32;
                 let Some(gate) = self.gates.classes.get_mut(index) else { return };
-                let asks = gate.asks(linked);
-                asks.into_iter().map(|(kind, count)| (gate.limit(kind), count)).collect()
+                back.extend(gate.unspent(now).map(|(kind, count)| (gate.limit(kind), count)));
+                asks.extend(gate.asks(now).into_iter().map(|(kind, count)| (gate.limit(kind), count)));
+                gate.next_at(now)
             }
             Before::Statement(fingerprint) => {
                 let Some(gate) = self.gates.statements.get_mut(&fingerprint) else { return };
-                let count = gate.seats.ask(u32::try_from(gate.line.len()).unwrap_or(u32::MAX));
-                if count > 0 { vec![(Limit::Statement(fingerprint), count)] } else { Vec::new() }
+                let waiting = gate.waiting();
+                let count = gate.seats.settled(waiting) + gate.seats.unspent(now, waiting);
+                back.push((Limit::Statement(fingerprint), count));
+                asks.push((Limit::Statement(fingerprint), gate.seats.ask(waiting)));
+                gate.seats.next_at(waiting)
             }
         };
-        for (limit, count) in asks {
+        self.gates.look(look_at);
+        for (limit, count) in back {
+            self.give_back(turn, limit, count, 0);
+        }
+        let worker = self.id;
+        for (limit, count) in asks.into_iter().filter(|(_, count)| *count > 0) {
             let mail = Mail::Want { limit, worker, count };
             turn.actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
         }
@@ -208,13 +209,17 @@ impl Worker {
 
     /// The coordinator wants slots back.
     pub(super) fn called_back(&mut self, turn: &mut Turn<'_>, limit: &Limit, call: &CallBack) {
-        let seats = match limit {
+        let called = match limit {
             Limit::Class(name, _) => {
-                self.gates.classes.iter_mut().find(|gate| gate.name == *name).map(|gate| &mut gate.seats)
+                let gate = self.gates.classes.iter_mut().find(|gate| gate.name == *name);
+                gate.map(|gate| gate.called(call))
             }
-            Limit::Statement(fingerprint) => self.gates.statements.get_mut(fingerprint).map(|gate| &mut gate.seats),
+            Limit::Statement(fingerprint) => {
+                let gate = self.gates.statements.get_mut(fingerprint);
+                gate.map(|gate| gate.seats.called(call, gate.waiting()))
+            }
         };
-        let (count, missing) = seats.map_or((0, call.count), |seats| seats.called(call));
+        let (count, missing) = called.unwrap_or((0, call.count));
         self.give_back(turn, limit.clone(), count, missing);
     }
 
@@ -227,10 +232,15 @@ impl Worker {
 
     /// Lets through who may go, tells who may not wait, and asks for the rest.
     fn open(&mut self, turn: &mut Turn<'_>, before: Before) {
-        let mut through = Vec::new();
-        while let Some(&ticket) = self.gates.line_of(before).and_then(|line| line.first()) {
-            let Some(&(conn, _)) = self.gates.waits.get(&ticket) else { break };
-            let linked = self.sessions.get(conn).is_some_and(|session| session.server().is_some());
+        let (mut through, mut late) = (Vec::new(), Vec::new());
+        while let Some(ticket) = self.gates.next_of(before) {
+            let Some(&Wait { conn, linked, since, .. }) = self.gates.waits.get(&ticket) else { break };
+            if self.late(turn.now, conn).is_some() {
+                // It takes nothing, so that nobody has to be looked at for what it gives back.
+                self.gates.leave_line(ticket);
+                late.push((conn, since));
+                continue;
+            }
             let passage = match before {
                 Before::Class(index) => self.gates.classes[index].pass(turn.now, linked),
                 Before::Statement(fingerprint) => {
@@ -250,16 +260,18 @@ impl Worker {
             if let (Passage::Open, Before::Statement(fingerprint)) = (&passage, before) {
                 self.gates.seat(turn.now, conn).statement = Some(fingerprint);
             }
+            if let Some(session) = self.sessions.get_mut(conn) {
+                session.admission = Admission::Halfway { since };
+            }
             through.push((conn, passage));
         }
-        let at = match before {
-            Before::Class(index) => self.gates.classes.get(index).and_then(Gate::next_at),
-            Before::Statement(fingerprint) => {
-                self.gates.statements.get(&fingerprint).and_then(|gate| gate.seats.next_at())
+        self.settle_gate(turn, before);
+        for (conn, since) in late {
+            if let Some(session) = self.sessions.get_mut(conn) {
+                session.admission = Admission::Halfway { since };
             }
-        };
-        self.gates.look(at);
-        self.ask_for(turn, before);
+            self.is_too_late(turn, conn);
+        }
         // Who was first is dealt with first: the list is worked off from its end.
         for (conn, passage) in through.into_iter().rev() {
             let is_class = matches!(before, Before::Class(_));
@@ -269,7 +281,6 @@ impl Worker {
 
     fn go_through(&mut self, turn: &mut Turn<'_>, conn: ConnId, passage: Passage, is_class: bool) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        session.admission = Admission::Not;
         if let Passage::Refused(told) = passage {
             self.give_up_passing(turn, conn);
             let Some(session) = self.sessions.get_mut(conn) else { return };
@@ -279,7 +290,8 @@ impl Worker {
                 session.inbox = inbox;
             }
         } else if is_class {
-            session.admission = Admission::In { transactions: 1, queries: 1 };
+            let since = session.asked_at().unwrap_or(turn.now);
+            session.admission = Admission::In { since, transactions: 1, queries: 1 };
             self.report_limits(turn, conn);
         }
         let Some(session) = self.sessions.get_mut(conn) else { return };
@@ -302,11 +314,11 @@ impl Worker {
     pub(super) fn leave_gates(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let admission = std::mem::take(&mut session.admission);
-        if let Admission::Waits { ticket } = admission {
-            self.gates.leave_line(ticket);
-        }
-        if self.gates.seated.is_empty() {
-            return;
+        if let Admission::Waits { ticket } = admission
+            && let Some(wait) = self.gates.leave_line(ticket)
+        {
+            // Whoever was behind it may need less.
+            self.open(turn, wait.before);
         }
         let Some(seat) = self.gates.seated.remove(&conn) else { return };
         let lasted = turn.now.since(seat.since);
@@ -332,7 +344,7 @@ impl Worker {
     /// What goes on with a linked session at its server: so many statements, and transactions that ended.
     pub(super) fn count_in_gates(&mut self, turn: &mut Turn<'_>, conn: ConnId, transactions: u32, queries: u32) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let Admission::In { transactions: begun, queries: asked } = &mut session.admission else { return };
+        let Admission::In { transactions: begun, queries: asked, .. } = &mut session.admission else { return };
         let paid = |credit: &mut u8, count: u32| {
             let free = u32::from(*credit).min(count);
             *credit -= free as u8;
@@ -348,7 +360,7 @@ impl Worker {
             (0..queries).for_each(|_| gate.queries.owe());
         }
         if transactions > 0 || queries > 0 {
-            self.ask_for(turn, Before::Class(index));
+            self.settle_gate(turn, Before::Class(index));
         }
     }
 
@@ -394,7 +406,8 @@ impl Worker {
                 // Something else has opened the gate.
                 return self.hold_linked(turn, conn, server_id, &bytes[at..]);
             }
-            if session.admission != Admission::Not || !session.inbox.is_empty() || !calm || !discards {
+            let is_in = matches!(session.admission, Admission::In { .. });
+            if is_in || !session.inbox.is_empty() || !calm || !discards {
                 return Some(at);
             }
             let mut refused = Unlinked { conn, session, mapped: false, actions: turn.actions };
@@ -421,7 +434,8 @@ impl Worker {
 
     /// Keeps what a linked session has sent, until it may go on. Always `None`.
     fn hold_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId, server: ConnId, bytes: &[u8]) -> Option<usize> {
-        let waits = self.sessions.get(conn).is_some_and(|session| session.admission != Admission::Not);
+        let admission = self.sessions.get(conn).map(|session| session.admission);
+        let waits = matches!(admission, Some(Admission::Waits { .. }));
         if let Some(server) = self.servers.get_mut(server).filter(|_| waits || !bytes.is_empty()) {
             server.gated = true;
         }
@@ -467,7 +481,7 @@ impl Worker {
 
     fn report_limits(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get(conn).filter(|session| session.reports_limits) else { return };
-        let gate = self.gates.classes.get(usize::from(session.class.0)).filter(|gate| !gate.is_free());
+        let gate = self.gates.classes.get(usize::from(session.class.0)).filter(|gate| !Gate::is_free(&gate.limits));
         let Some((remaining, retry_ms)) = gate.map(|gate| gate.left(turn.now)) else { return };
         turn.actions.send_new(conn, |out| {
             for (name, value) in [
@@ -484,29 +498,38 @@ impl Worker {
         if self.gates.look_at.is_none_or(|at| at > turn.now) {
             return;
         }
-        let mut back = Vec::new();
-        for gate in &mut self.gates.classes {
-            back.extend(gate.unspent(turn.now).map(|(kind, count)| (gate.limit(kind), count)));
+        self.gates.look_at = None;
+        for index in 0..self.gates.classes.len() {
+            self.open(turn, Before::Class(index));
         }
-        for (fingerprint, gate) in &mut self.gates.statements {
-            back.push((Limit::Statement(*fingerprint), gate.seats.unspent(turn.now)));
-        }
-        let classes = self.gates.classes.iter().filter_map(Gate::next_at);
-        let statements = self.gates.statements.values().filter_map(|gate| gate.seats.next_at());
-        self.gates.look_at = classes.chain(statements).min();
-        for (limit, count) in back {
-            self.give_back(turn, limit, count, 0);
+        let due = |gate: &StatementGate| gate.seats.next_at(gate.waiting()).is_some();
+        let statements: Vec<u64> =
+            self.gates.statements.iter().filter(|(_, gate)| due(gate)).map(|(fingerprint, _)| *fingerprint).collect();
+        for fingerprint in statements {
+            self.settle_gate(turn, Before::Statement(fingerprint));
         }
     }
 
     /// Other limits hold from now on: whoever waits asks anew.
     pub(super) fn configure_gates(&mut self, turn: &mut Turn<'_>) {
         let waits = std::mem::take(&mut self.gates.waits);
-        self.gates.classes.iter_mut().for_each(|gate| gate.line.clear());
+        for gate in &mut self.gates.classes {
+            gate.line.clear();
+            gate.linked.clear();
+        }
         self.gates.statements.values_mut().for_each(|gate| gate.line.clear());
-        self.gates.configure(&self.settings);
-        for (conn, _) in waits.into_values().rev() {
-            self.go_through(turn, conn, Passage::Open, false);
+        for (limit, count) in self.gates.configure(&self.settings) {
+            self.give_back(turn, limit, count, 0);
+        }
+        for wait in waits.into_values().rev() {
+            if let Some(session) = self.sessions.get_mut(wait.conn) {
+                session.admission = Admission::Halfway { since: wait.since };
+            }
+            self.go_through(turn, wait.conn, Passage::Open, false);
+        }
+        if !self.gates.is_none() {
+            // What is there may be needed no more.
+            self.gates.look(Some(turn.now + TICK));
         }
     }
 }

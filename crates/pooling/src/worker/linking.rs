@@ -89,7 +89,8 @@ impl Worker {
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
         pool.line_grows(turn.now, session.class);
         let ticket = pool.queue.push(session.class, conn, turn.now, turn.now);
-        session.state = State::Waiting { since: turn.now, ticket, notified: false, line, deadline_ms: 0 };
+        let since = session.asked_at().unwrap_or(turn.now);
+        session.state = State::Waiting { since, ticket, notified: false, line, deadline_ms: 0 };
         self.touched.push(pool.id);
         if pool.homes > 1 {
             self.restless.push(pool.id);

@@ -111,7 +111,10 @@ impl Worker {
             State::Idle { since } => {
                 earliest.add(since, rules?.client_idle_timeout, Due::Refuse("client_idle_timeout"));
             }
-            State::Linked { server } => self.link_deadline(session, pool?, server, &mut earliest),
+            State::Linked { server } => match self.gates.waits_since(session) {
+                Some(since) => earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout")),
+                None => self.link_deadline(session, pool?, server, &mut earliest),
+            },
             State::Leaving { until } => earliest.add(until, Some(Duration::ZERO), Due::Farewell),
             State::Console { .. } => {}
         }

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use pooling::Time;
-use pooling::classes::Rate;
+use pooling::classes::{Limits, Rate};
 use pooling::limiting::Kind;
+use pooling::{Settings, Time};
 
 use crate::world::World;
 
@@ -23,26 +23,44 @@ pub fn check(world: &mut World) {
             *statements.entry(row.fingerprint).or_default() += row.active;
         }
     }
-    let settings = std::sync::Arc::clone(&world.plan.settings);
-    for class in &settings.classes.all {
-        let count = active.get(&*class.name).copied().unwrap_or(0);
-        if let Some(limit) = class.limits.active.filter(|limit| count > *limit) {
-            return world.fail(5, format!("{count} transactions of {} at a time, max_active is {limit}", class.name));
+    let found = exceeded(world, &active, &passed).or_else(|| {
+        let limits: Option<Vec<u32>> =
+            world.plan.all_settings().map(|settings| settings.statements.limit_of(0)).collect();
+        let limit = limits?.into_iter().max()?;
+        let (fingerprint, count) = statements.into_iter().find(|(_, count)| *count > limit)?;
+        Some(format!("{count} transactions at a time begin with {fingerprint:016x}, {limit} may"))
+    });
+    if let Some(words) = found {
+        world.fail(5, words);
+    }
+}
+
+/// After a reload, what was let through before it may still be there: the highest limit that ever held counts.
+fn exceeded(world: &World, active: &BTreeMap<String, u32>, passed: &BTreeMap<(Kind, String), u64>) -> Option<String> {
+    for class in &world.plan.settings.classes.all {
+        let name = &*class.name;
+        let held = |settings: &Settings| {
+            settings.classes.all.iter().find(|class| &*class.name == name).map(|class| class.limits)
+        };
+        // A limit that was not there for a while is none.
+        let limits: Vec<Limits> = world.plan.all_settings().map(held).collect::<Option<_>>()?;
+        let count = active.get(name).copied().unwrap_or(0);
+        let most_active = limits.iter().map(|limits| limits.active).collect::<Option<Vec<u32>>>();
+        if let Some(limit) = most_active.and_then(|all| all.into_iter().max()).filter(|limit| count > *limit) {
+            return Some(format!("{count} transactions of {name} at a time, max_active is {limit}"));
         }
-        for (kind, rate) in [(Kind::Transactions, class.limits.transactions), (Kind::Queries, class.limits.queries)] {
-            let count = passed.get(&(kind, class.name.to_string())).copied().unwrap_or(0);
-            if let Some(rate) = rate.filter(|rate| count > most(world.now, *rate)) {
-                let (name, now) = (kind.name(), world.now);
-                return world.fail(5, format!("{count} events of {name} of {} in {now} us, {rate:?}", class.name));
+        let rates = [(Kind::Transactions, 0), (Kind::Queries, 1)];
+        for (kind, place) in rates {
+            let rate = |limits: &Limits| [limits.transactions, limits.queries][place];
+            let Some(rates) = limits.iter().map(rate).collect::<Option<Vec<Rate>>>() else { continue };
+            let count = passed.get(&(kind, name.to_owned())).copied().unwrap_or(0);
+            let most = rates.iter().map(|rate| most(world.now, *rate)).sum::<u64>();
+            if count > most {
+                return Some(format!("{count} events of {} of {name} in {} us, {rates:?}", kind.name(), world.now));
             }
         }
     }
-    let over = |(fingerprint, count): &(u64, u32)| {
-        settings.statements.limit_of(*fingerprint).is_some_and(|limit| *count > limit)
-    };
-    if let Some((fingerprint, count)) = statements.into_iter().find(over) {
-        world.fail(5, format!("{count} transactions at a time begin with {fingerprint:016x}"));
-    }
+    None
 }
 
 fn most(now: u64, rate: Rate) -> u64 {
