@@ -1,10 +1,13 @@
 //! A thread: one epoll, the machines that live on it, and their sockets. Start reading here.
 //!
 //! ```text
-//!   wait ─► clock, once ─► board ─► mail ─► servers ─► clients ─► accept ─► deadlines ─► RoundEnded (twice if it acted)
-//!    ▲                                                                                       │
-//!    └──── interests that changed are told to the kernel ◄──── mail between neighbours ◄─────┘
+//!   wait ─► clock, once ─► board ─► mail ─► servers ─► clients ─► passers ─► accept ─► deadlines ─► RoundEnded (twice if it acted)
+//!    ▲                                                                                                  │
+//!    └────────── interests that changed are told to the kernel ◄────────── mail between neighbours ◄────┘
 //! ```
+//!
+//! Passers are clients that are logging in and clients that leave: [`PASSERS_MAX`] a round, so that thousands who come or go at
+//! once are no stall for those who are at work. Who is left out is ready still, and before whoever gets ready later.
 //!
 //! Promises: the contract of `pooling::Machine`, to the letter; one clock read a round; in the steady state no system
 //! call but `recv`, `send` and a share of `epoll_wait`, no lock, no allocation. Servers come before clients, else a
@@ -33,6 +36,9 @@ use crate::tenant::Tenant;
 
 /// Tellings of `RoundEnded` without a wait between them, while neighbours on this thread go on writing to each other.
 const EXCHANGES_MAX: usize = 16;
+
+/// Clients that are logging in or leaving, of whom something is told in one round: a millisecond's worth.
+const PASSERS_MAX: usize = 32;
 
 /// A longer wait would not fit the argument of `epoll_pwait` and need a newer system call, which sandboxes may forbid.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
@@ -149,8 +155,8 @@ impl Host {
         self.read_clock();
         self.read_board();
         self.read_mail();
-        self.serve(true);
-        self.serve(false);
+        self.serve_servers();
+        self.serve_clients();
         self.accept();
         self.tell_deadlines();
         self.end_round();
@@ -263,19 +269,57 @@ impl Host {
         ThreadCounters { thread: self.thread, worker, counters }
     }
 
-    /// Tells what happened on servers and cancel connections, or on clients.
-    fn serve(&mut self, servers: bool) {
+    /// Tells what happened on servers and cancel connections.
+    fn serve_servers(&mut self) {
         for index in 0..self.poll.ready_count() {
             let ready = self.poll.ready(index);
-            if let Token::Seat(seat) = ready.token
-                && seat.serves() == servers
-                && let Some((conn, phase, wanted)) = self.connections.seated(seat)
-            {
+            if let Some((conn, phase, wanted)) = self.seated(ready, true) {
                 self.serve_one(conn, phase, wanted, ready);
             }
         }
     }
 
+    /// Tells what happened on clients, those who are at work first.
+    fn serve_clients(&mut self) {
+        let mut passers = 0;
+        for index in 0..self.poll.ready_count() {
+            let ready = self.poll.ready(index);
+            let Some((conn, phase, wanted)) = self.seated(ready, false) else { continue };
+            if passes(conn, ready) {
+                passers += 1;
+            } else {
+                self.serve_one(conn, phase, wanted, ready);
+            }
+        }
+        if passers > 0 {
+            self.serve_passers();
+        }
+    }
+
+    #[inline(never)]
+    fn serve_passers(&mut self) {
+        let mut left = PASSERS_MAX;
+        for index in 0..self.poll.ready_count() {
+            let ready = self.poll.ready(index);
+            let Some((conn, phase, wanted)) = self.seated(ready, false) else { continue };
+            if passes(conn, ready) {
+                self.serve_one(conn, phase, wanted, ready);
+                left -= 1;
+            }
+            if left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Whom an event is about, if it is a server, or a client, that still stands.
+    #[inline]
+    fn seated(&self, ready: Ready, servers: bool) -> Option<(ConnId, Phase, Interest)> {
+        let Token::Seat(seat) = ready.token else { return None };
+        if seat.serves() == servers { self.connections.seated(seat) } else { None }
+    }
+
+    #[inline(always)]
     fn serve_one(&mut self, conn: ConnId, phase: Phase, wanted: Interest, ready: Ready) {
         match phase {
             Phase::Ended => return,
@@ -364,6 +408,12 @@ impl Host {
     pub(crate) fn resident_of(&self, conn: ConnId) -> Option<usize> {
         self.owners[conn.kind() as usize]
     }
+}
+
+/// Whether a client is logging in or leaving.
+#[inline]
+fn passes(conn: ConnId, ready: Ready) -> bool {
+    ready.leaves || conn.kind() == Kind::Login
 }
 
 /// Which resident owns connections, by kind.

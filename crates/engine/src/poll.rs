@@ -88,9 +88,10 @@ impl Interest {
     pub(crate) const READ: Interest = Interest { read: true, write: false };
     pub(crate) const WRITE: Interest = Interest { read: false, write: true };
 
+    /// Who reads is told also that the peer will send no more: it is reported together with what there is to read.
     fn flags(self) -> EventFlags {
         let mut flags = EventFlags::empty();
-        flags.set(EventFlags::IN, self.read);
+        flags.set(EventFlags::IN | EventFlags::RDHUP, self.read);
         flags.set(EventFlags::OUT, self.write);
         flags
     }
@@ -105,6 +106,8 @@ pub(crate) struct Ready {
     /// Both directions are shut, or an error is pending.
     pub(crate) hangup: bool,
     pub(crate) error: bool,
+    /// The peer sends no more than what is there, if anything.
+    pub(crate) leaves: bool,
 }
 
 pub(crate) struct Poll {
@@ -161,6 +164,7 @@ impl Poll {
             write: flags.contains(EventFlags::OUT),
             hangup: flags.contains(EventFlags::HUP),
             error: flags.contains(EventFlags::ERR),
+            leaves: flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR),
         }
     }
 }

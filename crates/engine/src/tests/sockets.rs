@@ -1,8 +1,10 @@
 //! Bytes in and out: echo, back-pressure, ends, connecting.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 
 use pooling::settings::{Address, Host};
 use pooling::{Action, Event, Kind, Mail, Piece, Place, Source};
@@ -330,4 +332,55 @@ fn clients_who_come_at_once_find_room_before_anybody_is_accepted() {
     let clients: Vec<TcpStream> =
         (0..count).map_while(|_| TcpStream::connect_timeout(&address, in_time).ok()).collect();
     assert_eq!(clients.len(), count);
+}
+
+/// Whoever is in a message "hold" keeps the thread in it until the test lets go; everybody's round is noted.
+fn rounds_of(held: Receiver<()>) -> impl Fn(Place) -> Option<Script> {
+    let held = Mutex::new(Some(held));
+    move |place| {
+        let held = held.lock().expect("not poisoned").take_if(|_| matches!(place, Place::Door(_)))?;
+        Some(Box::new(move |actor, event| {
+            match event {
+                Event::Received { bytes: b"hold", .. } => {
+                    actor.note("held");
+                    held.recv_timeout(PATIENCE).expect("the test lets go");
+                }
+                Event::Received { .. } => actor.note(format!("came {}", actor.now.0)),
+                Event::Hangup { .. } => actor.note(format!("left {}", actor.now.0)),
+                _ => {}
+            }
+            actor.echo(event)
+        }))
+    }
+}
+
+/// How many of the notes bear the same time: rounds read the clock once, and take longer than its grain.
+fn most_in_a_round(stage: &Stage, beginning: &str, count: usize) -> usize {
+    let mut rounds = BTreeMap::new();
+    for _ in 0..count {
+        *rounds.entry(stage.expect(beginning)).or_insert(0) += 1;
+    }
+    rounds.into_values().max().expect("there were some")
+}
+
+#[test]
+fn who_comes_or_goes_with_many_is_told_of_in_portions() {
+    const STORM: usize = 200;
+    let (release, held) = channel();
+    let stage = Stage::open(1, rounds_of(held));
+    let mut holder = stage.tcp();
+    let mut storm: Vec<TcpStream> = (0..STORM).map(|_| stage.tcp()).collect();
+    storm.iter_mut().for_each(|stream| ping(stream, b"in"));
+    most_in_a_round(&stage, "came", STORM);
+    let mut hold = |then: &mut dyn FnMut()| {
+        holder.write_all(b"hold").expect("it reads");
+        stage.expect("held");
+        then();
+        release.send(()).expect("it waits");
+    };
+    hold(&mut || storm.iter_mut().for_each(|stream| stream.write_all(b"log me in").expect("it is open")));
+    assert_eq!(most_in_a_round(&stage, "came", STORM), 32);
+    storm.iter_mut().for_each(|stream| stream.read_exact(&mut [0; 9]).expect("nobody is forgotten"));
+    hold(&mut || storm.clear());
+    assert_eq!(most_in_a_round(&stage, "left", STORM), 32);
 }
