@@ -12,6 +12,7 @@ use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, Scr
 
 use crate::fake::Answer;
 use crate::frames::{Frames, put, startup};
+use crate::setup::USER;
 use crate::transaction::Script;
 
 /// How a client asks.
@@ -73,6 +74,15 @@ impl Work {
         let login = startup(&[("user", user), ("database", database), ("application_name", "bench")]);
         let (user, password) = (user.to_owned(), password.to_owned());
         Work { login, user, password, style, prepare, request, number: AtomicU64::new(0), rows, row_bytes }
+    }
+
+    /// One text, asked by clients who call themselves so, with one row of so many bytes for an answer.
+    pub fn asking(application: &str, database: &str, sql: &str, row_bytes: usize) -> Work {
+        let mut request = Vec::new();
+        query(&mut request, sql);
+        let login = startup(&[("user", USER), ("database", database), ("application_name", application)]);
+        let (user, password, style, number) = (USER.to_owned(), String::new(), Style::Simple, AtomicU64::new(0));
+        Work { login, user, password, style, prepare: None, request, number, rows: 1, row_bytes }
     }
 
     fn number(&self) -> u64 {

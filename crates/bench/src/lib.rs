@@ -3,7 +3,7 @@
 //! The pieces, in the order of one measurement: [`scenario`] says what is measured, [`expected`] how long it takes; [`contestant`] starts what is
 //! measured, as [`setup`] says ([`relay`] is one of our own); [`world`] makes the load, with [`client`]s on one side and a [`fake`] PostgreSQL on the
 //! other; [`process`] reads what a contestant has used; [`rounds`] alternates the contestants; [`calls`], [`idle`],
-//! [`half_load`], [`pgbench`], [`sizing`] and [`instructions`] measure what CPU time does not show; [`stats`] says what the samples
+//! [`half_load`], [`pgbench`], [`sizing`] and [`instructions`] measure what CPU time does not show, [`fairness`] who waits for whom; [`stats`] says what the samples
 //! mean; [`record`] keeps them, [`report`] makes the table, and [`versus`] that of two builds.
 //!
 //! Promises: every figure rests on raw samples that the record keeps; contestants are compared within a round only;
@@ -15,6 +15,7 @@ pub mod client;
 pub mod console;
 pub mod contestant;
 pub mod expected;
+pub mod fairness;
 pub mod fake;
 pub mod figures;
 pub mod frames;

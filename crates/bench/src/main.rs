@@ -11,7 +11,7 @@ use bench::rounds::Pace;
 use bench::run::{self, Plan};
 use bench::scenario::SCENARIOS;
 use bench::sizing::{self, Part};
-use bench::{interrupt, record, report, versus};
+use bench::{fairness, interrupt, record, report, versus};
 use lexopt::prelude::*;
 
 const HELP: &str = "\
@@ -25,6 +25,8 @@ Measures pgweir beside PgBouncer and a direct connection.
                          user-space instructions per transaction, counted by callgrind: one client, simple, simple with each
                          text another, and prepared, and 64 clients on 20 servers
                          (--scenario simple,unique,prepared,simple-64: only these)
+  bench fairness         who waits for whom among crowds of clients of a real PostgreSQL, some ten minutes: with --scenario
+                         greedy, weights or crowd only these; --rounds (5), --slice-ms (4000)
   bench null [OPTIONS]   PgBouncer beside itself: every interval should hold 1
   bench sizing [--only SCRIPT[:CLIENTS],...] [--seconds N] [--rounds N] [--sizes N,N,...] [--cluster FOLDER]
                          pool_size = auto beside fixed sizes, on a PostgreSQL of its own with fsync on: SCRIPT is select or
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         None => measure(&options, false),
         Some("null") => measure(&options, true),
         Some("ab") => versus(&options),
+        Some("fairness") => fairness(&options),
         Some("instructions") => instructions(&options),
         Some("sizing") => sizing(&options),
         Some("relay") => relay(&options),
@@ -218,6 +221,24 @@ fn versus(options: &Options) -> Result<bool, String> {
     let (record, whole) = run::all(&place, &contestants, &plan, "ab", options.out.as_deref())?;
     print!("{}", versus::table(&record.value));
     Ok(whole)
+}
+
+fn fairness(options: &Options) -> Result<bool, String> {
+    let beside = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("pgweir");
+    let program = options.pgweir.as_ref().unwrap_or(&beside);
+    let mut pgweir = Contestant::parse(&format!("pgweir={}", program.display()))?;
+    pgweir.commit = if options.built && options.pgweir.is_none() { commit_words() } else { None };
+    let pgbouncer = Contestant::parse(&format!("pgbouncer={}", pgbouncer(options)?.display()))?;
+    let rounds = options.rounds.unwrap_or(if options.quick { 1 } else { 5 }) as usize;
+    let slice = Duration::from_millis(options.slice_ms.unwrap_or(if options.quick { 1000 } else { 4000 }));
+    let seed = options.seed.unwrap_or(u64::from(std::process::id()));
+    let plan = fairness::Plan { rounds, slice, seed, wanted: options.scenarios.clone() };
+    interrupt::listen()?;
+    let place = Premises::open(options.keep)?;
+    let out = options.out.as_deref().unwrap_or(Path::new("bench/results"));
+    let folder = fairness::run(&place, (&pgweir, &pgbouncer), &plan, out)?;
+    eprintln!("{}", folder.display());
+    Ok(true)
 }
 
 fn instructions(options: &Options) -> Result<bool, String> {

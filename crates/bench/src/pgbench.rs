@@ -68,6 +68,17 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// The same without tables.
+    pub fn empty(run: &Premises, terms: Terms) -> Result<Cluster, String> {
+        let programs = programs()?;
+        let place = run.room("cluster")?;
+        let folder = place.folder.join("data");
+        Cluster::make(&programs, &place, &folder)?;
+        let cluster = Cluster::serve(programs, place, &folder, terms)?;
+        cluster.say("postgres", "CREATE DATABASE bench")?;
+        Ok(cluster)
+    }
+
     /// The same with its data in a folder that is kept: made and filled if it is not there.
     pub fn keep(run: &Premises, terms: Terms, folder: &Path) -> Result<Cluster, String> {
         let programs = programs()?;

@@ -27,11 +27,8 @@ impl Record {
         contestants: &[Contestant],
         run: Value,
     ) -> Result<Record, String> {
-        let date = machine::now();
-        let machine = machine::machine();
-        let time: String = date.chars().skip(11).filter(char::is_ascii_digit).take(4).collect();
-        let day = format!("{}-{}cores", &date[..10.min(date.len())], machine["cores"]);
-        let path = results.map(|results| results.join(day).join(format!("{label}-{time}.json")));
+        let (date, machine) = (machine::now(), machine::machine());
+        let path = results.map(|results| results.join(name(&date, &machine, label)).with_extension("json"));
         if let Some(folder) = path.as_deref().and_then(Path::parent) {
             fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         }
@@ -76,6 +73,13 @@ impl Record {
     }
 }
 
+/// Where a record of this day on this machine is kept: a folder named by date and cores, and in it the label and the time.
+pub(crate) fn name(date: &str, machine: &Value, label: &str) -> PathBuf {
+    let time: String = date.chars().skip(11).filter(char::is_ascii_digit).take(4).collect();
+    let day = format!("{}-{}cores", &date[..10.min(date.len())], machine["cores"]);
+    Path::new(&day).join(format!("{label}-{time}"))
+}
+
 /// Reads a record.
 pub fn read(path: &Path) -> Result<Value, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
@@ -83,7 +87,7 @@ pub fn read(path: &Path) -> Result<Value, String> {
 }
 
 /// JSON with one line for each round: readable, and a changed sample is one line of a diff.
-fn text(record: &Value) -> String {
+pub(crate) fn text(record: &Value) -> String {
     let mut out = String::new();
     write_value(&mut out, record, 0);
     out.push('\n');

@@ -3,7 +3,8 @@
 //! Promises: every client has at most one question under way; the first wrong answer, lost connection or stall ends
 //! the measurement with a sentence that says which. Does not: measure what the contestant costs (see `process`).
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -20,6 +21,7 @@ use crate::client::{Client, Progress, Work};
 use crate::fake::FakeServer;
 use crate::frames::put;
 use crate::interrupt;
+use crate::stats::Seeded;
 
 /// How the clients of a fleet ask.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +30,8 @@ pub enum Mode {
     Still,
     /// Each asks again as soon as it is answered.
     Closed,
+    /// Each thinks before it asks, and after each answer: any time up to twice `mean`.
+    Thinking { mean: Duration },
     /// Questions arrive at a fixed interval, whatever the answers do.
     Open { interval: Duration },
     /// So many at a time log in, ask once, and leave.
@@ -77,6 +81,9 @@ pub struct World {
     free: Vec<usize>,
     read: Box<[u8]>,
     fleets: Vec<Fleet>,
+    /// Slots of clients that think, and until when.
+    thinking: BinaryHeap<Reverse<(Instant, usize)>>,
+    random: Seeded,
     fake_links: usize,
     pub port: u16,
     /// Where the fake PostgreSQL's Unix socket lies.
@@ -109,6 +116,8 @@ impl World {
             free: Vec::new(),
             read: vec![0; 256 << 10].into_boxed_slice(),
             fleets: Vec::new(),
+            thinking: BinaryHeap::new(),
+            random: Seeded::new(1),
             fake_links: 0,
             port,
             path,
@@ -171,6 +180,11 @@ impl World {
                     self.ask(slot, Instant::now())?;
                 }
             }
+            Mode::Thinking { mean } => {
+                for slot in std::mem::take(&mut this.idle) {
+                    self.think(slot, mean);
+                }
+            }
             Mode::Storm { at_a_time } => {
                 for _ in 0..at_a_time {
                     self.dial(fleet.0)?;
@@ -195,6 +209,7 @@ impl World {
         let this = &mut self.fleets[fleet.0];
         this.mode = Mode::Still;
         this.late.clear();
+        self.interrupt_thoughts(fleet.0);
         let limit = Instant::now() + STALL;
         while self.fleets[fleet.0].idle.len() < self.fleets[fleet.0].connected {
             self.turn(limit)?;
@@ -223,7 +238,8 @@ impl World {
     /// Waits for something to happen, at most until `limit`, and handles it.
     fn turn(&mut self, limit: Instant) -> Result<(), String> {
         interrupt::check()?;
-        let wake = self.serve_arrivals()?.map_or(limit, |due| due.min(limit));
+        let due = [self.serve_arrivals()?, self.wake_thinkers()?];
+        let wake = due.into_iter().flatten().fold(limit, Instant::min);
         let rest = wake.saturating_duration_since(Instant::now());
         let timeout = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: i64::from(rest.subsec_nanos()) };
         let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 256];
@@ -237,6 +253,42 @@ impl World {
             self.event(token, flags)?;
         }
         Ok(())
+    }
+
+    fn think(&mut self, slot: usize, mean: Duration) {
+        let longest = 2 * mean.as_micros() as usize;
+        let thought = Duration::from_micros(self.random.below(longest + 1) as u64);
+        self.thinking.push(Reverse((Instant::now() + thought, slot)));
+    }
+
+    /// Whoever of a fleet thinks is idle instead.
+    fn interrupt_thoughts(&mut self, fleet: usize) {
+        let thinking = std::mem::take(&mut self.thinking).into_vec();
+        let (own, others): (Vec<_>, Vec<_>) =
+            thinking.into_iter().partition(|Reverse((_, slot))| self.fleet_of(*slot) == Some(fleet));
+        self.thinking = others.into();
+        self.fleets[fleet].idle.extend(own.into_iter().map(|Reverse((_, slot))| slot));
+    }
+
+    /// Those who have thought enough ask; returns when the next one does.
+    fn wake_thinkers(&mut self) -> Result<Option<Instant>, String> {
+        while let Some(&Reverse((due, slot))) = self.thinking.peek() {
+            let now = Instant::now();
+            if due > now {
+                return Ok(Some(due));
+            }
+            self.thinking.pop();
+            // What the load itself was late by is not the contestant's.
+            self.ask(slot, now)?;
+        }
+        Ok(None)
+    }
+
+    fn fleet_of(&self, slot: usize) -> Option<usize> {
+        match &self.slots[slot].as_ref()?.peer {
+            Peer::Client { fleet, .. } => Some(*fleet),
+            Peer::Door | Peer::Fake(_) => None,
+        }
     }
 
     /// Hands out the questions of open loads that are due; returns when the next one is.
@@ -392,6 +444,10 @@ impl World {
         }
         match (mode, progress) {
             (Mode::Closed, _) => self.ask(slot, Instant::now()),
+            (Mode::Thinking { mean }, _) => {
+                self.think(slot, mean);
+                Ok(())
+            }
             // A storm's latency counts from dialling: the time that the connection holds stays as it is.
             (Mode::Storm { .. }, Progress::Ready) => self.ask_again(slot),
             (Mode::Storm { .. }, _) => {
