@@ -4,10 +4,13 @@
 //! of that name changes it. As elsewhere in the file 0 stands for no limit, and an empty value or -1 for not set. Who is in
 //! which class is said in class_file: see `rules`.
 
-use pooling::classes::{CLASSES_MAX, Class, Limits, Over, Overflow, Rate};
+use std::time::Duration;
+
+use pooling::classes::{CLASSES_MAX, Class, ClassId, Limits, Long, Over, Overflow, Rate};
 
 use crate::entry::{Entry, Parameter, Parameters};
-use crate::problem::{Problem, quoted};
+use crate::problem::{Problem, clean, quoted};
+use crate::suggest;
 use crate::value::INT_MAX;
 
 /// Who is in no other class.
@@ -16,6 +19,8 @@ pub const DEFAULT: &str = "default";
 const NAME_CHARS_MAX: usize = 63;
 /// A greater difference between two classes is none that anybody could see.
 const WEIGHT_MAX: i64 = 10_000;
+/// What is long, unless the file says otherwise: nobody waits for so long for a page.
+const LONG_AFTER: Duration = Duration::from_secs(1);
 /// Events a second, and at once: beyond what one process passes on.
 const RATE_MAX: i64 = 10_000_000;
 
@@ -31,6 +36,9 @@ pub const PARAMETERS: &[Parameter] = &[
     p("max", "The most servers of a pool that it has at a time; 0: no limit."),
     p("max_waiting", "The most clients of it that wait in a pool, divided among the pool's workers; 0: no limit."),
     p("overflow", "Who is told an error when one more would wait: `reject-newest`, who comes; `drop-oldest`, who has waited longest. Default: `reject-newest`."),
+    p("long", "The class of its long transactions: once a statement has kept a server for long_after, transactions that begin with its like are in that class, until they have become short."),
+    p("long_after", "What counts as long, in seconds. Default: 1."),
+    p("database", "The entry of [databases] that its clients use, whatever they name: another pool, with another size and mode. Decided at login, by the rules without comments."),
     p("tps", "The most transactions that begin in a second, over all pools; 0: no limit."),
     p("tps_burst", "So many more at once, after a while with fewer. Default: as many as tps."),
     p("qps", "The most queries in a second, over all pools; 0: no limit."),
@@ -44,8 +52,10 @@ pub const PARAMETERS: &[Parameter] = &[
 /// All classes: `default` first, then as the file has them.
 pub fn read(entries: &[Entry], problems: &mut Vec<Problem>) -> Vec<Class> {
     let mut classes = vec![Class::new(DEFAULT)];
+    let mut lanes = Vec::new();
     for entry in entries {
-        let class = class(entry, problems);
+        let (class, lane) = class(entry, problems);
+        lanes.extend(lane.map(|lane| (entry, lane)));
         if entry.name == DEFAULT {
             classes[0] = class;
         } else if classes.len() < CLASSES_MAX {
@@ -54,6 +64,13 @@ pub fn read(entries: &[Entry], problems: &mut Vec<Problem>) -> Vec<Class> {
             let expected = format!("at most {} classes beside {DEFAULT}", CLASSES_MAX - 1);
             problems.push(Problem::error(&entry.place, &entry.key(""), "one more".to_owned(), expected));
             break;
+        }
+    }
+    for (entry, lane) in lanes {
+        let mut parameters = Parameters { entry, problems };
+        let long = lane.resolve(&classes, &mut parameters);
+        if let Some(class) = classes.iter_mut().find(|class| *class.name == *entry.name) {
+            class.long = long;
         }
     }
     classes
@@ -73,9 +90,39 @@ struct Draft {
     logins: RateDraft,
     overflow: Option<&'static str>,
     over: Option<&'static str>,
+    long: Option<String>,
+    long_after: Option<Duration>,
 }
 
-fn class(entry: &Entry, problems: &mut Vec<Problem>) -> Class {
+/// Where the long transactions of a class go, before it is known whether there is such a class.
+struct Lane {
+    name: String,
+    after: Duration,
+}
+
+impl Lane {
+    fn resolve(self, classes: &[Class], parameters: &mut Parameters) -> Option<Long> {
+        let index = classes.iter().position(|class| *class.name == *self.name);
+        let others = || classes.iter().map(|class| &*class.name).filter(|name| *name != parameters.entry.name);
+        let Some(index) = index.filter(|_| self.name != parameters.entry.name) else {
+            let names: Vec<&str> = others().collect();
+            let mut expected = "another class of [classes]".to_owned();
+            if let Some(near) = suggest::nearest(&self.name, &names) {
+                expected.push_str(&format!("; did you mean {near}?"));
+            }
+            parameters.error("long", quoted(&self.name), &clean(&expected));
+            return None;
+        };
+        let class = ClassId(u8::try_from(index).ok()?);
+        if classes[index].max.is_none() {
+            let expected = format!("max= of {}: without, long transactions can have all servers", clean(&self.name));
+            parameters.warning("long", quoted(&self.name), &expected);
+        }
+        Some(Long { class, after: self.after })
+    }
+}
+
+fn class(entry: &Entry, problems: &mut Vec<Problem>) -> (Class, Option<Lane>) {
     let mut class = Class::new(&entry.name);
     let mut draft = Draft::default();
     let mut parameters = Parameters { entry, problems };
@@ -96,7 +143,8 @@ fn class(entry: &Entry, problems: &mut Vec<Problem>) -> Class {
         class.limits.over = Over::Reject;
     }
     judge(&class, &draft, &mut parameters);
-    class
+    let after = draft.long_after.unwrap_or(LONG_AFTER);
+    (class, draft.long.map(|name| Lane { name, after }))
 }
 
 fn take(class: &mut Class, draft: &mut Draft, key: &str, value: &str, parameters: &mut Parameters) {
@@ -107,6 +155,9 @@ fn take(class: &mut Class, draft: &mut Draft, key: &str, value: &str, parameters
         "max" => class.max = unless_zero(key, value, INT_MAX, parameters),
         "max_waiting" => class.max_waiting = unless_zero(key, value, INT_MAX, parameters),
         "overflow" => draft.overflow = parameters.choice(key, value, &["reject-newest", "drop-oldest"]),
+        "long" => draft.long = parameters.text(value),
+        "long_after" => draft.long_after = parameters.limit(key, value).flatten(),
+        "database" => class.database = parameters.text(value).map(Into::into),
         "tps" => draft.transactions.per_second = unless_zero(key, value, RATE_MAX, parameters),
         "tps_burst" => draft.transactions.burst = parameters.number(key, value, 1, RATE_MAX),
         "qps" => draft.queries.per_second = unless_zero(key, value, RATE_MAX, parameters),
@@ -148,6 +199,9 @@ fn rate(draft: &RateDraft, key: &str, parameters: &mut Parameters) -> Option<Rat
 fn judge(class: &Class, draft: &Draft, parameters: &mut Parameters) {
     if let Some(max) = class.max.filter(|max| *max < class.min) {
         parameters.error("min", quoted(&class.min.to_string()), &format!("at most max, which is {max}"));
+    }
+    if draft.long_after.is_some() && draft.long.is_none() {
+        parameters.warning("long_after", "a time alone".to_owned(), "long= beside it: without, nothing is long");
     }
     if let (Some(word), None) = (draft.overflow, class.max_waiting) {
         parameters.warning("overflow", quoted(word), "max_waiting= beside it: without, any number may wait");

@@ -7,7 +7,7 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use auth::Secret;
-use pooling::classes::{Class, Classes, Over, Overflow, Rate};
+use pooling::classes::{Class, Classes, Long, Over, Overflow, Rate};
 use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, PoolMode, PoolSize, Settings};
 
 use crate::demand::{self, Demand};
@@ -215,7 +215,7 @@ fn classes(page: &mut Page, config: &Config) {
     }
     page.heading("Classes of clients");
     for class in &classes.all {
-        page.line(format_args!("{}: {}", class.name, claims(class)));
+        page.line(format_args!("{}: {}", class.name, claims(class, classes)));
     }
     let file = config.rows.iter().find(|row| row.key == "class_file").map_or("", |row| &row.value);
     match classes.rules.len() as u64 {
@@ -224,7 +224,7 @@ fn classes(page: &mut Page, config: &Config) {
     }
 }
 
-fn claims(class: &Class) -> String {
+fn claims(class: &Class, classes: &Classes) -> String {
     let mut words = format!("weight {}", class.weight);
     let mut add = |more: String| {
         let _ = write!(words, ", {more}");
@@ -244,6 +244,13 @@ fn claims(class: &Class) -> String {
             Overflow::DropOldest => "whoever has waited longest",
         };
         add(format!("{max} may wait in a pool (then {who} is refused)"));
+    }
+    if let Some(Long { class, after }) = class.long {
+        let name = &classes.class(class).name;
+        add(format!("transactions that are known to take {} s are in {name}", after.as_secs_f64()));
+    }
+    if let Some(database) = &class.database {
+        add(format!("its clients use {database}"));
     }
     let limits = &class.limits;
     let rates = [(limits.transactions, "transactions"), (limits.queries, "queries"), (limits.logins, "logins")];

@@ -11,7 +11,7 @@ use pooling::classes::{Class, Classes, DEFAULT, Limits, Pattern, Rule, TagPatter
 use pooling::settings::{AuthType, Settings};
 
 use crate::entry::Entry;
-use crate::problem::{PROBLEMS_MAX, Place, Problem, quoted};
+use crate::problem::{PROBLEMS_MAX, Place, Problem, clean, quoted};
 use crate::rules::RuleLine;
 use crate::suggest;
 
@@ -31,6 +31,7 @@ pub(crate) fn judge(
     lines: &[RuleLine],
 ) -> Vec<Problem> {
     let mut problems = unnamed(classes, entries);
+    problems.extend(databases(settings, classes, entries));
     problems.extend(alone(classes, entries));
     let place = |line: &RuleLine| Place { file: file.to_owned(), line: line.line };
     let mut compared: usize = 0;
@@ -55,7 +56,9 @@ pub(crate) fn judge(
 fn unnamed(classes: &Classes, entries: &[Entry]) -> Vec<Problem> {
     let is_named = |name: &str| {
         let id = classes.all.iter().position(|class| *class.name == *name);
-        id == Some(usize::from(DEFAULT.0)) || classes.rules.iter().any(|rule| Some(usize::from(rule.class.0)) == id)
+        let is_long = |class: &Class| class.long.is_some_and(|long| Some(usize::from(long.class.0)) == id);
+        let is_ruled = |rule: &Rule| Some(usize::from(rule.class.0)) == id;
+        id == Some(usize::from(DEFAULT.0)) || classes.rules.iter().any(is_ruled) || classes.all.iter().any(is_long)
     };
     let unnamed = entries.iter().filter(|entry| !is_named(&entry.name));
     let problem = |entry: &Entry| {
@@ -65,10 +68,35 @@ fn unnamed(classes: &Classes, entries: &[Entry]) -> Vec<Problem> {
     unnamed.map(problem).collect()
 }
 
+/// Entries of `[databases]` that classes name.
+fn databases(settings: &Settings, classes: &Classes, entries: &[Entry]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (id, class) in classes.all.iter().enumerate() {
+        let (Some(name), Some(entry)) = (&class.database, entries.iter().find(|entry| *entry.name == *class.name))
+        else {
+            continue;
+        };
+        if !settings.databases.contains_key(&**name) {
+            let names: Vec<&str> = settings.databases.keys().take(SUGGESTED_MAX).map(String::as_str).collect();
+            let mut expected = "a name of [databases]".to_owned();
+            if let Some(near) = suggest::nearest(name, &names) {
+                expected.push_str(&format!("; did you mean {near}?"));
+            }
+            problems.push(Problem::error(&entry.place, &entry.key("database"), quoted(name), clean(&expected)));
+        }
+        let mut rules = classes.rules.iter().filter(|rule| usize::from(rule.class.0) == id).peekable();
+        if rules.peek().is_some() && rules.all(|rule| !rule.tags.is_empty()) {
+            let expected = "a rule without a tag for this class: comments come after the login".to_owned();
+            problems.push(Problem::warning(&entry.place, &entry.key("database"), quoted(name), expected));
+        }
+    }
+    problems
+}
+
 /// What one class alone may claim beside others.
 fn alone(classes: &Classes, entries: &[Entry]) -> Option<Problem> {
     let default = &classes.all[0];
-    let is_beside_nobody = classes.all.len() == 1 || classes.rules.is_empty();
+    let is_beside_nobody = classes.all.len() == 1 || classes.is_single();
     // Limits of the whole process hold for one class too.
     let claims = Class { limits: Limits::default(), ..default.clone() } != Class::new(&default.name);
     let entry = entries.iter().find(|entry| *entry.name == *default.name).filter(|_| is_beside_nobody && claims)?;

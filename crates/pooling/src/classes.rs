@@ -40,6 +40,19 @@ pub struct Class {
     /// Who goes when one more wants to wait.
     pub overflow: Overflow,
     pub limits: Limits,
+    /// Where its long transactions go.
+    pub long: Option<Long>,
+    /// The entry of `[databases]` that its clients use, whatever they name: decided at login.
+    pub database: Option<Arc<str>>,
+}
+
+/// Long transactions of a class are in another one, known by how they begin.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Long {
+    /// Which has no `long` of its own that would matter.
+    pub class: ClassId,
+    /// Whoever has had a server for so long is long.
+    pub after: Duration,
 }
 
 /// What a class may do in the whole process, whatever is free.
@@ -109,6 +122,8 @@ impl Class {
             max_waiting: None,
             overflow: Overflow::default(),
             limits: Limits::default(),
+            long: None,
+            database: None,
         }
     }
 }
@@ -195,7 +210,13 @@ impl Classes {
     /// Whether everybody is in the same class, whatever they say.
     #[must_use]
     pub fn is_single(&self) -> bool {
-        self.rules.is_empty()
+        self.rules.is_empty() && self.all[0].long.is_none()
+    }
+
+    /// Whether a class has a database of its own.
+    #[must_use]
+    pub fn redirects(&self) -> bool {
+        self.all.iter().any(|class| class.database.is_some())
     }
 
     /// Whether servers have to be counted by class.

@@ -44,6 +44,7 @@ pub mod work;
 pub mod worker;
 
 mod deadline;
+mod experience;
 mod listener;
 mod queue;
 mod random;

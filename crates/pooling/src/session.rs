@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::arrival::{ConsoleRights, Identity};
 use crate::classes::ClassId;
 use crate::deadline::Armed;
+use crate::experience::Origin;
 use crate::flow::Flow;
 use crate::id::{ConnId, PoolId};
 use crate::parameters::Parameters;
@@ -105,6 +106,8 @@ pub struct Session {
     pub(crate) admission: Admission,
     /// It is told how much its limits leave.
     pub(crate) reports_limits: bool,
+    /// How that transaction began, where classes ask for it.
+    pub(crate) origin: Option<Origin>,
     /// The secret half of its cancel key.
     pub(crate) secret: i32,
     pub(crate) request_at: Time,

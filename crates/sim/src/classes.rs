@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pooling::Settings;
-use pooling::classes::{Class, ClassId, Classes, Limits, Pattern, Rate, Rule};
+use pooling::classes::{Class, ClassId, Classes, Limits, Long, Pattern, Rate, Rule};
 
 use crate::parameters;
 use crate::random::Random;
@@ -37,6 +37,13 @@ pub(crate) fn decide(seed: u64, settings: &mut Settings) {
             rule.users = exactly(&format!("user{}", random.below(4)));
         }
         classes.rules.push(rule);
+    }
+    // Also where that class has a rule of its own.
+    let last = ClassId(classes.all.len() as u8 - 1);
+    if random.chance(300) {
+        let long = Long { class: last, after: Duration::from_micros(random.skewed(100, 100_000)) };
+        let lanes = classes.all.len() - 1;
+        classes.all[..lanes].iter_mut().for_each(|class| class.long = random.chance(600).then_some(long));
     }
     settings.classes = Arc::new(classes);
 }

@@ -77,4 +77,5 @@ pub use pieces::Pieces;
 pub use setting_name::{is_dangerous, quoted_setting, setting_key};
 pub use statements::{Statement, Statements};
 pub use text::{Encoding, Rules, Text};
+pub use transactions::begins_transaction;
 pub use words::Word;

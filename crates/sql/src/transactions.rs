@@ -4,6 +4,25 @@ use crate::grammar::strings;
 use crate::head::Head;
 use crate::kind::{Isolation, Kind, Modes};
 use crate::name::Name;
+use crate::text::{Rules, Text};
+
+/// With all its modes, and a comment.
+const BEGIN_MAX: usize = 1024;
+
+/// Whether a text is one statement that begins a transaction, and nothing else. What cannot be read is not.
+pub fn begins_transaction(text: &[u8]) -> bool {
+    // Most are told apart by their first word.
+    let words = text.trim_ascii_start();
+    let begins = |word: &[u8]| words.get(..word.len()).is_some_and(|first| first.eq_ignore_ascii_case(word));
+    let may_be = begins(b"begin") || begins(b"start") || begins(b"/*") || begins(b"--");
+    if !may_be || text.len() > BEGIN_MAX {
+        return false;
+    }
+    let text = Text::new(text, Rules::default());
+    let mut statements = text.statements();
+    let first = statements.next().map(|statement| statement.kind);
+    matches!(first, Some(Kind::Begin(_))) && statements.next().is_none()
+}
 
 /// The kind of the statement with this first word; the cursor stands behind it.
 pub(crate) fn kind<'t>(first: &[u8], head: &mut Head<'_, 't>) -> Option<Kind<'t>> {
@@ -102,4 +121,36 @@ fn isolation(head: &mut Head<'_, '_>) -> Option<Isolation> {
         (&["serializable"], Isolation::Serializable),
     ];
     levels.into_iter().find_map(|(words, level)| head.take_all(words).map(|()| level))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begins_transaction;
+
+    #[test]
+    fn a_bare_begin_is_told_from_everything_else() {
+        let begins = [
+            "begin",
+            " BEGIN ;",
+            "start transaction isolation level serializable",
+            "/* x */ begin work",
+            "-- x\nbegin",
+        ];
+        for text in begins {
+            assert!(begins_transaction(text.as_bytes()), "{text}");
+        }
+        let others = [
+            "",
+            "begin; select 1",
+            "select 1",
+            "beginning",
+            "/* begin */ select 1",
+            "commit",
+            "begin transaction foo",
+            "start",
+        ];
+        for text in others {
+            assert!(!begins_transaction(text.as_bytes()), "{text}");
+        }
+    }
 }

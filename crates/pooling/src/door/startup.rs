@@ -191,7 +191,7 @@ impl Wish {
 
     /// Whether what the session sets will be followed from server to server.
     fn is_followed(&self, settings: &Settings) -> bool {
-        let Some(database) = settings.database(&self.database) else { return false };
+        let Some(database) = settings.database(&self.entry(settings)) else { return false };
         let user = settings.users.get(database.forced_user.as_deref().unwrap_or(&self.user));
         let mode = user.and_then(|user| user.pool_mode).or(database.pool_mode).unwrap_or(settings.pool_mode);
         let fidelity = user.and_then(|user| user.pool_fidelity).or(database.pool_fidelity);
@@ -236,9 +236,21 @@ impl Wish {
         }
     }
 
+    /// The entry of `[databases]` that this client uses: the one that it names, or that of its class.
+    fn entry(&self, settings: &Settings) -> Arc<str> {
+        let classes = &settings.classes;
+        if !classes.redirects() {
+            return Arc::clone(&self.database);
+        }
+        // No text is at hand yet, so whoever has a class by its comments has another one here.
+        let class = classes.class(self.class(settings));
+        Arc::clone(class.database.as_ref().unwrap_or(&self.database))
+    }
+
     /// The pool this client uses: its database, and the forced user where there is one.
     pub(super) fn key(&self, settings: &Settings) -> Result<PoolKey, Refused> {
-        let Some(database) = settings.database(&self.database) else {
+        let entry = self.entry(settings);
+        let Some(database) = settings.database(&self.database).and_then(|_| settings.database(&entry)) else {
             return Err(Refused(sqlstate::INVALID_CATALOG_NAME, format!("no such database: {}", self.database)));
         };
         let user = match &database.forced_user {
@@ -249,7 +261,7 @@ impl Wish {
             }
             None => Arc::clone(&self.user),
         };
-        Ok(PoolKey { database: Arc::clone(&self.database), user })
+        Ok(PoolKey { database: entry, user })
     }
 }
 

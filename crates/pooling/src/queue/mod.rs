@@ -65,11 +65,13 @@ struct Terms {
     priority: u8,
     min: u32,
     max: u32,
+    /// A link of so many microseconds is long.
+    long_after_us: Option<u64>,
 }
 
 impl Default for Terms {
     fn default() -> Terms {
-        Terms { weight: 1, priority: 0, min: 0, max: u32::MAX }
+        Terms { weight: 1, priority: 0, min: 0, max: u32::MAX, long_after_us: None }
     }
 }
 
@@ -82,6 +84,7 @@ impl Terms {
             priority: class.priority,
             min: class.min.div_ceil(homes),
             max: class.max.map_or(u32::MAX, |max| (max / homes).max(1)),
+            long_after_us: class.long.map(|long| long.after.as_micros() as u64),
         }
     }
 }
@@ -279,6 +282,11 @@ impl Queue {
     pub(crate) fn end(&mut self, class: ClassId, since: Time, now: Time) {
         let lane = self.lane_mut(class);
         lane.account.end(lane.terms.weight, since, now);
+    }
+
+    /// From when on a link of this class is long.
+    pub(crate) fn long_after_us(&self, class: ClassId) -> Option<u64> {
+        self.lane(class).terms.long_after_us
     }
 
     fn awake(&mut self, class: ClassId, now: Time) {

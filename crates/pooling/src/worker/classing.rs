@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sql::{CommentTag, comment_tags, may_have_comment_tags};
+use sql::{CommentTag, Text, begins_transaction, comment_tags, may_have_comment_tags};
 use wire::frontend::{BindNames, Parse, tag};
 use wire::{HEADER_LEN, Header};
 
@@ -12,21 +12,27 @@ use super::{Turn, Worker};
 use crate::action::Action;
 use crate::board::{Board, ClassCell};
 use crate::classes::{ClassId, Classes, Subject};
+use crate::experience::Origin;
 use crate::id::{ConnId, WorkerId};
 use crate::parameters::Tracked;
 use crate::queue::{Queue, Stranger};
 use crate::session::{Line, Session, State};
-use crate::settings::Settings;
+use crate::settings::{PoolMode, Settings};
 use crate::time::Time;
 
 /// How much a class is served is told to other workers no more often.
 const TOLD_EVERY: Duration = Duration::from_millis(1);
+
+/// So many messages are looked through for a text behind a bare BEGIN: Bind, Describe, Execute and Sync may follow that.
+const MESSAGES_MAX: usize = 8;
 
 /// What is charged to whom while a server is not free.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Charge {
     pub(crate) class: ClassId,
     pub(crate) since: Time,
+    /// How its transaction began, where that tells the class.
+    pub(crate) origin: Option<Origin>,
 }
 
 impl Worker {
@@ -40,9 +46,26 @@ impl Worker {
 
     #[inline(never)]
     fn classify_by_rules(&mut self, conn: ConnId, bytes: &[u8]) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
         let classes = &self.settings.classes;
-        if let Some(session) = self.sessions.get_mut(conn) {
-            session.class = class_of(classes, session, bytes);
+        session.class = class_of(classes, session, bytes);
+        session.origin = None;
+        let Some(long) = classes.class(session.class).long.filter(|_| pool.rules.mode != PoolMode::Session) else {
+            return;
+        };
+        let Some(text) = first_text(session, bytes) else { return };
+        let origin = if begins_transaction(text) {
+            Some(Origin::of_session(conn))
+        } else {
+            let rules = self.reader.rules(&session.parameters);
+            let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&self.key_of_origins).ok());
+            fingerprint.map(Origin::of_text)
+        };
+        let is_long = origin.is_some_and(|origin| pool.experience.expects_long(origin, text));
+        session.origin = origin;
+        if is_long {
+            session.class = long.class;
         }
     }
 
@@ -89,7 +112,11 @@ impl Worker {
         let classes = Arc::clone(&self.settings.classes);
         for conn in self.sessions.ids() {
             let Some(session) = self.sessions.get_mut(conn) else { continue };
-            session.class = class_of(&classes, session, &session.inbox);
+            let inbox = std::mem::take(&mut session.inbox);
+            self.classify_by_rules(conn, &inbox);
+            if let Some(session) = self.sessions.get_mut(conn) {
+                session.inbox = inbox;
+            }
         }
         for pool in self.pools.iter_mut().flatten() {
             let old = std::mem::replace(&mut pool.queue, Queue::new(&classes, pool.homes));
@@ -113,7 +140,8 @@ impl Worker {
                 let session = server.session().and_then(|session| self.sessions.get(session));
                 let class = session.map(|session| session.class).unwrap_or_default();
                 pool.queue.begin(class, since);
-                server.charge = Some(Charge { class, since });
+                // How its transaction began is not known any more.
+                server.charge = Some(Charge { class, since, origin: None });
             }
         }
     }
@@ -148,11 +176,27 @@ fn class_of(classes: &Classes, session: &Session, bytes: &[u8]) -> ClassId {
     classes.of(&subject, &tags)
 }
 
-/// The text that a transaction begins with, as far as it is at hand: of a Query or a Parse, or what a Bind names.
-pub(super) fn first_text<'a>(session: &'a Session, bytes: &'a [u8]) -> Option<&'a [u8]> {
-    let header = Header::parse(bytes).ok().flatten()?;
-    let body = &bytes[HEADER_LEN..bytes.len().min(header.total_len())];
-    match header.tag {
+/// The text that a transaction begins with, as far as it is at hand: of a Query or a Parse, or what a Bind names. A bare BEGIN
+/// says nothing: if what follows it is at hand, that counts.
+pub(super) fn first_text<'a>(session: &'a Session, mut bytes: &'a [u8]) -> Option<&'a [u8]> {
+    let mut begin = None;
+    for _ in 0..MESSAGES_MAX {
+        let Ok(Some(header)) = Header::parse(bytes) else { break };
+        let len = bytes.len().min(header.total_len());
+        match text_of(session, header.tag, &bytes[HEADER_LEN..len]) {
+            Some(text) if begins_transaction(text) => begin = begin.or(Some(text)),
+            Some(text) => return Some(text),
+            // What can stand between a Parse of BEGIN and the next.
+            None if begin.is_some() => {}
+            None => break,
+        }
+        bytes = &bytes[len..];
+    }
+    begin
+}
+
+fn text_of<'a>(session: &'a Session, of: u8, body: &'a [u8]) -> Option<&'a [u8]> {
+    match of {
         tag::QUERY => Some(body.strip_suffix(b"\0").unwrap_or(body)),
         tag::PARSE => Parse::decode(body).ok().map(|parse| parse.query),
         tag::BIND => {

@@ -195,7 +195,7 @@ impl Worker {
         debug_assert!(server.session().is_none(), "I1: a server has one session at most");
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
         pool.turn(turn.now, server_id, server, ServerState::Linked(conn), &mut self.restless);
-        pool.charge(turn.now, session.class, server);
+        pool.charge(turn.now, session.class, session.origin, server);
         let waited = session.waited_us(turn.now);
         pool.known.aged(turn.now);
         pool.totals.server_assignments += 1;

@@ -74,6 +74,8 @@ mod yielding;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use sql::Key;
+
 use crate::action::{Action, Actions};
 use crate::board::Board;
 use crate::deadline::Deadlines;
@@ -124,6 +126,8 @@ pub struct Worker {
     interned: Interned,
     catalog: Catalog,
     reader: Reader,
+    /// What texts are told apart by in what pools know of them; secret, so that nobody makes another's look long.
+    key_of_origins: Key,
     spare: Vec<Vec<u8>>,
     /// Servers to find work for, sessions with more at hand, pools that may be hungry.
     freed: Vec<ConnId>,
@@ -154,6 +158,7 @@ impl Worker {
             tracked: Tracked::new(&settings.track_extra_parameters),
             chaos: Chaos::new(&settings, id.0),
             reader: Reader::new(memo_secret(seed), settings.statement_memo_size as usize),
+            key_of_origins: Key::from_seed(memo_secret(seed).rotate_left(32)),
             gates: Gates::new(&settings),
             settings,
             random: Random::new(seed),

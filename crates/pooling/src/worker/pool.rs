@@ -13,6 +13,7 @@ use crate::board::{Cell, ClassCell};
 use crate::catalogue::Known;
 use crate::classes::ClassId;
 use crate::deadline::Armed;
+use crate::experience::{Experience, Origin};
 use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
 use crate::limits;
 use crate::listener::Listener;
@@ -156,6 +157,8 @@ pub(crate) struct Pool {
     /// Least recently used first.
     pub(crate) idle: VecDeque<ConnId>,
     pub(crate) queue: Queue,
+    /// What has run long here.
+    pub(crate) experience: Experience,
     /// Servers whose clients have prepared without a Sync, and may have gone on since.
     pub(crate) resting: Vec<ConnId>,
     /// Who wants to keep a server, while as many do as may.
@@ -234,6 +237,7 @@ impl Pool {
             database,
             idle: VecDeque::new(),
             queue: Queue::new(&settings.classes, homes),
+            experience: Experience::default(),
             resting: Vec::new(),
             pin_queue: Line::default(),
             pinned: 0,
@@ -321,19 +325,22 @@ impl Pool {
 
     /// A class has a server from now on.
     #[inline]
-    pub(crate) fn charge(&mut self, now: Time, class: ClassId, server: &mut Server) {
+    pub(crate) fn charge(&mut self, now: Time, class: ClassId, origin: Option<Origin>, server: &mut Server) {
         debug_assert!(server.charge.is_none(), "a server that is linked was free");
         if self.queue.is_counted() {
             self.queue.begin(class, now);
-            server.charge = Some(Charge { class, since: now });
+            server.charge = Some(Charge { class, since: now, origin });
         }
     }
 
     /// It is free again, or no more.
     #[inline]
     pub(crate) fn settle(&mut self, now: Time, server: &mut Server) {
-        if let Some(Charge { class, since }) = server.charge.take() {
+        if let Some(Charge { class, since, origin }) = server.charge.take() {
             self.queue.end(class, since, now);
+            if let Some(origin) = origin {
+                self.experience.learn(origin, now.micros_since(since), self.queue.long_after_us(class));
+            }
         }
     }
 

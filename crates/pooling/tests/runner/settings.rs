@@ -64,7 +64,7 @@ pub(crate) fn apply(settings: &mut Settings, mut words: Words<'_>) -> Result<boo
     } else if words.eat("class") {
         let mut class = Described::new(settings, words.bare("the class's name")?);
         for_each_pair(words, |key, value| class.set(key, value))?;
-        class.add_to(settings);
+        class.add_to(settings)?;
     } else if words.eat("no classes") {
         settings.classes = Arc::default();
     } else if words.eat("limits") {
