@@ -23,6 +23,28 @@ pub const DEFAULT: ClassId = ClassId(0);
 /// No more classes than that: what each decision may cost is bounded by it.
 pub const CLASSES_MAX: usize = 32;
 
+/// Some of the classes.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassSet(u32);
+
+const _: () = assert!(CLASSES_MAX <= u32::BITS as usize, "a bit for each class");
+
+impl ClassSet {
+    pub fn insert(&mut self, class: ClassId) {
+        self.0 |= 1 << (class.0 % 32);
+    }
+
+    #[must_use]
+    pub fn contains(self, class: ClassId) -> bool {
+        self.0 & 1 << (class.0 % 32) != 0
+    }
+
+    #[must_use]
+    pub fn union(self, other: ClassSet) -> ClassSet {
+        ClassSet(self.0 | other.0)
+    }
+}
+
 /// What a class may claim, in each pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use crate::action::{Action, Actions};
 use crate::board::Board;
+use crate::classes::ClassSet;
 use crate::event::Event;
 use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::invariants::Violation;
@@ -88,6 +89,8 @@ struct Entry {
     held: Vec<i32>,
     /// Sessions, by worker.
     sessions: Vec<u32>,
+    /// Classes with work, as of the last ask, by worker.
+    at_work: Vec<ClassSet>,
     size: u32,
     /// Its size is found, not given.
     auto: Option<Box<sizing::Auto>>,
@@ -228,6 +231,7 @@ impl Coordinator {
             homes: Vec::new(),
             held: vec![0; workers],
             sessions: vec![0; workers],
+            at_work: vec![ClassSet::default(); workers],
             size: 0,
             auto: None,
             reserve: 0,
@@ -472,7 +476,8 @@ impl crate::Machine for Coordinator {
             Event::Mail(Mail::Unspent { limit, worker, count, missing }) => {
                 self.unspent(now, limit, worker, (count, missing), actions);
             }
-            Event::Mail(Mail::Ask { pool, worker, reserve }) => {
+            Event::Mail(Mail::Ask { pool, worker, reserve, classes }) => {
+                self.pools[pool.0 as usize].at_work[usize::from(worker.0)] = classes;
                 self.asks.push(Ask::new(pool, worker, reserve, now));
                 self.serve_asks(now, actions);
             }
@@ -500,7 +505,8 @@ impl crate::Machine for Coordinator {
                 self.nothing_idle(pool, worker, busy);
                 self.serve_asks(now, actions);
             }
-            Event::Mail(Mail::Wants { pool, worker, count }) => {
+            Event::Mail(Mail::Wants { pool, worker, count, classes }) => {
+                self.pools[pool.0 as usize].at_work[usize::from(worker.0)] = classes;
                 self.wants(now, pool, worker, count, actions);
                 self.serve_asks(now, actions);
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sql::Word;
 
 use crate::arrival::Arrival;
-use crate::classes::ClassId;
+use crate::classes::{ClassId, ClassSet};
 use crate::id::{ConnId, DoorId, PoolId, PoolKey, Serial, WorkerId};
 use crate::limiting::{Allowance, CallBack, Limit};
 use crate::observe::Peer;
@@ -58,6 +58,8 @@ pub enum Mail {
         pool: PoolId,
         worker: WorkerId,
         reserve: bool,
+        /// Whose work there is in the pool there.
+        classes: ClassSet,
     },
     /// A server is closed, or not opened; its token comes back. `fresh`: it was never of use, so its login is over, too.
     Freed {
@@ -86,6 +88,7 @@ pub enum Mail {
         pool: PoolId,
         worker: WorkerId,
         count: u32,
+        classes: ClassSet,
     },
     /// Nothing is left of this pool here.
     Forgotten {

@@ -17,10 +17,14 @@ use std::sync::Arc;
 use super::sharing::{Claim, Group, SLICE};
 use super::{Coordinator, Entry, post};
 use crate::action::Actions;
+use crate::classes::{ClassId, ClassSet};
 use crate::id::{PoolId, WorkerId};
 use crate::limits;
 use crate::mail::{Mail, Place};
 use crate::time::Time;
+
+/// A class's weight is divided among so many pools without being rounded much, and all of them together are no overflow.
+const WEIGHT_PARTS: u32 = 1 << 12;
 
 /// A worker that wants one more server.
 #[derive(Debug)]
@@ -105,9 +109,31 @@ impl Contest {
 }
 
 impl Coordinator {
-    /// By how much of a cap a pool's share is measured against others'.
-    fn weight_of(&self, _pool: PoolId) -> u32 {
-        1
+    /// By how much of a cap each pool's share is measured against the others': each class's weight is divided evenly among the
+    /// pools in which it has work, so it has its share of the cap wherever it works.
+    fn weigh(&self, claims: &mut [Claim]) {
+        let classes = &self.settings.classes;
+        if classes.is_single() {
+            return;
+        }
+        let at_work = |claim: &Claim| {
+            let sets = &self.pools[claim.pool.0 as usize].at_work;
+            sets.iter().fold(ClassSet::default(), |all, some| all.union(*some))
+        };
+        let sets: Vec<ClassSet> = claims.iter().map(at_work).collect();
+        let mut weights = vec![0u32; claims.len()];
+        for (index, class) in classes.all.iter().enumerate() {
+            let id = ClassId(index as u8);
+            let pools = sets.iter().filter(|set| set.contains(id)).count().max(1) as u32;
+            let each = (class.weight.saturating_mul(WEIGHT_PARTS) / pools).max(1);
+            for (weight, _) in weights.iter_mut().zip(&sets).filter(|(_, set)| set.contains(id)) {
+                *weight = weight.saturating_add(each);
+            }
+        }
+        for (claim, weight) in claims.iter_mut().zip(weights) {
+            // Nobody knows whose work it is in a pool that has not asked since its last client: it is no more than the least.
+            claim.weight = weight.max(1);
+        }
     }
 
     /// Whether one more server may be opened in a pool.
@@ -237,7 +263,7 @@ impl Coordinator {
             let coming = entry.yields.iter().filter(|told| now < told.at + SLICE).count();
             claims.push(Claim {
                 pool,
-                weight: self.weight_of(pool),
+                weight: 1,
                 min: entry.min,
                 tokens,
                 wants: asked.min((entry.size + entry.reserve).saturating_sub(tokens)),
@@ -246,6 +272,7 @@ impl Coordinator {
                 tenured: entry.granted_at.iter().take_while(|at| **at + SLICE <= now).count() as u32,
             });
         }
+        self.weigh(&mut claims);
         (limit, claims)
     }
 

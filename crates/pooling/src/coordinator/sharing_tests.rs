@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::sharing::{Claim, Group, PACE, SLICE, UNIT, shares};
 use super::*;
 use crate::Machine;
+use crate::classes::{Class, ClassId, Classes, Pattern, Rule};
 use crate::settings::PoolSize;
 
 fn claim(pool: u32, weight: u32, tokens: u32, wants: u32) -> Claim {
@@ -160,6 +161,9 @@ impl Random {
 #[derive(Debug, Default)]
 struct Model {
     clients: u32,
+    /// Whose work it has, and what that weighs beside the others', if not 1.
+    classes: ClassSet,
+    weight: u32,
     longest_ms: u64,
     from_ms: u64,
     until_ms: u64,
@@ -268,7 +272,7 @@ impl Play {
             }
             Mail::Inquire { .. } => {
                 let count = if entry.is_there(self.ms) { entry.wanted().saturating_sub(coming) } else { 0 };
-                Some(Mail::Wants { pool, worker, count })
+                Some(Mail::Wants { pool, worker, count, classes: entry.classes })
             }
             Mail::Dropped { count, .. } => {
                 entry.asked -= count;
@@ -286,7 +290,7 @@ impl Play {
         for index in 0..self.pools.len() {
             let (pool, worker, ms) = (PoolId(index as u32 + 1), WorkerId(0), self.ms);
             let entry = &mut self.pools[index];
-            let there = entry.is_there(ms);
+            let (there, classes) = (entry.is_there(ms), entry.classes);
             let ready = entry.opening.iter().filter(|at| **at <= ms).count();
             entry.opening.retain(|at| *at > ms);
             entry.servers.extend(std::iter::repeat_n(None, ready));
@@ -320,7 +324,7 @@ impl Play {
                 self.tell(Mail::Freed { pool, worker, fresh: false });
             }
             for _ in 0..missing {
-                self.tell(Mail::Ask { pool, worker, reserve: false });
+                self.tell(Mail::Ask { pool, worker, reserve: false, classes });
             }
         }
         if self.coordinator.next_deadline().is_some_and(|due| due <= at(self.ms)) {
@@ -348,7 +352,7 @@ impl Play {
             }
             let there = self.pools.iter().map(|pool| if pool.is_there(self.ms) { pool.clients } else { 0 });
             let claims: Vec<Claim> =
-                there.enumerate().map(|(pool, clients)| claim(pool as u32, 1, 0, clients)).collect();
+                there.zip(&self.pools).map(|(clients, pool)| claim(0, pool.weight.max(1), 0, clients)).collect();
             for (index, share) in shares(cap, &claims).into_iter().enumerate() {
                 self.pools[index].due += share;
                 self.pools[index].held += u64::from(self.coordinator.held(PoolId(index as u32 + 1)));
@@ -456,6 +460,44 @@ fn nothing_is_lost_when_pools_come_and_go() {
         }
         assert_eq!(play.coordinator.held(stays), cap, "seed {seed}: who is left gets everything");
         play.check_turns(cap, seed);
+    }
+}
+
+/// Held by three pools of these classes, whose weights are 1, 4 and 2, under a cap of 7.
+fn held_by_classes(seed: u64, pools: [(&[u8], u32); 3]) -> Vec<u64> {
+    let any = || vec![Pattern::All];
+    let weighted = |name, weight| Class { weight, ..Class::new(name) };
+    let rule = Rule { databases: any(), users: any(), applications: any(), tags: Vec::new(), class: ClassId(1) };
+    let all = vec![Class::new("default"), weighted("web", 4), weighted("jobs", 2)];
+    let classes = Arc::new(Classes { all, rules: vec![rule], ..Classes::default() });
+    let models = pools.iter().map(|(ids, weight)| {
+        let mut classes = ClassSet::default();
+        ids.iter().for_each(|id| classes.insert(ClassId(*id)));
+        Model { clients: 20, classes, weight: *weight, longest_ms: 20, until_ms: u64::MAX, ..Model::default() }
+    });
+    let mut play = Play::new(seed, 7, models.collect());
+    let settings = Settings { classes, ..Settings::clone(&play.coordinator.settings) };
+    play.coordinator.settings = Arc::new(settings);
+    play.run(7, 30_000);
+    play.check(7, seed);
+    play.pools.iter().map(|pool| pool.held).collect()
+}
+
+#[test]
+fn a_class_has_its_share_of_a_cap_wherever_it_works() {
+    for seed in 0..5 {
+        // Each pool another class's.
+        let held = held_by_classes(seed, [(&[0], 1), (&[1], 4), (&[2], 2)]);
+        let share = |index: usize, parts: u64| (held[index] * 7 * 100).div_ceil(held.iter().sum::<u64>() * parts);
+        assert!((95..=105).contains(&share(0, 1)) && (95..=105).contains(&share(1, 4)), "seed {seed}: {held:?}");
+        // Two pools are one class's: they have its share together.
+        let held = held_by_classes(seed, [(&[2], 2), (&[1], 2), (&[1], 2)]);
+        let share = |index: usize| (held[index] * 3 * 100).div_ceil(held.iter().sum());
+        assert!((0..3).all(|pool| (95..=105).contains(&share(pool))), "seed {seed}: {held:?}");
+        // One pool has two classes' work: it may have what both may.
+        let held = held_by_classes(seed, [(&[0, 1], 5), (&[2], 1), (&[2], 1)]);
+        let share = (held[0] * 7 * 100).div_ceil(held.iter().sum::<u64>() * 5);
+        assert!((95..=105).contains(&share), "seed {seed}: {held:?}");
     }
 }
 

@@ -23,7 +23,7 @@ mod pace;
 
 use std::time::Duration;
 
-use crate::classes::{Class, ClassId, Classes};
+use crate::classes::{Class, ClassId, ClassSet, Classes};
 use crate::id::ConnId;
 use crate::snapshot::ClassCounts;
 use crate::time::Time;
@@ -282,6 +282,17 @@ impl Queue {
     pub(crate) fn end(&mut self, class: ClassId, since: Time, now: Time) {
         let lane = self.lane_mut(class);
         lane.account.end(lane.terms.weight, since, now);
+    }
+
+    /// Those that wait or have servers here.
+    pub(crate) fn at_work(&self) -> ClassSet {
+        let mut classes = ClassSet::default();
+        for (index, lane) in self.lanes.iter().enumerate() {
+            if !lane.line.is_empty() || lane.account.active() > 0 {
+                classes.insert(ClassId(index as u8));
+            }
+        }
+        classes
     }
 
     /// From when on a link of this class is long.

@@ -69,7 +69,7 @@ impl Worker {
                 pool.asked_since = turn.now;
             }
             pool.asked += 1;
-            let ask = Mail::Ask { pool: id, worker, reserve: false };
+            let ask = Mail::Ask { pool: id, worker, reserve: false, classes: pool.queue.at_work() };
             turn.actions.push(Action::Post { to: Place::Coordinator, mail: ask, carrying: None });
         }
         self.arm_pool(turn, id);
@@ -85,7 +85,7 @@ impl Worker {
         if due && !pool.asked_reserve && turn.now >= pool.retry_at {
             pool.asked_reserve = true;
             pool.asked += 1;
-            let ask = Mail::Ask { pool: id, worker, reserve: true };
+            let ask = Mail::Ask { pool: id, worker, reserve: true, classes: pool.queue.at_work() };
             turn.actions.push(Action::Post { to: Place::Coordinator, mail: ask, carrying: None });
         }
     }

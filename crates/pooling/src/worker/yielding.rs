@@ -70,7 +70,8 @@ impl Worker {
             let coming = pool.count(Group::Idle) + pool.count(Group::Returning) + pool.count(Group::Opening);
             pool.wanted().saturating_sub(coming)
         });
-        let wants = Mail::Wants { pool: id, worker: self.id, count };
+        let classes = self.pool(id).map(|pool| pool.queue.at_work()).unwrap_or_default();
+        let wants = Mail::Wants { pool: id, worker: self.id, count, classes };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: wants, carrying: None });
     }
 

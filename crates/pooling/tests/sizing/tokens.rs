@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pooling::classes::ClassSet;
 use pooling::mail::{Application, Counted};
 use pooling::settings::{Address, Database, Host, PoolMode, PoolSize};
 use pooling::{
@@ -77,7 +78,7 @@ impl Stage {
     }
 
     fn ask(&mut self, worker: WorkerId) {
-        self.tell(Event::Mail(Mail::Ask { pool: POOL, worker, reserve: false }));
+        self.tell(Event::Mail(Mail::Ask { pool: POOL, worker, reserve: false, classes: ClassSet::default() }));
     }
 
     /// So many seconds pass; the mean of noiseless throughput in them.
