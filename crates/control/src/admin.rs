@@ -11,6 +11,7 @@ mod show_databases;
 mod show_fidelity;
 mod show_fidelity_reasons;
 mod show_fingerprints;
+mod show_lanes;
 mod show_limits;
 mod show_lists;
 mod show_pins;
@@ -43,6 +44,7 @@ impl Show {
             Show::Fidelity => show_fidelity::table(view),
             Show::FidelityReasons => show_fidelity_reasons::table(view),
             Show::Fingerprints => show_fingerprints::table(view),
+            Show::Lanes => show_lanes::table(view),
             Show::Limits => show_limits::table(view),
             Show::Lists => show_lists::table(view),
             Show::Pins => show_pins::table(view),
@@ -71,6 +73,7 @@ impl Show {
             | Show::Fidelity
             | Show::FidelityReasons
             | Show::Fingerprints
+            | Show::Lanes
             | Show::Limits
             | Show::Pools
             | Show::Sizing

@@ -35,6 +35,7 @@ pub enum Show {
     FidelityReasons,
     /// Ours: statements that transactions begin with, where limits tell them apart.
     Fingerprints,
+    Lanes,
     /// Ours: what classes may do in a second and at a time, and what is left of it.
     Limits,
     Lists,
@@ -67,6 +68,7 @@ const SHOWS: &[(&str, Show)] = &[
     ("fidelity", Show::Fidelity),
     ("fidelity_reasons", Show::FidelityReasons),
     ("fingerprints", Show::Fingerprints),
+    ("lanes", Show::Lanes),
     ("limits", Show::Limits),
     ("lists", Show::Lists),
     ("pins", Show::Pins),

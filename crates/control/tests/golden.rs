@@ -106,6 +106,7 @@ golden! {
     fidelity_reasons FidelityReasons
     fingerprints Fingerprints
     help Help
+    lanes Lanes
     limits Limits
     lists Lists
     pins Pins

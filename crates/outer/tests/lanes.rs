@@ -75,6 +75,10 @@ fn short_transactions_do_not_queue_behind_reports() {
     assert!(apart * 20 < alike, "{apart:?} instead of {alike:?}");
     // Two servers, 0.4 s each, for nearly four seconds; four at first, since nobody knew.
     assert!((12..=24).contains(&reports), "{reports} reports");
+    let mut console = Client::login(stage.pooler.address(), "postgres", "pgbouncer").expect("an administrator");
+    let lanes = console.query("show lanes").expect("an answer");
+    assert_eq!(lanes.rows.len(), 1, "{lanes:?}");
+    assert_eq!(lanes.rows[0].last().cloned().flatten().as_deref(), Some(REPORT));
     stage.assert_healthy();
 }
 

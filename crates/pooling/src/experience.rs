@@ -16,9 +16,10 @@ use std::num::NonZeroU64;
 use sql::Fingerprint;
 
 use crate::id::ConnId;
+use crate::snapshot::LongCounts;
 
 /// Nobody grows this: a client that makes up statements by the thousand only has the oldest forgotten.
-pub(crate) const KNOWN_MAX: usize = 1024;
+const KNOWN_MAX: usize = 1024;
 
 /// A mean is no more than so many times what counts as long: else one run of an hour would need a day of short ones.
 const MEAN_MAX: u64 = 4;
@@ -48,13 +49,13 @@ impl Origin {
 
 /// What is known of one origin.
 #[derive(Clone, Debug)]
-pub(crate) struct Course {
+struct Course {
     /// Smoothed time from link to release, in microseconds.
-    pub(crate) mean_us: u64,
+    mean_us: u64,
     /// Since it is known.
-    pub(crate) runs: u64,
+    runs: u64,
     /// The beginning of a text that had this origin.
-    pub(crate) text: Box<[u8]>,
+    text: Box<[u8]>,
     /// What counts as long.
     after_us: u64,
     used: u64,
@@ -101,8 +102,12 @@ impl Experience {
         self.known.insert(origin, Course { mean_us, runs: 1, text: Box::default(), after_us, used: self.uses });
     }
 
-    pub(crate) fn known(&self) -> impl Iterator<Item = (Origin, &Course)> {
-        self.known.iter().map(|(origin, course)| (*origin, course))
+    pub(crate) fn counts(&self) -> impl Iterator<Item = LongCounts> {
+        self.known.values().map(|course| LongCounts {
+            count: course.runs,
+            mean_us: course.mean_us,
+            text: String::from_utf8_lossy(&course.text).into_owned(),
+        })
     }
 }
 
@@ -124,8 +129,8 @@ mod tests {
         experience.learn(origin(7), 1_000_000, AFTER);
         assert!(experience.expects_long(origin(7), b"select 7"));
         assert!(!experience.expects_long(origin(8), b"select 8"));
-        let known: Vec<_> = experience.known().map(|(_, course)| (course.mean_us, &*course.text)).collect();
-        assert_eq!(known, [(1_000_000, b"select 7".as_slice())]);
+        let known = LongCounts { count: 1, mean_us: 1_000_000, text: "select 7".to_owned() };
+        assert_eq!(experience.counts().collect::<Vec<_>>(), [known]);
     }
 
     #[test]
@@ -159,6 +164,6 @@ mod tests {
             experience.learn(origin(bits), 2_000_000, AFTER);
             assert!(experience.expects_long(origin(1), b"the report"));
         }
-        assert_eq!(experience.known().count(), KNOWN_MAX);
+        assert_eq!(experience.counts().count(), KNOWN_MAX);
     }
 }

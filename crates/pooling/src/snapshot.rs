@@ -99,6 +99,19 @@ pub struct PoolSnapshot {
     pub classes: Vec<ClassCounts>,
     /// Where its size is found: what it is now, and why.
     pub sizing: Option<Arc<Account>>,
+    /// Transactions that are known to run long here.
+    pub long: Vec<LongCounts>,
+}
+
+/// Transactions of one pool on one worker that begin alike, and run long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongCounts {
+    /// Since it is known.
+    pub count: u64,
+    /// Smoothed time for which each kept a server, in microseconds; no more than four times what is long.
+    pub mean_us: u64,
+    /// The beginning of the text; empty: none has come since it is known.
+    pub text: String,
 }
 
 /// One class in one pool on one worker; counts since the start, or since classes were last changed.
@@ -144,6 +157,7 @@ impl PoolSnapshot {
             fidelity: FidelitySnapshot::default(),
             classes: Vec::new(),
             sizing: None,
+            long: Vec::new(),
         }
     }
 }

@@ -16,8 +16,8 @@ use pooling::limiting::Kind;
 use pooling::settings::{Address, Database, Fidelity, Host, PoolMode, PoolSize, UserSettings};
 use pooling::sizing::{Account, Change};
 use pooling::snapshot::{
-    ClassCounts, ClientSnapshot, FidelityCounts, FidelitySnapshot, LimitCounts, PinCounts, PinSnapshot, PoolSnapshot,
-    Rotations, ServerSnapshot, StatementCounts, Totals,
+    ClassCounts, ClientSnapshot, FidelityCounts, FidelitySnapshot, LimitCounts, LongCounts, PinCounts, PinSnapshot,
+    PoolSnapshot, Rotations, ServerSnapshot, StatementCounts, Totals,
 };
 use pooling::state::Pins;
 use pooling::{ConnId, Peer, PoolId, PoolKey, Serial, Settings, Snapshot, Time, WorkerId};
@@ -222,6 +222,13 @@ fn statement(fingerprint: u64, scale: u64) -> StatementCounts {
     }
 }
 
+fn long() -> Vec<LongCounts> {
+    vec![
+        LongCounts { count: 12, mean_us: 1_700_000, text: "select report($1)".to_owned() },
+        LongCounts { count: 1, mean_us: 4_000_000, text: String::new() },
+    ]
+}
+
 /// Its clock shows 100 s.
 fn first_worker() -> Snapshot {
     let app = PoolSnapshot {
@@ -236,6 +243,7 @@ fn first_worker() -> Snapshot {
         fidelity: fidelity(1),
         classes: class_counts(1),
         sizing: Some(Arc::new(sizing())),
+        long: long(),
         ..pool(0, key("app", "app_owner"), PoolMode::Transaction)
     };
     let console = PoolSnapshot {

@@ -394,5 +394,6 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
         },
         classes: pool.queue.counts(now).collect(),
         sizing: pool.sizing.clone(),
+        long: pool.experience.counts().collect(),
     }
 }
