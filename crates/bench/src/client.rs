@@ -47,6 +47,8 @@ pub struct Work {
     number: AtomicU64,
     rows: usize,
     row_bytes: usize,
+    /// An error of a limit is an answer.
+    may_be_refused: bool,
 }
 
 impl Work {
@@ -73,7 +75,14 @@ impl Work {
         }
         let login = startup(&[("user", user), ("database", database), ("application_name", "bench")]);
         let (user, password) = (user.to_owned(), password.to_owned());
-        Work { login, user, password, style, prepare, request, number: AtomicU64::new(0), rows, row_bytes }
+        let number = AtomicU64::new(0);
+        Work { login, user, password, style, prepare, request, number, rows, row_bytes, may_be_refused: false }
+    }
+
+    /// The same, where limits may refuse a question: it is counted apart from those that are answered.
+    #[must_use]
+    pub fn may_be_refused(self) -> Work {
+        Work { may_be_refused: true, ..self }
     }
 
     /// One text, asked by clients who call themselves so, with one row of so many bytes for an answer.
@@ -82,7 +91,7 @@ impl Work {
         query(&mut request, sql);
         let login = startup(&[("user", USER), ("database", database), ("application_name", application)]);
         let (user, password, style, number) = (USER.to_owned(), String::new(), Style::Simple, AtomicU64::new(0));
-        Work { login, user, password, style, prepare: None, request, number, rows: 1, row_bytes }
+        Work { login, user, password, style, prepare: None, request, number, rows: 1, row_bytes, may_be_refused: false }
     }
 
     fn number(&self) -> u64 {
@@ -158,6 +167,8 @@ enum Phase {
     Idle,
     /// Rows and bytes of them that have arrived.
     Waiting(usize, usize),
+    /// A limit has refused it.
+    Refused,
     /// In the transaction of this number: the step that was asked, and the rows that it has had.
     Within {
         step: u8,
@@ -175,6 +186,8 @@ pub enum Progress {
     Ready,
     /// The answer is complete and right.
     Answered,
+    /// A limit was in the way.
+    Refused,
 }
 
 /// One client.
@@ -218,6 +231,11 @@ impl Client {
 
 fn message(phase: &mut Phase, work: &Work, tag: u8, body: &[u8], out: &mut Vec<u8>) -> Result<Progress, String> {
     match (&mut *phase, tag) {
+        (Phase::Waiting(0, 0), b'E') if work.may_be_refused && is_of_a_limit(body) => *phase = Phase::Refused,
+        (Phase::Refused, b'Z') => {
+            *phase = Phase::Idle;
+            return Ok(Progress::Refused);
+        }
         (_, b'E') => return Err(format!("refused: {}", body.escape_ascii())),
         (_, b'S' | b'N') => {}
         (Phase::LoggingIn(scram), b'R') => authenticate(scram, work, body, out)?,
@@ -259,6 +277,12 @@ fn message(phase: &mut Phase, work: &Work, tag: u8, body: &[u8], out: &mut Vec<u
         (_, tag) => return Err(format!("a message '{}' out of place", tag.escape_ascii())),
     }
     Ok(Progress::More)
+}
+
+/// Whether an error says configuration_limit_exceeded.
+//= pg18 protocol-error-fields#the field C
+fn is_of_a_limit(body: &[u8]) -> bool {
+    body.split(|byte| *byte == 0).any(|field| field == b"C53400")
 }
 
 /// The client's side of a login.
@@ -326,6 +350,21 @@ mod tests {
                 assert_eq!(answered, expected, "{style:?} {answer:?}: {seen:?}");
             }
         }
+    }
+
+    #[test]
+    fn only_who_expects_refusals_takes_one_for_an_answer() {
+        let error = b"E\0\0\0\x0fC53400\0M\0\0\0Z\0\0\0\x05I";
+        let asked = |work: Work| {
+            let (work, mut out) = (Arc::new(work), Vec::new());
+            let mut client = Client::start(&work, &mut out);
+            client.receive(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I", &mut out).expect("logged in");
+            client.ask(&mut out);
+            client.receive(error, &mut out)
+        };
+        let work = || Work::new("bench", "", "bench", Style::Simple, Answer::Small);
+        assert!(asked(work()).is_err());
+        assert_eq!(asked(work().may_be_refused()), Ok(Progress::Refused));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! The pieces, in the order of one measurement: [`scenario`] says what is measured, [`expected`] how long it takes; [`contestant`] starts what is
 //! measured, as [`setup`] says ([`relay`] is one of our own); [`world`] makes the load, with [`client`]s on one side and a [`fake`] PostgreSQL on the
 //! other; [`process`] reads what a contestant has used; [`rounds`] alternates the contestants; [`calls`], [`idle`],
-//! [`half_load`], [`pgbench`], [`sizing`] and [`instructions`] measure what CPU time does not show, [`fairness`] who waits for whom; [`stats`] says what the samples
+//! [`half_load`], [`pgbench`], [`sizing`] and [`instructions`] measure what CPU time does not show, [`fairness`] who waits for whom,
+//! [`rates`] how exactly limits hold; [`stats`] says what the samples
 //! mean; [`record`] keeps them, [`report`] makes the table, and [`versus`] that of two builds.
 //!
 //! Promises: every figure rests on raw samples that the record keeps; contestants are compared within a round only;
@@ -26,6 +27,8 @@ pub mod interrupt;
 pub mod machine;
 pub mod pgbench;
 pub mod process;
+pub mod rates;
+pub mod rates_table;
 pub mod record;
 pub mod relay;
 pub mod report;

@@ -11,7 +11,7 @@ use bench::rounds::Pace;
 use bench::run::{self, Plan};
 use bench::scenario::SCENARIOS;
 use bench::sizing::{self, Part};
-use bench::{fairness, interrupt, record, report, versus};
+use bench::{fairness, interrupt, rates, record, report, versus};
 use lexopt::prelude::*;
 
 const HELP: &str = "\
@@ -31,6 +31,9 @@ Measures pgweir beside PgBouncer and a direct connection.
   bench sizing [--only SCRIPT[:CLIENTS],...] [--seconds N] [--rounds N] [--sizes N,N,...] [--cluster FOLDER]
                          pool_size = auto beside fixed sizes, on a PostgreSQL of its own with fsync on: SCRIPT is select or
                          tpcb, 50, 500 and 4000 clients; some 20 minutes, a part some 3. FOLDER keeps the tables for the next time
+  bench rates [--only RATE,...] [--seconds N] [--rounds N]
+                         how exactly limits of 1, 100 and 10000 transactions a second hold with four workers, delaying and
+                         rejecting; some 5 minutes
   bench report FILE      print the table of a record
   bench relay INI        be the relay: recv and send, nothing else (contestants' ini files name its sockets)
   bench list             name the scenarios
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Some("fairness") => fairness(&options),
         Some("instructions") => instructions(&options),
         Some("sizing") => sizing(&options),
+        Some("rates") => rates(&options),
         Some("relay") => relay(&options),
         Some("report") => print_report(&options),
         Some("list") => {
@@ -182,6 +186,24 @@ fn sizing(options: &Options) -> Result<bool, String> {
     let pgweir = pgweir(options, "")?;
     let out = options.out.as_deref().unwrap_or(Path::new("bench/results"));
     let (record, whole) = sizing::all(&place, &pgweir, &plan, options.cluster.as_deref(), Some(out))?;
+    record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
+    Ok(whole)
+}
+
+/// How exactly limits hold.
+fn rates(options: &Options) -> Result<bool, String> {
+    let number = |text: &String| text.parse().map_err(|_| format!("'{text}' is no rate"));
+    let rates: Vec<u32> = options.only.iter().map(number).collect::<Result<_, _>>()?;
+    let plan = rates::Plan {
+        rates: if rates.is_empty() { rates::RATES.to_vec() } else { rates },
+        rounds: options.rounds.unwrap_or(3) as usize,
+        measured: Duration::from_secs(options.seconds.unwrap_or(12)),
+    };
+    interrupt::listen()?;
+    let place = Premises::open(options.keep)?;
+    let pgweir = pgweir(options, "")?;
+    let out = options.out.as_deref().unwrap_or(Path::new("bench/results"));
+    let (record, whole) = rates::all(&place, &pgweir, &plan, Some(out))?;
     record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
     Ok(whole)
 }

@@ -12,8 +12,8 @@ use crate::figures::{
 };
 use crate::instructions::FIDELITY;
 use crate::scenario::CLASSIC;
-use crate::sizing_table;
 use crate::stats::{Estimate, Verdict};
+use crate::{rates_table, sizing_table};
 
 /// The whole report, in Markdown.
 pub fn table(record: &Value) -> String {
@@ -22,6 +22,10 @@ pub fn table(record: &Value) -> String {
     failures(&mut out, record);
     if scenarios(record).next().is_some() && scenarios(record).all(|one| one["kind"] == "sizing") {
         sizing_table::write(&mut out, record);
+        return out;
+    }
+    if scenarios(record).next().is_some() && scenarios(record).all(|one| one["kind"] == "rates") {
+        rates_table::write(&mut out, record);
         return out;
     }
     thresholds(&mut out, record);

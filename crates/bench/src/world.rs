@@ -55,6 +55,7 @@ struct Fleet {
     late: VecDeque<Instant>,
     due: Instant,
     done: u64,
+    refused: u64,
     latencies_ns: Vec<u32>,
 }
 
@@ -138,6 +139,7 @@ impl World {
             late: VecDeque::new(),
             due: Instant::now(),
             done: 0,
+            refused: 0,
             latencies_ns: Vec::new(),
         });
         FleetId(self.fleets.len() - 1)
@@ -223,6 +225,11 @@ impl World {
     /// Transactions (or, in a storm, logins with one transaction each) that this fleet has finished.
     pub fn done(&self, fleet: FleetId) -> u64 {
         self.fleets[fleet.0].done
+    }
+
+    /// Questions that limits have refused.
+    pub fn refused(&self, fleet: FleetId) -> u64 {
+        self.fleets[fleet.0].refused
     }
 
     /// Time from question (or its due time in an open load, or dialling in a storm) to answer, since the last call, in ns.
@@ -442,6 +449,7 @@ impl World {
         if progress == Progress::Answered {
             self.count(slot, fleet);
         }
+        self.fleets[fleet].refused += u64::from(progress == Progress::Refused);
         match (mode, progress) {
             (Mode::Closed, _) => self.ask(slot, Instant::now()),
             (Mode::Thinking { mean }, _) => {
