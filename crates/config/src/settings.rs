@@ -333,8 +333,8 @@ fn pool_mode(value: &str) -> PoolMode {
 fn statements(values: &Values) -> StatementLimits {
     StatementLimits {
         max_active: values.count(Key::fingerprint_max_active),
+        named: crate::value::statements(values.text(Key::fingerprint_limits)).unwrap_or_default(),
         over: if values.choice(Key::fingerprint_over) == "reject" { Over::Reject } else { Over::Delay },
-        ..StatementLimits::default()
     }
 }
 

@@ -163,6 +163,7 @@ settings! {
     dns_max_ttl: Seconds, Some("15"), Yes, NotYet, Names, "How long an address is remembered.";
     dns_nxdomain_ttl: Seconds, Some("15"), Yes, NotYet, Names, "How long it is remembered that a name has no address.";
     dns_zone_check_period: Seconds, Some("0"), Yes, NotYet, Names, "How often to ask whether a whole zone has changed.";
+    fingerprint_limits: Statements, Some(""), Yes, Works, Classes, "As fingerprint_max_active, for single statements: `fingerprint:number, ...`, where the fingerprint is what SHOW FINGERPRINTS calls the statement, and 0 is no limit.";
     fingerprint_max_active: NUMBER, Some("0"), Yes, Works, Classes, "The most transactions at a time, over all pools, that begin with the same statement, whatever its constants; SHOW FINGERPRINTS lists them. 0: no limit.";
     fingerprint_over: Choice(OVERS), Some("delay"), Yes, Works, Classes, "What becomes of who is over fingerprint_max_active: delay, it waits; reject, it is told an error that says when to come again.";
     idle_transaction_timeout: Seconds, Some("0"), Yes, Works, Waiting, "Closes a client that idles inside a transaction for so long; 0: never.";
@@ -295,8 +296,8 @@ mod tests {
         }
         assert_eq!(
             TABLE.len(),
-            117,
-            "PgBouncer's hundred, workers, four for sessions, four for classes and limits, two for sizes, one for sharing, five for tests"
+            118,
+            "PgBouncer's hundred, workers, four for sessions, five for classes and limits, two for sizes, one for sharing, five for tests"
         );
     }
 }

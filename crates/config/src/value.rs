@@ -3,6 +3,7 @@
 //! Promises that a value that was read is within its bounds, and that showing it gives what PgBouncer's SHOW CONFIG
 //! gives. Does not know which settings there are.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::problem::one_of;
@@ -28,6 +29,8 @@ pub enum Kind {
     Count(i64, i64, &'static str),
     /// A whole number, or `auto`.
     Size,
+    /// Statements by what SHOW FINGERPRINTS calls them, each with a number, and commas between them.
+    Statements,
     /// 0 or 1.
     Flag,
     /// Seconds, with a fraction if wanted.
@@ -50,6 +53,7 @@ impl Kind {
     pub fn read(self, text: &str) -> Result<Value, String> {
         let value = match self {
             Kind::Text | Kind::List | Kind::Path => Some(Value::Text(text.to_owned())),
+            Kind::Statements => statements(text).map(|_| Value::Text(text.to_owned())),
             Kind::Count(min, max, _) => whole(text).filter(|n| (min..=max).contains(n)).map(Value::Number),
             Kind::Size if text.eq_ignore_ascii_case(AUTO) => Some(Value::Choice(AUTO)),
             Kind::Size => whole(text).filter(|n| (0..=INT_MAX).contains(n)).map(Value::Number),
@@ -70,6 +74,9 @@ impl Kind {
             Kind::Text => "text".to_owned(),
             Kind::List => "names with commas between them".to_owned(),
             Kind::Path => "a path".to_owned(),
+            Kind::Statements => {
+                "statements as SHOW FINGERPRINTS calls them, each with a number, such as 00f1c2d3e4a5b697:2".to_owned()
+            }
             Kind::Count(min, max, "") => format!("a whole number from {min} to {max}"),
             Kind::Count(min, max, unit) => {
                 format!("a whole number of {unit} from {min} to {max}")
@@ -85,7 +92,7 @@ impl Kind {
     /// Whether an empty text is a value of its own, rather than no value at all.
     #[must_use]
     pub fn takes_empty(self) -> bool {
-        matches!(self, Kind::Text | Kind::List | Kind::Path)
+        matches!(self, Kind::Text | Kind::List | Kind::Path | Kind::Statements)
     }
 }
 
@@ -175,6 +182,22 @@ pub fn names(list: &str) -> Vec<&str> {
     list.split(|c: char| c == ',' || c.is_ascii_whitespace()).filter(|name| !name.is_empty()).collect()
 }
 
+/// Reads `fingerprint:number, …`; `None`: one of them is something else, or there twice.
+#[must_use]
+pub fn statements(list: &str) -> Option<BTreeMap<u64, u32>> {
+    let mut all = BTreeMap::new();
+    for one in names(list) {
+        let (fingerprint, count) = one.split_once(':')?;
+        let is_hex = fingerprint.len() == 16 && fingerprint.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let fingerprint = u64::from_str_radix(fingerprint, 16).ok().filter(|_| is_hex)?;
+        let count = whole(count).filter(|count| (0..=INT_MAX).contains(count))?;
+        if all.insert(fingerprint, u32::try_from(count).ok()?).is_some() {
+            return None;
+        }
+    }
+    Some(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,6 +271,17 @@ mod tests {
         for (number, expected) in table {
             assert_eq!(six_digits(number), expected);
         }
+    }
+
+    #[test]
+    fn statements_are_named_by_sixteen_digits() {
+        assert_eq!(statements(" "), Some(BTreeMap::new()));
+        let two = statements("00000000000000ff:2,ABCDEF0123456789:0").expect("two");
+        assert_eq!(two, BTreeMap::from([(255, 2), (0xabcd_ef01_2345_6789, 0)]));
+        for mistake in ["ff:2", "00000000000000ff", "00000000000000ff:-1", "00000000000000ff:x", "+0000000000000ff:1"] {
+            assert_eq!(statements(mistake), None, "{mistake}");
+        }
+        assert_eq!(statements("00000000000000ff:1 00000000000000ff:2"), None, "twice");
     }
 
     #[test]

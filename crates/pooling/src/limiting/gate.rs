@@ -153,11 +153,14 @@ impl Gate {
         }
     }
 
-    /// Somebody waits from now on.
-    pub(crate) fn count_wait(&mut self) {
-        if let Some(kind) = self.lacks(false).filter(|_| self.limits.over == Over::Delay) {
-            self.counts[kind as usize].delayed += 1;
-        }
+    /// What somebody who comes now waits for, if it is to wait.
+    pub(crate) fn delays(&self) -> Option<Kind> {
+        self.lacks(false).filter(|_| self.limits.over == Over::Delay)
+    }
+
+    /// Somebody has waited for longer than it takes to ask.
+    pub(crate) fn count_delayed(&mut self, kind: Kind) {
+        self.counts[kind as usize].delayed += 1;
     }
 
     fn told(&mut self, kind: Kind, micros: u64) -> Told {

@@ -10,7 +10,7 @@ use sql::Key;
 
 use crate::id::ConnId;
 use crate::limiting::gate::{Gate, StatementGate};
-use crate::limiting::{Kind, Limit};
+use crate::limiting::{FULL, Kind, Limit};
 use crate::limits;
 use crate::session::{Admission, Session};
 use crate::settings::Settings;
@@ -34,7 +34,11 @@ pub(super) struct Wait {
     pub(super) before: Before,
     /// It has a server.
     pub(super) linked: bool,
+    /// At whichever gate it came to first.
     pub(super) since: Time,
+    /// Before this one. `kind`: of a class, what it was without then; none: who is refused waits only to be told so.
+    pub(super) entered: Time,
+    pub(super) kind: Option<Kind>,
 }
 
 /// What a transaction uses while it lasts.
@@ -151,13 +155,32 @@ impl Gates {
         ticket
     }
 
+    fn count_delayed(&mut self, before: Before, kind: Kind) {
+        match before {
+            Before::Class(index) => {
+                if let Some(gate) = self.classes.get_mut(index) {
+                    gate.count_delayed(kind);
+                }
+            }
+            Before::Statement(fingerprint) => {
+                if let Some(gate) = self.statements.get_mut(&fingerprint) {
+                    gate.counts.delayed += 1;
+                }
+            }
+        }
+    }
+
     pub(super) fn waits_since(&self, session: &Session) -> Option<Time> {
         let Admission::Waits { ticket } = session.admission else { return None };
         self.waits.get(&ticket).map(|wait| wait.since)
     }
 
-    pub(super) fn leave_line(&mut self, ticket: u64) -> Option<Wait> {
+    pub(super) fn leave_line(&mut self, now: Time, ticket: u64) -> Option<Wait> {
         let wait = self.waits.remove(&ticket)?;
+        // Who only waits until the coordinator has been asked is not delayed.
+        if let Some(kind) = wait.kind.filter(|_| now.since(wait.entered) >= FULL) {
+            self.count_delayed(wait.before, kind);
+        }
         if let Some(line) = self.line_of(wait.before, wait.linked) {
             line.remove(&ticket);
         }

@@ -96,8 +96,8 @@ impl Worker {
         match passage {
             Passage::Open => gates.seat(turn.now, conn).statement = Some(fingerprint),
             Passage::Later => {
-                gate.counts.delayed += u64::from(limits.over == Over::Delay);
-                self.wait_at(turn, conn, Before::Statement(fingerprint), messages);
+                let kind = (limits.over == Over::Delay).then_some(Kind::Active);
+                self.wait_at(turn, conn, Before::Statement(fingerprint), kind, messages);
             }
             Passage::Refused(_) => {}
         }
@@ -115,8 +115,8 @@ impl Worker {
             Passage::Open if linked => {}
             Passage::Open => self.seat_in_class(turn.now, conn, index),
             Passage::Later => {
-                gate.count_wait();
-                self.wait_at(turn, conn, Before::Class(index), messages);
+                let kind = gate.delays();
+                self.wait_at(turn, conn, Before::Class(index), kind, messages);
             }
             Passage::Refused(_) => {}
         }
@@ -131,11 +131,11 @@ impl Worker {
         }
     }
 
-    fn wait_at(&mut self, turn: &mut Turn<'_>, conn: ConnId, before: Before, messages: &[u8]) {
+    fn wait_at(&mut self, turn: &mut Turn<'_>, conn: ConnId, before: Before, kind: Option<Kind>, messages: &[u8]) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let since = session.asked_at().unwrap_or(turn.now);
         let linked = session.server().is_some();
-        let ticket = self.gates.enter_line(Wait { conn, before, linked, since });
+        let ticket = self.gates.enter_line(Wait { conn, before, linked, since, entered: turn.now, kind });
         session.admission = Admission::Waits { ticket };
         match session.state {
             State::Linked { server } => {
@@ -237,7 +237,7 @@ impl Worker {
             let Some(&Wait { conn, linked, since, .. }) = self.gates.waits.get(&ticket) else { break };
             if self.late(turn.now, conn).is_some() {
                 // It takes nothing, so that nobody has to be looked at for what it gives back.
-                self.gates.leave_line(ticket);
+                self.gates.leave_line(turn.now, ticket);
                 late.push((conn, since));
                 continue;
             }
@@ -253,7 +253,7 @@ impl Worker {
             if passage == Passage::Later {
                 break;
             }
-            self.gates.leave_line(ticket);
+            self.gates.leave_line(turn.now, ticket);
             if let (Passage::Open, Before::Class(index), false) = (&passage, before, linked) {
                 self.seat_in_class(turn.now, conn, index);
             }
@@ -315,7 +315,7 @@ impl Worker {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let admission = std::mem::take(&mut session.admission);
         if let Admission::Waits { ticket } = admission
-            && let Some(wait) = self.gates.leave_line(ticket)
+            && let Some(wait) = self.gates.leave_line(turn.now, ticket)
         {
             // Whoever was behind it may need less.
             self.open(turn, wait.before);
