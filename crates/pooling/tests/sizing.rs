@@ -46,11 +46,12 @@ fn run<R: Rule>(
     rule: &mut R,
     curve: Curve,
     clients: u32,
-    noise: f64,
+    (noise, drift): (f64, f64),
     seed: u64,
     is_settled: impl Fn(&R) -> Option<u32>,
 ) -> Outcome {
     let mut model = Model::new(curve, clients, noise, seed);
+    model.drift = drift;
     model.run(rule, second(10), |_, _| {});
     let best = curve.best(FLOOR, CEILING.min(clients));
     let settled = is_settled(rule);
@@ -71,7 +72,7 @@ struct Survey {
 
 impl Survey {
     fn of<R: Rule>(
-        noise: f64,
+        unrest: (f64, f64),
         seeds: u64,
         rule: impl Fn(u64) -> R,
         is_settled: impl Fn(&R) -> Option<u32> + Copy,
@@ -80,7 +81,7 @@ impl Survey {
         for curve in curves() {
             for clients in [50, 500, 4000] {
                 for seed in 1..=seeds {
-                    survey.add(&run(&mut rule(seed), curve, clients, noise, seed, is_settled));
+                    survey.add(&run(&mut rule(seed), curve, clients, unrest, seed, is_settled));
                 }
             }
         }
@@ -107,9 +108,9 @@ impl Survey {
         f64::from(self.off) / f64::from(self.runs) * 100.0
     }
 
-    fn row(&self, name: &str, noise: f64) -> String {
+    fn row(&self, name: &str, (noise, drift): (f64, f64)) -> String {
         let (off, mean, p1, p5) = (self.off_percent(), self.mean(), self.percentile(1), self.percentile(5));
-        format!("{name:<10} {noise:>5} {off:>6.1} % {mean:>7.3} {p5:>7.3} {p1:>7.3}")
+        format!("{name:<10} {noise:>5} {drift:>5} {off:>6.1} % {mean:>7.3} {p5:>7.3} {p1:>7.3}")
     }
 }
 
@@ -127,9 +128,9 @@ fn sizing(seed: u64) -> Sizing {
 #[ignore = "a comparison for people to read: cargo test -p pooling --test sizing -- --ignored --nocapture"]
 fn comparison() {
     println!(
-        "            noise  off 5 %    mean      p5      p1   throughput of seconds 10 to 40, by the best there is"
+        "            noise drift  off 5 %    mean      p5      p1   throughput of seconds 10 to 40, by the best there is"
     );
-    for noise in [0.0, 0.05, 0.1, 0.2] {
+    for noise in [(0.0, 0.0), (0.05, 0.0), (0.1, 0.0), (0.2, 0.0), (0.05, 0.1), (0.1, 0.2)] {
         let own = |seed| f64::from(start(seed));
         println!("{}", Survey::of(noise, 100, sizing, Sizing::settled).row("ladder", noise));
         println!("{}", Survey::of(noise, 30, |_| rivals::Golden::new(), |_| None).row("golden", noise));
@@ -140,16 +141,24 @@ fn comparison() {
 }
 
 /// How many of all runs may be off: noise makes the whole database faster or slower for 200 ms at a time, so that within ten
-/// seconds a fifth of noise leaves some sizes that cannot be told apart.
+/// seconds a fifth of noise leaves some sizes that cannot be told apart; drift does so for some seconds.
 #[test]
 fn the_best_size_is_found_within_ten_seconds() {
-    for (noise, off_percent, p5) in [(0.0, 1.0, 0.96), (0.05, 2.0, 0.95), (0.1, 5.0, 0.95), (0.2, 15.0, 0.9)] {
+    let bounds = [
+        ((0.0, 0.0), 1.0, 0.96),
+        ((0.05, 0.0), 1.0, 0.96),
+        ((0.1, 0.0), 3.0, 0.955),
+        ((0.2, 0.0), 15.0, 0.9),
+        ((0.05, 0.1), 3.0, 0.93),
+        ((0.1, 0.2), 12.0, 0.9),
+    ];
+    for (noise, off_percent, p5) in bounds {
         let survey = Survey::of(noise, 30, sizing, Sizing::settled);
         let row = survey.row("ladder", noise);
         assert!(survey.off_percent() <= off_percent, "{row}");
-        assert!(survey.percentile(5) >= p5 && survey.mean() >= 0.97, "{row}");
+        assert!(survey.percentile(5) >= p5 && survey.mean() >= 0.96, "{row}");
         let late = f64::from(survey.late) / f64::from(survey.runs);
-        assert!(late <= if noise > 0.1 { 0.02 } else { 0.0 }, "{row}: {late} settled late");
+        assert!(late <= if noise.0 > 0.1 || noise.1 > 0.1 { 0.03 } else { 0.0 }, "{row}: {late} settled late");
     }
 }
 
@@ -237,10 +246,10 @@ fn servers_that_cannot_be_opened_are_not_waited_for() {
         let mut model = Model::new(curve, 500, 0.05, seed);
         model.available = 20;
         model.run(&mut rule, second(15), |_, _| {});
+        assert!(rule.changes().any(|change| change.why.contains("could not be opened")));
         model.run(&mut rule, second(60), |_, rule| {
             assert!(rule.settled() == Some(16), "{}: {}", rule.size(), rule.why())
         });
-        assert!(rule.changes().any(|change| change.why.contains("could not be opened")));
     }
 }
 
@@ -250,9 +259,9 @@ fn what_was_done_is_told() {
     assert_eq!(rule.why(), "nobody has waited yet");
     let mut model = Model::new(Curve::Peak { peak: 16.0, contention: 0.0, alone: 1000.0 }, 500, 0.0, 7);
     model.run(&mut rule, second(8), |_, _| {});
-    assert_eq!(rule.why(), "best; 11 servers: -6.4 %, 23 servers: -9.6 %");
+    assert_eq!(rule.why(), "best; 8 servers: -20.4 %, 32 servers: -20.2 %");
     let moves: Vec<(u32, u32)> = rule.changes().map(|change| (change.from, change.to)).collect();
-    assert_eq!(moves, [(4, 8), (8, 32), (32, 16), (16, 23), (23, 11), (11, 16)]);
+    assert_eq!(moves, [(4, 8), (8, 32), (32, 64), (64, 16), (16, 23)]);
     model.run(&mut rule, second(300), |_, _| {});
     assert_eq!(rule.changes().count(), 10);
 }

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use super::belief::Difference;
+
 /// What is known of a pool since it was looked at last, summed over its workers.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Seen {
@@ -31,12 +33,18 @@ const COMPLETED_MIN: u64 = 32;
 /// Whatever it has seen by then.
 const WINDOW_MAX: Duration = Duration::from_secs(4);
 
-/// What windows scatter by before anything was seen, squared, and how many windows' worth of belief that has.
-const VARIANCE_FIRST: f64 = 0.06 * 0.06;
-const VARIANCE_BELIEF: f64 = 3.0;
+/// What is taken for the noise of a window, and for what the level moves from one to the next, before anything was seen;
+/// squared. So many differences' worth of belief that has, and so many are remembered.
+const NOISE_FIRST: f64 = 0.06 * 0.06;
+const DRIFT_FIRST: f64 = 0.015 * 0.015;
+const BELIEF_FIRST: f64 = 4.0;
+const MEMORY: f64 = 120.0;
 
-/// How many differences the scatter remembers.
-const VARIANCE_MEMORY: f64 = 40.0;
+/// A step of the curve is no noise: no difference counts for more than so many mean squares.
+const ODD: f64 = 9.0;
+
+/// Windows between which the level's way is measured.
+const FAR: usize = 4;
 
 /// So few transactions in a window say nothing about its size.
 const FEW: u64 = 8;
@@ -58,10 +66,14 @@ pub(super) struct Window {
 pub(super) struct Sample {
     /// The natural logarithm of transactions a second.
     pub(super) speed: f64,
+    /// Seconds.
+    pub(super) span: f64,
     /// Somebody waited most of the time.
     pub(super) saturated: bool,
     /// Servers at work, on average.
     pub(super) busy: f64,
+    /// Servers that had logged in at its end.
+    pub(super) open: u32,
     /// Too few transactions ended to tell anything.
     pub(super) few: bool,
 }
@@ -87,39 +99,83 @@ impl Window {
         let queue = sum.waited.as_secs_f64() / span;
         Some(Sample {
             speed: (sum.completed.max(1) as f64 / span).ln(),
+            span,
             saturated: sum.waiting > 0 && (queue >= 0.5 || looks >= LOOKS_MIN && waited == looks)
                 || sum.waiting > sum.open,
             busy: sum.busy.as_secs_f64() / span,
+            open: sum.open,
             few: sum.completed < FEW,
         })
     }
 }
 
-/// How much windows scatter.
+/// What windows of one size scatter by, and how far the level moves meanwhile. Noise is the same between neighbours in time as
+/// between windows further apart; what there is more between those is the level's.
 #[derive(Clone, Debug)]
-pub(super) struct Scatter {
-    variance: f64,
-    belief: f64,
+pub(super) struct Unrest {
+    /// Mean squares of differences: of neighbours, and of those that are `FAR` apart.
+    near: f64,
+    far: f64,
+    near_belief: f64,
+    far_belief: f64,
+    /// How long windows are, in seconds.
+    span: f64,
+    /// The last windows of this size, the newest last.
+    last: Vec<f64>,
 }
 
-impl Default for Scatter {
-    fn default() -> Scatter {
-        Scatter { variance: VARIANCE_FIRST, belief: VARIANCE_BELIEF }
+impl Default for Unrest {
+    fn default() -> Unrest {
+        Unrest {
+            near: 2.0 * NOISE_FIRST + DRIFT_FIRST,
+            far: 2.0 * NOISE_FIRST + FAR as f64 * DRIFT_FIRST,
+            near_belief: BELIEF_FIRST,
+            far_belief: BELIEF_FIRST,
+            span: WINDOW_MIN.as_secs_f64(),
+            last: Vec::new(),
+        }
     }
 }
 
-impl Scatter {
-    /// Two windows of the same size that follow each other.
-    pub(super) fn learn(&mut self, earlier: Sample, later: Sample) {
-        // A step of the curve is no noise.
-        let difference = (later.speed - earlier.speed).clamp(-0.7, 0.7);
-        self.belief = (self.belief + 1.0).min(VARIANCE_MEMORY);
-        self.variance += (difference * difference / 2.0 - self.variance) / self.belief;
+impl Unrest {
+    /// Another size, or another load: what comes next is not compared with what was before.
+    pub(super) fn interrupt(&mut self) {
+        self.last.clear();
     }
 
-    /// Of one window.
-    pub(super) fn variance(&self) -> f64 {
-        self.variance.max(1e-6)
+    pub(super) fn learn(&mut self, sample: Sample) {
+        let last = &mut self.last;
+        let back = |steps: usize| last.len().checked_sub(steps).map(|index| last[index]);
+        let square = |then: f64| (sample.speed - then).powi(2);
+        let take = |mean: &mut f64, belief: &mut f64, square: f64| {
+            *belief = (*belief + 1.0).min(MEMORY);
+            *mean += (square.min(ODD * *mean) - *mean) / *belief;
+        };
+        if let Some(then) = back(1) {
+            take(&mut self.near, &mut self.near_belief, square(then));
+            self.span += (sample.span - self.span) / self.near_belief;
+        }
+        if let Some(then) = back(FAR) {
+            take(&mut self.far, &mut self.far_belief, square(then));
+        }
+        if last.len() == FAR {
+            last.remove(0);
+        }
+        last.push(sample.speed);
+    }
+
+    /// The variance of the noise of one window.
+    pub(super) fn noise(&self) -> f64 {
+        ((self.near - self.step()) / 2.0).max(self.near / 8.0).max(1e-6)
+    }
+
+    /// The variance of what the level moves by in this time.
+    pub(super) fn drift(&self, seconds: f64) -> f64 {
+        self.step() * seconds / self.span.max(1e-3)
+    }
+
+    fn step(&self) -> f64 {
+        ((self.far - self.near) / (FAR as f64 - 1.0)).max(1e-7)
     }
 }
 
@@ -129,18 +185,15 @@ pub(super) struct Record {
     pub(super) mean: f64,
     /// Windows' worth.
     pub(super) weight: f64,
-    /// Somebody waited in most of them.
-    pub(super) saturated: bool,
 }
 
-/// A record remembers this many windows.
-const RECORD_MEMORY: f64 = 30.0;
+/// A record remembers this many windows: what is long ago is of another level.
+const RECORD_MEMORY: f64 = 10.0;
 
 impl Record {
-    pub(super) fn add(&mut self, sample: Sample) {
+    pub(super) fn add(&mut self, value: f64) {
         self.weight = (self.weight + 1.0).min(RECORD_MEMORY);
-        self.mean += (sample.speed - self.mean) / self.weight;
-        self.saturated = sample.saturated;
+        self.mean += (value - self.mean) / self.weight;
     }
 
     pub(super) fn merge(&mut self, other: Record) {
@@ -149,34 +202,14 @@ impl Record {
             self.mean += (other.mean - self.mean) * other.weight / weight;
         }
         self.weight = weight.min(RECORD_MEMORY);
-        self.saturated = other.saturated;
     }
 
-    /// How far `self` is above `other`, and the standard error of that.
-    pub(super) fn above(&self, other: &Record, scatter: &Scatter) -> Difference {
-        let variance = scatter.variance() * (1.0 / self.weight + 1.0 / other.weight);
-        Difference { mean: self.mean - other.mean, variance }
-    }
-}
-
-/// Between two sizes' throughput: a logarithm of their ratio.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct Difference {
-    pub(super) mean: f64,
-    pub(super) variance: f64,
-}
-
-impl Difference {
-    /// How many standard errors it is above `bar`.
-    pub(super) fn sureness(self, bar: f64) -> f64 {
-        (self.mean - bar) / self.variance.sqrt()
-    }
-
-    /// What two independent observations say together.
-    pub(super) fn and(self, other: Difference) -> Difference {
-        let weight = 1.0 / self.variance + 1.0 / other.variance;
-        let mean = (self.mean / self.variance + other.mean / other.variance) / weight;
-        Difference { mean, variance: 1.0 / weight }
+    /// How far `self`, of the last windows, is above `earlier`, and how sure that is.
+    pub(super) fn since(&self, earlier: &Record, unrest: &Unrest) -> Difference {
+        let noise = unrest.noise() * (1.0 / self.weight + 1.0 / earlier.weight);
+        // A step is one also where it follows slow ways of the level: those of the last windows count.
+        let apart = self.weight * unrest.span;
+        Difference { mean: self.mean - earlier.mean, variance: noise + unrest.drift(apart) }
     }
 }
 
@@ -210,17 +243,26 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_grows_surer_with_each_window() {
-        let (mut low, mut high, scatter) = (Record::default(), Record::default(), Scatter::default());
-        let sample = |speed| Sample { speed, saturated: true, busy: 1.0, few: false };
-        let mut last = 0.0;
-        for _ in 0..8 {
-            low.add(sample(1.0));
-            high.add(sample(1.1));
-            let sureness = high.above(&low, &scatter).sureness(0.0);
-            assert!(sureness > last);
-            last = sureness;
+    fn noise_and_drift_are_told_apart() {
+        let mut random = 7_u64;
+        let mut unit = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 11) as f64 / (1_u64 << 53) as f64 - 0.5
+        };
+        for (noise, drift) in [(0.1, 0.0), (0.1, 0.1), (0.02, 0.1)] {
+            let (mut unrest, mut level, mut noises, mut steps) = (Unrest::default(), 5.0, 0.0, 0.0);
+            for turn in 0..2000 {
+                // A uniform draw has a twelfth of its width squared.
+                level += drift * 12.0_f64.sqrt() * unit();
+                let speed = level + noise * 12.0_f64.sqrt() * unit();
+                unrest.learn(Sample { speed, span: 0.2, saturated: true, busy: 1.0, open: 4, few: false });
+                if turn >= 100 {
+                    noises += unrest.noise() / 1900.0;
+                    steps += unrest.drift(0.2) / 1900.0;
+                }
+            }
+            assert!((noises - noise * noise).abs() < 0.5 * noise * noise + 0.001, "{noise} {drift}: {noises}");
+            assert!((steps - drift * drift).abs() < 0.4 * drift * drift + 0.001, "{noise} {drift}: {steps}");
         }
-        assert!((high.above(&low, &scatter).mean - 0.1).abs() < 1e-9);
     }
 }

@@ -8,22 +8,22 @@
 //!                                       faster or slower
 //! ```
 //!
-//! A search climbs a [ladder](ladder) of sizes towards more throughput, two rungs at a time and then one. Settled, it tries
+//! A search goes over a [ladder](ladder) of sizes to where a look is worth most by what is [believed](belief) so far. Settled, it tries
 //! a neighbouring rung now and then, and moves there once the difference is certain. A size is worth what it brings: one
 //! twice as large must bring 1.5 % more, so of equal ones the least is chosen, whose transactions are the fastest.
 //!
 //! It promises: sizes between floor and ceiling. Settled, never further than one rung from where it has settled, and there
 //! for at most [`PROBE_WINDOWS`] windows, with pauses between that grow from [`PAUSE_MIN`] to [`PAUSE_MAX`]. A search ends
-//! after [`SEARCH_END`], and another begins no sooner than [`REST_MIN`] after it, then twice as long. A pool
+//! after [`SEARCH_END`] (and begins anew once at most, if throughput jumps meanwhile), and another begins no sooner than [`REST_MIN`] after it, then twice as long. A pool
 //! that nobody waits for stays as it is, and so does one in which next to no transaction ends.
 //!
 //! Does not know PostgreSQL, workers or tokens: time and what was seen are arguments. Does not see a curve with two peaks.
 
+mod belief;
 mod evidence;
 mod ladder;
 mod search;
 mod settled;
-mod smooth;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -31,7 +31,8 @@ use std::time::Duration;
 pub use evidence::Seen;
 
 use crate::time::Time;
-use evidence::{Record, Sample, Scatter, Window};
+use belief::Belief;
+use evidence::{Sample, Unrest, Window};
 use ladder::Ladder;
 use search::Search;
 use settled::Rest;
@@ -45,9 +46,6 @@ const PRICE: f64 = 0.015 / std::f64::consts::LN_2;
 /// A search that begins above this looks at fewer servers first: that does PostgreSQL less harm than more.
 const MANY: u32 = 16;
 
-/// Windows that a search looks at one size for, at most.
-const VISIT_WINDOWS: f64 = 5.0;
-
 /// How long a search goes on to other sizes, and when it ends even in the middle of a visit.
 pub const SEARCH_MAX: Duration = Duration::from_secs(8);
 pub const SEARCH_END: Duration = Duration::from_millis(8600);
@@ -57,6 +55,10 @@ pub const REST_MIN: Duration = Duration::from_secs(10);
 
 /// Windows for which a neighbouring size is tried, once settled.
 pub const PROBE_WINDOWS: f64 = 5.0;
+
+/// Throughput is another one by this much, and surely.
+const STEP: f64 = 0.14;
+const STEP_SURE: f64 = 4.0;
 
 /// Between two tries, once settled: half as long again after each that has changed nothing.
 pub const PAUSE_MIN: Duration = Duration::from_secs(3);
@@ -122,12 +124,14 @@ pub struct Sizing {
     rung: usize,
     arrival: Arrival,
     window: Window,
-    /// What was seen since the size became what it is.
-    visit: Record,
-    previous: Option<Sample>,
-    /// What is known of each rung.
-    records: Vec<Record>,
-    scatter: Scatter,
+    /// Windows seen since the size became what it is.
+    visited: u32,
+    /// The end of the last window.
+    seen_at: Time,
+    belief: Belief,
+    unrest: Unrest,
+    /// The last window was far from what was expected: above it, or below.
+    odd: Option<bool>,
     mode: Mode,
     /// This rung and those above it could not be reached.
     blocked: Option<(usize, Time)>,
@@ -145,10 +149,11 @@ impl Sizing {
             rung: ladder.below(start),
             arrival: Arrival::Done,
             window: Window::default(),
-            visit: Record::default(),
-            previous: None,
-            records: vec![Record::default(); ladder.len()],
-            scatter: Scatter::default(),
+            visited: 0,
+            seen_at: Time::ZERO,
+            belief: Belief::new(&ladder),
+            unrest: Unrest::default(),
+            odd: None,
             mode: Mode::Waiting,
             blocked: None,
             changes: VecDeque::new(),
@@ -256,13 +261,17 @@ impl Sizing {
     fn is_try(&self) -> bool {
         match &self.mode {
             Mode::Waiting => false,
-            Mode::Searching(_) => self.records[..self.rung].iter().any(|record| record.weight > 0.0),
+            Mode::Searching(_) => (0..self.rung).any(|rung| self.belief.is_known(rung)),
             Mode::Settled(rest) => self.rung > rest.base,
         }
     }
 
     /// PostgreSQL, or a limit that other pools share, gives no more servers than this.
     fn not_reached(&mut self, now: Time, open: u32) {
+        if self.settled().is_some_and(|size| open < size) {
+            self.give_up_probe(now, "servers open slowly now");
+            return;
+        }
         self.blocked = Some((self.rung, now + BLOCKED));
         let why = format!("{} servers could not be opened, {open} could", self.size());
         let back = self.ladder.below(open).min(self.rung.saturating_sub(1));
@@ -282,17 +291,13 @@ impl Sizing {
             self.hold(now, sample.saturated);
             return;
         }
-        if let Some(previous) = self.previous.replace(sample)
-            && previous.saturated == sample.saturated
-        {
-            self.scatter.learn(previous, sample);
-        }
+        let passed = now.since(std::mem::replace(&mut self.seen_at, now)).as_secs_f64();
+        self.belief.pass(passed, self.unrest.drift(passed));
         match &self.mode {
-            Mode::Waiting if !sample.saturated => self.visit = Record::default(),
+            Mode::Waiting if !sample.saturated => {}
             Mode::Waiting => {
                 "somebody waits: looking for the best size".clone_into(&mut self.why);
-                self.visit = Record::default();
-                self.mode = Mode::Searching(Search::new(now, self.size() > MANY));
+                self.mode = Mode::Searching(Search::new(now, self.size() > MANY, REST_MIN));
                 self.search(now, sample);
             }
             Mode::Searching(_) => self.search(now, sample),
@@ -300,9 +305,41 @@ impl Sizing {
         }
     }
 
+    /// Takes a window of the present size into account. One that is most unlikely is left out; two in a row, to the same
+    /// side, are another level than before: `true`.
+    fn see(&mut self, sample: Sample) -> bool {
+        self.unrest.learn(sample);
+        self.visited += 1;
+        let rung = self.rung_of(sample);
+        let (expected, variance) = self.belief.expected(rung);
+        let off = sample.speed - expected;
+        let is_odd = self.belief.is_known(rung)
+            && off.abs() > STEP
+            && off.abs() > STEP_SURE * (variance + self.unrest.noise()).sqrt();
+        let before = std::mem::replace(&mut self.odd, is_odd.then_some(off > 0.0));
+        if is_odd && before != self.odd {
+            return false;
+        }
+        if is_odd {
+            self.belief.jump(off);
+        }
+        self.believe(sample);
+        is_odd
+    }
+
+    fn believe(&mut self, sample: Sample) {
+        self.belief.see(self.rung_of(sample), sample.speed, self.unrest.noise());
+    }
+
+    /// Which size a window tells of: where servers were wanted and could not be opened, the nearest to those that were there.
+    fn rung_of(&self, sample: Sample) -> usize {
+        let open = if sample.saturated { sample.open + sample.open / 5 } else { u32::MAX };
+        self.ladder.below(open).min(self.rung)
+    }
+
     /// Nothing can be learned now: what was under way ends where it began, or with what it has found.
     fn hold(&mut self, now: Time, saturated: bool) {
-        self.previous = None;
+        self.unrest.interrupt();
         match &self.mode {
             Mode::Waiting if saturated => TOO_FEW.clone_into(&mut self.why),
             Mode::Waiting => {}
@@ -322,9 +359,9 @@ impl Sizing {
             self.rung = rung;
             self.arrival = Arrival::Under { since: now };
             self.window = Window::default();
-            self.previous = None;
+            self.unrest.interrupt();
         }
-        self.visit = Record::default();
+        self.visited = 0;
     }
 
     /// What `rung` must bring more than `base`, as a logarithm: less than nothing if it is lower.

@@ -1,31 +1,36 @@
-//! The search: from where the size is, up the ladder or down, to the top of the curve.
+//! The search: from where the size is, to the top of the curve.
 //!
-//! Visits the best rung's neighbours, two away before one away, until none is left that was not visited; then, while there
-//! is time, whichever of the best and its neighbours is least certain. Visits are as short as the difference is clear.
+//! After each window it asks of every size what a look at it would bring: by how much, on average, the best size would be
+//! better known to be a better one, for the time that the look takes. It goes where that is most (and stays, if that is here), and
+//! ends when no size is left that is likely to be better by what matters.
 
+use std::f64::consts::{FRAC_1_SQRT_2, TAU};
 use std::time::Duration;
 
-use super::evidence::{Record, Sample};
+use super::evidence::Sample;
 use super::settled::Rest;
-use super::smooth::smooth;
-use super::{Mode, SEARCH_END, SEARCH_MAX, Sizing, VISIT_WINDOWS};
+use super::{Mode, SEARCH_END, SEARCH_MAX, Sizing};
 use crate::time::Time;
 
-/// Sure enough to go on: a wrong turn is found by the neighbours' visits.
-const SURE: f64 = 2.8;
+/// What more looks may still bring on average, as a logarithm of throughput, is not worth them below this.
+const FINE: f64 = 0.003;
 
-/// Sure enough to stop.
-const DOUBTFUL: f64 = 1.5;
+/// Windows of a look at another size, and what it takes in windows: servers come and go.
+const LOOK_WINDOWS: f64 = 3.0;
+const MOVE_WINDOWS: f64 = 3.0;
 
-/// Differences that are known better than this are not worth more time.
-const FINE: f64 = 0.012;
+/// Servers that are opened in a window, where PostgreSQL has work to do besides: many are looked at for a reason only.
+const OPENED_IN_WINDOW: f64 = 15.0;
 
-/// Two rungs are a factor of two: this much a rung is nearly that.
-const STEEP: f64 = 0.24;
+/// Windows that each size is given at least, once there.
+const STAY_MIN: u32 = 3;
 
-/// A rung whose throughput is another one than before by this much, and surely: the curve has changed.
-const STEP: f64 = 0.14;
-const STEP_SURE: f64 = 4.0;
+/// Rungs that it goes at once, from the sizes that it knows: a factor of four up, of eight down.
+const UP_MAX: usize = 4;
+const DOWN_MAX: usize = 6;
+
+/// So many standard errors below the best: the top does not lie beyond it.
+const SURELY: f64 = 3.0;
 
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Search {
@@ -33,34 +38,52 @@ pub(super) struct Search {
     down_first: bool,
     /// How long the pool rests after it.
     pub(super) rest: Duration,
+    /// At this rung nobody waited: more servers change nothing.
+    enough: Option<usize>,
+    /// Throughput has jumped meanwhile, and it began anew.
+    renewed: bool,
 }
 
 impl Search {
-    pub(super) fn new(now: Time, down_first: bool) -> Search {
-        Search { since: now, down_first, rest: super::REST_MIN }
+    pub(super) fn new(now: Time, down_first: bool, rest: Duration) -> Search {
+        Search { since: now, down_first, rest, enough: None, renewed: false }
     }
 }
 
 impl Sizing {
     pub(super) fn search(&mut self, now: Time, sample: Sample) {
-        self.visit.add(sample);
-        let lowest = f64::from(self.size()).min(f64::from(self.ladder.size(self.best().unwrap_or(self.rung))));
+        let rung = self.rung;
+        let lowest = f64::from(self.size()).min(f64::from(self.ladder.size(self.best())));
         if !sample.saturated && sample.busy < 0.5 * lowest {
             self.settle(now, "the load went away while looking");
             return;
         }
-        let Mode::Searching(search) = &self.mode else { return };
-        if !self.visit_is_over() && now.since(search.since) < SEARCH_END {
+        if let Mode::Searching(search) = &mut self.mode {
+            search.enough = if sample.saturated { search.enough.filter(|&from| from > rung) } else { Some(rung) };
+        }
+        if self.see(sample) {
+            // The curve may be another one now, too.
+            self.belief.forget();
+            self.believe(sample);
+            if let Mode::Searching(search) = &mut self.mode
+                && !std::mem::replace(&mut search.renewed, true)
+            {
+                search.since = now;
+            }
+        }
+        let Mode::Searching(search) = self.mode else { return };
+        let spent = now.since(search.since);
+        if self.visited < STAY_MIN && spent < SEARCH_END {
             return;
         }
-        self.remember(now);
-        let best = self.best().expect("a visit was just remembered");
-        let Mode::Searching(search) = &self.mode else { return };
-        let next = if now.since(search.since) < SEARCH_MAX { self.next_visit(now, best) } else { None };
+        let best = self.best();
+        let next = if spent < SEARCH_MAX { self.next_look(now, search) } else { None };
         match next {
-            Some(rung) => {
-                let why = if rung == best { "comparing once more" } else { "looking for the best size" };
-                self.move_to(now, rung, why);
+            Some(next) if next == rung => {}
+            Some(next) => {
+                let known = self.belief.is_known(next);
+                let why = if known { "comparing once more" } else { "looking for the best size" };
+                self.move_to(now, next, why);
             }
             None => {
                 let why = self.finding(best);
@@ -69,120 +92,76 @@ impl Sizing {
         }
     }
 
-    /// Three windows of the first rung; of others, as many as make a clear difference.
-    fn visit_is_over(&self) -> bool {
-        let visit = &self.visit;
-        let mut merged = self.records[self.rung];
-        merged.merge(*visit);
-        let rival = self.best_but(self.rung);
-        let clear = rival.is_some_and(|rival| {
-            let bar = self.bar(self.rung, rival);
-            merged.above(&self.records[rival], &self.scatter).sureness(bar).abs() > SURE
-        });
-        visit.weight >= VISIT_WINDOWS || visit.weight >= 2.0 && clear || visit.weight >= 3.0 && rival.is_none()
+    /// The rung that is worth most of those that were looked at.
+    pub(super) fn best(&self) -> usize {
+        self.best_of((0..self.ladder.len()).filter(|&rung| self.belief.is_known(rung)))
     }
 
-    /// Adds the visit to what is known of its rung, unless that shows that everything known is of another curve.
-    fn remember(&mut self, now: Time) {
-        let visit = std::mem::take(&mut self.visit);
-        let known = self.records[self.rung];
-        if known.weight > 0.0 {
-            let difference = visit.above(&known, &self.scatter);
-            if difference.mean.abs() > STEP && difference.sureness(0.0).abs() > STEP_SURE {
-                self.forget();
-                if let Mode::Searching(search) = &mut self.mode {
-                    search.since = now;
-                }
-            }
-        }
-        self.records[self.rung].merge(visit);
+    fn best_of(&self, rungs: impl Iterator<Item = usize>) -> usize {
+        let worth = rungs.map(|rung| (rung, self.belief.above(rung, self.rung).mean - self.bar(rung, self.rung)));
+        worth.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(self.rung, |(rung, _)| rung)
     }
 
-    pub(super) fn forget(&mut self) {
-        self.records.fill(Record::default());
-    }
-
-    /// The rung that is worth most, of those that are known.
-    fn best(&self) -> Option<usize> {
-        self.best_but(usize::MAX)
-    }
-
-    fn best_but(&self, but: usize) -> Option<usize> {
-        let rungs = (0..self.records.len()).filter(|&rung| rung != but);
-        let worth = rungs.filter_map(|rung| Some((rung, smooth(&self.records, rung)? - self.bar(rung, 0))));
-        worth.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(rung, _)| rung)
-    }
-
-    fn is_known(&self, rung: usize) -> bool {
-        self.records[rung].weight > 0.0
+    /// Rungs that may be looked at next.
+    fn open_to_look(&self, now: Time, search: Search) -> Vec<usize> {
+        let known = |rung: &usize| self.belief.is_known(*rung);
+        let rungs = 0..self.ladder.len();
+        let (Some(lowest), Some(highest)) = (rungs.clone().find(known), rungs.clone().rev().find(known)) else {
+            return vec![self.rung];
+        };
+        let up = if search.down_first && lowest == highest && lowest > 0 { highest } else { highest + UP_MAX };
+        // Beyond a size that is surely worse it only becomes worse.
+        let best = self.best();
+        let worse =
+            |rung: &usize| known(rung) && self.belief.above(*rung, best).sureness(self.bar(*rung, best)) < -SURELY;
+        let wall_below = (0..best).rev().find(worse).unwrap_or(0);
+        let wall_above = (best + 1..=self.top()).find(worse).unwrap_or(self.top());
+        let open = |&rung: &usize| {
+            rung + DOWN_MAX >= lowest
+                && rung <= up
+                && (wall_below..=wall_above).contains(&rung)
+                && search.enough.is_none_or(|enough| rung <= enough)
+                && !self.is_blocked(now, rung)
+        };
+        rungs.filter(open).collect()
     }
 
     /// Where to look next; `None`: nothing is left that could matter.
-    fn next_visit(&self, now: Time, best: usize) -> Option<usize> {
-        let top = self.top();
-        // Where nobody waits, more servers change nothing.
-        let upwards = self.records[best].saturated && !self.is_blocked(now, best + 1) && best < top;
-        let up = |steps: usize| (best + steps).min(top);
-        let down = |steps: usize| best.saturating_sub(steps);
-        let far_up = Some(up(self.stride(best, -1))).filter(|&rung| {
-            let seen = (best + 1..=up(2)).any(|rung| self.is_known(rung));
-            upwards && !seen && !self.is_known(rung) && !self.is_blocked(now, rung)
-        });
-        let far_down = Some(down(self.stride(best, 1))).filter(|&rung| {
-            let seen = (down(2)..best).any(|rung| self.is_known(rung));
-            best > 0 && !seen && !self.is_known(rung)
-        });
-        let falls = self.stride(best, 1) > 2;
-        let far = if falls || self.looks_down_first() { far_down.or(far_up) } else { far_up.or(far_down) };
-        let between = [best + 2, best.wrapping_sub(2), best + 1, best.wrapping_sub(1)];
-        let mut between = between.into_iter().filter(|&rung| rung <= top && (rung < best || upwards));
-        far.or_else(|| between.find(|&rung| !self.is_needless(rung, best))).or_else(|| self.doubtful(best))
+    fn next_look(&self, now: Time, search: Search) -> Option<usize> {
+        let open = self.open_to_look(now, search);
+        let likely = self.best_of(open.iter().copied());
+        let doubt = |rung: &usize| {
+            let difference = self.belief.above(*rung, likely);
+            above_zero(difference.mean - self.bar(*rung, likely), difference.variance.sqrt())
+        };
+        let others = open.iter().filter(|&&rung| rung != likely);
+        if others.map(doubt).fold(0.0, f64::max) < FINE {
+            return (!self.belief.is_known(likely)).then_some(likely);
+        }
+        let value = |rung: usize| (rung, self.value_of_look(rung, likely, &open));
+        open.iter().map(|&rung| value(rung)).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(rung, _)| rung)
     }
 
-    fn looks_down_first(&self) -> bool {
-        matches!(self.mode, Mode::Searching(Search { down_first: true, .. }))
-    }
-
-    /// Known, or two away with one between that is known.
-    fn is_needless(&self, rung: usize, best: usize) -> bool {
-        let between = rung.abs_diff(best) == 2 && self.is_known((rung + best) / 2);
-        self.is_known(rung) || between
-    }
-
-    /// How far to look next: where throughput still goes with the size (or against it), the top is not near.
-    fn stride(&self, best: usize, back: isize) -> usize {
-        let behind = |steps: usize| best.checked_add_signed(back * steps as isize).filter(|&rung| rung <= self.top());
-        let nearest = (1..=4).find(|&steps| behind(steps).is_some_and(|rung| self.is_known(rung)));
-        let slope = nearest.and_then(|steps| {
-            let rung = behind(steps)?;
-            Some((self.records[best].mean - self.records[rung].mean) / steps as f64)
-        });
-        if slope.is_some_and(|slope| slope > STEEP) { 4 } else { 2 }
-    }
-
-    /// Of the best and a neighbour that cannot be told apart yet, the one that is known less.
-    fn doubtful(&self, best: usize) -> Option<usize> {
-        let neighbours = [best + 1, best.wrapping_sub(1)].into_iter().filter(|&rung| rung <= self.top());
-        let doubts = neighbours.filter(|&rung| self.is_known(rung)).filter_map(|rung| {
-            let difference = self.records[rung].above(&self.records[best], &self.scatter);
-            let sureness = difference.sureness(self.bar(rung, best)).abs();
-            (sureness < DOUBTFUL && difference.variance.sqrt() > FINE).then_some((sureness, rung))
-        });
-        let (_, rung) = doubts.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        let less_known = self.records[rung].weight <= self.records[best].weight;
-        Some(if less_known { rung } else { best })
+    /// What a look at a rung brings for each window of time.
+    fn value_of_look(&self, rung: usize, best: usize, open: &[usize]) -> f64 {
+        let here = rung == self.rung;
+        let opened = f64::from(self.ladder.size(rung).saturating_sub(self.size())) / OPENED_IN_WINDOW;
+        let (windows, time) = if here { (1.0, 1.0) } else { (LOOK_WINDOWS, LOOK_WINDOWS + MOVE_WINDOWS + opened) };
+        let away = if here { 0.0 } else { self.unrest.drift(super::LOOK.as_secs_f64() * MOVE_WINDOWS) };
+        let noise = self.unrest.noise() / windows + away;
+        let brings = |other: usize| {
+            let gap = self.belief.above(other, best).mean - self.bar(other, best);
+            above_zero(gap, self.belief.would_tell(rung, noise, other, best))
+        };
+        open.iter().filter(|&&other| other != best).map(|&other| brings(other)).fold(0.0, f64::max) / time
     }
 
     /// What was found, for people.
     fn finding(&self, best: usize) -> String {
-        let compared = [best.wrapping_sub(1), best.wrapping_sub(2), best + 1, best + 2];
-        let compared = compared.into_iter().filter(|&rung| rung <= self.top() && self.is_known(rung));
-        let mut nearest = [None, None];
-        for rung in compared {
-            nearest[usize::from(rung > best)].get_or_insert(rung);
-        }
+        let known = |rung: &usize| self.belief.is_known(*rung);
+        let nearest = [(0..best).rev().find(known), (best + 1..self.ladder.len()).find(known)];
         let told = nearest.into_iter().flatten().map(|rung| {
-            let difference = self.records[rung].mean - self.records[best].mean;
+            let difference = self.belief.above(rung, best).mean;
             format!("{} servers: {}", self.ladder.size(rung), super::percent(difference))
         });
         let told: Vec<String> = told.collect();
@@ -193,7 +172,7 @@ impl Sizing {
     /// Ends the search at the best size known.
     pub(super) fn settle(&mut self, now: Time, why: &str) {
         let Mode::Searching(search) = self.mode else { return };
-        let best = self.best().unwrap_or(self.rung);
+        let best = self.best();
         self.move_to(now, best, why);
         why.clone_into(&mut self.why);
         self.mode = Mode::Settled(Rest::new(now, best, search.rest));
@@ -201,9 +180,42 @@ impl Sizing {
 
     /// Everything anew, from where the size is.
     pub(super) fn search_again(&mut self, now: Time, base: usize, rest: Duration, down_first: bool, why: &str) {
-        self.forget();
+        self.belief.forget();
         why.clone_into(&mut self.why);
         self.move_to(now, base, why);
-        self.mode = Mode::Searching(Search { since: now, down_first, rest });
+        self.mode = Mode::Searching(Search::new(now, down_first, rest));
+    }
+}
+
+/// The mean of what a normal variable has above zero: how much better, on average, a choice becomes by knowing it.
+fn above_zero(mean: f64, deviation: f64) -> f64 {
+    if deviation < 1e-9 {
+        return mean.max(0.0);
+    }
+    let z = mean / deviation;
+    let density = (-0.5 * z * z).exp() / TAU.sqrt();
+    (mean * below(z) + deviation * density).max(0.0)
+}
+
+/// How likely a standard normal variable is below `z` (Abramowitz and Stegun, 7.1.26: to seven digits).
+fn below(z: f64) -> f64 {
+    let x = z.abs() * FRAC_1_SQRT_2;
+    let t = 1.0 / (1.0 + 0.327_591_1 * x);
+    let terms = [1.061_405_429, -1.453_152_027, 1.421_413_741, -0.284_496_736, 0.254_829_592];
+    let tail = terms.into_iter().fold(0.0, |sum, term| (sum + term) * t) * (-x * x).exp();
+    if z < 0.0 { tail / 2.0 } else { 1.0 - tail / 2.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_normal_variable_has_above_zero() {
+        for (mean, deviation, expected) in
+            [(0.0, 1.0, 0.398_942), (1.0, 1.0, 1.083_315), (-1.0, 1.0, 0.083_315), (-0.1, 0.0, 0.0)]
+        {
+            assert!((above_zero(mean, deviation) - expected).abs() < 1e-5, "{mean} {deviation}");
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! What is done once the best size is found: it is watched, and its neighbours are tried now and then.
 //!
-//! A neighbour is compared with the windows just before it, so that a load that drifts is not taken for a better size, and
-//! what several tries have shown is added up. Moving back to where it came from needs twice the certainty for a while.
+//! A neighbour is compared with the windows just before it and after it, so that a load that drifts is not taken for a better
+//! size, and what several tries have shown is added up. Moving back to where it came from needs twice the certainty for a while.
 
 use std::time::Duration;
 
-use super::evidence::{Difference, Record, Sample};
-use super::{Mode, PAUSE_MAX, PAUSE_MIN, PROBE_WINDOWS, REST_MIN, Sizing, percent};
+use super::belief::Difference;
+use super::evidence::{Record, Sample};
+use super::{Mode, PAUSE_MAX, PAUSE_MIN, PROBE_WINDOWS, REST_MIN, STEP, Sizing, percent};
 use crate::time::Time;
 
 /// So many standard errors better, and the size is another one.
@@ -19,16 +20,12 @@ const RETURN: Duration = Duration::from_secs(60);
 /// Windows at the settled size before a neighbour is tried.
 const BEFORE: f64 = 5.0;
 
-/// Throughput of the last windows is another one than before by this much, and surely.
-const STEP: f64 = 0.14;
-const STEP_SURE: f64 = 4.0;
+/// Of the last windows it is told whether throughput is another one than before.
+const STEP_SURE: f64 = 3.3;
 const STEP_WINDOWS: f64 = 3.0;
 
 /// Nobody waits, and transactions take longer than they did by this: the best size may be a smaller one.
 const SLOWER: f64 = 0.35;
-
-/// What an old observation of a neighbour counts for when there is a new one.
-const FADE: f64 = 1.5;
 
 #[derive(Clone, Debug)]
 pub(super) struct Rest {
@@ -40,9 +37,7 @@ pub(super) struct Rest {
     /// How long transactions take there, as a logarithm, with weights as above.
     service: Record,
     service_recent: Record,
-    /// What tries of the rung below and of the one above have shown so far.
-    beliefs: [Option<Difference>; 2],
-    /// Which is tried next, or now.
+    /// Which is tried next.
     upwards: bool,
     probing: bool,
     next_probe: Time,
@@ -62,7 +57,6 @@ impl Rest {
             recent: Record::default(),
             service: Record::default(),
             service_recent: Record::default(),
-            beliefs: [None, None],
             upwards: true,
             probing: false,
             next_probe: now + PAUSE_MIN,
@@ -89,8 +83,8 @@ impl Rest {
             self.known.merge(std::mem::take(&mut self.recent));
             self.service.merge(std::mem::take(&mut self.service_recent));
         }
-        self.recent.add(sample);
-        self.service_recent.add(Sample { speed: service(sample), ..sample });
+        self.recent.add(sample.speed);
+        self.service_recent.add(service(sample));
     }
 
     fn move_base(&mut self, now: Time, rung: usize) {
@@ -98,7 +92,6 @@ impl Rest {
         self.base = rung;
         (self.known, self.recent) = (Record::default(), Record::default());
         (self.service, self.service_recent) = (Record::default(), Record::default());
-        self.beliefs = [None, None];
         self.pause = PAUSE_MIN;
         self.next_probe = now + PAUSE_MIN;
     }
@@ -126,15 +119,18 @@ impl Sizing {
             return;
         }
         rest.add(sample);
+        let rung = self.rung_of(sample);
+        self.see(sample);
+        let Mode::Settled(rest) = &mut self.mode else { return };
         let full = rest.recent.weight >= STEP_WINDOWS && rest.known.weight >= STEP_WINDOWS;
-        let difference = rest.recent.above(&rest.known, &self.scatter);
+        let difference = rest.recent.since(&rest.known, &self.unrest);
         let stepped = difference.mean.abs() > STEP && difference.sureness(0.0).abs() > STEP_SURE;
         if full && stepped && now >= rest.search_from {
             let why = format!("throughput has changed by {}: looking anew", percent(difference.mean));
             self.look_anew(now, difference.mean < 0.0, &why);
             return;
         }
-        let ready = rest.known.weight + rest.recent.weight >= BEFORE;
+        let ready = rest.known.weight + rest.recent.weight >= BEFORE && rung == rest.base;
         if now >= rest.next_probe && ready {
             self.begin_probe(now);
         }
@@ -152,7 +148,7 @@ impl Sizing {
         }
         rest.add(sample);
         let full = rest.service_recent.weight >= STEP_WINDOWS && rest.service.weight >= STEP_WINDOWS;
-        let difference = rest.service_recent.above(&rest.service, &self.scatter);
+        let difference = rest.service_recent.since(&rest.service, &self.unrest);
         let slower = difference.mean > SLOWER && difference.sureness(0.0) > STEP_SURE;
         if full && slower && now >= rest.search_from {
             let why = format!("transactions take {} time: looking anew", percent(difference.mean));
@@ -176,32 +172,25 @@ impl Sizing {
         let rung = if rest.upwards { up.or(down) } else { down.or(up) };
         let Some(rung) = rung else { return };
         let Mode::Settled(rest) = &mut self.mode else { return };
-        rest.upwards = rung > base;
+        rest.upwards = rung < base;
         rest.probing = true;
         self.move_to(now, rung, "trying a neighbour");
     }
 
     fn probe(&mut self, now: Time, sample: Sample) {
-        self.visit.add(sample);
         let Mode::Settled(rest) = &self.mode else { return };
-        let mut before = rest.known;
-        before.merge(rest.recent);
-        // What lies long back is of another load.
-        before.weight = before.weight.min(12.0);
-        let seen = self.visit.above(&before, &self.scatter);
         let base = rest.base;
-        let side = usize::from(self.rung > base);
-        let faded = rest.beliefs[side].map(|old| Difference { variance: old.variance * FADE, ..old });
-        let believed = faded.map_or(seen, |old| old.and(seen));
-        let bar = self.bar(self.rung, base);
-        let sureness = believed.sureness(bar);
         // Where nobody waits, a smaller size says nothing, nor does a larger one that has less to do than before.
-        let idle = !sample.saturated && (side == 0 || sample.busy < 0.5 * f64::from(self.ladder.size(base)));
+        let idle = !sample.saturated && (self.rung < base || sample.busy < 0.5 * f64::from(self.ladder.size(base)));
         if idle {
             self.give_up_probe(now, "nobody waits any more");
             return;
         }
-        if self.visit.weight < 2.0 || self.visit.weight < PROBE_WINDOWS && sureness.abs() < SURE {
+        self.see(sample);
+        let Mode::Settled(rest) = &self.mode else { return };
+        let believed = self.belief.above(self.rung, base);
+        let sureness = believed.sureness(self.bar(self.rung, base));
+        if self.visited < 2 || f64::from(self.visited) < PROBE_WINDOWS && sureness.abs() < SURE {
             return;
         }
         let returns = rest.left.is_some_and(|(rung, at)| rung == self.rung && now.since(at) < RETURN);
@@ -209,7 +198,7 @@ impl Sizing {
         if sureness > sure {
             self.take_neighbour(now, believed);
         } else {
-            self.leave_neighbour(now, side, believed);
+            self.leave_neighbour(now, believed);
         }
     }
 
@@ -219,7 +208,7 @@ impl Sizing {
         let from = self.ladder.size(rest.base);
         rest.move_base(now, rung);
         rest.probing = false;
-        self.visit = Record::default();
+        self.visited = 0;
         let to = self.ladder.size(rung);
         self.why = format!("{to} servers instead of {from}: throughput {}", percent(seen.mean));
         if let Some(change) = self.changes.back_mut() {
@@ -238,11 +227,9 @@ impl Sizing {
         }
     }
 
-    fn leave_neighbour(&mut self, now: Time, side: usize, believed: Difference) {
+    fn leave_neighbour(&mut self, now: Time, believed: Difference) {
         let Mode::Settled(rest) = &mut self.mode else { return };
-        rest.beliefs[side] = Some(believed);
         rest.probing = false;
-        rest.upwards = !rest.upwards;
         rest.pause = (rest.pause + rest.pause / 2).min(PAUSE_MAX);
         rest.next_probe = now + rest.pause;
         let base = rest.base;

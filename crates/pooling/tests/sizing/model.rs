@@ -1,7 +1,7 @@
 //! Servers whose throughput is a known function of how many are busy, and clients that ask again as soon as they are answered.
 //!
-//! Time goes in ticks of 20 ms. Noise makes the whole database faster or slower for 200 ms at a time, each time anew, besides
-//! what chance makes of the number of transactions in a tick.
+//! Time goes in ticks of 20 ms. Noise makes the whole database faster or slower for 200 ms at a time, each time anew; drift makes it
+//! so for some seconds; chance besides makes something of the number of transactions in a tick.
 
 use std::time::Duration;
 
@@ -87,12 +87,15 @@ pub(crate) struct Model {
     pub(crate) clients: u32,
     /// As a part of throughput: one standard deviation.
     pub(crate) noise: f64,
+    /// The same, of what comes and goes in five seconds.
+    pub(crate) drift: f64,
     /// No more servers than this can be opened.
     pub(crate) available: u32,
     pub(crate) now: Time,
     pub(crate) open: u32,
     chance: Chance,
     factor: f64,
+    level: f64,
     seen: Seen,
     seen_at: Time,
 }
@@ -103,11 +106,13 @@ impl Model {
             curve,
             clients,
             noise,
+            drift: 0.0,
             available: u32::MAX,
             now: Time::ZERO,
             open: 0,
             chance: Chance(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)),
             factor: 1.0,
+            level: 0.0,
             seen: Seen::default(),
             seen_at: Time::ZERO,
         }
@@ -134,7 +139,10 @@ impl Model {
         self.open = if wanted > self.open { (self.open + OPENED).min(wanted) } else { self.open.min(size) };
         let busy = self.open.min(self.clients);
         if self.now.0.is_multiple_of(200_000) {
-            self.factor = (1.0 + self.noise * self.chance.normal()).max(0.1);
+            // What is left of it after 200 ms, and what is new.
+            let stays = 1.0 - 0.2 / 5.0;
+            self.level = stays * self.level + (1.0 - stays * stays).sqrt() * self.drift * self.chance.normal();
+            self.factor = ((1.0 + self.noise * self.chance.normal()) * (1.0 + self.level)).max(0.1);
         }
         let speed = self.curve.at(busy);
         let expected = speed * self.factor * TICK.as_secs_f64();
