@@ -77,6 +77,8 @@ pub struct Coordinator {
     free: Vec<PoolId>,
     /// When to look for pools that nobody uses.
     forget_at: Option<Time>,
+    /// When it has something to do by itself: asked twice a round, and found anew after each step.
+    due: Option<Time>,
     limiting: Limiting,
 }
 
@@ -152,11 +154,13 @@ impl Coordinator {
             stop: None,
             free: Vec::new(),
             forget_at: None,
+            due: None,
         };
         let name: Arc<str> = crate::settings::CONSOLE_DATABASE.into();
         let console = coordinator.add_pool(PoolKey { database: Arc::clone(&name), user: name });
         assert_eq!(console, Some(CONSOLE), "the console is the first entry");
         coordinator.add_forced_pools();
+        coordinator.due = coordinator.find_due();
         coordinator
     }
 
@@ -468,8 +472,8 @@ fn post(actions: &mut Actions, to: Place, mail: Mail) {
     actions.push(Action::Post { to, mail, carrying: None });
 }
 
-impl crate::Machine for Coordinator {
-    fn step(&mut self, now: Time, _board: &Board, event: Event<'_>, actions: &mut Actions) {
+impl Coordinator {
+    fn hear(&mut self, now: Time, event: Event<'_>, actions: &mut Actions) {
         match event {
             Event::Mail(Mail::Apply(application)) => self.login_wanted(now, *application, actions),
             Event::Mail(Mail::Want { limit, worker, count }) => self.wanted(now, limit, worker, count, actions),
@@ -533,6 +537,19 @@ impl crate::Machine for Coordinator {
         }
     }
 
+    fn find_due(&self) -> Option<Time> {
+        let maintain = self.maintains.then_some(self.maintain_at);
+        let looks = [self.recall_at, self.forget_at, self.next_look(), self.limiting.next_at()];
+        maintain.into_iter().chain(looks.into_iter().flatten()).min()
+    }
+}
+
+impl crate::Machine for Coordinator {
+    fn step(&mut self, now: Time, _board: &Board, event: Event<'_>, actions: &mut Actions) {
+        self.hear(now, event, actions);
+        self.due = self.find_due();
+    }
+
     fn backlog(&self, _conn: ConnId) -> &[u8] {
         &[]
     }
@@ -542,9 +559,8 @@ impl crate::Machine for Coordinator {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        let maintain = self.maintains.then_some(self.maintain_at);
-        let looks = [self.recall_at, self.forget_at, self.next_look(), self.limiting.next_at()];
-        maintain.into_iter().chain(looks.into_iter().flatten()).min()
+        debug_assert_eq!(self.due, self.find_due(), "nothing changes but in a step");
+        self.due
     }
 
     fn awaits_round_end(&self) -> bool {
