@@ -152,7 +152,8 @@ impl Text<'_> {
     /// # Errors
     ///
     /// The text cannot be divided into tokens for certain. That it can is not promised where there is none.
-    #[inline]
+    // It belongs into the memo's look-up, on a query's way, however many others call it.
+    #[inline(always)]
     pub fn fingerprint(&self, key: &Key) -> Result<Fingerprint, Unlexable> {
         let (text, source, standard_strings) = (self.read(), self.source(), self.standard_strings);
         let walk = Walk { text, source, standard_strings, multiplier: key.multiplier };

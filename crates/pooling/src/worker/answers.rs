@@ -53,14 +53,13 @@ impl Worker {
             stream: Stream::new(bytes, source, 0),
             findings: Findings::default(),
         };
-        let before = answers.pool.totals.transactions;
+        let (pool, before) = (answers.pool.id, answers.pool.totals.transactions);
         let end = answers.read();
         answers.flush();
-        let ended = (answers.pool.totals.transactions - before) as u32;
         answers.findings.reverted = answers.tracker().is_some_and(|tracker| tracker.is_reverted());
         let findings = answers.findings;
-        if let Some(client) = client.filter(|_| ended > 0 && !self.gates.is_none()) {
-            self.count_in_gates(turn, client, ended, 0);
+        if !self.gates.is_none() {
+            self.count_ended(turn, client, pool, before);
         }
         match end {
             Ok(()) => self.act_on(turn, conn, findings),

@@ -56,6 +56,8 @@ pub(super) struct Gates {
     pub(super) classes: Vec<Gate>,
     pub(super) statements: BTreeMap<u64, StatementGate>,
     pub(super) counts_statements: bool,
+    /// There is one of these.
+    limits: bool,
     /// By ticket.
     pub(super) waits: BTreeMap<u64, Wait>,
     next_ticket: u64,
@@ -73,6 +75,7 @@ impl Gates {
             classes: Vec::new(),
             statements: BTreeMap::new(),
             counts_statements: false,
+            limits: false,
             waits: BTreeMap::new(),
             next_ticket: 0,
             seated: BTreeMap::new(),
@@ -88,7 +91,7 @@ impl Gates {
     /// Nothing is limited, or was and is still to be given back.
     #[inline]
     pub(super) fn is_none(&self) -> bool {
-        self.classes.is_empty() && !self.counts_statements
+        !self.limits
     }
 
     /// Says what goes back: slots of classes that are not limited any more.
@@ -105,6 +108,7 @@ impl Gates {
             self.classes.push(gate);
         }
         self.counts_statements = !settings.statements.is_none();
+        self.limits = self.counts_statements || !self.classes.is_empty();
         before.iter_mut().map(|gate| (gate.limit(Kind::Active), gate.seats.empty())).collect()
     }
 

@@ -21,9 +21,9 @@ use super::classing::first_text;
 use super::gates::{Before, Wait};
 use super::unlinked::{Begun, Unlinked};
 use super::{Turn, Worker};
-use crate::action::Action;
+use crate::action::{Action, Source};
 use crate::classes::{ClassId, DEFAULT, Over};
-use crate::id::ConnId;
+use crate::id::{ConnId, PoolId};
 use crate::limiting::gate::{Gate, Passage, StatementGate, Told};
 use crate::limiting::{Allowance, CallBack, Kind, Limit, TICK};
 use crate::mail::{Mail, Place};
@@ -42,6 +42,19 @@ pub(super) enum Goes {
 }
 
 impl Worker {
+    /// As [`Worker::begin`], where something is limited.
+    #[inline(never)]
+    pub(super) fn begin_at_gates(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source) {
+        let mut from = 0;
+        while let Some(at) = self.needs_server(turn, conn, bytes, from) {
+            match self.enter_gates(turn, conn, &bytes[at..]) {
+                Goes::On => return self.acquire_for(turn, conn, bytes, source, at),
+                Goes::Later => return self.stash(turn, conn, &bytes[at..]),
+                Goes::PassedOver => from = at,
+            }
+        }
+    }
+
     /// A transaction is to begin with these messages.
     pub(super) fn enter_gates(&mut self, turn: &mut Turn<'_>, conn: ConnId, messages: &[u8]) -> Goes {
         let Some(session) = self.sessions.get(conn) else { return Goes::On };
@@ -338,6 +351,16 @@ impl Worker {
             let back = gate.map_or(1, |gate| gate.release(turn.now, lasted));
             self.give_back(turn, Limit::Statement(fingerprint), back, 0);
             self.open(turn, Before::Statement(fingerprint));
+        }
+    }
+
+    /// So many transactions of that server's client have ended since there were `before`.
+    #[inline(never)]
+    pub(super) fn count_ended(&mut self, turn: &mut Turn<'_>, client: Option<ConnId>, pool: PoolId, before: u64) {
+        let Some(pool) = self.pool(pool) else { return };
+        let ended = pool.totals.transactions.saturating_sub(before);
+        if let Some(client) = client.filter(|_| ended > 0) {
+            self.count_in_gates(turn, client, u32::try_from(ended).unwrap_or(u32::MAX), 0);
         }
     }
 

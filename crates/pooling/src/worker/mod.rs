@@ -449,7 +449,11 @@ impl crate::Machine for Worker {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        self.deadlines.next().into_iter().chain(self.gates.next_at()).min()
+        let next = self.deadlines.next();
+        match self.gates.next_at() {
+            None => next,
+            Some(at) => Some(next.map_or(at, |next| next.min(at))),
+        }
     }
 
     fn awaits_round_end(&self) -> bool {

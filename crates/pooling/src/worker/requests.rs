@@ -9,7 +9,6 @@ use wire::backend::Status;
 use wire::frontend::{self, BindNames, Parse, tag};
 use wire::{HEADER_LEN, Header, SqlState, sqlstate};
 
-use super::limiting::Goes;
 use super::pool::Pool;
 use super::renaming::Renamed;
 use super::stream::Stream;
@@ -126,26 +125,33 @@ impl Worker {
 
     /// A session that is not linked has bytes at hand: does it need a server?
     pub(super) fn begin(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source) {
-        let mut at = 0;
-        loop {
-            let Some(session) = self.sessions.get_mut(conn) else { return };
-            let mapped =
-                self.pools[session.pool.0 as usize].as_ref().is_some_and(|pool| pool.rules.max_prepared_statements > 0);
-            let mut first = Unlinked { conn, session, mapped, actions: turn.actions };
-            match first.read(&bytes[at..]) {
-                Ok(Begun::Needs(needs)) => at += needs,
-                Ok(Begun::Incomplete(read)) => return self.stash(turn, conn, &bytes[at + read..]),
-                Err(ending) => return self.end_by_request(turn, conn, ending),
-            }
-            if self.gates.is_none() {
-                return self.acquire_for(turn, conn, bytes, source, at);
-            }
-            match self.enter_gates(turn, conn, &bytes[at..]) {
-                Goes::On => return self.acquire_for(turn, conn, bytes, source, at),
-                Goes::Later => return self.stash(turn, conn, &bytes[at..]),
-                Goes::PassedOver => {}
-            }
+        if !self.gates.is_none() {
+            return self.begin_at_gates(turn, conn, bytes, source);
         }
+        if let Some(at) = self.needs_server(turn, conn, bytes, 0) {
+            self.acquire_for(turn, conn, bytes, source, at);
+        }
+    }
+
+    /// From where on a server is needed for what is at hand. `None`: for nothing, it is answered or kept.
+    #[inline]
+    pub(super) fn needs_server(
+        &mut self,
+        turn: &mut Turn<'_>,
+        conn: ConnId,
+        bytes: &[u8],
+        from: usize,
+    ) -> Option<usize> {
+        let session = self.sessions.get_mut(conn)?;
+        let mapped =
+            self.pools[session.pool.0 as usize].as_ref().is_some_and(|pool| pool.rules.max_prepared_statements > 0);
+        let mut first = Unlinked { conn, session, mapped, actions: turn.actions };
+        match first.read(&bytes[from..]) {
+            Ok(Begun::Needs(at)) => return Some(from + at),
+            Ok(Begun::Incomplete(at)) => self.stash(turn, conn, &bytes[from + at..]),
+            Err(ending) => self.end_by_request(turn, conn, ending),
+        }
+        None
     }
 
     /// As [`Worker::begin`], with what was kept.
@@ -177,13 +183,11 @@ impl Worker {
 
     /// A linked session's bytes, from `at`.
     pub(super) fn requests(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
-        let at = match self.gates.is_none() {
-            true => at,
-            false => match self.gate_linked(turn, conn, bytes, at) {
-                Some(at) => at,
-                None => return,
-            },
-        };
+        let mut at = at;
+        if !self.gates.is_none() {
+            let Some(on) = self.gate_linked(turn, conn, bytes, at) else { return };
+            at = on;
+        }
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(server_id) = session.server() else { return };
         let Some(server) = self.servers.get_mut(server_id) else { return };
@@ -221,7 +225,7 @@ impl Worker {
             self.end_by_request(turn, conn, ending);
             return;
         }
-        if queries > 0 && !self.gates.is_none() {
+        if !self.gates.is_none() {
             self.count_in_gates(turn, conn, 0, queries);
         }
         if let Some(pool) = attends {
