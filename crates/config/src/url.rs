@@ -64,7 +64,6 @@ pub fn from_url(url: &str, upstream: &Upstream) -> Result<Config, Problem> {
         values.set(key, value.expect("written here or checked before"), None);
     };
     set(Key::pool_mode, "transaction");
-    set(Key::default_pool_size, crate::value::AUTO);
     set(Key::max_client_conn, "0");
     set(Key::listen_addr, &listen_addr);
     set(Key::listen_port, &listen_port.to_string());

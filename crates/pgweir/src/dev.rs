@@ -105,7 +105,6 @@ auth_file = {dir}/userlist.txt
 admin_users = {user}
 pool_mode = transaction
 ignore_startup_parameters = extra_float_digits
-default_pool_size = auto
 max_client_conn = 10000
 log_connections = {chatty}
 log_disconnections = {chatty}
