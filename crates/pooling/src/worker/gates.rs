@@ -248,3 +248,28 @@ impl Gates {
         rows.collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_that_nobody_uses_are_forgotten_and_those_in_use_are_not() {
+        let mut gates = Gates::new(&Settings::default());
+        let allowance = crate::limiting::Allowance {
+            worker: crate::id::WorkerId(0),
+            granted: 1,
+            answered: 1,
+            remaining: 0,
+            next_at: None,
+        };
+        let used = gates.statement(Time(1), u64::MAX, b"select 'used'");
+        used.seats.allowed(Time(1), &allowance);
+        assert!(used.seats.take());
+        for number in 0..20 * limits::FINGERPRINTS_MAX as u64 {
+            gates.statement(Time(2 + number), number, b"select 'another'");
+            assert!(gates.statements.len() <= limits::FINGERPRINTS_MAX);
+        }
+        assert!(gates.statements.contains_key(&u64::MAX), "its transaction still runs");
+    }
+}
