@@ -24,6 +24,8 @@ pub enum Style {
     Extended,
     /// Bind, Describe, Execute, Sync with a statement that was prepared under a name at login.
     Prepared,
+    /// One Query message with tags in a comment, as frameworks write them.
+    Tagged,
     /// One Query message with a literal and a comment that no other has.
     Unique,
     /// As `Simple`, after two settings that are the same for all clients.
@@ -33,6 +35,9 @@ pub enum Style {
     /// A transaction on pgbench's tables of a real PostgreSQL, statement by statement; the scale of the tables.
     Transaction(Script, u32),
 }
+
+/// What a tagged text is tagged with: the rules of [`crate::setup`] look for them.
+pub const TAGS: &str = "application:web,controller:orders,action:index";
 
 /// What every client of a load has in common.
 #[derive(Debug)]
@@ -59,6 +64,7 @@ impl Work {
         let mut prepare = None;
         match style {
             Style::Simple | Style::SameSettings | Style::OwnSettings => query(&mut request, sql),
+            Style::Tagged => query(&mut request, &format!("{sql} /*{TAGS}*/")),
             // Each is written when it is asked.
             Style::Unique | Style::Transaction(..) => {}
             Style::Extended => {

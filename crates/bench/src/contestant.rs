@@ -30,6 +30,8 @@ pub struct Contestant {
     pub commit: Option<String>,
     /// Ini lines of its own, below `[pgbouncer]`, in every scenario.
     pub settings: Vec<(String, String)>,
+    /// Ten classes of clients, and rules for them; pgweir only.
+    pub classes: bool,
 }
 
 impl Contestant {
@@ -59,7 +61,7 @@ impl Contestant {
 
     fn bare(name: &str, version: &str) -> Contestant {
         let (name, version) = (name.to_owned(), version.to_owned());
-        Contestant { name, version, program: None, argument: None, commit: None, settings: Vec::new() }
+        Contestant { name, version, program: None, argument: None, commit: None, settings: Vec::new(), classes: false }
     }
 
     /// Version and commit, for people.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::callgrind::{self, Profile};
+use crate::client::Style;
 use crate::contestant::{Contestant, Premises};
 use crate::scenario::{CLASSIC, SCENARIOS, Scenario};
 use crate::setup::{self, Placement};
@@ -26,14 +27,29 @@ pub struct Case {
     /// The scenario whose style and settings it takes.
     scenario: &'static str,
     clients: usize,
+    /// Texts with tags; and with ten classes, of whose rules the last one fits, by a tag.
+    tagged: bool,
+    classes: bool,
+}
+
+const fn case(name: &'static str, about: &'static str, scenario: &'static str, clients: usize) -> Case {
+    Case { name, about, scenario, clients, tagged: false, classes: false }
+}
+
+const fn tagged(case: Case, classes: bool) -> Case {
+    Case { tagged: true, classes, ..case }
 }
 
 /// With one client nothing waits; with more clients than servers, every transaction has been in the queue.
-pub const CASES: [Case; 4] = [
-    Case { name: "simple", about: "1 client, simple", scenario: "tcp-1", clients: 1 },
-    Case { name: "unique", about: "1 client, simple, each text another", scenario: "transparent", clients: 1 },
-    Case { name: "prepared", about: "1 client, prepared", scenario: "prepared-64", clients: 1 },
-    Case { name: "simple-64", about: "64 clients on 20 servers, simple", scenario: "tcp-64", clients: 64 },
+pub const CASES: [Case; 8] = [
+    case("simple", "1 client, simple", "tcp-1", 1),
+    case("unique", "1 client, simple, each text another", "transparent", 1),
+    case("prepared", "1 client, prepared", "prepared-64", 1),
+    case("simple-64", "64 clients on 20 servers, simple", "tcp-64", 64),
+    tagged(case("tagged", "1 client, a text with tags", "tcp-1", 1), false),
+    tagged(case("classes", "the same with ten classes", "tcp-1", 1), true),
+    tagged(case("tagged-64", "64 clients on 20 servers, a text with tags", "tcp-64", 64), false),
+    tagged(case("classes-64", "the same with ten classes", "tcp-64", 64), true),
 ];
 
 /// The cases in which there is no session state to look after, with the least else to do.
@@ -75,7 +91,9 @@ pub fn run(
     placement: &Placement,
 ) -> Result<Map<String, Value>, String> {
     let mut result = Map::new();
-    for contestant in contestants.iter().filter(|one| one.program.is_some()) {
+    // PgBouncer has no classes.
+    let has = |one: &&Contestant| one.program.is_some() && (!case.classes || one.name.starts_with("pgweir"));
+    for contestant in contestants.iter().filter(has) {
         let count = count(place, case, contestant, placement)?;
         let sample = json!({
             "clients": case.clients,
@@ -105,12 +123,16 @@ fn whole(
 ) -> Result<(Profile, u64), String> {
     let room = place.room(&format!("{}-{}-{transactions}-under-callgrind", case.name, contestant.name))?;
     setup::write_users(&room)?;
-    let scenario: &Scenario = SCENARIOS.iter().find(|one| one.name == case.scenario).expect("in the table");
+    let mut scenario: Scenario = *SCENARIOS.iter().find(|one| one.name == case.scenario).expect("in the table");
+    if case.tagged {
+        scenario.style = Style::Tagged;
+    }
+    let contestant = Contestant { classes: case.classes, ..contestant.clone() };
     let mut world = World::open(&room.folder)?;
     let file = room.folder.join("callgrind.out");
     let mut wrapper = vec!["valgrind".to_owned(), format!("--callgrind-out-file={}", file.display())];
     wrapper.extend(callgrind::OPTIONS.map(str::to_owned));
-    let mut side = setup::start(&room, scenario, contestant, &mut world, &wrapper, &placement.contestant)?;
+    let mut side = setup::start(&room, &scenario, &contestant, &mut world, &wrapper, &placement.contestant)?;
     let drive = |world: &mut World| {
         world.connect(side.fleet, case.clients)?;
         world.start(side.fleet, Mode::Closed)?;

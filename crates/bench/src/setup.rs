@@ -88,9 +88,32 @@ pub fn ini(place: &Premises, scenario: &Scenario, contestant: &Contestant, upstr
         lines.retain(|(known, _)| known != key);
         lines.push((key.to_owned(), value.to_owned()));
     }
+    if contestant.classes {
+        lines.push(("class_file".to_owned(), place.folder.join(RULES_FILE).display().to_string()));
+    }
     let lines: String = lines.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
+    let classes = if contestant.classes { classes() } else { String::new() };
     let Upstream { host, port } = upstream;
-    format!("[databases]\nbench = host={host} port={port} dbname=bench user={USER}\n\n[pgbouncer]\n{lines}")
+    format!("[databases]\nbench = host={host} port={port} dbname=bench user={USER}\n{classes}\n[pgbouncer]\n{lines}")
+}
+
+const RULES_FILE: &str = "classes.conf";
+/// Half of them for applications, half for tags.
+const CLASSES: usize = 10;
+
+fn classes() -> String {
+    let lines = (1..=CLASSES).map(|number| format!("class{number} = weight={number}\n"));
+    format!("[classes]\n{}", lines.collect::<String>())
+}
+
+/// Only the last one fits: all have to be looked at.
+fn rules() -> String {
+    let rule = |number: usize| match number {
+        CLASSES => format!("all all all application:web class{number}\n"),
+        _ if number <= CLASSES / 2 => format!("all all application{number}* all class{number}\n"),
+        _ => format!("all all all application:other{number} class{number}\n"),
+    };
+    (1..=CLASSES).map(rule).collect()
 }
 
 fn pool_size(scenario: &Scenario) -> u32 {
@@ -101,8 +124,9 @@ fn users_path(place: &Premises, proof: Proof) -> PathBuf {
     place.folder.join(format!("users-{proof:?}.txt"))
 }
 
-/// Writes the auth file of each kind of proof.
+/// Writes the auth file of each kind of proof, and the rules of classes.
 pub fn write_users(place: &Premises) -> Result<(), String> {
+    place.write(RULES_FILE, &rules())?;
     for proof in [Proof::Trust, Proof::Md5, Proof::Scram] {
         let secret = match proof {
             Proof::Trust => String::new(),
