@@ -189,15 +189,39 @@ pub struct Rule {
     pub class: ClassId,
 }
 
+impl TagPattern {
+    fn fits(&self, tag: &CommentTag<'_>) -> bool {
+        *tag.key == *self.key && self.value.fits(&tag.value)
+    }
+}
+
 impl Rule {
     fn fits(&self, of: &Subject<'_>, tags: &[CommentTag<'_>]) -> bool {
+        let tagged = |wanted: &TagPattern| tags.iter().any(|tag| wanted.fits(tag));
+        self.suits(of) && (self.tags.is_empty() || self.tags.iter().any(tagged))
+    }
+
+    /// Whether it fits but for tags.
+    fn suits(&self, of: &Subject<'_>) -> bool {
         let fits = |patterns: &[Pattern], name: &[u8]| patterns.iter().any(|pattern| pattern.fits(name));
-        let tagged =
-            |wanted: &TagPattern| tags.iter().any(|tag| *tag.key == *wanted.key && wanted.value.fits(&tag.value));
-        fits(&self.databases, of.database)
-            && fits(&self.users, of.user)
-            && fits(&self.applications, of.application)
-            && (self.tags.is_empty() || self.tags.iter().any(tagged))
+        fits(&self.databases, of.database) && fits(&self.users, of.user) && fits(&self.applications, of.application)
+    }
+}
+
+/// What the rules leave to a text's tags once it is known who asks: what a session need not find out anew for every transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The rules that ask for tags, in their order, up to the first that does not.
+    tagged: Box<[u32]>,
+    /// Of whom none of these fits.
+    otherwise: ClassId,
+}
+
+impl Standing {
+    /// Whether the class hangs on the text.
+    #[must_use]
+    pub fn reads_tags(&self) -> bool {
+        !self.tagged.is_empty()
     }
 }
 
@@ -259,6 +283,36 @@ impl Classes {
         self.rules.iter().any(|rule| !rule.tags.is_empty())
     }
 
+    /// What holds of whoever this is, for as long as it is called so.
+    #[must_use]
+    pub fn standing(&self, of: &Subject<'_>) -> Standing {
+        let mut tagged = Vec::new();
+        for (index, rule) in self.rules.iter().enumerate().filter(|(_, rule)| rule.suits(of)) {
+            if rule.tags.is_empty() {
+                return Standing { tagged: tagged.into(), otherwise: rule.class };
+            }
+            tagged.push(index as u32);
+        }
+        Standing { tagged: tagged.into(), otherwise: DEFAULT }
+    }
+
+    /// The class of a text, of somebody of this standing by the same rules: as [`Classes::of`] says it.
+    #[must_use]
+    pub fn of_text(&self, standing: &Standing, text: &[u8]) -> ClassId {
+        let rule = |place: usize| &self.rules[standing.tagged[place] as usize];
+        let mut first = standing.tagged.len();
+        let begins =
+            |word: &[u8], wanted: &TagPattern| word.first() == wanted.key.first() && word.starts_with(&wanted.key);
+        let wanted = |word: &[u8]| {
+            (0..standing.tagged.len()).any(|place| rule(place).tags.iter().any(|wanted| begins(word, wanted)))
+        };
+        sql::each_comment_tag(text, wanted, |tag| {
+            let fits = |place: &usize| rule(*place).tags.iter().any(|wanted| wanted.fits(tag));
+            first = (0..first).find(fits).unwrap_or(first);
+        });
+        if first < standing.tagged.len() { rule(first).class } else { standing.otherwise }
+    }
+
     #[must_use]
     pub fn class(&self, id: ClassId) -> &Class {
         self.all.get(usize::from(id.0)).unwrap_or(&self.all[0])
@@ -308,6 +362,7 @@ mod tests {
             let subject =
                 Subject { database: database.as_bytes(), user: user.as_bytes(), application: application.as_bytes() };
             let id = classes.of(&subject, &comment_tags(text.as_bytes()).collect::<Vec<_>>());
+            assert_eq!(classes.of_text(&classes.standing(&subject), text.as_bytes()), id, "{text}");
             classes.class(id).name.to_string()
         };
         assert_eq!(of("shop", "app", "sidekiq 7", ""), "jobs");

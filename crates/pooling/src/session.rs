@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use crate::arrival::{ConsoleRights, Identity};
-use crate::classes::ClassId;
+use crate::classes::{ClassId, Standing};
 use crate::deadline::Armed;
 use crate::experience::Origin;
 use crate::flow::Flow;
@@ -103,6 +103,8 @@ pub struct Session {
     pub(crate) tracker: Option<Box<Tracker>>,
     /// As of when it last asked for a server.
     pub(crate) class: ClassId,
+    /// What the rules of classes say of it, and of whom with these parameters.
+    pub(crate) standing: Option<Box<(Arc<Parameters>, Standing)>>,
     pub(crate) admission: Admission,
     /// It is told how much its limits leave.
     pub(crate) reports_limits: bool,

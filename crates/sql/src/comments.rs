@@ -29,6 +29,30 @@ pub fn comment_tags(text: &[u8]) -> impl Iterator<Item = CommentTag<'_>> {
     leading.into_iter().chain(trailing(rest)).flat_map(tags)
 }
 
+/// The same for who looks for few keys, many times a second: a word is read only if it may begin with one of them, which is what
+/// `wanted` is asked.
+pub fn each_comment_tag<'t>(text: &'t [u8], wanted: impl Fn(&[u8]) -> bool, mut each: impl FnMut(&CommentTag<'t>)) {
+    let mut look = |word: &'t [u8]| {
+        let word = word.trim_ascii_start();
+        if wanted(word)
+            && let Some(tag) = tag(word)
+        {
+            each(&tag);
+        }
+    };
+    let (leading, rest) = leading(text);
+    for comment in leading.into_iter().chain(trailing(rest)) {
+        let mut begin = 0;
+        for (at, &byte) in comment.iter().enumerate() {
+            if byte == b',' {
+                look(&comment[begin..at]);
+                begin = at + 1;
+            }
+        }
+        look(&comment[begin..]);
+    }
+}
+
 /// Whether there can be any: what the hot path asks.
 #[must_use]
 pub fn may_have_comment_tags(text: &[u8]) -> bool {
@@ -61,8 +85,8 @@ fn leading(text: &[u8]) -> (Vec<&[u8]>, &[u8]) {
 fn trailing(text: &[u8]) -> Option<&[u8]> {
     let inside = without_semicolons(text).strip_suffix(b"*/")?;
     let window = &inside[inside.len().saturating_sub(SPAN_MAX)..];
-    let start = window.windows(2).rposition(|pair| pair == b"/*")?;
-    Some(&window[start + 2..])
+    let start = (1..window.len()).rev().find(|&at| window[at] == b'*' && window[at - 1] == b'/')?;
+    Some(&window[start + 1..])
 }
 
 fn tags(comment: &[u8]) -> impl Iterator<Item = CommentTag<'_>> {
@@ -113,6 +137,11 @@ mod tests {
         let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let tags: Vec<_> = comment_tags(text.as_bytes()).map(|tag| (text_of(tag.key), text_of(&tag.value))).collect();
         assert!(tags.is_empty() || may_have_comment_tags(text.as_bytes()), "{text}");
+        // Who wants every word is told the same, who wants none nothing.
+        let mut each = Vec::new();
+        each_comment_tag(text.as_bytes(), |_| true, |tag| each.push((text_of(tag.key), text_of(&tag.value))));
+        assert_eq!(each, tags, "{text}");
+        each_comment_tag(text.as_bytes(), |_| false, |tag| panic!("{text}: {tag:?}"));
         tags
     }
 

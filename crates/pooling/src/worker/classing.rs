@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sql::{CommentTag, Text, begins_transaction, comment_tags, may_have_comment_tags};
+use sql::{Text, begins_transaction, may_have_comment_tags};
 use wire::frontend::{BindNames, Parse, tag};
 use wire::{HEADER_LEN, Header};
 
@@ -120,6 +120,7 @@ impl Worker {
         let classes = Arc::clone(&self.settings.classes);
         for conn in self.sessions.ids() {
             let Some(session) = self.sessions.get_mut(conn) else { continue };
+            session.standing = None;
             let inbox = std::mem::take(&mut session.inbox);
             self.classify_by_rules(conn, &inbox);
             if let Some(session) = self.sessions.get_mut(conn) {
@@ -170,18 +171,20 @@ impl Pool {
     }
 }
 
-fn class_of(classes: &Classes, session: &Session, bytes: &[u8]) -> ClassId {
-    let subject = Subject {
-        database: session.identity.database.as_bytes(),
-        user: session.identity.user.as_bytes(),
-        application: session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default(),
-    };
-    if !classes.reads_tags() {
-        return classes.of(&subject, &[]);
-    }
-    let text = first_text(session, bytes).filter(|text| may_have_comment_tags(text)).unwrap_or_default();
-    let tags: Vec<CommentTag<'_>> = comment_tags(text).collect();
-    classes.of(&subject, &tags)
+fn class_of(classes: &Classes, session: &mut Session, bytes: &[u8]) -> ClassId {
+    let known = session.standing.take().filter(|known| Arc::ptr_eq(&known.0, &session.parameters));
+    let known = known.unwrap_or_else(|| {
+        let subject = Subject {
+            database: session.identity.database.as_bytes(),
+            user: session.identity.user.as_bytes(),
+            application: session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default(),
+        };
+        Box::new((Arc::clone(&session.parameters), classes.standing(&subject)))
+    });
+    let text = if known.1.reads_tags() { first_text(session, bytes) } else { None };
+    let class = classes.of_text(&known.1, text.filter(|text| may_have_comment_tags(text)).unwrap_or_default());
+    session.standing = Some(known);
+    class
 }
 
 /// The text that a transaction begins with, as far as it is at hand: of a Query or a Parse, or what a Bind names. A bare BEGIN

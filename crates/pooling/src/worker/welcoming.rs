@@ -63,6 +63,7 @@ impl Worker {
             admission: Admission::Not,
             reports_limits: arrival.reports_limits,
             secret: self.random.secret(),
+            standing: None,
             origin: None,
             request_at: turn.now,
             progress_at: turn.now,
