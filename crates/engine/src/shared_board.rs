@@ -2,7 +2,7 @@
 //!
 //! Promises publish-then-look: a worker that writes its cell and then reads a row sees every cell whose writer did not
 //! see its own (all stores and loads that matter are sequentially consistent). A row that nobody wrote since the last
-//! look costs one load. A cell's two halves may be of different writings: whoever reads the board must be right all the
+//! look costs one load. A cell's parts may be of different writings: whoever reads the board must be right all the
 //! same (`pooling::board`).
 //!
 //! Memory: a row is made when it is first written, [`Board::POOLS_MAX`] rows at most.
@@ -70,11 +70,15 @@ impl Row {
 struct SharedCell {
     hungry_since: AtomicU64,
     idle: AtomicU32,
+    waiting: AtomicU32,
+    servers: AtomicU32,
 }
 
 impl SharedCell {
     fn calm() -> SharedCell {
-        SharedCell { hungry_since: AtomicU64::new(Cell::CALM.hungry_since.0), idle: AtomicU32::new(Cell::CALM.idle) }
+        let Cell { hungry_since, idle, waiting, servers } = Cell::CALM;
+        let (idle, waiting) = (AtomicU32::new(idle), AtomicU32::new(waiting));
+        SharedCell { hungry_since: AtomicU64::new(hungry_since.0), idle, waiting, servers: AtomicU32::new(servers) }
     }
 }
 
@@ -91,6 +95,8 @@ impl SharedBoard {
         let shared = &row.cells[usize::from(worker.0)];
         shared.hungry_since.store(cell.hungry_since.0, Ordering::SeqCst);
         shared.idle.store(cell.idle, Ordering::SeqCst);
+        shared.waiting.store(cell.waiting, Ordering::SeqCst);
+        shared.servers.store(cell.servers, Ordering::SeqCst);
         Some(row.version.fetch_add(1, Ordering::SeqCst))
     }
 
@@ -117,7 +123,9 @@ impl SharedBoard {
         }
         for (worker, shared) in (0..self.workers).zip(&*row.cells) {
             let hungry_since = Time(shared.hungry_since.load(Ordering::SeqCst));
-            let cell = Cell { hungry_since, idle: shared.idle.load(Ordering::SeqCst) };
+            let [idle, waiting, servers] =
+                [&shared.idle, &shared.waiting, &shared.servers].map(|count| count.load(Ordering::SeqCst));
+            let cell = Cell { hungry_since, idle, waiting, servers };
             board.set(pool, WorkerId(worker), cell);
         }
         for (worker, classes) in (0..self.workers).zip(&*row.classes) {

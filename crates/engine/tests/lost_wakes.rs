@@ -124,8 +124,8 @@ fn of_two_that_publish_and_look_one_sees_the_other() {
     shuttle::check_random(
         || {
             let board = Arc::new(SharedBoard::new(2));
-            let hungry = Cell { hungry_since: Time(7), idle: 0 };
-            let idle = Cell { hungry_since: Time::NEVER, idle: 1 };
+            let hungry = Cell { hungry_since: Time(7), ..Cell::CALM };
+            let idle = Cell { idle: 1, ..Cell::CALM };
             let publish_and_look = |me: u16, mine: Cell, theirs: Cell| {
                 let board = Arc::clone(&board);
                 thread::spawn(move || {
@@ -150,7 +150,7 @@ fn what_is_told_of_classes_is_seen_with_the_cell_that_is_told_behind_it() {
     shuttle::check_random(
         || {
             let board = Arc::new(SharedBoard::new(2));
-            let hungry = Cell { hungry_since: Time(7), idle: 0 };
+            let hungry = Cell { hungry_since: Time(7), ..Cell::CALM };
             let cells = [ClassCell::CALM, ClassCell { hungry_since: Time(7), served_us: 9 }];
             let writer = {
                 let board = Arc::clone(&board);

@@ -16,10 +16,20 @@ pub struct Cell {
     pub hungry_since: Time,
     /// Servers without work.
     pub idle: u32,
+    /// Those that wait, and the servers that they wait for: as of the last change of the others.
+    pub waiting: u32,
+    pub servers: u32,
 }
 
 impl Cell {
-    pub const CALM: Cell = Cell { hungry_since: Time::NEVER, idle: 0 };
+    pub const CALM: Cell = Cell { hungry_since: Time::NEVER, idle: 0, waiting: 0, servers: 0 };
+
+    /// Whether nothing differs but how many wait, and that by less than half: it is not worth telling.
+    #[must_use]
+    pub(crate) fn is_much_like(self, told: Cell) -> bool {
+        let alike = self.waiting < 2 * told.waiting.max(1) && 2 * self.waiting >= told.waiting;
+        alike && Cell { waiting: told.waiting, ..self } == told
+    }
 
     #[must_use]
     pub fn is_hungry(self) -> bool {
@@ -100,7 +110,7 @@ mod tests {
     fn an_unwritten_cell_is_calm() {
         let mut board = Board::new(2);
         assert_eq!(board.cell(PoolId(3), WorkerId(1)), Cell::CALM);
-        let cell = Cell { hungry_since: Time(7), idle: 0 };
+        let cell = Cell { hungry_since: Time(7), ..Cell::CALM };
         board.set(PoolId(3), WorkerId(1), cell);
         assert_eq!(board.cell(PoolId(3), WorkerId(1)), cell);
         assert_eq!(board.cell(PoolId(3), WorkerId(0)), Cell::CALM);

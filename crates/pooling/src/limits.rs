@@ -96,6 +96,9 @@ pub const GRANT: Duration = Duration::from_millis(5);
 /// service time on top: less would make servers travel for nothing.
 pub const STRANGER: Duration = Duration::from_millis(1);
 
+/// So many times that, and it is served first even if its worker has more servers for its waiters.
+pub const LONG_PATIENCE: u32 = 4;
+
 /// How often capacity that another pool holds idle is asked for again while somebody waits for it.
 pub const RECALL: Duration = Duration::from_millis(20);
 

@@ -417,7 +417,8 @@ impl Worker {
         // Whoever has waited for less is served sooner by a server of its own worker than by one that travels.
         let patient = since + head_start <= now;
         let own_first = crate::sabotage::serves_own_first(&self.settings) && own != Time::NEVER;
-        (patient && since + head_start < own && !own_first).then_some((worker, since))
+        let yields = own == Time::NEVER || pool.yields_to(board.cell(pool.id, worker), since, own);
+        (patient && since + head_start < own && yields && !own_first).then_some((worker, since))
     }
 
     fn lend(&mut self, turn: &mut Turn<'_>, server_id: ConnId, to: WorkerId, since: Time) {
@@ -547,8 +548,9 @@ impl Worker {
         if entry.queue.is_counted() {
             entry.publish_classes(turn);
         }
-        let cell = Cell { hungry_since: entry.hungry_since(), idle: entry.count(Group::Idle) };
-        if cell != entry.published {
+        let (waiting, servers) = (entry.queue.len(), entry.serving());
+        let cell = Cell { hungry_since: entry.hungry_since(), idle: entry.count(Group::Idle), waiting, servers };
+        if !cell.is_much_like(entry.published) {
             entry.published = cell;
             turn.actions.push(Action::Publish { pool, cell });
         }

@@ -423,6 +423,23 @@ impl Pool {
         limits::STRANGER + Duration::from_micros(self.service_us)
     }
 
+    /// Servers here that take turns with its waiters; those on their way here are told of when they have arrived.
+    pub(crate) fn serving(&self) -> u32 {
+        let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
+        self.open().saturating_sub(self.lent + self.pinned + u32::from(listens))
+    }
+
+    /// Whether one of those servers is better off at another worker whose waiter has waited since then, ours since `own`, and
+    /// both long enough. Age alone tells too late: it is of who came long ago, and servers would swing between workers by the dozen.
+    /// So that worker must have no fewer waiters a server than ours when it has one more and we have one less; or have been worse off
+    /// for long.
+    pub(crate) fn yields_to(&self, cell: Cell, since: Time, own: Time) -> bool {
+        let theirs = u64::from(cell.servers) + u64::from(self.lent);
+        let (left, waiting) = (u64::from(self.serving()).saturating_sub(1), u64::from(self.queue.len()));
+        let is_worse_off = theirs == 0 || u64::from(cell.waiting) * left >= waiting * (theirs + 1);
+        is_worse_off || since + limits::LONG_PATIENCE * self.patience() < own
+    }
+
     /// Since when somebody has waited for a server, or for the first one.
     pub(crate) fn hungry_since(&self) -> Time {
         let queued = self.queue.oldest().map_or(Time::NEVER, |waiter| waiter.since);

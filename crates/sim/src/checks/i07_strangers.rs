@@ -1,5 +1,5 @@
-//! I7, between workers: whoever has waited longer than another worker's waiter, by that worker's patience (1 ms and a
-//! mean service time), is served first.
+//! I7, between workers: whoever has waited longer than another worker's waiter, by four times that worker's patience (1 ms and
+//! a mean service time), is served first; sooner, if its worker has fewer servers for its waiters, which is not judged here.
 //!
 //! Judged is what a worker does with a server, by the board as it had read it: a waiter of its own is passed over for a
 //! stranger who is that much older; somebody who comes at that moment is, once an exchange of mailboxes has passed. A
@@ -107,7 +107,8 @@ fn overtaken(world: &World, worker: u16, snapshot: &Snapshot, before: &Look, loo
             None => continue,
         };
         // The mean changes with every server that is released in the round: twice the greater one covers that.
-        let mut patience = 2 * after.max(before.patience.get(&pool).copied().unwrap_or(0)) + slack;
+        let times = if came { 2 } else { 2 * u64::from(pooling::limits::LONG_PATIENCE) };
+        let mut patience = times * after.max(before.patience.get(&pool).copied().unwrap_or(0)) + slack;
         let Some((other, stranger)) = oldest_stranger(world, worker, pool) else { continue };
         if came {
             // It is the stranger's worker that asks for an idle server, once its own patience is over.
