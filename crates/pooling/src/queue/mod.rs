@@ -245,6 +245,11 @@ impl Queue {
         !self.lane(class).has_room()
     }
 
+    /// The class that is next.
+    pub(crate) fn next_class(&self, now: Time) -> Option<ClassId> {
+        self.next(now).map(|index| ClassId(index as u8))
+    }
+
     fn next(&self, now: Time) -> Option<usize> {
         if self.is_single() {
             return (self.len > 0).then_some(0);

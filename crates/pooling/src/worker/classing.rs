@@ -14,6 +14,7 @@ use crate::board::{Board, ClassCell};
 use crate::classes::{ClassId, Classes, Subject};
 use crate::experience::Origin;
 use crate::id::{ConnId, WorkerId};
+use crate::limits;
 use crate::parameters::Tracked;
 use crate::queue::{Queue, Stranger};
 use crate::session::{Line, Session, State};
@@ -87,9 +88,15 @@ impl Worker {
         }
     }
 
-    /// Who on another worker is to be served before everybody here, where classes are told apart.
+    /// Who on another worker is to be served before everybody here, where classes are told apart. One of the same class is
+    /// served sooner at home, if it has waited for less than a service; one of a class that has had less is not: its worker
+    /// may have no servers left, and they go where those of the other class have waited longest.
     pub(super) fn stranger_by_class(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
-        let head_start = pool.patience();
+        let own = pool.queue.next_class(now);
+        let head_start = |class| match own {
+            Some(own) if own != class => limits::STRANGER,
+            Some(_) | None => pool.patience(),
+        };
         let workers = (0..self.settings.workers).map(WorkerId).filter(|worker| *worker != self.id);
         let strangers = workers.flat_map(|worker| {
             let cells = board.classes(pool.id, worker).iter().enumerate();
@@ -98,10 +105,11 @@ impl Worker {
         let hungry = strangers.filter(|stranger| {
             // The board may be late: one server for one waiter.
             let fed = || pool.fed.get(&stranger.worker) == Some(&stranger.since);
-            stranger.since != Time::NEVER && stranger.since + head_start <= now && !fed()
+            stranger.since != Time::NEVER && stranger.since + head_start(stranger.class) <= now && !fed()
         });
         let stranger = pool.queue.first_of(hungry, now)?;
-        pool.queue.yields_to(&stranger, head_start, now).then_some((stranger.worker, stranger.since))
+        let yields = pool.queue.yields_to(&stranger, head_start(stranger.class), now);
+        yields.then_some((stranger.worker, stranger.since))
     }
 
     /// Other classes hold from now on: whoever waits, and whoever has a server, is counted among them anew.
