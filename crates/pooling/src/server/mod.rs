@@ -223,6 +223,8 @@ pub(crate) struct Server {
     pub(crate) charge: Option<Charge>,
     /// It has served a session.
     pub(crate) used: bool,
+    /// It was lent to this worker, and has served nobody here yet.
+    pub(crate) has_travelled: bool,
     /// The other side has closed, or is about to: there is nobody to say goodbye to.
     pub(crate) gone: bool,
     /// Not to be used again once released, and why.

@@ -202,6 +202,7 @@ impl Worker {
         pool.totals.wait_us += waited;
         session.state = State::Linked { server: server_id };
         server.used = true;
+        server.has_travelled = false;
         server.sequences.linked();
         (server.cancel_wanted, server.overdue) = (false, Overdue::No);
         session.progress_at = turn.now;
@@ -348,7 +349,11 @@ impl Worker {
             self.become_listener(turn, server_id);
             return;
         }
+        // It was lent for those who wait here. What each worker knows of the other is a moment old: both could think that the
+        // other one comes first, and servers would travel for ever.
+        let stays = server.has_travelled && pool.queue.is_hungry();
         if pool.homes > 1
+            && !stays
             && let Some((to, since)) = self.stranger(turn.now, turn.board, pool)
         {
             self.lend(turn, server_id, to, since);
@@ -473,7 +478,7 @@ impl Worker {
         let moved = Mail::Moved { pool, from, to: self.id };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: moved, carrying: None });
         turn.actions.push(Action::Post { to: Place::Worker(from), mail: Mail::Received { pool }, carrying: None });
-        self.adopt(turn, lent.server);
+        self.adopt(turn, Server { has_travelled: true, ..lent.server });
         if known {
             self.welcome_all(turn, pool);
         }

@@ -179,6 +179,7 @@ impl Worker {
             answer_failed: false,
             cancel_wanted: false,
             used: false,
+            has_travelled: false,
             charge: None,
             gone: false,
             close_needed: None,
