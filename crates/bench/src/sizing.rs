@@ -1,13 +1,14 @@
 //! `pool_size = auto` beside fixed sizes, on a real PostgreSQL whose disk counts.
 //!
 //! ```text
-//!   a part (script, clients) ──► rounds ──► a slice of each size: freshen ─► pooler starts ─► logins ─► warm-up ─► measured
-//!                                                                                        (auto: until it has settled)
+//!   a part (script, clients) ──► tables are read ──► rounds ──► a slice of each size:
+//!       freshen ─► pooler starts ─► logins ─► warm-up (auto: until it has settled) ─► measured
 //! ```
 //!
 //! Promises: every slice begins with a fresh pooler and fresh servers, its transactions are counted every half second and kept,
 //! the search of auto apart from what follows it. Sizes go up in one round and down in the next, so that a machine that becomes
-//! slower is slower for all.
+//! slower is slower for all. All tables lie in PostgreSQL's memory before the first slice: slices ask for the same rows in the same
+//! order, so otherwise whoever comes first would read them from the disk for all who come after.
 //! Does not: pin anybody. PostgreSQL, pooler and load share the machine as they do where it is small.
 
 use std::path::Path;
@@ -50,6 +51,11 @@ const TERMS: Terms = Terms {
         "max_wal_size=8GB",
     ],
 };
+
+/// Brings all accounts and their index into PostgreSQL's memory. A sequential scan would not: it recycles a few buffers where a
+/// table is larger than a quarter of them (PostgreSQL's src/backend/storage/buffer/README, "Buffer Ring Replacement Strategy").
+const READ_ALL: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET max_parallel_workers_per_gather = 0; \
+                        SELECT count(abalance) FROM pgbench_accounts WHERE aid > 0";
 
 /// How often transactions are counted.
 const TICK: Duration = Duration::from_millis(500);
@@ -169,6 +175,7 @@ impl Slices<'_> {
         let mut order: Vec<Option<u32>> = plan.sizes.iter().copied().map(Some).collect();
         order.insert(order.len() / 2, None);
         let mut rounds = Vec::new();
+        self.cluster.ask(READ_ALL)?;
         for _ in 0..plan.rounds {
             let mut samples = Map::new();
             for &size in &order {
