@@ -476,6 +476,7 @@ impl Coordinator {
     fn hear(&mut self, now: Time, event: Event<'_>, actions: &mut Actions) {
         match event {
             Event::Mail(Mail::Apply(application)) => self.login_wanted(now, *application, actions),
+            Event::Mail(Mail::Withdrawn { login }) => self.login_withdrawn(login),
             Event::Mail(Mail::Want { limit, worker, count }) => self.wanted(now, limit, worker, count, actions),
             Event::Mail(Mail::Unspent { limit, worker, count, missing }) => {
                 self.unspent(now, limit, worker, (count, missing), actions);

@@ -61,8 +61,8 @@ pub const POOLS_MAX: usize = 65_536;
 /// Clients at a door that have not logged in yet; beyond it they are refused at once.
 pub const LOGINS_MAX: usize = 60_000;
 
-/// Clients of a class that wait because too many log in a second; beyond it they are told so at once. Those that have left
-/// meanwhile count until their turn comes.
+/// Clients of a class that wait because too many log in a second; beyond it they are told so at once, as they are beyond as
+/// many as may log in within client_login_timeout.
 pub const LOGIN_LINE_MAX: usize = 10_000;
 
 /// Bytes that all clients at a door may have waiting there before they have logged in: half startup packets, half

@@ -42,6 +42,10 @@ pub enum Mail {
         login: ConnId,
         why: Refusal,
     },
+    /// An applicant has gone, or was sent away, before it had an answer: it gives up its place in line.
+    Withdrawn {
+        login: ConnId,
+    },
 
     // Door → worker
     /// A session that has logged in; its connection comes along.

@@ -2,16 +2,17 @@
 //!
 //! Promises: what workers were given is counted here until it comes back. A limit that a worker knows and this does not (a reload
 //! has come here and not yet there) holds nobody up. Tables are bounded: a class has four limits, slots of a statement are kept
-//! only while they are used, and the line of logins has [`limits::LOGIN_LINE_MAX`] places.
+//! only while they are used, and the line of logins is as long as may be let in before the first of them would be ended for
+//! waiting too long, and has [`limits::LOGIN_LINE_MAX`] places at most.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Coordinator, post};
 use crate::action::Actions;
 use crate::classes::{Class, Over, Rate};
-use crate::id::WorkerId;
+use crate::id::{ConnId, WorkerId};
 use crate::limiting::bucket::Bucket;
 use crate::limiting::slots::{self, Slots};
 use crate::limiting::tap::Tap;
@@ -42,11 +43,48 @@ pub(super) struct Limiting {
 struct Logins {
     bucket: Bucket,
     over: Over,
-    waiting: VecDeque<Application>,
+    waiting: Line,
     served_at: Option<Time>,
     /// Since the class has a limit.
     delayed: u64,
     rejected: u64,
+}
+
+/// Applicants in the order in which they came, who may leave from any place.
+#[derive(Debug, Default)]
+struct Line {
+    by_ticket: BTreeMap<u64, Application>,
+    tickets: BTreeMap<ConnId, u64>,
+    next_ticket: u64,
+}
+
+impl Line {
+    fn len(&self) -> usize {
+        self.by_ticket.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.by_ticket.is_empty()
+    }
+
+    fn join(&mut self, application: Application) {
+        self.tickets.insert(application.login, self.next_ticket);
+        self.by_ticket.insert(self.next_ticket, application);
+        self.next_ticket += 1;
+        debug_assert_eq!(self.tickets.len(), self.by_ticket.len(), "everybody has one place");
+    }
+
+    fn first(&mut self) -> Option<Application> {
+        let (_, application) = self.by_ticket.pop_first()?;
+        self.tickets.remove(&application.login);
+        Some(application)
+    }
+
+    /// Whether it was there.
+    fn leave(&mut self, login: ConnId) -> bool {
+        let ticket = self.tickets.remove(&login);
+        ticket.and_then(|ticket| self.by_ticket.remove(&ticket)).is_some()
+    }
 }
 
 impl Logins {
@@ -55,11 +93,20 @@ impl Logins {
         (!self.waiting.is_empty()).then(|| self.bucket.next_at().max(paced))
     }
 
+    /// How long who comes now would wait: everybody who waits comes first.
+    fn wait(&self, now: Time) -> Duration {
+        let ahead = self.waiting.len() as u64 * 1_000_000 / u64::from(self.bucket.rate().per_second);
+        Duration::from_micros(self.bucket.next_at().micros_since(now) + ahead)
+    }
+
+    /// Whoever comes now would be ended before its turn, or there are too many.
+    fn is_full(&self, now: Time, timeout: Option<Duration>) -> bool {
+        self.waiting.len() >= limits::LOGIN_LINE_MAX || timeout.is_some_and(|timeout| self.wait(now) >= timeout)
+    }
+
     fn refusal(&self, now: Time) -> Refusal {
-        let retry_ms = self.bucket.next_at().micros_since(now).div_ceil(1000).max(1);
-        // Everybody who waits comes first.
-        let ahead = self.waiting.len() as u64 * 1000 / u64::from(self.bucket.rate().per_second);
-        let retry_ms = u32::try_from(retry_ms + ahead).unwrap_or(u32::MAX);
+        let retry_ms = self.wait(now).as_micros().div_ceil(1000).max(1);
+        let retry_ms = u32::try_from(retry_ms).unwrap_or(u32::MAX);
         Refusal::LoginRate { limit: self.bucket.rate().per_second, retry_ms }
     }
 }
@@ -97,7 +144,7 @@ impl Limiting {
                 let logins = self.logins.entry(Arc::clone(&class.name)).or_insert_with(|| Logins {
                     bucket: Bucket::new(rate, now),
                     over,
-                    waiting: VecDeque::new(),
+                    waiting: Line::default(),
                     served_at: None,
                     delayed: 0,
                     rejected: 0,
@@ -230,13 +277,20 @@ impl Coordinator {
         if logins.waiting.is_empty() && logins.bucket.take(1) == 1 {
             return self.apply_for(application, actions);
         }
-        if logins.over == Over::Reject || logins.waiting.len() >= limits::LOGIN_LINE_MAX {
+        if logins.over == Over::Reject || logins.is_full(now, self.settings.client_login_timeout) {
             logins.rejected += 1;
             let refused = Mail::NotPlaced { login: application.login, why: logins.refusal(now) };
             return post(actions, Place::Door(application.door), refused);
         }
         logins.delayed += 1;
-        logins.waiting.push_back(application);
+        logins.waiting.join(application);
+    }
+
+    /// An applicant has gone. It may have been answered meanwhile.
+    pub(super) fn login_withdrawn(&mut self, login: ConnId) {
+        if self.limiting.logins.values_mut().any(|logins| logins.waiting.leave(login)) {
+            self.limiting.tell_at.get_or_insert(self.limiting.told_at + TELL);
+        }
     }
 
     /// Time has passed: who waits may go on.
@@ -250,7 +304,8 @@ impl Coordinator {
             logins.bucket.refill(now, true);
             logins.served_at = Some(now);
             let count = logins.bucket.take(u32::try_from(logins.waiting.len()).unwrap_or(u32::MAX));
-            admitted.extend(logins.waiting.drain(..count as usize));
+            admitted.extend((0..count).map_while(|_| logins.waiting.first()));
+            self.limiting.tell_at.get_or_insert(self.limiting.told_at + TELL);
         }
         for application in admitted {
             self.apply_for(application, actions);

@@ -361,6 +361,14 @@ impl Door {
         }
     }
 
+    /// A login ends before the coordinator has answered it: nobody is to wait behind it.
+    fn withdraw(&self, conn: ConnId, actions: &mut Actions) {
+        if self.logins.get(conn).is_some_and(|login| matches!(login.phase, Phase::Applying)) {
+            let mail = Mail::Withdrawn { login: conn };
+            actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+        }
+    }
+
     fn close(&mut self, conn: ConnId, last_words: bool, actions: &mut Actions) {
         if self.take_out(conn).is_some() {
             actions.push(Action::Close { conn, last_words });
@@ -401,6 +409,7 @@ impl Door {
             let live = login.is_some_and(|login| login.armed.spend(at));
             if live {
                 let refused = Refused(sqlstate::PROTOCOL_VIOLATION, "client_login_timeout".to_owned());
+                self.withdraw(conn, actions);
                 self.refuse(now, conn, &refused, actions);
             }
         }
@@ -452,10 +461,14 @@ impl crate::Machine for Door {
             Event::Received { conn, bytes } => self.received(now, conn, bytes, actions),
             Event::Hangup { conn, .. } => {
                 self.tell(conn, Level::Debug, Topic::Disconnections, "client disconnect before login", actions);
+                self.withdraw(conn, actions);
                 self.close(conn, false, actions);
             }
             // What a login is told is short; a client that does not take it has gone wrong.
-            Event::Blocked { conn } => self.close(conn, false, actions),
+            Event::Blocked { conn } => {
+                self.withdraw(conn, actions);
+                self.close(conn, false, actions);
+            }
             Event::Computed { conn, done } => self.computed(now, conn, done, actions),
             Event::Mail(mail) => self.delivered(now, mail, actions),
             Event::Returned(mail) => self.returned(now, mail, actions),

@@ -39,6 +39,7 @@ impl Door {
         let heaviest = self.logins.iter().max_by_key(|(_, login)| login.weight).map(|(conn, _)| conn);
         let conn = heaviest.expect("a sum above zero has parts");
         let text = "too much data before login, of all clients together".to_owned();
+        self.withdraw(conn, actions);
         self.refuse(now, conn, &Refused(sqlstate::TOO_MANY_CONNECTIONS, text), actions);
     }
 

@@ -248,6 +248,7 @@ impl Worker {
             Mail::Apply(_)
             | Mail::Placed { .. }
             | Mail::NotPlaced { .. }
+            | Mail::Withdrawn { .. }
             | Mail::Ask { .. }
             | Mail::Freed { .. }
             | Mail::Opened { .. }
