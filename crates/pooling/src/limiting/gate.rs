@@ -148,7 +148,7 @@ impl Gate {
             _ => self.queries.dry_until(now),
         };
         match known {
-            Some(until) => Passage::Refused(self.told(kind, until.micros_since(now))),
+            Some(_) => Passage::Refused(self.told(kind, now)),
             None => Passage::Later,
         }
     }
@@ -163,25 +163,41 @@ impl Gate {
         self.counts[kind as usize].delayed += 1;
     }
 
-    fn told(&mut self, kind: Kind, micros: u64) -> Told {
+    /// When one more may go through who comes behind so many others, as far as `kind` goes.
+    fn free_at(&self, kind: Kind, now: Time, others: u32) -> Time {
+        let Limits { transactions, queries, active, .. } = self.limits;
+        let free = match kind {
+            Kind::Active => active.map(|limit| {
+                let one = now + self.seats.free_in(limit);
+                self.seats.full_until(now).map_or(one, |until| until.max(one))
+            }),
+            Kind::Queries => queries.map(|rate| self.queries.free_at(now, rate, others)),
+            _ => transactions.map(|rate| self.transactions.free_at(now, rate, others)),
+        };
+        free.unwrap_or(now)
+    }
+
+    fn told(&mut self, kind: Kind, now: Time) -> Told {
         self.counts[kind as usize].rejected += 1;
         let name = &self.name;
         let (limit, text) = match kind {
             Kind::Active => {
                 let limit = self.limits.active.unwrap_or_default();
-                (limit, format!("limit exceeded: class \"{name}\" may have {limit} transactions at a time"))
+                let most = counted(limit, "transaction");
+                (limit, format!("limit exceeded: class \"{name}\" may have {most} at a time"))
             }
             Kind::Queries => {
                 let limit = self.limits.queries.map_or(0, |rate| rate.per_second);
-                (limit, format!("limit exceeded: class \"{name}\" may run {limit} statements per second"))
+                let most = counted(limit, "statement");
+                (limit, format!("limit exceeded: class \"{name}\" may run {most} per second"))
             }
             _ => {
                 let limit = self.limits.transactions.map_or(0, |rate| rate.per_second);
-                (limit, format!("limit exceeded: class \"{name}\" may begin {limit} transactions per second"))
+                let most = counted(limit, "transaction");
+                (limit, format!("limit exceeded: class \"{name}\" may begin {most} per second"))
             }
         };
-        let micros =
-            if kind == Kind::Active { micros.max(self.seats.free_in(limit).as_micros() as u64) } else { micros };
+        let micros = self.free_at(kind, now, 0).micros_since(now);
         Told { text, exceeded: Exceeded { limit, remaining: 0, retry_ms: micros.div_ceil(1000).max(1) } }
     }
 
@@ -228,14 +244,22 @@ impl Gate {
 
     /// How much of its limits is left, and when there will be more: what a client is told that asks for it.
     pub(crate) fn left(&self, now: Time) -> (u32, u64) {
-        let dry = [(self.limits.transactions, &self.transactions), (self.limits.queries, &self.queries)];
-        let dry = dry.into_iter().filter(|(rate, _)| rate.is_some());
-        let rates = dry.map(|(_, purse)| (purse.remaining(), purse.dry_until(now)));
-        let active = self.limits.active.map(|_| (self.seats.remaining(), self.seats.full_until(now)));
-        let scarcest = rates.chain(active).min_by_key(|&(remaining, _)| remaining);
-        scarcest.map_or((u32::MAX, 0), |(remaining, until)| {
-            (remaining, until.map_or(0, |until| until.micros_since(now).div_ceil(1000)))
-        })
+        let Limits { transactions, queries, active, .. } = self.limits;
+        let limited = [
+            (Kind::Transactions, transactions.is_some()),
+            (Kind::Queries, queries.is_some()),
+            (Kind::Active, active.is_some()),
+        ];
+        let limited = limited.into_iter().filter(|&(_, is_limited)| is_limited);
+        let scarcest = limited.map(|(kind, _)| (self.remaining(kind), kind)).min_by_key(|&(remaining, _)| remaining);
+        match scarcest {
+            None => (u32::MAX, 0),
+            Some((0, kind)) => {
+                let until = self.free_at(kind, now, self.waiting());
+                (0, until.micros_since(now).div_ceil(1000).max(1))
+            }
+            Some((remaining, _)) => (remaining, 0),
+        }
     }
 
     pub(crate) fn remaining(&self, kind: Kind) -> u32 {
@@ -245,6 +269,11 @@ impl Gate {
             _ => self.transactions.remaining(),
         }
     }
+}
+
+/// So many of something, in words.
+fn counted(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A statement's.
@@ -283,7 +312,8 @@ impl StatementGate {
             None => Passage::Later,
             Some(until) => {
                 self.counts.rejected += 1;
-                let text = format!("limit exceeded: {limit} transactions at a time may begin with this statement");
+                let most = counted(limit, "transaction");
+                let text = format!("limit exceeded: {most} at a time may begin with this statement");
                 let wait = until.since(now).max(self.seats.free_in(limit));
                 let retry_ms = (wait.as_micros() as u64).div_ceil(1000).max(1);
                 Passage::Refused(Told { text, exceeded: Exceeded { limit, remaining: 0, retry_ms } })

@@ -3,7 +3,10 @@
 //! Promises: asks for no more than is needed, not again before it is answered, unless as many again are needed, and not while
 //! it is known that there are none; what nobody needs for [`KEPT`] goes back.
 
+use std::time::Duration;
+
 use super::{Allowance, KEPT};
+use crate::classes::Rate;
 use crate::time::Time;
 
 /// Tokens of one rate on one worker.
@@ -68,6 +71,15 @@ impl Purse {
             self.dry_until = next;
         }
         self.kept_until = Some(now + KEPT);
+    }
+
+    /// When there is one for whoever comes behind so many others, as far as is known: what was used ahead is paid first.
+    #[must_use]
+    pub fn free_at(&self, now: Time, rate: Rate, others: u32) -> Time {
+        let one = u64::from(rate.per_second.max(1));
+        let micros = |tokens: u64| Duration::from_micros((tokens * 1_000_000).div_ceil(one));
+        let first = self.dry_until(now).unwrap_or_else(|| now + micros(1));
+        first + micros(u64::from(self.debt) + u64::from(others))
     }
 
     /// It is known that there is none: when there may be.

@@ -9,6 +9,9 @@ use std::time::Duration;
 use super::{Allowance, CallBack, FULL, KEPT};
 use crate::time::Time;
 
+/// When to try again, as long as none has been used to the end here.
+const UNKNOWN: Duration = Duration::from_millis(100);
+
 /// Slots of one limit on one worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seats {
@@ -131,6 +134,9 @@ impl Seats {
     /// When one of so many may be free again, by how long they are used.
     #[must_use]
     pub fn free_in(&self, limit: u32) -> Duration {
+        if self.used_us == 0 {
+            return UNKNOWN;
+        }
         Duration::from_micros(self.used_us / u64::from(limit.max(1)))
     }
 
