@@ -18,7 +18,10 @@ pub struct Slots {
     over: Over,
     /// By worker.
     held: Vec<u32>,
+    /// Of what is held: to come back once it is not used.
     called: Vec<u32>,
+    /// Whether there is so much that is not used is asked, and not answered yet.
+    asked: Vec<u32>,
     wants: VecDeque<(WorkerId, u32)>,
     /// Everybody was asked for what is not used.
     asked_all: bool,
@@ -35,8 +38,8 @@ impl Slots {
     #[must_use]
     pub fn new(limit: u32, over: Over, workers: u16) -> Slots {
         let workers = usize::from(workers.max(1));
-        let (held, called) = (vec![0; workers], vec![0; workers]);
-        Slots { limit: limit.max(1), over, held, called, wants: VecDeque::new(), asked_all: false }
+        let (held, called, asked) = (vec![0; workers], vec![0; workers], vec![0; workers]);
+        Slots { limit: limit.max(1), over, held, called, asked, wants: VecDeque::new(), asked_all: false }
     }
 
     /// With fewer slots than are out, some are asked for.
@@ -48,7 +51,7 @@ impl Slots {
         for worker in 0..self.held.len() {
             let count = (self.held[worker] - self.called[worker]).min(surplus);
             surplus -= count;
-            self.call(worker, count, true, &mut turn);
+            self.call(worker, count, &mut turn);
         }
         self.serve(&mut turn);
         turn
@@ -96,7 +99,11 @@ impl Slots {
         let index = usize::from(worker.0);
         // One that was given before a reload limited it comes back here all the same.
         self.held[index] = self.held[index].saturating_sub(count);
-        self.called[index] = self.called[index].saturating_sub(count.saturating_add(missing)).min(self.held[index]);
+        let mut answered = count.saturating_add(missing);
+        let of_round = answered.min(self.asked[index]);
+        self.asked[index] -= of_round;
+        answered -= of_round;
+        self.called[index] = self.called[index].saturating_sub(answered).min(self.held[index]);
         let mut turn = Turn::default();
         self.serve(&mut turn);
         turn
@@ -132,7 +139,7 @@ impl Slots {
             let Some(richest) = richest.filter(|&worker| self.held[worker] - self.called[worker] > own) else {
                 continue;
             };
-            self.call(richest, 1, true, turn);
+            self.call(richest, 1, turn);
         }
     }
 
@@ -142,17 +149,18 @@ impl Slots {
             self.asked_all = false;
             return;
         }
-        if self.called.iter().any(|&called| called > 0) {
+        // What a lower limit has called for may be used for long: nobody is to wait for that here.
+        if self.asked.iter().any(|&asked| asked > 0) {
             return;
         }
-        let asked: u32 = self.wants.iter().map(|&(_, wanted)| wanted).sum();
+        let wanted: u32 = self.wants.iter().map(|&(_, wanted)| wanted).sum();
         let answered = std::mem::take(&mut self.asked_all);
         if !answered {
             let askers: Vec<usize> = self.wants.iter().map(|&(worker, _)| usize::from(worker.0)).collect();
             for worker in (0..self.held.len()).filter(|worker| !askers.contains(worker)) {
-                self.call(worker, self.held[worker].min(asked), false, turn);
+                self.ask(worker, self.held[worker].min(wanted), turn);
             }
-            self.asked_all = self.called.iter().any(|&called| called > 0);
+            self.asked_all = self.asked.iter().any(|&asked| asked > 0);
         }
         if !self.asked_all {
             for (worker, wanted) in std::mem::take(&mut self.wants) {
@@ -161,10 +169,17 @@ impl Slots {
         }
     }
 
-    fn call(&mut self, worker: usize, count: u32, used_too: bool, turn: &mut Turn) {
+    fn call(&mut self, worker: usize, count: u32, turn: &mut Turn) {
         if count > 0 {
             self.called[worker] += count;
-            turn.calls.push(CallBack { worker: WorkerId(worker as u16), count, used_too });
+            turn.calls.push(CallBack { worker: WorkerId(worker as u16), count, used_too: true });
+        }
+    }
+
+    fn ask(&mut self, worker: usize, count: u32, turn: &mut Turn) {
+        if count > 0 {
+            self.asked[worker] += count;
+            turn.calls.push(CallBack { worker: WorkerId(worker as u16), count, used_too: false });
         }
     }
 }
