@@ -197,10 +197,12 @@ impl Gates {
 
     /// The gate of a statement; of more than are kept, the one that was used longest ago is forgotten.
     pub(super) fn statement(&mut self, now: Time, fingerprint: u64, text: &[u8]) -> &mut StatementGate {
-        if self.statements.len() >= limits::FINGERPRINTS_MAX && !self.statements.contains_key(&fingerprint) {
+        // More than one, if all were in use for a time.
+        while self.statements.len() >= limits::FINGERPRINTS_MAX && !self.statements.contains_key(&fingerprint) {
             let unused = self.statements.iter().filter(|(_, gate)| gate.is_unused());
             let oldest = unused.min_by_key(|(_, gate)| gate.used_at).map(|(fingerprint, _)| *fingerprint);
-            oldest.and_then(|oldest| self.statements.remove(&oldest));
+            let Some(oldest) = oldest else { break };
+            self.statements.remove(&oldest);
         }
         let text = &text[..text.len().min(limits::PIN_TEXT_LEN_MAX)];
         self.statements.entry(fingerprint).or_insert_with(|| StatementGate::new(text, now))
@@ -252,6 +254,20 @@ impl Gates {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_that_grew_while_all_were_in_use_shrinks_again() {
+        let mut gates = Gates::new(&Settings::default());
+        let grown = limits::FINGERPRINTS_MAX as u64 + 100;
+        for number in 0..grown {
+            gates.statement(Time(1 + number), number, b"select 'used'").line.insert(number);
+        }
+        assert_eq!(gates.statements.len() as u64, grown, "none of them is to be forgotten");
+        gates.statements.values_mut().for_each(|gate| gate.line.clear());
+        gates.statement(Time(1 + grown), u64::MAX, b"select 'another'");
+        assert_eq!(gates.statements.len(), limits::FINGERPRINTS_MAX);
+        assert!(gates.statements.contains_key(&(grown - 1)), "the oldest go first");
+    }
 
     #[test]
     fn statements_that_nobody_uses_are_forgotten_and_those_in_use_are_not() {
