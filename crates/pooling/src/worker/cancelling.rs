@@ -10,6 +10,7 @@ use wire::backend::{self, ErrorResponse, Status};
 use wire::frontend::{CancelRequest, tag};
 use wire::{Header, sqlstate};
 
+use super::gates::Outcome;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::deadline::Armed;
@@ -21,7 +22,7 @@ use crate::session::{self, Line, State};
 use crate::time::Time;
 
 /// As PostgreSQL words it.
-const BY_REQUEST: &str = "canceling statement due to user request";
+pub(super) const BY_REQUEST: &str = "canceling statement due to user request";
 
 /// A connection that carries one CancelRequest to PostgreSQL.
 #[derive(Debug)]
@@ -51,7 +52,11 @@ impl Worker {
             return;
         }
         match session.state {
-            State::Linked { server } => self.cancel_linked(turn, conn, server, BY_REQUEST),
+            State::Linked { server } => {
+                if !self.end_linked_wait(turn, conn, Outcome::Cancelled) {
+                    self.cancel_linked(turn, conn, server, BY_REQUEST);
+                }
+            }
             // It has not been told its key.
             State::Waiting { line: Line::Login, .. } => {}
             State::Waiting { .. } => self.cancel_waiting(turn, conn),

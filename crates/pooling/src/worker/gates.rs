@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sql::Key;
 
 use crate::id::ConnId;
-use crate::limiting::gate::{Gate, StatementGate};
+use crate::limiting::gate::{Gate, StatementGate, Told};
 use crate::limiting::{FULL, Kind, Limit};
 use crate::limits;
 use crate::session::{Admission, Session};
@@ -36,9 +36,20 @@ pub(super) struct Wait {
     pub(super) linked: bool,
     /// At whichever gate it came to first.
     pub(super) since: Time,
+    /// It can wait for so long with its server; 0: it does not say, or its session's state does.
+    pub(super) deadline_ms: u32,
     /// Before this one. `kind`: of a class, what it was without then; none: who is refused waits only to be told so.
     pub(super) entered: Time,
     pub(super) kind: Option<Kind>,
+}
+
+/// What has become of the wait of somebody who has a server, and is not told so yet.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Passed,
+    Refused(Told),
+    Late { since: Time, deadline_ms: u32 },
+    Cancelled,
 }
 
 /// What a transaction uses while it lasts.
@@ -61,6 +72,7 @@ pub(super) struct Gates {
     /// By ticket.
     pub(super) waits: BTreeMap<u64, Wait>,
     next_ticket: u64,
+    pub(super) outcomes: BTreeMap<ConnId, Outcome>,
     pub(super) seated: BTreeMap<ConnId, Seat>,
     /// When something may have to go back.
     pub(super) look_at: Option<Time>,
@@ -78,6 +90,7 @@ impl Gates {
             limits: false,
             waits: BTreeMap::new(),
             next_ticket: 0,
+            outcomes: BTreeMap::new(),
             seated: BTreeMap::new(),
             look_at: None,
             key: Key::from_seed(FINGERPRINTS),
@@ -174,9 +187,9 @@ impl Gates {
         }
     }
 
-    pub(super) fn waits_since(&self, session: &Session) -> Option<Time> {
+    pub(super) fn wait_of(&self, session: &Session) -> Option<&Wait> {
         let Admission::Waits { ticket } = session.admission else { return None };
-        self.waits.get(&ticket).map(|wait| wait.since)
+        self.waits.get(&ticket)
     }
 
     pub(super) fn leave_line(&mut self, now: Time, ticket: u64) -> Option<Wait> {

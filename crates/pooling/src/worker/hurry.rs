@@ -14,6 +14,7 @@ use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
 use super::classing::first_text;
+use super::gates::Outcome;
 use super::{Turn, Worker};
 use crate::id::ConnId;
 use crate::parameters::milliseconds;
@@ -24,11 +25,11 @@ use crate::time::Time;
 const TAG: &[u8] = b"deadline_ms";
 
 /// As PostgreSQL words its own timeouts.
-const WORDS: &str = "canceling statement due to deadline";
+pub(super) const WORDS: &str = "canceling statement due to deadline";
 const QUERY_TIMEOUT: &str = "canceling statement due to query_timeout";
 const HINT: &str = "It was not sent to PostgreSQL, and can be sent again.";
 
-fn told<'a>(message: &'a str, detail: &'a str) -> ErrorResponse<'a> {
+pub(super) fn told<'a>(message: &'a str, detail: &'a str) -> ErrorResponse<'a> {
     let (detail, hint) = (Some(detail), Some(HINT));
     ErrorResponse { severity: "ERROR", code: sqlstate::QUERY_CANCELED, message, detail, hint }
 }
@@ -62,15 +63,21 @@ impl Worker {
 
     /// A waiter's time is up: since when it has waited, and how long it can.
     pub(super) fn late(&self, now: Time, conn: ConnId) -> Option<(Time, u32)> {
-        let State::Waiting { since, deadline_ms, .. } = self.sessions.get(conn)?.state else { return None };
+        let session = self.sessions.get(conn)?;
+        let (since, deadline_ms) = match session.state {
+            State::Waiting { since, deadline_ms, .. } => (since, deadline_ms),
+            _ => self.gates.wait_of(session).map(|wait| (wait.since, wait.deadline_ms))?,
+        };
         let is_late = deadline_ms > 0 && now >= since + Duration::from_millis(deadline_ms.into());
         is_late.then_some((since, deadline_ms))
     }
 
     /// A session waits, and can no more.
     pub(super) fn deadline_passed(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
-        let Some(session) = self.sessions.get(conn) else { return };
-        let State::Waiting { since, deadline_ms, .. } = session.state else { return };
+        let Some((since, deadline_ms)) = self.late(turn.now, conn) else { return };
+        if self.end_linked_wait(turn, conn, Outcome::Late { since, deadline_ms }) {
+            return;
+        }
         let detail = waited(turn.now, since, deadline_ms);
         self.turn_away(turn, conn, &told(WORDS, &detail));
     }
@@ -86,7 +93,7 @@ impl Worker {
     }
 }
 
-fn waited(now: Time, since: Time, deadline_ms: u32) -> String {
+pub(super) fn waited(now: Time, since: Time, deadline_ms: u32) -> String {
     format!("waited_ms={} deadline_ms={deadline_ms}", now.since(since).as_millis())
 }
 
@@ -102,7 +109,7 @@ impl Session {
     }
 
     /// How long it can wait with these messages; `None`: it does not say. Not on the way of whoever need not wait.
-    fn deadline_ms(&self, messages: &[u8]) -> Option<u32> {
+    pub(super) fn deadline_ms(&self, messages: &[u8]) -> Option<u32> {
         let commented = first_text(self, messages).filter(|text| sql::may_have_comment_tags(text)).and_then(|text| {
             let tag = sql::comment_tags(text).find(|tag| tag.key == TAG)?;
             milliseconds(&tag.value)

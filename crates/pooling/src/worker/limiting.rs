@@ -18,8 +18,7 @@ use wire::frontend::tag;
 use wire::{Header, sqlstate};
 
 use super::classing::first_text;
-use super::gates::{Before, Wait};
-use super::unlinked::{Begun, Unlinked};
+use super::gates::{Before, Outcome, Wait};
 use super::{Turn, Worker};
 use crate::action::{Action, Source};
 use crate::classes::{ClassId, DEFAULT, Over};
@@ -27,8 +26,7 @@ use crate::id::{ConnId, PoolId};
 use crate::limiting::gate::{Gate, Passage, StatementGate, Told};
 use crate::limiting::{Allowance, CallBack, Kind, Limit, TICK};
 use crate::mail::{Mail, Place};
-use crate::server::Server;
-use crate::session::{Admission, Line, Rest, Session, State};
+use crate::session::{Admission, Line, Rest, State};
 use crate::time::Time;
 
 /// Whether a session's messages go on.
@@ -64,6 +62,9 @@ impl Worker {
             Admission::Halfway { since } => since,
             Admission::Not => turn.now,
         };
+        if let Some(outcome) = self.gates.outcomes.remove(&conn) {
+            return self.conclude(turn, conn, outcome, messages);
+        }
         self.classify(conn, messages);
         let class = self.sessions.get(conn).map_or(DEFAULT, |session| session.class);
         let linked = self.sessions.get(conn).is_some_and(|session| session.server().is_some());
@@ -75,9 +76,9 @@ impl Worker {
         match passage {
             Passage::Open => {
                 if let Some(session) = self.sessions.get_mut(conn) {
-                    session.admission = Admission::In { since, transactions: 1, queries: 1 };
-                    self.report_limits(turn, conn);
+                    session.admission = Admission::Halfway { since };
                 }
+                self.pass_in(turn, conn);
                 Goes::On
             }
             Passage::Later => Goes::Later,
@@ -91,7 +92,9 @@ impl Worker {
 
     fn pass_statement(&mut self, turn: &mut Turn<'_>, conn: ConnId, messages: &[u8]) -> Passage {
         let (limits, gates) = (&self.settings.statements, &mut self.gates);
-        if !gates.counts_statements {
+        // Who has a seat has begun with that statement, whatever has come behind it meanwhile.
+        let has_seat = gates.seated.get(&conn).is_some_and(|seat| seat.statement.is_some());
+        if has_seat || !gates.counts_statements {
             return Passage::Open;
         }
         let Some(session) = self.sessions.get(conn) else { return Passage::Open };
@@ -101,9 +104,6 @@ impl Worker {
         // What cannot be read is one statement, whatever it is.
         let fingerprint = fingerprint.map_or(0, |fingerprint| fingerprint.bits()[0]);
         let Some(limit) = limits.limit_of(fingerprint) else { return Passage::Open };
-        if gates.seated.get(&conn).is_some_and(|seat| seat.statement == Some(fingerprint)) {
-            return Passage::Open;
-        }
         let gate = gates.statement(turn.now, fingerprint, text);
         let passage = if gate.line.is_empty() { gate.pass(turn.now, limit, limits.over) } else { Passage::Later };
         match passage {
@@ -148,7 +148,8 @@ impl Worker {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let since = session.asked_at().unwrap_or(turn.now);
         let linked = session.server().is_some();
-        let ticket = self.gates.enter_line(Wait { conn, before, linked, since, entered: turn.now, kind });
+        let deadline_ms = if linked { session.deadline_ms(messages).unwrap_or_default() } else { 0 };
+        let ticket = self.gates.enter_line(Wait { conn, before, linked, since, deadline_ms, entered: turn.now, kind });
         session.admission = Admission::Waits { ticket };
         match session.state {
             State::Linked { server } => {
@@ -244,14 +245,14 @@ impl Worker {
     }
 
     /// Lets through who may go, tells who may not wait, and asks for the rest.
-    fn open(&mut self, turn: &mut Turn<'_>, before: Before) {
+    pub(super) fn open(&mut self, turn: &mut Turn<'_>, before: Before) {
         let (mut through, mut late) = (Vec::new(), Vec::new());
         while let Some(ticket) = self.gates.next_of(before) {
             let Some(&Wait { conn, linked, since, .. }) = self.gates.waits.get(&ticket) else { break };
-            if self.late(turn.now, conn).is_some() {
+            if let Some(told) = self.late(turn.now, conn) {
                 // It takes nothing, so that nobody has to be looked at for what it gives back.
                 self.gates.leave_line(turn.now, ticket);
-                late.push((conn, since));
+                late.push((conn, since, linked.then_some(told)));
                 continue;
             }
             let passage = match before {
@@ -279,11 +280,14 @@ impl Worker {
             through.push((conn, passage));
         }
         self.settle_gate(turn, before);
-        for (conn, since) in late {
+        for (conn, since, told) in late {
             if let Some(session) = self.sessions.get_mut(conn) {
                 session.admission = Admission::Halfway { since };
             }
-            self.is_too_late(turn, conn);
+            match told {
+                Some((since, deadline_ms)) => self.settle_linked(conn, Outcome::Late { since, deadline_ms }),
+                None => _ = self.is_too_late(turn, conn),
+            }
         }
         // Who was first is dealt with first: the list is worked off from its end.
         for (conn, passage) in through.into_iter().rev() {
@@ -294,6 +298,13 @@ impl Worker {
 
     fn go_through(&mut self, turn: &mut Turn<'_>, conn: ConnId, passage: Passage, is_class: bool) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
+        if session.server().is_some() {
+            return match passage {
+                Passage::Refused(told) => self.settle_linked(conn, Outcome::Refused(told)),
+                _ if is_class => self.settle_linked(conn, Outcome::Passed),
+                _ => self.stirred.push(conn),
+            };
+        }
         if let Passage::Refused(told) = passage {
             self.give_up_passing(turn, conn);
             let Some(session) = self.sessions.get_mut(conn) else { return };
@@ -303,20 +314,24 @@ impl Worker {
                 session.inbox = inbox;
             }
         } else if is_class {
-            let since = session.asked_at().unwrap_or(turn.now);
-            session.admission = Admission::In { since, transactions: 1, queries: 1 };
-            self.report_limits(turn, conn);
+            self.pass_in(turn, conn);
         }
-        let Some(session) = self.sessions.get_mut(conn) else { return };
-        match session.state {
-            State::Linked { .. } => {}
-            _ => session.state = State::Idle { since: turn.now },
+        if let Some(session) = self.sessions.get_mut(conn) {
+            session.state = State::Idle { since: turn.now };
         }
         self.stirred.push(conn);
     }
 
+    /// Its transaction may begin.
+    pub(super) fn pass_in(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let since = session.asked_at().unwrap_or(turn.now);
+        session.admission = Admission::In { since, transactions: 1, queries: 1 };
+        self.report_limits(turn, conn);
+    }
+
     /// It does not begin its transaction. What belongs to a server that it has stays with that.
-    fn give_up_passing(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+    pub(super) fn give_up_passing(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         match self.sessions.get_mut(conn) {
             Some(session) if session.server().is_some() => session.admission = Admission::Not,
             _ => self.leave_gates(turn, conn),
@@ -327,6 +342,7 @@ impl Worker {
     pub(super) fn leave_gates(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let admission = std::mem::take(&mut session.admission);
+        self.gates.outcomes.remove(&conn);
         if let Admission::Waits { ticket } = admission
             && let Some(wait) = self.gates.leave_line(turn.now, ticket)
         {
@@ -387,87 +403,8 @@ impl Worker {
         }
     }
 
-    /// A session keeps its server: is its transaction over?
-    pub(super) fn note_transaction_end(&mut self, conn: ConnId, server: ConnId) {
-        let over = self.servers.get(server).is_some_and(is_between_transactions);
-        let torn = self.sessions.get(conn).is_some_and(Session::is_torn);
-        let is_in = self.sessions.get(conn).is_some_and(|session| matches!(session.admission, Admission::In { .. }));
-        if over && !torn && is_in {
-            // Its slots stay with its server.
-            if let Some(session) = self.sessions.get_mut(conn) {
-                session.admission = Admission::Not;
-            }
-        }
-    }
-
-    /// A session that keeps its server has more at hand.
-    pub(super) fn go_on_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId, server: ConnId) {
-        let attends = self.waits_for_listener(conn);
-        let Some(server) = self.servers.get_mut(server) else { return };
-        if server.gated && !attends && is_between_transactions(server) {
-            server.gated = false;
-            self.requests_from_inbox(turn, conn);
-        }
-    }
-
-    /// A linked session's messages, from `at`: where they go on to its server. `None`: they are dealt with, or kept. Only who
-    /// keeps its server from an earlier transaction comes to gates here.
-    pub(super) fn gate_linked(
-        &mut self,
-        turn: &mut Turn<'_>,
-        conn: ConnId,
-        bytes: &[u8],
-        mut at: usize,
-    ) -> Option<usize> {
-        loop {
-            let session = self.sessions.get_mut(conn)?;
-            let server_id = session.server()?;
-            let server = self.servers.get(server_id)?;
-            let calm = is_between_transactions(server);
-            let discards = session.skip == 0 || session.rest == Rest::Discard;
-            if matches!(session.admission, Admission::Waits { .. }) {
-                // Something else has opened the gate.
-                return self.hold_linked(turn, conn, server_id, &bytes[at..]);
-            }
-            let is_in = matches!(session.admission, Admission::In { .. });
-            if is_in || !session.inbox.is_empty() || !calm || !discards {
-                return Some(at);
-            }
-            let mut refused = Unlinked { conn, session, mapped: false, actions: turn.actions };
-            match refused.read_refused(&bytes[at..]) {
-                Ok(Begun::Needs(count)) => at += count,
-                Ok(Begun::Incomplete(count)) => return self.hold_linked(turn, conn, server_id, &bytes[at + count..]),
-                Err(ending) => {
-                    self.end_by_request(turn, conn, ending);
-                    return None;
-                }
-            }
-            // What PostgreSQL would not begin a transaction for needs no leave; nor does what cannot be read.
-            let begins = Header::parse(&bytes[at..]).ok().flatten();
-            if begins.is_none_or(|header| matches!(header.tag, tag::TERMINATE | tag::SYNC | tag::FLUSH)) {
-                return Some(at);
-            }
-            match self.enter_gates(turn, conn, &bytes[at..]) {
-                Goes::On => return Some(at),
-                Goes::Later => return self.hold_linked(turn, conn, server_id, &bytes[at..]),
-                Goes::PassedOver => {}
-            }
-        }
-    }
-
-    /// Keeps what a linked session has sent, until it may go on. Always `None`.
-    fn hold_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId, server: ConnId, bytes: &[u8]) -> Option<usize> {
-        let admission = self.sessions.get(conn).map(|session| session.admission);
-        let waits = matches!(admission, Some(Admission::Waits { .. }));
-        if let Some(server) = self.servers.get_mut(server).filter(|_| waits || !bytes.is_empty()) {
-            server.gated = true;
-        }
-        self.stash(turn, conn, bytes);
-        None
-    }
-
     /// The client is told, and its batch is passed over as PostgreSQL does behind an error.
-    fn refuse_for_now(&mut self, turn: &mut Turn<'_>, conn: ConnId, told: &Told, messages: &[u8]) {
+    pub(super) fn refuse_for_now(&mut self, turn: &mut Turn<'_>, conn: ConnId, told: &Told, messages: &[u8]) {
         self.report_limits(turn, conn);
         let (detail, hint) = (told.exceeded.detail(), told.exceeded.hint());
         let error = ErrorResponse {
@@ -550,13 +487,17 @@ impl Worker {
             }
             self.go_through(turn, wait.conn, Passage::Open, false);
         }
-        if !self.gates.is_none() {
+        if self.gates.is_none() {
+            // If there are limits again some day, nobody has asked yet.
+            self.gates.outcomes.clear();
+            for conn in self.sessions.ids() {
+                if let Some(session) = self.sessions.get_mut(conn) {
+                    session.admission = Admission::Not;
+                }
+            }
+        } else {
             // What is there may be needed no more.
             self.gates.look(Some(turn.now + TICK));
         }
     }
-}
-
-fn is_between_transactions(server: &Server) -> bool {
-    server.ledger.is_clear() && server.is_between_messages() && server.status == Status::Idle
 }

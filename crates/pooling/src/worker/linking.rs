@@ -52,8 +52,11 @@ impl Worker {
             self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
             return;
         }
+        if !matches!(session.admission, Admission::In { .. }) {
+            // Else it has come through the gates of its class, and is not of another behind them.
+            self.classify(conn, &bytes[at..]);
+        }
         // Whoever waits already comes first.
-        self.classify(conn, &bytes[at..]);
         let class = self.sessions.get(conn).map(|session| session.class).unwrap_or_default();
         let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.known.is_awaited();
         let (may_take, bounded) =

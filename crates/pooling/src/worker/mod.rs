@@ -10,6 +10,7 @@
 //! | `renaming` | what its statements are called there |
 //! | `answers` | what a server's bytes mean, and what of them goes to its client |
 //! | `limiting` | who begins a transaction within the limits of its class, and who waits to |
+//! | `holding` | the same, of who keeps its server between transactions |
 //! | `linking` | who gets a server, and what happens to a server that is free |
 //! | `chores` | what a server needs before it is free |
 //! | `confirming` | what answers confirm of it, and errors take back |
@@ -47,6 +48,7 @@ mod findings;
 mod following;
 mod forgetting;
 mod gates;
+mod holding;
 mod hurry;
 mod limiting;
 mod linking;

@@ -81,9 +81,10 @@ impl Worker {
             State::Linked { server } => {
                 let gated = self.servers.get(server).is_some_and(Server::is_gated);
                 if gated {
-                    let skipping = session.skipping;
+                    // It may be but for the rest of a message that it does not go on.
+                    let stirs = session.skipping || !self.gates.is_none();
                     self.stash(turn, conn, bytes);
-                    if skipping {
+                    if stirs {
                         self.stirred.push(conn);
                     }
                 } else {

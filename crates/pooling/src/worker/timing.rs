@@ -111,8 +111,12 @@ impl Worker {
             State::Idle { since } => {
                 earliest.add(since, rules?.client_idle_timeout, Due::Refuse("client_idle_timeout"));
             }
-            State::Linked { server } => match self.gates.waits_since(session) {
-                Some(since) => earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout")),
+            State::Linked { server } => match self.gates.wait_of(session) {
+                Some(wait) => {
+                    earliest.add(wait.since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
+                    let deadline = Duration::from_millis(wait.deadline_ms.into());
+                    earliest.add(wait.since, (wait.deadline_ms > 0).then_some(deadline), Due::DeadlinePassed);
+                }
                 None => self.link_deadline(session, pool?, server, &mut earliest),
             },
             State::Leaving { until } => earliest.add(until, Some(Duration::ZERO), Due::Farewell),

@@ -87,8 +87,8 @@ impl Unlinked<'_> {
         }
     }
 
-    /// What stands behind an error is nothing to anybody, up to the Sync that ends it.
-    fn pass_over(&mut self, header: Header) {
+    /// What stands behind an error is nothing to anybody, up to the Sync that ends it; nor is what PostgreSQL ignores.
+    pub(super) fn pass_over(&mut self, header: Header) {
         (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
         if header.tag == tag::SYNC {
             self.session.skipping = false;
