@@ -12,7 +12,7 @@ use crate::limits;
 use crate::mail::{Mail, Place};
 use crate::observe::{About, Fact, Level, Topic};
 use crate::server::{Chore, Server, State as ServerState};
-use crate::session::State;
+use crate::session::{Session, State};
 use crate::settings::PoolMode;
 use crate::state::{Pins, Wait};
 
@@ -111,6 +111,9 @@ impl Worker {
     /// Takes a session out of whatever it is in: the queue, its link, its pool's counts.
     fn depart(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         self.tell_of_rotation(turn, conn);
+        if let Some(server) = self.sessions.get(conn).and_then(Session::server) {
+            self.pass_seat_on(conn, server);
+        }
         self.leave_gates(turn, conn);
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let (pool, user) = (session.pool, session.identity.user.clone());
@@ -353,6 +356,7 @@ impl Worker {
         let freed = Mail::Freed { pool: id, worker: self.id, fresh: group == crate::server::Group::Opening };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: freed, carrying: None });
         self.touched.push(id);
+        self.leave_seat(turn, conn);
         if listened {
             self.listener_lost(turn, id, why);
         }

@@ -73,6 +73,7 @@ pub(super) struct Gates {
     pub(super) waits: BTreeMap<u64, Wait>,
     next_ticket: u64,
     pub(super) outcomes: BTreeMap<ConnId, Outcome>,
+    /// By session; of one that has gone, by the server that is not done with its transaction yet.
     pub(super) seated: BTreeMap<ConnId, Seat>,
     /// When something may have to go back.
     pub(super) look_at: Option<Time>,

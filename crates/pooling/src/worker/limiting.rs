@@ -26,6 +26,7 @@ use crate::id::{ConnId, PoolId};
 use crate::limiting::gate::{Gate, Passage, StatementGate, Told};
 use crate::limiting::{Allowance, CallBack, Kind, Limit, TICK};
 use crate::mail::{Mail, Place};
+use crate::server::{Server, State as ServerState};
 use crate::session::{Admission, Line, Rest, State};
 use crate::time::Time;
 
@@ -349,6 +350,21 @@ impl Worker {
             // Whoever was behind it may need less.
             self.open(turn, wait.before);
         }
+        self.leave_seat(turn, conn);
+    }
+
+    /// A session goes, and its server has still to be done with its transaction: its slots are that server's until then.
+    pub(super) fn pass_seat_on(&mut self, conn: ConnId, server: ConnId) {
+        if self.servers.get(server).is_some_and(|server| matches!(server.state, ServerState::Linked(_)))
+            && let Some(seat) = self.gates.seated.remove(&conn)
+        {
+            let before = self.gates.seated.insert(server, seat);
+            debug_assert!(before.is_none(), "a server has the slots of one transaction");
+        }
+    }
+
+    /// The transaction of a session, or that a server was left with, is over.
+    pub(super) fn leave_seat(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(seat) = self.gates.seated.remove(&conn) else { return };
         let lasted = turn.now.since(seat.since);
         if let Some(name) = seat.class {

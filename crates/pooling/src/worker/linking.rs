@@ -316,6 +316,10 @@ impl Worker {
             }
             return;
         }
+        if self.gates.has_seats() {
+            self.leave_seat(turn, server_id);
+        }
+        let Some(server) = self.servers.get_mut(server_id) else { return };
         if matches!(server.state, ServerState::Idle) || self.chaos.is_some() && self.unrest(turn, server_id) {
             return;
         }
