@@ -34,7 +34,7 @@ pub const PARAMETERS: &[Parameter] = &[
     p("priority", "0 to 255. Higher goes first, whatever the weights; whoever waits for class_ageing counts one higher. Default: 0."),
     p("min", "While it has fewer servers of a pool than that, and work, it goes before everybody else. Default: 0."),
     p("max", "The most servers of a pool that it has at a time; 0: no limit."),
-    p("max_waiting", "The most clients of it that wait in a pool, divided among the pool's workers; 0: no limit."),
+    p("max_waiting", "The most clients of it that wait for a server in a pool, divided among the pool's workers; 0: no limit. Those who wait because of tps, qps or max_active do not count."),
     p("overflow", "Who is told an error when one more would wait: `reject-newest`, who comes; `drop-oldest`, who has waited longest. Default: `reject-newest`."),
     p("long", "The class of its long transactions: once a statement has kept a server for long_after, transactions that begin with its like are in that class, until they have become short."),
     p("long_after", "What counts as long, in seconds. Default: 1."),
@@ -46,7 +46,7 @@ pub const PARAMETERS: &[Parameter] = &[
     p("logins", "The most logins in a second, over all pools; 0: no limit."),
     p("logins_burst", "So many more at once. Default: as many as logins."),
     p("max_active", "The most transactions at a time, over all pools; 0: no limit."),
-    p("over", "What becomes of who is over tps, qps, logins or max_active: `delay`, it waits; `reject`, it is told an error that says when to come again. Default: `delay`."),
+    p("over", "What becomes of who is over tps, qps, logins or max_active: `delay`, it waits (in session mode, or pinned, with its server); `reject`, it is told an error that says when to come again. Default: `delay`."),
 ];
 
 /// All classes: `default` first, then as the file has them.

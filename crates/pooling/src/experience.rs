@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Promises: what has run for as long as the class says is known from then on; what has become shorter than half of that,
-//! on average of its last runs, is forgotten, after eight short runs at most. At most [`KNOWN_MAX`] are known in each pool on each worker:
-//! what has not been met for longest goes first. Whatever runs for less time is not noted at all: most cost one look-up.
+//! on average of its last runs, is forgotten: after eight runs at most where they take less than a ninth of it, ten where they take a
+//! quarter, a dozen or so where they take two fifths. At most [`KNOWN_MAX`] are known in each pool on each worker: what has not been met
+//! for longest goes first. Whatever runs for less time is not noted at all: most cost one look-up.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -144,6 +145,19 @@ mod tests {
                 !experience.expects_long(origin(7), b"")
             });
             assert!((2..=8).contains(&short.expect("numbers do not end")), "{outlier}: {short:?}");
+        }
+    }
+
+    #[test]
+    fn how_soon_a_run_of_an_hour_is_forgotten_depends_on_how_short_the_next_are() {
+        for (lasted, runs) in [(1000, 8), (110_000, 8), (250_000, 10), (400_000, 13)] {
+            let mut experience = Experience::default();
+            experience.learn(origin(7), 3_600_000_000, AFTER);
+            let forgotten = (1..).find(|_| {
+                experience.learn(origin(7), lasted, None);
+                !experience.expects_long(origin(7), b"")
+            });
+            assert_eq!(forgotten, Some(runs), "{lasted}");
         }
     }
 
