@@ -191,7 +191,7 @@ pub struct Rule {
 
 impl TagPattern {
     fn fits(&self, tag: &CommentTag<'_>) -> bool {
-        *tag.key == *self.key && self.value.fits(&tag.value)
+        self.value.fits(&tag.value) && *tag.key == *self.key
     }
 }
 
@@ -213,6 +213,8 @@ impl Rule {
 pub struct Standing {
     /// The rules that ask for tags, in their order, up to the first that does not.
     tagged: Box<[u32]>,
+    /// Their keys, each once: whose tag that is, and which of its tags.
+    keys: Box<[(u32, u32)]>,
     /// Of whom none of these fits.
     otherwise: ClassId,
 }
@@ -286,14 +288,20 @@ impl Classes {
     /// What holds of whoever this is, for as long as it is called so.
     #[must_use]
     pub fn standing(&self, of: &Subject<'_>) -> Standing {
-        let mut tagged = Vec::new();
+        let (mut tagged, mut keys) = (Vec::new(), Vec::new());
+        let key = |(rule, tag): (u32, u32)| &self.rules[rule as usize].tags[tag as usize].key;
         for (index, rule) in self.rules.iter().enumerate().filter(|(_, rule)| rule.suits(of)) {
             if rule.tags.is_empty() {
-                return Standing { tagged: tagged.into(), otherwise: rule.class };
+                return Standing { tagged: tagged.into(), keys: keys.into(), otherwise: rule.class };
             }
             tagged.push(index as u32);
+            for (tag, wanted) in (0..).zip(&rule.tags) {
+                if keys.iter().all(|known| *key(*known) != wanted.key) {
+                    keys.push((index as u32, tag));
+                }
+            }
         }
-        Standing { tagged: tagged.into(), otherwise: DEFAULT }
+        Standing { tagged: tagged.into(), keys: keys.into(), otherwise: DEFAULT }
     }
 
     /// The class of a text, of somebody of this standing by the same rules: as [`Classes::of`] says it.
@@ -301,11 +309,9 @@ impl Classes {
     pub fn of_text(&self, standing: &Standing, text: &[u8]) -> ClassId {
         let rule = |place: usize| &self.rules[standing.tagged[place] as usize];
         let mut first = standing.tagged.len();
-        let begins =
-            |word: &[u8], wanted: &TagPattern| word.first() == wanted.key.first() && word.starts_with(&wanted.key);
-        let wanted = |word: &[u8]| {
-            (0..standing.tagged.len()).any(|place| rule(place).tags.iter().any(|wanted| begins(word, wanted)))
-        };
+        let key = |(rule, tag): &(u32, u32)| &*self.rules[*rule as usize].tags[*tag as usize].key;
+        let begins = |word: &[u8], key: &[u8]| word.first() == key.first() && word.starts_with(key);
+        let wanted = |word: &[u8]| standing.keys.iter().any(|place| begins(word, key(place)));
         sql::each_comment_tag(text, wanted, |tag| {
             let fits = |place: &usize| rule(*place).tags.iter().any(|wanted| wanted.fits(tag));
             first = (0..first).find(fits).unwrap_or(first);
@@ -370,5 +376,38 @@ mod tests {
         assert_eq!(of("mail", "reporter", "psql", "/*application:web*/ select 1"), "web");
         assert_eq!(of("mail", "reporter", "psql", "/*application:website*/ select 1"), "default");
         assert_eq!(of("mail", "reporter", "", ""), "default");
+    }
+
+    #[test]
+    fn a_key_that_several_rules_ask_for_is_looked_for_once_and_decides_in_their_order() {
+        let tagged = |class: u8, tags: &[(&str, Pattern)]| {
+            let tag = |(key, value): &(&str, Pattern)| TagPattern { key: key.as_bytes().into(), value: value.clone() };
+            let tags = tags.iter().map(tag).collect();
+            Rule { tags, ..rule(Pattern::All, Pattern::All, Pattern::All, class) }
+        };
+        let names = ["default", "a", "b", "c", "d"];
+        let classes = Classes {
+            all: names.map(Class::new).to_vec(),
+            rules: vec![
+                tagged(1, &[("app", exactly("a")), ("job", exactly("a"))]),
+                tagged(2, &[("app", exactly("b")), ("apple", Pattern::All)]),
+                tagged(3, &[("job", Pattern::BeginsWith((*b"c").into()))]),
+                tagged(4, &[("app", Pattern::All)]),
+            ],
+            ..Classes::default()
+        };
+        let subject = Subject { database: b"shop", user: b"app", application: b"" };
+        let standing = classes.standing(&subject);
+        assert_eq!(standing.keys.len(), 3);
+        let values = ["app:a", "app:b", "app:x", "apple:x", "job:a", "job:cat", "job:x", "", "appl:x", "jo:a"];
+        for first in values {
+            for (begin, end) in [("", ""), ("/*x:y*/ ", ""), ("", " /* x='y' */ ;")] {
+                for second in values {
+                    let text = format!("{begin}/*{first},{second}*/select 1 /*{second} , {first}*/{end}");
+                    let tags = comment_tags(text.as_bytes()).collect::<Vec<_>>();
+                    assert_eq!(classes.of_text(&standing, text.as_bytes()), classes.of(&subject, &tags), "{text}");
+                }
+            }
+        }
     }
 }

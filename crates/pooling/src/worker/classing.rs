@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sql::{Text, begins_transaction, may_have_comment_tags};
+use sql::{Text, begins_transaction};
 use wire::frontend::{BindNames, Parse, tag};
 use wire::{HEADER_LEN, Header};
 
@@ -182,7 +182,7 @@ fn class_of(classes: &Classes, session: &mut Session, bytes: &[u8]) -> ClassId {
         Box::new((Arc::clone(&session.parameters), classes.standing(&subject)))
     });
     let text = if known.1.reads_tags() { first_text(session, bytes) } else { None };
-    let class = classes.of_text(&known.1, text.filter(|text| may_have_comment_tags(text)).unwrap_or_default());
+    let class = classes.of_text(&known.1, text.unwrap_or_default());
     session.standing = Some(known);
     class
 }

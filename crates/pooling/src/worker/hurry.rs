@@ -110,9 +110,15 @@ impl Session {
 
     /// How long it can wait with these messages; `None`: it does not say. Not on the way of whoever need not wait.
     pub(super) fn deadline_ms(&self, messages: &[u8]) -> Option<u32> {
-        let commented = first_text(self, messages).filter(|text| sql::may_have_comment_tags(text)).and_then(|text| {
-            let tag = sql::comment_tags(text).find(|tag| tag.key == TAG)?;
-            milliseconds(&tag.value)
+        let commented = first_text(self, messages).and_then(|text| {
+            let mut first = None;
+            let may_be = |word: &[u8]| word.starts_with(TAG);
+            sql::each_comment_tag(text, may_be, |tag| {
+                if tag.key == TAG && first.is_none() {
+                    first = Some(milliseconds(&tag.value));
+                }
+            });
+            first?
         });
         let set = || self.tracker.as_ref().and_then(|tracker| tracker.state().deadline_ms());
         let begun = || (self.begun_deadline_ms > 0).then_some(self.begun_deadline_ms);
