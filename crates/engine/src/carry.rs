@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
-use pooling::{Action, ConnId, Event, Fact, Hangup, Kind, Level, Mail, Place};
+use pooling::{Action, ConnId, Event, Fact, Hangup, Kind, Level, Mail, Place, PoolId};
 use rustix::net::Shutdown;
 
 use crate::connect::{Dial, ends};
@@ -113,18 +113,14 @@ impl Host {
                 if let Place::Worker(worker) = self.residents[who].place {
                     let before = self.shared.board.publish(pool, worker, cell);
                     self.board.set(pool, worker, cell);
-                    // If nobody else has written since it was read, what was written just now is known.
-                    if let (Some(before), Some(seen)) = (before, self.seen.get_mut(pool.0 as usize))
-                        && *seen == before
-                    {
-                        *seen = before + 1;
-                    }
+                    self.wrote_row(pool, before);
                 }
             }
             Action::PublishClasses { pool, cells } => {
                 if let Place::Worker(worker) = self.residents[who].place {
-                    self.shared.board.publish_classes(pool, worker, &cells);
+                    let before = self.shared.board.publish_classes(pool, worker, &cells);
                     self.board.set_classes(pool, worker, cells);
+                    self.wrote_row(pool, before);
                 }
             }
             Action::AskControl { conn, question } => {
@@ -163,6 +159,16 @@ impl Host {
             self.dialer.give_up(conn);
         }
         drop(self.connections.remove(conn));
+    }
+
+    /// One of our own cells was written to a row that had this version: if nobody else has written since it was read, what was
+    /// written just now is known.
+    fn wrote_row(&mut self, pool: PoolId, before: Option<u64>) {
+        if let (Some(before), Some(seen)) = (before, self.seen.get_mut(pool.0 as usize))
+            && *seen == before
+        {
+            *seen = before + 1;
+        }
     }
 
     fn post(&mut self, to: Place, mail: Mail, carrying: Option<ConnId>) {

@@ -100,9 +100,9 @@ impl SharedBoard {
         Some(row.version.fetch_add(1, Ordering::SeqCst))
     }
 
-    /// Writes what a worker tells of a pool's classes. Seen by the others when they next see the row change.
-    pub(crate) fn publish_classes(&self, pool: PoolId, worker: WorkerId, cells: &[ClassCell]) {
-        let Some(row) = self.rows.get(pool.0 as usize) else { return };
+    /// Writes what a worker tells of a pool's classes, and returns the row's version before, as [`SharedBoard::publish`].
+    pub(crate) fn publish_classes(&self, pool: PoolId, worker: WorkerId, cells: &[ClassCell]) -> Option<u64> {
+        let row = self.rows.get(pool.0 as usize)?;
         let row = row.get_or_init(|| Row::calm(self.workers));
         let shared = row.classes[usize::from(worker.0)].get_or_init(SharedClasses::calm);
         for (shared, cell) in shared.cells.iter().zip(cells) {
@@ -110,7 +110,7 @@ impl SharedBoard {
             shared.served_us.store(cell.served_us, Ordering::SeqCst);
         }
         shared.count.store(cells.len() as u32, Ordering::SeqCst);
-        row.version.fetch_add(1, Ordering::SeqCst);
+        Some(row.version.fetch_add(1, Ordering::SeqCst))
     }
 
     /// Reads a pool's row into a worker's own copy, if it has changed since `seen`; returns the version read.

@@ -50,13 +50,21 @@ impl ClassCell {
     pub const CALM: ClassCell = ClassCell { hungry_since: Time::NEVER, served_us: 0 };
 }
 
+/// One worker's classes in one pool.
+#[derive(Clone, Debug, Default)]
+struct ClassRow {
+    /// How often they were written.
+    version: u64,
+    cells: Vec<ClassCell>,
+}
+
 /// The rows of all pools that live on more than one worker, as last read.
 #[derive(Clone, Debug)]
 pub struct Board {
     workers: usize,
     cells: Vec<Cell>,
     /// Of those that tell classes apart.
-    classes: BTreeMap<(PoolId, WorkerId), Vec<ClassCell>>,
+    classes: BTreeMap<(PoolId, WorkerId), ClassRow>,
 }
 
 impl Board {
@@ -86,14 +94,21 @@ impl Board {
     /// What a worker tells of a pool's classes; empty where nothing was told yet. Indexed by [`crate::classes::ClassId`].
     #[must_use]
     pub fn classes(&self, pool: PoolId, worker: WorkerId) -> &[ClassCell] {
-        self.classes.get(&(pool, worker)).map_or(&[], |cells| cells)
+        self.classes.get(&(pool, worker)).map_or(&[], |row| &row.cells)
+    }
+
+    /// Grows when they may be others; 0: nothing was told yet.
+    #[must_use]
+    pub fn classes_version(&self, pool: PoolId, worker: WorkerId) -> u64 {
+        self.classes.get(&(pool, worker)).map_or(0, |row| row.version)
     }
 
     /// Writes what a worker tells of a pool's classes.
     pub fn set_classes(&mut self, pool: PoolId, worker: WorkerId, cells: impl IntoIterator<Item = ClassCell>) {
         let row = self.classes.entry((pool, worker)).or_default();
-        row.clear();
-        row.extend(cells);
+        row.version += 1;
+        row.cells.clear();
+        row.cells.extend(cells);
     }
 
     fn index(&self, pool: PoolId, worker: WorkerId) -> usize {

@@ -39,6 +39,31 @@ impl ClassSet {
         self.0 & 1 << (class.0 % 32) != 0
     }
 
+    /// Says whether one is among them from now on.
+    pub(crate) fn set(&mut self, class: ClassId, is_in: bool) {
+        let bit = class.0 % 32;
+        self.0 = self.0 & !(1 << bit) | u32::from(is_in) << bit;
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The only one; `None`: there are more, or none.
+    pub(crate) fn only(self) -> Option<ClassId> {
+        self.0.is_power_of_two().then(|| ClassId(self.0.trailing_zeros() as u8))
+    }
+
+    /// In their order.
+    pub(crate) fn iter(self) -> impl Iterator<Item = ClassId> + Clone {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let first = (left != 0).then(|| ClassId(left.trailing_zeros() as u8));
+            left &= left.wrapping_sub(1);
+            first
+        })
+    }
+
     #[must_use]
     pub fn union(self, other: ClassSet) -> ClassSet {
         ClassSet(self.0 | other.0)

@@ -23,8 +23,8 @@ mod pace;
 
 use std::time::Duration;
 
-use crate::classes::{Class, ClassId, ClassSet, Classes};
-use crate::id::ConnId;
+use crate::classes::{Class, ClassId, ClassSet, Classes, DEFAULT};
+use crate::id::{ConnId, WorkerId};
 use crate::snapshot::ClassCounts;
 use crate::time::Time;
 
@@ -40,12 +40,18 @@ pub(crate) struct Queue {
     lanes: Vec<Lane>,
     /// Classes are told apart, or there is a maximum for all.
     counted: bool,
+    /// All have the same priority: nobody is lifted to another's.
+    level: bool,
     len: u32,
+    /// Those with a waiter that may be served, kept in step with lines and accounts: no decision looks at the others.
+    eligible: ClassSet,
     /// The virtual time at which the last link began: where a class begins that had nothing to do.
     virtual_time: u64,
-    ageing: Duration,
+    ageing_us: u64,
     /// What the board has told of other workers so far.
     elsewhere: Elsewhere,
+    /// By worker, which version of its row that was.
+    heard: Vec<u64>,
 }
 
 /// One class here.
@@ -127,15 +133,15 @@ impl Lane {
     }
 
     /// Less is sooner.
-    fn rank(&self, now: Time, ageing: Duration, top: u8) -> (bool, i64, u64) {
-        let priority = self.priority(self.waited(now), ageing, top);
+    fn rank(&self, now: Time, ageing_us: u64, top: Option<u8>) -> (bool, i64, u64) {
+        let priority = top.map_or(0, |top| self.priority(self.waited(now), ageing_us, top));
         (self.account.active() >= self.terms.min, -priority, self.virtual_time(now))
     }
 
     /// Of a waiter that has waited for so long, in microseconds. Ageing makes it an equal of those who are at the `top`, and no
     /// more: among equals server time decides, or a class with more clients than its share can serve would be old for ever.
-    fn priority(&self, waited: u64, ageing: Duration, top: u8) -> i64 {
-        let aged = waited.checked_div(ageing.as_micros() as u64).unwrap_or(0).min(256);
+    fn priority(&self, waited: u64, ageing_us: u64, top: u8) -> i64 {
+        let aged = waited.checked_div(ageing_us).unwrap_or(0).min(256);
         let own = i64::from(self.terms.priority);
         (own + aged as i64).min(own.max(top.into()))
     }
@@ -146,7 +152,17 @@ impl Queue {
         let lane = |class: &Class| Lane { terms: Terms::new(class, homes), ..Lane::default() };
         let counted = classes.counts_servers();
         let lanes = if counted { classes.all.iter().map(lane).collect() } else { vec![Lane::default()] };
-        Queue { lanes, counted, len: 0, virtual_time: 0, ageing: classes.ageing, elsewhere: Elsewhere::default() }
+        Queue {
+            level: lanes.iter().all(|lane: &Lane| lane.terms.priority == lanes[0].terms.priority),
+            lanes,
+            counted,
+            len: 0,
+            eligible: ClassSet::default(),
+            virtual_time: 0,
+            ageing_us: classes.ageing.as_micros() as u64,
+            elsewhere: Elsewhere::default(),
+            heard: Vec::new(),
+        }
     }
 
     /// Who waits now, in all classes.
@@ -156,13 +172,13 @@ impl Queue {
 
     /// How many waiters may be served, if there are servers.
     pub(crate) fn wanted(&self) -> u32 {
-        if self.is_single() { self.len } else { self.lanes.iter().map(Lane::wanted).sum() }
+        if self.is_single() { self.len } else { self.eligible.iter().map(|class| self.lane(class).wanted()).sum() }
     }
 
     /// Whether somebody waits whom an idle server would be given.
     #[inline]
     pub(crate) fn is_hungry(&self) -> bool {
-        self.len > 0 && (self.is_single() || self.lanes.iter().any(Lane::is_eligible))
+        if self.is_single() { self.len > 0 } else { !self.eligible.is_empty() }
     }
 
     /// Whether one who comes now is given an idle server at once.
@@ -175,13 +191,16 @@ impl Queue {
     pub(crate) fn push(&mut self, class: ClassId, session: ConnId, since: Time, now: Time) -> u64 {
         self.awake(class, now);
         self.len += 1;
-        self.lane_mut(class).line.push(session, since)
+        let ticket = self.lane_mut(class).line.push(session, since);
+        self.note(class);
+        ticket
     }
 
     /// A session stops waiting without having been served.
     pub(crate) fn leave(&mut self, class: ClassId, ticket: u64) {
         self.lane_mut(class).line.leave(ticket);
         self.len -= 1;
+        self.note(class);
     }
 
     /// Who has waited longest of all that may be served.
@@ -189,8 +208,7 @@ impl Queue {
         if self.is_single() {
             return self.lanes[0].line.front();
         }
-        let eligible = self.lanes.iter().filter(|lane| lane.is_eligible());
-        eligible.filter_map(|lane| lane.line.front()).min_by_key(|waiter| waiter.since)
+        self.eligible.iter().filter_map(|class| self.oldest_of(class)).min_by_key(|waiter| waiter.since)
     }
 
     /// How many of a class wait.
@@ -216,6 +234,7 @@ impl Queue {
         self.len -= 1;
         lane.waits.add(now.micros_since(waiter.since));
         lane.pace.moved(now);
+        self.note(ClassId(index as u8));
         Some(waiter)
     }
 
@@ -254,21 +273,26 @@ impl Queue {
         if self.is_single() {
             return (self.len > 0).then_some(0);
         }
-        let top = self.top();
-        let eligible = self.lanes.iter().enumerate().filter(|(_, lane)| lane.is_eligible());
-        eligible.min_by_key(|(_, lane)| lane.rank(now, self.ageing, top)).map(|(index, _)| index)
+        debug_assert!(self.is_in_step(), "who is eligible is noted with every change");
+        let next = self.eligible.only().or_else(|| {
+            let top = (!self.level).then(|| self.top());
+            self.eligible.iter().min_by_key(|class| self.lane(*class).rank(now, self.ageing_us, top))
+        });
+        next.map(|class| usize::from(class.0))
     }
 
     /// The highest priority, ageing apart, of who may be served here.
     fn top(&self) -> u8 {
-        self.lanes.iter().filter(|lane| lane.is_eligible()).map(|lane| lane.terms.priority).max().unwrap_or(0)
+        self.eligible.iter().map(|class| self.lane(class).terms.priority).max().unwrap_or(0)
     }
 
     /// Serves the newest first: a deliberate fault, for showing that the simulator sees it.
     #[cfg(feature = "sabotage")]
     pub(crate) fn pop_newest(&mut self) -> Option<Waiter> {
-        let waiter = self.lanes.iter_mut().find_map(|lane| lane.line.pop_newest())?;
+        let (index, waiter) =
+            self.lanes.iter_mut().enumerate().find_map(|(index, lane)| Some((index, lane.line.pop_newest()?)))?;
         self.len -= 1;
+        self.note(ClassId(index as u8));
         Some(waiter)
     }
 
@@ -280,6 +304,7 @@ impl Queue {
         let start = lane.virtual_time(now);
         lane.account.begin(now);
         self.virtual_time = self.virtual_time.max(start);
+        self.note(class);
     }
 
     /// A server that a class has had since then is free again.
@@ -287,6 +312,7 @@ impl Queue {
     pub(crate) fn end(&mut self, class: ClassId, since: Time, now: Time) {
         let lane = self.lane_mut(class);
         lane.account.end(lane.terms.weight, since, now);
+        self.note(class);
     }
 
     /// Those that wait or have servers here.
@@ -336,14 +362,46 @@ impl Queue {
         })
     }
 
+    /// Whether a worker has told something since this was last asked: nothing of this version has been heard yet.
+    pub(crate) fn is_news(&mut self, worker: WorkerId, version: u64) -> bool {
+        let index = usize::from(worker.0);
+        if self.heard.len() <= index {
+            self.heard.resize(index + 1, 0);
+        }
+        std::mem::replace(&mut self.heard[index], version) != version
+    }
+
     /// Whether classes are told apart.
     #[inline]
     pub(crate) fn is_counted(&self) -> bool {
         self.counted
     }
 
+    /// How many lines there are.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
     fn is_single(&self) -> bool {
         !self.is_counted()
+    }
+
+    /// A line, or how many servers its class has, has changed.
+    fn note(&mut self, class: ClassId) {
+        if self.counted {
+            let class = if usize::from(class.0) < self.lanes.len() { class } else { DEFAULT };
+            self.eligible.set(class, self.lane(class).is_eligible());
+        }
+    }
+
+    /// Which classes have a waiter that may be served.
+    pub(crate) fn eligible(&self) -> ClassSet {
+        self.eligible
+    }
+
+    /// Whether lines and accounts say the same.
+    fn is_in_step(&self) -> bool {
+        (0..).zip(&self.lanes).all(|(class, lane)| self.eligible.contains(ClassId(class)) == lane.is_eligible())
     }
 
     fn lane(&self, class: ClassId) -> &Lane {

@@ -88,7 +88,7 @@ impl Queue {
     /// Less is sooner.
     fn standing(&self, class: ClassId, since: Time, now: Time, top: u8) -> (i64, u64) {
         let lane = self.lane(class);
-        (-lane.priority(now.micros_since(since), self.ageing, top), lane.virtual_time(now))
+        (-lane.priority(now.micros_since(since), self.ageing_us, top), lane.virtual_time(now))
     }
 }
 

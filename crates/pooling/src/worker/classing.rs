@@ -11,7 +11,7 @@ use super::pool::Pool;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::board::{Board, ClassCell};
-use crate::classes::{ClassId, Classes, Subject};
+use crate::classes::{ClassId, ClassSet, Classes, Subject};
 use crate::experience::Origin;
 use crate::id::{ConnId, WorkerId};
 use crate::limits;
@@ -34,6 +34,15 @@ pub(crate) struct Charge {
     pub(crate) since: Time,
     /// How its transaction began, where that tells the class.
     pub(crate) origin: Option<Origin>,
+}
+
+/// What was last told to other workers of a pool's classes.
+#[derive(Debug, Default)]
+pub(crate) struct Published {
+    at: Time,
+    /// Those that somebody waited of.
+    hungry: ClassSet,
+    cells: Vec<ClassCell>,
 }
 
 impl Worker {
@@ -83,7 +92,9 @@ impl Worker {
         for id in &self.shared {
             let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { continue };
             for worker in (0..workers).map(WorkerId).filter(|worker| *worker != self.id) {
-                pool.queue.heard_of(worker, board.classes(pool.id, worker));
+                if pool.queue.is_news(worker, board.classes_version(pool.id, worker)) {
+                    pool.queue.heard_of(worker, board.classes(pool.id, worker));
+                }
             }
         }
     }
@@ -160,14 +171,23 @@ impl Pool {
     /// Tells the other workers of the classes here, if somebody waits who did not, or the other way round; and how much they
     /// have been served, once in a while.
     pub(super) fn publish_classes(&mut self, turn: &mut Turn<'_>) {
-        let (at, before) = &mut self.published_classes;
-        let hunger = |cells: &[ClassCell]| cells.iter().map(|cell| cell.hungry_since).collect::<Vec<_>>();
-        let cells: Vec<ClassCell> = self.queue.cells(turn.now).collect();
-        let is_due = turn.now >= *at + TOLD_EVERY && cells != *before;
-        if is_due || hunger(&cells) != hunger(before) {
-            (*at, *before) = (turn.now, cells.clone());
-            turn.actions.push(Action::PublishClasses { pool: self.id, cells: cells.into() });
+        if self.homes <= 1 {
+            return;
         }
+        let Published { at, hungry, cells } = &mut self.published_classes;
+        let eligible = self.queue.eligible();
+        let since = |class: ClassId| self.queue.oldest_of(class).map(|waiter| waiter.since);
+        let told = |class: ClassId| cells.get(usize::from(class.0)).map(|cell| cell.hungry_since);
+        let is_as_told = cells.len() == self.queue.lanes()
+            && eligible == *hungry
+            && eligible.iter().all(|one| since(one) == told(one));
+        if is_as_told && (turn.now < *at + TOLD_EVERY || self.queue.cells(turn.now).eq(cells.iter().copied())) {
+            return;
+        }
+        (*at, *hungry) = (turn.now, eligible);
+        cells.clear();
+        cells.extend(self.queue.cells(turn.now));
+        turn.actions.push(Action::PublishClasses { pool: self.id, cells: cells.as_slice().into() });
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use auth::{Challenge, Keys};
 use wire::backend::ParameterStatus;
 
-use super::classing::Charge;
-use crate::board::{Cell, ClassCell};
+use super::classing::{Charge, Published};
+use crate::board::Cell;
 use crate::catalogue::Known;
 use crate::classes::ClassId;
 use crate::deadline::Armed;
@@ -201,8 +201,8 @@ pub(crate) struct Pool {
     pub(crate) generation: u64,
     /// What the board shows of this worker.
     pub(crate) published: Cell,
-    /// And of its classes, and when.
-    pub(crate) published_classes: (Time, Vec<ClassCell>),
+    /// And of its classes.
+    pub(crate) published_classes: Published,
     /// Whose hunger has been answered with a server, and which: the board may show it a little longer.
     pub(crate) fed: BTreeMap<WorkerId, Time>,
     /// Who was begged, and for which waiter.
@@ -261,7 +261,7 @@ impl Pool {
             service_us: 0,
             generation: 0,
             published: Cell::CALM,
-            published_classes: (Time::ZERO, Vec::new()),
+            published_classes: Published::default(),
             fed: BTreeMap::new(),
             begged: BTreeMap::new(),
             lends_refused_until: Time::ZERO,
