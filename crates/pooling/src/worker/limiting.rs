@@ -26,7 +26,7 @@ use crate::id::{ConnId, PoolId};
 use crate::limiting::gate::{Gate, Passage, StatementGate, Told};
 use crate::limiting::{Allowance, CallBack, Kind, Limit, TICK};
 use crate::mail::{Mail, Place};
-use crate::server::{Server, State as ServerState};
+use crate::server::State as ServerState;
 use crate::session::{Admission, Line, Rest, State};
 use crate::time::Time;
 
