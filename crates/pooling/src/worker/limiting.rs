@@ -509,6 +509,8 @@ impl Worker {
             for conn in self.sessions.ids() {
                 if let Some(session) = self.sessions.get_mut(conn) {
                     session.admission = Admission::Not;
+                    // What it has sent may be held, with its server, for no other reason.
+                    self.stirred.push(conn);
                 }
             }
         } else {
