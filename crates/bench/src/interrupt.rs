@@ -29,3 +29,8 @@ pub fn listen() -> Result<(), String> {
 pub fn check() -> Result<(), String> {
     if ASKED.get().is_some_and(|asked| asked.load(Ordering::Relaxed)) { Err(WORDS.to_owned()) } else { Ok(()) }
 }
+
+/// Says on the terminal why a part of a run could not be measured.
+pub fn report(error: &str) {
+    eprintln!("  failed: {}", if check().is_err() { WORDS } else { error });
+}

@@ -97,7 +97,7 @@ pub fn all(
         match bench.scenario(scenario) {
             Ok(measured) => measured.into_iter().for_each(|(key, value)| result[key] = value),
             Err(error) => {
-                eprintln!("  failed: {}", if interrupt::check().is_err() { interrupt::WORDS } else { &error });
+                interrupt::report(&error);
                 result["kind"] = json!(kind_name(scenario.kind));
                 result["error"] = json!(error);
                 whole = false;

@@ -149,7 +149,7 @@ pub fn all(
         match bench.rounds(plan) {
             Ok(rounds) => result["rounds"] = rounds,
             Err(error) => {
-                eprintln!("  failed: {}", if interrupt::check().is_err() { interrupt::WORDS } else { &error });
+                interrupt::report(&error);
                 result["error"] = json!(error);
                 whole = false;
             }
