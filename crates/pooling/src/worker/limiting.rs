@@ -488,6 +488,7 @@ impl Worker {
 
     /// Other limits hold from now on: whoever waits asks anew.
     pub(super) fn configure_gates(&mut self, turn: &mut Turn<'_>) {
+        let had_limits = !self.gates.is_none();
         let waits = std::mem::take(&mut self.gates.waits);
         for gate in &mut self.gates.classes {
             gate.line.clear();
@@ -503,7 +504,10 @@ impl Worker {
             }
             self.go_through(turn, wait.conn, Passage::Open, false);
         }
-        if self.gates.is_none() {
+        if !self.gates.is_none() {
+            // What is there may be needed no more.
+            self.gates.look(Some(turn.now + TICK));
+        } else if had_limits {
             // If there are limits again some day, nobody has asked yet.
             self.gates.outcomes.clear();
             for conn in self.sessions.ids() {
@@ -513,9 +517,6 @@ impl Worker {
                     self.stirred.push(conn);
                 }
             }
-        } else {
-            // What is there may be needed no more.
-            self.gates.look(Some(turn.now + TICK));
         }
     }
 }
