@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sql::CommentTag;
+use sql::{CommentTag, WantedTags};
 
 /// Which class: an index into [`Classes::all`].
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -236,19 +236,43 @@ impl Rule {
 /// What the rules leave to a text's tags once it is known who asks: what a session need not find out anew for every transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// The rules that ask for tags, in their order, up to the first that does not.
-    tagged: Box<[u32]>,
-    /// Their keys, each once: whose tag that is, and which of its tags.
-    keys: Box<[(u32, u32)]>,
+    /// The keys of the tags that are asked for, each once.
+    keys: WantedTags,
+    /// What is asked of them, in the order of the rules, up to the first that asks for no tag.
+    asked: Box<[Asked]>,
     /// Of whom none of these fits.
     otherwise: ClassId,
+}
+
+/// A rule asks for a tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Asked {
+    /// Of [`Standing::keys`].
+    key: usize,
+    value: Pattern,
+    class: ClassId,
 }
 
 impl Standing {
     /// Whether the class hangs on the text.
     #[must_use]
     pub fn reads_tags(&self) -> bool {
-        !self.tagged.is_empty()
+        !self.asked.is_empty()
+    }
+
+    /// The class of a text, of somebody of this standing: as [`Classes::of`] says it.
+    #[must_use]
+    pub fn class_of(&self, text: &[u8]) -> ClassId {
+        // Those that could still come first.
+        let mut asked = &*self.asked;
+        let mut class = self.otherwise;
+        self.keys.each(text, |key, value| {
+            if let Some(first) = asked.iter().position(|asked| asked.key == key && asked.value.fits(&value)) {
+                class = asked[first].class;
+                asked = &asked[..first];
+            }
+        });
+        class
     }
 }
 
@@ -313,35 +337,22 @@ impl Classes {
     /// What holds of whoever this is, for as long as it is called so.
     #[must_use]
     pub fn standing(&self, of: &Subject<'_>) -> Standing {
-        let (mut tagged, mut keys) = (Vec::new(), Vec::new());
-        let key = |(rule, tag): (u32, u32)| &self.rules[rule as usize].tags[tag as usize].key;
-        for (index, rule) in self.rules.iter().enumerate().filter(|(_, rule)| rule.suits(of)) {
+        let (mut keys, mut asked) = (Vec::<Box<[u8]>>::new(), Vec::new());
+        let mut otherwise = DEFAULT;
+        for rule in self.rules.iter().filter(|rule| rule.suits(of)) {
             if rule.tags.is_empty() {
-                return Standing { tagged: tagged.into(), keys: keys.into(), otherwise: rule.class };
+                otherwise = rule.class;
+                break;
             }
-            tagged.push(index as u32);
-            for (tag, wanted) in (0..).zip(&rule.tags) {
-                if keys.iter().all(|known| *key(*known) != wanted.key) {
-                    keys.push((index as u32, tag));
-                }
+            for tag in &rule.tags {
+                let key = keys.iter().position(|key| *key == tag.key).unwrap_or_else(|| {
+                    keys.push(tag.key.clone());
+                    keys.len() - 1
+                });
+                asked.push(Asked { key, value: tag.value.clone(), class: rule.class });
             }
         }
-        Standing { tagged: tagged.into(), keys: keys.into(), otherwise: DEFAULT }
-    }
-
-    /// The class of a text, of somebody of this standing by the same rules: as [`Classes::of`] says it.
-    #[must_use]
-    pub fn of_text(&self, standing: &Standing, text: &[u8]) -> ClassId {
-        let rule = |place: usize| &self.rules[standing.tagged[place] as usize];
-        let mut first = standing.tagged.len();
-        let key = |(rule, tag): &(u32, u32)| &*self.rules[*rule as usize].tags[*tag as usize].key;
-        let begins = |word: &[u8], key: &[u8]| word.first() == key.first() && word.starts_with(key);
-        let wanted = |word: &[u8]| standing.keys.iter().any(|place| begins(word, key(place)));
-        sql::each_comment_tag(text, wanted, |tag| {
-            let fits = |place: &usize| rule(*place).tags.iter().any(|wanted| wanted.fits(tag));
-            first = (0..first).find(fits).unwrap_or(first);
-        });
-        if first < standing.tagged.len() { rule(first).class } else { standing.otherwise }
+        Standing { keys: WantedTags::new(keys), asked: asked.into(), otherwise }
     }
 
     #[must_use]
@@ -393,7 +404,7 @@ mod tests {
             let subject =
                 Subject { database: database.as_bytes(), user: user.as_bytes(), application: application.as_bytes() };
             let id = classes.of(&subject, &comment_tags(text.as_bytes()).collect::<Vec<_>>());
-            assert_eq!(classes.of_text(&classes.standing(&subject), text.as_bytes()), id, "{text}");
+            assert_eq!(classes.standing(&subject).class_of(text.as_bytes()), id, "{text}");
             classes.class(id).name.to_string()
         };
         assert_eq!(of("shop", "app", "sidekiq 7", ""), "jobs");
@@ -423,14 +434,14 @@ mod tests {
         };
         let subject = Subject { database: b"shop", user: b"app", application: b"" };
         let standing = classes.standing(&subject);
-        assert_eq!(standing.keys.len(), 3);
+        assert_eq!(standing.keys.keys().count(), 3);
         let values = ["app:a", "app:b", "app:x", "apple:x", "job:a", "job:cat", "job:x", "", "appl:x", "jo:a"];
         for first in values {
             for (begin, end) in [("", ""), ("/*x:y*/ ", ""), ("", " /* x='y' */ ;")] {
                 for second in values {
                     let text = format!("{begin}/*{first},{second}*/select 1 /*{second} , {first}*/{end}");
                     let tags = comment_tags(text.as_bytes()).collect::<Vec<_>>();
-                    assert_eq!(classes.of_text(&standing, text.as_bytes()), classes.of(&subject, &tags), "{text}");
+                    assert_eq!(standing.class_of(text.as_bytes()), classes.of(&subject, &tags), "{text}");
                 }
             }
         }

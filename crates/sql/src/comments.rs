@@ -12,6 +12,8 @@
 
 use std::borrow::Cow;
 
+use memchr::{memchr_iter, memrchr_iter};
+
 /// How much of one end of a text is looked at.
 const SPAN_MAX: usize = 2048;
 
@@ -29,34 +31,67 @@ pub fn comment_tags(text: &[u8]) -> impl Iterator<Item = CommentTag<'_>> {
     leading.into_iter().chain(trailing(rest)).flat_map(tags)
 }
 
-/// The same for who looks for few keys, many times a second: a word is read only if it may begin with one of them, which is what
-/// `wanted` is asked.
-pub fn each_comment_tag<'t>(text: &'t [u8], wanted: impl Fn(&[u8]) -> bool, mut each: impl FnMut(&CommentTag<'t>)) {
-    let mut look = |word: &'t [u8]| {
-        let word = word.trim_ascii_start();
-        if wanted(word)
-            && let Some(tag) = tag(word)
-        {
-            each(&tag);
+/// Few keys, for who looks for them in every text: words that cannot be one of them are not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedTags {
+    keys: Box<[Box<[u8]>]>,
+    /// The bits of the bytes that they begin with, modulo 64.
+    firsts: u64,
+}
+
+impl WantedTags {
+    /// Each once, and as a tag's key can be: of letters, digits, `_`, `-` and `.`.
+    #[must_use]
+    pub fn new(keys: impl IntoIterator<Item = Box<[u8]>>) -> WantedTags {
+        let keys: Box<[Box<[u8]>]> = keys.into_iter().collect();
+        let bit = |key: &[u8]| key.first().map_or(0, |first| 1 << (first % 64));
+        WantedTags { firsts: keys.iter().fold(0, |firsts, key| firsts | bit(key)), keys }
+    }
+
+    /// As they were given.
+    pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.keys.iter().map(|key| &**key)
+    }
+
+    /// Tells of the tags with these keys, in the order of [`comment_tags`]: which key, and the value.
+    pub fn each<'t>(&self, text: &'t [u8], mut each: impl FnMut(usize, Cow<'t, [u8]>)) {
+        let mut rest = text.trim_ascii_start();
+        while let Some((comment, behind)) = first(rest) {
+            self.look_into(comment, &mut each);
+            rest = behind;
+            if text.len() - rest.len() > SPAN_MAX {
+                break;
+            }
         }
-    };
-    let mut look_into = |mut words: &'t [u8]| {
-        while let Some(at) = find(words, b',') {
-            look(&words[..at]);
-            words = &words[at + 1..];
-        }
-        look(words);
-    };
-    let mut rest = text.trim_ascii_start();
-    while let Some((comment, behind)) = first(rest) {
-        look_into(comment);
-        rest = behind;
-        if text.len() - rest.len() > SPAN_MAX {
-            break;
+        if let Some(comment) = trailing(rest) {
+            self.look_into(comment, &mut each);
         }
     }
-    if let Some(comment) = trailing(rest) {
-        look_into(comment);
+
+    fn look_into<'t>(&self, comment: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
+        let mut begin = 0;
+        for comma in memchr_iter(b',', comment) {
+            self.look_at(&comment[begin..comma], each);
+            begin = comma + 1;
+        }
+        self.look_at(&comment[begin..], each);
+    }
+
+    #[inline]
+    fn look_at<'t>(&self, word: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
+        let word = word.trim_ascii_start();
+        if word.first().is_some_and(|first| self.firsts & 1 << (first % 64) != 0) {
+            self.read(word, each);
+        }
+    }
+
+    fn read<'t>(&self, word: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
+        for (index, key) in self.keys.iter().enumerate() {
+            if let Some([b':' | b'=', value @ ..]) = word.strip_prefix(&**key).map(<[u8]>::trim_ascii_start) {
+                each(index, value_of(value));
+                return;
+            }
+        }
     }
 }
 
@@ -83,10 +118,7 @@ fn leading(text: &[u8]) -> (Vec<&[u8]>, &[u8]) {
 fn first(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let inside = text.strip_prefix(b"/*")?;
     let window = &inside[..inside.len().min(SPAN_MAX)];
-    let mut end = find(window, b'*')?;
-    while window.get(end + 1) != Some(&b'/') {
-        end += 1 + find(&window[end + 1..], b'*')?;
-    }
+    let end = memchr_iter(b'*', window).find(|star| window.get(star + 1) == Some(&b'/'))?;
     Some((&inside[..end], inside[end + 2..].trim_ascii_start()))
 }
 
@@ -94,37 +126,8 @@ fn first(text: &[u8]) -> Option<(&[u8], &[u8])> {
 fn trailing(text: &[u8]) -> Option<&[u8]> {
     let inside = without_semicolons(text).strip_suffix(b"*/")?;
     let window = &inside[inside.len().saturating_sub(SPAN_MAX)..];
-    let opens = |at: &usize| window[*at] == b'*' && window[at - 1] == b'/';
-    let mut end = window.len();
-    while let Some(eight) = window[..end].last_chunk::<8>() {
-        let star = places(u64::from_le_bytes(*eight), b'*') != 0;
-        if star && let Some(start) = (end.max(9) - 8..end).rev().find(opens) {
-            return Some(&window[start + 1..]);
-        }
-        end -= 8;
-    }
-    let start = (1..end).rev().find(opens)?;
-    Some(&window[start + 1..])
-}
-
-/// The first place of a byte: eight at a time, since comments are read for every transaction.
-fn find(bytes: &[u8], byte: u8) -> Option<usize> {
-    let (eights, rest) = bytes.as_chunks::<8>();
-    for (index, eight) in eights.iter().enumerate() {
-        let places = places(u64::from_le_bytes(*eight), byte);
-        if places != 0 {
-            return Some(index * 8 + places.trailing_zeros() as usize / 8);
-        }
-    }
-    let at = rest.iter().position(|&other| other == byte)?;
-    Some(eights.len() * 8 + at)
-}
-
-/// The highest bit of each byte of `eight` that is this one, and perhaps of some above such a byte: the lowest is right.
-fn places(eight: u64, byte: u8) -> u64 {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    let differs = eight ^ (ONES * u64::from(byte));
-    differs.wrapping_sub(ONES) & !differs & (ONES << 7)
+    let star = memrchr_iter(b'*', window).find(|star| *star > 0 && window[star - 1] == b'/')?;
+    Some(&window[star + 1..])
 }
 
 fn tags(comment: &[u8]) -> impl Iterator<Item = CommentTag<'_>> {
@@ -134,14 +137,18 @@ fn tags(comment: &[u8]) -> impl Iterator<Item = CommentTag<'_>> {
 fn tag(part: &[u8]) -> Option<CommentTag<'_>> {
     let part = part.trim_ascii();
     let border = part.iter().position(|&byte| byte == b':' || byte == b'=')?;
-    let (key, value) = (part[..border].trim_ascii_end(), part[border + 1..].trim_ascii_start());
+    let (key, value) = (part[..border].trim_ascii_end(), &part[border + 1..]);
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     if key.is_empty() || !key.iter().all(is_word) {
         return None;
     }
+    Some(CommentTag { key, value: value_of(value) })
+}
+
+fn value_of(value: &[u8]) -> Cow<'_, [u8]> {
+    let value = value.trim_ascii();
     let quoted = value.strip_prefix(b"'").and_then(|value| value.strip_suffix(b"'"));
-    let value = quoted.map_or(Cow::Borrowed(value), without_percent_signs);
-    Some(CommentTag { key, value })
+    quoted.map_or(Cow::Borrowed(value), without_percent_signs)
 }
 
 /// RFC 3986, section 2.1. A percent sign that begins nothing stays.
@@ -170,15 +177,22 @@ fn without_percent_signs(value: &[u8]) -> Cow<'_, [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn found(text: &str) -> Vec<(String, String)> {
         let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let tags: Vec<_> = comment_tags(text.as_bytes()).map(|tag| (text_of(tag.key), text_of(&tag.value))).collect();
-        // Who wants every word is told the same, who wants none nothing.
-        let mut each = Vec::new();
-        each_comment_tag(text.as_bytes(), |_| true, |tag| each.push((text_of(tag.key), text_of(&tag.value))));
-        assert_eq!(each, tags, "{text}");
-        each_comment_tag(text.as_bytes(), |_| false, |tag| panic!("{text}: {tag:?}"));
+        // Who looks for these keys is told the same, who looks for some of them of these, for others of none.
+        let keys: BTreeSet<Box<[u8]>> = tags.iter().map(|(key, _)| key.as_bytes().into()).collect();
+        let begins: Vec<Box<[u8]>> = keys.iter().map(|key| key[..key.len() - 1].into()).collect();
+        for wanted in [keys.iter().cloned().collect(), keys.iter().skip(1).cloned().collect(), begins] {
+            let wanted = WantedTags::new(wanted.into_iter().filter(|key| !key.is_empty()));
+            let names: Vec<String> = wanted.keys().map(text_of).collect();
+            let mut each = Vec::new();
+            wanted.each(text.as_bytes(), |key, value| each.push((names[key].clone(), text_of(&value))));
+            let expected: Vec<_> = tags.iter().filter(|(key, _)| names.contains(key)).cloned().collect();
+            assert_eq!(each, expected, "{text}");
+        }
         tags
     }
 
@@ -220,18 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_is_found_wherever_it_is() {
+    fn a_comment_is_found_wherever_it_is() {
         let byte_by_byte = |text: &[u8]| (1..text.len()).rev().find(|&at| text[at - 1..=at] == *b"/*");
-        // Neighbours of the bytes that are looked for, in each place of a window of eight.
+        // What looks like the beginning or the end of one, in each place.
         for len in 0..40 {
             for at in 0..len {
                 for other in [0, b'-', b'+', b')', b'/', 0x80, 0xff] {
                     let mut text = vec![other; len];
-                    text[at] = b',';
-                    assert_eq!(find(&text, b','), Some(at));
-                    assert_eq!(find(&text, b'*'), None);
                     text[at] = b'*';
-                    assert_eq!(find(&text, b'*'), Some(at));
                     let closed = [&text, &b"*/"[..]].concat();
                     let opening = byte_by_byte(&text).map(|at| &text[at + 1..]);
                     assert_eq!(trailing(&closed), opening, "{closed:?}");

@@ -29,6 +29,9 @@ impl Account {
 
     /// Virtual time up to `now`.
     pub(crate) fn virtual_time(&self, weight: u32, now: Time) -> u64 {
+        if self.active == 0 {
+            return self.ended;
+        }
         let running = self.running_us(now);
         let expected = u64::from(self.active) * self.mean_us;
         self.ended + scaled(running.max(expected), weight)

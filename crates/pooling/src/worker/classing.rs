@@ -202,7 +202,7 @@ fn class_of(classes: &Classes, session: &mut Session, bytes: &[u8]) -> ClassId {
         Box::new((Arc::clone(&session.parameters), classes.standing(&subject)))
     });
     let text = if known.1.reads_tags() { first_text(session, bytes) } else { None };
-    let class = classes.of_text(&known.1, text.unwrap_or_default());
+    let class = known.1.class_of(text.unwrap_or_default());
     session.standing = Some(known);
     class
 }

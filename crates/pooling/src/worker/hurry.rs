@@ -8,8 +8,10 @@
 //! The setting is a custom one of PostgreSQL's, which the session's state brings from server to server: SHOW, RESET,
 //! `current_setting` and rollbacks are PostgreSQL's. Does not bound what happens at a server, nor logins.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use sql::WantedTags;
 use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
@@ -22,7 +24,7 @@ use crate::session::{Line, Session, State};
 use crate::time::Time;
 
 /// What a comment calls it.
-const TAG: &[u8] = b"deadline_ms";
+static TAG: LazyLock<WantedTags> = LazyLock::new(|| WantedTags::new([(*b"deadline_ms").into()]));
 
 /// As PostgreSQL words its own timeouts.
 pub(super) const WORDS: &str = "canceling statement due to deadline";
@@ -112,12 +114,7 @@ impl Session {
     pub(super) fn deadline_ms(&self, messages: &[u8]) -> Option<u32> {
         let commented = first_text(self, messages).and_then(|text| {
             let mut first = None;
-            let may_be = |word: &[u8]| word.starts_with(TAG);
-            sql::each_comment_tag(text, may_be, |tag| {
-                if tag.key == TAG && first.is_none() {
-                    first = Some(milliseconds(&tag.value));
-                }
-            });
+            TAG.each(text, |_, value| first = first.or_else(|| Some(milliseconds(&value))));
             first?
         });
         let set = || self.tracker.as_ref().and_then(|tracker| tracker.state().deadline_ms());
