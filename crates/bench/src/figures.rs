@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::scenario::{CLASSIC, Figure, SCENARIOS, Threshold};
+use crate::scenario::{CLASSIC, Figure, Pair, SCENARIOS, Threshold};
 use crate::stats::{Estimate, Verdict, estimate, judge, paired_ratios};
 
 /// The bootstrap's seed: any fixed number, so that a record always gives the same table.
@@ -88,9 +88,16 @@ pub fn calls_sum(scenario: &Value, contestant: &str) -> Option<f64> {
     (!each.is_empty()).then(|| each.iter().map(|(_, calls)| calls).sum())
 }
 
-/// System calls per transaction that pgweir makes and classic does not; `None` if they were not counted.
-pub fn calls_more(scenario: &Value) -> Option<f64> {
-    Some(calls_sum(scenario, "pgweir")? - calls_sum(scenario, CLASSIC)?)
+/// System calls per transaction that the one makes and the other does not; `None` if they were not counted.
+pub fn calls_more(scenario: &Value, pair: Pair) -> Option<f64> {
+    Some(calls_sum(scenario, pair.with)? - calls_sum(scenario, pair.without)?)
+}
+
+/// Median and interval of the CPU time per transaction that the one takes in a round and the other does not, in ns.
+pub fn cpu_more(scenario: &Value, pair: Pair) -> Option<Estimate> {
+    let both = series(scenario, pair.with, cpu_ns_each).into_iter().zip(series(scenario, pair.without, cpu_ns_each));
+    let more: Vec<f64> = both.filter_map(|(with, without)| Some(with? - without?)).collect();
+    estimate(&more, SEED)
 }
 
 /// Instructions per transaction that pgweir takes under a load and classic does not; `None` if they were not counted.
@@ -184,7 +191,12 @@ fn measure(scenario: &Value, figure: Figure) -> (String, Option<Estimate>) {
             let growth = two.zip(calls_sum(scenario, "pgweir-1-worker")).map(|(two, one)| exact(two / one));
             ("system calls, 2 workers ÷ 1".to_owned(), growth)
         }
-        Figure::SystemCallsMore => ("system calls, more than classic".to_owned(), calls_more(scenario).map(exact)),
+        Figure::SystemCallsMore { pair } => {
+            (format!("system calls, {} − {}", pair.with, pair.without), calls_more(scenario, pair).map(exact))
+        }
+        Figure::CpuMore { pair } => {
+            (format!("CPU ns a transaction, {} − {}", pair.with, pair.without), cpu_more(scenario, pair))
+        }
         Figure::InstructionsMore { case } => {
             (format!("instructions more than classic, {case}"), instructions_more(scenario, case).map(exact))
         }
@@ -196,6 +208,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::scenario::{FIDELITY, SHARING};
 
     fn scenario() -> Value {
         let sample = |cpu: u64| json!({ "cpu_ns": cpu, "transactions": 10, "wall_ns": 1000 });
@@ -229,7 +242,11 @@ mod tests {
         });
         assert_eq!(instructions_more(&scenario, "unique"), Some(900.0));
         assert_eq!(instructions_more(&scenario, "simple"), None, "nothing is made up");
-        assert_eq!(calls_more(&scenario), Some(0.5));
+        assert_eq!(calls_more(&scenario, FIDELITY), Some(0.5));
+        let sample = |cpu: u64| json!({ "cpu_ns": cpu, "transactions": 10 });
+        let round = |with: u64, without: u64| json!({ "samples": { "pgweir-classes": sample(with), "pgweir": sample(without) } });
+        let scenario = json!({ "rounds": [round(100, 70), round(500, 450), round(90, 80)] });
+        assert_eq!(cpu_more(&scenario, SHARING).map(|more| (more.median, more.samples)), Some((3.0, 3)));
     }
 
     #[test]

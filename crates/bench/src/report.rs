@@ -11,7 +11,7 @@ use crate::figures::{
     instructions_more, latency_p50_us, latency_p99_us, lends_each, middle, ratio, speed, switches_each,
 };
 use crate::instructions::FIDELITY;
-use crate::scenario::CLASSIC;
+use crate::scenario::{self, CLASSIC};
 use crate::stats::{Estimate, Verdict};
 use crate::{rates_table, sizing_table};
 
@@ -233,7 +233,12 @@ fn fidelity(out: &mut String, record: &Value) {
         }
         let about = text(scenario, "about");
         if cpu.is_some() {
-            line!(out, "| {about} | {} | {} | – | – |", interval(cpu, 3), number(calls_more(scenario), 3));
+            line!(
+                out,
+                "| {about} | {} | {} | – | – |",
+                interval(cpu, 3),
+                number(calls_more(scenario, scenario::FIDELITY), 3)
+            );
         }
         for (case, more) in counted {
             let of =

@@ -46,10 +46,19 @@ pub enum Figure {
     Lends,
     /// Two workers' system calls per transaction ÷ one worker's, at the same load.
     SystemCallGrowth,
-    /// System calls per transaction of pgweir that another with `pool_fidelity = classic` does not make.
-    SystemCallsMore,
+    /// System calls per transaction that one pgweir makes and the other does not.
+    SystemCallsMore { pair: Pair },
+    /// CPU time per transaction that one pgweir takes and the other does not, in ns.
+    CpuMore { pair: Pair },
     /// User-space instructions per transaction under one load that the other does not take.
     InstructionsMore { case: &'static str },
+}
+
+/// The same pgweir with something more to do, and without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    pub with: &'static str,
+    pub without: &'static str,
 }
 
 /// What a figure must reach, and what it should.
@@ -80,8 +89,8 @@ pub struct Scenario {
     pub direct: bool,
     /// The relay runs too: what copying alone costs.
     pub relay: bool,
-    /// pgweir runs once more, under this name, with `pool_fidelity = classic`.
-    pub classic: bool,
+    /// pgweir runs once more, under one of the names [`CLASSIC`] and [`CLASSES`].
+    pub twin: Option<&'static str>,
     pub thresholds: &'static [Threshold],
 }
 
@@ -106,12 +115,16 @@ const PLAIN: Scenario = Scenario {
     tuned: None,
     direct: false,
     relay: false,
-    classic: false,
+    twin: None,
     thresholds: &[],
 };
 
 /// pgweir that does for session state what PgBouncer does.
 pub const CLASSIC: &str = "pgweir-classic";
+pub const FIDELITY: Pair = Pair { with: "pgweir", without: CLASSIC };
+/// pgweir with ten classes and as many rules, of which the last fits.
+pub const CLASSES: &str = "pgweir-classes";
+pub const SHARING: Pair = Pair { with: CLASSES, without: "pgweir" };
 const TUNED: Option<(&str, &[(&str, &str)])> = Some(("pgbouncer-64k", &[("pkt_buf", "65536")]));
 /// Logging a line for each login is a matter of taste, not of the login's cost: off for everybody.
 const QUIET: &[(&str, &str)] = &[("log_connections", "0"), ("log_disconnections", "0")];
@@ -209,8 +222,8 @@ pub const SCENARIOS: &[Scenario] = &[
         about: "64 clients on 20 servers, each text another",
         clients: 64,
         style: Style::Unique,
-        classic: true,
-        thresholds: &[at_most(Figure::SystemCallsMore, 0.01, None)],
+        twin: Some(CLASSIC),
+        thresholds: &[at_most(Figure::SystemCallsMore { pair: FIDELITY }, 0.01, None)],
         ..PLAIN
     },
     Scenario {
@@ -218,8 +231,8 @@ pub const SCENARIOS: &[Scenario] = &[
         about: "64 clients on 20 servers, all with the same two settings",
         clients: 64,
         style: Style::SameSettings,
-        classic: true,
-        thresholds: &[at_most(Figure::SystemCallsMore, 0.01, None)],
+        twin: Some(CLASSIC),
+        thresholds: &[at_most(Figure::SystemCallsMore { pair: FIDELITY }, 0.01, None)],
         ..PLAIN
     },
     Scenario {
@@ -227,9 +240,27 @@ pub const SCENARIOS: &[Scenario] = &[
         about: "64 clients on 20 servers, each with two settings of its own",
         clients: 64,
         style: Style::OwnSettings,
-        classic: true,
+        twin: Some(CLASSIC),
         // One small message goes before the client's.
-        thresholds: &[at_most(Figure::SystemCallsMore, 1.0, Some(0.01))],
+        thresholds: &[at_most(Figure::SystemCallsMore { pair: FIDELITY }, 1.0, Some(0.01))],
+        ..PLAIN
+    },
+    Scenario {
+        name: "classes-1",
+        about: "1 client, a text with tags",
+        clients: 1,
+        style: Style::Tagged,
+        twin: Some(CLASSES),
+        thresholds: SHARING_COSTS,
+        ..PLAIN
+    },
+    Scenario {
+        name: "classes-64",
+        about: "64 clients on 20 servers, a text with tags",
+        clients: 64,
+        style: Style::Tagged,
+        twin: Some(CLASSES),
+        thresholds: SHARING_COSTS,
         ..PLAIN
     },
     Scenario {
@@ -316,6 +347,11 @@ pub const SCENARIOS: &[Scenario] = &[
 
 /// 300 ns at 3 GHz and one instruction a cycle.
 const INSTRUCTIONS_MAX: f64 = 900.0;
+
+const SHARING_COSTS: &[Threshold] = &[
+    at_most(Figure::CpuMore { pair: SHARING }, 300.0, None),
+    at_most(Figure::SystemCallsMore { pair: SHARING }, 0.01, None),
+];
 
 const HALF_LOAD: &[Threshold] =
     &[at_most(Figure::Lends, 0.01, None), at_most(Figure::SystemCallGrowth, 1.05, Some(1.0))];

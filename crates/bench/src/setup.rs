@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::client::Work;
 use crate::contestant::{Contestant, Premises, Running};
-use crate::scenario::{CLASSIC, Kind, Proof, Scenario};
+use crate::scenario::{CLASSES, CLASSIC, Kind, Proof, Scenario};
 use crate::world::{FleetId, World};
 
 /// User, database and password of the load.
@@ -45,8 +45,8 @@ pub fn contestants(scenario: &Scenario, given: &[Contestant]) -> Result<Vec<Cont
         Some(plain.variant(name, settings))
     });
     all.extend(tuned);
-    if scenario.classic {
-        all.extend(given.iter().find(|one| one.name == "pgweir").map(classic));
+    if let (Some(twin), Some(pgweir)) = (scenario.twin, given.iter().find(|one| one.name == "pgweir")) {
+        all.push(if twin == CLASSES { with_classes(pgweir) } else { classic(pgweir) });
     }
     if scenario.relay {
         all.push(Contestant::relay()?);
@@ -60,6 +60,11 @@ pub fn contestants(scenario: &Scenario, given: &[Contestant]) -> Result<Vec<Cont
 /// A pgweir that leaves session state where it was set.
 pub fn classic(pgweir: &Contestant) -> Contestant {
     pgweir.variant(CLASSIC, &[("pool_fidelity", "classic")])
+}
+
+/// A pgweir whose clients are in ten classes.
+fn with_classes(pgweir: &Contestant) -> Contestant {
+    Contestant { classes: true, ..pgweir.variant(CLASSES, &[]) }
 }
 
 /// The ini file of a contestant.
@@ -99,21 +104,21 @@ pub fn ini(place: &Premises, scenario: &Scenario, contestant: &Contestant, upstr
 
 const RULES_FILE: &str = "classes.conf";
 /// Half of them for applications, half for tags.
-const CLASSES: usize = 10;
+const CLASSES_LEN: usize = 10;
 
 fn classes() -> String {
-    let lines = (1..=CLASSES).map(|number| format!("class{number} = weight={number}\n"));
+    let lines = (1..=CLASSES_LEN).map(|number| format!("class{number} = weight={number}\n"));
     format!("[classes]\n{}", lines.collect::<String>())
 }
 
 /// Only the last one fits: all have to be looked at.
 fn rules() -> String {
     let rule = |number: usize| match number {
-        CLASSES => format!("all all all application:web class{number}\n"),
-        _ if number <= CLASSES / 2 => format!("all all application{number}* all class{number}\n"),
+        CLASSES_LEN => format!("all all all application:web class{number}\n"),
+        _ if number <= CLASSES_LEN / 2 => format!("all all application{number}* all class{number}\n"),
         _ => format!("all all all application:other{number} class{number}\n"),
     };
-    (1..=CLASSES).map(rule).collect()
+    (1..=CLASSES_LEN).map(rule).collect()
 }
 
 fn pool_size(scenario: &Scenario) -> u32 {
