@@ -83,6 +83,9 @@ impl World {
             self.after(200, Happening::Break(id));
             return;
         }
+        if let Peer::Postgres { .. } = link.peer {
+            link.asked_at.get_or_insert(self.now);
+        }
         let machine: &mut dyn Machine = self.nodes[usize::from(node)].machinery.machine();
         let mut taken = 0;
         if link.lingering.is_empty() && machine.backlog(conn).is_empty() {

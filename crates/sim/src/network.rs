@@ -153,6 +153,8 @@ pub struct Link {
     pub listed: bool,
     pub pooler_closed: bool,
     pub peer_closed: bool,
+    /// Since when PostgreSQL owes an answer, as the pooler sees it: from when it began to send.
+    pub asked_at: Option<u64>,
     /// A slow reader or writer, in bytes a wake; 0: not slow.
     pub pace: usize,
     /// An error that ends the server lies unread, since then: it must be read before anybody is linked to it (I8).
@@ -193,6 +195,7 @@ impl Network {
             listed: false,
             pooler_closed: false,
             peer_closed: false,
+            asked_at: None,
             pace: 0,
             last_words_at: None,
             dying: false,

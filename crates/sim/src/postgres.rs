@@ -57,8 +57,6 @@ pub(crate) struct Process {
     /// It works, or hangs, until then.
     busy_until: Option<u64>,
     works: bool,
-    /// When it began to answer what it is answering.
-    pub(crate) asked_at: Option<u64>,
     pid: i32,
     secret: [u8; 4],
     /// It ends once everything is sent.
@@ -183,7 +181,6 @@ impl World {
                 outbox: Vec::new(),
                 busy_until: None,
                 works: false,
-                asked_at: None,
                 pid: number as i32,
                 secret: (self.random.next() as u32).to_be_bytes(),
                 ending: false,
@@ -319,7 +316,6 @@ impl World {
         if header.tag == tag::TERMINATE {
             return None;
         }
-        process.asked_at.get_or_insert(self.now);
         let progress = process.backend.message(header.tag, body, &mut process.held);
         let flushes = matches!(
             header.tag,
@@ -344,10 +340,21 @@ impl World {
         // After a statement that took time: whatever ends with ReadyForQuery is sent.
         let ready = process.held.len().checked_sub(6).is_some_and(|at| process.held[at] == b'Z');
         if ready || process.outbox.len().checked_sub(6).is_some_and(|at| process.outbox[at] == b'Z') {
-            process.asked_at = None;
+            self.has_answered(process);
         }
         if ready {
             process.outbox.append(&mut process.held);
+        }
+    }
+
+    /// It has said ReadyForQuery: if nothing else is on its way to it, the pooler is owed nothing any more.
+    fn has_answered(&mut self, process: &Process) {
+        let Some(link) = self.network.get_mut(process.link) else { return };
+        let of_worker = link.node.zip(link.conn);
+        let unsent = of_worker
+            .is_some_and(|(node, conn)| !self.nodes[usize::from(node)].machinery.machine().backlog(conn).is_empty());
+        if process.inbox.is_empty() && link.down.is_empty() && !unsent {
+            link.asked_at = None;
         }
     }
 
@@ -529,6 +536,7 @@ impl World {
         BackendKeyData { pid: process.pid, secret: &process.secret }.encode(out);
         backend::encode_ready(out, Status::Idle);
         process.phase = Phase::Serving;
+        self.has_answered(process);
         self.census.server_logins += 1;
     }
 

@@ -162,6 +162,12 @@ impl Ledger {
         self.entries.len()
     }
 
+    /// Nothing is owed but the answer to our own question of what the client has left.
+    #[inline]
+    pub(crate) fn owes_no_client(&self) -> bool {
+        self.entries.iter().all(|entry| entry.owner == Answerer::Check)
+    }
+
     /// Whether messages are thrown away by the server until the next Sync.
     pub(crate) fn is_skipping(&self) -> bool {
         self.skipping

@@ -193,7 +193,7 @@ impl Worker {
         let Some(server_id) = session.server() else { return };
         let Some(server) = self.servers.get_mut(server_id) else { return };
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
-        let (was_calm, was_done) = (server.ledger.is_clear(), server.ledger.len() == 0);
+        let (was_calm, was_done) = (server.ledger.is_clear(), server.ledger.owes_no_client());
         let mut requests = Requests {
             now: turn.now,
             conn,

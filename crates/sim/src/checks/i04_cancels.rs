@@ -6,14 +6,13 @@ use crate::postgres::Process;
 use crate::world::World;
 
 impl World {
-    /// What the process is at has taken as long as `query_timeout` allows, and that cancels.
+    /// What the process is at has taken as long as `query_timeout` allows, and that cancels. The pooler's time begins when it
+    /// sends: however long a query travels, it is not forgiven anything.
     fn is_overdue(&self, process: &Process) -> bool {
         let timeout = self.plan.settings.query_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
-        let lasts = process.asked_at.map_or(0, |at| self.now.saturating_sub(at));
-        // The pooler's time begins when it sends, and a query may travel for longer than a cancel.
-        let weather = &self.plan.weather;
-        let slack = 1_000 + weather.delay_max * if weather.late > 0 { 100 } else { 1 };
-        self.plan.settings.pool_fidelity != Fidelity::Classic && lasts + slack >= timeout
+        let asked_at = self.network.get(process.link).and_then(|link| link.asked_at);
+        let lasts = asked_at.map_or(0, |at| self.now.saturating_sub(at));
+        self.plan.settings.pool_fidelity != Fidelity::Classic && lasts >= timeout
     }
 
     /// A cancel is about to strike what this process is doing.
