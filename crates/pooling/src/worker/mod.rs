@@ -12,6 +12,7 @@
 //! | `limiting` | who begins a transaction within the limits of its class, and who waits to |
 //! | `holding` | the same, of who keeps its server between transactions |
 //! | `linking` | who gets a server, and what happens to a server that is free |
+//! | `lending` | which servers go to another worker of their pool |
 //! | `chores` | what a server needs before it is free |
 //! | `confirming` | what answers confirm of it, and errors take back |
 //! | `replaying` | what a server is told so that it is as its session believes |
@@ -50,6 +51,7 @@ mod forgetting;
 mod gates;
 mod holding;
 mod hurry;
+mod lending;
 mod limiting;
 mod linking;
 mod listening;
