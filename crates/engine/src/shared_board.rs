@@ -72,13 +72,14 @@ struct SharedCell {
     idle: AtomicU32,
     waiting: AtomicU32,
     servers: AtomicU32,
+    surplus: AtomicU32,
 }
 
 impl SharedCell {
     fn calm() -> SharedCell {
-        let Cell { hungry_since, idle, waiting, servers } = Cell::CALM;
-        let (idle, waiting) = (AtomicU32::new(idle), AtomicU32::new(waiting));
-        SharedCell { hungry_since: AtomicU64::new(hungry_since.0), idle, waiting, servers: AtomicU32::new(servers) }
+        let Cell { hungry_since, idle, waiting, servers, surplus } = Cell::CALM;
+        let [idle, waiting, servers, surplus] = [idle, waiting, servers, surplus].map(AtomicU32::new);
+        SharedCell { hungry_since: AtomicU64::new(hungry_since.0), idle, waiting, servers, surplus }
     }
 }
 
@@ -97,6 +98,7 @@ impl SharedBoard {
         shared.idle.store(cell.idle, Ordering::SeqCst);
         shared.waiting.store(cell.waiting, Ordering::SeqCst);
         shared.servers.store(cell.servers, Ordering::SeqCst);
+        shared.surplus.store(cell.surplus, Ordering::SeqCst);
         Some(row.version.fetch_add(1, Ordering::SeqCst))
     }
 
@@ -123,9 +125,9 @@ impl SharedBoard {
         }
         for (worker, shared) in (0..self.workers).zip(&*row.cells) {
             let hungry_since = Time(shared.hungry_since.load(Ordering::SeqCst));
-            let [idle, waiting, servers] =
-                [&shared.idle, &shared.waiting, &shared.servers].map(|count| count.load(Ordering::SeqCst));
-            let cell = Cell { hungry_since, idle, waiting, servers };
+            let counts = [&shared.idle, &shared.waiting, &shared.servers, &shared.surplus];
+            let [idle, waiting, servers, surplus] = counts.map(|count| count.load(Ordering::SeqCst));
+            let cell = Cell { hungry_since, idle, waiting, servers, surplus };
             board.set(pool, WorkerId(worker), cell);
         }
         for (worker, classes) in (0..self.workers).zip(&*row.classes) {

@@ -148,9 +148,12 @@ impl Worker {
             }
             State::Idle { .. } | State::Console { .. } | State::Leaving { .. } => {}
         }
-        if let Some(pool) = self.pool_mut(pool) {
-            pool.sessions -= 1;
-            pool.pinned -= u32::from(seated);
+        if let Some(entry) = self.pools[pool.0 as usize].as_deref_mut() {
+            entry.sessions -= 1;
+            entry.pinned -= u32::from(seated);
+            if entry.homes > 1 && entry.surplus() != entry.published.surplus {
+                self.restless.push(pool);
+            }
         }
         if seated {
             self.admit_to_pin(turn, pool);

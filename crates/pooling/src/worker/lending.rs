@@ -8,6 +8,7 @@ use super::steering::concerns_servers;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::board::{Board, Cell};
+use crate::deadline::Owner;
 use crate::id::{ConnId, PoolId, WorkerId};
 use crate::limits;
 use crate::mail::{Mail, Place};
@@ -167,8 +168,13 @@ impl Worker {
         if entry.queue.is_counted() {
             entry.publish_classes(turn);
         }
-        let (waiting, servers) = (entry.queue.len(), entry.serving());
-        let cell = Cell { hungry_since: entry.hungry_since(), idle: entry.count(Group::Idle), waiting, servers };
+        let cell = Cell {
+            hungry_since: entry.hungry_since(),
+            idle: entry.count(Group::Idle),
+            waiting: entry.queue.len(),
+            servers: entry.serving(),
+            surplus: entry.surplus(),
+        };
         if !cell.is_much_like(entry.published) {
             entry.published = cell;
             turn.actions.push(Action::Publish { pool, cell });
@@ -196,8 +202,31 @@ impl Worker {
         let others = (0..self.settings.workers).map(WorkerId).filter(|&worker| worker != self.id);
         let rich = others.max_by_key(|&worker| turn.board.cell(pool, worker).idle);
         let Some(rich) = rich.filter(|&worker| turn.board.cell(pool, worker).idle > 0) else { return };
+        self.beg(turn, pool, rich);
+    }
+
+    /// How many of the missing servers have to be opened. Where another worker has more than it can use, one of those comes sooner
+    /// than a new one, and is asked for first: with few clients, each worker would else open for itself what it has lent.
+    pub(super) fn not_to_be_borrowed(&mut self, turn: &mut Turn<'_>, id: PoolId, missing: u32) -> u32 {
+        let (own, workers) = (self.id, self.settings.workers);
+        let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return missing };
+        let soon = pool.hungry_since() + limits::STRANGER;
+        if missing == 0 || pool.homes == 1 || soon <= turn.now || soon == Time::NEVER {
+            return missing;
+        }
+        let others = (0..workers).map(WorkerId).filter(|&worker| worker != own);
+        let surplus_of = |worker: &WorkerId| turn.board.cell(id, *worker).surplus;
+        let surplus: u32 = others.clone().map(|worker| surplus_of(&worker)).sum();
+        let Some(rich) = others.max_by_key(surplus_of).filter(|_| surplus > 0) else { return missing };
+        self.deadlines.arm(Owner::Pool(id), &mut pool.armed, soon);
+        self.beg(turn, id, rich);
+        missing.saturating_sub(surplus)
+    }
+
+    fn beg(&mut self, turn: &mut Turn<'_>, pool: PoolId, rich: WorkerId) {
         let from = self.id;
         let Some(entry) = self.pool_mut(pool) else { return };
+        let hungry_since = entry.hungry_since();
         // One begging a waiter and worker: whoever was begged and had nothing sees our hunger when it has.
         if entry.begged.insert(rich, hungry_since) != Some(hungry_since) {
             turn.actions.push(Action::Post { to: Place::Worker(rich), mail: Mail::Beg { pool, from }, carrying: None });

@@ -64,7 +64,10 @@ impl Worker {
             self.arm_pool(turn, id);
             return;
         }
-        for _ in 0..pool.missing(limits::OPENING_MAX) {
+        let missing = pool.missing(limits::OPENING_MAX);
+        let missing = self.not_to_be_borrowed(turn, id, missing);
+        let Some(pool) = self.pool_mut(id) else { return };
+        for _ in 0..missing {
             if pool.asked == 0 {
                 pool.asked_since = turn.now;
             }

@@ -429,6 +429,11 @@ impl Pool {
         self.open().saturating_sub(self.lent + self.pinned + u32::from(listens))
     }
 
+    /// Idle servers that are not missed when they leave: there are more than clients.
+    pub(crate) fn surplus(&self) -> u32 {
+        self.serving().saturating_sub(self.sessions).min(self.count(Group::Idle))
+    }
+
     /// Whether one of those servers is better off at another worker whose waiter has waited since then, ours since `own`, and
     /// both long enough. Age alone tells too late: it is of who came long ago, and servers would swing between workers by the dozen.
     /// So that worker must have no fewer waiters a server than ours when it has one more and we have one less; or have been worse off

@@ -71,12 +71,15 @@ impl Worker {
         };
         let conn = self.sessions.insert_with(|_| session);
         turn.actions.push(Action::Adopt { conn });
-        if let Some(pool) = self.pool_mut(pool) {
-            pool.sessions += 1;
-            pool.totals.logins += 1;
+        if let Some(entry) = self.pools[pool.0 as usize].as_deref_mut() {
+            entry.sessions += 1;
+            entry.totals.logins += 1;
             // A forced user's password is not the client's.
             let keys = arrival.keys.filter(|_| own_user);
-            pool.client_keys = keys.or(pool.client_keys.take());
+            entry.client_keys = keys.or(entry.client_keys.take());
+            if entry.homes > 1 && entry.surplus() != entry.published.surplus {
+                self.restless.push(pool);
+            }
         }
         self.stash(turn, conn, &arrival.leftover);
         if arrival.console.is_some() {
