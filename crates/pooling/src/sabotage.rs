@@ -22,6 +22,10 @@ pub enum Sabotage {
     NewestWaiterFirst,
     /// A worker's own waiters are served before any stranger (breaks I7 between workers).
     OwnWaitersFirst,
+    /// The oldest waiter of any class is served first, whatever its class has had (breaks I14).
+    OldestOfAnyClass,
+    /// A server that was lent may be lent on before it has served anybody: it travels for ever (breaks I6).
+    LendWhatWasLent,
     /// Clients' events are told before servers', so that a session is linked to a server whose FATAL is unread. The
     /// fault is the caller's: nothing in this crate changes.
     LinkBeforeFatal,
@@ -29,13 +33,15 @@ pub enum Sabotage {
 
 #[cfg(feature = "sabotage")]
 impl Sabotage {
-    pub const ALL: [Sabotage; 7] = [
+    pub const ALL: [Sabotage; 9] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
         Sabotage::SkipDrain,
         Sabotage::NewestWaiterFirst,
         Sabotage::OwnWaitersFirst,
+        Sabotage::OldestOfAnyClass,
+        Sabotage::LendWhatWasLent,
         Sabotage::LinkBeforeFatal,
     ];
 }
@@ -58,12 +64,21 @@ mod switched {
         early
     }
 
-    pub(crate) fn serves_newest(settings: &Settings) -> bool {
-        is(settings, Sabotage::NewestWaiterFirst)
+    /// Whom a queue serves, if it is not who is next.
+    pub(crate) fn misserves(settings: &Settings) -> Option<Sabotage> {
+        settings.sabotage.filter(|fault| matches!(fault, Sabotage::NewestWaiterFirst | Sabotage::OldestOfAnyClass))
     }
 
-    pub(crate) fn pop(queue: &mut Queue, now: Time, newest: bool) -> Option<Waiter> {
-        if newest { queue.pop_newest() } else { queue.pop(now) }
+    pub(crate) fn pop(queue: &mut Queue, now: Time, fault: Option<Sabotage>) -> Option<Waiter> {
+        match fault {
+            Some(Sabotage::NewestWaiterFirst) => queue.pop_newest(),
+            Some(Sabotage::OldestOfAnyClass) => queue.pop_oldest(now),
+            _ => queue.pop(now),
+        }
+    }
+
+    pub(crate) fn lends_on(settings: &Settings) -> bool {
+        is(settings, Sabotage::LendWhatWasLent)
     }
 
     pub(crate) fn loses_lent(settings: &Settings) -> bool {
@@ -85,18 +100,24 @@ mod switched {
 
 #[cfg(not(feature = "sabotage"))]
 mod switched {
+    use std::convert::Infallible;
+
     use super::{Queue, Server, Settings, Time, Waiter};
 
     pub(crate) fn releases_early(_: &Settings, _: &mut Server) -> bool {
         false
     }
 
-    pub(crate) const fn serves_newest(_: &Settings) -> bool {
-        false
+    pub(crate) const fn misserves(_: &Settings) -> Option<Infallible> {
+        None
     }
 
-    pub(crate) fn pop(queue: &mut Queue, now: Time, _newest: bool) -> Option<Waiter> {
+    pub(crate) fn pop(queue: &mut Queue, now: Time, _: Option<Infallible>) -> Option<Waiter> {
         queue.pop(now)
+    }
+
+    pub(crate) const fn lends_on(_: &Settings) -> bool {
+        false
     }
 
     pub(crate) const fn loses_lent(_: &Settings) -> bool {
@@ -117,5 +138,5 @@ mod switched {
 }
 
 pub(crate) use switched::{
-    forwards_late_cancel, loses_lent, pop, releases_early, serves_newest, serves_own_first, skips_drain,
+    forwards_late_cancel, lends_on, loses_lent, misserves, pop, releases_early, serves_own_first, skips_drain,
 };

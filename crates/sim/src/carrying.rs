@@ -86,6 +86,8 @@ impl World {
         if let Peer::Postgres { .. } = link.peer {
             link.asked_at.get_or_insert(self.now);
         }
+        self.note_sent(id, conn, bytes);
+        let Some(link) = self.network.get_mut(id) else { return };
         let machine: &mut dyn Machine = self.nodes[usize::from(node)].machinery.machine();
         let mut taken = 0;
         if link.lingering.is_empty() && machine.backlog(conn).is_empty() {

@@ -63,6 +63,8 @@ pub struct Census {
     pub quiet_ends: u64,
     /// Worlds in which it was looked at for long enough whether pools share fairly.
     pub shared: u64,
+    /// Worlds in which a class was due so much that it would have been seen if it had not got it.
+    pub contested: u64,
 }
 
 impl Census {
@@ -123,6 +125,7 @@ impl Census {
             ("pools_forgotten", self.pools_forgotten),
             ("quiet_ends", self.quiet_ends),
             ("shared", self.shared),
+            ("contested", self.contested),
         ]);
         rows
     }
@@ -189,5 +192,6 @@ impl Census {
         self.pools_forgotten += other.pools_forgotten;
         self.quiet_ends += other.quiet_ends;
         self.shared += other.shared;
+        self.contested += other.contested;
     }
 }

@@ -6,11 +6,8 @@ use std::time::Duration;
 use pooling::Settings;
 use pooling::classes::{Class, ClassId, Classes, Limits, Long, Pattern, Rate, Rule};
 
-use crate::parameters;
+use crate::parameters::{self, APPLICATION_NAME};
 use crate::random::Random;
-
-/// As `application_name` is called among the tracked parameters.
-const APPLICATION_NAME: usize = 4;
 
 /// In one world of four, from a stream of their own: by what clients call their application, and by user.
 pub(crate) fn decide(seed: u64, settings: &mut Settings) {

@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `plan` | what a seed decides: settings, users, weather, faults, manners |
+//! | `contest` | worlds in which classes contest a pool |
 //! | `world` | the clock and everything that is to happen |
 //! | `rounds`, `carrying` | how the machines are stepped, and what they ask for carried out |
 //! | `network`, `wires` | connections: buffers, delays, pieces, ends, breaks |
@@ -25,6 +26,7 @@ pub mod checks;
 mod classes;
 pub mod client;
 pub mod command;
+pub mod contest;
 pub mod network;
 pub mod parameters;
 pub mod plan;

@@ -12,7 +12,7 @@ use sim::census::Census;
 use sim::plan::Wishes;
 use sim::run;
 
-const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--shares] [--fidelity NAME] [--keep-going] [--verbose] [--sabotage NAME]";
+const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--shares] [--classes] [--fidelity NAME] [--keep-going] [--verbose] [--sabotage NAME]";
 
 #[derive(Debug, Default)]
 struct Arguments {
@@ -156,6 +156,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--time" => arguments.time = Some(Duration::from_secs(number()?)),
             "--calm" => arguments.wishes.calm = true,
             "--shares" => arguments.wishes.shares = true,
+            "--classes" => arguments.wishes.classes = true,
             "--fidelity" => {
                 let name = words.next().ok_or("--fidelity wants a name")?;
                 let all = [Fidelity::Transparent, Fidelity::Strict, Fidelity::Classic];

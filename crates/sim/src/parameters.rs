@@ -11,6 +11,12 @@ pub const NAMES: [&str; COUNT] =
 pub const LOWER: [&str; COUNT] =
     ["client_encoding", "datestyle", "timezone", "standard_conforming_strings", "application_name", "intervalstyle"];
 
+/// Where that is among them.
+pub const APPLICATION_NAME: usize = 4;
+
+/// So many applications are called by a name that nobody takes by chance: worlds that are made for classes know them by it.
+pub const OF_CLASSES: u8 = 10;
+
 /// Which of its values each parameter has.
 pub type Values = [u8; COUNT];
 
@@ -23,7 +29,21 @@ const VALUES: [&[&str]; COUNT] = [
     &["ISO, MDY", "German, DMY", "SQL, YMD"],
     &["UTC", "Europe/Zurich", "Asia/Tokyo"],
     &["on", "off"],
-    &["", "psql", "it's a \\ name; really"],
+    &[
+        "",
+        "psql",
+        "it's a \\ name; really",
+        "app0",
+        "app1",
+        "app2",
+        "app3",
+        "app4",
+        "app5",
+        "app6",
+        "app7",
+        "app8",
+        "app9",
+    ],
     &["postgres", "iso_8601", "sql_standard"],
 ];
 
@@ -32,9 +52,17 @@ pub fn value(parameter: usize, digit: u8) -> &'static str {
     VALUES[parameter][usize::from(digit)]
 }
 
+/// How many values somebody may take by chance.
 #[must_use]
 pub fn choices(parameter: usize) -> u8 {
-    VALUES[parameter].len() as u8
+    let kept = if parameter == APPLICATION_NAME { OF_CLASSES } else { 0 };
+    VALUES[parameter].len() as u8 - kept
+}
+
+/// What the application of such a class is called.
+#[must_use]
+pub fn of_class(index: usize) -> u8 {
+    choices(APPLICATION_NAME) + index as u8
 }
 
 #[must_use]

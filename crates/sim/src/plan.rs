@@ -9,6 +9,7 @@ use auth::{Md5Hash, Password, Secret, Verifier};
 use pooling::settings::{Address, AuthType, Chaos, Database, Fidelity, Host, PoolMode, PoolSize, UserSettings};
 use pooling::{PoolKey, Settings};
 
+use crate::contest::Contest;
 use crate::parameters::{self, Values};
 use crate::random::Random;
 
@@ -83,7 +84,7 @@ pub struct Faults {
 }
 
 /// What clients do, per mille of their units of work or of the clients.
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, Debug, Default)]
 pub struct Manners {
     pub cancellers: u32,
     pub slow: u32,
@@ -103,6 +104,15 @@ pub struct Manners {
     pub think_max: u64,
     pub sleep_max: u64,
     pub units_max: u64,
+}
+
+impl Manners {
+    /// Clients do nothing that is not work, and never end.
+    pub(crate) fn be_plain(&mut self) {
+        let Manners { pipeline, sleep_max, .. } = *self;
+        let (think_max, units_max) = (0, 1_000_000);
+        *self = Manners { pipeline, sleep_max, think_max, units_max, ..Manners::default() };
+    }
 }
 
 /// Everything that a seed decides before the world begins.
@@ -132,6 +142,8 @@ pub struct Plan {
     pub look_every: u64,
     /// Pools share a cap, and whether fairly is looked at.
     pub shares: bool,
+    /// Classes share a pool, and whether fairly is looked at.
+    pub contest: Option<Contest>,
 }
 
 /// What the command line, or a test, says about a run.
@@ -144,6 +156,8 @@ pub struct Wishes {
     pub calm: bool,
     /// A world in which pools share a cap.
     pub shares: bool,
+    /// A world in which classes share a pool.
+    pub classes: bool,
     /// What becomes of session state; otherwise the seed decides.
     pub fidelity: Option<Fidelity>,
     #[cfg(feature = "sabotage")]
@@ -185,8 +199,11 @@ impl Plan {
             stop,
             look_every: if clients <= 12 { 1 } else { u64::from(clients) / 4 },
             shares: wishes.shares || crowded(wishes),
+            contest: None,
         };
-        if plan.shares {
+        if crate::contest::is_wished(wishes) {
+            plan.contend(wishes);
+        } else if plan.shares {
             plan.crowd(wishes);
         }
         plan
@@ -224,23 +241,8 @@ impl Plan {
         self.visits = u32::MAX;
         self.steps_max = 30_000;
         let sleep_max = *random.pick(&[2_000, 20_000, 100_000]);
-        let calm = manners(&mut random, true, sleep_max);
-        self.manners = Manners {
-            cancellers: 0,
-            slow: 0,
-            vanish: 0,
-            wrong_password: 0,
-            hostile: 0,
-            consoles: 0,
-            lost: 0,
-            errors: 0,
-            large: 0,
-            sets: 0,
-            memory: 0,
-            think_max: 0,
-            units_max: 1_000_000,
-            ..calm
-        };
+        self.manners = manners(&mut random, true, sleep_max);
+        self.manners.be_plain();
     }
 
     /// Whether what takes too long is cancelled in a pool of this mode, and nobody is closed for it.
@@ -486,12 +488,12 @@ fn memory(seed: u64) -> u32 {
 }
 
 #[cfg(feature = "sabotage")]
-fn apply_sabotage(settings: &mut Settings, wishes: &Wishes) {
+pub(crate) fn apply_sabotage(settings: &mut Settings, wishes: &Wishes) {
     settings.sabotage = wishes.sabotage;
 }
 
 #[cfg(not(feature = "sabotage"))]
-fn apply_sabotage(_: &mut Settings, _: &Wishes) {}
+pub(crate) fn apply_sabotage(_: &mut Settings, _: &Wishes) {}
 
 /// A user whose stored secret suffices for whatever both sides ask for.
 fn user(random: &mut Random, index: usize, auth_type: AuthType) -> (UserPlan, Secret) {

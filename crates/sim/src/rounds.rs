@@ -320,6 +320,8 @@ impl World {
         link.up.consume(len);
         self.pump(id, true);
         self.peer_may_write(id);
+        self.note_asked(id);
+        self.note_read(id);
         self.step(node, Event::Received { conn, bytes: &chunk }, &chunk);
         self.chunk = chunk;
     }

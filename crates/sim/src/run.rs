@@ -82,6 +82,9 @@ pub fn replay(wishes: &Wishes) -> String {
     if wishes.shares {
         command += " --shares";
     }
+    if wishes.classes {
+        command += " --classes";
+    }
     if let Some(fidelity) = wishes.fidelity {
         command += &format!(" --fidelity {}", fidelity.as_str());
     }

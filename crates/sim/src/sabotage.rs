@@ -12,6 +12,8 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         // The server is nowhere: its capacity is lost, and who waits for it waits for ever.
         Sabotage::LoseLentServer => &[6, 12],
         Sabotage::NewestWaiterFirst | Sabotage::OwnWaitersFirst => &[7],
+        Sabotage::OldestOfAnyClass => &[14],
+        Sabotage::LendWhatWasLent => &[6],
         Sabotage::LinkBeforeFatal => &[8],
     }
 }

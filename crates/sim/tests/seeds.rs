@@ -49,6 +49,14 @@ fn pools_share_a_cap() {
     assert!(census.shared > 12, "{census:?}");
 }
 
+/// Classes that share a pool, on up to four workers, get their parts of its servers' time whatever the others do (I14), and no
+/// server rests or travels for long while somebody waits (I6).
+#[test]
+fn classes_share_a_pool() {
+    let census = hold(5_000..5_016, |seed| Wishes { seed, classes: true, ..Wishes::default() });
+    assert!(census.contested > 4 && census.lends > 500, "{census:?}");
+}
+
 /// Sessions are followed from server to server, and each statement's answer is held against a server of one's own.
 #[test]
 fn nobody_can_tell() {

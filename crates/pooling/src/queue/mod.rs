@@ -229,6 +229,10 @@ impl Queue {
     /// Whose turn it is: the oldest waiter of the class that is next.
     pub(crate) fn pop(&mut self, now: Time) -> Option<Waiter> {
         let index = self.next(now)?;
+        self.pop_of(index, now)
+    }
+
+    fn pop_of(&mut self, index: usize, now: Time) -> Option<Waiter> {
         let lane = &mut self.lanes[index];
         let waiter = lane.line.pop()?;
         self.len -= 1;
@@ -294,6 +298,15 @@ impl Queue {
         self.len -= 1;
         self.note(ClassId(index as u8));
         Some(waiter)
+    }
+
+    /// Serves whoever has waited longest, whatever its class has had: another one.
+    #[cfg(feature = "sabotage")]
+    pub(crate) fn pop_oldest(&mut self, now: Time) -> Option<Waiter> {
+        let front = |index: usize| self.lanes[index].line.front().filter(|_| self.lanes[index].is_eligible());
+        let index = (0..self.lanes.len()).filter(|index| front(*index).is_some());
+        let index = index.min_by_key(|index| front(*index).map(|waiter| waiter.since))?;
+        self.pop_of(index, now)
     }
 
     /// A class has a server from now on.

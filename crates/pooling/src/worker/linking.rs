@@ -356,7 +356,7 @@ impl Worker {
         }
         // It was lent for those who wait here. What each worker knows of the other is a moment old: both could think that the
         // other one comes first, and servers would travel for ever.
-        let stays = server.has_travelled && pool.queue.is_hungry();
+        let stays = server.has_travelled && pool.queue.is_hungry() && !crate::sabotage::lends_on(&self.settings);
         if pool.homes > 1
             && !stays
             && let Some((to, since)) = self.stranger(turn.now, turn.board, pool)
@@ -393,9 +393,9 @@ impl Worker {
     }
 
     fn next_waiter(&mut self, now: Time, pool: PoolId) -> Option<ConnId> {
-        let newest = crate::sabotage::serves_newest(&self.settings);
+        let fault = crate::sabotage::misserves(&self.settings);
         let pool = self.pool_mut(pool)?;
-        let waiter = crate::sabotage::pop(&mut pool.queue, now, newest)?;
+        let waiter = crate::sabotage::pop(&mut pool.queue, now, fault)?;
         let (id, shared) = (pool.id, pool.homes > 1);
         if pool.rules.reserve_pool_size > 0 && pool.queue.is_hungry() {
             self.touched.push(id);

@@ -39,7 +39,7 @@ pub(crate) fn exchange_us(plan: &Plan) -> u64 {
 }
 
 /// How often an exchange may have to be tried until it comes to something.
-fn tries(plan: &Plan) -> u64 {
+pub(crate) fn tries(plan: &Plan) -> u64 {
     let chance = |per_mille: u32| f64::from(per_mille) / 1000.0;
     let fails = 1.0 - (1.0 - chance(plan.faults.late_board)) * (1.0 - chance(plan.faults.full_mailbox));
     if fails == 0.0 { 1 } else { (RARE.ln() / fails.ln()).ceil() as u64 }

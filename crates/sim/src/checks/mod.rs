@@ -15,6 +15,7 @@
 //! | I10 memory | `i10_memory` |
 //! | I12 capacity | `i12_capacity` |
 //! | I13 shares | `i13_shares`, in worlds made for it |
+//! | I14 classes | `i14_classes`, in worlds made for it; there I6 too, as PostgreSQL sees it |
 
 pub mod i01_one_link;
 pub mod i04_cancels;
@@ -28,6 +29,7 @@ pub mod i08_last_words;
 pub mod i10_memory;
 pub mod i12_capacity;
 pub mod i13_shares;
+pub mod i14_classes;
 
 use pooling::snapshot::ClientSnapshot;
 use pooling::{Place, Snapshot, Time};
@@ -43,6 +45,7 @@ pub struct Checks {
     pub(crate) order: i07_order::Queues,
     pub(crate) strangers: i07_strangers::Strangers,
     pub(crate) shares: i13_shares::Shares,
+    pub(crate) contested: i14_classes::Contested,
 }
 
 impl World {
@@ -81,6 +84,7 @@ impl World {
         }
         i08_deadlines::check(self, snapshot);
         i13_shares::check(self, worker, snapshot);
+        i14_classes::check(self);
         let missed = snapshot.rotations.missed;
         if missed > 0 {
             self.fail(6, format!("worker {worker}: chaos_rotate missed {missed} times"));

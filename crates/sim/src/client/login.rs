@@ -7,7 +7,7 @@ use wire::frontend::{self, Password, SaslInitial, SaslResponse};
 
 use super::{Client, Finding, Nowhere, Phase};
 use crate::backend::Backend;
-use crate::parameters;
+use crate::parameters::{self, APPLICATION_NAME};
 use crate::plan::{PASSWORD, Plan};
 use crate::random::Random;
 
@@ -30,6 +30,10 @@ impl Client {
                 *value = random.below(u64::from(parameters::choices(parameter))) as u8;
                 chosen.push(parameter);
             }
+        }
+        if let Some(contest) = &plan.contest {
+            values[APPLICATION_NAME] = parameters::of_class(contest.crowd_of(self.number));
+            chosen = vec![APPLICATION_NAME];
         }
         self.twin = Backend::new(&self.server, values, &self.login, false, false);
         self.wishes = chosen;

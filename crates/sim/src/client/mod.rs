@@ -6,6 +6,7 @@
 
 mod answers;
 mod console;
+mod contending;
 mod ending;
 mod hostile;
 mod hurry;
@@ -185,6 +186,7 @@ pub struct Client {
     losses: u32,
     /// It no longer knows where it stands, and leaves.
     gives_up: bool,
+    contender: contending::Contender,
     /// The FATAL it was told.
     told: Option<String>,
     /// When it last was in the middle of something with a server.
@@ -201,7 +203,6 @@ impl Client {
         random: &mut Random,
         now: u64,
     ) -> Client {
-        let manners = &plan.manners;
         let database = random.below(plan.databases.len() as u64) as usize;
         let user = random.below(plan.users.len() as u64) as usize;
         let name = match plan.databases[database].name.as_str() {
@@ -216,7 +217,7 @@ impl Client {
         let defaults = plan.databases[database].defaults;
         let login = key.user.to_string();
         let server = Shared::new(Rc::clone(book));
-        let console = random.chance(manners.consoles).then(|| Console::new(user == 0, now, random));
+        let console = random.chance(plan.manners.consoles).then(|| Console::new(user == 0, now, random));
         Client {
             number,
             link,
@@ -246,7 +247,7 @@ impl Client {
             cancels_sent: 0,
             cancels_seen: 0,
             cancel_at: None,
-            units: random.range(1, manners.units_max),
+            units: random.range(1, plan.manners.units_max),
             marks: 0,
             owed_since: None,
             owed_from: None,
@@ -259,6 +260,7 @@ impl Client {
             setting: false,
             losses: 0,
             gives_up: false,
+            contender: contending::Contender::default(),
             told: None,
             engaged_at: None,
         }

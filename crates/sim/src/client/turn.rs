@@ -43,6 +43,9 @@ impl Client {
     ) {
         self.maybe_cancel(facts, random, census, wants);
         let mut turn = Turn { plan, random, census };
+        if plan.contest.is_some() {
+            return self.contend(facts, &mut turn, wants);
+        }
         for _ in 0..8 {
             let owed = self.is_owed();
             let unsent = self.outbox.len() - self.outbox_at;

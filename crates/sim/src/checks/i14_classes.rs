@@ -1,0 +1,284 @@
+//! I14: a class that has somebody waiting all the time gets its weight's part of the server time, less what ADR 0020 states; and
+//! I6 as PostgreSQL sees it: no server is left without work for longer than travelling takes while somebody waits.
+//!
+//! Looked at in worlds that are made for it (`--classes`). Nothing is asked of the pooler: a server is held from when the first
+//! byte is sent to it until its ReadyForQuery outside of a transaction has been read, by the class of the client whose mark is in
+//! what was sent; somebody waits from when the pooler has read all of what it asks with until that is sent to a server.
+
+use std::collections::BTreeMap;
+
+use pooling::{ConnId, Kind};
+
+use crate::network::{LinkId, Peer};
+use crate::statement::Mark;
+use crate::world::{Stage, World};
+
+/// A stranger's head start: `limits::STRANGER`.
+const STRANGER_US: u64 = pooling::limits::STRANGER.as_micros() as u64;
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub struct Contested {
+    lanes: Vec<Lane>,
+    seats: BTreeMap<LinkId, Seat>,
+    /// Who waits, by number, and since when.
+    waiting: BTreeMap<u32, u64>,
+    /// The longest that a server was held, in microseconds, and the most that were held at a time.
+    longest_us: u64,
+    held_max: u64,
+    /// A class was due so much that it would have been seen if it had not got it.
+    is_worth: bool,
+}
+
+/// One class.
+#[derive(Debug, Default)]
+struct Lane {
+    weight: u64,
+    waiting: u32,
+    /// Servers that it holds, and the sum of the moments since when.
+    active: i64,
+    begun: i64,
+    /// Server-microseconds of holds that have ended, and how many these are.
+    served: i64,
+    holds: u64,
+    span: Option<Span>,
+}
+
+/// A time in which a class had somebody waiting without a break.
+#[derive(Debug)]
+struct Span {
+    since: u64,
+    /// What each class had had when it began.
+    before: Vec<i64>,
+    /// Which of them have had work since then.
+    worked: Vec<bool>,
+}
+
+/// One server.
+#[derive(Copy, Clone, Debug)]
+struct Seat {
+    /// Whose it is, or was last: what the pooler says of its own accord is charged to that class, unless a client's message
+    /// follows in the same step.
+    lane: Option<usize>,
+    named: bool,
+    since: u64,
+    until: Option<u64>,
+}
+
+impl Lane {
+    fn served(&self, now: u64) -> i64 {
+        self.served + self.active * now as i64 - self.begun
+    }
+
+    fn has_work(&self) -> bool {
+        self.waiting > 0 || self.active > 0
+    }
+
+    fn begin(&mut self, since: u64) {
+        self.active += 1;
+        self.begun += since as i64;
+    }
+
+    fn leave(&mut self, since: u64) {
+        self.active -= 1;
+        self.begun -= since as i64;
+    }
+}
+
+impl Contested {
+    fn works(&mut self, class: usize) {
+        for lane in &mut self.lanes {
+            if let Some(span) = &mut lane.span {
+                span.worked[class] = true;
+            }
+        }
+    }
+
+    fn asked(&mut self, now: u64, number: u32, class: usize) {
+        self.waiting.insert(number, now);
+        self.lanes[class].waiting += 1;
+        self.works(class);
+        if self.lanes[class].span.is_none() {
+            let before = self.lanes.iter().map(|lane| lane.served(now)).collect();
+            let worked = self.lanes.iter().map(Lane::has_work).collect();
+            self.lanes[class].span = Some(Span { since: now, before, worked });
+        }
+    }
+
+    /// Something is sent to a server.
+    fn sent(&mut self, now: u64, id: LinkId, whose: Option<(u32, usize)>) {
+        let free = Seat { lane: None, named: true, since: now, until: Some(now) };
+        let seat = self.seats.entry(id).or_insert(free);
+        if let Some(until) = seat.until.take() {
+            let goes_on = until == now && !seat.named;
+            match seat.lane {
+                // What was said in front of this was for it.
+                Some(lane) if goes_on => self.lanes[lane].served -= (until - seat.since) as i64,
+                _ => (seat.since, seat.named) = (now, false),
+            }
+            if let Some(lane) = seat.lane {
+                self.lanes[lane].begin(seat.since);
+            }
+        }
+        let Some((number, class)) = whose else { return };
+        if !seat.named {
+            seat.named = true;
+            if let Some(lane) = seat.lane.replace(class) {
+                self.lanes[lane].leave(seat.since);
+            }
+            self.lanes[class].begin(seat.since);
+            self.works(class);
+        }
+        if self.waiting.remove(&number).is_some() {
+            self.lanes[class].waiting -= 1;
+            if self.lanes[class].waiting == 0 {
+                self.lanes[class].span = None;
+            }
+        }
+        let held = self.seats.values().filter(|seat| seat.until.is_none()).count() as u64;
+        self.held_max = self.held_max.max(held);
+    }
+
+    /// A server has nothing more to say.
+    fn freed(&mut self, now: u64, id: LinkId) {
+        let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.until.is_none()) else { return };
+        seat.until = Some(now);
+        let Some(lane) = seat.lane.map(|lane| &mut self.lanes[lane]) else { return };
+        let lasted = now - seat.since;
+        lane.leave(seat.since);
+        lane.served += lasted as i64;
+        lane.holds += u64::from(seat.named);
+        self.longest_us = self.longest_us.max(lasted);
+    }
+
+    /// The longest that a server was held, one that still is as well.
+    fn longest_us(&self, now: u64) -> u64 {
+        let held = self.seats.values().filter(|seat| seat.until.is_none() && seat.lane.is_some());
+        held.map(|seat| now - seat.since).max().unwrap_or(0).max(self.longest_us)
+    }
+
+    /// The mean time of that, of the class in which it is the longest.
+    fn mean_us(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.served.unsigned_abs() / lane.holds.max(1)).max().unwrap_or(0)
+    }
+
+    /// What a class may lack, as ADR 0020 states it. `exchange_us`: of the workers' books.
+    fn slack_us(&self, now: u64, exchange_us: u64) -> u64 {
+        self.held_max * (2 * self.longest_us(now) + 2 * self.mean_us() + exchange_us)
+    }
+
+    /// A class that has had too little.
+    fn unfair(&mut self, now: u64, exchange_us: u64) -> Option<String> {
+        let slack = self.slack_us(now, exchange_us);
+        let had: Vec<i64> = self.lanes.iter().map(|lane| lane.served(now)).collect();
+        for (class, lane) in self.lanes.iter().enumerate() {
+            let Some(span) = &lane.span else { continue };
+            let given: i64 = had.iter().zip(&span.before).map(|(now, before)| now - before).sum();
+            let rivals = self.lanes.iter().zip(&span.worked).filter(|(_, worked)| **worked);
+            let weights: u64 = rivals.map(|(lane, _)| lane.weight).sum();
+            let due = given.unsigned_abs() * lane.weight / weights.max(1);
+            let own = (had[class] - span.before[class]).unsigned_abs();
+            self.is_worth |= due > 2 * slack;
+            if own + slack < due {
+                let (weight, since) = (lane.weight, span.since);
+                return Some(format!(
+                    "class{class} of weight {weight} of {weights} has had {own} of {due} us since {since}, {slack} may be missing"
+                ));
+            }
+        }
+        None
+    }
+
+    /// A server that has had nothing to do for so long, and somebody who has waited for so long.
+    fn idle_beside(&self, now: u64, limit_us: u64) -> Option<String> {
+        let (number, since) = self.waiting.iter().min_by_key(|(_, since)| **since)?;
+        let mut idle = self.seats.values().filter_map(|seat| seat.until);
+        let rests = idle.find(|until| now.saturating_sub(*until.max(since)) > limit_us)?;
+        Some(format!("client {number} waits since {since}, and a server has had nothing to do since {rests}"))
+    }
+}
+
+impl World {
+    /// A client's bytes have been read by the pooler.
+    pub(crate) fn note_asked(&mut self, id: LinkId) {
+        let Some(contest) = &self.plan.contest else { return };
+        let Some(link) = self.network.get(id).filter(|link| link.up.is_empty()) else { return };
+        let Peer::Client(index, number) = link.peer else { return };
+        let Some(client) = self.clients[index as usize].as_mut().filter(|client| client.has_asked()) else { return };
+        client.is_heard();
+        let lanes = &mut self.checks.contested.lanes;
+        if lanes.is_empty() {
+            lanes.extend(contest.crowds.iter().map(|crowd| Lane { weight: crowd.weight.into(), ..Lane::default() }));
+        }
+        self.checks.contested.asked(self.now, number, contest.crowd_of(number));
+    }
+
+    /// The pooler sends something to a server.
+    pub(crate) fn note_sent(&mut self, id: LinkId, conn: ConnId, bytes: &[u8]) {
+        let Some(contest) = &self.plan.contest else { return };
+        if conn.kind() != Kind::Server || self.checks.contested.lanes.is_empty() {
+            return;
+        }
+        let whose = client_in(bytes);
+        if let Some(number) = whose
+            && let Some(client) = self.clients.iter_mut().flatten().find(|client| client.number == number)
+        {
+            client.is_heard();
+        }
+        let whose = whose.map(|number| (number, contest.crowd_of(number)));
+        self.checks.contested.sent(self.now, id, whose);
+    }
+
+    /// The pooler has read what a server said.
+    pub(crate) fn note_read(&mut self, id: LinkId) {
+        if self.plan.contest.is_none() {
+            return;
+        }
+        let Some(link) = self.network.get(id) else { return };
+        let Peer::Postgres { backend: Some(index), .. } = link.peer else { return };
+        let Some((node, conn)) = link.node.zip(link.conn) else { return };
+        let is_read = link.up.is_empty() && link.down.is_empty();
+        let process = self.postgres.processes[index as usize].as_ref();
+        let unsent = !self.nodes[usize::from(node)].machinery.machine().backlog(conn).is_empty();
+        if is_read && !unsent && process.is_some_and(|process| process.is_idle()) {
+            self.checks.contested.freed(self.now, id);
+        }
+    }
+}
+
+/// Whose mark is in what is sent.
+fn client_in(bytes: &[u8]) -> Option<u32> {
+    let at = bytes.windows(3).position(|three| three == b"/*c")? + 2;
+    let len = bytes[at..].iter().position(|byte| *byte == b'*')?;
+    let mark = std::str::from_utf8(&bytes[at..at + len]).ok().and_then(Mark::parse)?;
+    Some(mark.client)
+}
+
+pub fn check(world: &mut World) {
+    let Some(contest) = &world.plan.contest else { return };
+    // Afterwards who waits is still served, though nobody comes for a share.
+    let is_contested = world.stage == Stage::Working;
+    let exchange_us = if contest.homes > 1 {
+        super::i06_idle::tries(&world.plan) * super::i06_idle::exchange_us(&world.plan)
+    } else {
+        0
+    };
+    let (now, network, contested) = (world.now, &world.network, &mut world.checks.contested);
+    let is_open = |id: &LinkId| network.get(*id).is_some_and(|link| !link.pooler_closed && !link.peer_closed);
+    let gone: Vec<LinkId> = contested.seats.keys().copied().filter(|id| !is_open(id)).collect();
+    for id in gone {
+        contested.freed(now, id);
+        contested.seats.remove(&id);
+    }
+    let was_worth = contested.is_worth;
+    let unfair = if is_contested { contested.unfair(now, exchange_us) } else { None };
+    // As many travel to that worker as there are, at worst, before one is for it.
+    let travel_us = 2 * (STRANGER_US + contested.longest_us(now)) + contested.held_max * exchange_us;
+    let beside = contested.idle_beside(now, travel_us);
+    world.census.contested += u64::from(contested.is_worth && !was_worth);
+    if let Some(text) = unfair {
+        world.fail(14, text);
+    } else if let Some(text) = beside {
+        world.fail(6, text);
+    }
+}
