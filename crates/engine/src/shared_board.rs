@@ -72,14 +72,14 @@ struct SharedCell {
     idle: AtomicU32,
     waiting: AtomicU32,
     servers: AtomicU32,
-    surplus: AtomicU32,
+    excess: AtomicU32,
 }
 
 impl SharedCell {
     fn calm() -> SharedCell {
-        let Cell { hungry_since, idle, waiting, servers, surplus } = Cell::CALM;
-        let [idle, waiting, servers, surplus] = [idle, waiting, servers, surplus].map(AtomicU32::new);
-        SharedCell { hungry_since: AtomicU64::new(hungry_since.0), idle, waiting, servers, surplus }
+        let Cell { hungry_since, idle, waiting, servers, excess } = Cell::CALM;
+        let [idle, waiting, servers, excess] = [idle, waiting, servers, excess].map(AtomicU32::new);
+        SharedCell { hungry_since: AtomicU64::new(hungry_since.0), idle, waiting, servers, excess }
     }
 }
 
@@ -98,7 +98,7 @@ impl SharedBoard {
         shared.idle.store(cell.idle, Ordering::SeqCst);
         shared.waiting.store(cell.waiting, Ordering::SeqCst);
         shared.servers.store(cell.servers, Ordering::SeqCst);
-        shared.surplus.store(cell.surplus, Ordering::SeqCst);
+        shared.excess.store(cell.excess, Ordering::SeqCst);
         Some(row.version.fetch_add(1, Ordering::SeqCst))
     }
 
@@ -125,9 +125,9 @@ impl SharedBoard {
         }
         for (worker, shared) in (0..self.workers).zip(&*row.cells) {
             let hungry_since = Time(shared.hungry_since.load(Ordering::SeqCst));
-            let counts = [&shared.idle, &shared.waiting, &shared.servers, &shared.surplus];
-            let [idle, waiting, servers, surplus] = counts.map(|count| count.load(Ordering::SeqCst));
-            let cell = Cell { hungry_since, idle, waiting, servers, surplus };
+            let counts = [&shared.idle, &shared.waiting, &shared.servers, &shared.excess];
+            let [idle, waiting, servers, excess] = counts.map(|count| count.load(Ordering::SeqCst));
+            let cell = Cell { hungry_since, idle, waiting, servers, excess };
             board.set(pool, WorkerId(worker), cell);
         }
         for (worker, classes) in (0..self.workers).zip(&*row.classes) {

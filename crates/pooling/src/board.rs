@@ -20,11 +20,11 @@ pub struct Cell {
     pub waiting: u32,
     pub servers: u32,
     /// Idle servers that it will not miss: more than it has clients for.
-    pub surplus: u32,
+    pub excess: u32,
 }
 
 impl Cell {
-    pub const CALM: Cell = Cell { hungry_since: Time::NEVER, idle: 0, waiting: 0, servers: 0, surplus: 0 };
+    pub const CALM: Cell = Cell { hungry_since: Time::NEVER, idle: 0, waiting: 0, servers: 0, excess: 0 };
 
     /// Whether nothing differs but how many wait, and that by less than half: it is not worth telling.
     #[must_use]

@@ -151,7 +151,7 @@ impl Worker {
         if let Some(entry) = self.pools[pool.0 as usize].as_deref_mut() {
             entry.sessions -= 1;
             entry.pinned -= u32::from(seated);
-            if entry.homes > 1 && entry.surplus() != entry.published.surplus {
+            if entry.homes > 1 && entry.excess() != entry.published.excess {
                 self.restless.push(pool);
             }
         }

@@ -173,7 +173,7 @@ impl Worker {
             idle: entry.count(Group::Idle),
             waiting: entry.queue.len(),
             servers: entry.serving(),
-            surplus: entry.surplus(),
+            excess: entry.excess(),
         };
         if !cell.is_much_like(entry.published) {
             entry.published = cell;
@@ -215,12 +215,12 @@ impl Worker {
             return missing;
         }
         let others = (0..workers).map(WorkerId).filter(|&worker| worker != own);
-        let surplus_of = |worker: &WorkerId| turn.board.cell(id, *worker).surplus;
-        let surplus: u32 = others.clone().map(|worker| surplus_of(&worker)).sum();
-        let Some(rich) = others.max_by_key(surplus_of).filter(|_| surplus > 0) else { return missing };
+        let excess_of = |worker: &WorkerId| turn.board.cell(id, *worker).excess;
+        let excess: u32 = others.clone().map(|worker| excess_of(&worker)).sum();
+        let Some(rich) = others.max_by_key(excess_of).filter(|_| excess > 0) else { return missing };
         self.deadlines.arm(Owner::Pool(id), &mut pool.armed, soon);
         self.beg(turn, id, rich);
-        missing.saturating_sub(surplus)
+        missing.saturating_sub(excess)
     }
 
     fn beg(&mut self, turn: &mut Turn<'_>, pool: PoolId, rich: WorkerId) {

@@ -430,7 +430,7 @@ impl Pool {
     }
 
     /// Idle servers that are not missed when they leave: there are more than clients.
-    pub(crate) fn surplus(&self) -> u32 {
+    pub(crate) fn excess(&self) -> u32 {
         self.serving().saturating_sub(self.sessions).min(self.count(Group::Idle))
     }
 

@@ -77,7 +77,7 @@ impl Worker {
             // A forced user's password is not the client's.
             let keys = arrival.keys.filter(|_| own_user);
             entry.client_keys = keys.or(entry.client_keys.take());
-            if entry.homes > 1 && entry.surplus() != entry.published.surplus {
+            if entry.homes > 1 && entry.excess() != entry.published.excess {
                 self.restless.push(pool);
             }
         }
