@@ -86,6 +86,11 @@ fn clients_are_in_the_class_of_the_first_rule_that_fits() {
     let told = ["sidekiq 7", "good job", "puma: worker 3"].map(class_of);
     assert_eq!(told, ["background", "background", "web"]);
 
+    let mut hurried = named(&stage, "sidekiq 8");
+    let late = hurried.query("/*deadline_ms=5*/ select 1").expect("an answer");
+    assert_eq!(late.errors.first().map(|error| error.sqlstate.as_str()), Some("57014"), "{late:?}");
+    assert_eq!(counts(&mut console, "refused"), ["0", "0", "1"]);
+
     jobs[0].query("commit").expect("an answer");
     assert_eq!(jobs[1].answer().expect("its turn").value(), Some("second"));
     assert_eq!(tagged.answer().expect("its turn").value(), Some("tagged"));

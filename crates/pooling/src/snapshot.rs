@@ -131,6 +131,9 @@ pub struct ClassCounts {
     pub wait_us: u64,
     /// The longest wait, those that last included, in microseconds.
     pub wait_max_us: u64,
+    /// Requests that were answered with an error for want of a server: a full line, a deadline, `query_wait_timeout` or
+    /// `query_timeout` while they waited.
+    pub refused: u64,
 }
 
 impl PoolSnapshot {

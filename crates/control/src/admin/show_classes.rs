@@ -32,6 +32,8 @@ const COLUMNS: &[Column] = &[
     numeric("maxwait_seconds"),
     // The longest wait by the mean one: 1 if all wait alike.
     numeric("starvation"),
+    // Told an error for want of a server: a full line, a deadline, a timeout of waiting.
+    numeric("refused"),
 ];
 
 /// In the order of the file, `default` first.
@@ -73,6 +75,7 @@ fn came_of(counts: &ClassCounts, all_served_us: u128) -> Vec<Value> {
         seconds(counts.wait_us),
         seconds(counts.wait_max_us),
         tenths(u128::from(counts.wait_max_us) * u128::from(counts.waits), counts.wait_us.into()),
+        big(counts.refused),
     ]
 }
 
@@ -87,6 +90,7 @@ fn sum(view: &View<'_>, class: ClassId) -> ClassCounts {
         sum.waits = sum.waits.saturating_add(part.waits);
         sum.wait_us = sum.wait_us.saturating_add(part.wait_us);
         sum.wait_max_us = sum.wait_max_us.max(part.wait_max_us);
+        sum.refused = sum.refused.saturating_add(part.refused);
     }
     sum
 }

@@ -62,6 +62,8 @@ struct Lane {
     terms: Terms,
     waits: Waits,
     pace: Pace,
+    /// Whose wait ended with an error, or would have been too long.
+    refused: u64,
 }
 
 /// What a class may claim here.
@@ -226,6 +228,11 @@ impl Queue {
         self.lanes.iter().filter_map(|lane| lane.line.front()).min_by_key(|waiter| waiter.since)
     }
 
+    /// One of a class was told that it gets no server.
+    pub(crate) fn refused(&mut self, class: ClassId) {
+        self.lane_mut(class).refused += 1;
+    }
+
     /// Whose turn it is: the oldest waiter of the class that is next.
     pub(crate) fn pop(&mut self, now: Time) -> Option<Waiter> {
         let index = self.next(now)?;
@@ -372,6 +379,7 @@ impl Queue {
             waits: lane.waits.count,
             wait_us: lane.waits.sum_us,
             wait_max_us: lane.waits.max_us.max(lane.waited(now)),
+            refused: lane.refused,
         })
     }
 

@@ -38,6 +38,11 @@ impl Worker {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let is_in = !matches!(session.state, State::Waiting { line: Line::Login, .. });
         session.state = State::Idle { since: turn.now };
+        let (pool, class) = (session.pool, session.class);
+        if let Some(pool) = self.pools[pool.0 as usize].as_deref_mut() {
+            pool.queue.refused(class);
+        }
+        let Some(session) = self.sessions.get_mut(conn) else { return };
         let follows = self.pools[session.pool.0 as usize].as_ref().is_some_and(|pool| pool.rules.follows());
         if !(follows && is_in) {
             self.refuse_session(turn, conn, told.code, told.message);

@@ -159,6 +159,7 @@ impl Worker {
         match due {
             None => self.arm_session(conn),
             Some((_, Due::Refuse(words))) => {
+                self.gave_up_waiting(conn);
                 self.refuse_session(turn, conn, sqlstate::PROTOCOL_VIOLATION, words);
             }
             Some((_, Due::Farewell)) => self.bury(turn, conn, true),
@@ -293,6 +294,16 @@ impl Worker {
         if let (Some(waiter), Some(timeout), true) = (pool.queue.oldest(), reserve_timeout, reserve) {
             let at = (waiter.since + timeout).max(turn.now + Duration::from_millis(1));
             self.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+        }
+    }
+
+    /// A session that waits for a server, if it does, gets none.
+    fn gave_up_waiting(&mut self, conn: ConnId) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let waits_for_server = matches!(session.state, State::Waiting { line: Line::Server | Line::Login, .. });
+        let (id, class) = (session.pool, session.class);
+        if let Some(pool) = self.pool_mut(id).filter(|_| waits_for_server) {
+            pool.queue.refused(class);
         }
     }
 
