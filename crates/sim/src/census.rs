@@ -63,6 +63,8 @@ pub struct Census {
     pub quiet_ends: u64,
     /// Worlds in which it was looked at for long enough whether pools share fairly.
     pub shared: u64,
+    /// How often PostgreSQL has seen as many transactions of a class at a time as may be.
+    pub limits_met: u64,
     /// Worlds in which a class was due so much that it would have been seen if it had not got it.
     pub contested: u64,
 }
@@ -125,6 +127,7 @@ impl Census {
             ("pools_forgotten", self.pools_forgotten),
             ("quiet_ends", self.quiet_ends),
             ("shared", self.shared),
+            ("limits_met", self.limits_met),
             ("contested", self.contested),
         ]);
         rows
@@ -192,6 +195,7 @@ impl Census {
         self.pools_forgotten += other.pools_forgotten;
         self.quiet_ends += other.quiet_ends;
         self.shared += other.shared;
+        self.limits_met += other.limits_met;
         self.contested += other.contested;
     }
 }

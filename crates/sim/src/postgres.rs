@@ -316,7 +316,10 @@ impl World {
         if header.tag == tag::TERMINATE {
             return None;
         }
+        let begins = header.tag == tag::QUERY && process.backend.status() == Status::Idle;
+        let application = self.application_at(process);
         let progress = process.backend.message(header.tag, body, &mut process.held);
+        self.note_run(process, begins, application);
         let flushes = matches!(
             header.tag,
             tag::QUERY | tag::SYNC | tag::FLUSH | tag::FUNCTION_CALL | tag::COPY_DONE | tag::COPY_FAIL

@@ -189,6 +189,11 @@ impl Backend {
         self.mark.map(|mark| mark.client)
     }
 
+    /// What comes next is nobody's until it says whose it is.
+    pub fn forget_mark(&mut self) {
+        self.mark = None;
+    }
+
     pub fn take_complaint(&mut self) -> Option<Complaint> {
         self.complaint.take()
     }

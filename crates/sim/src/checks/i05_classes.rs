@@ -1,13 +1,90 @@
 //! I5, of classes and statements: over all workers, never more transactions at a time than may be, and never more events than
 //! the burst and what the rate has brought since the world began.
+//!
+//! Both as the workers count, in all worlds with limits; and as PostgreSQL sees it, without asking the pooler, where a client's class
+//! can be told from there: servers that belong to nobody longer than for a transaction, sessions that are not followed, no
+//! long transactions in a class of their own. There it is what the server's `application_name` and the client's user say when the
+//! first of a client's messages comes to a server that had nothing to do, until that has nothing to do again.
 
 use std::collections::BTreeMap;
 
-use pooling::classes::{Limits, Rate};
+use pooling::classes::{Limits, Rate, Subject};
 use pooling::limiting::Kind;
-use pooling::{Settings, Time};
+use pooling::settings::{Fidelity, PoolMode};
+use pooling::{PoolKey, Settings, Time};
 
+use crate::network::{LinkId, Peer};
+use crate::parameters::{self, APPLICATION_NAME};
+use crate::postgres::Process;
 use crate::world::World;
+
+/// What PostgreSQL has seen.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// The class that each server works for, by name.
+    running: BTreeMap<LinkId, String>,
+    /// Transactions that began with a simple query, on a server that had nothing to do.
+    begun: BTreeMap<(Kind, String), u64>,
+}
+
+impl World {
+    /// What a server's client calls its application, before the message that comes now; `None`: nobody asks for it.
+    pub(crate) fn application_at(&self, process: &Process) -> Option<u8> {
+        let asks = self.plan.is_limited() && !self.checks.seen.running.contains_key(&process.link);
+        asks.then(|| process.backend.values()[APPLICATION_NAME])
+    }
+
+    /// A server has had a message of a client's, perhaps the first. `begins`: a simple query outside of a transaction.
+    pub(crate) fn note_run(&mut self, process: &Process, begins: bool, application: Option<u8>) {
+        let Some(client) = process.backend.client().filter(|_| self.plan.is_limited()) else { return };
+        // What comes behind it in a pipeline is let through, and missing from what may begin afterwards.
+        let is_first = application.is_some();
+        if let Some(application) = application {
+            let Some(class) = self.class_at(process, client, application) else { return };
+            self.checks.seen.running.insert(process.link, class);
+        }
+        let Seen { running, begun } = &mut self.checks.seen;
+        let network = &self.network;
+        running.retain(|id, _| network.get(*id).is_some_and(|link| !link.pooler_closed && !link.peer_closed));
+        let Some(class) = running.get(&process.link) else { return };
+        *begun.entry((Kind::Transactions, class.clone())).or_default() += u64::from(is_first && begins);
+        let at_once = running.values().filter(|other| *other == class).count() as u32;
+        let limits = self.plan.settings.classes.all.iter().find(|one| *one.name == **class).map(|one| one.limits);
+        self.census.limits_met += u64::from(limits.is_some_and(|limits| limits.active == Some(at_once)));
+        let active = BTreeMap::from([(class.clone(), at_once)]);
+        if let Some(words) = exceeded(self, &active, &self.checks.seen.begun) {
+            self.fail(5, format!("PostgreSQL: {words}"));
+        }
+    }
+
+    /// A server has nothing to do.
+    pub(crate) fn note_rest(&mut self, id: LinkId) {
+        self.checks.seen.running.remove(&id);
+        if let Some(Peer::Postgres { backend: Some(index), .. }) = self.network.get(id).map(|link| link.peer)
+            && let Some(process) = &mut self.postgres.processes[index as usize]
+        {
+            process.backend.forget_mark();
+        }
+    }
+
+    /// The class of a client at a server, if it can be told.
+    fn class_at(&self, process: &Process, client: u32, application: u8) -> Option<String> {
+        let settings = &self.plan.settings;
+        let key = PoolKey { database: process.dbname.as_str().into(), user: process.user.as_str().into() };
+        let is_followed = settings.pool_fidelity != Fidelity::Classic;
+        let has_lanes = settings.classes.all.iter().any(|class| class.long.is_some());
+        if is_followed || has_lanes || self.plan.mode(&key) == PoolMode::Session {
+            return None;
+        }
+        let client = self.clients.iter().flatten().find(|other| other.number == client)?;
+        let subject = Subject {
+            database: client.name.as_bytes(),
+            user: self.plan.users[client.user].name.as_bytes(),
+            application: parameters::value(APPLICATION_NAME, application).as_bytes(),
+        };
+        Some(settings.classes.class(settings.classes.of(&subject, &[])).name.to_string())
+    }
+}
 
 /// All workers are looked at in the same moment: whoever gives a slot up does it before another gets it.
 pub fn check(world: &mut World) {

@@ -231,7 +231,7 @@ impl World {
 
     /// The pooler has read what a server said.
     pub(crate) fn note_read(&mut self, id: LinkId) {
-        if self.plan.contest.is_none() {
+        if self.plan.contest.is_none() && !self.plan.is_limited() {
             return;
         }
         let Some(link) = self.network.get(id) else { return };
@@ -242,6 +242,7 @@ impl World {
         let unsent = !self.nodes[usize::from(node)].machinery.machine().backlog(conn).is_empty();
         if is_read && !unsent && process.is_some_and(|process| process.is_idle()) {
             self.checks.contested.freed(self.now, id);
+            self.note_rest(id);
         }
     }
 }

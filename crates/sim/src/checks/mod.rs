@@ -7,7 +7,7 @@
 //! | I2, I11 answers | in the model clients, against their twins |
 //! | I3 clean servers | in the model PostgreSQL: whose transaction, batch, session a statement comes into |
 //! | I4 cancels | `i04_cancels`: whom a cancel strikes |
-//! | I5 limits | `i05_limits`: connections that exist at this moment, opening ones too; `i05_classes`: rates, and what runs at a time |
+//! | I5 limits | `i05_limits`: connections that exist at this moment, opening ones too; `i05_classes`: rates, and what runs at a time, at PostgreSQL too |
 //! | I6 nobody waits beside an idle server | `i06_idle` |
 //! | I7 order | `i07_order` within a worker, `i07_strangers` between workers |
 //! | I8 told why, and in time | in the model clients; and `i08_last_words`, `i08_deadlines` |
@@ -41,6 +41,7 @@ use crate::world::World;
 #[derive(Debug, Default)]
 pub struct Checks {
     pub(crate) limits: i05_limits::Counts,
+    pub(crate) seen: i05_classes::Seen,
     pub(crate) beside: i06_idle::Beside,
     pub(crate) order: i07_order::Queues,
     pub(crate) strangers: i07_strangers::Strangers,
