@@ -144,21 +144,36 @@ fn comparison() {
 /// seconds a fifth of noise leaves some sizes that cannot be told apart; drift does so for some seconds.
 #[test]
 fn the_best_size_is_found_within_ten_seconds() {
+    // Of noise and drift: how many percent are off, the worst twentieth, the mean, and how many settle late.
     let bounds = [
-        ((0.0, 0.0), 1.0, 0.96),
-        ((0.05, 0.0), 1.0, 0.96),
-        ((0.1, 0.0), 3.0, 0.955),
-        ((0.2, 0.0), 15.0, 0.9),
-        ((0.05, 0.1), 3.0, 0.93),
-        ((0.1, 0.2), 12.0, 0.9),
+        ((0.0, 0.0), 1.0, 0.96, 0.97, 0.0),
+        ((0.05, 0.0), 1.0, 0.96, 0.97, 0.0),
+        ((0.1, 0.0), 3.0, 0.955, 0.97, 0.0),
+        ((0.2, 0.0), 12.0, 0.9, 0.97, 0.02),
+        ((0.05, 0.1), 3.0, 0.93, 0.97, 0.0),
+        ((0.1, 0.2), 10.0, 0.9, 0.96, 0.03),
     ];
-    for (noise, off_percent, p5) in bounds {
+    for (noise, off_percent, p5, mean, late_max) in bounds {
         let survey = Survey::of(noise, 30, sizing, Sizing::settled);
         let row = survey.row("ladder", noise);
         assert!(survey.off_percent() <= off_percent, "{row}");
-        assert!(survey.percentile(5) >= p5 && survey.mean() >= 0.96, "{row}");
+        assert!(survey.percentile(5) >= p5 && survey.mean() >= mean, "{row}");
         let late = f64::from(survey.late) / f64::from(survey.runs);
-        assert!(late <= if noise.0 > 0.1 || noise.1 > 0.1 { 0.03 } else { 0.0 }, "{row}: {late} settled late");
+        assert!(late <= late_max, "{row}: {late} settled late");
+    }
+}
+
+/// Where all cores have work, the curve has a kink, and each server beyond costs: a smooth curve laid through it takes a size beyond
+/// the kink for the better one.
+#[test]
+fn a_kink_is_not_rounded_off() {
+    for (cores, loss, noise, off_max) in
+        [(16.0, 0.01, 0.0, 1), (16.0, 0.01, 0.05, 3), (32.0, 0.01, 0.05, 2), (8.0, 0.02, 0.05, 15)]
+    {
+        let curve = Curve::Cores { cores, alone: 1000.0, loss };
+        let outcomes = (1..=60).map(|seed| run(&mut sizing(seed), curve, 500, (noise, 0.0), seed, Sizing::settled));
+        let off = outcomes.filter(|outcome| outcome.settled < 0.95).count();
+        assert!(off <= off_max, "{curve:?} noise {noise}: {off} of 60");
     }
 }
 
@@ -258,10 +273,10 @@ fn what_was_done_is_told() {
     let mut rule = Sizing::new(FLOOR, CEILING, 4);
     assert_eq!(rule.why(), "nobody has waited yet");
     let mut model = Model::new(Curve::Peak { peak: 16.0, contention: 0.0, alone: 1000.0 }, 500, 0.0, 7);
-    model.run(&mut rule, second(8), |_, _| {});
-    assert_eq!(rule.why(), "best; 8 servers: -20.4 %, 32 servers: -20.2 %");
+    model.run(&mut rule, second(10), |_, _| {});
+    assert_eq!(rule.why(), "best; 11 servers: -7.2 %, 23 servers: -5.1 %");
     let moves: Vec<(u32, u32)> = rule.changes().map(|change| (change.from, change.to)).collect();
-    assert_eq!(moves, [(4, 8), (8, 32), (32, 64), (64, 16), (16, 23)]);
+    assert_eq!(moves, [(4, 8), (8, 32), (32, 45), (45, 16), (16, 11), (11, 23), (23, 16), (16, 23)]);
     model.run(&mut rule, second(300), |_, _| {});
     assert_eq!(rule.changes().count(), 10);
 }

@@ -13,9 +13,11 @@ use super::ladder::Ladder;
 /// How far the logarithm of throughput may go up or down with the logarithm of the size: one is proportional.
 const SLOPE: f64 = 0.6;
 
-/// How far it may lie off that line, and over which distance, as a logarithm of sizes, it comes back.
+/// How far it may lie off that line, and over which distance, as a logarithm of sizes, it comes back. The curve may have a kink, as
+/// where all cores have work: it is as rough as a Matérn kernel of order 3/2. One of order 5/2 rounds a kink off, and takes
+/// the size beyond it for the better one.
 const BEND: f64 = 0.9;
-const REACH: f64 = 3.0;
+const REACH: f64 = 2.6;
 
 /// Nothing is known of the level before the first window.
 const LEVEL_UNKNOWN: f64 = 100.0;
@@ -54,8 +56,8 @@ impl Belief {
         let places: Vec<f64> = (0..ladder.len()).map(|rung| f64::from(ladder.size(rung)).ln()).collect();
         let middle = places.iter().sum::<f64>() / places.len() as f64;
         let kernel = |a: f64, b: f64| {
-            let away = (a - b).abs() / REACH * 5.0_f64.sqrt();
-            SLOPE * SLOPE * (a - middle) * (b - middle) + BEND * BEND * (1.0 + away + away * away / 3.0) * (-away).exp()
+            let away = (a - b).abs() / REACH * 3.0_f64.sqrt();
+            SLOPE * SLOPE * (a - middle) * (b - middle) + BEND * BEND * (1.0 + away) * (-away).exp()
         };
         let prior: Vec<f64> = places.iter().flat_map(|&a| places.iter().map(move |&b| kernel(a, b))).collect();
         let count = places.len();

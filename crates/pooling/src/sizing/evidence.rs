@@ -36,7 +36,7 @@ const WINDOW_MAX: Duration = Duration::from_secs(4);
 /// What is taken for the noise of a window, and for what the level moves from one to the next, before anything was seen;
 /// squared. So many differences' worth of belief that has, and so many are remembered.
 const NOISE_FIRST: f64 = 0.06 * 0.06;
-const DRIFT_FIRST: f64 = 0.015 * 0.015;
+const DRIFT_FIRST: f64 = 0.025 * 0.025;
 const BELIEF_FIRST: f64 = 4.0;
 const MEMORY: f64 = 120.0;
 
@@ -152,7 +152,12 @@ impl Unrest {
             *mean += (square.min(ODD * *mean) - *mean) / *belief;
         };
         if let Some(then) = back(1) {
+            let before = self.near;
             take(&mut self.near, &mut self.near_belief, square(then));
+            if self.far_belief <= BELIEF_FIRST {
+                // Visits of a search are too short to see it: it is taken for as much of the whole as before.
+                self.far *= self.near / before;
+            }
             self.span += (sample.span - self.span) / self.near_belief;
         }
         if let Some(then) = back(FAR) {

@@ -47,8 +47,8 @@ const PRICE: f64 = 0.015 / std::f64::consts::LN_2;
 const MANY: u32 = 16;
 
 /// How long a search goes on to other sizes, and when it ends even in the middle of a visit.
-pub const SEARCH_MAX: Duration = Duration::from_secs(8);
-pub const SEARCH_END: Duration = Duration::from_millis(8600);
+pub const SEARCH_MAX: Duration = Duration::from_millis(7600);
+pub const SEARCH_END: Duration = Duration::from_millis(8200);
 
 /// How long after a search the next one may begin. Doubles for each that follows within [`PAUSE_MAX`], up to that.
 pub const REST_MIN: Duration = Duration::from_secs(10);
@@ -56,9 +56,10 @@ pub const REST_MIN: Duration = Duration::from_secs(10);
 /// Windows for which a neighbouring size is tried, once settled.
 pub const PROBE_WINDOWS: f64 = 5.0;
 
-/// Throughput is another one by this much, and surely.
+/// Throughput is another one by this much, and a window by so many standard errors: more than a step needs that is told from the means of
+/// several (`settled`), since a single window is often off.
 const STEP: f64 = 0.14;
-const STEP_SURE: f64 = 4.0;
+const ODD_SURE: f64 = 4.0;
 
 /// Between two tries, once settled: half as long again after each that has changed nothing.
 pub const PAUSE_MIN: Duration = Duration::from_secs(3);
@@ -315,7 +316,7 @@ impl Sizing {
         let off = sample.speed - expected;
         let is_odd = self.belief.is_known(rung)
             && off.abs() > STEP
-            && off.abs() > STEP_SURE * (variance + self.unrest.noise()).sqrt();
+            && off.abs() > ODD_SURE * (variance + self.unrest.noise()).sqrt();
         let before = std::mem::replace(&mut self.odd, is_odd.then_some(off > 0.0));
         if is_odd && before != self.odd {
             return false;

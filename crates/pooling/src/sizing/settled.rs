@@ -186,8 +186,14 @@ impl Sizing {
             self.give_up_probe(now, "nobody waits any more");
             return;
         }
-        self.see(sample);
+        let jumped = self.see(sample);
         let Mode::Settled(rest) = &self.mode else { return };
+        if jumped && now >= rest.search_from {
+            // No neighbour is as much better or worse as that: everything is another one.
+            let is_slower = self.odd == Some(false);
+            self.look_anew(now, is_slower, "throughput has jumped while a neighbour was tried: looking anew");
+            return;
+        }
         let believed = self.belief.above(self.rung, base);
         let sureness = believed.sureness(self.bar(self.rung, base));
         if self.visited < 2 || f64::from(self.visited) < PROBE_WINDOWS && sureness.abs() < SURE {
