@@ -67,6 +67,9 @@ pub struct Census {
     pub limits_met: u64,
     /// Worlds in which a class was due so much that it would have been seen if it had not got it.
     pub contested: u64,
+    /// Times at which a size should have been found, and at which it was: settled, and within 5 % of the best.
+    pub sized: u64,
+    pub sized_well: u64,
 }
 
 impl Census {
@@ -129,6 +132,8 @@ impl Census {
             ("shared", self.shared),
             ("limits_met", self.limits_met),
             ("contested", self.contested),
+            ("sized", self.sized),
+            ("sized_well", self.sized_well),
         ]);
         rows
     }
@@ -197,5 +202,7 @@ impl Census {
         self.shared += other.shared;
         self.limits_met += other.limits_met;
         self.contested += other.contested;
+        self.sized += other.sized;
+        self.sized_well += other.sized_well;
     }
 }

@@ -125,7 +125,8 @@ impl Contest {
 /// Now and then a world is made for this, where nothing else is wished for.
 pub(crate) fn is_wished(wishes: &Wishes) -> bool {
     let mut random = Random::new(wishes.seed ^ 0x636f_6e74_6573);
-    let may = wishes.steps.is_none() && !wishes.calm && !wishes.shares && wishes.workers.is_none();
+    let may =
+        wishes.steps.is_none() && wishes.sizes.is_none() && !wishes.calm && !wishes.shares && wishes.workers.is_none();
     wishes.classes || may && random.chance(10)
 }
 

@@ -7,6 +7,7 @@
 //! | `world` | the clock and everything that is to happen |
 //! | `rounds`, `carrying` | how the machines are stepped, and what they ask for carried out |
 //! | `network`, `wires` | connections: buffers, delays, pieces, ends, breaks |
+//! | `curve` | a PostgreSQL with a best number of servers, and whether it is found |
 //! | `postgres`, `trouble`, `backend` | the model PostgreSQL, what goes wrong there, one of its sessions |
 //! | `statement`, `command`, `tokens` | what clients say, and how the model reads it |
 //! | `state`, `settings`, `shared` | what a session remembers, and what all share |
@@ -27,6 +28,7 @@ mod classes;
 pub mod client;
 pub mod command;
 pub mod contest;
+pub mod curve;
 pub mod network;
 pub mod parameters;
 pub mod plan;

@@ -10,6 +10,7 @@ use pooling::settings::{Address, AuthType, Chaos, Database, Fidelity, Host, Pool
 use pooling::{PoolKey, Settings};
 
 use crate::contest::Contest;
+use crate::curve::Curve;
 use crate::parameters::{self, Values};
 use crate::random::Random;
 
@@ -144,6 +145,8 @@ pub struct Plan {
     pub shares: bool,
     /// Classes share a pool, and whether fairly is looked at.
     pub contest: Option<Contest>,
+    /// How long statements take that run beside each other, where that is what the world is about.
+    pub curve: Option<Curve>,
 }
 
 /// What the command line, or a test, says about a run.
@@ -158,6 +161,8 @@ pub struct Wishes {
     pub shares: bool,
     /// A world in which classes share a pool.
     pub classes: bool,
+    /// A world with one pool of this size, and a PostgreSQL that has a best one.
+    pub sizes: Option<PoolSize>,
     /// What becomes of session state; otherwise the seed decides.
     pub fidelity: Option<Fidelity>,
     #[cfg(feature = "sabotage")]
@@ -198,13 +203,17 @@ impl Plan {
             reloads,
             stop,
             look_every: if clients <= 12 { 1 } else { u64::from(clients) / 4 },
-            shares: wishes.shares || crowded(wishes),
+            shares: wishes.shares || wishes.sizes.is_none() && crowded(wishes),
             contest: None,
+            curve: None,
         };
         if crate::contest::is_wished(wishes) {
             plan.contend(wishes);
         } else if plan.shares {
             plan.crowd(wishes);
+        }
+        if let Some(size) = wishes.sizes {
+            plan.find_size(size, wishes);
         }
         plan
     }

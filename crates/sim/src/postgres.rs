@@ -248,6 +248,8 @@ impl World {
             if std::mem::take(&mut process.works) {
                 let progress = process.backend.wake(false, &mut process.held);
                 self.progressed(process, index, progress);
+            } else if self.plan.curve.is_some() {
+                self.progressed(process, index, Progress::Done);
             }
         }
         loop {
@@ -320,6 +322,10 @@ impl World {
         let application = self.application_at(process);
         let progress = process.backend.message(header.tag, body, &mut process.held);
         self.note_run(process, begins, application);
+        if progress == Progress::Done && matches!(header.tag, tag::QUERY | tag::SYNC) && self.is_at_work(process, index)
+        {
+            return Some(true);
+        }
         let flushes = matches!(
             header.tag,
             tag::QUERY | tag::SYNC | tag::FLUSH | tag::FUNCTION_CALL | tag::COPY_DONE | tag::COPY_FAIL
@@ -359,6 +365,16 @@ impl World {
         if process.inbox.is_empty() && link.down.is_empty() && !unsent {
             link.asked_at = None;
         }
+    }
+
+    /// Where statements take the time that others leave them: the answer is held back until then.
+    fn is_at_work(&mut self, process: &mut Process, index: u32) -> bool {
+        let now = self.now;
+        let processes = self.postgres.processes.iter().flatten();
+        let others = processes.filter(|process| process.busy_until.is_some_and(|until| until > now)).count();
+        let Some(micros) = crate::curve::work_us(self, others as u32) else { return false };
+        self.keep_busy(process, index, micros);
+        true
     }
 
     pub(crate) fn keep_busy(&mut self, process: &mut Process, index: u32, micros: u64) {

@@ -85,6 +85,9 @@ pub fn replay(wishes: &Wishes) -> String {
     if wishes.classes {
         command += " --classes";
     }
+    if wishes.sizes.is_some() {
+        command += " --sizes";
+    }
     if let Some(fidelity) = wishes.fidelity {
         command += &format!(" --fidelity {}", fidelity.as_str());
     }

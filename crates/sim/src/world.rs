@@ -305,7 +305,7 @@ impl World {
         match self.stage {
             Stage::Working => {
                 let idle = self.present == 0 && self.visits_left == 0;
-                if self.census.steps >= self.plan.steps_max || idle {
+                if self.census.steps >= self.plan.steps_max || idle || crate::curve::is_over(self) {
                     self.close_for_good();
                 } else if self.now > self.stepped_at + SILENCE_US {
                     self.fail(8, format!("no machine has anything to do any more, but {}", self.remains()));

@@ -104,6 +104,12 @@ impl Coordinator {
         self.pools.get(pool.0 as usize).map_or(0, |entry| entry.size)
     }
 
+    /// What finds a pool's size, if that is to be found.
+    #[must_use]
+    pub fn sizing(&self, pool: PoolId) -> Option<&Sizing> {
+        Some(&self.pools.get(pool.0 as usize)?.auto.as_ref()?.sizing)
+    }
+
     /// Somebody wants a server, and the pool's size is in the way.
     pub(super) fn note_want(&mut self, now: Time, pool: PoolId) {
         let Some(auto) = &mut self.pools[pool.0 as usize].auto else { return };

@@ -16,6 +16,7 @@
 //! | I12 capacity | `i12_capacity` |
 //! | I13 shares | `i13_shares`, in worlds made for it |
 //! | I14 classes | `i14_classes`, in worlds made for it; there I6 too, as PostgreSQL sees it |
+//! | I15 sizes | `i15_sizes`; whether they are the best ones, in worlds made for it |
 
 pub mod i01_one_link;
 pub mod i04_cancels;
@@ -30,6 +31,7 @@ pub mod i10_memory;
 pub mod i12_capacity;
 pub mod i13_shares;
 pub mod i14_classes;
+pub mod i15_sizes;
 
 use pooling::snapshot::ClientSnapshot;
 use pooling::{Place, Snapshot, Time};
@@ -47,6 +49,7 @@ pub struct Checks {
     pub(crate) strangers: i07_strangers::Strangers,
     pub(crate) shares: i13_shares::Shares,
     pub(crate) contested: i14_classes::Contested,
+    pub(crate) sizes: i15_sizes::Sizes,
 }
 
 impl World {
@@ -64,6 +67,9 @@ impl World {
             let waiting =
                 entry.worker().map(|worker| waiting(&worker.snapshot(Time(self.now), true))).unwrap_or_default();
             return self.fail(violation.invariant, format!("{place:?}: {}{waiting}", violation.what));
+        }
+        if matches!(entry.machinery, Machinery::Coordinator(_)) {
+            return i15_sizes::check(self);
         }
         if !due || self.failure.is_some() {
             return;

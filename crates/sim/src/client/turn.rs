@@ -41,7 +41,9 @@ impl Client {
         census: &mut Census,
         wants: &mut Wants,
     ) {
-        self.maybe_cancel(facts, random, census, wants);
+        if plan.curve.is_none() {
+            self.maybe_cancel(facts, random, census, wants);
+        }
         let mut turn = Turn { plan, random, census };
         if plan.contest.is_some() {
             return self.contend(facts, &mut turn, wants);
@@ -128,6 +130,9 @@ impl Client {
 
     fn unit(&mut self, facts: Circumstances, turn: &mut Turn<'_>) {
         self.units = self.units.saturating_sub(1);
+        if turn.plan.curve.is_some() {
+            return self.select(turn);
+        }
         match self.twin.status() {
             Status::Idle => {
                 let block = if self.mode == PoolMode::Statement { 5 } else { 300 };

@@ -1,0 +1,113 @@
+//! I15: a pool whose size is found lies between its bounds, and, once settled, at most one rung from where it has settled, for at
+//! most five windows, with pauses between. Looked at in every world that has such a pool.
+//!
+//! In worlds that are made for it (`--sizes`) a size counts as found if, ten seconds after the beginning and after a step, it has
+//! settled where throughput is at least 95 % of the best. That is counted rather than demanded of each world: a search has eight
+//! seconds, and in half of these worlds the database is faster and slower meanwhile.
+
+use std::collections::BTreeMap;
+
+use pooling::PoolId;
+use pooling::sizing::{PAUSE_MIN, Sizing};
+
+use crate::rounds::Machinery;
+use crate::world::World;
+
+/// A neighbour is tried for five windows; its servers may take three seconds to come or to go, and two looks are left out. A window
+/// takes four seconds at most, and one look more in a world made for it, where enough transactions end in each.
+const TRIED_US: u64 = 3_000_000 + 7 * 4_200_000;
+const TRIED_IN_CURVE_US: u64 = 3_000_000 + 7 * 600_000;
+
+/// As far from the best as a size may be that counts as found.
+const GOOD: f64 = 0.95;
+
+/// What was seen of a pool.
+#[derive(Copy, Clone, Debug, Default)]
+struct Watched {
+    /// Where it has settled.
+    base: Option<u32>,
+    /// Since when it is not there, and when it came back last.
+    away: Option<u64>,
+    back: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub struct Sizes {
+    pools: BTreeMap<PoolId, Watched>,
+    /// Times at which the size was judged.
+    judged: usize,
+}
+
+/// After a round of the coordinator, the only one who changes sizes.
+pub fn check(world: &mut World) {
+    let (now, curve) = (world.now, world.plan.curve);
+    let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return };
+    let sizes = &mut world.checks.sizes;
+    let mut wrong = None;
+    for (pool, _) in coordinator.pools() {
+        let Some(sizing) = coordinator.sizing(pool) else {
+            sizes.pools.remove(&pool);
+            continue;
+        };
+        let tried_us = if curve.is_some() { TRIED_IN_CURVE_US } else { TRIED_US };
+        let found = sizes.pools.entry(pool).or_default().note(now, sizing, tried_us);
+        wrong = wrong.or(found.err().map(|what| format!("{what}; {:?}", sizing.account())));
+    }
+    if let Some(what) = wrong {
+        return world.fail(15, what);
+    }
+    judge(world);
+}
+
+impl Watched {
+    fn note(&mut self, now: u64, sizing: &Sizing, tried_us: u64) -> Result<(), String> {
+        let size = sizing.size();
+        if !(sizing.floor()..=sizing.ceiling()).contains(&size) {
+            return Err(format!("{size} servers are out of bounds"));
+        }
+        let Some(base) = sizing.settled() else {
+            *self = Watched::default();
+            return Ok(());
+        };
+        if self.base != Some(base) {
+            // It moves where it is: the try of a neighbour has ended, if it was one.
+            let back = self.away.map(|_| now).or(self.back);
+            *self = Watched { base: Some(base), away: None, back };
+        }
+        if size == base {
+            self.back = self.away.take().map(|_| now).or(self.back);
+            return Ok(());
+        }
+        if !sizing.neighbours(base).any(|near| near == size) {
+            return Err(format!("{size} servers are more than a rung from {base}"));
+        }
+        let paused = self.back.is_none_or(|back| now >= back + PAUSE_MIN.as_micros() as u64);
+        if self.away.is_none() && !paused {
+            return Err(format!("{size} servers are tried within {PAUSE_MIN:?} of the last try"));
+        }
+        let since = *self.away.get_or_insert(now);
+        if now > since + tried_us {
+            return Err(format!("{size} servers instead of {base} are tried since {since}"));
+        }
+        Ok(())
+    }
+}
+
+/// The size is held against the best one when it should have been found.
+fn judge(world: &mut World) {
+    let Some(curve) = world.plan.curve else { return };
+    let Some(due) = curve.dues().nth(world.checks.sizes.judged) else { return };
+    if world.now < due {
+        return;
+    }
+    world.checks.sizes.judged += 1;
+    let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return };
+    let pool = coordinator.pools().map(|(pool, _)| pool).find(|pool| *pool != PoolId(0));
+    let size = pool.and_then(|pool| match coordinator.sizing(pool) {
+        Some(sizing) => sizing.settled(),
+        None => Some(coordinator.size(pool)),
+    });
+    let is_good = size.is_some_and(|size| curve.worth(size, due) >= GOOD);
+    world.census.sized += 1;
+    world.census.sized_well += u64::from(is_good);
+}

@@ -1,0 +1,234 @@
+//! A PostgreSQL whose statements take the longer the more of them run, and worlds in which a pool's size is to be found for it.
+//!
+//! ```text
+//!   statements a second
+//!     │        ▁▂▃▃▂▁▁              contention: each waits a little for each other one (the universal scalability law)
+//!     │     ▃▅          ▔▔▁▁▁▁      cores: nobody waits until all work, then everybody does
+//!     │   ▅                         latency: nobody waits for another, so the most servers do most
+//!     └─────────┬──────────────── statements that run at a time
+//!              peak        in half of the worlds it is another one from the thirtieth second on
+//! ```
+//!
+//! Promises: nothing but the sizes is special in such a world: its clients ask for rows without a pause, nothing goes wrong, and every
+//! invariant is looked at. In half of the worlds the whole database is faster or slower by some twentieth for 200 ms at a time.
+//! Does not judge: `checks::i14_sizes` holds the size that was found against the best one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pooling::Settings;
+use pooling::settings::{Database, Fidelity, PoolMode, PoolSize};
+
+use crate::plan::{Faults, Manners, Plan, Weather, Wishes};
+use crate::random::Random;
+use crate::world::World;
+
+/// Bounds of the size.
+const FLOOR: u32 = 2;
+const CEILING: u32 = 32;
+
+/// The pool has one home or more; more clients than servers, always.
+const CLIENTS: u32 = 48;
+
+/// From then on the law may be another one, and the database slower or faster by this. A search takes 17.2 s at most, and the next
+/// may begin ten seconds after it. (A step that leaves throughput as it was at the present size is found by the next tries of
+/// neighbours only: that is not looked at here.)
+const STEP_US: u64 = 30_000_000;
+const STEPS: [f64; 2] = [0.6, 1.6];
+
+/// So long it has time to find the size, from the beginning and from the step.
+const SEARCHED_US: u64 = 10_000_000;
+
+/// Statements a second of the best size: enough to tell sizes apart, few enough for a simulator.
+const BEST: f64 = 1_000.0;
+
+/// For so long the database is faster or slower, by a normal variable of this deviation.
+const UNREST_US: u64 = 200_000;
+const UNREST: f64 = 0.05;
+
+/// Why more servers do not do more.
+#[derive(Copy, Clone, Debug, PartialEq)]
+enum Law {
+    Contention { peak: f64 },
+    Cores { cores: f64 },
+    Latency,
+}
+
+impl Law {
+    /// How much longer a statement takes beside others, so many in all, than alone.
+    fn slowdown(self, busy: u32) -> f64 {
+        let (busy, others) = (f64::from(busy), f64::from(busy.saturating_sub(1)));
+        match self {
+            Law::Contention { peak } => 1.0 + 0.02 * others + others * busy / (peak * peak),
+            Law::Cores { cores } => (busy / cores).max(1.0) * (1.0 + 0.01 * (busy - cores).max(0.0)),
+            Law::Latency => 1.0,
+        }
+    }
+
+    /// Throughput, by that of one server.
+    fn gain(self, size: u32) -> f64 {
+        f64::from(size) / self.slowdown(size)
+    }
+
+    fn best(self) -> f64 {
+        (FLOOR..=CEILING).map(|size| self.gain(size)).fold(0.0, f64::max)
+    }
+}
+
+/// How long statements take.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Curve {
+    law: Law,
+    /// Which law holds after the step, and by what its best throughput is more.
+    later: Option<(Law, f64)>,
+    /// The whole database is faster and slower.
+    is_restless: bool,
+}
+
+impl Curve {
+    fn draw(seed: u64) -> Curve {
+        let mut random = Random::new(seed ^ 0x6375_7276_6500);
+        let contended = [3.0, 6.0, 12.0, 24.0].map(|peak| Law::Contention { peak });
+        let laws = [&contended[..], &[Law::Cores { cores: 4.0 }, Law::Cores { cores: 16.0 }, Law::Latency]].concat();
+        let (law, other) = (*random.pick(&laws), *random.pick(&laws));
+        let later = (random.chance(500) && other != law).then(|| (other, *random.pick(&STEPS)));
+        Curve { law, later, is_restless: random.chance(500) }
+    }
+
+    /// The law that holds, and by what its best throughput is more than at first.
+    fn law(&self, now: u64) -> (Law, f64) {
+        self.later.filter(|_| now >= STEP_US).unwrap_or((self.law, 1.0))
+    }
+
+    /// How long one takes while so many run, in microseconds.
+    fn service_us(&self, busy: u32, now: u64) -> f64 {
+        let (law, more) = self.law(now);
+        law.slowdown(busy) * law.best() / (BEST * more) * 1e6
+    }
+
+    /// Statements a second of so many servers, by those of the best size.
+    pub(crate) fn worth(&self, size: u32, now: u64) -> f64 {
+        let (law, _) = self.law(now);
+        law.gain(size) / law.best()
+    }
+
+    /// When the size should have been found, and which is the last of these times.
+    pub(crate) fn dues(&self) -> impl Iterator<Item = u64> {
+        [Some(SEARCHED_US), self.later.map(|_| STEP_US + SEARCHED_US)].into_iter().flatten()
+    }
+
+    /// When everything has been seen: how still a size lies that was found, too.
+    pub(crate) fn ends(&self) -> u64 {
+        self.dues().last().unwrap_or(0).max(2 * SEARCHED_US)
+    }
+
+    /// By what the database is faster now.
+    fn unrest(&self, seed: u64, now: u64) -> f64 {
+        if !self.is_restless {
+            return 1.0;
+        }
+        let mut random = Random::new(seed ^ (now / UNREST_US) << 8);
+        // Twelve uniform variables are a normal one, nearly.
+        let sum: f64 = (0..12).map(|_| random.range(0, 1_000_000) as f64 / 1e6).sum();
+        1.0 + UNREST * (sum - 6.0)
+    }
+}
+
+impl Plan {
+    /// Makes it a world with one pool of this size, of which all clients want something all the time.
+    pub(crate) fn find_size(&mut self, size: PoolSize, wishes: &Wishes) {
+        let mut random = Random::new(self.seed ^ 0x7369_7a65);
+        self.curve = Some(Curve::draw(self.seed));
+        self.databases.retain(|database| self.settings.databases.contains_key(&*database.name));
+        self.databases.truncate(1);
+        self.users.truncate(1);
+        let old = &self.settings;
+        let name = self.databases[0].name.clone();
+        let hosts = old.databases[&*name].hosts.clone();
+        let startup = old.databases[&*name].startup.clone();
+        // One pool: whoever everybody is taken for is the first user.
+        let forced = self.databases[0].forced.map(|_| 0);
+        self.databases[0].forced = forced;
+        let forced_user = forced.map(|user: usize| self.users[user].name.clone());
+        let password = old.databases[&*name].password.clone();
+        let database = Database {
+            startup,
+            forced_user,
+            password,
+            pool_mode: Some(PoolMode::Transaction),
+            ..Database::new(&name, hosts)
+        };
+        self.settings = Arc::new(Settings {
+            databases: [(name, Arc::new(database))].into_iter().collect(),
+            auth_type: old.auth_type,
+            secrets: old.secrets.clone(),
+            workers: old.workers,
+            scram_iterations: old.scram_iterations,
+            pool_fidelity: wishes.fidelity.unwrap_or(Fidelity::Classic),
+            default_pool_size: size,
+            auto_pool_size_min: FLOOR,
+            auto_pool_size_max: CEILING,
+            auto_pool_size_start: random.range(2, 32) as u32,
+            server_idle_timeout: Some(Duration::from_secs(10)),
+            ..Settings::default()
+        });
+        self.weather = Weather { delay_min: 10, delay_max: 40, late: 0, pieces: 0, ..self.weather };
+        self.weather.bytewise = false;
+        (self.weather.room_min, self.weather.room_max) = (60_000, 200_000);
+        (self.faults, self.reloads, self.stop) = (Faults::default(), 0, None);
+        (self.clients, self.visits, self.look_every) = (CLIENTS, u32::MAX, 64);
+        self.steps_max = u64::MAX;
+        self.manners = Manners {
+            cancellers: 0,
+            slow: 0,
+            vanish: 0,
+            wrong_password: 0,
+            pipeline: 0,
+            errors: 0,
+            large: 0,
+            sets: 0,
+            memory: 0,
+            hostile: 0,
+            consoles: 0,
+            lost: 0,
+            think_max: 0,
+            sleep_max: 1,
+            units_max: 1_000_000,
+        };
+    }
+}
+
+/// How long a statement takes that begins now, beside so many others, in microseconds; by a tenth more or less.
+pub(crate) fn work_us(world: &mut World, others: u32) -> Option<u64> {
+    let curve = world.plan.curve?;
+    let chance = 0.9 + world.random.range(0, 200) as f64 / 1_000.0;
+    let faster = curve.unrest(world.plan.seed, world.now);
+    Some((curve.service_us(others + 1, world.now) * chance / faster) as u64)
+}
+
+/// Whether the world has lasted long enough.
+pub(crate) fn is_over(world: &World) -> bool {
+    world.plan.curve.is_some_and(|curve| world.now >= curve.ends())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_law_has_its_best_size() {
+        let best = |law: Law| (FLOOR..=CEILING).max_by(|&a, &b| law.gain(a).total_cmp(&law.gain(b)));
+        for peak in [3, 6, 12, 24] {
+            assert_eq!(best(Law::Contention { peak: f64::from(peak) }), Some(peak));
+        }
+        assert_eq!(best(Law::Cores { cores: 16.0 }), Some(16));
+        assert_eq!(best(Law::Latency), Some(CEILING));
+    }
+
+    #[test]
+    fn a_step_is_judged_after_it() {
+        let curve = Curve { law: Law::Latency, later: Some((Law::Cores { cores: 4.0 }, 0.6)), is_restless: false };
+        assert_eq!(curve.dues().collect::<Vec<_>>(), [SEARCHED_US, STEP_US + SEARCHED_US]);
+        assert!((curve.worth(4, 0) - 4.0 / 32.0).abs() < 1e-9 && (curve.worth(4, STEP_US) - 1.0).abs() < 1e-9);
+    }
+}
