@@ -162,10 +162,15 @@ impl Ledger {
         self.entries.len()
     }
 
-    /// Nothing is owed but the answer to our own question of what the client has left.
+    /// Nothing is owed but the answer to our own question of what the client has left, or to a Sync that was sent in its stead.
     #[inline]
     pub(crate) fn owes_no_client(&self) -> bool {
-        self.entries.iter().all(|entry| entry.owner == Answerer::Check)
+        let ours = |entry: &Entry| match entry.owner {
+            Answerer::Check => true,
+            Answerer::Prepare => entry.expect == Expect::Sync,
+            _ => false,
+        };
+        self.entries.iter().all(ours)
     }
 
     /// Whether messages are thrown away by the server until the next Sync.
