@@ -292,6 +292,8 @@ impl Server {
 #[derive(Debug)]
 pub struct Lent {
     pub(crate) server: Server,
+    /// Since when it has had no work: whoever gets it checks it first if that is long ago.
+    pub(crate) idle_since: Time,
     pub(crate) key: PoolKey,
     pub(crate) homes: u16,
     /// What sessions of this pool are told at login, where they do not know it yet.

@@ -12,7 +12,7 @@ use crate::deadline::Owner;
 use crate::id::{ConnId, PoolId, WorkerId};
 use crate::limits;
 use crate::mail::{Mail, Place};
-use crate::server::{Group, Lent, Server, State as ServerState};
+use crate::server::{Chore, Group, Lent, Server, State as ServerState};
 use crate::time::Time;
 
 impl Worker {
@@ -42,6 +42,7 @@ impl Worker {
     }
 
     pub(super) fn lend(&mut self, turn: &mut Turn<'_>, server_id: ConnId, to: WorkerId, since: Time) {
+        let Some(idle_since) = self.servers.get(server_id).map(|server| server.since) else { return };
         self.turn_server(turn, server_id, ServerState::Held);
         let from = self.id;
         let Some(server) = self.servers.remove(server_id) else { return };
@@ -56,7 +57,8 @@ impl Worker {
         }
         // Our own waiters look at what is left.
         self.touched.push(pool.id);
-        let lent = Lent { key: pool.key.clone(), homes: pool.homes, base: pool.base.clone(), from, to, server };
+        let (key, homes, base) = (pool.key.clone(), pool.homes, pool.base.clone());
+        let lent = Lent { key, homes, base, from, to, server, idle_since };
         // The group count stays until the other side acknowledges: the server is still ours to answer for (I5).
         turn.actions.push(Action::Post {
             to: Place::Worker(to),
@@ -76,7 +78,7 @@ impl Worker {
         let id = pool.id;
         self.arm_pool(turn, id);
         self.lends -= 1;
-        self.adopt(turn, lent.server);
+        self.adopt(turn, lent.server, lent.idle_since);
     }
 
     pub(super) fn lent_to_us(&mut self, turn: &mut Turn<'_>, lent: Lent) {
@@ -93,14 +95,14 @@ impl Worker {
         let moved = Mail::Moved { pool, from, to: self.id };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: moved, carrying: None });
         turn.actions.push(Action::Post { to: Place::Worker(from), mail: Mail::Received { pool }, carrying: None });
-        self.adopt(turn, Server { has_travelled: true, ..lent.server });
+        self.adopt(turn, Server { has_travelled: true, ..lent.server }, lent.idle_since);
         if known {
             self.welcome_all(turn, pool);
         }
     }
 
-    /// Takes in a server that comes with its connection.
-    fn adopt(&mut self, turn: &mut Turn<'_>, mut server: Server) {
+    /// Takes in a server that comes with its connection, and has had no work since then.
+    fn adopt(&mut self, turn: &mut Turn<'_>, mut server: Server, idle_since: Time) {
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
         if concerns_servers(&pool.database, &server.opened_for) {
             server.close_needed = Some("database configuration changed");
@@ -114,7 +116,12 @@ impl Worker {
         pool.enter(Group::Recovering);
         let conn = self.servers.insert_with(|_| server);
         turn.actions.push(Action::Adopt { conn });
-        self.free(turn, conn);
+        match self.settings.server_check_query.clone() {
+            Some(check) if turn.now.since(idle_since) > self.settings.server_check_delay => {
+                self.start_chore(turn, conn, Chore::Check, check.as_bytes());
+            }
+            Some(_) | None => self.free(turn, conn),
+        }
     }
 
     /// A server that we lent has arrived: the other worker answers for it now.
