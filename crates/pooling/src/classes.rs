@@ -337,13 +337,26 @@ impl Classes {
     /// What holds of whoever this is, for as long as it is called so.
     #[must_use]
     pub fn standing(&self, of: &Subject<'_>) -> Standing {
-        let (mut keys, mut asked) = (Vec::<Box<[u8]>>::new(), Vec::new());
-        let mut otherwise = DEFAULT;
-        for rule in self.rules.iter().filter(|rule| rule.suits(of)) {
+        let mut tagged = Vec::new();
+        let otherwise = self.tagged_rules(of, &mut tagged);
+        self.standing_by(&tagged, otherwise)
+    }
+
+    /// Which rules ask for tags of whoever this is, in their order, up to the first that does not: its class, or the default one.
+    pub(crate) fn tagged_rules(&self, of: &Subject<'_>, tagged: &mut Vec<u32>) -> ClassId {
+        for (index, rule) in (0..).zip(&self.rules).filter(|(_, rule)| rule.suits(of)) {
             if rule.tags.is_empty() {
-                otherwise = rule.class;
-                break;
+                return rule.class;
             }
+            tagged.push(index);
+        }
+        DEFAULT
+    }
+
+    /// What those rules leave to a text's tags.
+    pub(crate) fn standing_by(&self, tagged: &[u32], otherwise: ClassId) -> Standing {
+        let (mut keys, mut asked) = (Vec::<Box<[u8]>>::new(), Vec::new());
+        for rule in tagged.iter().filter_map(|index| self.rules.get(*index as usize)) {
             for tag in &rule.tags {
                 let key = keys.iter().position(|key| *key == tag.key).unwrap_or_else(|| {
                     keys.push(tag.key.clone());

@@ -104,7 +104,7 @@ pub struct Session {
     /// As of when it last asked for a server.
     pub(crate) class: ClassId,
     /// What the rules of classes say of it, and of whom with these parameters.
-    pub(crate) standing: Option<Box<(Arc<Parameters>, Standing)>>,
+    pub(crate) standing: Option<Box<(Arc<Parameters>, Arc<Standing>)>>,
     pub(crate) admission: Admission,
     /// It is told how much its limits leave.
     pub(crate) reports_limits: bool,

@@ -1,5 +1,6 @@
 //! In which class a session is: looked up when it asks for a server, by what it is called then and what its text says.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::pool::Pool;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::board::{Board, ClassCell};
-use crate::classes::{ClassId, ClassSet, Classes, Subject};
+use crate::classes::{ClassId, ClassSet, Classes, Standing, Subject};
 use crate::experience::Origin;
 use crate::id::{ConnId, WorkerId};
 use crate::limits;
@@ -26,6 +27,9 @@ const TOLD_EVERY: Duration = Duration::from_millis(1);
 
 /// So many messages are looked through for a text behind a bare BEGIN: Bind, Describe, Execute and Sync may follow that.
 const MESSAGES_MAX: usize = 8;
+
+/// Of so many different ones is remembered what rules leave to tags; beyond that sessions share less.
+const STANDINGS_MAX: usize = 256;
 
 /// What is charged to whom while a server is not free.
 #[derive(Copy, Clone, Debug)]
@@ -59,7 +63,7 @@ impl Worker {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
         let classes = &self.settings.classes;
-        session.class = class_of(classes, session, bytes);
+        session.class = class_of(classes, &mut self.standings, session, bytes);
         session.origin = None;
         let Some(long) = classes.class(session.class).long.filter(|_| pool.rules.mode != PoolMode::Session) else {
             return;
@@ -129,6 +133,7 @@ impl Worker {
             return;
         }
         let classes = Arc::clone(&self.settings.classes);
+        self.standings.forget();
         for conn in self.sessions.ids() {
             let Some(session) = self.sessions.get_mut(conn) else { continue };
             session.standing = None;
@@ -191,7 +196,38 @@ impl Pool {
     }
 }
 
-fn class_of(classes: &Classes, session: &mut Session, bytes: &[u8]) -> ClassId {
+/// What rules leave to tags, once for all sessions of whom the same is left: rules may be many, and sessions are.
+#[derive(Debug, Default)]
+pub(super) struct Standings {
+    /// By the rules that ask for tags, and who fits none of them.
+    known: BTreeMap<Box<[u32]>, Arc<Standing>>,
+    looked_for: Vec<u32>,
+}
+
+impl Standings {
+    fn of(&mut self, classes: &Classes, subject: &Subject<'_>) -> Arc<Standing> {
+        self.looked_for.clear();
+        let otherwise = classes.tagged_rules(subject, &mut self.looked_for);
+        let tagged = self.looked_for.len();
+        self.looked_for.push(otherwise.0.into());
+        if let Some(known) = self.known.get(&*self.looked_for) {
+            return Arc::clone(known);
+        }
+        let standing = Arc::new(classes.standing_by(&self.looked_for[..tagged], otherwise));
+        if self.known.len() >= STANDINGS_MAX {
+            self.known.clear();
+        }
+        self.known.insert(self.looked_for.as_slice().into(), Arc::clone(&standing));
+        standing
+    }
+
+    /// Other rules hold.
+    fn forget(&mut self) {
+        self.known.clear();
+    }
+}
+
+fn class_of(classes: &Classes, standings: &mut Standings, session: &mut Session, bytes: &[u8]) -> ClassId {
     let known = session.standing.take().filter(|known| Arc::ptr_eq(&known.0, &session.parameters));
     let known = known.unwrap_or_else(|| {
         let subject = Subject {
@@ -199,7 +235,7 @@ fn class_of(classes: &Classes, session: &mut Session, bytes: &[u8]) -> ClassId {
             user: session.identity.user.as_bytes(),
             application: session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default(),
         };
-        Box::new((Arc::clone(&session.parameters), classes.standing(&subject)))
+        Box::new((Arc::clone(&session.parameters), standings.of(classes, &subject)))
     });
     let text = if known.1.reads_tags() { first_text(session, bytes) } else { None };
     let class = known.1.class_of(text.unwrap_or_default());

@@ -128,6 +128,7 @@ pub struct Worker {
     shared: Vec<PoolId>,
     deadlines: Deadlines,
     interned: Interned,
+    standings: classing::Standings,
     catalog: Catalog,
     reader: Reader,
     /// What texts are told apart by in what pools know of them; secret, so that nobody makes another's look long.
@@ -174,6 +175,7 @@ impl Worker {
             shared: Vec::new(),
             deadlines: Deadlines::default(),
             interned: Interned::default(),
+            standings: classing::Standings::default(),
             catalog: Catalog::default(),
             spare: Vec::new(),
             freed: Vec::new(),
