@@ -34,7 +34,7 @@ pub const PARAMETERS: &[Parameter] = &[
     p("priority", "0 to 255. Higher goes first, whatever the weights; whoever waits for class_ageing counts one higher. Default: 0."),
     p("min", "While it has fewer servers of a pool than that, and work, it goes before everybody else. Default: 0."),
     p("max", "The most servers of a pool that it has at a time; 0: no limit."),
-    p("max_waiting", "The most clients of it that wait for a server in a pool, divided among the pool's workers; 0: no limit. Those who wait because of tps, qps or max_active do not count."),
+    p("max_waiting", "The most clients of it that wait for a server in a pool, divided among the pool's workers and rounded up; 0: no limit. Those who wait because of tps, qps or max_active do not count."),
     p("overflow", "Who is told an error when one more would wait: `reject-newest`, who comes; `drop-oldest`, who has waited longest. Default: `reject-newest`."),
     p("long", "The class of its long transactions: once a statement has kept a server for long_after, transactions that begin with its like are in that class, until they have become short."),
     p("long_after", "What counts as long, in seconds. Default: 1."),

@@ -31,8 +31,8 @@ impl Worker {
         }
         let class = self.settings.classes.class(session.class);
         let (Some(max), Some(pool)) = (class.max_waiting, self.pool(session.pool)) else { return };
-        let max = max / u32::from(pool.homes.max(1));
-        if pool.queue.waiting(session.class) <= max {
+        // Each worker's part, one at least: else nobody could wait where the limit is below the number of workers.
+        if pool.queue.waiting(session.class) <= max.div_ceil(u32::from(pool.homes.max(1))) {
             return;
         }
         let (name, id) = (class.name.clone(), session.class);
