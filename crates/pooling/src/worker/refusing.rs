@@ -37,9 +37,10 @@ impl Worker {
         self.leave_gates(turn, conn);
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let is_in = !matches!(session.state, State::Waiting { line: Line::Login, .. });
+        let wants_server = matches!(session.state, State::Waiting { line: Line::Server | Line::Login, .. });
         session.state = State::Idle { since: turn.now };
         let (pool, class) = (session.pool, session.class);
-        if let Some(pool) = self.pools[pool.0 as usize].as_deref_mut() {
+        if let Some(pool) = self.pools[pool.0 as usize].as_deref_mut().filter(|_| wants_server) {
             pool.queue.refused(class);
         }
         let Some(session) = self.sessions.get_mut(conn) else { return };
