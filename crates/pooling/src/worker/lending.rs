@@ -212,22 +212,22 @@ impl Worker {
         self.beg(turn, pool, rich);
     }
 
-    /// How many of the missing servers have to be opened. Where another worker has more than it can use, one of those comes sooner
-    /// than a new one, and is asked for first: with few clients, each worker would else open for itself what it has lent.
-    pub(super) fn not_to_be_borrowed(&mut self, turn: &mut Turn<'_>, id: PoolId, missing: u32) -> u32 {
+    /// Servers are missing. Where another worker has more than it can use, one of those comes sooner than a new one, and is asked for
+    /// first: with few clients, each worker would else open for itself what it has lent. How many may come.
+    pub(super) fn borrow(&mut self, turn: &mut Turn<'_>, id: PoolId) -> u32 {
         let (own, workers) = (self.id, self.settings.workers);
-        let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return missing };
+        let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return 0 };
         let soon = pool.hungry_since() + limits::STRANGER;
-        if missing == 0 || pool.homes == 1 || soon <= turn.now || soon == Time::NEVER {
-            return missing;
+        if pool.homes == 1 || soon <= turn.now || soon == Time::NEVER {
+            return 0;
         }
         let others = (0..workers).map(WorkerId).filter(|&worker| worker != own);
         let excess_of = |worker: &WorkerId| turn.board.cell(id, *worker).excess;
         let excess: u32 = others.clone().map(|worker| excess_of(&worker)).sum();
-        let Some(rich) = others.max_by_key(excess_of).filter(|_| excess > 0) else { return missing };
+        let Some(rich) = others.max_by_key(excess_of).filter(|_| excess > 0) else { return 0 };
         self.deadlines.arm(Owner::Pool(id), &mut pool.armed, soon);
         self.beg(turn, id, rich);
-        missing.saturating_sub(excess)
+        excess
     }
 
     fn beg(&mut self, turn: &mut Turn<'_>, pool: PoolId, rich: WorkerId) {

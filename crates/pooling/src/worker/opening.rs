@@ -64,10 +64,9 @@ impl Worker {
             self.arm_pool(turn, id);
             return;
         }
-        let missing = pool.missing(limits::OPENING_MAX);
-        let missing = self.not_to_be_borrowed(turn, id, missing);
+        let lent = if pool.missing(limits::OPENING_MAX, 0) > 0 { self.borrow(turn, id) } else { 0 };
         let Some(pool) = self.pool_mut(id) else { return };
-        for _ in 0..missing {
+        for _ in 0..pool.missing(limits::OPENING_MAX, lent) {
             if pool.asked == 0 {
                 pool.asked_since = turn.now;
             }

@@ -451,9 +451,10 @@ impl Pool {
         self.welcoming.first().map_or(queued, |(_, since)| queued.min(*since))
     }
 
-    /// How many more should be asked for now.
-    pub(crate) fn missing(&self, opening_max: u32) -> u32 {
-        let coming = self.count(Group::Idle) + self.count(Group::Returning) + self.count(Group::Opening) + self.asked;
+    /// How many more should be asked for now, where so many are to be had from other workers.
+    pub(crate) fn missing(&self, opening_max: u32, lent: u32) -> u32 {
+        let coming =
+            lent + self.count(Group::Idle) + self.count(Group::Returning) + self.count(Group::Opening) + self.asked;
         let room = opening_max.saturating_sub(self.count(Group::Opening) + self.asked);
         self.wanted().saturating_sub(coming).min(room)
     }
