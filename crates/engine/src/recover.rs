@@ -93,8 +93,9 @@ impl Host {
         for &kind in kinds {
             self.connections.close_all(kind);
         }
-        if matches!(place, Place::Worker(_)) {
+        if let Place::Worker(worker) = place {
             self.dialer.give_up_all();
+            self.shared.board.forget(worker);
         }
         self.residents[who].machine = (self.builder)(place, &self.shared.settings());
     }

@@ -115,6 +115,17 @@ impl SharedBoard {
         Some(row.version.fetch_add(1, Ordering::SeqCst))
     }
 
+    /// A worker has begun anew: nothing of what it told is so.
+    pub(crate) fn forget(&self, worker: WorkerId) {
+        for (pool, row) in (0..).zip(&self.rows) {
+            let Some(row) = row.get() else { continue };
+            self.publish(PoolId(pool), worker, Cell::CALM);
+            if row.classes[usize::from(worker.0)].get().is_some() {
+                self.publish_classes(PoolId(pool), worker, &[]);
+            }
+        }
+    }
+
     /// Reads a pool's row into a worker's own copy, if it has changed since `seen`; returns the version read.
     pub(crate) fn refresh(&self, pool: PoolId, seen: u64, board: &mut Board) -> u64 {
         let Some(row) = self.rows.get(pool.0 as usize).and_then(OnceLock::get) else { return seen };

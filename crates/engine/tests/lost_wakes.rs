@@ -165,8 +165,13 @@ fn what_is_told_of_classes_is_seen_with_the_cell_that_is_told_behind_it() {
                 assert_eq!(copy.classes(PoolId(3), WorkerId(0)), cells);
             }
             writer.join().expect("it does not panic");
-            board.refresh(PoolId(3), seen, &mut copy);
+            let seen = board.refresh(PoolId(3), seen, &mut copy);
             assert_eq!(copy.classes(PoolId(3), WorkerId(0)), cells);
+            // It begins anew.
+            board.forget(WorkerId(0));
+            board.refresh(PoolId(3), seen, &mut copy);
+            assert_eq!(copy.cell(PoolId(3), WorkerId(0)), Cell::CALM);
+            assert_eq!(copy.classes(PoolId(3), WorkerId(0)), []);
         },
         RUNS,
     );
