@@ -120,7 +120,7 @@ fn exceeded(world: &World, active: &BTreeMap<String, u32>, passed: &BTreeMap<(Ki
             settings.classes.all.iter().find(|class| &*class.name == name).map(|class| class.limits)
         };
         // A limit that was not there for a while is none.
-        let limits: Vec<Limits> = world.plan.all_settings().map(held).collect::<Option<_>>()?;
+        let Some(limits) = world.plan.all_settings().map(held).collect::<Option<Vec<Limits>>>() else { continue };
         let count = active.get(name).copied().unwrap_or(0);
         let most_active = limits.iter().map(|limits| limits.active).collect::<Option<Vec<u32>>>();
         if let Some(limit) = most_active.and_then(|all| all.into_iter().max()).filter(|limit| count > *limit) {
