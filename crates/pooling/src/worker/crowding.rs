@@ -1,7 +1,7 @@
 //! Lines that are full: `max_waiting` of a class.
 //!
-//! Promises: no more sessions of a class wait in a pool than that, divided among the workers where the pool lives; who is told
-//! to go, the newest or the oldest, is told by an ERROR (53400), and no server has seen what it asked.
+//! Promises: no more sessions of a class wait in a pool than that, divided among the workers where the pool lives and rounded up;
+//! who is told to go, the newest or the oldest, is told by an ERROR (53400), and no server has seen what it asked.
 
 use wire::backend::ErrorResponse;
 use wire::sqlstate;
