@@ -120,7 +120,13 @@ impl Worker {
             Some(check) if turn.now.since(idle_since) > self.settings.server_check_delay => {
                 self.start_chore(turn, conn, Chore::Check, check.as_bytes());
             }
-            Some(_) | None => self.free(turn, conn),
+            Some(_) | None => {
+                self.free(turn, conn);
+                if let Some(server) = self.servers.get_mut(conn).filter(|server| server.state.group() == Group::Idle) {
+                    // The way was no work.
+                    server.since = idle_since;
+                }
+            }
         }
     }
 

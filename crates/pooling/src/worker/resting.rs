@@ -63,6 +63,8 @@ impl Worker {
                     unnamed.batch_ended();
                 }
                 server.ledger.sent(Answerer::Prepare, Expect::Sync);
+                // That is no query of its client's; but whoever waits is not to wait for ever for a server that says nothing.
+                server.query_at = turn.now;
                 turn.actions.send_new(server_id, frontend::encode_sync);
                 return;
             }
