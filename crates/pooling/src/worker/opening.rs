@@ -64,7 +64,7 @@ impl Worker {
             self.arm_pool(turn, id);
             return;
         }
-        let lent = if pool.missing(u32::MAX, 0) > 0 { self.borrow(turn, id) } else { 0 };
+        let lent = if pool.homes > 1 && pool.missing(u32::MAX, 0) > 0 { self.borrow(turn, id) } else { 0 };
         let Some(pool) = self.pool_mut(id) else { return };
         for _ in 0..pool.missing(limits::OPENING_MAX, lent) {
             if pool.asked == 0 {

@@ -453,9 +453,13 @@ impl Pool {
 
     /// How many more should be asked for now, where so many are to be had from other workers.
     pub(crate) fn missing(&self, opening_max: u32, lent: u32) -> u32 {
-        let coming =
-            lent + self.count(Group::Idle) + self.count(Group::Returning) + self.count(Group::Opening) + self.asked;
-        let room = opening_max.saturating_sub(self.count(Group::Opening) + self.asked);
+        let expected = self.count(Group::Opening) + self.asked;
+        let room = opening_max.saturating_sub(expected);
+        if room == 0 {
+            // Mostly: whoever waits has asked before.
+            return 0;
+        }
+        let coming = lent + self.count(Group::Idle) + self.count(Group::Returning) + expected;
         self.wanted().saturating_sub(coming).min(room)
     }
 
