@@ -141,7 +141,10 @@ impl Census {
     /// Names of what never happened. `followed`: there were worlds in which sessions are followed, which some of it takes.
     #[must_use]
     pub fn never(&self, followed: bool) -> Vec<&'static str> {
+        // Sizes are judged in worlds that are made for it only.
+        let elsewhere = ["sized", "sized_well"];
         let never = self.rows().into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name);
+        let never = never.filter(|name| !elsewhere.contains(name));
         never.filter(|name| followed || !["overdue", "late", "hasty"].contains(name)).collect()
     }
 

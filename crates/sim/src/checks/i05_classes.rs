@@ -23,7 +23,9 @@ use crate::world::World;
 pub struct Seen {
     /// The class that each server works for, by name.
     running: BTreeMap<LinkId, String>,
-    /// Transactions that began with a simple query, on a server that had nothing to do.
+    /// Whom each server has worked for last.
+    last: BTreeMap<LinkId, u32>,
+    /// Transactions that began with a simple query, on a server that had nothing to do and worked for somebody else before.
     begun: BTreeMap<(Kind, String), u64>,
 }
 
@@ -43,11 +45,14 @@ impl World {
             let Some(class) = self.class_at(process, client, application) else { return };
             self.checks.seen.running.insert(process.link, class);
         }
-        let Seen { running, begun } = &mut self.checks.seen;
-        let network = &self.network;
-        running.retain(|id, _| network.get(*id).is_some_and(|link| !link.pooler_closed && !link.peer_closed));
+        let Seen { running, last, begun } = &mut self.checks.seen;
+        let is_open = |id: &LinkId| self.network.get(*id).is_some_and(|link| !link.pooler_closed && !link.peer_closed);
+        running.retain(|id, _| is_open(id));
+        last.retain(|id, _| is_open(id));
         let Some(class) = running.get(&process.link) else { return };
-        *begun.entry((Kind::Transactions, class.clone())).or_default() += u64::from(is_first && begins);
+        // A pipeline that comes in pieces finds its server with nothing to do in between; the pooler may not know yet.
+        let is_another = last.insert(process.link, client) != Some(client);
+        *begun.entry((Kind::Transactions, class.clone())).or_default() += u64::from(is_first && is_another && begins);
         let at_once = running.values().filter(|other| *other == class).count() as u32;
         let limits = self.plan.settings.classes.all.iter().find(|one| *one.name == **class).map(|one| one.limits);
         self.census.limits_met += u64::from(limits.is_some_and(|limits| limits.active == Some(at_once)));
