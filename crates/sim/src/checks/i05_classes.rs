@@ -23,8 +23,8 @@ use crate::world::World;
 pub struct Seen {
     /// The class that each server works for, by name.
     running: BTreeMap<LinkId, String>,
-    /// Whom each server has worked for last.
-    last: BTreeMap<LinkId, u32>,
+    /// Whom each server has worked for last, and that one's class.
+    last: BTreeMap<LinkId, (u32, String)>,
     /// Transactions that began with a simple query, on a server that had nothing to do and worked for somebody else before.
     begun: BTreeMap<(Kind, String), u64>,
 }
@@ -43,6 +43,11 @@ impl World {
         let is_first = application.is_some();
         if let Some(application) = application {
             let Some(class) = self.class_at(process, client, application) else { return };
+            let before = self.checks.seen.last.get(&process.link).filter(|before| before.0 == client);
+            if before.is_some_and(|before| before.1 != class) {
+                // What it has changed in the midst of a pipeline does not count before the pooler lets it in anew: not known here.
+                return;
+            }
             self.checks.seen.running.insert(process.link, class);
         }
         let Seen { running, last, begun } = &mut self.checks.seen;
@@ -51,7 +56,8 @@ impl World {
         last.retain(|id, _| is_open(id));
         let Some(class) = running.get(&process.link) else { return };
         // A pipeline that comes in pieces finds its server with nothing to do in between; the pooler may not know yet.
-        let is_another = last.insert(process.link, client) != Some(client);
+        let before = last.insert(process.link, (client, class.clone()));
+        let is_another = before.is_none_or(|before| before.0 != client);
         *begun.entry((Kind::Transactions, class.clone())).or_default() += u64::from(is_first && is_another && begins);
         let at_once = running.values().filter(|other| *other == class).count() as u32;
         let limits = self.plan.settings.classes.all.iter().find(|one| *one.name == **class).map(|one| one.limits);
