@@ -28,7 +28,7 @@ const TOLD_EVERY: Duration = Duration::from_millis(1);
 /// So many messages are looked through for a text behind a bare BEGIN: Bind, Describe, Execute and Sync may follow that.
 const MESSAGES_MAX: usize = 8;
 
-/// Of so many different ones is remembered what rules leave to tags; beyond that sessions share less.
+/// Of so many different ones is remembered what rules leave to tags; beyond that all are forgotten, and sessions share less.
 const STANDINGS_MAX: usize = 256;
 
 /// What is charged to whom while a server is not free.

@@ -1,7 +1,8 @@
 //! Servers that go from worker to worker within a pool: who is told of whose hunger, who lends, who begs.
 //!
-//! Promises: a server travels only clean and idle, and only for somebody who has waited clearly longer than everybody here; it is
-//! the sender's to answer for until the other side has acknowledged it. Does not open or close servers.
+//! Promises: a server travels only clean and idle, and only for somebody who has waited clearly longer than everybody here, or who
+//! begs where nobody waits; it is the sender's to answer for until the other side has acknowledged it. Does not open or close
+//! servers.
 
 use super::pool::Pool;
 use super::steering::concerns_servers;
