@@ -148,7 +148,7 @@ impl Worker {
         let last = chaos.journeys.get(&session).and_then(|journey| journey.last);
         let usable = |conn: &ConnId| {
             self.servers.get(*conn).is_some_and(|server| {
-                let fresh = self.settings.server_check_query.is_none() || !self.is_stale(turn.now, server);
+                let fresh = self.settings.server_check_query.is_none() || !self.is_stale(turn.now, server.since);
                 fresh && self.expired(turn.now, server, pool).is_none() && Some(server.backend_pid) != last
             })
         };

@@ -118,7 +118,7 @@ impl Worker {
         let conn = self.servers.insert_with(|_| server);
         turn.actions.push(Action::Adopt { conn });
         match self.settings.server_check_query.clone() {
-            Some(check) if turn.now.since(idle_since) > self.settings.server_check_delay => {
+            Some(check) if self.is_stale(turn.now, idle_since) => {
                 self.start_chore(turn, conn, Chore::Check, check.as_bytes());
             }
             Some(_) | None => {

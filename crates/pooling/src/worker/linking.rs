@@ -114,13 +114,13 @@ impl Worker {
                 continue;
             }
             let Some(check) = self.settings.server_check_query.clone() else { return Some(conn) };
-            if !self.is_stale(turn.now, server) {
+            if !self.is_stale(turn.now, server.since) {
                 return Some(conn);
             }
             let fresh = pool.idle.iter().copied().find(|&other| {
                 self.servers
                     .get(other)
-                    .is_some_and(|other| !self.is_stale(turn.now, other) && other.close_needed.is_none())
+                    .is_some_and(|other| !self.is_stale(turn.now, other.since) && other.close_needed.is_none())
             });
             if fresh.is_none() {
                 self.start_chore(turn, conn, Chore::Check, check.as_bytes());
@@ -167,8 +167,8 @@ impl Worker {
     }
 
     /// Idle for so long that it is asked whether it still lives.
-    pub(super) fn is_stale(&self, now: Time, server: &Server) -> bool {
-        now.since(server.since) > self.settings.server_check_delay
+    pub(super) fn is_stale(&self, now: Time, idle_since: Time) -> bool {
+        now.since(idle_since) > self.settings.server_check_delay
     }
 
     pub(super) fn expired(&self, now: Time, server: &Server, pool: &Pool) -> Option<&'static str> {
