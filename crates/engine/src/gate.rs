@@ -159,6 +159,17 @@ fn turn_away(fd: OwnedFd) {
     let _ = shutdown(&fd, Shutdown::Write);
 }
 
+/// Has the kernel make its table of descriptors long enough for `count`, or for as many as we may have: lengthened while threads
+/// share it, each doubling holds up whoever accepts until every core has passed a quiet point, some 10 ms.
+pub(crate) fn make_room(count: usize) {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let count = u64::try_from(count).unwrap_or(u64::MAX).min(limit);
+    if let (Some(file), Ok(last)) = (spare(), i32::try_from(count.saturating_sub(1))) {
+        // The table keeps its length when the highest descriptor is closed. If there is none: it will grow as it is used.
+        let _ = rustix::io::fcntl_dupfd_cloexec(&file, last);
+    }
+}
+
 /// As many descriptors as the system allows: a pooler is made of them.
 pub(crate) fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);

@@ -60,6 +60,12 @@ use letter::{EventBell, Letterbox, OFFERED_MAX};
 use shared::{Builder, Shared};
 use tenant::Tenant;
 
+/// Descriptors in use at most while all clients are there, each: its own, and its server's in session mode.
+const DESCRIPTORS_A_CLIENT: usize = 2;
+
+/// And those that are nobody's: epolls, bells, listeners, files.
+const DESCRIPTORS_BESIDE: usize = 256;
+
 /// Why the engine could not start.
 #[derive(Debug)]
 pub enum StartError {
@@ -103,6 +109,7 @@ impl Engine {
         builder: Builder,
     ) -> Result<Engine, StartError> {
         gate::raise_descriptor_limit();
+        gate::make_room(settings.max_client_conn as usize * DESCRIPTORS_A_CLIENT + DESCRIPTORS_BESIDE);
         let clock = Clock::start();
         let log = Log::start(&options.log, clock).map_err(|error| StartError::System("cannot open the log", error))?;
         let listeners = listener::listen(options).map_err(StartError::Listen)?;

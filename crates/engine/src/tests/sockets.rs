@@ -334,6 +334,20 @@ fn clients_who_come_at_once_find_room_before_anybody_is_accepted() {
     assert_eq!(clients.len(), count);
 }
 
+#[test]
+fn the_table_of_descriptors_has_room_before_anybody_comes() {
+    crate::gate::raise_descriptor_limit();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    // More than all tests together open, where that many are allowed.
+    let count = usize::try_from(limit).unwrap_or(usize::MAX).min(9000);
+    crate::gate::make_room(count);
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let len = status.lines().find_map(|line| line.strip_prefix("FDSize:")).expect("proc(5) has it");
+    assert!(len.trim().parse::<usize>().expect("a number") >= count, "{len}");
+    // And without a descriptor that stays open.
+    assert!(!std::path::Path::new(&format!("/proc/self/fd/{}", count - 1)).exists());
+}
+
 /// Whoever is in a message "hold" keeps the thread in it until the test lets go; everybody's round is noted.
 fn rounds_of(held: Receiver<()>) -> impl Fn(Place) -> Option<Script> {
     let held = Mutex::new(Some(held));
