@@ -85,7 +85,7 @@ impl Work {
         Work { login, user, password, style, prepare, request, number, rows, row_bytes, may_be_refused: false }
     }
 
-    /// The same, where limits may refuse a question: it is counted apart from those that are answered.
+    /// The same, where limits may refuse a question or a login: it is counted apart from those that are answered.
     #[must_use]
     pub fn may_be_refused(self) -> Work {
         Work { may_be_refused: true, ..self }
@@ -242,6 +242,8 @@ fn message(phase: &mut Phase, work: &Work, tag: u8, body: &[u8], out: &mut Vec<u
             *phase = Phase::Idle;
             return Ok(Progress::Refused);
         }
+        // The pooler closes it; nothing more comes.
+        (Phase::LoggingIn(_), b'E') if work.may_be_refused && is_of_a_limit(body) => return Ok(Progress::Refused),
         (_, b'E') => return Err(format!("refused: {}", body.escape_ascii())),
         (_, b'S' | b'N') => {}
         (Phase::LoggingIn(scram), b'R') => authenticate(scram, work, body, out)?,
@@ -371,6 +373,10 @@ mod tests {
         let work = || Work::new("bench", "", "bench", Style::Simple, Answer::Small);
         assert!(asked(work()).is_err());
         assert_eq!(asked(work().may_be_refused()), Ok(Progress::Refused));
+        let logs_in =
+            |work: Work| Client::start(&Arc::new(work), &mut Vec::new()).receive(&error[..16], &mut Vec::new());
+        assert!(logs_in(work()).is_err());
+        assert_eq!(logs_in(work().may_be_refused()), Ok(Progress::Refused));
     }
 
     #[test]

@@ -31,9 +31,9 @@ Measures pgweir beside PgBouncer and a direct connection.
   bench sizing [--only SCRIPT[:CLIENTS],...] [--seconds N] [--rounds N] [--sizes N,N,...] [--cluster FOLDER]
                          pool_size = auto beside fixed sizes, on a PostgreSQL of its own with fsync on: SCRIPT is select or
                          tpcb, 50, 500 and 4000 clients; some 20 minutes, a part some 3. FOLDER keeps the tables for the next time
-  bench rates [--only RATE,...] [--seconds N] [--rounds N]
-                         how exactly limits of 1, 100 and 10000 transactions a second hold with four workers, delaying and
-                         rejecting; some 5 minutes
+  bench rates [--only tps|qps|logins|RATE,...] [--seconds N] [--rounds N]
+                         how exactly limits of 1, 100 and 10000 transactions, queries or logins (1000) a second hold with four
+                         workers, delaying and rejecting; some 15 minutes
   bench report FILE      print the table of a record
   bench relay INI        be the relay: recv and send, nothing else (contestants' ini files name its sockets)
   bench list             name the scenarios
@@ -192,10 +192,16 @@ fn sizing(options: &Options) -> Result<bool, String> {
 
 /// How exactly limits hold.
 fn rates(options: &Options) -> Result<bool, String> {
-    let number = |text: &String| text.parse().map_err(|_| format!("'{text}' is no rate"));
-    let rates: Vec<u32> = options.only.iter().map(number).collect::<Result<_, _>>()?;
+    let (mut limited, mut per_second) = (Vec::new(), Vec::new());
+    for text in &options.only {
+        match rates::Limited::ALL.into_iter().find(|limited| limited.setting() == text) {
+            Some(named) => limited.push(named),
+            None => per_second.push(text.parse().map_err(|_| format!("'{text}' is neither a limit nor a rate"))?),
+        }
+    }
     let plan = rates::Plan {
-        rates: if rates.is_empty() { rates::RATES.to_vec() } else { rates },
+        limited: if limited.is_empty() { rates::Limited::ALL.to_vec() } else { limited },
+        rates: per_second,
         rounds: options.rounds.unwrap_or(3) as usize,
         measured: Duration::from_secs(options.seconds.unwrap_or(12)),
     };

@@ -1,7 +1,7 @@
-//! How exactly limits hold: so many transactions a second, over four workers, on real sockets.
+//! How exactly limits hold: so many transactions, queries or logins a second, over four workers, on real sockets.
 //!
 //! ```text
-//!   a rate, delay or reject ──► rounds ──► a fresh pooler ─► 64 clients, each asks as soon as it is told anything
+//!   a rate, delay or reject ──► rounds ──► a fresh pooler ─► clients, each comes again as soon as it is told anything
 //!                                             ─► the burst is used up ─► answers counted, every 100 ms
 //! ```
 //!
@@ -21,8 +21,36 @@ use crate::setup::{self, USER};
 use crate::world::{Mode, World};
 use crate::{interrupt, run};
 
-/// Transactions a second.
-pub const RATES: [u32; 3] = [1, 100, 10_000];
+/// What is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limited {
+    Transactions,
+    Queries,
+    Logins,
+}
+
+impl Limited {
+    pub const ALL: [Limited; 3] = [Limited::Transactions, Limited::Queries, Limited::Logins];
+
+    /// As `[classes]` calls it.
+    #[must_use]
+    pub fn setting(self) -> &'static str {
+        match self {
+            Limited::Transactions => "tps",
+            Limited::Queries => "qps",
+            Limited::Logins => "logins",
+        }
+    }
+
+    /// Events a second that are tried. Nobody logs in ten thousand times a second on two cores.
+    #[must_use]
+    pub fn rates(self) -> [u32; 3] {
+        match self {
+            Limited::Transactions | Limited::Queries => [1, 100, 10_000],
+            Limited::Logins => [1, 100, 1000],
+        }
+    }
+}
 
 /// Whoever is over waits, or is told.
 pub const OVERS: [&str; 2] = ["delay", "reject"];
@@ -31,6 +59,9 @@ const WORKERS: u32 = 4;
 
 /// More than any rate needs; they live on all workers.
 const CLIENTS: usize = 64;
+
+/// Who logs in at a time: at one login a second, the last of them has not waited for client_login_timeout.
+const LOGINS_AT_ONCE: usize = 16;
 
 /// Lives on four workers, as a pool of 32 and more does.
 const POOL: u32 = 40;
@@ -44,6 +75,8 @@ const WARM_UP: Duration = Duration::from_secs(2);
 /// What is to be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    pub limited: Vec<Limited>,
+    /// None: those that it is usually tried with.
     pub rates: Vec<u32>,
     pub rounds: usize,
     /// Counted in each slice, after the burst.
@@ -74,13 +107,15 @@ pub fn all(
     });
     let mut record = Record::begin(out, "rates", std::slice::from_ref(pgweir), description)?;
     let mut whole = true;
-    for &rate in &plan.rates {
-        eprintln!("{rate} a second");
-        let mut result =
-            json!({ "name": format!("rate-{rate}"), "kind": "rates", "per_second": rate, "burst": burst(rate) });
+    for (limited, rate) in plan.limits() {
+        let setting = limited.setting();
+        eprintln!("{setting}={rate}");
+        let mut result = json!({ "name": format!("{setting}-{rate}"), "kind": "rates", "limited": setting });
+        result["per_second"] = json!(rate);
+        result["burst"] = json!(burst(rate));
         result["workers"] = json!(WORKERS);
-        result["clients"] = json!(CLIENTS);
-        match rounds(place, pgweir, plan, rate) {
+        result["clients"] = json!(clients(limited));
+        match rounds(place, pgweir, plan, (limited, rate)) {
             Ok(rounds) => result["rounds"] = rounds,
             Err(error) => {
                 interrupt::report(&error);
@@ -94,18 +129,30 @@ pub fn all(
     Ok((record, whole))
 }
 
+impl Plan {
+    fn limits(&self) -> Vec<(Limited, u32)> {
+        let rates =
+            |limited: Limited| if self.rates.is_empty() { limited.rates().to_vec() } else { self.rates.clone() };
+        self.limited.iter().flat_map(|limited| rates(*limited).into_iter().map(|rate| (*limited, rate))).collect()
+    }
+}
+
+fn clients(limited: Limited) -> usize {
+    if limited == Limited::Logins { LOGINS_AT_ONCE } else { CLIENTS }
+}
+
 /// What comes while nobody asks must be kept, if all who are told no are to get what the rate brings.
 fn burst(rate: u32) -> u32 {
     (rate / 10).max(1)
 }
 
-fn rounds(place: &Premises, pgweir: &Contestant, plan: &Plan, rate: u32) -> Result<Value, String> {
+fn rounds(place: &Premises, pgweir: &Contestant, plan: &Plan, limit: (Limited, u32)) -> Result<Value, String> {
     let mut rounds = Vec::new();
     for _ in 0..plan.rounds {
         let mut samples = Map::new();
         for over in OVERS {
             interrupt::check()?;
-            let sample = slice(place, pgweir, plan, (rate, over))?;
+            let sample = slice(place, pgweir, plan, limit, over)?;
             let counted: u64 = sample["counts"].as_array().into_iter().flatten().filter_map(Value::as_u64).sum();
             let seconds = sample["micros"].as_u64().unwrap_or_default() as f64 / 1e6;
             eprintln!("  {over:>6}: {counted} in {seconds:.1} s, {} refused", sample["refused"]);
@@ -116,36 +163,53 @@ fn rounds(place: &Premises, pgweir: &Contestant, plan: &Plan, rate: u32) -> Resu
     Ok(json!(rounds))
 }
 
-fn slice(place: &Premises, pgweir: &Contestant, plan: &Plan, limit: (u32, &str)) -> Result<Value, String> {
+fn slice(
+    place: &Premises,
+    pgweir: &Contestant,
+    plan: &Plan,
+    limit: (Limited, u32),
+    over: &str,
+) -> Result<Value, String> {
     let room = place.room("slice")?;
     setup::write_users(&room)?;
     let mut world = World::open(&room.folder)?;
     let server = world.port;
-    let text = |port| ini(&room, pgweir, limit, server, port);
+    let class = class(limit, over);
+    let text = |port| ini(&room, pgweir, &class, server, port);
     let mut running = Running::start(&room, pgweir, text, &[], &process::cores())?;
-    let sample = load(&mut world, &running, plan);
+    let sample = load(&mut world, &running, plan, limit.0);
     let sample = sample.map_err(|error| format!("{error}\n{}", running.log()));
     running.stop();
     sample
 }
 
-fn ini(room: &Premises, pgweir: &Contestant, (rate, over): (u32, &str), server: u16, port: u16) -> String {
+/// The class that everybody is in.
+fn class((limited, rate): (Limited, u32), over: &str) -> String {
+    let (setting, burst) = (limited.setting(), burst(rate));
+    format!("{setting}={rate} {setting}_burst={burst} over={over}")
+}
+
+fn ini(room: &Premises, pgweir: &Contestant, class: &str, server: u16, port: u16) -> String {
     let own: String = pgweir.settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
-    let (users, burst) = (room.folder.join("users-Trust.txt"), burst(rate));
+    let users = room.folder.join("users-Trust.txt");
     format!(
         "[databases]\nbench = host=127.0.0.1 port={server} dbname=bench user={USER}\n\n[classes]\n\
-         default = tps={rate} tps_burst={burst} over={over}\n\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
+         default = {class}\n\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
          unix_socket_dir =\nauth_type = trust\nauth_file = {}\nadmin_users = {USER}\npool_mode = transaction\n\
          default_pool_size = {POOL}\nworkers = {WORKERS}\nlog_connections = 0\nlog_disconnections = 0\n{own}",
         users.display()
     )
 }
 
-fn load(world: &mut World, running: &Running, plan: &Plan) -> Result<Value, String> {
+fn load(world: &mut World, running: &Running, plan: &Plan, limited: Limited) -> Result<Value, String> {
     let work = Work::new(USER, "", "bench", Style::Simple, Answer::Small).may_be_refused();
     let fleet = world.fleet(running.port, work);
-    world.connect(fleet, CLIENTS)?;
-    world.start(fleet, Mode::Closed)?;
+    if limited == Limited::Logins {
+        world.start(fleet, Mode::Storm { at_a_time: LOGINS_AT_ONCE })?;
+    } else {
+        world.connect(fleet, CLIENTS)?;
+        world.start(fleet, Mode::Closed)?;
+    }
     world.run_for(WARM_UP)?;
     let (before, refused) = (world.done(fleet), world.refused(fleet));
     let (began, mut done) = (Instant::now(), before);
@@ -171,6 +235,19 @@ mod tests {
 
     #[test]
     fn a_burst_is_what_comes_in_a_tenth_of_a_second() {
-        assert_eq!(RATES.map(burst), [1, 10, 1000]);
+        assert_eq!(Limited::Queries.rates().map(burst), [1, 10, 1000]);
+    }
+
+    #[test]
+    fn each_limit_has_its_rates_unless_others_are_named() {
+        let plan = |rates: &[u32]| Plan {
+            limited: vec![Limited::Queries, Limited::Logins],
+            rates: rates.to_vec(),
+            rounds: 1,
+            measured: Duration::ZERO,
+        };
+        assert_eq!(plan(&[7]).limits(), [(Limited::Queries, 7), (Limited::Logins, 7)]);
+        assert_eq!(plan(&[]).limits().len(), 6);
+        assert_eq!(class((Limited::Logins, 100), "delay"), "logins=100 logins_burst=10 over=delay");
     }
 }
