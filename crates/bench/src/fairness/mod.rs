@@ -159,6 +159,7 @@ impl Bench<'_> {
         let one_worker = self.pgweir.variant("pgweir", &[("workers", "1")]);
         let arms = [
             self.arm("apart", "pgweir, a pool of 20 for each crowd", self.pgweir, Sharing::Apart),
+            self.arm("apart-1", "the same with one worker", &one_worker, Sharing::Apart),
             self.arm(
                 "classes",
                 "pgweir, one pool of 20, a class for each crowd",
