@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Promises: a log that blocks (a full disk, a stopped terminal) never stops service: lines beyond [`QUEUE_LEN_MAX`] are
-//! dropped, counted, and the count is written when there is room again. A line is in the file as soon as it was taken
-//! from the queue: nothing is buffered. Control characters are replaced here, in everything.
+//! dropped, counted, and the count is written when there is room again. A line is in the file some milliseconds after it was told
+//! ([`REST`]), with those that were told meanwhile. Control characters are replaced here, in everything.
 //!
 //! Does not decide what is worth a line.
 
@@ -28,6 +28,13 @@ use crate::syslog::Syslog;
 
 /// Lines that may wait for the writer.
 const QUEUE_LEN_MAX: usize = 8192;
+
+/// How long the writer leaves its queue alone when it has emptied it: whoever tells a line then need not wake it, which in a storm
+/// of logins would cost more than the line.
+const REST: Duration = Duration::from_millis(5);
+
+/// What is written at once, about.
+const PAGE_LEN: usize = 64 << 10;
 
 /// How long a stopping process waits for its last lines to be written.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -77,7 +84,7 @@ impl Log {
             syslog: options.syslog.clone().map(Syslog::new),
             options: options.clone(),
             file,
-            text: String::new(),
+            page: String::new(),
         };
         std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.run())?;
         Ok(Log { lines, state, clock })
@@ -161,22 +168,35 @@ struct Writer {
     options: LogOptions,
     file: Option<File>,
     syslog: Option<Syslog>,
-    /// One line, reused.
-    text: String,
+    /// Lines that are written together.
+    page: String,
 }
 
 impl Writer {
     fn run(mut self) {
         while let Ok(line) = self.queue.recv() {
-            self.state.queued.fetch_sub(1, Ordering::Relaxed);
-            match line {
-                Line::Fact(time, fact) => self.write(time, &fact),
-                Line::Reopen(options) => self.reopen(options),
-                Line::Flush(done) => {
-                    let _ = done.try_send(());
-                }
+            self.take(line);
+            while let Ok(line) = self.queue.try_recv() {
+                self.take(line);
             }
-            self.mention_dropped();
+            self.turn_page();
+            std::thread::sleep(REST);
+        }
+    }
+
+    fn take(&mut self, line: Line) {
+        self.state.queued.fetch_sub(1, Ordering::Relaxed);
+        match line {
+            Line::Fact(time, fact) => self.write(time, &fact),
+            Line::Reopen(options) => self.reopen(options),
+            Line::Flush(done) => {
+                self.turn_page();
+                let _ = done.try_send(());
+            }
+        }
+        self.mention_dropped();
+        if self.page.len() >= PAGE_LEN {
+            self.turn_page();
         }
     }
 
@@ -194,6 +214,7 @@ impl Writer {
     }
 
     fn reopen(&mut self, options: LogOptions) {
+        self.turn_page();
         let opened = options.file.as_ref().map(|path| open(path)).transpose();
         if self.options.syslog != options.syslog {
             self.syslog = options.syslog.clone().map(Syslog::new);
@@ -210,29 +231,32 @@ impl Writer {
     }
 
     fn write(&mut self, time: Time, fact: &Fact) {
-        self.text.clear();
         let moment = self.clock.on_the_wall(time).to_zoned(self.zone.clone());
         // Writing to a String does not fail.
         let _ =
-            write!(self.text, "{} [{}] {} ", moment.strftime("%Y-%m-%d %H:%M:%S.%3f %Z"), self.pid, word(fact.level),);
-        let begin = self.text.len();
+            write!(self.page, "{} [{}] {} ", moment.strftime("%Y-%m-%d %H:%M:%S.%3f %Z"), self.pid, word(fact.level),);
+        let begin = self.page.len();
         let prefix = Prefix { about: &fact.about, port: self.options.port };
-        let _ = writeln!(self.text, "{prefix}{}", Clean(&fact.text));
-        // A log that cannot be written has nobody to complain to.
-        if let Some(file) = &mut self.file {
-            let _ = file.write_all(self.text.as_bytes());
-        }
-        if self.options.stderr {
-            let _ = io::stderr().write_all(self.text.as_bytes());
-        }
+        let _ = writeln!(self.page, "{prefix}{}", Clean(&fact.text));
         let lost = self
             .syslog
             .as_mut()
-            .and_then(|syslog| syslog.send(fact.level, &moment, self.pid, self.text[begin..].trim_end()));
+            .and_then(|syslog| syslog.send(fact.level, &moment, self.pid, self.page[begin..].trim_end()));
         if let Some(error) = lost {
             // Goes to the file and to standard error; that it is lost too is not told.
             self.own(Level::Warning, format!("syslog cannot be reached: {error}"));
         }
+    }
+
+    fn turn_page(&mut self) {
+        // A log that cannot be written has nobody to complain to.
+        if let Some(file) = &mut self.file {
+            let _ = file.write_all(self.page.as_bytes());
+        }
+        if self.options.stderr {
+            let _ = io::stderr().write_all(self.page.as_bytes());
+        }
+        self.page.clear();
     }
 }
 
