@@ -12,7 +12,10 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr_iter, memrchr_iter};
+use memchr::memmem::Finder;
+use memchr::memrchr_iter;
+
+use crate::scan;
 
 /// How much of one end of a text is looked at.
 const SPAN_MAX: usize = 2048;
@@ -54,27 +57,33 @@ impl WantedTags {
     }
 
     /// Tells of the tags with these keys, in the order of [`comment_tags`]: which key, and the value.
+    #[inline]
     pub fn each<'t>(&self, text: &'t [u8], mut each: impl FnMut(usize, Cow<'t, [u8]>)) {
+        if has_comment(text) {
+            self.each_of(text, &mut each);
+        }
+    }
+
+    fn each_of<'t>(&self, text: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
         let mut rest = text.trim_ascii_start();
         while let Some((comment, behind)) = first(rest) {
-            self.look_into(comment, &mut each);
+            self.look_into(comment, each);
             rest = behind;
             if text.len() - rest.len() > SPAN_MAX {
                 break;
             }
         }
         if let Some(comment) = trailing(rest) {
-            self.look_into(comment, &mut each);
+            self.look_into(comment, each);
         }
     }
 
-    fn look_into<'t>(&self, comment: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
-        let mut begin = 0;
-        for comma in memchr_iter(b',', comment) {
-            self.look_at(&comment[begin..comma], each);
-            begin = comma + 1;
+    fn look_into<'t>(&self, mut comment: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
+        while let Some(comma) = scan::find(comment, 0, b',') {
+            self.look_at(&comment[..comma], each);
+            comment = &comment[comma + 1..];
         }
-        self.look_at(&comment[begin..], each);
+        self.look_at(comment, each);
     }
 
     #[inline]
@@ -87,12 +96,55 @@ impl WantedTags {
 
     fn read<'t>(&self, word: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
         for (index, key) in self.keys.iter().enumerate() {
+            // Most that only begin as a key does are told from it by what stands where it would end.
+            let Some((b':' | b'=' | b' ' | b'\t'..=b'\r', _)) = word.get(key.len()..).and_then(<[u8]>::split_first)
+            else {
+                continue;
+            };
             if let Some([b':' | b'=', value @ ..]) = word.strip_prefix(&**key).map(<[u8]>::trim_ascii_start) {
                 each(index, value_of(value));
                 return;
             }
         }
     }
+}
+
+/// One key, for who looks for it in every text: of most that have a comment, one look says that it is not there.
+#[derive(Clone, Debug)]
+pub struct WantedTag {
+    key: Finder<'static>,
+    tags: WantedTags,
+}
+
+impl WantedTag {
+    /// As a tag's key can be.
+    #[must_use]
+    pub fn new(key: &'static [u8]) -> WantedTag {
+        WantedTag { key: Finder::new(key), tags: WantedTags::new([key.into()]) }
+    }
+
+    /// The value of the first tag with this key.
+    #[inline]
+    #[must_use]
+    pub fn first<'t>(&self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
+        if has_comment(text) { self.first_of(text) } else { None }
+    }
+
+    #[inline(never)]
+    fn first_of<'t>(&self, text: &'t [u8]) -> Option<Cow<'t, [u8]>> {
+        let mut first = None;
+        // What is longer has more beside its comments to look at than these may be long.
+        if text.len() > 2 * SPAN_MAX || self.key.find(text).is_some() {
+            self.tags.each_of(text, &mut |_, value| _ = first.get_or_insert(value));
+        }
+        first
+    }
+}
+
+/// Whether a text begins with a comment, or ends with one. Mostly it does not.
+#[inline]
+fn has_comment(text: &[u8]) -> bool {
+    text.trim_ascii_start().starts_with(b"/*") || without_semicolons(text).ends_with(b"*/")
 }
 
 fn without_semicolons(text: &[u8]) -> &[u8] {
@@ -118,7 +170,10 @@ fn leading(text: &[u8]) -> (Vec<&[u8]>, &[u8]) {
 fn first(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let inside = text.strip_prefix(b"/*")?;
     let window = &inside[..inside.len().min(SPAN_MAX)];
-    let end = memchr_iter(b'*', window).find(|star| window.get(star + 1) == Some(&b'/'))?;
+    let mut end = scan::find(window, 0, b'*')?;
+    while window.get(end + 1) != Some(&b'/') {
+        end = scan::find(window, end + 1, b'*')?;
+    }
     Some((&inside[..end], inside[end + 2..].trim_ascii_start()))
 }
 
@@ -193,6 +248,9 @@ mod tests {
             let expected: Vec<_> = tags.iter().filter(|(key, _)| names.contains(key)).cloned().collect();
             assert_eq!(each, expected, "{text}");
         }
+        let wanted = WantedTag::new(b"a");
+        let first = tags.iter().find(|(key, _)| key == "a").map(|(_, value)| value.as_bytes().to_vec());
+        assert_eq!(wanted.first(text.as_bytes()).map(Cow::into_owned), first, "{text}");
         tags
     }
 

@@ -66,7 +66,7 @@ mod transactions;
 mod words;
 
 pub use calls::{SetConfig, SetConfigs};
-pub use comments::{CommentTag, WantedTags, comment_tags};
+pub use comments::{CommentTag, WantedTag, WantedTags, comment_tags};
 pub use fingerprint::{Fingerprint, Key};
 pub use kind::{Assignment, Discarded, Isolation, Kind, Modes, Scope, Value, Which};
 pub use lexer::{Lexer, Token, TokenKind, Unlexable};

@@ -113,7 +113,7 @@ fn ends_number(text: &[u8], at: usize) -> Option<usize> {
 
 /// The first place from `at` where `byte` is, which is not zero.
 #[inline(always)]
-fn find(text: &[u8], at: usize, byte: u8) -> Option<usize> {
+pub(crate) fn find(text: &[u8], at: usize, byte: u8) -> Option<usize> {
     find_either(text, at, byte, byte)
 }
 

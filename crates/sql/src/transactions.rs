@@ -4,24 +4,46 @@ use crate::grammar::strings;
 use crate::head::Head;
 use crate::kind::{Isolation, Kind, Modes};
 use crate::name::Name;
+use crate::scan;
 use crate::text::{Rules, Text};
 
 /// With all its modes, and a comment.
 const BEGIN_MAX: usize = 1024;
 
 /// Whether a text is one statement that begins a transaction, and nothing else. What cannot be read is not.
+#[inline]
 pub fn begins_transaction(text: &[u8]) -> bool {
-    // Most are told apart by their first word.
-    let words = text.trim_ascii_start();
-    let begins = |word: &[u8]| words.get(..word.len()).is_some_and(|first| first.eq_ignore_ascii_case(word));
-    let may_be = begins(b"begin") || begins(b"start") || begins(b"/*") || begins(b"--");
-    if !may_be || text.len() > BEGIN_MAX {
+    may_begin(text.trim_ascii_start()) && is_begin(text)
+}
+
+/// Most are told apart by their first two bytes: BEGIN, START, or a comment.
+#[inline]
+fn may_begin(words: &[u8]) -> bool {
+    matches!(
+        words,
+        [b'b' | b'B', b'e' | b'E', ..] | [b's' | b'S', b't' | b'T', ..] | [b'/', b'*', ..] | [b'-', b'-', ..]
+    )
+}
+
+#[inline(never)]
+fn is_begin(text: &[u8]) -> bool {
+    if text.len() > BEGIN_MAX || !may_begin(behind_comments(text)) {
         return false;
     }
     let text = Text::new(text, Rules::default());
     let mut statements = text.statements();
     let first = statements.next().map(|statement| statement.kind);
     matches!(first, Some(Kind::Begin(_))) && statements.next().is_none()
+}
+
+/// What stands behind the comments that a text begins with; nothing if one of them does not end.
+fn behind_comments(text: &[u8]) -> &[u8] {
+    let mut rest = text.trim_ascii_start();
+    while rest.len() > 1 && scan::is_comment(rest, 0) {
+        let Some(end) = scan::any_comment(rest, 0) else { return &[] };
+        rest = rest[end..].trim_ascii_start();
+    }
+    rest
 }
 
 /// The kind of the statement with this first word; the cursor stands behind it.
@@ -135,6 +157,7 @@ mod tests {
             "start transaction isolation level serializable",
             "/* x */ begin work",
             "-- x\nbegin",
+            "/* x */ -- y\r\n/* /* z */ */ bEGIN",
         ];
         for text in begins {
             assert!(begins_transaction(text.as_bytes()), "{text}");
@@ -145,6 +168,11 @@ mod tests {
             "select 1",
             "beginning",
             "/* begin */ select 1",
+            "/* begin",
+            "-- begin",
+            "/*/* x */ begin",
+            "b",
+            "-",
             "commit",
             "begin transaction foo",
             "start",
