@@ -124,6 +124,13 @@ impl Lane {
         self.account.virtual_time(self.terms.weight, now)
     }
 
+    /// It is to have something to do from now on. `others`: where those are that have something already.
+    fn awake(&mut self, now: Time, others: u64) {
+        if self.line.is_empty() && self.account.active() == 0 {
+            self.account.awake(self.terms.weight, now, others);
+        }
+    }
+
     /// How long its oldest waiter has waited.
     fn waited(&self, now: Time) -> u64 {
         self.line.front().map_or(0, |waiter| now.micros_since(waiter.since))
@@ -191,9 +198,13 @@ impl Queue {
 
     /// A session waits from now on; its ticket.
     pub(crate) fn push(&mut self, class: ClassId, session: ConnId, since: Time, now: Time) -> u64 {
-        self.awake(class, now);
         self.len += 1;
-        let ticket = self.lane_mut(class).line.push(session, since);
+        let (is_single, others) = (self.is_single(), self.virtual_time);
+        let lane = self.lane_mut(class);
+        if !is_single {
+            lane.awake(now, others);
+        }
+        let ticket = lane.line.push(session, since);
         self.note(class);
         ticket
     }
@@ -235,7 +246,7 @@ impl Queue {
 
     /// Whose turn it is: the oldest waiter of the class that is next.
     pub(crate) fn pop(&mut self, now: Time) -> Option<Waiter> {
-        let index = self.next(now)?;
+        let index = if self.is_single() { 0 } else { self.next(now)? };
         self.pop_of(index, now)
     }
 
@@ -249,14 +260,13 @@ impl Queue {
         Some(waiter)
     }
 
-    /// Somebody is about to wait. `service_us`: the mean time of a link, 0 if that is unknown; `busy`: servers that serve this
-    /// queue now.
-    pub(crate) fn grows(&mut self, class: ClassId, now: Time, service_us: u64, busy: u32) {
+    /// The first one of a class is about to wait. `service_us`: the mean time of a link, 0 if that is unknown; `busy`: servers
+    /// that serve this queue now.
+    pub(crate) fn line_begins(&mut self, class: ClassId, now: Time, service_us: u64, busy: u32) {
         let lane = self.lane_mut(class);
-        if lane.line.is_empty() {
-            let busy = if lane.has_room() { busy } else { lane.account.active() };
-            lane.pace.begin(now, service_us, busy);
-        }
+        debug_assert!(lane.line.is_empty(), "a line begins with its first waiter");
+        let busy = if lane.has_room() { busy } else { lane.account.active() };
+        lane.pace.begin(now, service_us, busy);
     }
 
     /// Which one somebody is in the line of its class, and how many are in it.
@@ -319,12 +329,16 @@ impl Queue {
     /// A class has a server from now on.
     #[inline]
     pub(crate) fn begin(&mut self, class: ClassId, now: Time) {
-        self.awake(class, now);
+        let others = self.virtual_time;
         let lane = self.lane_mut(class);
+        lane.awake(now, others);
         let start = lane.virtual_time(now);
         lane.account.begin(now);
-        self.virtual_time = self.virtual_time.max(start);
-        self.note(class);
+        let is_awaited = !lane.line.is_empty();
+        self.virtual_time = others.max(start);
+        if is_awaited {
+            self.note(class);
+        }
     }
 
     /// A server that a class has had since then is free again.
@@ -332,7 +346,10 @@ impl Queue {
     pub(crate) fn end(&mut self, class: ClassId, since: Time, now: Time) {
         let lane = self.lane_mut(class);
         lane.account.end(lane.terms.weight, since, now);
-        self.note(class);
+        // Where nobody waits, nobody may be served, before and after.
+        if !lane.line.is_empty() {
+            self.note(class);
+        }
     }
 
     /// Those that wait or have servers here.
@@ -349,17 +366,6 @@ impl Queue {
     /// From when on a link of this class is long.
     pub(crate) fn long_after_us(&self, class: ClassId) -> Option<u64> {
         self.lane(class).terms.long_after_us
-    }
-
-    fn awake(&mut self, class: ClassId, now: Time) {
-        if self.is_single() {
-            return;
-        }
-        let others = self.virtual_time;
-        let lane = self.lane_mut(class);
-        if lane.line.is_empty() && lane.account.active() == 0 {
-            lane.account.awake(lane.terms.weight, now, others);
-        }
     }
 
     /// Everybody, oldest first in each class.

@@ -336,6 +336,13 @@ impl Pool {
     /// It is free again, or no more.
     #[inline]
     pub(crate) fn settle(&mut self, now: Time, server: &mut Server) {
+        if server.charge.is_some() {
+            self.settle_charge(now, server);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_charge(&mut self, now: Time, server: &mut Server) {
         if let Some(Charge { class, since, origin }) = server.charge.take() {
             self.queue.end(class, since, now);
             if let Some(origin) = origin {
@@ -391,11 +398,19 @@ impl Pool {
     }
 
     /// Somebody is about to wait in its class's line.
+    #[inline]
     pub(crate) fn line_grows(&mut self, now: Time, class: ClassId) {
+        if self.queue.waiting(class) == 0 {
+            self.line_begins(now, class);
+        }
+    }
+
+    #[inline(never)]
+    fn line_begins(&mut self, now: Time, class: ClassId) {
         let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
         // Those serve nobody else.
         let kept = self.pinned + u32::from(listens);
-        self.queue.grows(class, now, self.service_us, self.count(Group::Linked).saturating_sub(kept));
+        self.queue.line_begins(class, now, self.service_us, self.count(Group::Linked).saturating_sub(kept));
     }
 
     /// Where somebody stands, and how long it is expected to wait from now on.
