@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use sql::{CommentTag, WantedTags};
 
+use crate::commented::{self, Commented};
+
 /// Which class: an index into [`Classes::all`].
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u8);
@@ -236,7 +238,7 @@ impl Rule {
 /// What the rules leave to a text's tags once it is known who asks: what a session need not find out anew for every transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// The keys of the tags that are asked for, each once.
+    /// The keys of the tags that are asked for, each once, and that of deadlines before them.
     keys: WantedTags,
     /// What is asked of them, in the order of the rules, up to the first that asks for no tag.
     asked: Box<[Asked]>,
@@ -260,21 +262,32 @@ impl Standing {
         !self.asked.is_empty()
     }
 
-    /// The class of a text, of somebody of this standing: as [`Classes::of`] says it.
+    /// The class of whom no tag puts elsewhere.
+    pub(crate) fn otherwise(&self) -> ClassId {
+        self.otherwise
+    }
+
+    /// The class of a text, of somebody of this standing: as [`Classes::of`] says it. And what its comments say besides.
     #[must_use]
-    pub fn class_of(&self, text: &[u8]) -> ClassId {
+    pub(crate) fn class_of(&self, text: &[u8]) -> (ClassId, Commented) {
         // Those that could still come first.
         let mut asked = &*self.asked;
-        let mut class = self.otherwise;
+        let (mut class, mut commented) = (self.otherwise, Commented::Nothing);
         self.keys.each(text, |key, value| {
+            if key == DEADLINE_KEY {
+                commented.note(&value);
+            }
             if let Some(first) = asked.iter().position(|asked| asked.key == key && asked.value.fits(&value)) {
                 class = asked[first].class;
                 asked = &asked[..first];
             }
         });
-        class
+        (class, commented)
     }
 }
+
+/// Of [`Standing::keys`].
+const DEADLINE_KEY: usize = 0;
 
 /// Of whom the class is asked for.
 #[derive(Copy, Clone, Debug)]
@@ -334,9 +347,8 @@ impl Classes {
         self.rules.iter().any(|rule| !rule.tags.is_empty())
     }
 
-    /// What holds of whoever this is, for as long as it is called so.
-    #[must_use]
-    pub fn standing(&self, of: &Subject<'_>) -> Standing {
+    #[cfg(test)]
+    fn standing(&self, of: &Subject<'_>) -> Standing {
         let mut tagged = Vec::new();
         let otherwise = self.tagged_rules(of, &mut tagged);
         self.standing_by(&tagged, otherwise)
@@ -355,7 +367,7 @@ impl Classes {
 
     /// What those rules leave to a text's tags.
     pub(crate) fn standing_by(&self, tagged: &[u32], otherwise: ClassId) -> Standing {
-        let (mut keys, mut asked) = (Vec::<Box<[u8]>>::new(), Vec::new());
+        let (mut keys, mut asked) = (vec![Box::<[u8]>::from(commented::TAG)], Vec::new());
         for rule in tagged.iter().filter_map(|index| self.rules.get(*index as usize)) {
             for tag in &rule.tags {
                 let key = keys.iter().position(|key| *key == tag.key).unwrap_or_else(|| {
@@ -417,7 +429,7 @@ mod tests {
             let subject =
                 Subject { database: database.as_bytes(), user: user.as_bytes(), application: application.as_bytes() };
             let id = classes.of(&subject, &comment_tags(text.as_bytes()).collect::<Vec<_>>());
-            assert_eq!(classes.standing(&subject).class_of(text.as_bytes()), id, "{text}");
+            assert_eq!(classes.standing(&subject).class_of(text.as_bytes()).0, id, "{text}");
             classes.class(id).name.to_string()
         };
         assert_eq!(of("shop", "app", "sidekiq 7", ""), "jobs");
@@ -447,14 +459,14 @@ mod tests {
         };
         let subject = Subject { database: b"shop", user: b"app", application: b"" };
         let standing = classes.standing(&subject);
-        assert_eq!(standing.keys.keys().count(), 3);
+        assert_eq!(standing.keys.keys().count(), 3 + 1);
         let values = ["app:a", "app:b", "app:x", "apple:x", "job:a", "job:cat", "job:x", "", "appl:x", "jo:a"];
         for first in values {
             for (begin, end) in [("", ""), ("/*x:y*/ ", ""), ("", " /* x='y' */ ;")] {
                 for second in values {
                     let text = format!("{begin}/*{first},{second}*/select 1 /*{second} , {first}*/{end}");
                     let tags = comment_tags(text.as_bytes()).collect::<Vec<_>>();
-                    assert_eq!(standing.class_of(text.as_bytes()), classes.of(&subject, &tags), "{text}");
+                    assert_eq!(standing.class_of(text.as_bytes()).0, classes.of(&subject, &tags), "{text}");
                 }
             }
         }

@@ -43,6 +43,7 @@ pub mod time;
 pub mod work;
 pub mod worker;
 
+mod commented;
 mod deadline;
 mod experience;
 mod listener;

@@ -122,6 +122,10 @@ const _: () = assert!(BACKLOG_LEN_MAX > 3 * CHUNK_LEN_MAX);
 /// Names and clauses of settings that are kept of one session; beyond it, the session keeps its server.
 pub const SETTINGS_LEN_MAX: usize = 64 * 1024;
 
+/// What rules of classes leave to tags is remembered for so many different lists of them; beyond it all are forgotten, and
+/// sessions share less.
+pub const STANDINGS_MAX: usize = 256;
+
 /// Statements whose transactions are counted apart, on one worker; of more, the one used longest ago is forgotten, if nobody
 /// uses it.
 pub const FINGERPRINTS_MAX: usize = 1024;

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sql::{Text, begins_transaction};
-use wire::frontend::{BindNames, Parse, tag};
-use wire::{HEADER_LEN, Header};
 
+use super::first_text::first_text;
 use super::pool::Pool;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::board::{Board, ClassCell};
-use crate::classes::{ClassId, ClassSet, Classes, Standing, Subject};
+use crate::classes::{ClassId, ClassSet, Classes, DEFAULT, Standing, Subject};
+use crate::commented::Commented;
 use crate::experience::Origin;
 use crate::id::{ConnId, WorkerId};
 use crate::limits;
-use crate::parameters::Tracked;
+use crate::parameters::{Parameters, Tracked};
 use crate::queue::{Queue, Stranger};
 use crate::session::{Line, Session, State};
 use crate::settings::{PoolMode, Settings};
@@ -24,12 +24,6 @@ use crate::time::Time;
 
 /// How much a class is served is told to other workers no more often.
 const TOLD_EVERY: Duration = Duration::from_millis(1);
-
-/// So many messages are looked through for a text behind a bare BEGIN: Bind, Describe, Execute and Sync may follow that.
-const MESSAGES_MAX: usize = 8;
-
-/// Of so many different ones is remembered what rules leave to tags; beyond that all are forgotten, and sessions share less.
-const STANDINGS_MAX: usize = 256;
 
 /// What is charged to whom while a server is not free.
 #[derive(Copy, Clone, Debug)]
@@ -50,25 +44,36 @@ pub(crate) struct Published {
 }
 
 impl Worker {
-    /// A session asks for a server, for `bytes`, whole messages first.
-    #[inline]
-    pub(super) fn classify(&mut self, conn: ConnId, bytes: &[u8]) {
-        if !self.settings.classes.is_single() {
-            self.classify_by_rules(conn, bytes);
+    /// A session asks for a server, for `bytes`, whole messages first, and classes are told apart: its own, and what the
+    /// comments of its text say besides.
+    #[inline(never)]
+    pub(super) fn classify(&mut self, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
+        let Some(session) = self.sessions.get_mut(conn) else { return (DEFAULT, Commented::Unread) };
+        let classes = &self.settings.classes;
+        let is_known = session.standing.as_ref().is_some_and(|known| Arc::ptr_eq(&known.0, &session.parameters));
+        if !is_known {
+            session.standing = Some(self.standings.of_session(classes, session));
         }
+        let Some(known) = &session.standing else { return (DEFAULT, Commented::Unread) };
+        let (class, commented) = match known.1.reads_tags() {
+            true => known.1.class_of(first_text(session, bytes).unwrap_or_default()),
+            false => (known.1.otherwise(), Commented::Unread),
+        };
+        (session.class, session.origin) = (class, None);
+        if classes.class(class).long.is_some() {
+            return (self.long_or(class, conn, bytes), commented);
+        }
+        (class, commented)
     }
 
+    /// Where a class's long transactions go, if this is one; else that class.
     #[inline(never)]
-    fn classify_by_rules(&mut self, conn: ConnId, bytes: &[u8]) {
-        let Some(session) = self.sessions.get_mut(conn) else { return };
-        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
-        let classes = &self.settings.classes;
-        session.class = class_of(classes, &mut self.standings, session, bytes);
-        session.origin = None;
-        let Some(long) = classes.class(session.class).long.filter(|_| pool.rules.mode != PoolMode::Session) else {
-            return;
-        };
-        let Some(text) = first_text(session, bytes) else { return };
+    fn long_or(&mut self, class: ClassId, conn: ConnId, bytes: &[u8]) -> ClassId {
+        let Some(session) = self.sessions.get_mut(conn) else { return class };
+        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return class };
+        let long = self.settings.classes.class(class).long;
+        let Some(long) = long.filter(|_| pool.rules.mode != PoolMode::Session) else { return class };
+        let Some(text) = first_text(session, bytes) else { return class };
         let origin = if begins_transaction(text) {
             Some(Origin::of_session(conn))
         } else {
@@ -81,6 +86,7 @@ impl Worker {
         if is_long {
             session.class = long.class;
         }
+        session.class
     }
 
     /// The board has been read anew: what other workers have done for the classes of pools that live here too.
@@ -138,7 +144,7 @@ impl Worker {
             let Some(session) = self.sessions.get_mut(conn) else { continue };
             session.standing = None;
             let inbox = std::mem::take(&mut session.inbox);
-            self.classify_by_rules(conn, &inbox);
+            self.classify(conn, &inbox);
             if let Some(session) = self.sessions.get_mut(conn) {
                 session.inbox = inbox;
             }
@@ -205,6 +211,17 @@ pub(super) struct Standings {
 }
 
 impl Standings {
+    /// Of a session as it is called now.
+    #[inline(never)]
+    fn of_session(&mut self, classes: &Classes, session: &Session) -> Box<(Arc<Parameters>, Arc<Standing>)> {
+        let subject = Subject {
+            database: session.identity.database.as_bytes(),
+            user: session.identity.user.as_bytes(),
+            application: session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default(),
+        };
+        Box::new((Arc::clone(&session.parameters), self.of(classes, &subject)))
+    }
+
     fn of(&mut self, classes: &Classes, subject: &Subject<'_>) -> Arc<Standing> {
         self.looked_for.clear();
         let otherwise = classes.tagged_rules(subject, &mut self.looked_for);
@@ -214,7 +231,7 @@ impl Standings {
             return Arc::clone(known);
         }
         let standing = Arc::new(classes.standing_by(&self.looked_for[..tagged], otherwise));
-        if self.known.len() >= STANDINGS_MAX {
+        if self.known.len() >= limits::STANDINGS_MAX {
             self.known.clear();
         }
         self.known.insert(self.looked_for.as_slice().into(), Arc::clone(&standing));
@@ -224,52 +241,5 @@ impl Standings {
     /// Other rules hold.
     fn forget(&mut self) {
         self.known.clear();
-    }
-}
-
-fn class_of(classes: &Classes, standings: &mut Standings, session: &mut Session, bytes: &[u8]) -> ClassId {
-    let known = session.standing.take().filter(|known| Arc::ptr_eq(&known.0, &session.parameters));
-    let known = known.unwrap_or_else(|| {
-        let subject = Subject {
-            database: session.identity.database.as_bytes(),
-            user: session.identity.user.as_bytes(),
-            application: session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default(),
-        };
-        Box::new((Arc::clone(&session.parameters), standings.of(classes, &subject)))
-    });
-    let text = if known.1.reads_tags() { first_text(session, bytes) } else { None };
-    let class = known.1.class_of(text.unwrap_or_default());
-    session.standing = Some(known);
-    class
-}
-
-/// The text that a transaction begins with, as far as it is at hand: of a Query or a Parse, or what a Bind names. A bare BEGIN
-/// says nothing: if what follows it is at hand, that counts.
-pub(super) fn first_text<'a>(session: &'a Session, mut bytes: &'a [u8]) -> Option<&'a [u8]> {
-    let mut begin = None;
-    for _ in 0..MESSAGES_MAX {
-        let Ok(Some(header)) = Header::parse(bytes) else { break };
-        let len = bytes.len().min(header.total_len());
-        match text_of(session, header.tag, &bytes[HEADER_LEN..len]) {
-            Some(text) if begins_transaction(text) => begin = begin.or(Some(text)),
-            Some(text) => return Some(text),
-            // What can stand between a Parse of BEGIN and the next.
-            None if begin.is_some() => {}
-            None => break,
-        }
-        bytes = &bytes[len..];
-    }
-    begin
-}
-
-fn text_of<'a>(session: &'a Session, of: u8, body: &'a [u8]) -> Option<&'a [u8]> {
-    match of {
-        tag::QUERY => Some(body.strip_suffix(b"\0").unwrap_or(body)),
-        tag::PARSE => Parse::decode(body).ok().map(|parse| parse.query),
-        tag::BIND => {
-            let names = BindNames::decode(body)?;
-            session.names.as_deref()?.get(names.statement).map(|statement| statement.query())
-        }
-        _ => None,
     }
 }

@@ -8,23 +8,18 @@
 //! The setting is a custom one of PostgreSQL's, which the session's state brings from server to server: SHOW, RESET,
 //! `current_setting` and rollbacks are PostgreSQL's. Does not bound what happens at a server, nor logins.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
-use sql::WantedTags;
 use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
-use super::classing::first_text;
+use super::first_text::first_text;
 use super::gates::Outcome;
 use super::{Turn, Worker};
+use crate::commented::{self, Commented};
 use crate::id::ConnId;
-use crate::parameters::milliseconds;
 use crate::session::{Line, Session, State};
 use crate::time::Time;
-
-/// What a comment calls it.
-static TAG: LazyLock<WantedTags> = LazyLock::new(|| WantedTags::new([(*b"deadline_ms").into()]));
 
 /// As PostgreSQL words its own timeouts.
 pub(super) const WORDS: &str = "canceling statement due to deadline";
@@ -37,10 +32,19 @@ pub(super) fn told<'a>(message: &'a str, detail: &'a str) -> ErrorResponse<'a> {
 }
 
 impl Worker {
-    /// A session has begun to wait, with these messages: for how long can it?
-    pub(super) fn hurry(&mut self, turn: &mut Turn<'_>, conn: ConnId, messages: &[u8]) {
+    /// A session has begun to wait, with these messages, whose comments may have been read: for how long can it?
+    #[inline]
+    pub(super) fn hurry(&mut self, turn: &mut Turn<'_>, conn: ConnId, messages: &[u8], commented: Commented) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        if let Some(allowed) = session.deadline_ms(messages, commented) {
+            self.hurry_within(turn, conn, allowed);
+        }
+    }
+
+    /// A session has begun to wait, and can for so many milliseconds.
+    #[inline(never)]
+    fn hurry_within(&mut self, turn: &mut Turn<'_>, conn: ConnId, allowed: u32) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let Some(allowed) = session.deadline_ms(messages) else { return };
         let State::Waiting { deadline_ms, line, ticket, .. } = &mut session.state else { return };
         *deadline_ms = allowed;
         let (line, ticket, class, pool) = (*line, *ticket, session.class, session.pool);
@@ -111,14 +115,15 @@ impl Session {
     }
 
     /// How long it can wait with these messages; `None`: it does not say. Not on the way of whoever need not wait.
-    pub(super) fn deadline_ms(&self, messages: &[u8]) -> Option<u32> {
-        let commented = first_text(self, messages).and_then(|text| {
-            let mut first = None;
-            TAG.each(text, |_, value| first = first.or_else(|| Some(milliseconds(&value))));
-            first?
-        });
+    #[inline]
+    pub(super) fn deadline_ms(&self, messages: &[u8], commented: Commented) -> Option<u32> {
         let set = || self.tracker.as_ref().and_then(|tracker| tracker.state().deadline_ms());
         let begun = || (self.begun_deadline_ms > 0).then_some(self.begun_deadline_ms);
+        let commented = match commented {
+            Commented::Unread => first_text(self, messages).and_then(commented::deadline_ms),
+            Commented::Nothing => None,
+            Commented::Deadline(deadline_ms) => deadline_ms,
+        };
         // Zero is none.
         commented.or_else(set).or_else(begun).filter(|allowed| *allowed > 0)
     }

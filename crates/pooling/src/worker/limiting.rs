@@ -17,11 +17,12 @@ use wire::backend::{self, ErrorResponse, ParameterStatus, Status};
 use wire::frontend::tag;
 use wire::{Header, sqlstate};
 
-use super::classing::first_text;
+use super::first_text::first_text;
 use super::gates::{Before, Outcome, Wait};
 use super::{Turn, Worker};
 use crate::action::{Action, Source};
-use crate::classes::{ClassId, DEFAULT, Over};
+use crate::classes::{ClassId, Over};
+use crate::commented::Commented;
 use crate::id::{ConnId, PoolId};
 use crate::limiting::gate::{Gate, Passage, StatementGate, Told};
 use crate::limiting::{Allowance, CallBack, Kind, Limit, TICK};
@@ -66,9 +67,8 @@ impl Worker {
         if let Some(outcome) = self.gates.outcomes.remove(&conn) {
             return self.conclude(turn, conn, outcome, messages);
         }
-        self.classify(conn, messages);
-        let class = self.sessions.get(conn).map_or(DEFAULT, |session| session.class);
-        let linked = self.sessions.get(conn).is_some_and(|session| session.server().is_some());
+        let (class, linked) = (session.class, session.server().is_some());
+        let class = if self.settings.classes.is_single() { class } else { self.classify(conn, messages).0 };
         let stated = if linked { Passage::Open } else { self.pass_statement(turn, conn, messages) };
         let passage = match stated {
             Passage::Open => self.pass_class(turn, conn, class, messages),
@@ -149,7 +149,7 @@ impl Worker {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let since = session.asked_at().unwrap_or(turn.now);
         let linked = session.server().is_some();
-        let deadline_ms = if linked { session.deadline_ms(messages).unwrap_or_default() } else { 0 };
+        let deadline_ms = if linked { session.deadline_ms(messages, Commented::Unread).unwrap_or_default() } else { 0 };
         let ticket = self.gates.enter_line(Wait { conn, before, linked, since, deadline_ms, entered: turn.now, kind });
         session.admission = Admission::Waits { ticket };
         match session.state {
@@ -161,7 +161,7 @@ impl Worker {
             _ => session.state = State::Waiting { since, ticket, notified: true, line: Line::Limit, deadline_ms: 0 },
         }
         self.arm_session(conn);
-        self.hurry(turn, conn, messages);
+        self.hurry(turn, conn, messages, Commented::Unread);
         self.settle_gate(turn, before);
     }
 

@@ -9,6 +9,7 @@ use super::matching::Verdict;
 use super::pool::Pool;
 use super::{Turn, Worker};
 use crate::action::Source;
+use crate::commented::Commented;
 use crate::id::{ConnId, PoolId};
 use crate::limits;
 use crate::mail::Stop;
@@ -42,26 +43,28 @@ impl Worker {
     }
 
     /// A session needs a server for `bytes` from `at`: at once if one is idle, else it waits.
+    #[inline]
     pub(super) fn acquire_for(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         session.request_at = turn.now;
-        let pool = session.pool;
+        let (pool, class, is_admitted) =
+            (session.pool, session.class, matches!(session.admission, Admission::In { .. }));
         if self.stop == Some(Stop::WaitForServers) {
             self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
             return;
         }
-        if !matches!(session.admission, Admission::In { .. }) {
-            // Else it has come through the gates of its class, and is not of another behind them.
-            self.classify(conn, &bytes[at..]);
-        }
+        let (class, commented) = match is_admitted || self.settings.classes.is_single() {
+            // Who has come through the gates of its class is not of another behind them.
+            true => (class, Commented::Unread),
+            false => self.classify(conn, &bytes[at..]),
+        };
         // Whoever waits already comes first.
-        let class = self.sessions.get(conn).map(|session| session.class).unwrap_or_default();
         let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.known.is_awaited();
         let (may_take, bounded) =
             self.pool(pool).map_or((false, false), |pool| (may_take(pool), pool.rules.max_pinned > 0));
         if bounded && self.must_wait_to_pin(turn, conn, &bytes[at..]) {
             self.stash(turn, conn, &bytes[at..]);
-            self.hurry(turn, conn, &bytes[at..]);
+            self.hurry(turn, conn, &bytes[at..], commented);
             return;
         }
         let server = if may_take { self.take_idle(turn, pool, Some(conn)) } else { None };
@@ -79,7 +82,7 @@ impl Worker {
                 // Who waits is not read any more once it has enough at hand.
                 self.wait(turn, conn, Line::Server);
                 self.stash(turn, conn, &bytes[at..]);
-                self.hurry(turn, conn, &bytes[at..]);
+                self.hurry(turn, conn, &bytes[at..], commented);
                 self.bound_line(turn, conn);
             }
         }

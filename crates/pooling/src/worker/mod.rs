@@ -22,6 +22,7 @@
 //! | `welcoming` | how a session that has logged in is let in |
 //! | `cancelling` | which CancelRequest reaches which query |
 //! | `refusing` | how a request is refused that no server has seen |
+//! | `first_text` | what a transaction begins with |
 //! | `hurry` | who can wait for so long and no longer |
 //! | `overdue` | how long a query takes, and what becomes of one that takes too long |
 //! | `cataloguing` | when a server is asked what its database's names hide |
@@ -46,6 +47,7 @@ mod confirming;
 mod consoling;
 mod crowding;
 mod findings;
+mod first_text;
 mod following;
 mod forgetting;
 mod gates;

@@ -1,0 +1,54 @@
+//! The text that a transaction begins with: what it says, and its comments, counts for the whole of it.
+//!
+//! A bare BEGIN says nothing: if what follows it is at hand, that counts. Nothing is kept of a text.
+
+use sql::begins_transaction;
+use wire::frontend::{BindNames, Parse, tag};
+use wire::{HEADER_LEN, Header};
+
+use crate::session::Session;
+
+/// So many messages are looked through for a text behind a bare BEGIN: Bind, Describe, Execute and Sync may follow that.
+const MESSAGES_MAX: usize = 8;
+
+/// The text, as far as it is at hand: of a Query or a Parse, or what a Bind names.
+#[inline]
+pub(super) fn first_text<'a>(session: &'a Session, messages: &'a [u8]) -> Option<&'a [u8]> {
+    let (text, behind) = text_of(session, messages)?;
+    let text = text?;
+    if begins_transaction(text) { text_behind(session, behind).or(Some(text)) } else { Some(text) }
+}
+
+/// The text behind a bare BEGIN.
+#[inline(never)]
+fn text_behind<'a>(session: &'a Session, mut messages: &'a [u8]) -> Option<&'a [u8]> {
+    for _ in 1..MESSAGES_MAX {
+        // Others can stand between a Parse of BEGIN and the next.
+        let (text, behind) = text_of(session, messages)?;
+        if let Some(text) = text.filter(|text| !begins_transaction(text)) {
+            return Some(text);
+        }
+        messages = behind;
+    }
+    None
+}
+
+/// The text of the first message, if it has one, and what stands behind that message; `None` if there is none.
+#[inline]
+fn text_of<'a>(session: &'a Session, messages: &'a [u8]) -> Option<(Option<&'a [u8]>, &'a [u8])> {
+    let header = Header::parse(messages).ok()??;
+    let (message, behind) = messages.split_at(messages.len().min(header.total_len()));
+    let body = &message[HEADER_LEN..];
+    let text = match header.tag {
+        tag::QUERY => Some(body.strip_suffix(b"\0").unwrap_or(body)),
+        tag::PARSE => Parse::decode(body).ok().map(|parse| parse.query),
+        tag::BIND => bound_text(session, body),
+        _ => None,
+    };
+    Some((text, behind))
+}
+
+fn bound_text<'a>(session: &'a Session, body: &[u8]) -> Option<&'a [u8]> {
+    let names = BindNames::decode(body)?;
+    session.names.as_deref()?.get(names.statement).map(|statement| statement.query())
+}
