@@ -15,7 +15,7 @@ use crate::limits;
 use crate::mail::Stop;
 use crate::server::{Chore, Group, Overdue, Server, State as ServerState};
 use crate::session::{Admission, Line, State};
-use crate::settings::PoolMode;
+use crate::settings::{Fidelity, PoolMode};
 use crate::time::Time;
 
 /// What clients of a database are told that a reload has taken away, as in PgBouncer.
@@ -99,9 +99,13 @@ impl Worker {
         if pool.homes > 1 {
             self.restless.push(pool.id);
         }
-        let id = pool.id;
-        self.arm_renewed(turn.now, conn);
-        self.end_a_rest(turn, id);
+        let (id, is_armed, rests) = (pool.id, pool.rules.is_armed(session, turn.now), !pool.resting.is_empty());
+        if !is_armed {
+            self.arm_session(conn);
+        }
+        if rests {
+            self.end_a_rest(turn, id);
+        }
     }
 
     /// An idle server that may be used as it is. One that has been idle for long is checked first: it comes later.
@@ -116,10 +120,10 @@ impl Worker {
                 self.close_server(turn, conn, why);
                 continue;
             }
-            let Some(check) = self.settings.server_check_query.clone() else { return Some(conn) };
             if !self.is_stale(turn.now, server.since) {
                 return Some(conn);
             }
+            let Some(check) = self.settings.server_check_query.clone() else { return Some(conn) };
             let fresh = pool.idle.iter().copied().find(|&other| {
                 self.servers
                     .get(other)
@@ -253,21 +257,20 @@ impl Worker {
     /// Lets a linked server go if its client's transaction is over and nothing is owed (I3). Returns whether it is let
     /// go; its session is then armed.
     pub(super) fn release_if_done(&mut self, turn: &mut Turn<'_>, server_id: ConnId) -> bool {
-        let Some(server) = self.servers.get_mut(server_id) else { return false };
+        let Some(server) = self.servers.get(server_id) else { return false };
         let ServerState::Linked(conn) = server.state else { return false };
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return false };
-        let wants_listener = pool.wants_listener();
-        if pool.rules.mode == PoolMode::Session || server.gated && !(wants_listener && self.waits_for_listener(conn)) {
-            let Some(server) = self.servers.get(server_id) else { return false };
+        let Some(pool) = self.pool(server.pool) else { return false };
+        let is_gated = server.gated && !(pool.wants_listener() && self.waits_for_listener(conn));
+        if pool.rules.mode == PoolMode::Session || is_gated {
             return server.close_needed.is_some() && self.close_fast(turn, server_id);
         }
-        let Some(server) = self.servers.get_mut(server_id) else { return false };
-        if !crate::sabotage::releases_early(&self.settings, server) && !server.is_clean() {
+        let (lasted, is_strict) = (turn.now.micros_since(server.since), pool.rules.fidelity == Fidelity::Strict);
+        if !server.is_clean() && !self.is_released_early(server_id) {
             return false;
         }
-        let lasted = turn.now.micros_since(server.since);
-        let Some(session) = self.sessions.get_mut(conn) else { return false };
-        if session.is_torn() || !self.may_leave(turn, server_id, conn) {
+        let Some(session) = self.sessions.get(conn) else { return false };
+        let leaves_nothing = session.tracker.is_none() && !is_strict;
+        if session.is_torn() || !leaves_nothing && !self.may_leave(turn, server_id, conn) {
             return false;
         }
         let Some(session) = self.sessions.get_mut(conn) else { return false };
@@ -279,7 +282,7 @@ impl Worker {
         }
         let limited = session.admission != Admission::Not || self.gates.has_seats();
         let has_ears = session.tracker.as_ref().is_some_and(|tracker| tracker.ears().is_some());
-        let removed = pool.removed;
+        let (removed, is_armed) = (pool.removed, pool.rules.is_armed(session, turn.now));
         if !session.flow.is_reading() || !session.flow.is_clear() {
             self.balance_session(turn, conn);
         }
@@ -291,9 +294,9 @@ impl Worker {
         }
         if removed {
             self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
+        }
+        if removed || !is_armed {
             self.arm_session(conn);
-        } else {
-            self.arm_renewed(turn.now, conn);
         }
         let used = self.servers.get(server_id).is_some_and(|server| server.soiled || server.listens);
         if self.settings.server_reset_query_always || used {
@@ -302,6 +305,13 @@ impl Worker {
             self.free(turn, server_id);
         }
         true
+    }
+
+    /// By a deliberate fault.
+    #[inline]
+    fn is_released_early(&mut self, server_id: ConnId) -> bool {
+        let server = self.servers.get_mut(server_id);
+        server.is_some_and(|server| crate::sabotage::releases_early(&self.settings, server))
     }
 
     /// A clean server has no work: it is settled at the end of the step.
@@ -320,11 +330,16 @@ impl Worker {
         if self.gates.has_seats() {
             self.leave_seat(turn, server_id);
         }
-        let Some(server) = self.servers.get_mut(server_id) else { return };
-        if matches!(server.state, ServerState::Idle) || self.chaos.is_some() && self.unrest(turn, server_id) {
-            return;
+        if self.chaos.is_some() {
+            let is_busy = |server: &Server| !matches!(server.state, ServerState::Idle);
+            if self.servers.get(server_id).is_some_and(is_busy) && self.unrest(turn, server_id) {
+                return;
+            }
         }
         let Some(server) = self.servers.get_mut(server_id) else { return };
+        if matches!(server.state, ServerState::Idle) {
+            return;
+        }
         if let Some(why) = self.pools[server.pool.0 as usize].as_deref_mut().and_then(Pool::takes_back) {
             server.close_needed = Some(why);
         }
@@ -370,10 +385,14 @@ impl Worker {
         if is_awaited && self.must_learn(turn, id, server_id) {
             return;
         }
-        let waiter = loop {
+        let (waiter, line) = loop {
             let Some(waiter) = self.next_waiter(turn.now, id) else { return self.ask_for_names(turn, server_id) };
-            if !self.is_too_late(turn, waiter) {
-                break waiter;
+            let (line, deadline_ms) = match self.sessions.get(waiter).map(|session| &session.state) {
+                Some(&State::Waiting { line, deadline_ms, .. }) => (line, deadline_ms),
+                _ => (Line::Server, 0),
+            };
+            if deadline_ms == 0 || !self.is_too_late(turn, waiter) {
+                break (waiter, line);
             }
         };
         let server_id = self.rotate(turn, id, waiter, server_id);
@@ -381,11 +400,7 @@ impl Worker {
             // Idle for long, and not checked: more people wait than checks are under way.
             self.touched.push(id);
         }
-        let enters = self
-            .sessions
-            .get(waiter)
-            .is_some_and(|session| matches!(session.state, State::Waiting { line: Line::Login, .. }));
-        if enters {
+        if line == Line::Login {
             self.welcome_linked(turn, waiter, server_id);
             return;
         }

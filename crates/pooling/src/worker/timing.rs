@@ -5,7 +5,7 @@ use std::time::Duration;
 use wire::backend::Status;
 use wire::sqlstate;
 
-use super::pool::Pool;
+use super::pool::{Pool, Rules};
 use super::welcoming::write_notice;
 use super::{Turn, Worker};
 use crate::deadline::Owner;
@@ -43,6 +43,14 @@ impl Earliest {
     }
 }
 
+impl Rules {
+    /// Whether a session without a server, whose state begins now, is looked at early enough anyway. Mostly it is.
+    #[inline]
+    pub(super) fn is_armed(&self, session: &Session, now: Time) -> bool {
+        self.waiting_min.is_none_or(|shortest| session.armed.is_by(now + shortest))
+    }
+}
+
 impl Worker {
     pub(super) fn deadline_reached(&mut self, turn: &mut Turn<'_>) {
         self.tidy_gates(turn);
@@ -65,15 +73,6 @@ impl Worker {
         let Some((at, _)) = self.session_deadline(session) else { return };
         if let Some(session) = self.sessions.get_mut(conn) {
             self.deadlines.arm(Owner::Conn(conn), &mut session.armed, at);
-        }
-    }
-
-    /// As [`Worker::arm_session`] for a session whose state began just now: mostly it is looked at early enough anyway.
-    pub(super) fn arm_renewed(&mut self, now: Time, conn: ConnId) {
-        let Some(session) = self.sessions.get(conn) else { return };
-        let shortest = self.pool(session.pool).and_then(|pool| pool.rules.waiting_min);
-        if shortest.is_some_and(|shortest| !session.armed.is_by(now + shortest)) {
-            self.arm_session(conn);
         }
     }
 
