@@ -8,6 +8,7 @@ use std::io;
 
 use config::problem::PROBLEMS_MAX;
 use config::{Config, Problem, Severity, Upstream};
+use pooling::settings::PoolSize;
 
 use crate::tape::Tape;
 
@@ -94,7 +95,7 @@ fn url(tape: &mut Tape<'_>) {
     // Else the password would not stand where one is looked for.
     let user: String = user.iter().filter(|byte| byte.is_ascii_alphanumeric()).map(|byte| char::from(*byte)).collect();
     let env = |name: &str| (name == "PGPORT").then(|| "5433".to_owned());
-    let upstream = Upstream { env: &env, passfile: Some(&passfile), listen, cores: 2 };
+    let upstream = Upstream { env: &env, passfile: Some(&passfile), listen, pool_size: PoolSize::Auto, cores: 2 };
     for url in [format!("postgres://{user}:{PASSWORD}@{rest}"), rest.to_owned()] {
         match config::from_url(&url, &upstream) {
             Ok(config) => {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Password, Secret};
-use pooling::settings::{Address, Database, Host, LoadBalanceHosts};
+use pooling::settings::{Address, Database, Host, LoadBalanceHosts, PoolSize};
 
 use crate::databases::host as parse_host;
 use crate::load::{Config, assemble};
@@ -29,6 +29,10 @@ const SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 const PORT: u16 = 5432;
 /// With several hosts the next is tried this soon after one has failed.
 const LOGIN_RETRY: &str = "1";
+/// Of all pools together, where their sizes are found and no file says otherwise: PostgreSQL takes 100 connections unless told
+/// otherwise, keeps three of them for superusers, and others want some too.
+//= pg18 runtime-config-connection#GUC-MAX-CONNECTIONS
+pub const SERVERS_MAX: u32 = 90;
 
 /// What `from_url` needs besides the URL.
 #[derive(Copy, Clone)]
@@ -39,6 +43,7 @@ pub struct Upstream<'a> {
     pub passfile: Option<&'a str>,
     /// `host:port`, `host`, `:port` or `[v6]:port`; `*` is every address.
     pub listen: &'a str,
+    pub pool_size: PoolSize,
     /// What `workers = 0` stands for.
     pub cores: u16,
 }
@@ -64,6 +69,10 @@ pub fn from_url(url: &str, upstream: &Upstream) -> Result<Config, Problem> {
         values.set(key, value.expect("written here or checked before"), None);
     };
     set(Key::pool_mode, "transaction");
+    set(Key::default_pool_size, &upstream.pool_size.to_string());
+    if upstream.pool_size == PoolSize::Auto {
+        set(Key::max_server_connections, &SERVERS_MAX.to_string());
+    }
     set(Key::max_client_conn, "0");
     set(Key::listen_addr, &listen_addr);
     set(Key::listen_port, &listen_port.to_string());

@@ -6,6 +6,7 @@ use std::io;
 use config::problem::PROBLEMS_MAX;
 use config::{Severity, Upstream};
 use pooling::classes::Class;
+use pooling::settings::PoolSize;
 
 const INI: &str = include_str!("../../../docs/pgweir.ini");
 const ENTRIES: &str = "\
@@ -189,7 +190,8 @@ fn no_url_makes_it_panic() {
         let url = String::from_utf8_lossy(&random.mutate(URL.as_bytes())).into_owned();
         let passfile = String::from_utf8_lossy(&random.mutate(PASSFILE.as_bytes())).into_owned();
         let listen = ["127.0.0.1:6432", "*", "[::1]"][random.below(3)];
-        let upstream = Upstream { env: &|_| None, passfile: Some(&passfile), listen, cores: 1 };
+        let upstream =
+            Upstream { env: &|_| None, passfile: Some(&passfile), listen, pool_size: PoolSize::Auto, cores: 1 };
         if let Ok(config) = config::from_url(&url, &upstream) {
             assert!(!config::explain(&config).is_empty());
         }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use auth::Secret;
 use config::Upstream;
-use pooling::settings::Host;
+use pooling::settings::{Host, PoolSize};
 use trials::{Options, Target};
 
 use crate::cli::Misuse;
@@ -83,8 +83,13 @@ pub(crate) fn bench(url: Option<&str>, wishes: Wishes) -> ExitCode {
 fn target(url: &str) -> Result<Target, String> {
     let variable = |name: &str| std::env::var(name).ok();
     let passfile = serve::passfile();
-    let upstream =
-        Upstream { env: &variable, passfile: passfile.as_deref(), listen: serve::LISTEN, cores: settings::cores() };
+    let upstream = Upstream {
+        env: &variable,
+        passfile: passfile.as_deref(),
+        listen: serve::LISTEN,
+        pool_size: PoolSize::Auto,
+        cores: settings::cores(),
+    };
     let config = config::from_url(url, &upstream).map_err(|problem| problem.to_string())?;
     let (database, about) = config.pooling.databases.iter().next().expect("a URL is one database");
     let (user, secret) = config.pooling.secrets.iter().next().expect("a URL is one user");

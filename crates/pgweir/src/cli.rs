@@ -7,7 +7,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
+use config::url::SERVERS_MAX;
 use lexopt::{Arg, Parser, ValueExt};
+use pooling::settings::{PoolSize, Settings};
 
 use crate::bench::Wishes;
 
@@ -25,12 +27,14 @@ pub(crate) enum Invocation {
     Run {
         url: String,
         listen: Option<String>,
+        pool_size: PoolSize,
         flags: Flags,
     },
     /// Serve a PostgreSQL of one's own.
     Dev {
         port: Option<u16>,
         data: Option<PathBuf>,
+        pool_size: PoolSize,
         flags: Flags,
     },
     /// Rerun the published tests.
@@ -71,6 +75,7 @@ struct Given {
     listen: Option<String>,
     port: Option<u16>,
     data: Option<PathBuf>,
+    pool_size: Option<PoolSize>,
     /// An option of `bench`, if one was given, and what they all say.
     bench: Option<&'static str>,
     wishes: Wishes,
@@ -91,6 +96,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Inv
             Arg::Short('u') | Arg::Long("user") => given.flags.user = Some(text(parser.value(), "--user")?),
             Arg::Long("listen") => given.listen = Some(text(parser.value(), "--listen")?),
             Arg::Long("port") => given.port = Some(port(&text(parser.value(), "--port")?)?),
+            Arg::Long("pool-size") => given.pool_size = Some(pool_size(&text(parser.value(), "--pool-size")?)?),
             Arg::Long("data") => given.data = Some(parser.value().map_err(misuse)?.into()),
             Arg::Value(word) => given.words.push(word),
             Arg::Long(name) if Wishes::option(name).is_some() => {
@@ -113,18 +119,20 @@ impl Given {
             return Err(Misuse("too many arguments".to_owned()));
         }
         let command = first.to_str().filter(|word| ["run", "dev", "bench", "check"].contains(word));
-        only_for("--listen", self.listen.is_some(), "run", command)?;
-        only_for("--port", self.port.is_some(), "dev", command)?;
-        only_for("--data", self.data.is_some(), "dev", command)?;
-        only_for(self.bench.unwrap_or_default(), self.bench.is_some(), "bench", command)?;
+        only_for("--listen", self.listen.is_some(), &["run"], command)?;
+        only_for("--port", self.port.is_some(), &["dev"], command)?;
+        only_for("--data", self.data.is_some(), &["dev"], command)?;
+        only_for("--pool-size", self.pool_size.is_some(), &["run", "dev"], command)?;
+        only_for(self.bench.unwrap_or_default(), self.bench.is_some(), &["bench"], command)?;
         let flags = self.flags;
+        let pool_size = self.pool_size.unwrap_or(PoolSize::Auto);
         match (command, second) {
             (Some("run"), Some(url)) => {
                 let url = url.into_string().map_err(|_| Misuse("the URL is not text".to_owned()))?;
-                Ok(Invocation::Run { url, listen: self.listen, flags })
+                Ok(Invocation::Run { url, listen: self.listen, pool_size, flags })
             }
             (Some("run"), None) => Err(Misuse("run needs a URL, as in run 'postgres://user@host/db'".to_owned())),
-            (Some("dev"), None) => Ok(Invocation::Dev { port: self.port, data: self.data, flags }),
+            (Some("dev"), None) => Ok(Invocation::Dev { port: self.port, data: self.data, pool_size, flags }),
             (Some("bench"), url) => {
                 let url = url.map(|url| url.into_string().map_err(|_| Misuse("the URL is not text".to_owned())));
                 Ok(Invocation::Bench { url: url.transpose()?, wishes: self.wishes })
@@ -138,12 +146,13 @@ impl Given {
     }
 }
 
-/// An option that only one command has must not be given to another.
-fn only_for(option: &str, is_given: bool, command: &str, found: Option<&str>) -> Result<(), Misuse> {
-    if !is_given || found == Some(command) {
+/// An option that some commands have must not be given to another.
+fn only_for(option: &str, is_given: bool, commands: &[&str], found: Option<&str>) -> Result<(), Misuse> {
+    if !is_given || found.is_some_and(|found| commands.contains(&found)) {
         return Ok(());
     }
-    Err(Misuse(format!("{option} is for \"{command}\" only")))
+    let commands: Vec<String> = commands.iter().map(|command| format!("\"{command}\"")).collect();
+    Err(Misuse(format!("{option} is for {} only", commands.join(" and "))))
 }
 
 fn text(value: Result<OsString, lexopt::Error>, option: &str) -> Result<String, Misuse> {
@@ -152,6 +161,15 @@ fn text(value: Result<OsString, lexopt::Error>, option: &str) -> Result<String, 
 
 fn port(text: &str) -> Result<u16, Misuse> {
     text.parse().map_err(|_| Misuse(format!("--port needs a number up to 65535, not \"{text}\"")))
+}
+
+fn pool_size(text: &str) -> Result<PoolSize, Misuse> {
+    if text == "auto" {
+        return Ok(PoolSize::Auto);
+    }
+    // More than ten thousand are a slip, as in auto_pool_size_max.
+    let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
+    number.map(PoolSize::Fixed).ok_or_else(|| Misuse(format!("--pool-size needs auto or a number, not \"{text}\"")))
 }
 
 /// As getopt_long(3) words it, which is what scripts know.
@@ -171,6 +189,7 @@ fn shown(word: &OsStr) -> String {
 
 /// The text of `--help`.
 pub(crate) fn help(program: &str) -> String {
+    let (most, all) = (Settings::default().auto_pool_size_max, SERVERS_MAX);
     format!(
         "\
 {program} is a connection pooler and queue for PostgreSQL.
@@ -190,6 +209,10 @@ Options:
   -v, --verbose        increase verbosity
   -V, --version        show version, then exit
   -h, --help           show this help, then exit
+
+Option of run and dev:
+  --pool-size N|auto   how many connections PostgreSQL gets for one database. auto, the default: as many as give the most
+                       throughput, found by trying, from 2 to {most}, and {all} for all databases. SHOW SIZING tells which and why.
 
 Options of bench:
   --only NAME          these tests only (cern, percona, linux-6; may be repeated)
@@ -217,6 +240,10 @@ mod tests {
         Ok(Invocation::Serve { file: file.into(), flags })
     }
 
+    fn dev(port: Option<u16>, data: Option<&str>, pool_size: PoolSize) -> Result<Invocation, Misuse> {
+        Ok(Invocation::Dev { port, data: data.map(PathBuf::from), pool_size, flags: Flags::default() })
+    }
+
     #[test]
     fn a_table_of_lines() {
         let nobody = || Flags { user: Some("nobody".to_owned()), ..Flags::default() };
@@ -234,11 +261,9 @@ mod tests {
             ("-dqv -v a.ini", serve("a.ini", Flags { daemon: true, quiet: true, verbose: 2, ..Flags::default() })),
             ("-R a.ini", serve("a.ini", Flags { reboot: true, ..Flags::default() })),
             ("check x.ini", Ok(Invocation::Check { file: "x.ini".into() })),
-            ("dev", Ok(Invocation::Dev { port: None, data: None, flags: Flags::default() })),
-            (
-                "dev --port 7000 --data=/d",
-                Ok(Invocation::Dev { port: Some(7000), data: Some("/d".into()), flags: Flags::default() }),
-            ),
+            ("dev", dev(None, None, PoolSize::Auto)),
+            ("dev --port 7000 --data=/d --pool-size 20", dev(Some(7000), Some("/d"), PoolSize::Fixed(20))),
+            ("dev --pool-size auto", dev(None, None, PoolSize::Auto)),
             ("bench", Ok(Invocation::Bench { url: None, wishes: Wishes::default() })),
             (
                 "bench postgres://h/d --quick --scale 3",
@@ -252,6 +277,7 @@ mod tests {
                 Ok(Invocation::Run {
                     url: "postgres://h/d".to_owned(),
                     listen: Some(":7000".to_owned()),
+                    pool_size: PoolSize::Auto,
                     flags: Flags::default(),
                 }),
             ),
@@ -274,6 +300,8 @@ mod tests {
             ("check", "check needs a configuration file"),
             ("dev x", "one argument too many: x"),
             ("dev --port 70000", "--port needs a number up to 65535, not \"70000\""),
+            ("dev --pool-size 0", "--pool-size needs auto or a number, not \"0\""),
+            ("a.ini --pool-size 5", "--pool-size is for \"run\" and \"dev\" only"),
             ("a.ini --port 7000", "--port is for \"dev\" only"),
             ("bench --scale 0", "--scale needs a number from 1 on, not \"0\""),
             ("dev --quick", "--quick is for \"bench\" only"),
@@ -290,7 +318,20 @@ mod tests {
     fn help_names_every_option() {
         let help = help("pgweir");
         for option in [
-            "-d,", "-q,", "-R,", "-u,", "-v,", "-V,", "-h,", "--listen", "--port", "--data", "check", "dev", "bench",
+            "-d,",
+            "-q,",
+            "-R,",
+            "-u,",
+            "-v,",
+            "-V,",
+            "-h,",
+            "--listen",
+            "--port",
+            "--data",
+            "--pool-size",
+            "check",
+            "dev",
+            "bench",
             "--only",
         ] {
             assert!(help.contains(option), "{option}");

@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use config::url::SERVERS_MAX;
 use demo::{Account, Cluster, Options, find_or_install};
+use pooling::settings::PoolSize;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 use signal_hook::consts::signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -35,8 +37,8 @@ const VARIABLE: &str = "PGWEIR_DEV";
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Starts both, prints the two lines, waits for a signal, ends both.
-pub(crate) fn dev(port: Option<u16>, data: Option<PathBuf>, flags: &Flags) -> ExitCode {
-    match serve(port.unwrap_or(PORT), data, flags) {
+pub(crate) fn dev(port: Option<u16>, data: Option<PathBuf>, pool_size: PoolSize, flags: &Flags) -> ExitCode {
+    match serve(port.unwrap_or(PORT), data, pool_size, flags) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("pgweir dev: {why}");
@@ -45,7 +47,7 @@ pub(crate) fn dev(port: Option<u16>, data: Option<PathBuf>, flags: &Flags) -> Ex
     }
 }
 
-fn serve(port: u16, data: Option<PathBuf>, flags: &Flags) -> Result<(), String> {
+fn serve(port: u16, data: Option<PathBuf>, pool_size: PoolSize, flags: &Flags) -> Result<(), String> {
     // From now on signals are ours to act on, even those that come while PostgreSQL starts.
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGCHLD]).map_err(|why| format!("no signals: {why}"))?;
@@ -53,7 +55,8 @@ fn serve(port: u16, data: Option<PathBuf>, flags: &Flags) -> Result<(), String> 
     let binaries = find_or_install(&cache(), say).map_err(|why| why.to_string())?;
     let options = Options { data, ..Options::default() };
     let cluster = Cluster::start(&binaries, options).map_err(|why| why.to_string())?;
-    let file = write_files(&cluster, port, flags).map_err(|why| format!("cannot write pgweir.ini: {why}"))?;
+    let file =
+        write_files(&cluster, port, pool_size, flags).map_err(|why| format!("cannot write pgweir.ini: {why}"))?;
     let mut child = start(&file, cluster.account(), flags).map_err(|why| format!("cannot start pgweir: {why}"))?;
     if !announce::wait(&mut child) {
         // It has said why on stderr.
@@ -79,12 +82,13 @@ pub(crate) fn cache() -> PathBuf {
 }
 
 /// Writes the files that the child serves from, beside PostgreSQL's socket, where they go when it goes.
-fn write_files(cluster: &Cluster, port: u16, flags: &Flags) -> io::Result<PathBuf> {
+fn write_files(cluster: &Cluster, port: u16, pool_size: PoolSize, flags: &Flags) -> io::Result<PathBuf> {
     let dir = cluster.socket_dir();
     let users = dir.join("userlist.txt");
     write_private(&users, &format!("\"{}\" \"{}\"\n", cluster.user(), cluster.password()), cluster.account())?;
     let file = dir.join("pgweir.ini");
-    write_private(&file, &ini(cluster, port, flags.verbose > 0), cluster.account())?;
+    let text = ini(cluster, port, flags.verbose > 0) + &sizes(pool_size);
+    write_private(&file, &text, cluster.account())?;
     Ok(file)
 }
 
@@ -112,6 +116,15 @@ log_stats = {chatty}
 ",
         host = cluster.host(),
     )
+}
+
+/// How many connections PostgreSQL gets, as `run` has it.
+fn sizes(pool_size: PoolSize) -> String {
+    let all = match pool_size {
+        PoolSize::Auto => format!("max_server_connections = {SERVERS_MAX}\n"),
+        PoolSize::Fixed(_) => String::new(),
+    };
+    format!("default_pool_size = {pool_size}\n{all}")
 }
 
 /// Only the account that serves can read it: it holds the password.

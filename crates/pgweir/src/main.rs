@@ -43,8 +43,10 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Invocation::Serve { file, flags }) => serve::serve_file(&file, &flags),
-        Ok(Invocation::Run { url, listen, flags }) => serve::serve_url(&url, listen.as_deref(), &flags),
-        Ok(Invocation::Dev { port, data, flags }) => dev::dev(port, data, &flags),
+        Ok(Invocation::Run { url, listen, pool_size, flags }) => {
+            serve::serve_url(&url, listen.as_deref(), pool_size, &flags)
+        }
+        Ok(Invocation::Dev { port, data, pool_size, flags }) => dev::dev(port, data, pool_size, &flags),
         Ok(Invocation::Bench { url, wishes }) => bench::bench(url.as_deref(), wishes),
         Ok(Invocation::Check { file }) => check::check(&file, settings::cores()),
         Err(Misuse(text)) => {

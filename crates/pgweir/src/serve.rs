@@ -15,6 +15,7 @@ use control::pidfile::Pidfile;
 use control::{Asker, Ending, Knock, Loaded, Signal, Steward};
 use engine::{Asked, Engine, Handle};
 use pooling::Level;
+use pooling::settings::PoolSize;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
@@ -47,13 +48,14 @@ pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
 }
 
 /// Serves one upstream, without a file.
-pub(crate) fn serve_url(url: &str, listen: Option<&str>, flags: &Flags) -> ExitCode {
+pub(crate) fn serve_url(url: &str, listen: Option<&str>, pool_size: PoolSize, flags: &Flags) -> ExitCode {
     let variable = |name: &str| std::env::var(name).ok();
     let passfile = passfile();
     let upstream = Upstream {
         env: &variable,
         passfile: passfile.as_deref(),
         listen: listen.unwrap_or(LISTEN),
+        pool_size,
         cores: settings::cores(),
     };
     let config = match config::from_url(url, &upstream) {

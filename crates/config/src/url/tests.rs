@@ -7,7 +7,7 @@ fn nothing(_: &str) -> Option<String> {
 }
 
 fn upstream(env: &dyn Fn(&str) -> Option<String>) -> Upstream<'_> {
-    Upstream { env, passfile: None, listen: "127.0.0.1:6432", cores: 2 }
+    Upstream { env, passfile: None, listen: "127.0.0.1:6432", pool_size: PoolSize::Auto, cores: 2 }
 }
 
 /// `user password hosts… database startup…`, as one line.
@@ -60,6 +60,20 @@ fn urls_are_read_as_libpq_reads_them() {
         let config = from_url(url, &upstream(&nothing)).unwrap_or_else(|problem| panic!("{url}: {problem}"));
         assert_eq!(summary(&config), expected, "{url}");
     }
+}
+
+/// All pools together leave room in a PostgreSQL that nobody has told anything.
+#[test]
+fn the_size_is_found_unless_it_is_said() {
+    let of = |pool_size| {
+        let upstream = Upstream { pool_size, ..upstream(&nothing) };
+        from_url("postgres://ann@db/app", &upstream).expect("nothing is wrong with it").pooling
+    };
+    let found = of(PoolSize::Auto);
+    assert_eq!((found.default_pool_size, found.max_server_connections), (PoolSize::Auto, SERVERS_MAX));
+    assert!(found.auto_pool_size_max <= SERVERS_MAX, "one pool alone can be as large as it may");
+    let said = of(PoolSize::Fixed(7));
+    assert_eq!((said.default_pool_size, said.max_server_connections), (PoolSize::Fixed(7), 0));
 }
 
 #[test]
