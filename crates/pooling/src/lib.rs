@@ -40,6 +40,7 @@ pub mod sizing;
 pub mod snapshot;
 pub mod state;
 pub mod time;
+pub mod waits;
 pub mod work;
 pub mod worker;
 

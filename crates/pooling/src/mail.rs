@@ -16,6 +16,7 @@ use crate::settings::Settings;
 use crate::sizing::Account;
 use crate::snapshot::LimitCounts;
 use crate::time::Time;
+use crate::waits::Waits;
 
 /// A machine's address.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -159,9 +160,10 @@ pub enum Mail {
         count: u32,
     },
 
-    /// What has happened in this pool so far? `Counted` answers.
+    /// What has happened in this pool so far? `Counted` answers. `waits`: the next answer is to tell what its servers wait for.
     Count {
         pool: PoolId,
+        waits: bool,
     },
 
     /// The size that was found for this pool, and why: to be shown.
@@ -206,7 +208,7 @@ pub enum Mail {
 }
 
 /// One worker's counts of a pool since the worker's start, and what is there now: what its size is found by.
-#[derive(Copy, Clone, Debug)]
+#[derive(Clone, Debug)]
 pub struct Counted {
     pub pool: PoolId,
     pub worker: WorkerId,
@@ -220,6 +222,8 @@ pub struct Counted {
     pub waiting: u32,
     /// Servers that have logged in.
     pub open: u32,
+    /// What those with work waited for in PostgreSQL, if that was asked, and answered since the last time.
+    pub waits: Option<Waits>,
 }
 
 /// A token: the right to one server connection.

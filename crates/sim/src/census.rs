@@ -70,6 +70,8 @@ pub struct Census {
     /// Times at which a size should have been found, and at which it was: settled, and within 5 % of the best.
     pub sized: u64,
     pub sized_well: u64,
+    /// Questions of the pooler's for what servers wait, in such worlds.
+    pub waits_asked: u64,
 }
 
 impl Census {
@@ -134,6 +136,7 @@ impl Census {
             ("contested", self.contested),
             ("sized", self.sized),
             ("sized_well", self.sized_well),
+            ("waits_asked", self.waits_asked),
         ]);
         rows
     }
@@ -142,7 +145,7 @@ impl Census {
     #[must_use]
     pub fn never(&self, followed: bool) -> Vec<&'static str> {
         // Sizes are judged in worlds that are made for it only.
-        let elsewhere = ["sized", "sized_well"];
+        let elsewhere = ["sized", "sized_well", "waits_asked"];
         let never = self.rows().into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name);
         let never = never.filter(|name| !elsewhere.contains(name));
         never.filter(|name| followed || !["overdue", "late", "hasty"].contains(name)).collect()
@@ -207,5 +210,6 @@ impl Census {
         self.contested += other.contested;
         self.sized += other.sized;
         self.sized_well += other.sized_well;
+        self.waits_asked += other.waits_asked;
     }
 }

@@ -106,6 +106,18 @@ impl Curve {
         law.slowdown(busy) * law.best() / (BEST * more) * 1e6
     }
 
+    /// What so many that run wait for: kind, event, how many. Of those that contend, the more wait the slower all are.
+    pub(crate) fn waits(&self, busy: u32, now: u64) -> [(Option<&'static str>, Option<&'static str>, u32); 2] {
+        let (law, _) = self.law(now);
+        let (kind, event, waits) = match law {
+            Law::Contention { .. } => ("Lock", "transactionid", f64::from(busy) * (1.0 - 1.0 / law.slowdown(busy))),
+            Law::Cores { .. } => ("Lock", "transactionid", 0.0),
+            Law::Latency => ("IO", "DataFileRead", f64::from(busy)),
+        };
+        let waits = waits.round() as u32;
+        [(Some(kind), Some(event), waits), (None, None, busy.saturating_sub(waits))]
+    }
+
     /// Statements a second of so many servers, by those of the best size.
     pub(crate) fn worth(&self, size: u32, now: u64) -> f64 {
         let (law, _) = self.law(now);

@@ -7,7 +7,7 @@
 //! | `world` | the clock and everything that is to happen |
 //! | `rounds`, `carrying` | how the machines are stepped, and what they ask for carried out |
 //! | `network`, `wires` | connections: buffers, delays, pieces, ends, breaks |
-//! | `curve` | a PostgreSQL with a best number of servers, and whether it is found |
+//! | `curve`, `working` | a PostgreSQL with a best number of servers, and what it tells of who waits for what |
 //! | `postgres`, `trouble`, `backend` | the model PostgreSQL, what goes wrong there, one of its sessions |
 //! | `statement`, `command`, `tokens` | what clients say, and how the model reads it |
 //! | `state`, `settings`, `shared` | what a session remembers, and what all share |
@@ -52,3 +52,4 @@ mod steering;
 mod trouble;
 mod wires;
 mod words;
+mod working;

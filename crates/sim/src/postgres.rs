@@ -52,12 +52,12 @@ pub(crate) struct Process {
     phase: Phase,
     pub(crate) backend: Backend,
     inbox: Vec<u8>,
-    held: Vec<u8>,
+    pub(crate) held: Vec<u8>,
     outbox: Vec<u8>,
     /// It works, or hangs, until then.
-    busy_until: Option<u64>,
+    pub(crate) busy_until: Option<u64>,
     works: bool,
-    pid: i32,
+    pub(crate) pid: i32,
     secret: [u8; 4],
     /// It ends once everything is sent.
     ending: bool,
@@ -318,6 +318,9 @@ impl World {
         if header.tag == tag::TERMINATE {
             return None;
         }
+        if header.tag == tag::QUERY && self.tells_waits(process, index, body) {
+            return Some(true);
+        }
         let begins = header.tag == tag::QUERY && process.backend.status() == Status::Idle;
         let application = self.application_at(process);
         let progress = process.backend.message(header.tag, body, &mut process.held);
@@ -365,16 +368,6 @@ impl World {
         if process.inbox.is_empty() && link.down.is_empty() && !unsent {
             link.asked_at = None;
         }
-    }
-
-    /// Where statements take the time that others leave them: the answer is held back until then.
-    fn is_at_work(&mut self, process: &mut Process, index: u32) -> bool {
-        let now = self.now;
-        let processes = self.postgres.processes.iter().flatten();
-        let others = processes.filter(|process| process.busy_until.is_some_and(|until| until > now)).count();
-        let Some(micros) = crate::curve::work_us(self, others as u32) else { return false };
-        self.keep_busy(process, index, micros);
-        true
     }
 
     pub(crate) fn keep_busy(&mut self, process: &mut Process, index: u32, micros: u64) {

@@ -95,6 +95,7 @@ fn sizes_are_found() {
     };
     let (percent, census) = within(PoolSize::Auto, 5_000..5_024);
     assert!(percent >= 95.0, "{percent} %: {census:?}");
+    assert!(census.waits_asked > 20 * census.worlds, "{census:?}");
     for twin in [2, 32] {
         let (percent, census) = within(PoolSize::Fixed(twin), 5_000..5_008);
         assert!(percent <= 40.0, "{twin}: {percent} %: {census:?}");

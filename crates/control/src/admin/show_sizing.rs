@@ -14,6 +14,8 @@ const COLUMNS: &[Column] = &[
     int("floor"),
     int("ceiling"),
     text("why"),
+    // What its busy servers wait for in PostgreSQL; empty if it does not tell.
+    text("waits"),
     // The last ten, newest first.
     text("changes"),
 ];
@@ -31,6 +33,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
             count(sizing.floor),
             count(sizing.ceiling),
             words(&sizing.why),
+            sizing.waits.clone(),
             words(changes.join("; ")),
         ]);
     }

@@ -176,6 +176,7 @@ fn sizing() -> Account {
         ceiling: 80,
         settled: Some(8),
         why: "best; 6 servers: -9.1 %, 11 servers: +0.2 %".to_owned(),
+        waits: Some("of 8 busy: 2 compute, 5 wait for LWLock WALWrite, 1 for IO WALSync".to_owned()),
         changes: vec![
             change(50_000_000, 4, 8, "looking for the best size"),
             change(99_000_000, 8, 11, "trying a neighbour"),

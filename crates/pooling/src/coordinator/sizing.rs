@@ -7,6 +7,9 @@
 //!   Ask, and the pool is at its size ──► every 200 ms: Count ──► homes ──► Counted ──► Sizing::observe ──► Shrink, or Granted
 //!                                        (every second, where nobody waits)
 //! ```
+//!
+//! While somebody waits, a home that is asked to count also asks PostgreSQL what the pool's servers wait for, between two
+//! transactions of one of them; it tells when it counts the next time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +21,13 @@ use crate::mail::{Counted, Mail, Place};
 use crate::settings::{Database, PoolMode, PoolSize, Settings, UserSettings};
 use crate::sizing::{Account, LOOK, Seen, Sizing};
 use crate::time::Time;
+use crate::waits::Waits;
 
 /// How often a pool is looked at that nobody waits for.
 const LOOK_SELDOM: Duration = Duration::from_secs(1);
+
+/// How often PostgreSQL is asked what a pool's servers wait for whose size was found. Until then, at every look.
+const WAITS_SELDOM: Duration = Duration::from_secs(2);
 
 /// A home that has not answered for so long has lost the question.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
@@ -33,9 +40,14 @@ pub(super) struct Auto {
     told: Vec<Option<Counted>>,
     /// What was told since the last look, and by how many it is still to be told.
     seen: Seen,
+    waits: Waits,
+    /// When PostgreSQL is asked again what the pool's servers wait for.
+    waits_at: Time,
     awaited: usize,
     asked_at: Time,
     look_at: Option<Time>,
+    /// Somebody waited when it was looked at last.
+    is_crowded: bool,
     /// What workers show of it.
     shown: Option<Arc<Account>>,
 }
@@ -46,17 +58,33 @@ impl Auto {
             sizing,
             told: vec![None; workers],
             seen: Seen::default(),
+            waits: Waits::default(),
+            waits_at: Time::ZERO,
             awaited: 0,
             asked_at: Time::ZERO,
             look_at: None,
+            is_crowded: false,
             shown: None,
         }
     }
 
+    /// Whether PostgreSQL is to be asked now: only while somebody waits, and more seldom once the size is found.
+    fn asks_for_waits(&mut self, now: Time) -> bool {
+        if !self.is_crowded || now < self.waits_at {
+            return false;
+        }
+        let pause = if self.sizing.settled().is_some() { WAITS_SELDOM } else { Duration::ZERO };
+        self.waits_at = now + pause;
+        true
+    }
+
     /// Adds what a worker has counted since it told last.
-    fn add(&mut self, counted: Counted) {
+    fn add(&mut self, mut counted: Counted) {
+        if let Some(waits) = counted.waits.take() {
+            self.waits.beside(&waits);
+        }
         let worker = usize::from(counted.worker.0);
-        let before = self.told[worker].replace(counted);
+        let before = self.told[worker].replace(counted.clone());
         let seen = &mut self.seen;
         seen.waiting += counted.waiting;
         seen.open += counted.open;
@@ -151,8 +179,9 @@ impl Coordinator {
             }
             (auto.seen, auto.awaited, auto.asked_at) = (Seen::default(), entry.homes.len(), now);
             auto.look_at = Some(now + LOOK);
+            let waits = auto.asks_for_waits(now);
             for &home in &entry.homes {
-                post(actions, Place::Worker(home), Mail::Count { pool: PoolId(index as u32) });
+                post(actions, Place::Worker(home), Mail::Count { pool: PoolId(index as u32), waits });
             }
         }
     }
@@ -169,6 +198,8 @@ impl Coordinator {
             return;
         }
         let mut seen = std::mem::take(&mut auto.seen);
+        auto.is_crowded = seen.waiting > 0;
+        auto.sizing.hear(&std::mem::take(&mut auto.waits));
         let idle = seen.completed == 0 && seen.waiting == 0;
         // What is open of the reserve is not the size's.
         if seen.open <= entry.size + entry.reserve {

@@ -80,12 +80,19 @@ pub(crate) enum Chore {
     First,
     /// A session that has left it listened.
     Unlisten,
+    /// What the pool's servers wait for.
+    Waits,
 }
 
 impl Chore {
     /// Whether it asks what names hide.
     pub(crate) fn is_of_names(self) -> bool {
         matches!(self, Chore::Poll | Chore::Catalogue | Chore::First)
+    }
+
+    /// Whether its answer's rows are read.
+    pub(crate) fn asks_for_rows(self) -> bool {
+        self.is_of_names() || self == Chore::Waits
     }
 
     /// As the log says it.
@@ -101,6 +108,7 @@ impl Chore {
             Chore::Catalogue => "catalogue query",
             Chore::First => "first catalogue query",
             Chore::Unlisten => "unlisten",
+            Chore::Waits => "question about waits",
         }
     }
 }

@@ -31,6 +31,7 @@ use std::time::Duration;
 pub use evidence::Seen;
 
 use crate::time::Time;
+use crate::waits::Waits;
 use belief::Belief;
 use evidence::{Sample, Unrest, Window};
 use ladder::Ladder;
@@ -94,6 +95,8 @@ pub struct Account {
     /// The size that was found, if one was.
     pub settled: Option<u32>,
     pub why: String,
+    /// What the servers with work wait for in PostgreSQL, in words, if it tells.
+    pub waits: Option<String>,
     /// Oldest first.
     pub changes: Vec<Change>,
 }
@@ -138,6 +141,9 @@ pub struct Sizing {
     blocked: Option<(usize, Time)>,
     changes: VecDeque<Change>,
     why: String,
+    /// What servers wait for in PostgreSQL at the present size, and how that was told last.
+    waits: Waits,
+    waits_told: Option<String>,
 }
 
 impl Sizing {
@@ -159,6 +165,8 @@ impl Sizing {
             blocked: None,
             changes: VecDeque::new(),
             why: "nobody has waited yet".to_owned(),
+            waits: Waits::default(),
+            waits_told: None,
             ladder,
         }
     }
@@ -192,6 +200,7 @@ impl Sizing {
             ceiling: self.ceiling(),
             settled: self.settled(),
             why: self.why.clone(),
+            waits: self.waits_told.clone(),
             changes: self.changes.iter().cloned().collect(),
         }
     }
@@ -223,6 +232,15 @@ impl Sizing {
             self.judge(now, sample);
         }
         self.rung != before
+    }
+
+    /// What PostgreSQL has said that servers with work wait for: nothing, mostly.
+    pub fn hear(&mut self, waits: &Waits) {
+        // On the way to another size it says little of either.
+        if waits.looks() > 0 && self.arrival == Arrival::Done {
+            self.waits.then(waits);
+            self.waits_told = Some(self.waits.to_string());
+        }
     }
 
     fn top(&self) -> usize {
@@ -360,6 +378,7 @@ impl Sizing {
             self.rung = rung;
             self.arrival = Arrival::Under { since: now };
             self.window = Window::default();
+            self.waits = Waits::default();
             self.unrest.interrupt();
         }
         self.visited = 0;

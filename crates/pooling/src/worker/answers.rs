@@ -231,15 +231,15 @@ impl Answers<'_> {
 
     /// Whether the rows of its answer are for the pooler itself.
     fn reads_rows(&self, owner: Answerer) -> bool {
-        owner == Answerer::Check || owner == Answerer::Chore && self.asks_for_names()
+        owner == Answerer::Check || owner == Answerer::Chore && self.asks_for_rows()
     }
 
-    fn asks_for_names(&self) -> bool {
-        matches!(self.server.state, State::Busy(chore) if chore.is_of_names())
+    fn asks_for_rows(&self) -> bool {
+        matches!(self.server.state, State::Busy(chore) if chore.asks_for_rows())
     }
 
     fn whole_len_max(&self, header: Header) -> usize {
-        let of_catalogue = header.tag == tag::DATA_ROW && self.asks_for_names();
+        let of_catalogue = header.tag == tag::DATA_ROW && self.asks_for_rows();
         if of_catalogue { limits::CATALOGUE_ROW_LEN_MAX } else { limits::SERVER_MESSAGE_LEN_MAX }
     }
 
@@ -390,8 +390,8 @@ impl Answers<'_> {
                 self.describes(header.tag, body)?;
                 Ok(false)
             }
-            tag::DATA_ROW if self.asks_for_names() => {
-                self.pool.known.row(body);
+            tag::DATA_ROW if self.asks_for_rows() => {
+                self.pool.told(self.server_id, body);
                 Ok(false)
             }
             tag::NOTIFICATION => Ok(self.notification(body)),

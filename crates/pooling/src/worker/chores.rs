@@ -56,6 +56,10 @@ impl Worker {
                 self.poison_refused(turn, conn, &words);
                 return self.chore_progress(turn, conn, chore, None);
             }
+            if chore == Chore::Waits {
+                self.waits_refused(conn);
+                return self.chore_progress(turn, conn, chore, None);
+            }
             if chore.is_of_names() {
                 self.names_refused(turn, conn, &words);
                 return self.chore_progress(turn, conn, chore, None);
@@ -81,6 +85,7 @@ impl Worker {
             }
             Chore::Poison => self.poisoned(turn, conn),
             Chore::Compare => self.compare(turn, conn),
+            Chore::Waits => self.waits_answered(turn, conn),
             Chore::Poll | Chore::Catalogue | Chore::First => self.names_answered(turn, conn),
         }
     }

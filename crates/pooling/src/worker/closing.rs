@@ -349,6 +349,9 @@ impl Worker {
             pool.settle(turn.now, &mut server);
             pool.idle.retain(|&idle| idle != conn);
             pool.known.lost(conn, turn.now);
+            if let Some(waits) = &mut pool.waits {
+                waits.lost(conn, turn.now);
+            }
             if server.is_unsettled {
                 pool.known.settled(conn, turn.now);
             }

@@ -17,6 +17,7 @@ use crate::server::{Chore, Group, Overdue, Server, State as ServerState};
 use crate::session::{Admission, Line, State};
 use crate::settings::{Fidelity, PoolMode};
 use crate::time::Time;
+use crate::waits::Asked;
 
 /// What clients of a database are told that a reload has taken away, as in PgBouncer.
 pub(super) const DATABASE_REMOVED: &str = "database removed";
@@ -361,6 +362,7 @@ impl Worker {
         }
         let Some(pool) = self.pool(server.pool) else { return };
         let (id, is_awaited) = (pool.id, pool.known.is_awaited());
+        let is_sampled = pool.waits.as_deref().is_some_and(Asked::is_wanted);
         if let Some(why) = self.expired(turn.now, server, pool) {
             self.close_server(turn, server_id, why);
             return;
@@ -382,7 +384,7 @@ impl Worker {
             self.lend(turn, server_id, to, since);
             return;
         }
-        if is_awaited && self.must_learn(turn, id, server_id) {
+        if is_awaited && self.must_learn(turn, id, server_id) || is_sampled && self.ask_for_waits(turn, server_id) {
             return;
         }
         let (waiter, line) = loop {

@@ -26,6 +26,7 @@
 //! | `hurry` | who can wait for so long and no longer |
 //! | `overdue` | how long a query takes, and what becomes of one that takes too long |
 //! | `cataloguing` | when a server is asked what its database's names hide |
+//! | `sampling` | when a server is asked what the pool's servers wait for |
 //! | `consoling` | sessions of the admin database |
 //! | `timing` | every timer |
 //! | `forgetting` | when a pool that nobody uses is gone |
@@ -69,6 +70,7 @@ mod renaming;
 mod replaying;
 mod requests;
 mod resting;
+mod sampling;
 pub(crate) mod steering;
 mod stream;
 mod timing;
@@ -237,7 +239,7 @@ impl Worker {
             Mail::Dropped { pool, count, reserve } => self.dropped(pool, count, reserve),
             Mail::Forget { pool } => self.forget(turn, pool),
             Mail::Vacate { pool } => self.vacate(turn, pool),
-            Mail::Count { pool } => self.count(turn, pool),
+            Mail::Count { pool, waits } => self.count(turn, pool, waits),
             Mail::Sized { pool, account } => self.sized(pool, account),
             Mail::Allow(allowance) => self.allowed(turn, &allowance.0, &allowance.1),
             Mail::LoginsCounted(counts) => self.gates.logins = counts,

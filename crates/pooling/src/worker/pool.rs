@@ -25,6 +25,7 @@ use crate::settings::{Database, Fidelity, PoolMode, PoolSize, Settings};
 use crate::sizing::Account;
 use crate::snapshot::{FidelityCounts, Totals};
 use crate::time::Time;
+use crate::waits::Asked;
 
 /// What the settings mean for one pool: user over database over global.
 #[derive(Clone, Debug)]
@@ -223,6 +224,8 @@ pub(crate) struct Pool {
     pub(crate) armed: Armed,
     /// What its database's names hide.
     pub(crate) known: Known,
+    /// What its servers wait for, if its size is looked for.
+    pub(crate) waits: Option<Box<Asked>>,
 }
 
 impl Pool {
@@ -272,7 +275,16 @@ impl Pool {
             totals: Totals::default(),
             fidelity: FidelityCounts::default(),
             sizing: None,
+            waits: None,
             armed: Armed::default(),
+        }
+    }
+
+    /// A row of an answer to the pooler itself.
+    pub(crate) fn told(&mut self, server: ConnId, body: &[u8]) {
+        match self.waits.as_deref_mut().filter(|waits| waits.is_asking(server)) {
+            Some(waits) => waits.row(body),
+            None => self.known.row(body),
         }
     }
 

@@ -20,6 +20,7 @@ use crate::sizing::Account;
 use crate::snapshot::{ClientSnapshot, FidelitySnapshot, PoolSnapshot, ServerSnapshot, Snapshot};
 use crate::state::Pins;
 use crate::time::Time;
+use crate::waits::Asked;
 
 impl Worker {
     /// New settings hold from now on. Servers of databases that changed are closed when they are released, and clients of
@@ -41,6 +42,8 @@ impl Worker {
             }
             pool.rules = Rules::new(&pool.key, &pool.database, &self.settings);
             let (id, removed) = (pool.id, pool.removed);
+            // Its size may be given from now on. An answer that is still to come is read by nobody.
+            pool.waits = None;
             pool.known.configure(pool.rules.follows() && self.settings.reads_catalogue, changed);
             if changed {
                 let why = if removed { DATABASE_REMOVED } else { "database configuration changed" };
@@ -77,7 +80,7 @@ impl Worker {
     }
 
     /// The coordinator looks for the pool's best size.
-    pub(super) fn count(&self, turn: &mut Turn<'_>, id: PoolId) {
+    pub(super) fn count(&mut self, turn: &mut Turn<'_>, id: PoolId, waits: bool) {
         let mut counted = Counted {
             pool: id,
             worker: self.id,
@@ -87,16 +90,21 @@ impl Worker {
             wait_us: 0,
             waiting: 0,
             open: 0,
+            waits: None,
         };
-        if let Some(pool) = self.pool(id) {
+        if let Some(pool) = self.pool_mut(id) {
             counted.transactions = pool.totals.transactions;
             counted.transaction_us = pool.totals.transaction_us;
             counted.wait_us = pool.totals.wait_us;
             counted.waiting = pool.queue.len();
             counted.open = pool.open();
+            counted.waits = pool.waits.as_deref_mut().and_then(Asked::take);
         }
         let mail = Mail::Counted(Box::new(counted));
         turn.actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+        if waits {
+            self.want_waits(turn, id);
+        }
     }
 
     pub(super) fn sized(&mut self, id: PoolId, account: Arc<Account>) {

@@ -135,7 +135,7 @@ impl Stage {
                     self.tell(Event::Mail(Mail::Freed { pool: POOL, worker, fresh: false }));
                 }
             }
-            Mail::Count { pool } => {
+            Mail::Count { pool, .. } => {
                 let (transactions, transaction_us, wait_us) = self.counts[at];
                 let counted = Counted {
                     pool,
@@ -146,6 +146,7 @@ impl Stage {
                     wait_us,
                     waiting: 100,
                     open: self.held[at],
+                    waits: None,
                 };
                 self.tell(Event::Mail(Mail::Counted(Box::new(counted))));
             }

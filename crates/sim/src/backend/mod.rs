@@ -370,7 +370,7 @@ impl Backend {
         }
     }
 
-    fn ready(&mut self, out: &mut Vec<u8>) {
+    pub(crate) fn ready(&mut self, out: &mut Vec<u8>) {
         if self.status == Status::Idle {
             self.tell_heard(out);
         }
@@ -439,7 +439,7 @@ fn encode_notification(out: &mut Vec<u8>, pid: i32, channel: &[u8], payload: &[u
     });
 }
 
-fn say(severity: &'static str, code: &str, text: &str, out: &mut Vec<u8>) {
+pub(crate) fn say(severity: &'static str, code: &str, text: &str, out: &mut Vec<u8>) {
     let code = SqlState::from_bytes(code.as_bytes()).expect("codes here are five letters and digits");
     ErrorResponse { severity, code, message: text, detail: None, hint: None }.encode(out);
 }
