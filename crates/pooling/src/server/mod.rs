@@ -231,8 +231,8 @@ pub(crate) struct Server {
     pub(crate) charge: Option<Charge>,
     /// It has served a session.
     pub(crate) used: bool,
-    /// It was lent to this worker, and has served nobody here yet.
-    pub(crate) has_travelled: bool,
+    /// When it was lent to this worker, where it has served nobody yet.
+    pub(crate) travelled_at: Option<Time>,
     /// The other side has closed, or is about to: there is nobody to say goodbye to.
     pub(crate) gone: bool,
     /// Not to be used again once released, and why.

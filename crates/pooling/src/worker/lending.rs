@@ -96,7 +96,7 @@ impl Worker {
         let moved = Mail::Moved { pool, from, to: self.id };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: moved, carrying: None });
         turn.actions.push(Action::Post { to: Place::Worker(from), mail: Mail::Received { pool }, carrying: None });
-        self.adopt(turn, Server { has_travelled: true, ..lent.server }, lent.idle_since);
+        self.adopt(turn, Server { travelled_at: Some(turn.now), ..lent.server }, lent.idle_since);
         if known {
             self.welcome_all(turn, pool);
         }

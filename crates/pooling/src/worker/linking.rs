@@ -211,7 +211,7 @@ impl Worker {
         pool.totals.wait_us += waited;
         session.state = State::Linked { server: server_id };
         server.used = true;
-        server.has_travelled = false;
+        server.travelled_at = None;
         server.sequences.linked();
         (server.cancel_wanted, server.overdue) = (false, Overdue::No);
         session.progress_at = turn.now;
@@ -374,9 +374,10 @@ impl Worker {
             self.become_listener(turn, server_id);
             return;
         }
-        // It was lent for those who wait here. What each worker knows of the other is a moment old: both could think that the
-        // other one comes first, and servers would travel for ever.
-        let stays = server.has_travelled && pool.queue.is_hungry() && !crate::sabotage::lends_on(&self.settings);
+        // It was lent for those who waited here when it came. What each worker knows of the other is a moment old: both could
+        // think that the other one comes first, and servers would travel for ever.
+        let came_for = |at: Time| pool.queue.oldest().is_some_and(|waiter| waiter.since <= at);
+        let stays = server.travelled_at.is_some_and(came_for) && !crate::sabotage::lends_on(&self.settings);
         if pool.homes > 1
             && !stays
             && let Some((to, since)) = self.stranger(turn.now, turn.board, pool)

@@ -181,7 +181,7 @@ impl Worker {
             answer_failed: false,
             cancel_wanted: false,
             used: false,
-            has_travelled: false,
+            travelled_at: None,
             charge: None,
             gone: false,
             close_needed: None,
