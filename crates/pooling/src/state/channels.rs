@@ -140,10 +140,11 @@ impl Ears {
         self.interest.iter().any(|name| !committed.contains(name))
     }
 
-    /// In no transaction: it listens to these. Returns what it does not listen to any more.
-    pub(crate) fn settle(&mut self, channels: &Channels) -> Vec<Box<[u8]>> {
-        let gone: Vec<Box<[u8]>> = self.interest.iter().filter(|name| !channels.contains(name)).cloned().collect();
-        self.interest.retain(|name| channels.contains(name));
+    /// It listens to what was committed, or to what it has done since then. Returns what it does not listen to any more.
+    pub(crate) fn settle(&mut self, committed: &Channels, now: &Channels) -> Vec<Box<[u8]>> {
+        let listens = |name: &[u8]| committed.contains(name) || now.contains(name);
+        let gone: Vec<Box<[u8]>> = self.interest.iter().filter(|name| !listens(name)).cloned().collect();
+        self.interest.retain(|name| listens(name));
         gone
     }
 
@@ -229,8 +230,8 @@ mod tests {
         ears.ready(true, &a);
         assert_eq!(ears.hear(b"a", b"2", &a), Ok(true));
         assert_eq!(ears.take_unread(&a), b"12");
-        assert!(ears.settle(&a).is_empty() && !ears.has_more_than(&a));
-        assert_eq!(ears.settle(&none), [Box::from(&b"a"[..])]);
+        assert!(ears.settle(&a, &none).is_empty() && ears.settle(&none, &a).is_empty() && !ears.has_more_than(&a));
+        assert_eq!(ears.settle(&none, &none), [Box::from(&b"a"[..])]);
         assert!(ears.is_idle());
     }
 

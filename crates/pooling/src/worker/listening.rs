@@ -11,7 +11,8 @@
 //!
 //! Promises: a session hears all that was committed after its own LISTEN was, and nothing that was committed before the
 //! message was sent that committed it; it is told outside of transactions only, before the ReadyForQuery that ends one. If
-//! the listener is lost, its sessions end.
+//! the listener is lost, its sessions end. What it has said itself it is told behind the ParameterStatus of the same message, which
+//! PostgreSQL would send last: those are passed on as they come.
 //!
 //! While there is no listener, a session that has not begun a transaction waits without a server: that one may become it.
 //!
@@ -350,7 +351,7 @@ impl Worker {
         let channels = tracker.channels().clone();
         let ears = tracker.ears_mut();
         (ears.alone, ears.wait) = (true, Wait::MaySend);
-        let gone = ears.settle(&channels);
+        let gone = ears.settle(&channels, &channels);
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
         if let Some(listener) = &mut pool.listener {
             listener.wait_no_more(conn);

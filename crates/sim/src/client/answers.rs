@@ -163,6 +163,9 @@ impl Client {
     }
 
     fn compare(&mut self, message: u8, body: &[u8]) -> Result<(), Finding> {
+        if message == tag::PARAMETER_STATUS {
+            report_first(&mut self.expected[self.expected_at..]);
+        }
         let rest = &self.expected[self.expected_at..];
         let header = Header::parse(rest).map_err(|error| (11, format!("the twin's framing: {error}")))?;
         let Some(header) = header else {
@@ -215,6 +218,19 @@ fn is_same_error(message: u8, body: &[u8], expected: &[u8]) -> bool {
     let (found, wanted) = (Fields::decode(body), Fields::decode(expected));
     let words_differ = matches!(wanted.code(), Some(b"57014" | b"26000" | b"42P05"));
     message == tag::ERROR && words_differ && found.code() == wanted.code() && found.severity() == wanted.severity()
+}
+
+/// PostgreSQL tells what was said on a channel before the parameters that have changed. What a session says itself, it hears by
+/// its pool's listener: only ReadyForQuery waits for that, and what the server reports before it is passed on.
+fn report_first(expected: &mut [u8]) {
+    let header = |rest: &[u8]| Header::parse(rest).ok().flatten();
+    let mut at = 0;
+    while let Some(header) = header(&expected[at..]).filter(|header| header.tag == tag::NOTIFICATION) {
+        at += header.total_len();
+    }
+    if let Some(report) = header(&expected[at..]).filter(|header| header.tag == tag::PARAMETER_STATUS) {
+        expected[..at + report.total_len()].rotate_left(at);
+    }
 }
 
 /// The process that a notification names is the server's, whatever the client was told at login.

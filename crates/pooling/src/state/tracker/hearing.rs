@@ -90,13 +90,15 @@ impl Tracker {
         self.ears.as_ref().map_or(Wait::Nothing, |ears| ears.wait)
     }
 
-    /// Outside of a transaction, nothing under way: channels that it does not listen to any more.
+    /// Outside of a transaction block, nothing under way: channels that it does not listen to any more. What an extended batch
+    /// without its Sync has taken away may come back.
     pub(crate) fn settle_channels(&mut self) -> Vec<Box<[u8]>> {
+        let alone = self.listens_alone();
         let Some(ears) = self.ears.as_mut().filter(|ears| self.sent.is_empty() && ears.wait == Wait::Nothing) else {
             return Vec::new();
         };
-        let gone = ears.settle(self.journal.now().channels());
-        ears.alone &= self.journal.now().channels().alone;
+        let gone = ears.settle(self.journal.before().channels(), self.journal.now().channels());
+        ears.alone &= alone;
         if ears.is_idle() {
             self.ears = None;
         }
