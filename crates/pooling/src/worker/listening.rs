@@ -53,8 +53,9 @@ impl Requests<'_> {
         if reading.notifies() {
             self.says_something();
         }
-        // In a failed transaction there is nothing but its end.
-        if !(ends || listens) || self.server.status == Status::Failed {
+        // In a failed transaction there is nothing but its end; that may be under way.
+        let failed = self.server.status == Status::Failed && self.server.ledger.is_clear();
+        if !(ends || listens) || failed {
             return true;
         }
         let is_new = self.choose_listeners(effects);
