@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use demo::{Cluster, Options, find_or_install, random_password};
+use demo::{Binaries, Cluster, Options, find_or_install, random_password};
 use outer::binary;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -43,10 +43,13 @@ fn bench(out: &Out, arguments: &[&str]) -> Command {
     command
 }
 
-fn postgres() -> Cluster {
+fn binaries() -> Binaries {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
-    let binaries = find_or_install(&cache, &mut |line| println!("{line}")).expect("PostgreSQL is here or can be had");
-    Cluster::start(&binaries, Options::default()).expect("it starts")
+    find_or_install(&cache, &mut |line| println!("{line}")).expect("PostgreSQL is here or can be had")
+}
+
+fn postgres() -> Cluster {
+    Cluster::start(&binaries(), Options::default()).expect("it starts")
 }
 
 fn said(output: &Output) -> String {
@@ -106,6 +109,60 @@ fn in_a_users_database_nothing_stays_and_nothing_of_others_is_touched() {
     assert!(!output.status.success() && said(&output).contains("it is left alone"), "{}", said(&output));
     let mine = cluster.psql("postgres", "SELECT count(*) FROM pgweir_bench.mine");
     assert_eq!(mine.expect("the table is there"), "0");
+}
+
+/// Connections of the superuser, until the value goes.
+struct Others(Child);
+
+impl Others {
+    /// So many, and the one that holds them.
+    fn come(cluster: &Cluster, count: usize) -> Self {
+        let own = format!(
+            "host={} port={} user={} password={}",
+            cluster.host(),
+            cluster.port(),
+            cluster.user(),
+            cluster.password()
+        );
+        cluster.psql("postgres", "CREATE EXTENSION dblink").expect("contrib is there");
+        let open = format!("SELECT count(dblink_connect('c' || i, '{own}')) FROM generate_series(1, {count}) i");
+        let psql = binaries().program("psql").expect("it comes with PostgreSQL");
+        let mut command = Command::new(psql);
+        command.arg(cluster.url("postgres")).args(["-c", &open, "-c", "SELECT pg_sleep(600)"]);
+        let others = Self(command.stdout(Stdio::null()).spawn().expect("psql is there"));
+        let wanted = (count + 1).to_string();
+        outer::eventually("they are connected", || left_behind(cluster) == format!("0|{wanted}"));
+        others
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_role_without_rights_leaves_room_to_others() {
+    let _alone = alone();
+    let cluster = postgres();
+    let make = "CREATE ROLE few LOGIN PASSWORD 'few'";
+    cluster.psql("postgres", make).expect("made");
+    cluster.psql("postgres", "CREATE DATABASE fewdb OWNER few").expect("made");
+    let _others = Others::come(&cluster, 60);
+    let url = format!("postgres://few:few@{}:{}/fewdb", cluster.host(), cluster.port());
+    let told = |out: &Out| {
+        let output = bench(out, &["--quick", "--only", "cern-100", &url]).output().expect("it starts");
+        assert!(output.status.success(), "{}", said(&output));
+        said(&output)
+    };
+    // Of 100: 3 for superusers, 61 of the others, 1 of our own that looks on, 5 out of courtesy.
+    let first = told(&Out::fresh());
+    assert!(first.contains("100 connections, PostgreSQL has room for 30"), "{first}");
+    cluster.psql("postgres", "ALTER ROLE few CONNECTION LIMIT 20").expect("it may");
+    let second = told(&Out::fresh());
+    assert!(second.contains("100 connections, PostgreSQL has room for 14"), "{second}");
 }
 
 /// Waits until it says that it measures.

@@ -12,6 +12,11 @@ use crate::place::{Place, Stream};
 /// Making ten million rows may take a while; an answer within a load of thousands too.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// Connections of clients, everybody's: a role without rights is not told what kind of backend another role's is, but whose it is,
+/// and of which database.
+pub(crate) const CLIENTS: &str = "SELECT pid, datid, usesysid FROM pg_stat_activity \
+     WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend'";
+
 pub(crate) struct Monitor {
     stream: Box<dyn Stream>,
     frames: Frames,
@@ -53,6 +58,11 @@ impl Monitor {
     /// The first column of the first row as a number; 0 if there is none.
     pub(crate) fn number(&mut self, sql: &str) -> Result<u64, String> {
         Ok(self.ask(sql)?.first().and_then(|row| row.parse().ok()).unwrap_or(0))
+    }
+
+    /// Connections of clients, this one too.
+    pub(crate) fn clients(&mut self) -> Result<u64, String> {
+        self.number(&format!("SELECT count(*) FROM ({CLIENTS}) clients"))
     }
 
     fn send(&mut self, out: &mut Vec<u8>) -> Result<(), String> {

@@ -12,7 +12,7 @@ use crate::contestant::Program;
 use crate::driver::Length;
 use crate::interrupt;
 use crate::machine;
-use crate::monitor::Monitor;
+use crate::monitor::{CLIENTS, Monitor};
 use crate::pgbench;
 use crate::plan::{Trial, chosen};
 use crate::proc;
@@ -50,6 +50,17 @@ pub struct Options {
 const SPARE: u32 = 30;
 /// Servers to leave to others in a database that is not ours.
 const COURTESY: u64 = 5;
+
+/// Connections that the load may still open: of the server, of the role, and of the database. The parameter of PostgreSQL 16 is not
+/// there before.
+//= pg18 runtime-config-connection#reserved_connections
+const ROOM: &str = "SELECT greatest(0, least(\
+     current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int \
+     - coalesce(current_setting('reserved_connections', true)::int, 0) - (SELECT count(*) FROM clients), \
+     (SELECT rolconnlimit - (SELECT count(*) FROM clients WHERE usesysid = r.oid) \
+      FROM pg_roles r WHERE rolname = current_user AND rolconnlimit >= 0), \
+     (SELECT datconnlimit - (SELECT count(*) FROM clients WHERE datid = d.oid) \
+      FROM pg_database d WHERE datname = current_database() AND datconnlimit >= 0)))";
 
 /// Runs it, prints the table, writes the record.
 ///
@@ -112,7 +123,7 @@ fn server(options: &Options, trials: &[Trial], progress: &Progress) -> Result<(O
     Ok((Some(cluster), target))
 }
 
-/// Only a superuser may read it; everybody else does without.
+/// Only a superuser may read it; clients else does without.
 fn verifier(monitor: &mut Monitor) -> Option<String> {
     let found = monitor.ask("SELECT rolpassword FROM pg_authid WHERE rolname = current_user").ok()?;
     found.into_iter().find(|text| text.starts_with("SCRAM-SHA-256$"))
@@ -120,11 +131,9 @@ fn verifier(monitor: &mut Monitor) -> Option<String> {
 
 /// What is there besides us.
 fn around(cluster: Option<&Cluster>, monitor: &mut Monitor) -> Result<Around, String> {
-    let others = monitor.number("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")?;
-    let most =
-        "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int";
+    let others = monitor.clients()?;
     let courtesy = if cluster.is_some() { 0 } else { COURTESY };
-    let room = monitor.number(most)?.saturating_sub(others + courtesy);
+    let room = monitor.number(&format!("WITH clients AS ({CLIENTS}) {ROOM}"))?.saturating_sub(courtesy);
     let backend = u32::try_from(monitor.number("SELECT pg_backend_pid()")?).unwrap_or(0);
     // A server elsewhere may have a number that is somebody else's here.
     let is_here = |parent: &u32| proc::name(*parent).starts_with("post") && proc::name(backend).starts_with("post");

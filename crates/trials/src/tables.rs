@@ -69,9 +69,8 @@ impl Tables {
 
     /// Waits until the last slice's connections are gone: a backend notices late that its client has left.
     pub(crate) fn settle(&mut self, connections: u64) -> Result<(), String> {
-        let sql = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";
         let limit = Instant::now() + SETTLE;
-        while self.monitor.number(sql)? > connections {
+        while self.monitor.clients()? > connections {
             interrupt::check()?;
             if Instant::now() > limit {
                 return Err("connections of the last test do not go".to_owned());

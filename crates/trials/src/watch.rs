@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::monitor::Monitor;
+use crate::monitor::{CLIENTS, Monitor};
 use crate::proc;
 
 /// Between two looks at processes, at locks, and between two commands.
@@ -16,10 +16,6 @@ const LOCKS_EVERY: Duration = Duration::from_millis(300);
 const COMMAND_EVERY: Duration = Duration::from_millis(250);
 /// A look that took long is followed by a pause of so many times its length.
 const PAUSE: u32 = 10;
-
-/// Locks held, and connections of clients: our own monitor not counted.
-const LOCKS: &str = "SELECT (SELECT count(*) FROM pg_locks WHERE pid <> pg_backend_pid()), \
-                     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid())";
 
 /// What was seen.
 #[derive(Default)]
@@ -82,8 +78,11 @@ fn runnable(postmaster: Option<u32>) -> Option<usize> {
     Some(proc::runnable(&proc::children(postmaster?)))
 }
 
+/// Locks held, and connections of clients: our own monitor not counted.
 fn locks(monitor: &mut Monitor) -> Option<(u64, u64)> {
-    let rows = monitor.ask(LOCKS).ok()?;
+    let others = format!("SELECT count(*) FROM ({CLIENTS}) clients WHERE pid <> pg_backend_pid()");
+    let locks = "SELECT count(*) FROM pg_locks WHERE pid <> pg_backend_pid()";
+    let rows = monitor.ask(&format!("SELECT ({locks}), ({others})")).ok()?;
     let (locks, connections) = rows.first()?.split_once('|')?;
     Some((locks.parse().ok()?, connections.parse().ok()?))
 }
