@@ -36,8 +36,10 @@ pub struct Snapshot {
 pub struct LimitCounts {
     pub class: Arc<str>,
     pub kind: Kind,
-    /// As the coordinator has told last, and what was not used since.
-    pub remaining: u32,
+    /// What was left when the coordinator told this worker last, and when that was; none: nobody here has asked.
+    pub left: Option<(u32, Time)>,
+    /// Of what was given to this worker.
+    pub unused: u32,
     pub waiting: u32,
     /// Transactions that have a slot.
     pub active: u32,

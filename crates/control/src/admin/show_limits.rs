@@ -18,7 +18,7 @@ const COLUMNS: &[Column] = &[
     int("limit"),
     // NULL for max_active.
     int("burst"),
-    // NULL: nobody has asked yet.
+    // Of the burst, or of max_active.
     int("remaining"),
     // Now: who waits for any limit of the class.
     int("waiting"),
@@ -54,18 +54,31 @@ fn limit_of(class: &Class, kind: Kind) -> Option<(u32, Option<u32>)> {
 fn row(view: &View<'_>, class: &Class, kind: Kind, limit: u32, burst: Option<u32>) -> Vec<Value> {
     let parts = view.snapshots.iter().flat_map(|snapshot| &snapshot.limits);
     let parts: Vec<&LimitCounts> = parts.filter(|part| part.class == class.name && part.kind == kind).collect();
-    // What each worker was told last: the least of it is nearest to what there is now, unless that has grown since.
-    let remaining =
-        parts.iter().map(|part| part.remaining).min().map(|remaining| remaining.min(burst.unwrap_or(limit)));
+    let remaining = match burst {
+        Some(burst) => left_of_rate(view, &parts, limit, burst),
+        None => parts.iter().fold(limit, |left, part| left.saturating_sub(part.active)),
+    };
     vec![
         words(&*class.name),
         words(kind.name()),
         count(limit),
         burst.and_then(count),
-        remaining.and_then(count),
+        count(remaining),
         big(parts.iter().map(|part| u64::from(part.waiting)).sum()),
         big(parts.iter().map(|part| part.delayed).sum()),
         big(parts.iter().map(|part| part.rejected).sum()),
         words(class.limits.over.as_str()),
     ]
+}
+
+/// What the coordinator had left when it last told any worker, what has come since, and what workers hold. If nobody has ever asked,
+/// the whole burst.
+fn left_of_rate(view: &View<'_>, parts: &[&LimitCounts], per_second: u32, burst: u32) -> u32 {
+    let Some((left, told_at)) = parts.iter().filter_map(|part| part.left).max_by_key(|&(_, told_at)| told_at) else {
+        return burst;
+    };
+    let now = view.snapshots.iter().map(|snapshot| snapshot.now).max().unwrap_or(told_at);
+    let come = now.since(told_at).as_micros() * u128::from(per_second) / 1_000_000;
+    let come = u32::try_from(come).unwrap_or(u32::MAX);
+    parts.iter().fold(left.saturating_add(come), |left, part| left.saturating_add(part.unused)).min(burst)
 }

@@ -201,13 +201,16 @@ fn totals(scale: u64) -> Totals {
     }
 }
 
-fn limit(kind: Kind, remaining: u32, delayed: u64, rejected: u64) -> LimitCounts {
-    LimitCounts { class: "background".into(), kind, remaining, waiting: 4, active: 2, passed: 500, delayed, rejected }
+fn limit(kind: Kind, left: Option<(u32, Time)>, delayed: u64, rejected: u64) -> LimitCounts {
+    let class = "background".into();
+    LimitCounts { class, kind, left, unused: 3, waiting: 4, active: 1, passed: 500, delayed, rejected }
 }
 
 fn limits() -> Vec<LimitCounts> {
-    let logins = LimitCounts { waiting: 0, ..limit(Kind::Logins, 2, 5, 0) };
-    vec![limit(Kind::Transactions, 40, 3, 1), logins, limit(Kind::Active, 1, 30, 10)]
+    // Told 0.3 and 0.4 s before the snapshots.
+    let logins = LimitCounts { waiting: 0, unused: 0, ..limit(Kind::Logins, Some((1, Time(99_800_000))), 5, 0) };
+    let transactions = limit(Kind::Transactions, Some((40, Time(99_900_000))), 3, 1);
+    vec![transactions, logins, limit(Kind::Active, None, 30, 10)]
 }
 
 fn statement(fingerprint: u64, scale: u64) -> StatementCounts {
@@ -340,7 +343,7 @@ fn second_worker() -> Snapshot {
         servers: vec![idle],
         lends: 0,
         rotations: Rotations::default(),
-        limits: vec![limit(Kind::Transactions, 35, 100, 2), limit(Kind::Active, 0, 1000, 20)],
+        limits: vec![limit(Kind::Transactions, None, 100, 2), limit(Kind::Active, None, 1000, 20)],
         statements: vec![statement(0xfeed, 2)],
         steps: 99,
     }

@@ -329,7 +329,8 @@ impl Coordinator {
         let counts = self.limiting.logins.iter().map(|(name, logins)| LimitCounts {
             class: Arc::clone(name),
             kind: Kind::Logins,
-            remaining: logins.bucket.tokens(),
+            left: Some((logins.bucket.tokens(), now)),
+            unused: 0,
             waiting: u32::try_from(logins.waiting.len()).unwrap_or(u32::MAX),
             active: 0,
             passed: 0,

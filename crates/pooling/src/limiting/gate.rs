@@ -262,7 +262,17 @@ impl Gate {
         }
     }
 
-    pub(crate) fn remaining(&self, kind: Kind) -> u32 {
+    /// What the coordinator had left of a rate when it told so last, and what of it is here, unused.
+    pub(crate) fn told_of(&self, kind: Kind) -> (Option<(u32, Time)>, u32) {
+        match kind {
+            // Who uses slots says what is left of them.
+            Kind::Active => (None, self.seats.free()),
+            Kind::Queries => (self.queries.left(), self.queries.tokens()),
+            _ => (self.transactions.left(), self.transactions.tokens()),
+        }
+    }
+
+    fn remaining(&self, kind: Kind) -> u32 {
         match kind {
             Kind::Active => self.seats.remaining(),
             Kind::Queries => self.queries.remaining(),

@@ -19,7 +19,8 @@ pub struct Purse {
     kept_until: Option<Time>,
     /// There are none before this.
     dry_until: Time,
-    remaining: u32,
+    /// With the coordinator, and when it said so.
+    left: Option<(u32, Time)>,
 }
 
 impl Purse {
@@ -66,7 +67,7 @@ impl Purse {
         self.tokens = self.tokens.saturating_add(allowance.granted);
         let paid = self.tokens.min(self.debt);
         (self.tokens, self.debt) = (self.tokens - paid, self.debt - paid);
-        self.remaining = allowance.remaining;
+        self.left = Some((allowance.remaining, now));
         if let Some(next) = allowance.next_at {
             self.dry_until = next;
         }
@@ -94,10 +95,16 @@ impl Purse {
         self.asked > 0
     }
 
+    /// What was left of the rate when the coordinator told it last, and when that was.
+    #[must_use]
+    pub fn left(&self) -> Option<(u32, Time)> {
+        self.left
+    }
+
     /// As far as is known here.
     #[must_use]
     pub fn remaining(&self) -> u32 {
-        self.remaining.saturating_add(self.tokens)
+        self.left.map_or(0, |(left, _)| left).saturating_add(self.tokens)
     }
 
     /// When to look for what so many who wait have no use for, or to ask for what was used ahead.

@@ -68,7 +68,7 @@ impl Seats {
         self.free
     }
 
-    /// As far as is known here.
+    /// As far as is known here; 0 before anybody has asked.
     #[must_use]
     pub fn remaining(&self) -> u32 {
         self.remaining.saturating_add(self.free)

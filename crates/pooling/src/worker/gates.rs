@@ -232,10 +232,12 @@ impl Gates {
             ];
             let rows = limits.into_iter().filter(|(_, is_limited)| *is_limited).map(|(kind, _)| {
                 let counts = gate.counts(kind);
+                let (left, unused) = gate.told_of(kind);
                 LimitCounts {
                     class: Arc::clone(&gate.name),
                     kind,
-                    remaining: gate.remaining(kind),
+                    left,
+                    unused,
                     waiting: gate.waiting(),
                     active: gate.seats.used(),
                     passed: counts.passed,
