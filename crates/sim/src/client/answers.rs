@@ -138,11 +138,11 @@ impl Client {
         if self.twin.is_in_copy() {
             return true;
         }
-        // What begins with Parse or Bind is cancelled as a whole, or after that has been answered.
+        // What begins with something that takes no time is cancelled as a whole, or after that has been answered.
+        const QUICK: [u8; 5] =
+            [request::PARSE, request::BIND, request::DESCRIBE, request::CLOSE, request::FUNCTION_CALL];
         let Some((request::QUERY, body)) = self.undecided.first() else {
-            return self.undecided.first().is_some_and(|(message, _)| {
-                !matches!(*message, request::PARSE | request::BIND | request::FUNCTION_CALL)
-            });
+            return self.undecided.first().is_some_and(|(message, _)| !QUICK.contains(message));
         };
         let text = String::from_utf8_lossy(&body[..body.len() - 1]);
         matches!(Statement::parse(&text).body, Body::Sleep { .. })
