@@ -219,6 +219,12 @@ impl Sizing {
         }
     }
 
+    /// Whether it is looking for one.
+    #[must_use]
+    pub fn is_searching(&self) -> bool {
+        matches!(self.mode, Mode::Searching(_))
+    }
+
     /// Sizes next to this one on the ladder, and itself.
     pub fn neighbours(&self, size: u32) -> impl Iterator<Item = u32> {
         let rung = self.ladder.below(size);

@@ -1,5 +1,6 @@
 //! I15: a pool whose size is found lies between its bounds, and, once settled, at most one rung from where it has settled, for at
-//! most five windows, with pauses between. Looked at in every world that has such a pool.
+//! most five windows, with pauses between; no search begins sooner than its rest after the last. Looked at in every world that has
+//! such a pool. How long a search lasts is looked at where it has work all the time: in worlds made for it.
 //!
 //! In worlds that are made for it (`--sizes`) a size counts as found if, ten seconds after the beginning and after a step, it has
 //! settled where throughput is at least 95 % of the best. That is counted rather than demanded of each world: a search has eight
@@ -8,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use pooling::PoolId;
-use pooling::sizing::{PAUSE_MIN, Sizing};
+use pooling::sizing::{PAUSE_MIN, REST_MIN, SEARCH_END, Sizing};
 
 use crate::rounds::Machinery;
 use crate::world::World;
@@ -17,6 +18,9 @@ use crate::world::World;
 /// takes four seconds at most, and one look more in a world made for it, where enough transactions end in each.
 const TRIED_US: u64 = 3_000_000 + 7 * 4_200_000;
 const TRIED_IN_CURVE_US: u64 = 3_000_000 + 7 * 600_000;
+
+/// A search may begin anew once. It ends with a window, and that begins when servers have come or gone, two looks left out.
+const SEARCHED_US: u64 = 2 * SEARCH_END.as_micros() as u64 + 3_000_000 + 3 * 600_000;
 
 /// As far from the best as a size may be that counts as found.
 const GOOD: f64 = 0.95;
@@ -29,6 +33,9 @@ struct Watched {
     /// Since when it is not there, and when it came back last.
     away: Option<u64>,
     back: Option<u64>,
+    /// Since when it is searched, or when a search ended last.
+    searched_from: Option<u64>,
+    found_at: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -49,8 +56,11 @@ pub fn check(world: &mut World) {
             sizes.pools.remove(&pool);
             continue;
         };
-        let tried_us = if curve.is_some() { TRIED_IN_CURVE_US } else { TRIED_US };
-        let found = sizes.pools.entry(pool).or_default().note(now, sizing, tried_us);
+        let watched = sizes.pools.entry(pool).or_default();
+        let found = watched.searches(now, sizing, curve.is_some()).and_then(|()| {
+            let tried_us = if curve.is_some() { TRIED_IN_CURVE_US } else { TRIED_US };
+            watched.note(now, sizing, tried_us)
+        });
         wrong = wrong.or(found.err().map(|what| format!("{what}; {:?}", sizing.account())));
     }
     if let Some(what) = wrong {
@@ -60,19 +70,38 @@ pub fn check(world: &mut World) {
 }
 
 impl Watched {
+    /// Searches and the rest between them. `has_work`: all the time.
+    fn searches(&mut self, now: u64, sizing: &Sizing, has_work: bool) -> Result<(), String> {
+        if !sizing.is_searching() {
+            let ended = self.searched_from.take().map(|_| now);
+            self.found_at = ended.or(self.found_at);
+            return Ok(());
+        }
+        let rest_us = REST_MIN.as_micros() as u64;
+        if let (None, Some(at)) = (self.searched_from, self.found_at.filter(|at| now < at + rest_us)) {
+            return Err(format!("a search begins {} us after the last", now - at));
+        }
+        let since = *self.searched_from.get_or_insert(now);
+        if has_work && now > since + SEARCHED_US {
+            return Err(format!("it is searched since {since}"));
+        }
+        Ok(())
+    }
+
     fn note(&mut self, now: u64, sizing: &Sizing, tried_us: u64) -> Result<(), String> {
         let size = sizing.size();
         if !(sizing.floor()..=sizing.ceiling()).contains(&size) {
             return Err(format!("{size} servers are out of bounds"));
         }
         let Some(base) = sizing.settled() else {
-            *self = Watched::default();
+            let found_at = self.found_at.filter(|_| sizing.is_searching());
+            *self = Watched { searched_from: self.searched_from, found_at, ..Watched::default() };
             return Ok(());
         };
         if self.base != Some(base) {
             // It moves where it is: the try of a neighbour has ended, if it was one.
             let back = self.away.map(|_| now).or(self.back);
-            *self = Watched { base: Some(base), away: None, back };
+            *self = Watched { base: Some(base), away: None, back, ..*self };
         }
         if size == base {
             self.back = self.away.take().map(|_| now).or(self.back);
@@ -110,4 +139,29 @@ fn judge(world: &mut World) {
     let is_good = size.is_some_and(|size| curve.worth(size, due) >= GOOD);
     world.census.sized += 1;
     world.census.sized_well += u64::from(is_good);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pooling::Time;
+    use pooling::sizing::Seen;
+
+    use super::*;
+
+    #[test]
+    fn a_search_that_does_not_end_and_one_too_soon_are_found() {
+        let mut sizing = Sizing::new(1, 64, 8);
+        let (span, busy) = (Duration::from_millis(200), Duration::from_millis(1_600));
+        sizing.observe(Time(200_000), Seen { span, completed: 100, busy, waited: busy, waiting: 100, open: 8 });
+        assert!(sizing.is_searching());
+        let mut watched = Watched::default();
+        assert_eq!(watched.searches(200_000, &sizing, true), Ok(()));
+        assert_eq!(watched.searches(200_000 + SEARCHED_US, &sizing, true), Ok(()));
+        assert!(watched.searches(200_001 + SEARCHED_US, &sizing, true).is_err());
+        assert_eq!(watched.searches(200_001 + SEARCHED_US, &sizing, false), Ok(()));
+        let rested = |now| Watched { found_at: Some(0), ..Watched::default() }.searches(now, &sizing, true);
+        assert!(rested(9_999_999).is_err() && rested(10_000_000).is_ok());
+    }
 }
