@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use memchr::memmem::Finder;
 use memchr::memrchr_iter;
 
+use crate::chunk::{CHUNK_LEN, Chunk};
 use crate::scan;
 
 /// How much of one end of a text is looked at.
@@ -38,17 +39,23 @@ pub fn comment_tags(text: &[u8]) -> impl Iterator<Item = CommentTag<'_>> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedTags {
     keys: Box<[Box<[u8]>]>,
-    /// The bits of the bytes that they begin with, modulo 64.
+    /// The bits of the bytes that they begin with, modulo 64, and of white space before them.
     firsts: u64,
 }
+
+const fn bit(first: u8) -> u64 {
+    1 << (first % 64)
+}
+
+const SPACES: u64 = bit(b' ') | bit(b'\t') | bit(b'\n') | bit(b'\r') | bit(0x0c);
 
 impl WantedTags {
     /// Each once, and as a tag's key can be: of letters, digits, `_`, `-` and `.`.
     #[must_use]
     pub fn new(keys: impl IntoIterator<Item = Box<[u8]>>) -> WantedTags {
         let keys: Box<[Box<[u8]>]> = keys.into_iter().collect();
-        let bit = |key: &[u8]| key.first().map_or(0, |first| 1 << (first % 64));
-        WantedTags { firsts: keys.iter().fold(0, |firsts, key| firsts | bit(key)), keys }
+        let firsts = keys.iter().filter_map(|key| key.first()).fold(SPACES, |firsts, first| firsts | bit(*first));
+        WantedTags { keys, firsts }
     }
 
     /// As they were given.
@@ -57,47 +64,50 @@ impl WantedTags {
     }
 
     /// Tells of the tags with these keys, in the order of [`comment_tags`]: which key, and the value.
-    #[inline]
     pub fn each<'t>(&self, text: &'t [u8], mut each: impl FnMut(usize, Cow<'t, [u8]>)) {
-        if has_comment(text) {
-            self.each_of(text, &mut each);
-        }
-    }
-
-    fn each_of<'t>(&self, text: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
         let mut rest = text.trim_ascii_start();
-        while let Some((comment, behind)) = first(rest) {
-            self.look_into(comment, each);
+        while rest.starts_with(b"/*")
+            && let Some((comment, behind)) = first(rest)
+        {
+            self.look_into(comment, &mut each);
             rest = behind;
             if text.len() - rest.len() > SPAN_MAX {
                 break;
             }
         }
         if let Some(comment) = trailing(rest) {
-            self.look_into(comment, each);
+            self.look_into(comment, &mut each);
         }
     }
 
-    fn look_into<'t>(&self, mut comment: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
-        while let Some(comma) = scan::find(comment, 0, b',') {
-            self.look_at(&comment[..comma], each);
-            comment = &comment[comma + 1..];
+    /// Words end at commas, which are looked for eight bytes at a time.
+    fn look_into<'t>(&self, comment: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
+        let (mut begin, mut at) = (0, 0);
+        while at < comment.len() {
+            let mut commas = Chunk::load(comment, at).places_of(b',');
+            while let Some(place) = commas.first() {
+                self.look_at(&comment[begin..at + place], each);
+                begin = at + place + 1;
+                commas = commas.rest();
+            }
+            at += CHUNK_LEN;
         }
-        self.look_at(comment, each);
+        self.look_at(&comment[begin..], each);
     }
 
-    #[inline]
+    #[inline(always)]
     fn look_at<'t>(&self, word: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
-        let word = word.trim_ascii_start();
-        if word.first().is_some_and(|first| self.firsts & 1 << (first % 64) != 0) {
-            self.read(word, each);
+        if word.first().is_some_and(|first| self.firsts & bit(*first) != 0) {
+            self.read(word.trim_ascii_start(), each);
         }
     }
 
+    #[inline(never)]
     fn read<'t>(&self, word: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
         for (index, key) in self.keys.iter().enumerate() {
-            // Most that only begin as a key does are told from it by what stands where it would end.
-            let Some((b':' | b'=' | b' ' | b'\t'..=b'\r', _)) = word.get(key.len()..).and_then(<[u8]>::split_first)
+            // Most others are told from a key by their first byte, or by what stands where the key would end.
+            let (true, Some((b':' | b'=' | b' ' | b'\t'..=b'\r', _))) =
+                (word.first() == key.first(), word.get(key.len()..).and_then(<[u8]>::split_first))
             else {
                 continue;
             };
@@ -135,7 +145,7 @@ impl WantedTag {
         let mut first = None;
         // What is longer has more beside its comments to look at than these may be long.
         if text.len() > 2 * SPAN_MAX || self.key.find(text).is_some() {
-            self.tags.each_of(text, &mut |_, value| _ = first.get_or_insert(value));
+            self.tags.each(text, |_, value| _ = first.get_or_insert(value));
         }
         first
     }
@@ -200,6 +210,7 @@ fn tag(part: &[u8]) -> Option<CommentTag<'_>> {
     Some(CommentTag { key, value: value_of(value) })
 }
 
+#[inline]
 fn value_of(value: &[u8]) -> Cow<'_, [u8]> {
     let value = value.trim_ascii();
     let quoted = value.strip_prefix(b"'").and_then(|value| value.strip_suffix(b"'"));

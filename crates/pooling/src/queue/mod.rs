@@ -245,7 +245,11 @@ impl Queue {
     }
 
     /// Whose turn it is: the oldest waiter of the class that is next.
+    #[inline]
     pub(crate) fn pop(&mut self, now: Time) -> Option<Waiter> {
+        if self.len == 0 {
+            return None;
+        }
         let index = if self.is_single() { 0 } else { self.next(now)? };
         self.pop_of(index, now)
     }

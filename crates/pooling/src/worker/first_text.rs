@@ -14,13 +14,29 @@ const MESSAGES_MAX: usize = 8;
 /// The text, as far as it is at hand: of a Query or a Parse, or what a Bind names.
 #[inline]
 pub(super) fn first_text<'a>(session: &'a Session, messages: &'a [u8]) -> Option<&'a [u8]> {
+    match query(messages) {
+        // Mostly.
+        Some(text) if !begins_transaction(text) => Some(text),
+        _ => first_of_any(session, messages),
+    }
+}
+
+#[inline(never)]
+fn first_of_any<'a>(session: &'a Session, messages: &'a [u8]) -> Option<&'a [u8]> {
     let (text, behind) = text_of(session, messages)?;
     let text = text?;
     if begins_transaction(text) { text_behind(session, behind).or(Some(text)) } else { Some(text) }
 }
 
+/// The text of a Query that is there first, and whole.
+#[inline]
+fn query(messages: &[u8]) -> Option<&[u8]> {
+    let (&[tag::QUERY, a, b, c, d], body) = messages.split_first_chunk::<HEADER_LEN>()? else { return None };
+    let len = (u32::from_be_bytes([a, b, c, d]) as usize).checked_sub(HEADER_LEN)?;
+    body.get(..=len)?.strip_suffix(b"\0")
+}
+
 /// The text behind a bare BEGIN.
-#[inline(never)]
 fn text_behind<'a>(session: &'a Session, mut messages: &'a [u8]) -> Option<&'a [u8]> {
     for _ in 1..MESSAGES_MAX {
         // Others can stand between a Parse of BEGIN and the next.
@@ -34,7 +50,6 @@ fn text_behind<'a>(session: &'a Session, mut messages: &'a [u8]) -> Option<&'a [
 }
 
 /// The text of the first message, if it has one, and what stands behind that message; `None` if there is none.
-#[inline]
 fn text_of<'a>(session: &'a Session, messages: &'a [u8]) -> Option<(Option<&'a [u8]>, &'a [u8])> {
     let header = Header::parse(messages).ok()??;
     let (message, behind) = messages.split_at(messages.len().min(header.total_len()));

@@ -44,7 +44,7 @@ impl Worker {
     }
 
     /// A session needs a server for `bytes` from `at`: at once if one is idle, else it waits.
-    #[inline]
+    #[inline(always)]
     pub(super) fn acquire_for(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         session.request_at = turn.now;

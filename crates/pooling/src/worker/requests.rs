@@ -135,7 +135,7 @@ impl Worker {
     }
 
     /// From where on a server is needed for what is at hand. `None`: for nothing, it is answered or kept.
-    #[inline]
+    #[inline(always)]
     pub(super) fn needs_server(
         &mut self,
         turn: &mut Turn<'_>,
@@ -222,6 +222,8 @@ impl Worker {
         }
         let crowded = server.gated && session.inbox.len() >= limits::CHUNK_LEN_MAX;
         let deep = server.ledger.len() >= limits::OWED_MAX || crowded;
+        let may_be_done = server.is_clean() || server.close_needed.is_some() || cfg!(feature = "sabotage");
+        let is_timed = pool.rules.times_links() || session.is_torn() || !session.flow.is_clear();
         if let Err(ending) = end {
             self.end_by_request(turn, conn, ending);
             return;
@@ -236,8 +238,10 @@ impl Worker {
         if deep {
             self.balance_session(turn, conn);
         }
-        self.release_if_done(turn, server_id);
-        self.arm_linked(conn);
+        let is_released = may_be_done && self.release_if_done(turn, server_id);
+        if is_timed && !is_released {
+            self.arm_session(conn);
+        }
     }
 
     pub(super) fn end_by_request(&mut self, turn: &mut Turn<'_>, conn: ConnId, ending: Ending) {
