@@ -23,8 +23,7 @@ pub(super) fn first_text<'a>(session: &'a Session, messages: &'a [u8]) -> Option
 
 #[inline(never)]
 fn first_of_any<'a>(session: &'a Session, messages: &'a [u8]) -> Option<&'a [u8]> {
-    let (text, behind) = text_of(session, messages)?;
-    let text = text?;
+    let (text, behind) = first_said(session, messages)?;
     if begins_transaction(text) { text_behind(session, behind).or(Some(text)) } else { Some(text) }
 }
 
@@ -34,6 +33,21 @@ fn query(messages: &[u8]) -> Option<&[u8]> {
     let (&[tag::QUERY, a, b, c, d], body) = messages.split_first_chunk::<HEADER_LEN>()? else { return None };
     let len = (u32::from_be_bytes([a, b, c, d]) as usize).checked_sub(HEADER_LEN)?;
     body.get(..=len)?.strip_suffix(b"\0")
+}
+
+/// The first text, and what stands behind its message. A batch may begin with messages that run nothing: drivers describe a statement
+/// again, or close a portal, before they bind.
+fn first_said<'a>(session: &'a Session, mut messages: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+    for _ in 0..MESSAGES_MAX {
+        let runs_nothing = matches!(messages.first(), Some(&(tag::DESCRIBE | tag::CLOSE | tag::FLUSH)));
+        let (text, behind) = text_of(session, messages)?;
+        match text {
+            Some(text) => return Some((text, behind)),
+            None if runs_nothing => messages = behind,
+            None => return None,
+        }
+    }
+    None
 }
 
 /// The text behind a bare BEGIN.
@@ -65,5 +79,9 @@ fn text_of<'a>(session: &'a Session, messages: &'a [u8]) -> Option<(Option<&'a [
 
 fn bound_text<'a>(session: &'a Session, body: &[u8]) -> Option<&'a [u8]> {
     let names = BindNames::decode(body)?;
+    if names.statement.is_empty() {
+        // It may have been parsed in an earlier batch.
+        return session.unnamed.as_deref()?.parse().map(|parse| parse.query);
+    }
     session.names.as_deref()?.get(names.statement).map(|statement| statement.query())
 }
