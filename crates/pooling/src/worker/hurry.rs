@@ -45,17 +45,20 @@ impl Worker {
     #[inline(never)]
     fn hurry_within(&mut self, turn: &mut Turn<'_>, conn: ConnId, allowed: u32) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let State::Waiting { deadline_ms, line, ticket, .. } = &mut session.state else { return };
+        let State::Waiting { deadline_ms, line, ticket, since, .. } = &mut session.state else { return };
         *deadline_ms = allowed;
+        // It may have waited already, at a limit.
+        let waited = turn.now.since(*since);
         let (line, ticket, class, pool) = (*line, *ticket, session.class, session.pool);
         let Some(pool) = self.pool(pool) else { return };
         let Some((place, len)) = pool.queue.place(class, ticket) else { return self.arm_session(conn) };
         let expected = pool.queue.expected_wait(class, turn.now, place);
         let expected = expected.filter(|_| line == Line::Server && pool.has_all_it_gets(turn.now, class));
-        let late = expected.filter(|expected| *expected > Duration::from_millis(allowed.into()));
+        let late = expected.filter(|expected| waited + *expected > Duration::from_millis(allowed.into()));
         let Some(expected) = late else { return self.arm_session(conn) };
-        let expected = expected.as_millis();
-        let detail = format!("waited_ms=0 deadline_ms={allowed} expected_wait_ms={expected} place={place} of {len}");
+        let (waited, expected) = (waited.as_millis(), expected.as_millis());
+        let detail =
+            format!("waited_ms={waited} deadline_ms={allowed} expected_wait_ms={expected} place={place} of {len}");
         self.turn_away(turn, conn, &told(WORDS, &detail));
     }
 
