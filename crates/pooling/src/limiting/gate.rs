@@ -164,6 +164,14 @@ impl Gate {
     }
 
     /// When one more may go through who comes behind so many others, as far as `kind` goes.
+    /// How long whoever has this place in the line will wait from now on, as far as is known here.
+    pub(crate) fn expected_wait(&self, kind: Kind, now: Time, place: u32) -> Duration {
+        match (kind, self.limits.active) {
+            (Kind::Active, Some(limit)) => self.seats.free_in(limit).saturating_mul(place),
+            _ => self.free_at(kind, now, place.saturating_sub(1)).since(now),
+        }
+    }
+
     fn free_at(&self, kind: Kind, now: Time, others: u32) -> Time {
         let Limits { transactions, queries, active, .. } = self.limits;
         let free = match kind {

@@ -20,6 +20,9 @@ use crate::time::Time;
 /// What fingerprints of statements that limits name depend on: users write them down, so it never changes.
 const FINGERPRINTS: u64 = 0x7067_7765_6972;
 
+/// So many of those before somebody are counted when it is told its place: all who wait may be told at once.
+const PLACES_MAX: usize = 100;
+
 /// Before which gate somebody waits.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Before {
@@ -173,6 +176,28 @@ impl Gates {
         ticket
     }
 
+    /// What a client is told that waits here: before what, and its place and the expected wait. Places far behind are not counted.
+    pub(super) fn standing(&self, now: Time, ticket: u64) -> Option<(String, String)> {
+        let wait = self.waits.get(&ticket)?;
+        let (words, line, expected) = match wait.before {
+            Before::Class(index) => {
+                let gate = self.classes.get(index)?;
+                let line = if wait.linked { &gate.linked } else { &gate.line };
+                let place = place_in(line, ticket);
+                let expected = wait.kind.zip(place).map(|(kind, place)| gate.expected_wait(kind, now, place));
+                (format!("limit of class \"{}\" reached, client being queued", gate.name), line, expected)
+            }
+            Before::Statement(fingerprint) => {
+                let line = &self.statements.get(&fingerprint)?.line;
+                ("limit of this statement reached, client being queued".to_owned(), line, None)
+            }
+        };
+        let place = place_in(line, ticket).map_or(format!("more than {PLACES_MAX}"), |place| place.to_string());
+        let detail = format!("place={place} of {}", line.len());
+        let expected = expected.map(|expected| format!(" expected_wait_ms={}", expected.as_millis()));
+        Some((words, detail + &expected.unwrap_or_default()))
+    }
+
     fn count_delayed(&mut self, before: Before, kind: Kind) {
         match before {
             Before::Class(index) => {
@@ -265,6 +290,12 @@ impl Gates {
         });
         rows.collect()
     }
+}
+
+/// Who is first has place 1; `None`: it is far behind.
+fn place_in(line: &BTreeSet<u64>, ticket: u64) -> Option<u32> {
+    let before = line.range(..ticket).take(PLACES_MAX).count();
+    u32::try_from(before + 1).ok().filter(|_| before < PLACES_MAX)
 }
 
 #[cfg(test)]

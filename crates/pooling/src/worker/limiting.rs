@@ -158,7 +158,11 @@ impl Worker {
                     server.gated = true;
                 }
             }
-            _ => session.state = State::Waiting { since, ticket, notified: true, line: Line::Limit, deadline_ms: 0 },
+            _ => {
+                // Who is to be refused waits only until it is told so.
+                let notified = kind.is_none();
+                session.state = State::Waiting { since, ticket, notified, line: Line::Limit, deadline_ms: 0 };
+            }
         }
         self.arm_session(conn);
         self.hurry(turn, conn, messages, Commented::Unread);

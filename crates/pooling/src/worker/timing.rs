@@ -177,6 +177,12 @@ impl Worker {
         let State::Waiting { notified, ticket, line, .. } = &mut session.state else { return };
         *notified = true;
         let (ticket, line) = (*ticket, *line);
+        if line == Line::Limit {
+            if let Some((words, detail)) = self.gates.standing(turn.now, ticket) {
+                turn.actions.send_new(conn, |out| write_notice(&words, Some(&detail), out));
+            }
+            return self.arm_session(conn);
+        }
         let pool = self.pools[session.pool.0 as usize].as_deref();
         let detail = pool.and_then(|pool| pool.standing(turn.now, line, session.class, ticket));
         turn.actions.send_new(conn, |out| write_notice(WORDS, detail.as_deref(), out));
