@@ -70,11 +70,17 @@ fn text_of<'a>(session: &'a Session, messages: &'a [u8]) -> Option<(Option<&'a [
     let body = &message[HEADER_LEN..];
     let text = match header.tag {
         tag::QUERY => Some(body.strip_suffix(b"\0").unwrap_or(body)),
-        tag::PARSE => Parse::decode(body).ok().map(|parse| parse.query),
+        tag::PARSE => Parse::decode(body).ok().map(|parse| parse.query).or_else(|| beginning(body)),
         tag::BIND => bound_text(session, body),
         _ => None,
     };
     Some((text, behind))
+}
+
+/// What is at hand of the text of a Parse that is not all there yet: it is behind the name.
+fn beginning(body: &[u8]) -> Option<&[u8]> {
+    let name = body.iter().position(|&byte| byte == 0)?;
+    body[name + 1..].split(|&byte| byte == 0).next()
 }
 
 fn bound_text<'a>(session: &'a Session, body: &[u8]) -> Option<&'a [u8]> {
