@@ -44,6 +44,13 @@ impl Worker {
 
     /// The client is told FATAL, and closed once it has read what it is owed.
     pub(super) fn refuse_session(&mut self, turn: &mut Turn<'_>, conn: ConnId, code: SqlState, text: &str) {
+        let last = ErrorResponse { severity: "FATAL", code, message: text, detail: None, hint: None };
+        self.refuse_session_as(turn, conn, &last);
+    }
+
+    /// In these words, but by FATAL.
+    pub(super) fn refuse_session_as(&mut self, turn: &mut Turn<'_>, conn: ConnId, told: &ErrorResponse<'_>) {
+        let text = told.message;
         let Some(session) = self.sessions.get(conn) else { return };
         if matches!(session.state, State::Leaving { .. }) {
             return;
@@ -55,7 +62,7 @@ impl Worker {
         self.depart(turn, conn);
         if speakable {
             self.tell_of_session(turn, conn, Level::Warning, Topic::PoolerErrors, format!("pooler error: {text}"));
-            let last = ErrorResponse { severity: "FATAL", code, message: text, detail: None, hint: None };
+            let last = ErrorResponse { severity: "FATAL", ..*told };
             turn.actions.send_new(conn, |out| last.encode(out));
         }
         self.see_off(turn, conn);

@@ -3,6 +3,8 @@
 //! Promises: no more sessions of a class wait in a pool than that, divided among the workers where the pool lives and rounded up;
 //! who is told to go, the newest or the oldest, is told by an ERROR (53400), and no server has seen what it asked.
 
+use std::time::Duration;
+
 use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
@@ -10,6 +12,9 @@ use super::{Turn, Worker};
 use crate::classes::Overflow;
 use crate::id::ConnId;
 use crate::session::{Line, State};
+
+/// When to come again, as long as nobody has been served.
+const UNKNOWN: Duration = Duration::from_millis(100);
 
 const HINT: &str = "It was not sent to PostgreSQL, and can be sent again later.";
 
@@ -36,13 +41,16 @@ impl Worker {
             return;
         }
         let (name, id) = (class.name.clone(), session.class);
+        // When the next of them is served, there is room for one.
+        let room_in = pool.queue.expected_wait(id, turn.now, 1).unwrap_or(UNKNOWN);
         let goes = match class.overflow {
             Overflow::RejectNewest => Some(conn),
             Overflow::DropOldest => pool.queue.oldest_of(id).map(|waiter| waiter.session),
         };
         let Some(goes) = goes else { return };
         let message = format!("too many clients of class \"{name}\" wait");
-        let detail = format!("limit={max} remaining=0 class={name}");
+        let retry_ms = room_in.as_millis().max(1);
+        let detail = format!("limit={max} remaining=0 retry_after_ms={retry_ms} class={name}");
         let told = ErrorResponse {
             severity: "ERROR",
             code: sqlstate::CONFIGURATION_LIMIT_EXCEEDED,

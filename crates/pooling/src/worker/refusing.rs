@@ -46,7 +46,7 @@ impl Worker {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let follows = self.pools[session.pool.0 as usize].as_ref().is_some_and(|pool| pool.rules.follows());
         if !(follows && is_in) {
-            self.refuse_session(turn, conn, told.code, told.message);
+            self.refuse_session_as(turn, conn, told);
             return;
         }
         let is_over = session.drop_request();

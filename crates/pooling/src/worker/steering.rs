@@ -211,7 +211,11 @@ impl Worker {
         for (_, session) in self.sessions.iter() {
             count(session.pool, &mut |pool| match session.state {
                 State::Idle { .. } | State::Linked { .. } => pool.cl_active += 1,
-                State::Waiting { .. } | State::Welcoming { .. } => pool.cl_waiting += 1,
+                // For a server, or at a limit.
+                State::Waiting { since, .. } | State::Welcoming { since } => {
+                    pool.cl_waiting += 1;
+                    pool.maxwait_us = pool.maxwait_us.max(now.micros_since(since));
+                }
                 State::Console { .. } | State::Leaving { .. } => {}
             });
         }
