@@ -175,7 +175,18 @@ impl Sizing {
         let best = self.best();
         self.move_to(now, best, why);
         why.clone_into(&mut self.why);
-        self.mode = Mode::Settled(Rest::new(now, best, search.rest));
+        self.mode = Mode::Settled(Rest::new(now, best, search.rest, self.is_rather_more(best)));
+    }
+
+    /// Whether the larger neighbour is likelier to be better than the smaller one.
+    fn is_rather_more(&self, base: usize) -> bool {
+        let promise = |rung: usize| {
+            let difference = self.belief.above(rung, base);
+            above_zero(difference.mean - self.bar(rung, base), difference.variance.sqrt())
+        };
+        let up = (base < self.top()).then(|| promise(base + 1));
+        let down = base.checked_sub(1).map(promise);
+        up.is_some_and(|up| down.is_none_or(|down| up >= down))
     }
 
     /// Everything anew, from where the size is.

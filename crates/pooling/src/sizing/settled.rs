@@ -20,6 +20,9 @@ const RETURN: Duration = Duration::from_secs(60);
 /// Windows at the settled size before a neighbour is tried.
 const BEFORE: f64 = 5.0;
 
+/// A search has just looked at the neighbours: to try them again at once costs more than it tells.
+const PAUSE_FIRST: Duration = Duration::from_secs(10);
+
 /// Of the last windows it is told whether throughput is another one than before.
 const STEP_SURE: f64 = 3.3;
 const STEP_WINDOWS: f64 = 3.0;
@@ -50,17 +53,18 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    pub(super) fn new(now: Time, base: usize, rest: Duration) -> Rest {
+    /// `upwards`: the larger neighbour is tried first.
+    pub(super) fn new(now: Time, base: usize, rest: Duration, upwards: bool) -> Rest {
         Rest {
             base,
             known: Record::default(),
             recent: Record::default(),
             service: Record::default(),
             service_recent: Record::default(),
-            upwards: true,
+            upwards,
             probing: false,
-            next_probe: now + PAUSE_MIN,
-            pause: PAUSE_MIN,
+            next_probe: now + PAUSE_FIRST,
+            pause: PAUSE_FIRST,
             search_from: now + rest,
             search_rest: rest,
             left: None,
@@ -73,7 +77,7 @@ impl Rest {
         self.pause = (self.pause + self.pause / 2).min(PAUSE_MAX);
         self.next_probe = now + self.pause;
         if rung < self.base {
-            *self = Rest { search_from: self.search_from, ..Rest::new(now, rung, self.search_rest) };
+            *self = Rest { search_from: self.search_from, ..Rest::new(now, rung, self.search_rest, false) };
         }
     }
 
