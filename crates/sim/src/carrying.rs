@@ -83,9 +83,7 @@ impl World {
             self.after(200, Happening::Break(id));
             return;
         }
-        if let Peer::Postgres { .. } = link.peer {
-            link.asked_at.get_or_insert(self.now);
-        }
+        self.note_request(id, bytes);
         self.note_sent(id, conn, bytes);
         let Some(link) = self.network.get_mut(id) else { return };
         let machine: &mut dyn Machine = self.nodes[usize::from(node)].machinery.machine();

@@ -20,6 +20,7 @@
 //!
 //! A failure prints the one command that replays it. The same seed is the same world, bit for bit.
 
+pub mod asking;
 pub mod backend;
 pub mod book;
 pub mod census;

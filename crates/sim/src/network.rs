@@ -9,6 +9,8 @@
 
 use pooling::ConnId;
 
+use crate::asking::Asked;
+
 /// One direction of a connection.
 #[derive(Debug, Default)]
 pub struct Pipe {
@@ -22,6 +24,9 @@ pub struct Pipe {
     pub end_arrived: bool,
     /// A piece is on its way, or the end is.
     pub moving: bool,
+    /// In all.
+    written: u64,
+    consumed: u64,
 }
 
 impl Pipe {
@@ -57,6 +62,19 @@ impl Pipe {
             self.head = 0;
         }
         self.data.extend_from_slice(bytes);
+        self.written += bytes.len() as u64;
+    }
+
+    /// How much has been written in all.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// How much of that has been read.
+    #[must_use]
+    pub fn consumed(&self) -> u64 {
+        self.consumed
     }
 
     /// Nothing more will be written.
@@ -94,6 +112,7 @@ impl Pipe {
     pub fn consume(&mut self, count: usize) {
         self.head += count;
         self.arrived -= count;
+        self.consumed += count as u64;
     }
 
     /// Cuts the stream after `count` of the bytes that are in it.
@@ -153,8 +172,8 @@ pub struct Link {
     pub listed: bool,
     pub pooler_closed: bool,
     pub peer_closed: bool,
-    /// Since when PostgreSQL owes an answer, as the pooler sees it: from when it began to send.
-    pub asked_at: Option<u64>,
+    /// What the pooler asks of PostgreSQL.
+    pub asked: Asked,
     /// A slow reader or writer, in bytes a wake; 0: not slow.
     pub pace: usize,
     /// An error that ends the server lies unread, since then: it must be read before anybody is linked to it (I8).
@@ -195,7 +214,7 @@ impl Network {
             listed: false,
             pooler_closed: false,
             peer_closed: false,
-            asked_at: None,
+            asked: Asked::default(),
             pace: 0,
             last_words_at: None,
             dying: false,

@@ -9,6 +9,7 @@ use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, Paramet
 use wire::frontend::{self, Password, SaslInitial, SaslResponse, Startup, tag};
 use wire::{HEADER_LEN, Header, SqlState};
 
+use crate::asking::Units;
 use crate::backend::{Backend, Progress};
 use crate::book::Book;
 use crate::client::Leaving;
@@ -51,6 +52,7 @@ pub(crate) struct Process {
     pub(crate) dbname: String,
     phase: Phase,
     pub(crate) backend: Backend,
+    pub(crate) units: Units,
     inbox: Vec<u8>,
     pub(crate) held: Vec<u8>,
     outbox: Vec<u8>,
@@ -84,6 +86,16 @@ impl Process {
     /// It has said its last words.
     pub(crate) fn is_ending(&self) -> bool {
         self.ending
+    }
+
+    /// Whether a cancel with this key is for it.
+    pub(crate) fn has_key(&self, pid: i32, secret: &[u8]) -> bool {
+        self.pid == pid && self.secret == secret
+    }
+
+    /// How much of what it has said is not on its way.
+    pub(crate) fn unsent(&self) -> usize {
+        self.outbox.len() + self.held.len()
     }
 
     pub(crate) fn serves(&self) -> bool {
@@ -176,6 +188,7 @@ impl World {
                 dbname: String::new(),
                 phase: Phase::Starting,
                 backend: Backend::new(&self.postgres.shared, defaults, "", false, true),
+                units: Units::default(),
                 inbox: Vec::new(),
                 held: Vec::new(),
                 outbox: Vec::new(),
@@ -318,7 +331,9 @@ impl World {
         if header.tag == tag::TERMINATE {
             return None;
         }
+        self.note_taken(process, header.tag);
         if header.tag == tag::QUERY && self.tells_waits(process, index, body) {
+            self.note_answer(process);
             return Some(true);
         }
         let begins = header.tag == tag::QUERY && process.backend.status() == Status::Idle;
@@ -349,24 +364,10 @@ impl World {
             }
             Progress::Gone => process.ending = true,
         }
+        self.note_answer(process);
         // After a statement that took time: whatever ends with ReadyForQuery is sent.
-        let ready = process.held.len().checked_sub(6).is_some_and(|at| process.held[at] == b'Z');
-        if ready || process.outbox.len().checked_sub(6).is_some_and(|at| process.outbox[at] == b'Z') {
-            self.has_answered(process);
-        }
-        if ready {
+        if process.held.len().checked_sub(6).is_some_and(|at| process.held[at] == b'Z') {
             process.outbox.append(&mut process.held);
-        }
-    }
-
-    /// It has said ReadyForQuery: if nothing else is on its way to it, the pooler is owed nothing any more.
-    fn has_answered(&mut self, process: &Process) {
-        let Some(link) = self.network.get_mut(process.link) else { return };
-        let of_worker = link.node.zip(link.conn);
-        let unsent = of_worker
-            .is_some_and(|(node, conn)| !self.nodes[usize::from(node)].machinery.machine().backlog(conn).is_empty());
-        if process.inbox.is_empty() && link.down.is_empty() && !unsent {
-            link.asked_at = None;
         }
     }
 
@@ -377,22 +378,25 @@ impl World {
 
     /// A cancel strikes whatever its backend is doing at that moment (I4), then its connection is closed.
     pub(crate) fn strike(&mut self, id: LinkId, pid: i32, secret: [u8; 4]) {
+        let aim = self.network.get(id).and_then(|link| link.asked.aim);
         if let Some(Peer::Postgres { backend: Some(index), .. }) = self.network.get(id).map(|link| link.peer) {
             self.postgres.processes[index as usize] = None;
         }
         self.close_peer_side(id, Leaving::Orderly);
-        let found =
-            self.postgres.processes.iter().position(|process| {
-                process.as_ref().is_some_and(|process| process.pid == pid && process.secret == secret)
-            });
+        let found = self
+            .postgres
+            .processes
+            .iter()
+            .position(|process| process.as_ref().is_some_and(|process| process.has_key(pid, &secret)));
         let Some(index) = found else { return };
         let Some(mut process) = self.postgres.processes[index].take() else { return };
         if (process.works || process.backend.is_in_copy()) && !process.ending {
-            self.judge_strike(&process);
+            self.judge_strike(&process, aim);
             process.works = false;
             process.busy_until = None;
             self.census.cancels_struck += 1;
             process.backend.wake(true, &mut process.held);
+            self.note_answer(&mut process);
             process.outbox.append(&mut process.held);
             let number = process.number;
             self.after(0, Happening::Process { index: index as u32, number });
@@ -548,7 +552,6 @@ impl World {
         BackendKeyData { pid: process.pid, secret: &process.secret }.encode(out);
         backend::encode_ready(out, Status::Idle);
         process.phase = Phase::Serving;
-        self.has_answered(process);
         self.census.server_logins += 1;
     }
 

@@ -322,6 +322,7 @@ impl World {
         self.peer_may_write(id);
         self.note_asked(id);
         self.note_read(id);
+        self.note_answer_read(id);
         self.step(node, Event::Received { conn, bytes: &chunk }, &chunk);
         self.chunk = chunk;
     }

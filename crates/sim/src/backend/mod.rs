@@ -88,6 +88,8 @@ pub struct Backend {
     /// A twin has nobody to judge.
     judges: bool,
     complaint: Option<Complaint>,
+    /// How often it has said ReadyForQuery.
+    readies: u64,
 }
 
 impl Backend {
@@ -114,6 +116,7 @@ impl Backend {
             session,
             judges,
             complaint: None,
+            readies: 0,
         }
     }
 
@@ -192,6 +195,12 @@ impl Backend {
     /// What comes next is nobody's until it says whose it is.
     pub fn forget_mark(&mut self) {
         self.mark = None;
+    }
+
+    /// How often it has said ReadyForQuery.
+    #[must_use]
+    pub fn readies(&self) -> u64 {
+        self.readies
     }
 
     pub fn take_complaint(&mut self) -> Option<Complaint> {
@@ -380,6 +389,7 @@ impl Backend {
         if self.status == Status::Idle && !self.session {
             self.owner = None;
         }
+        self.readies += 1;
         backend::encode_ready(out, self.status);
     }
 

@@ -1,24 +1,28 @@
 //! I4: a cancel strikes only a query of the key's owner, or one whose owner is gone.
+//!
+//! One that `query_timeout` sends is for the first unit that the pooler knows of no answer to, and that must have taken as long
+//! as that allows when the cancel was sent. What its client had sent behind it by then may be struck in its place: a CancelRequest
+//! names a process, not a query.
 
 use pooling::settings::Fidelity;
 
+use crate::asking::Aim;
 use crate::postgres::Process;
 use crate::world::World;
 
 impl World {
-    /// What the process is at has taken as long as `query_timeout` allows, and that cancels. The pooler's time begins when it
-    /// sends: however long a query travels, it is not forgiven anything.
-    fn is_overdue(&self, process: &Process) -> bool {
+    /// What the cancel was for had taken as long as `query_timeout` allows. The pooler's time begins when it sends: however long a
+    /// query travels, it is not forgiven anything.
+    fn is_overdue(&self, process: &Process, aim: Option<Aim>) -> bool {
         let timeout = self.plan.settings.query_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
-        let asked_at = self.network.get(process.link).and_then(|link| link.asked_at);
-        let lasts = asked_at.map_or(0, |at| self.now.saturating_sub(at));
-        self.plan.settings.pool_fidelity != Fidelity::Classic && lasts >= timeout
+        let was_late = aim.is_some_and(|aim| aim.lasted() >= timeout && process.is_aimed_at(&aim));
+        self.plan.settings.pool_fidelity != Fidelity::Classic && was_late
     }
 
     /// A cancel is about to strike what this process is doing.
-    pub(crate) fn judge_strike(&mut self, process: &Process) {
+    pub(crate) fn judge_strike(&mut self, process: &Process, aim: Option<Aim>) {
         let Some(client) = process.backend.client() else { return };
-        if self.is_overdue(process) {
+        if self.is_overdue(process, aim) {
             self.census.overdue += 1;
             return;
         }

@@ -1,0 +1,242 @@
+//! What each server was asked and when, and how much of its answers the pooler has read: what a cancel may be for (I4).
+//!
+//! ```text
+//!   sent       Q₁ ──────► S₂ ──► Q₃                        when the pooler began to send each message
+//!   PostgreSQL   └ unit 0 ──── Z   └ unit 1 ─ Z   └ 2 …    a unit: what one ReadyForQuery answers
+//!   read                            ▲                      a cancel that is sent here is aimed at unit 0
+//! ```
+//!
+//! A unit begins when its first message is sent, or when what the same connection did for a client before it was answered. Does not
+//! do: judging, see `checks/i04_cancels`.
+
+use std::collections::VecDeque;
+
+use wire::frontend::{self, Startup, tag};
+use wire::{HEADER_LEN, Header};
+
+use crate::network::{Link, LinkId, Peer};
+use crate::postgres::Process;
+use crate::world::World;
+
+/// So many units of one connection are remembered at most.
+const UNITS_MAX: usize = 4_096;
+
+/// What one ReadyForQuery answers, or will.
+#[derive(Copy, Clone, Debug)]
+pub struct Unit {
+    /// When the pooler began to send it.
+    sent_at: u64,
+    /// That, or when what a client had asked before was answered.
+    began_at: u64,
+    /// Once it is answered: whose it was.
+    client: Option<u32>,
+    /// How much the server had said then.
+    end: Option<u64>,
+    read_at: Option<u64>,
+}
+
+/// All of one connection.
+#[derive(Debug, Default)]
+pub struct Units {
+    kept: VecDeque<Unit>,
+    /// The number of the first that is kept.
+    first: u64,
+    /// How many ReadyForQuery have been said.
+    readies: u64,
+    /// When a client's unit was answered last.
+    answered_at: u64,
+}
+
+impl Units {
+    fn get(&self, number: u64) -> Option<&Unit> {
+        self.kept.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    /// The first whose ReadyForQuery the pooler has not read.
+    fn head(&self) -> u64 {
+        self.first + self.kept.iter().take_while(|unit| unit.read_at.is_some()).count() as u64
+    }
+
+    /// The server takes a message that was sent at that moment.
+    fn take(&mut self, sent_at: u64) -> bool {
+        if self.kept.back().is_some_and(|unit| unit.end.is_none()) {
+            return false;
+        }
+        let began_at = sent_at.max(self.answered_at);
+        self.kept.push_back(Unit { sent_at, began_at, client: None, end: None, read_at: None });
+        if self.kept.len() > UNITS_MAX {
+            self.kept.pop_front();
+            self.first += 1;
+        }
+        true
+    }
+}
+
+/// What the pooler sends on one of its connections, message by message.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// The startup packet has been sent.
+    greeted: bool,
+    header: Vec<u8>,
+    skip: usize,
+    /// When each message was sent that the server has not taken.
+    sent: VecDeque<u64>,
+    /// A cancel's: what it is for.
+    pub aim: Option<Aim>,
+}
+
+/// What a cancel is for, as far as the pooler could know when it sent it.
+#[derive(Copy, Clone, Debug)]
+pub struct Aim {
+    unit: u64,
+    began_at: u64,
+    pub sent_at: u64,
+}
+
+impl Aim {
+    /// For how long what it is for had been at work.
+    #[must_use]
+    pub fn lasted(&self) -> u64 {
+        self.sent_at.saturating_sub(self.began_at)
+    }
+}
+
+/// Whether a message belongs to a unit: what COPY carries, and what logs in, does not.
+fn is_asked(message: u8) -> bool {
+    !matches!(message, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::PASSWORD | tag::TERMINATE)
+}
+
+impl Asked {
+    fn note(&mut self, now: u64, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.skip > 0 {
+                let count = self.skip.min(bytes.len());
+                self.skip -= count;
+                bytes = &bytes[count..];
+                continue;
+            }
+            if self.header.is_empty() && is_asked(bytes[0]) {
+                self.sent.push_back(now);
+            }
+            let count = (HEADER_LEN - self.header.len()).min(bytes.len());
+            self.header.extend_from_slice(&bytes[..count]);
+            bytes = &bytes[count..];
+            if let Ok(Some(header)) = Header::parse(&self.header) {
+                self.skip = header.body_len();
+                self.header.clear();
+            }
+        }
+    }
+}
+
+impl World {
+    /// The pooler sends something to PostgreSQL.
+    pub(crate) fn note_request(&mut self, id: LinkId, bytes: &[u8]) {
+        let now = self.now;
+        let Some(link) = self.network.get_mut(id) else { return };
+        if !matches!(link.peer, Peer::Postgres { .. }) {
+            return;
+        }
+        if link.asked.greeted {
+            return link.asked.note(now, bytes);
+        }
+        link.asked.greeted = true;
+        let Ok(Some((Startup::Cancel(request), _))) = frontend::parse_startup(bytes) else { return };
+        let aim = self.aim(request.pid, request.secret);
+        if let Some(link) = self.network.get_mut(id) {
+            link.asked.aim = aim;
+        }
+    }
+
+    /// What a cancel is for that is sent now: the first unit whose end the pooler has not read.
+    fn aim(&self, pid: i32, secret: &[u8]) -> Option<Aim> {
+        let mut processes = self.postgres.processes.iter().flatten();
+        let process = processes.find(|process| process.has_key(pid, secret))?;
+        let link = self.network.get(process.link)?;
+        let unit = process.units.head();
+        let began_at = process.units.get(unit).map(|unit| unit.began_at);
+        // It may not have come there yet.
+        let sent_at = link.asked.sent.front().map(|at| *at.max(&process.units.answered_at));
+        Some(Aim { unit, began_at: began_at.or(sent_at)?, sent_at: self.now })
+    }
+
+    /// PostgreSQL takes a message that the pooler has sent.
+    pub(crate) fn note_taken(&mut self, process: &mut Process, message: u8) {
+        let Some(link) = self.network.get_mut(process.link).filter(|_| is_asked(message)) else { return };
+        let sent_at = link.asked.sent.pop_front().unwrap_or(self.now);
+        if !process.backend.is_in_copy() && process.units.take(sent_at) && !self.plan.is_limited() {
+            process.backend.forget_mark();
+        }
+    }
+
+    /// PostgreSQL has said something: was there a ReadyForQuery in it?
+    pub(crate) fn note_answer(&mut self, process: &mut Process) {
+        let readies = process.backend.readies();
+        let Some(link) = self.network.get(process.link) else { return };
+        if std::mem::replace(&mut process.units.readies, readies) == readies {
+            return;
+        }
+        let (client, end) = (process.backend.client(), link.up.written() + process.unsent() as u64);
+        if client.is_some() {
+            process.units.answered_at = self.now;
+        }
+        if let Some(unit) = process.units.kept.back_mut() {
+            (unit.client, unit.end) = (client, Some(end));
+        }
+    }
+
+    /// The pooler has read something.
+    pub(crate) fn note_answer_read(&mut self, id: LinkId) {
+        let now = self.now;
+        let Some(Link { peer: Peer::Postgres { backend: Some(index), .. }, up, .. }) = self.network.get(id) else {
+            return;
+        };
+        let read = up.consumed();
+        let Some(process) = self.postgres.processes[*index as usize].as_mut().filter(|process| process.link == id)
+        else {
+            return;
+        };
+        let unread = process.units.kept.iter_mut().filter(|unit| unit.read_at.is_none());
+        for unit in unread.take_while(|unit| unit.end.is_some_and(|end| end <= read)) {
+            unit.read_at = Some(now);
+        }
+    }
+}
+
+impl Process {
+    /// Whether what it is at now is what a cancel was for; or was sent by the same client before the pooler knew that that had
+    /// ended, so that it may be struck in its place.
+    pub(crate) fn is_aimed_at(&self, aim: &Aim) -> bool {
+        let Some(now) = self.units.kept.back().filter(|unit| unit.end.is_none()) else { return false };
+        let number = self.units.first + self.units.kept.len() as u64 - 1;
+        let Some(target) = self.units.get(aim.unit) else { return false };
+        let in_its_place = target.client == self.backend.client() && target.read_at.is_none_or(|at| now.sent_at <= at);
+        aim.unit == number || in_its_place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_found_in_pieces_and_a_unit_ends_with_its_answer() {
+        let mut asked = Asked { greeted: true, ..Asked::default() };
+        let mut bytes = Vec::new();
+        frontend::Query { text: b"select 1" }.encode(&mut bytes);
+        let first = bytes.len();
+        frontend::encode_sync(&mut bytes);
+        asked.note(5, &bytes[..3]);
+        asked.note(6, &bytes[3..=first]);
+        asked.note(7, &bytes[first + 1..]);
+        assert_eq!(asked.sent, [5, 6]);
+        let mut units = Units { answered_at: 8, ..Units::default() };
+        assert!(units.take(5) && !units.take(6));
+        assert_eq!((units.head(), units.get(0).map(|unit| unit.began_at)), (0, Some(8)));
+        units.kept[0].end = Some(1);
+        assert!(units.take(9), "what comes next is another unit, though the first is not read");
+        assert_eq!(units.head(), 0);
+        units.kept[0].read_at = Some(10);
+        assert_eq!((units.head(), units.get(1).map(|unit| unit.began_at)), (1, Some(9)));
+    }
+}
