@@ -13,6 +13,9 @@ use auth::{Challenge, ClientExchange, Keys, Md5Hash};
 
 use crate::frames::{put, startup};
 
+/// The name that all of this program's connections go by; a pooler hands its clients' on.
+pub(crate) const APPLICATION: &str = "pgweir bench";
+
 /// Who logs in, and where.
 pub(crate) struct Account {
     pub(crate) user: String,
@@ -48,7 +51,7 @@ pub(crate) struct Login {
 impl Login {
     /// Begins with the startup packet.
     pub(crate) fn start(account: &Rc<Account>, out: &mut Vec<u8>) -> Self {
-        out.extend_from_slice(&startup(&account.user, &account.database, "pgweir bench"));
+        out.extend_from_slice(&startup(&account.user, &account.database, APPLICATION));
         Self { account: Rc::clone(account), scram: None }
     }
 

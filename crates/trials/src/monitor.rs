@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::frames::{Frames, put, refusal};
-use crate::login::{Account, Login};
+use crate::login::{APPLICATION, Account, Login};
 use crate::place::{Place, Stream};
 
 /// Making ten million rows may take a while; an answer within a load of thousands too.
@@ -16,6 +16,16 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// and of which database.
 pub(crate) const CLIENTS: &str = "SELECT pid, datid, usesysid FROM pg_stat_activity \
      WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend'";
+
+/// Connections of the load that began after a moment, [`Monitor::now`]'s: of our role, in our database, and by the load's name,
+/// pgbench's, or none, as a pooler opens a server before it knows for whom. An application of the same role has a name of its own.
+pub(crate) fn ours(since: f64) -> String {
+    format!(
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND usename = session_user \
+         AND application_name IN ('{APPLICATION}', 'pgbench', '') AND backend_start >= to_timestamp({since:.6}) \
+         AND pid <> pg_backend_pid()"
+    )
+}
 
 pub(crate) struct Monitor {
     stream: Box<dyn Stream>,
@@ -60,9 +70,10 @@ impl Monitor {
         Ok(self.ask(sql)?.first().and_then(|row| row.parse().ok()).unwrap_or(0))
     }
 
-    /// Connections of clients, this one too.
-    pub(crate) fn clients(&mut self) -> Result<u64, String> {
-        self.number(&format!("SELECT count(*) FROM ({CLIENTS}) clients"))
+    /// The time by PostgreSQL's clock, in seconds since 1970.
+    pub(crate) fn now(&mut self) -> Result<f64, String> {
+        let rows = self.ask("SELECT extract(epoch FROM clock_timestamp())")?;
+        rows.first().and_then(|row| row.parse().ok()).ok_or_else(|| "the server does not tell the time".to_owned())
     }
 
     fn send(&mut self, out: &mut Vec<u8>) -> Result<(), String> {

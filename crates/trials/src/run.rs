@@ -131,7 +131,6 @@ fn verifier(monitor: &mut Monitor) -> Option<String> {
 
 /// What is there besides us.
 fn around(cluster: Option<&Cluster>, monitor: &mut Monitor) -> Result<Around, String> {
-    let others = monitor.clients()?;
     let courtesy = if cluster.is_some() { 0 } else { COURTESY };
     let room = monitor.number(&format!("WITH clients AS ({CLIENTS}) {ROOM}"))?.saturating_sub(courtesy);
     let backend = u32::try_from(monitor.number("SELECT pg_backend_pid()")?).unwrap_or(0);
@@ -141,7 +140,7 @@ fn around(cluster: Option<&Cluster>, monitor: &mut Monitor) -> Result<Around, St
         Some(cluster) => Some(cluster.pid()),
         None => proc::parent_of(backend).filter(is_here),
     };
-    Ok(Around { postmaster, others, room })
+    Ok(Around { postmaster, room })
 }
 
 /// Programs that this machine may have.

@@ -37,8 +37,6 @@ pub(crate) struct Ground<'a> {
 pub(crate) struct Around {
     /// If PostgreSQL runs on this machine.
     pub(crate) postmaster: Option<u32>,
-    /// Client connections, our monitor among them.
-    pub(crate) others: u64,
     /// Connections that PostgreSQL still takes.
     pub(crate) room: u64,
 }
@@ -82,11 +80,11 @@ fn measure(
     way: Way,
     round: u32,
 ) -> Result<(Values, String), String> {
-    tables.settle(ground.around.others)?;
+    let stayed = tables.settle()?;
     tables.freshen()?;
     if way == Way::Pgbench {
         let program = ground.pgbench.ok_or("there is no pgbench")?;
-        return Ok((pgbench::measure(program, ground.target, trial, tables.scale)?, String::new()));
+        return Ok((pgbench::measure(program, ground.target, trial, tables.scale)?, stayed.unwrap_or_default()));
     }
     let pooler = pooler(ground, trial, way)?;
     let (place, account) = match &pooler {
@@ -115,7 +113,7 @@ fn measure(
         memory(ground, pooler.as_ref(), &mut values);
     }
     crowd.leave();
-    let note = note(trial, &outcome);
+    let note = note(trial, &outcome, stayed);
     note_outcome(outcome, &mut values);
     note_seen(&seen, &mut values);
     Ok((values, note))
@@ -175,8 +173,8 @@ fn memory(ground: &Ground<'_>, pooler: Option<&Pooler>, values: &mut Values) {
     values.extend(pooler.map(|bytes| (Metric::PoolerMemory, megabytes(bytes))));
 }
 
-fn note(trial: &Trial, outcome: &Outcome) -> String {
-    let mut notes = Vec::new();
+fn note(trial: &Trial, outcome: &Outcome, stayed: Option<String>) -> String {
+    let mut notes = Vec::from_iter(stayed);
     if let (true, Length::Each(count, time)) = (outcome.cut, trial.length) {
         notes.push(format!("ended after {} s, before all had done {count}", time.as_secs()));
     }
