@@ -124,14 +124,15 @@ impl Others {
             cluster.user(),
             cluster.password()
         );
-        cluster.psql("postgres", "CREATE EXTENSION dblink").expect("contrib is there");
+        cluster.psql("postgres", "CREATE EXTENSION IF NOT EXISTS dblink").expect("contrib is there");
         let open = format!("SELECT count(dblink_connect('c' || i, '{own}')) FROM generate_series(1, {count}) i");
         let psql = binaries().program("psql").expect("it comes with PostgreSQL");
         let mut command = Command::new(psql);
         command.arg(cluster.url("postgres")).args(["-c", &open, "-c", "SELECT pg_sleep(600)"]);
         let others = Self(command.stdout(Stdio::null()).spawn().expect("psql is there"));
-        let wanted = (count + 1).to_string();
-        outer::eventually("they are connected", || left_behind(cluster) == format!("0|{wanted}"));
+        let asleep = "SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(600)'";
+        let asleep = || cluster.psql("postgres", asleep).expect("it answers");
+        outer::eventually("they are connected", || asleep() == "1");
         others
     }
 }
@@ -165,14 +166,48 @@ fn a_role_without_rights_leaves_room_to_others() {
     assert!(second.contains("100 connections, PostgreSQL has room for 14"), "{second}");
 }
 
-/// Waits until it says that it measures.
-fn until_it_measures(child: &mut Child) -> BufReader<std::process::ChildStderr> {
+/// The most connections and locks that were seen of a contestant in a round, from the raw samples.
+fn seen(csv: &str, contestant: &str, round: u32) -> [f64; 2] {
+    let fields = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let names = fields(csv.lines().next().expect("it has a first line"));
+    let start = format!("linux-1,\"{contestant}\",{round},");
+    let line = csv.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("{start} in {csv}"));
+    let value = |name| {
+        let at = names.iter().position(|known| known == name).expect("there is such a column");
+        fields(line)[at].parse().unwrap_or_else(|_| panic!("{name} in {line}"))
+    };
+    ["server_connections_max", "locks_max"].map(value)
+}
+
+#[test]
+fn whoever_comes_meanwhile_costs_no_slice_and_is_not_counted() {
+    let _alone = alone();
+    let cluster = postgres();
+    let out = Out::fresh();
+    let arguments = ["--quick", "--rounds", "3", "--only", "linux-1", &cluster.url("postgres")];
+    let mut child = bench(&out, &arguments).spawn().expect("it starts");
+    let mut rest = until_it_says(&mut child, "round 1 of");
+    // An application with the same role and database, with a name and without.
+    let _others = Others::come(&cluster, 3);
+    let mut words = String::new();
+    std::io::Read::read_to_string(&mut rest, &mut words).expect("it is text");
+    assert!(child.wait().expect("it is ours").success(), "{words}");
+    let csv = out.read("samples.csv");
+    assert!(rates(&csv).iter().all(|(_, tps)| *tps > 0.0), "{csv}");
+    assert_eq!(csv.matches("were there all the time").count(), 1, "{csv}");
+    let [connections, locks] = seen(&csv, "direct", 3);
+    assert!(connections <= 1.0 && locks < 20.0, "{csv}");
+    assert!((1.0..=2.0).contains(&seen(&csv, "pgweir", 3)[0]), "{csv}");
+}
+
+/// Waits until it says something.
+fn until_it_says(child: &mut Child, what: &str) -> BufReader<std::process::ChildStderr> {
     let mut lines = BufReader::new(child.stderr.take().expect("asked for"));
     let mut line = String::new();
-    while !line.contains("round 2 of") {
+    while !line.contains(what) {
         line.clear();
         let count = lines.read_line(&mut line).expect("it is text");
-        assert!(count > 0, "it ended before it measured");
+        assert!(count > 0, "it ended before it said {what}");
     }
     lines
 }
@@ -185,7 +220,7 @@ fn ctrl_c_ends_it_in_order_and_keeps_what_was_measured() {
     let url = cluster.url("postgres");
     let mut child =
         bench(&out, &["--quick", "--rounds", "1000", "--only", "linux-1", &url]).spawn().expect("it starts");
-    let mut rest = until_it_measures(&mut child);
+    let mut rest = until_it_says(&mut child, "round 2 of");
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process");
     kill_process(pid, Signal::INT).expect("it runs");
     let mut words = String::new();

@@ -104,7 +104,8 @@ fn measure(
     if leave {
         memory(ground, pooler.as_ref(), &mut values);
     }
-    let wanted = Wanted { postmaster: ground.around.postmaster, monitor: &mut tables.monitor, command: trial.command };
+    let Tables { monitor, since, .. } = tables;
+    let wanted = Wanted { postmaster: ground.around.postmaster, monitor, since: *since, command: trial.command };
     let before = used(ground);
     let (outcome, seen) = watch::during(wanted, || crowd.work());
     values.insert(Metric::Others, others(before, used(ground)));

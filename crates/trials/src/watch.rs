@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::monitor::{CLIENTS, Monitor};
+use crate::monitor::{Monitor, ours};
 use crate::proc;
 
 /// Between two looks at processes, at locks, and between two commands.
@@ -32,6 +32,8 @@ pub(crate) struct Seen {
 pub(crate) struct Wanted<'a> {
     pub(crate) postmaster: Option<u32>,
     pub(crate) monitor: &'a mut Monitor,
+    /// When the slice began, by PostgreSQL's clock in seconds.
+    pub(crate) since: f64,
     pub(crate) command: bool,
 }
 
@@ -40,9 +42,9 @@ pub(crate) fn during<T>(wanted: Wanted<'_>, load: impl FnOnce() -> T) -> (T, See
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let over = &over;
-        let Wanted { postmaster, monitor, command } = wanted;
+        let Wanted { postmaster, monitor, since, command } = wanted;
         let runnable = scope.spawn(move || every(PROCESSES_EVERY, over, || runnable(postmaster)));
-        let locks = scope.spawn(move || every(LOCKS_EVERY, over, || locks(monitor)));
+        let locks = scope.spawn(move || every(LOCKS_EVERY, over, || locks(monitor, since)));
         let commands =
             scope.spawn(move || every(COMMAND_EVERY, over, || proc::unrelated_command().filter(|_| command)));
         let result = load();
@@ -78,11 +80,11 @@ fn runnable(postmaster: Option<u32>) -> Option<usize> {
     Some(proc::runnable(&proc::children(postmaster?)))
 }
 
-/// Locks held, and connections of clients: our own monitor not counted.
-fn locks(monitor: &mut Monitor) -> Option<(u64, u64)> {
-    let others = format!("SELECT count(*) FROM ({CLIENTS}) clients WHERE pid <> pg_backend_pid()");
-    let locks = "SELECT count(*) FROM pg_locks WHERE pid <> pg_backend_pid()";
-    let rows = monitor.ask(&format!("SELECT ({locks}), ({others})")).ok()?;
+/// Locks held, and connections: the load's, nobody else's.
+fn locks(monitor: &mut Monitor, since: f64) -> Option<(u64, u64)> {
+    let locks = "SELECT count(*) FROM pg_locks WHERE pid IN (SELECT pid FROM ours)";
+    let ask = format!("WITH ours AS ({}) SELECT ({locks}), (SELECT count(*) FROM ours)", ours(since));
+    let rows = monitor.ask(&ask).ok()?;
     let (locks, connections) = rows.first()?.split_once('|')?;
     Some((locks.parse().ok()?, connections.parse().ok()?))
 }
