@@ -58,10 +58,8 @@ fn rate(samples: &Samples, trial: &Trial) -> Option<String> {
         clients => format!("{} clients {work}", number(clients as f64)),
     };
     let Some(ratio) = samples.ratio(trial.name, PGWEIR, Way::Direct, Metric::Tps) else {
-        return Some(format!(
-            "{who} {} transactions a second through pgweir, and cannot directly",
-            number(pooled.median)
-        ));
+        let directly = if samples.is_impossible(trial.name, Way::Direct) { ", and cannot directly" } else { "" };
+        return Some(format!("{who} {} transactions a second through pgweir{directly}", number(pooled.median)));
     };
     let size = ratio.median;
     let how = if (0.95..1.05).contains(&size) {
@@ -97,7 +95,7 @@ mod tests {
 
     fn sample(way: Way, values: &[(Metric, f64)]) -> Sample {
         let values = BTreeMap::from_iter(values.iter().copied());
-        Sample { trial: "linux-6", way, round: 1, values, note: String::new() }
+        Sample { trial: "linux-6", way, round: 1, values, is_impossible: false, note: String::new() }
     }
 
     #[test]
@@ -110,8 +108,13 @@ mod tests {
                         instead of 20 s, and PostgreSQL held at most 1,000 locks instead of 40,000.";
         assert_eq!(headline(&samples, &trial), expected);
         let alone = Samples(vec![sample(PGWEIR, &pooled[..1])]);
-        let expected = "4,000 clients write 340 transactions a second through pgweir, and cannot directly.";
-        assert_eq!(headline(&alone, &trial), expected);
+        let rate = "4,000 clients write 340 transactions a second through pgweir";
+        assert_eq!(headline(&alone, &trial), format!("{rate}."), "nobody has tried it directly");
+        let failed = Samples(vec![sample(Way::Direct, &[]), alone.0[0].clone()]);
+        assert_eq!(headline(&failed, &trial), format!("{rate}."), "it failed, and may not fail again");
+        let impossible = Sample { is_impossible: true, ..sample(Way::Direct, &[]) };
+        let impossible = Samples(vec![impossible, alone.0[0].clone()]);
+        assert_eq!(headline(&impossible, &trial), format!("{rate}, and cannot directly."));
         assert_eq!(headline(&Samples::default(), &trial), "No figures.");
     }
 }

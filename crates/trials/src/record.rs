@@ -84,7 +84,8 @@ mod tests {
     fn a_line_has_as_many_fields_as_the_first_and_quotes_what_people_wrote() {
         let values = BTreeMap::from([(Metric::Tps, 12.5)]);
         let way = Way::Pgweir(Mode::Session);
-        let sample = Sample { trial: "t", way, round: 2, values, note: "a \"b\", c\nd".to_owned() };
+        let sample =
+            Sample { trial: "t", way, round: 2, values, is_impossible: false, note: "a \"b\", c\nd".to_owned() };
         assert_eq!(csv_line(&sample), "t,\"pgweir, session\",2,12.500,,,,,,,,,,,\"a \"\"b\"\", c; d\"");
     }
 }

@@ -116,6 +116,8 @@ pub(crate) struct Sample {
     pub(crate) way: Way,
     pub(crate) round: u32,
     pub(crate) values: BTreeMap<Metric, f64>,
+    /// PostgreSQL has not as many connections as this way needs: nobody tried.
+    pub(crate) is_impossible: bool,
     /// Why there are no values, or what is to be said of them.
     pub(crate) note: String,
 }
@@ -166,6 +168,12 @@ impl Samples {
     /// Cores that other programs used, over all samples.
     pub(crate) fn others(&self) -> Option<Figure> {
         Figure::of(self.0.iter().filter_map(|sample| sample.values.get(&Metric::Others).copied()).collect())
+    }
+
+    /// Whether a way was not to be had in any round.
+    pub(crate) fn is_impossible(&self, trial: &str, way: Way) -> bool {
+        let mut ours = self.0.iter().filter(|one| one.trial == trial && one.way == way).peekable();
+        ours.peek().is_some() && ours.all(|one| one.is_impossible)
     }
 
     /// The ways of a test, in order, those without values too.
@@ -236,6 +244,7 @@ mod tests {
             way,
             round,
             values: BTreeMap::from([(Metric::Tps, tps)]),
+            is_impossible: false,
             note: String::new(),
         };
         let pgweir = Way::Pgweir(Mode::Transaction);

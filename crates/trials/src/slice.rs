@@ -54,8 +54,10 @@ pub(crate) fn slice(
     way: Way,
     round: u32,
 ) -> Result<Sample, String> {
-    let mut sample = Sample { trial: trial.name, way, round, values: Values::new(), note: String::new() };
+    let (values, note) = (Values::new(), String::new());
+    let mut sample = Sample { trial: trial.name, way, round, values, is_impossible: false, note };
     if matches!(way, Way::Direct | Way::Pgbench) && trial.connections() as u64 > ground.around.room {
+        sample.is_impossible = true;
         sample.note = format!(
             "not possible: {} connections, PostgreSQL has room for {}",
             trial.connections(),
