@@ -2,6 +2,7 @@
 //!
 //! Promises: blocks until the answer is there; rows come as text, with `|` between columns.
 
+use std::io::ErrorKind;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -86,7 +87,11 @@ impl Monitor {
     fn exchange(&mut self, mut login: Option<&mut Login>) -> Result<Vec<String>, String> {
         let (mut answer, mut buffer, mut out) = (Answer::default(), [0; 8192], Vec::new());
         while !answer.is_whole {
-            let count = self.stream.read(&mut buffer).map_err(|error| format!("no answer: {error}"))?;
+            let count = match self.stream.read(&mut buffer) {
+                // A signal: whoever asked to end is heard behind the answer, so that none stays in the way of the next one.
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read.map_err(|error| format!("no answer: {error}"))?,
+            };
             if count == 0 {
                 return Err(answer.error.unwrap_or_else(|| "the server closed the connection".to_owned()));
             }
@@ -130,9 +135,81 @@ fn row(body: &[u8]) -> String {
     columns.join("|")
 }
 
+/// A server that is played: keeps what it is asked, and answers what a run must know.
+#[cfg(test)]
+pub(crate) mod played {
+    use std::io::{self, Read, Write};
+    use std::sync::{Arc, Mutex};
+
+    use super::{ErrorKind, Frames, Monitor, put};
+
+    pub(crate) struct Played {
+        pub(crate) asked: Arc<Mutex<Vec<String>>>,
+        answers: &'static [(&'static str, &'static str)],
+        to_read: Vec<u8>,
+        was_interrupted: bool,
+    }
+
+    impl Played {
+        /// Parts of statements, and the value that each gets.
+        pub(crate) fn new(answers: &'static [(&'static str, &'static str)]) -> Self {
+            Self { asked: Arc::default(), answers, to_read: Vec::new(), was_interrupted: false }
+        }
+
+        pub(crate) fn monitor(self) -> Monitor {
+            Monitor { stream: Box::new(self), frames: Frames::default() }
+        }
+    }
+
+    impl Write for Played {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let (out, answers, asked) = (&mut self.to_read, self.answers, &self.asked);
+            let queries = Frames::default().feed(bytes, |tag, body| {
+                let sql = String::from_utf8_lossy(body).trim_end_matches('\0').to_owned();
+                if let Some((_, value)) = answers.iter().find(|(part, _)| sql.contains(part)) {
+                    let length = i32::try_from(value.len()).expect("short").to_be_bytes();
+                    put(out, b'D', &[&[0, 1], &length, value.as_bytes()]);
+                }
+                if tag == b'Q' {
+                    put(out, b'Z', &[b"I"]);
+                    asked.lock().expect("nobody panics with it").push(sql);
+                }
+                Ok(())
+            });
+            queries.expect("whole messages");
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Read for Played {
+        /// A signal comes before every read.
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.was_interrupted = !self.was_interrupted;
+            if self.was_interrupted {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            let count = into.len().min(self.to_read.len());
+            into[..count].copy_from_slice(&self.to_read[..count]);
+            self.to_read.drain(..count);
+            Ok(count)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_does_not_end_the_wait_for_an_answer() {
+        let mut monitor = played::Played::new(&[("first", "1"), ("second", "2")]).monitor();
+        assert_eq!(monitor.ask("SELECT first"), Ok(vec!["1".to_owned()]));
+        assert_eq!(monitor.ask("SELECT second"), Ok(vec!["2".to_owned()]), "each question gets its own answer");
+    }
 
     #[test]
     fn rows_are_columns_with_bars() {
