@@ -46,12 +46,13 @@ impl Tables {
             }
             None => {}
         }
-        monitor.ask(&format!("CREATE SCHEMA {SCHEMA}"))?;
+        // In one message both are done or none is: a schema without its mark nobody would know again.
+        //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
+        monitor.ask(&format!("CREATE SCHEMA {SCHEMA}; COMMENT ON SCHEMA {SCHEMA} IS '{MARK}'"))?;
         // A connection that keeps a table of ours costs a slice, and not the run.
         monitor.ask("SET lock_timeout = '30s'")?;
         let since = monitor.now()?;
         let mut made = Self { monitor, scale, since };
-        made.monitor.ask(&format!("COMMENT ON SCHEMA {SCHEMA} IS '{MARK}'"))?;
         let mut said = String::new();
         for (words, sql) in tables(scale) {
             interrupt::check()?;
@@ -100,5 +101,23 @@ impl Drop for Tables {
         if let Err(why) = self.monitor.ask(&format!("DROP SCHEMA {SCHEMA} CASCADE")) {
             eprintln!("the schema {SCHEMA} is still there: {why}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::played::Played;
+
+    #[test]
+    fn the_schema_is_never_there_without_its_mark() {
+        let played = Played::new(&[("pg_try_advisory_lock", "t"), ("clock_timestamp", "1.5")]);
+        let asked = played.asked.clone();
+        let progress = Progress::new(Duration::ZERO);
+        drop(Tables::make(played.monitor(), 1, &progress).expect("it is made"));
+        let asked = asked.lock().expect("nobody panics with it");
+        let makes: Vec<_> = asked.iter().filter(|sql| sql.contains("CREATE SCHEMA")).collect();
+        let marks = makes.iter().filter(|sql| sql.contains("COMMENT ON SCHEMA") && sql.contains(MARK)).count();
+        assert_eq!((makes.len(), marks), (1, 1), "{asked:?}");
     }
 }
