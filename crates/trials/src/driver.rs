@@ -161,9 +161,8 @@ impl Crowd {
                 last = Instant::now();
             }
         }
-        let end = if self.busy > 0 { Instant::now() } else { last };
         self.outcome.unserved = self.busy;
-        self.outcome.elapsed = end - began;
+        self.outcome.elapsed = end(self.busy, last, self.until) - began;
         Ok(std::mem::take(&mut self.outcome))
     }
 
@@ -306,7 +305,29 @@ impl Crowd {
     }
 }
 
+/// When a load has ended. That nobody else was served behind the last answer is not the rate's, but a note's; a silence within the
+/// load's own time is.
+fn end(unserved: usize, last: Instant, until: Instant) -> Instant {
+    if unserved > 0 { last.max(until) } else { last }
+}
+
 /// Turns a system's error into a sentence.
 fn words(what: &'static str) -> impl Fn(Errno) -> String {
     move |error| format!("cannot {what}: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_for_those_who_get_no_answer_is_not_the_loads_time() {
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        // The last answer and the end of the load's time, in seconds; how many got none; when it ended.
+        let table = [(4, 5, 0, 4), (6, 5, 0, 6), (4, 5, 1, 5), (6, 5, 1, 6)];
+        for (last, until, unserved, expected) in table {
+            assert_eq!(end(unserved, at(last), at(until)), at(expected), "{last} {until} {unserved}");
+        }
+    }
 }

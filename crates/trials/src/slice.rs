@@ -182,7 +182,10 @@ fn note(trial: &Trial, outcome: &Outcome, stayed: Option<String>) -> String {
         notes.push(format!("ended after {} s, before all had done {count}", time.as_secs()));
     }
     if outcome.unserved > 0 {
-        notes.push(format!("{} clients were still waiting at the end", outcome.unserved));
+        notes.push(format!(
+            "{} of {} clients were still waiting at the end; the rate is of the others",
+            outcome.unserved, trial.clients
+        ));
     }
     notes.join("; ")
 }
