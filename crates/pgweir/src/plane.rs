@@ -11,34 +11,49 @@ use pooling::{Level, Settings, Snapshot, Stop, WorkerId};
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A handle, in the control plane's words.
-pub(crate) struct EnginePlane(pub(crate) Handle);
+pub(crate) struct EnginePlane {
+    handle: Handle,
+    /// The log was told something since the last answer.
+    told: bool,
+}
+
+impl EnginePlane {
+    pub(crate) fn new(handle: Handle) -> EnginePlane {
+        EnginePlane { handle, told: false }
+    }
+}
 
 impl Plane for EnginePlane {
     fn look(&mut self, detail: bool) -> Vec<Snapshot> {
-        let mut snapshots = self.0.look(detail, LOOK);
+        let mut snapshots = self.handle.look(detail, LOOK);
         snapshots.sort_by_key(|snapshot| snapshot.worker);
         snapshots
     }
 
     fn workers(&mut self) -> Vec<WorkerFacts> {
-        let threads = self.0.counters(LOOK);
+        let threads = self.handle.counters(LOOK);
         threads.iter().filter_map(|thread| Some(facts(thread.worker?, &thread.counters))).collect()
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {
-        self.0.configure(&settings);
+        self.handle.configure(&settings);
     }
 
     fn stop(&mut self, stop: Stop) {
-        self.0.stop(stop);
+        self.handle.stop(stop);
     }
 
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool) {
-        self.0.answer(to.worker, to.conn, bytes, close);
+        // "See logs for additional details": they are there when this is read.
+        if std::mem::take(&mut self.told) {
+            self.handle.log().flush();
+        }
+        self.handle.answer(to.worker, to.conn, bytes, close);
     }
 
     fn tell(&mut self, level: Level, text: String) {
-        self.0.log().say(level, text);
+        self.handle.log().say(level, text);
+        self.told = true;
     }
 }
 

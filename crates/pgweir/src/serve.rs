@@ -185,7 +185,7 @@ fn run(
     let (knock, knocks) = channel();
     let questions = engine.questions().expect("nobody took them before");
     let steward = Steward::new(
-        EnginePlane(handle.clone()),
+        EnginePlane::new(handle.clone()),
         reload(handle.clone(), flags.clone(), again),
         settings::loaded(config),
     );

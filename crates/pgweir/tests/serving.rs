@@ -249,7 +249,7 @@ fn a_reload_takes_up_a_good_file_and_leaves_a_bad_one() {
     place.write_ini("pool_mode = session");
     running.signal(Signal::HUP);
     wait_until("the reload", || (pool_mode(&mut console) == "pool_mode|session|session|yes").then_some(()));
-    assert!(place.log().contains("got SIGHUP, re-reading config"));
+    wait_until("the log", || place.log().contains("got SIGHUP, re-reading config").then_some(()));
     running.signal(Signal::TERM);
     assert!(running.wait().success());
 }
