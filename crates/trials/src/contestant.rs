@@ -212,6 +212,11 @@ fn copied(program: &Program, dir: &Path) -> Result<PathBuf, String> {
     Ok(copy)
 }
 
+/// How a pooler's clients log in, in words.
+pub(crate) fn login_of_clients(target: &Target) -> &'static str {
+    if Proof::for_clients(target).verifier.is_some() { login::SCRAM } else { login::MD5 }
+}
+
 /// How clients prove to the pooler who they are. Where PostgreSQL's own SCRAM verifier may be read it is the pooler's too, and the
 /// clients' keys open the servers; elsewhere clients have a password of their own, by md5, and the file says the servers'.
 struct Proof {

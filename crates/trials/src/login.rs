@@ -46,13 +46,23 @@ impl Account {
 pub(crate) struct Login {
     account: Rc<Account>,
     scram: Option<ClientExchange>,
+    kind: &'static str,
 }
+
+/// The two kinds that a run's poolers may ask for, in words.
+pub(crate) const MD5: &str = "md5";
+pub(crate) const SCRAM: &str = "SCRAM";
 
 impl Login {
     /// Begins with the startup packet.
     pub(crate) fn start(account: &Rc<Account>, out: &mut Vec<u8>) -> Self {
         out.extend_from_slice(&startup(&account.user, &account.database, APPLICATION));
-        Self { account: Rc::clone(account), scram: None }
+        Self { account: Rc::clone(account), scram: None, kind: "trust" }
+    }
+
+    /// How the server has been proved who it is that logs in.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.kind
     }
 
     /// Takes an Authentication message and writes what it asks for.
@@ -66,13 +76,18 @@ impl Login {
         let under_way = "SCRAM goes on, but has not begun";
         match u32::from_be_bytes(*code) {
             0 => {}
-            3 => put(out, b'p', &[self.account.password()?.as_bytes(), b"\0"]),
+            3 => {
+                self.kind = "a password in the clear";
+                put(out, b'p', &[self.account.password()?.as_bytes(), b"\0"]);
+            }
             5 => {
+                self.kind = MD5;
                 let salt = rest.first_chunk::<4>().ok_or("md5 without a salt")?;
                 let hash = Md5Hash::of(self.account.password()?, &self.account.user);
                 put(out, b'p', &[auth::md5::response(&hash, *salt).as_bytes(), b"\0"]);
             }
             10 => {
+                self.kind = SCRAM;
                 let (exchange, first) = ClientExchange::start(&nonce()?);
                 let length = u32::try_from(first.len()).expect("a few dozen bytes").to_be_bytes();
                 put(out, b'p', &[auth::scram::MECHANISM.as_bytes(), b"\0", &length, &first]);
@@ -97,4 +112,25 @@ fn nonce() -> Result<[u8; auth::scram::NONCE_LEN], String> {
     let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
     read.map_err(|error| format!("no randomness: {error}"))?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_is_called_by_what_the_server_asked_for() {
+        let account = Rc::new(Account::new("u", Some("p"), "d"));
+        let table: [(&[u8], &str); 4] = [
+            (&[0, 0, 0, 0], "trust"),
+            (&[0, 0, 0, 3], "a password in the clear"),
+            (&[0, 0, 0, 5, 1, 2, 3, 4], MD5),
+            (b"\0\0\0\x0aSCRAM-SHA-256\0\0", SCRAM),
+        ];
+        for (asked, kind) in table {
+            let mut login = Login::start(&account, &mut Vec::new());
+            login.step(asked, &mut Vec::new()).expect("a kind that we know");
+            assert_eq!(login.kind(), kind);
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::contestant::login_of_clients;
+use crate::login::SCRAM;
 use crate::monitor::Monitor;
 use crate::proc;
 use crate::run::Options;
@@ -56,11 +58,33 @@ pub(crate) fn facts(
     let rounds = options.rounds;
     let quick = if options.quick { "; --quick: slices of a second or two, a look and not a record" } else { "" };
     fact("rounds", format!("{rounds}, contestants in turn within each{quick}"));
-    let how = "our own, one thread on the same cores; simple protocol; logins by SCRAM, keys derived once";
-    fact("load", how.to_owned());
+    let logins = logins(monitor.login(), login_of_clients(ground.target));
+    fact("load", format!("our own, one thread on the same cores; simple protocol; {logins}"));
     Ok(facts)
+}
+
+/// How clients log in, directly and at a pooler.
+fn logins(directly: &str, pooled: &str) -> String {
+    match (directly, pooled) {
+        (SCRAM, SCRAM) => format!("logins by {SCRAM}, keys derived once"),
+        _ if directly == pooled => format!("logins by {directly}"),
+        _ => format!("logins by {directly} directly and by {pooled} at the poolers, whose times do not compare"),
+    }
 }
 
 fn gigabytes(bytes: u64) -> String {
     format!("{} GB", number((bytes as f64 / f64::from(1 << 30) * 10.0).round() / 10.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logins_are_called_what_they_are() {
+        assert_eq!(logins("SCRAM", "SCRAM"), "logins by SCRAM, keys derived once");
+        assert_eq!(logins("md5", "md5"), "logins by md5");
+        let different = "logins by trust directly and by md5 at the poolers, whose times do not compare";
+        assert_eq!(logins("trust", "md5"), different);
+    }
 }

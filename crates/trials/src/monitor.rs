@@ -31,6 +31,7 @@ pub(crate) fn ours(since: f64) -> String {
 pub(crate) struct Monitor {
     stream: Box<dyn Stream>,
     frames: Frames,
+    login: &'static str,
 }
 
 /// What a batch of messages came to.
@@ -47,12 +48,18 @@ impl Monitor {
     /// # Errors
     /// In the server's words, with its SQLSTATE in front.
     pub(crate) fn connect(place: &Place, account: Account) -> Result<Self, String> {
-        let mut monitor = Self { stream: place.dial_blocking(PATIENCE)?, frames: Frames::default() };
+        let mut monitor = Self { stream: place.dial_blocking(PATIENCE)?, frames: Frames::default(), login: "" };
         let mut out = Vec::new();
         let mut login = Login::start(&Rc::new(account), &mut out);
         monitor.send(&mut out)?;
         monitor.exchange(Some(&mut login))?;
+        monitor.login = login.kind();
         Ok(monitor)
+    }
+
+    /// How it has logged in: as everybody of this role and from this machine does.
+    pub(crate) fn login(&self) -> &'static str {
+        self.login
     }
 
     /// Runs one statement; its rows.
@@ -157,7 +164,7 @@ pub(crate) mod played {
         }
 
         pub(crate) fn monitor(self) -> Monitor {
-            Monitor { stream: Box::new(self), frames: Frames::default() }
+            Monitor { stream: Box::new(self), frames: Frames::default(), login: "" }
         }
     }
 
