@@ -1,9 +1,10 @@
 //! What stays of a run: raw samples as CSV while it runs, the table and the page when it ends.
 //!
-//! Promises: a sample is on disk before the next one begins.
+//! Promises: a sample is on disk before the next one begins; an earlier run's samples are not overwritten; a run without samples
+//! leaves no file.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use crate::page::page;
@@ -17,18 +18,30 @@ pub(crate) struct Record {
     pub(crate) trials: Vec<Trial>,
     pub(crate) samples: Samples,
     dir: PathBuf,
+    /// Whether the directory was not there before.
+    made: bool,
     csv: File,
 }
 
+const SAMPLES: &str = "samples.csv";
+
 impl Record {
-    /// Makes the directory and the CSV file's first line. Without a name the directory is called by the time.
-    pub(crate) fn begin(out: Option<&Path>, facts: Vec<(String, String)>, trials: &[Trial]) -> Result<Self, String> {
+    /// Makes the directory and the CSV file's first line; facts come later. Without a name the directory is called by the time.
+    ///
+    /// # Errors
+    /// It cannot be written there, or there are samples.
+    pub(crate) fn begin(out: Option<&Path>, trials: &[Trial]) -> Result<Self, String> {
         let fresh = || format!("pgweir-bench-{}", jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S"));
         let dir = out.map_or_else(|| PathBuf::from(fresh()), Path::to_owned);
+        let made = !dir.exists();
         fs::create_dir_all(&dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
-        let csv = dir.join("samples.csv");
-        let csv = File::create(&csv).map_err(|error| format!("cannot write {}: {error}", csv.display()))?;
-        let mut record = Self { facts, trials: trials.to_vec(), samples: Samples::default(), dir, csv };
+        let csv = dir.join(SAMPLES);
+        let csv = File::create_new(&csv).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => format!("{} is there already, of an earlier run", csv.display()),
+            _ => format!("cannot write {}: {error}", csv.display()),
+        })?;
+        let (facts, samples) = (Vec::new(), Samples::default());
+        let mut record = Self { facts, trials: trials.to_vec(), samples, dir, made, csv };
         let keys = Metric::ALL.map(Metric::key).join(",");
         record.line(&format!("test,contestant,round,{keys},note"))?;
         Ok(record)
@@ -65,6 +78,19 @@ impl Record {
     }
 }
 
+impl Drop for Record {
+    fn drop(&mut self) {
+        if !self.samples.0.is_empty() {
+            return;
+        }
+        let _ = fs::remove_file(self.dir.join(SAMPLES));
+        if self.made {
+            // Only if it is empty.
+            let _ = fs::remove_dir(&self.dir);
+        }
+    }
+}
+
 //= rfc4180#section-2
 fn csv_line(sample: &Sample) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\"").replace('\n', "; "));
@@ -79,6 +105,23 @@ mod tests {
     use crate::plan::Mode;
     use crate::sample::Way;
     use std::collections::BTreeMap;
+
+    #[test]
+    fn samples_are_kept_and_their_absence_leaves_nothing() {
+        let dir = std::env::temp_dir().join(format!("trials-record-{}", demo::random_password()));
+        drop(Record::begin(Some(&dir), &[]).expect("it can be made"));
+        assert!(!dir.exists(), "nothing was measured");
+        let mut record = Record::begin(Some(&dir), &[]).expect("it can be made");
+        let (values, note) = (BTreeMap::new(), String::new());
+        let sample = Sample { trial: "t", way: Way::Direct, round: 1, values, is_impossible: false, note };
+        record.add(sample).expect("it is written");
+        drop(record);
+        let kept = fs::read_to_string(dir.join(SAMPLES)).expect("it is there");
+        let why = Record::begin(Some(&dir), &[]).err().expect("an earlier run's samples are there");
+        assert!(why.contains("is there already"), "{why}");
+        assert_eq!(fs::read_to_string(dir.join(SAMPLES)).expect("it is there"), kept);
+        fs::remove_dir_all(&dir).expect("it is ours");
+    }
 
     #[test]
     fn a_line_has_as_many_fields_as_the_first_and_quotes_what_people_wrote() {

@@ -78,6 +78,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     let pgbench = pgbench::find();
     let has = Has { pgbouncer: pgbouncer.is_some(), pgbench: pgbench.is_some() };
     let mut progress = Progress::new(expected(&trials, options.rounds, has));
+    // First of all: millions of rows are not made for a record that cannot be written.
+    let mut record = Record::begin(options.out.as_deref(), &trials)?;
     let (cluster, mut target) = server(options, &trials, &progress)?;
     let mut tables = Tables::make(Monitor::connect(&target.place()?, target.account())?, options.scale, &progress)?;
     target.verifier = verifier(&mut tables.monitor);
@@ -88,8 +90,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         pgbench: pgbench.as_ref(),
         around: around(cluster.as_ref(), &mut tables.monitor)?,
     };
-    let facts = machine::facts(options, &ground, cluster.is_some(), &mut tables.monitor)?;
-    let mut record = Record::begin(options.out.as_deref(), facts, &trials)?;
+    record.facts = machine::facts(options, &ground, cluster.is_some(), &mut tables.monitor)?;
     progress.doing(&format!("measuring takes about {}", words(progress.expected())));
     progress.begin();
     let mut outcome = Ok(());
