@@ -47,7 +47,9 @@ impl Client {
         };
         let (waited, deadline) = (number("waited_ms").unwrap_or(u64::MAX), number("deadline_ms").unwrap_or(0));
         let is_late = waited >= deadline && waited <= deadline + SLACK_MS;
-        let is_hasty = waited == 0 && number("expected_wait_ms").is_some_and(|expected| expected >= deadline);
+        // It may have waited at a limit before. Each of the two is told without its fraction of a millisecond.
+        let is_hasty = waited < deadline
+            && number("expected_wait_ms").is_some_and(|expected| waited.saturating_add(expected) + 1 >= deadline);
         let may_be = deadline == u64::from(self.deadline_ms) && deadline > 0 && self.twin.status() == Status::Idle;
         if !may_be || self.at_work || !(is_late || is_hasty) {
             return Err((
