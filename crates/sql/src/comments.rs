@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use memchr::memmem::Finder;
 use memchr::memrchr_iter;
 
-use crate::chunk::{CHUNK_LEN, Chunk};
+use crate::chunk::{CHUNK_LEN, Chunk, Places};
 use crate::scan;
 
 /// How much of one end of a text is looked at.
@@ -82,38 +82,57 @@ impl WantedTags {
 
     /// Words end at commas, which are looked for eight bytes at a time.
     fn look_into<'t>(&self, comment: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
+        let (chunks, _) = comment.as_chunks::<CHUNK_LEN>();
         let (mut begin, mut at) = (0, 0);
-        while at < comment.len() {
-            let mut commas = Chunk::load(comment, at).places_of(b',');
-            while let Some(place) = commas.first() {
-                self.look_at(&comment[begin..at + place], each);
-                begin = at + place + 1;
-                commas = commas.rest();
+        for chunk in chunks.iter().map(Chunk::of) {
+            let commas = chunk.places_of(b',');
+            if !commas.is_empty() {
+                begin = self.look_before(comment, begin, at, commas, each);
             }
             at += CHUNK_LEN;
         }
-        self.look_at(&comment[begin..], each);
+        begin = self.look_before(comment, begin, at, Chunk::load(comment, at).places_of(b','), each);
+        self.look_at(comment, begin, comment.len(), each);
+    }
+
+    /// At the words that end at these commas, which lie from `at`; returns where the next one begins.
+    #[inline(always)]
+    fn look_before<'t>(
+        &self,
+        comment: &'t [u8],
+        mut begin: usize,
+        at: usize,
+        mut commas: Places,
+        each: &mut impl FnMut(usize, Cow<'t, [u8]>),
+    ) -> usize {
+        while let Some(place) = commas.first() {
+            self.look_at(comment, begin, at + place, each);
+            begin = at + place + 1;
+            commas = commas.rest();
+        }
+        begin
     }
 
     #[inline(always)]
-    fn look_at<'t>(&self, word: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
-        if word.first().is_some_and(|first| self.firsts & bit(*first) != 0) {
-            self.read(word.trim_ascii_start(), each);
+    fn look_at<'t>(&self, comment: &'t [u8], begin: usize, end: usize, each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
+        if comment.get(begin).is_some_and(|first| self.firsts & bit(*first) != 0) {
+            self.read(&comment[begin..end], each);
         }
     }
 
     #[inline(never)]
     fn read<'t>(&self, word: &'t [u8], each: &mut impl FnMut(usize, Cow<'t, [u8]>)) {
+        let word = word.trim_ascii_start();
         for (index, key) in self.keys.iter().enumerate() {
             // Most others are told from a key by their first byte, or by what stands where the key would end.
-            let (true, Some((b':' | b'=' | b' ' | b'\t'..=b'\r', _))) =
-                (word.first() == key.first(), word.get(key.len()..).and_then(<[u8]>::split_first))
-            else {
+            let Some((name, [b':' | b'=' | b' ' | b'\t'..=b'\r', ..])) = word.split_at_checked(key.len()) else {
                 continue;
             };
-            if let Some([b':' | b'=', value @ ..]) = word.strip_prefix(&**key).map(<[u8]>::trim_ascii_start) {
-                each(index, value_of(value));
-                return;
+            if name.first() != key.first() || *name != **key {
+                continue;
+            }
+            if let [b':' | b'=', value @ ..] = word[key.len()..].trim_ascii_start() {
+                return each(index, value_of(value));
             }
         }
     }
@@ -316,6 +335,16 @@ mod tests {
                     assert_eq!(trailing(&closed), opening, "{closed:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_tag_is_found_wherever_it_begins_and_ends() {
+        for (before, between) in (0..20).flat_map(|before| (0..10).map(move |between| (before, between))) {
+            let (before, between) = ("x".repeat(before), "1".repeat(between));
+            let expected = pairs([("a", &between), ("b", "2")]);
+            assert_eq!(found(&format!("/*{before},a:{between},b:2*/ select 1")), expected);
+            assert_eq!(found(&format!("/*{before}, a : {between} ,\tb:2*/ select 1")), expected);
         }
     }
 
