@@ -163,15 +163,15 @@ impl Gate {
         self.counts[kind as usize].delayed += 1;
     }
 
-    /// When one more may go through who comes behind so many others, as far as `kind` goes.
-    /// How long whoever has this place in the line will wait from now on, as far as is known here.
-    pub(crate) fn expected_wait(&self, kind: Kind, now: Time, place: u32) -> Duration {
+    /// How long whoever has this place in the line will wait from now on, as far as is known here; `None`: nobody knows.
+    pub(crate) fn expected_wait(&self, kind: Kind, now: Time, place: u32) -> Option<Duration> {
         match (kind, self.limits.active) {
-            (Kind::Active, Some(limit)) => self.seats.free_in(limit).saturating_mul(place),
-            _ => self.free_at(kind, now, place.saturating_sub(1)).since(now),
+            (Kind::Active, Some(limit)) => self.seats.expected_in(limit).map(|one| one.saturating_mul(place)),
+            _ => Some(self.free_at(kind, now, place.saturating_sub(1)).since(now)),
         }
     }
 
+    /// When one more may go through who comes behind so many others, as far as `kind` goes.
     fn free_at(&self, kind: Kind, now: Time, others: u32) -> Time {
         let Limits { transactions, queries, active, .. } = self.limits;
         let free = match kind {

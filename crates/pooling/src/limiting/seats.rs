@@ -131,13 +131,16 @@ impl Seats {
         (self.free == 0 && now < self.full_until).then_some(self.full_until)
     }
 
-    /// When one of so many may be free again, by how long they are used.
+    /// When one of so many may be free again, by how long they are used; a guess as long as none has been used to the end.
     #[must_use]
     pub fn free_in(&self, limit: u32) -> Duration {
-        if self.used_us == 0 {
-            return UNKNOWN;
-        }
-        Duration::from_micros(self.used_us / u64::from(limit.max(1)))
+        self.expected_in(limit).unwrap_or(UNKNOWN)
+    }
+
+    /// The same; `None` as long as nobody knows.
+    #[must_use]
+    pub fn expected_in(&self, limit: u32) -> Option<Duration> {
+        (self.used_us > 0).then(|| Duration::from_micros(self.used_us / u64::from(limit.max(1))))
     }
 
     /// When to look for what so many who wait have no use for.

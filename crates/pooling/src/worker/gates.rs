@@ -184,7 +184,7 @@ impl Gates {
                 let gate = self.classes.get(index)?;
                 let line = if wait.linked { &gate.linked } else { &gate.line };
                 let place = place_in(line, ticket);
-                let expected = wait.kind.zip(place).map(|(kind, place)| gate.expected_wait(kind, now, place));
+                let expected = wait.kind.zip(place).and_then(|(kind, place)| gate.expected_wait(kind, now, place));
                 (format!("limit of class \"{}\" reached, client being queued", gate.name), line, expected)
             }
             Before::Statement(fingerprint) => {
