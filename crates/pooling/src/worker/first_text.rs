@@ -36,9 +36,9 @@ fn query(messages: &[u8]) -> Option<&[u8]> {
 }
 
 /// The first text, and what stands behind its message. A batch may begin with messages that run nothing: drivers describe a statement
-/// again, or close a portal, before they bind.
+/// again, or close all portals that they have dropped, before they bind.
 fn first_said<'a>(session: &'a Session, mut messages: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
-    for _ in 0..MESSAGES_MAX {
+    loop {
         let runs_nothing = matches!(messages.first(), Some(&(tag::DESCRIBE | tag::CLOSE | tag::FLUSH)));
         let (text, behind) = text_of(session, messages)?;
         match text {
@@ -47,7 +47,6 @@ fn first_said<'a>(session: &'a Session, mut messages: &'a [u8]) -> Option<(&'a [
             None => return None,
         }
     }
-    None
 }
 
 /// The text behind a bare BEGIN.
