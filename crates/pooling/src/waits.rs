@@ -262,6 +262,11 @@ impl Asked {
         }
     }
 
+    /// Other settings hold. A question under way is still answered, and its rows are nobody else's.
+    pub(crate) fn forget(&mut self) {
+        *self = Asked { asking: self.asking.take(), ..Asked::default() };
+    }
+
     /// A server is no more.
     pub(crate) fn lost(&mut self, server: ConnId, now: Time) {
         if self.is_asking(server) {
@@ -332,6 +337,17 @@ mod tests {
         for (rows, words) in table {
             assert_eq!(told(rows).expect("an answer").to_string(), words);
         }
+    }
+
+    #[test]
+    fn a_question_under_way_outlives_other_settings() {
+        let mut asked = Asked::default();
+        asked.begin(server());
+        asked.forget();
+        assert!(asked.is_asking(server()), "its rows are nobody else's");
+        asked.row(&body(&[None, None, Some("4")]));
+        asked.answered(Time::ZERO);
+        assert_eq!(asked.take().expect("an answer").to_string(), "of 4 busy: 4 compute");
     }
 
     #[test]

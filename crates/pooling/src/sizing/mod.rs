@@ -384,7 +384,8 @@ impl Sizing {
             self.rung = rung;
             self.arrival = Arrival::Under { since: now };
             self.window = Window::default();
-            self.waits = Waits::default();
+            // What is told is of this size, or nothing.
+            (self.waits, self.waits_told) = (Waits::default(), None);
             self.unrest.interrupt();
         }
         self.visited = 0;

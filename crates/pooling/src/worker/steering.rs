@@ -42,8 +42,10 @@ impl Worker {
             }
             pool.rules = Rules::new(&pool.key, &pool.database, &self.settings);
             let (id, removed) = (pool.id, pool.removed);
-            // Its size may be given from now on. An answer that is still to come is read by nobody.
-            pool.waits = None;
+            // Its size may be given from now on.
+            if let Some(waits) = &mut pool.waits {
+                waits.forget();
+            }
             pool.known.configure(pool.rules.follows() && self.settings.reads_catalogue, changed);
             if changed {
                 let why = if removed { DATABASE_REMOVED } else { "database configuration changed" };
