@@ -143,10 +143,12 @@ impl Crowd {
     /// A wrong answer, a lost connection.
     pub(crate) fn work(&mut self) -> Result<Outcome, String> {
         let began = Instant::now();
-        self.until = began
-            + match self.load.length {
-                Length::For(time) | Length::Each(_, time) => time,
-            };
+        // Who has so many to do is at work for as long as that takes, and given up after a time.
+        let (length, given_up) = match self.load.length {
+            Length::For(time) => (time, time),
+            Length::Each(_, time) => (Duration::ZERO, time),
+        };
+        self.until = began + given_up;
         for slot in 0..self.slots.len() {
             let is_bystander = self.slots[slot].as_ref().is_none_or(|one| one.is_bystander);
             if !is_bystander {
@@ -162,7 +164,7 @@ impl Crowd {
             }
         }
         self.outcome.unserved = self.busy;
-        self.outcome.elapsed = end(self.busy, last, self.until) - began;
+        self.outcome.elapsed = end(self.busy, last, began + length) - began;
         Ok(std::mem::take(&mut self.outcome))
     }
 
@@ -305,8 +307,8 @@ impl Crowd {
     }
 }
 
-/// When a load has ended. That nobody else was served behind the last answer is not the rate's, but a note's; a silence within the
-/// load's own time is.
+/// When a load has ended that was to last until then at least. That nobody else was served behind the last answer is not the rate's,
+/// but a note's; a silence within the load's own time is.
 fn end(unserved: usize, last: Instant, until: Instant) -> Instant {
     if unserved > 0 { last.max(until) } else { last }
 }

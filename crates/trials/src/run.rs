@@ -124,7 +124,7 @@ fn server(options: &Options, trials: &[Trial], progress: &Progress) -> Result<(O
     Ok((Some(cluster), target))
 }
 
-/// Only a superuser may read it; clients else does without.
+/// Only a superuser may read it; everybody else does without.
 fn verifier(monitor: &mut Monitor) -> Option<String> {
     let found = monitor.ask("SELECT rolpassword FROM pg_authid WHERE rolname = current_user").ok()?;
     found.into_iter().find(|text| text.starts_with("SCRAM-SHA-256$"))
