@@ -66,6 +66,9 @@ const DESCRIPTORS_A_CLIENT: usize = 2;
 /// And those that are nobody's: epolls, bells, listeners, files.
 const DESCRIPTORS_BESIDE: usize = 256;
 
+/// Room for so many where nobody has said how many clients there may be: half a megabyte.
+const DESCRIPTORS_UNKNOWN: usize = 65_536;
+
 /// Why the engine could not start.
 #[derive(Debug)]
 pub enum StartError {
@@ -109,7 +112,7 @@ impl Engine {
         builder: Builder,
     ) -> Result<Engine, StartError> {
         gate::raise_descriptor_limit();
-        gate::make_room(settings.max_client_conn as usize * DESCRIPTORS_A_CLIENT + DESCRIPTORS_BESIDE);
+        gate::make_room(descriptors(&settings));
         let clock = Clock::start();
         let log = Log::start(&options.log, clock).map_err(|error| StartError::System("cannot open the log", error))?;
         let listeners = listener::listen(options).map_err(StartError::Listen)?;
@@ -161,6 +164,14 @@ impl Drop for Engine {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+    }
+}
+
+/// For how many descriptors to make room. Zero clients are as many as there are descriptors.
+fn descriptors(settings: &Settings) -> usize {
+    match settings.max_client_conn as usize {
+        0 => DESCRIPTORS_UNKNOWN,
+        clients => clients * DESCRIPTORS_A_CLIENT + DESCRIPTORS_BESIDE,
     }
 }
 
