@@ -169,7 +169,9 @@ fn pool_size(text: &str) -> Result<PoolSize, Misuse> {
     }
     // More than ten thousand are a slip, as in auto_pool_size_max.
     let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
-    number.map(PoolSize::Fixed).ok_or_else(|| Misuse(format!("--pool-size needs auto or a number, not \"{text}\"")))
+    number
+        .map(PoolSize::Fixed)
+        .ok_or_else(|| Misuse(format!("--pool-size needs auto or a number from 1 to 10000, not \"{text}\"")))
 }
 
 /// As getopt_long(3) words it, which is what scripts know.
@@ -300,7 +302,7 @@ mod tests {
             ("check", "check needs a configuration file"),
             ("dev x", "one argument too many: x"),
             ("dev --port 70000", "--port needs a number up to 65535, not \"70000\""),
-            ("dev --pool-size 0", "--pool-size needs auto or a number, not \"0\""),
+            ("dev --pool-size 0", "--pool-size needs auto or a number from 1 to 10000, not \"0\""),
             ("a.ini --pool-size 5", "--pool-size is for \"run\" and \"dev\" only"),
             ("a.ini --port 7000", "--port is for \"dev\" only"),
             ("bench --scale 0", "--scale needs a number from 1 on, not \"0\""),
