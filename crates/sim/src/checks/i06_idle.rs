@@ -50,6 +50,11 @@ fn awaits_names(world: &World, worker: u16, pool: PoolId) -> bool {
     machine.is_some_and(|machine| machine.awaits_names(pool))
 }
 
+/// Whether the first clients of any pool wait until it is known what names hide.
+pub(crate) fn anybody_learns(world: &World) -> bool {
+    world.checks.beside.pools.keys().any(|&(pool, worker)| awaits_names(world, worker, pool))
+}
+
 /// How many wait that may be served: whose class is below its maximum.
 fn eligible(pool: &PoolSnapshot) -> u32 {
     let beyond: u32 = pool.classes.iter().map(|class| class.waiting - class.eligible).sum();

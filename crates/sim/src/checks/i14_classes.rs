@@ -28,6 +28,9 @@ pub struct Contested {
     held_max: u64,
     /// A class was due so much that it would have been seen if it had not got it.
     is_worth: bool,
+    /// Somebody waits for what names hide, not for a server; and until when that was so last.
+    learns: bool,
+    learnt_at: u64,
 }
 
 /// One class.
@@ -193,7 +196,7 @@ impl Contested {
     fn idle_beside(&self, now: u64, limit_us: u64) -> Option<String> {
         let (number, since) = self.waiting.iter().min_by_key(|(_, since)| **since)?;
         let mut idle = self.seats.values().filter_map(|seat| seat.until);
-        let rests = idle.find(|until| now.saturating_sub(*until.max(since)) > limit_us)?;
+        let rests = idle.find(|until| now.saturating_sub(*until.max(since).max(&self.learnt_at)) > limit_us)?;
         Some(format!("client {number} waits since {since}, and a server has had nothing to do since {rests}"))
     }
 }
@@ -264,7 +267,11 @@ pub fn check(world: &mut World) {
     } else {
         0
     };
+    let learns = super::i06_idle::anybody_learns(world);
     let (now, network, contested) = (world.now, &world.network, &mut world.checks.contested);
+    if learns || contested.learns {
+        (contested.learns, contested.learnt_at) = (learns, now);
+    }
     let is_open = |id: &LinkId| network.get(*id).is_some_and(|link| !link.pooler_closed && !link.peer_closed);
     let gone: Vec<LinkId> = contested.seats.keys().copied().filter(|id| !is_open(id)).collect();
     for id in gone {
