@@ -56,11 +56,20 @@ pub struct StatementCounts {
     pub fingerprint: u64,
     /// The beginning of its text, as it came first.
     pub text: String,
+    /// Transactions that wait: for their limits, or for a server.
     pub waiting: u32,
+    /// Transactions that have a server.
     pub active: u32,
+    /// Transactions that have a slot of the statement's limit: those that have a server, and some of those that wait for one.
+    pub slots: u32,
+    /// Transactions that had a server and are over.
     pub count: u64,
-    pub total_us: u64,
-    pub max_us: u64,
+    /// How long these had their servers.
+    pub run_us: u64,
+    pub run_max_us: u64,
+    /// How long transactions waited before they had a server, or gave up.
+    pub wait_us: u64,
+    pub wait_max_us: u64,
     pub delayed: u64,
     pub rejected: u64,
 }

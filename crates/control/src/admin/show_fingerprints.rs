@@ -13,40 +13,39 @@ use crate::view::View;
 
 const COLUMNS: &[Column] = &[
     text("fingerprint"),
-    // Transactions that run, or wait for a server.
+    // Transactions that have a server.
     int("active"),
+    // Transactions that wait: for a limit, or for a server.
     int("waiting"),
-    // Those that are over.
+    // Transactions that had a server and are over.
     numeric("count"),
-    // Microseconds.
-    numeric("total_time"),
-    numeric("max_time"),
+    // Microseconds that these had their servers.
+    numeric("total_run_time"),
+    numeric("max_run_time"),
+    // Microseconds that transactions waited before they had a server, or gave up.
+    numeric("total_wait_time"),
+    numeric("max_wait_time"),
     numeric("delayed"),
     numeric("rejected"),
     // Its beginning, as it came first.
     text("statement"),
 ];
 
-/// What took longest in all comes first.
+/// What ran longest in all comes first.
 pub(super) fn table(view: &View<'_>) -> Table {
-    let mut sums: BTreeMap<u64, StatementCounts> = BTreeMap::new();
-    for part in view.snapshots.iter().flat_map(|snapshot| &snapshot.statements) {
-        match sums.get_mut(&part.fingerprint) {
-            Some(sum) => add(sum, part),
-            None => drop(sums.insert(part.fingerprint, part.clone())),
-        }
-    }
-    let mut rows: Vec<StatementCounts> = sums.into_values().collect();
-    rows.sort_by_key(|row| (Reverse(row.total_us), row.fingerprint));
+    let mut rows: Vec<StatementCounts> = sums(view).into_values().collect();
+    rows.sort_by_key(|row| (Reverse(row.run_us), row.fingerprint));
     let mut table = Table::new(COLUMNS);
     for row in rows {
         table.push(vec![
-            words(format!("{:016x}", row.fingerprint)),
+            words(name(row.fingerprint)),
             count(row.active),
             count(row.waiting),
             big(row.count),
-            big(row.total_us),
-            big(row.max_us),
+            big(row.run_us),
+            big(row.run_max_us),
+            big(row.wait_us),
+            big(row.wait_max_us),
             big(row.delayed),
             big(row.rejected),
             view.shows_statements.then_some(row.text),
@@ -55,12 +54,32 @@ pub(super) fn table(view: &View<'_>) -> Table {
     table
 }
 
+/// How users write a fingerprint, in `fingerprint_limits` for instance.
+pub(super) fn name(fingerprint: u64) -> String {
+    format!("{fingerprint:016x}")
+}
+
+/// Each statement once, summed over the workers, by its fingerprint.
+pub(super) fn sums(view: &View<'_>) -> BTreeMap<u64, StatementCounts> {
+    let mut sums: BTreeMap<u64, StatementCounts> = BTreeMap::new();
+    for part in view.snapshots.iter().flat_map(|snapshot| &snapshot.statements) {
+        match sums.get_mut(&part.fingerprint) {
+            Some(sum) => add(sum, part),
+            None => drop(sums.insert(part.fingerprint, part.clone())),
+        }
+    }
+    sums
+}
+
 fn add(sum: &mut StatementCounts, part: &StatementCounts) {
     sum.active = sum.active.saturating_add(part.active);
+    sum.slots = sum.slots.saturating_add(part.slots);
     sum.waiting = sum.waiting.saturating_add(part.waiting);
     sum.count = sum.count.saturating_add(part.count);
-    sum.total_us = sum.total_us.saturating_add(part.total_us);
-    sum.max_us = sum.max_us.max(part.max_us);
+    sum.run_us = sum.run_us.saturating_add(part.run_us);
+    sum.run_max_us = sum.run_max_us.max(part.run_max_us);
+    sum.wait_us = sum.wait_us.saturating_add(part.wait_us);
+    sum.wait_max_us = sum.wait_max_us.max(part.wait_max_us);
     sum.delayed = sum.delayed.saturating_add(part.delayed);
     sum.rejected = sum.rejected.saturating_add(part.rejected);
 }

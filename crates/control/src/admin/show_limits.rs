@@ -1,34 +1,39 @@
-//! `SHOW LIMITS`: one row for each limit of each class: how much of it is left, and what came of it, over all workers. PgBouncer
-//! has none.
+//! `SHOW LIMITS`: one row for each limit of each class, and for the limits of statements: how much of it is left, and what came
+//! of it, over all workers. PgBouncer has none.
 //!
 //! Counts are since the start, or since there is such a limit.
 
 use pooling::classes::{Class, Rate};
 use pooling::limiting::Kind;
-use pooling::snapshot::LimitCounts;
+use pooling::settings::StatementLimits;
+use pooling::snapshot::{LimitCounts, StatementCounts};
 
+use super::show_fingerprints::{self, sums};
 use crate::table::{Column, Table, Value, big, count, int, numeric, text, words};
 use crate::view::View;
 
 const COLUMNS: &[Column] = &[
+    // NULL for a limit of statements.
     text("class"),
-    // As the file has it: tps, qps, logins, max_active.
+    // As the file has it: tps, qps, logins, max_active, fingerprint_max_active.
     text("kind"),
-    // Events a second; of max_active, transactions at a time.
+    // Events a second; of max_active and fingerprint_max_active, transactions at a time.
     int("limit"),
-    // NULL for max_active.
+    // NULL for max_active and fingerprint_max_active.
     int("burst"),
-    // Of the burst, or of max_active.
+    // Of the burst, or of max_active; of fingerprint_max_active, what the statement that uses most of it leaves.
     int("remaining"),
-    // Now: who waits for any limit of the class.
+    // Now: who waits for any limit of the class; of a statement, for a server too.
     int("waiting"),
     numeric("delayed"),
     numeric("rejected"),
     // delay or reject.
     text("over"),
+    // The one statement that the limit is for, if it is for one.
+    text("fingerprint"),
 ];
 
-/// Classes in the order of the file, `default` first.
+/// Classes in the order of the file, `default` first; then the limit of any statement, and those of single statements.
 pub(super) fn table(view: &View<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
     for class in &view.settings.classes.all {
@@ -38,7 +43,39 @@ pub(super) fn table(view: &View<'_>) -> Table {
             }
         }
     }
+    let statements = sums(view);
+    let limits = &view.settings.statements;
+    if limits.max_active > 0 {
+        let others = statements.values().filter(|one| !limits.named.contains_key(&one.fingerprint));
+        table.push(statement_row(limits, limits.max_active, None, &others.collect::<Vec<_>>()));
+    }
+    for (&fingerprint, &limit) in limits.named.iter().filter(|(_, limit)| **limit > 0) {
+        let one: Vec<&StatementCounts> = statements.get(&fingerprint).into_iter().collect();
+        table.push(statement_row(limits, limit, Some(fingerprint), &one));
+    }
     table
+}
+
+/// Of the statements that one limit holds for, each by itself.
+fn statement_row(
+    limits: &StatementLimits,
+    limit: u32,
+    fingerprint: Option<u64>,
+    statements: &[&StatementCounts],
+) -> Vec<Value> {
+    let used_most = statements.iter().map(|one| one.slots).max().unwrap_or_default();
+    vec![
+        None,
+        words("fingerprint_max_active"),
+        count(limit),
+        None,
+        count(limit.saturating_sub(used_most)),
+        big(statements.iter().map(|one| u64::from(one.waiting)).sum()),
+        big(statements.iter().map(|one| one.delayed).sum()),
+        big(statements.iter().map(|one| one.rejected).sum()),
+        words(limits.over.as_str()),
+        fingerprint.map(show_fingerprints::name),
+    ]
 }
 
 fn limit_of(class: &Class, kind: Kind) -> Option<(u32, Option<u32>)> {
@@ -68,6 +105,7 @@ fn row(view: &View<'_>, class: &Class, kind: Kind, limit: u32, burst: Option<u32
         big(parts.iter().map(|part| part.delayed).sum()),
         big(parts.iter().map(|part| part.rejected).sum()),
         words(class.limits.over.as_str()),
+        None,
     ]
 }
 

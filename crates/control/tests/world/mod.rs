@@ -13,7 +13,7 @@ use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
 use pooling::classes::{Class, ClassId, Classes, Limits, Over, Pattern, Rate, Rule};
 use pooling::limiting::Kind;
-use pooling::settings::{Address, Database, Fidelity, Host, PoolMode, PoolSize, UserSettings};
+use pooling::settings::{Address, Database, Fidelity, Host, PoolMode, PoolSize, StatementLimits, UserSettings};
 use pooling::sizing::{Account, Change};
 use pooling::snapshot::{
     ClassCounts, ClientSnapshot, FidelityCounts, FidelitySnapshot, LimitCounts, LongCounts, PinCounts, PinSnapshot,
@@ -106,6 +106,11 @@ fn settings() -> Settings {
         secrets: BTreeMap::from([("adm".to_owned(), Secret::parse("a")), ("alice".to_owned(), Secret::parse("b"))]),
         max_user_client_connections: 33,
         classes: Arc::new(classes()),
+        statements: StatementLimits {
+            max_active: 9,
+            named: BTreeMap::from([(0xfeed, 7), (0xdead, 1)]),
+            over: Over::Delay,
+        },
         ..Settings::default()
     }
 }
@@ -220,8 +225,11 @@ fn statement(fingerprint: u64, scale: u64) -> StatementCounts {
         waiting: 3,
         active: 2,
         count: 100 * scale,
-        total_us: 5_000_000 * scale,
-        max_us: 70_000 * scale,
+        slots: 3,
+        run_us: 5_000_000 * scale,
+        run_max_us: 70_000 * scale,
+        wait_us: 400_000 * scale,
+        wait_max_us: 60_000 * scale,
         delayed: 9 * scale,
         rejected: scale,
     }

@@ -39,6 +39,21 @@ pub(crate) struct Counts {
     pub(crate) rejected: u64,
 }
 
+/// Spans of time: their sum, and the longest.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spans {
+    pub(crate) total_us: u64,
+    pub(crate) max_us: u64,
+}
+
+impl Spans {
+    pub(crate) fn add(&mut self, span: Duration) {
+        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        self.total_us = self.total_us.saturating_add(micros);
+        self.max_us = self.max_us.max(micros);
+    }
+}
+
 /// A class's.
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -302,9 +317,10 @@ pub(crate) struct StatementGate {
     /// The beginning of the text, as it was first seen.
     pub(crate) text: Box<[u8]>,
     pub(crate) used_at: Time,
+    /// Transactions that had a server and are over.
     pub(crate) count: u64,
-    pub(crate) total_us: u64,
-    pub(crate) max_us: u64,
+    pub(crate) run: Spans,
+    pub(crate) wait: Spans,
     pub(crate) counts: Counts,
 }
 
@@ -316,8 +332,8 @@ impl StatementGate {
             text: text.into(),
             used_at: now,
             count: 0,
-            total_us: 0,
-            max_us: 0,
+            run: Spans::default(),
+            wait: Spans::default(),
             counts: Counts::default(),
         }
     }
@@ -339,12 +355,14 @@ impl StatementGate {
         }
     }
 
-    /// One that began with it is over.
-    pub(crate) fn release(&mut self, now: Time, lasted: Duration) -> u32 {
-        let micros = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
-        self.count += 1;
-        self.total_us = self.total_us.saturating_add(micros);
-        self.max_us = self.max_us.max(micros);
+    /// A transaction that began with the statement gives its slot back after `lasted`. `ran`: how long it had a server, if it
+    /// got one.
+    pub(crate) fn release(&mut self, now: Time, lasted: Duration, waited: Duration, ran: Option<Duration>) -> u32 {
+        self.wait.add(waited);
+        if let Some(ran) = ran {
+            self.count += 1;
+            self.run.add(ran);
+        }
         self.used_at = now;
         self.seats.release(now, lasted)
     }

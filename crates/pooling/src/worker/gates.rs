@@ -61,6 +61,10 @@ pub(super) struct Seat {
     pub(super) class: Option<Arc<str>>,
     pub(super) statement: Option<u64>,
     pub(super) since: Time,
+    /// When its client sent it: before `since`, if it had to wait for the slot.
+    pub(super) asked_at: Time,
+    /// When it got its server.
+    pub(super) linked_at: Option<Time>,
 }
 
 /// A worker's part of all limits.
@@ -230,8 +234,24 @@ impl Gates {
         Some(wait)
     }
 
-    pub(super) fn seat(&mut self, now: Time, conn: ConnId) -> &mut Seat {
-        self.seated.entry(conn).or_insert(Seat { class: None, statement: None, since: now })
+    pub(super) fn seat(&mut self, now: Time, conn: ConnId, asked_at: Time) -> &mut Seat {
+        self.seated.entry(conn).or_insert(Seat { class: None, statement: None, since: now, asked_at, linked_at: None })
+    }
+
+    /// The transaction of `conn` has got its server.
+    pub(super) fn linked(&mut self, now: Time, conn: ConnId) {
+        if let Some(seat) = self.seated.get_mut(&conn) {
+            seat.linked_at.get_or_insert(now);
+        }
+    }
+
+    /// A transaction has waited since `since` for its statement's slot, and does not begin.
+    pub(super) fn count_vain_wait(&mut self, now: Time, before: Before, since: Time) {
+        if let Before::Statement(fingerprint) = before
+            && let Some(gate) = self.statements.get_mut(&fingerprint)
+        {
+            gate.wait.add(now.since(since));
+        }
     }
 
     /// The gate of a statement; of more than are kept, the one that was used longest ago is forgotten.
@@ -277,16 +297,29 @@ impl Gates {
 
     /// And of statements.
     pub(super) fn statement_counts(&self) -> Vec<StatementCounts> {
-        let rows = self.statements.iter().map(|(fingerprint, gate)| StatementCounts {
-            fingerprint: *fingerprint,
-            text: String::from_utf8_lossy(&gate.text).into_owned(),
-            waiting: gate.waiting(),
-            active: gate.seats.used(),
-            count: gate.count,
-            total_us: gate.total_us,
-            max_us: gate.max_us,
-            delayed: gate.counts.delayed,
-            rejected: gate.counts.rejected,
+        // Transactions that have a slot, and no server yet.
+        let mut unlinked: BTreeMap<u64, u32> = BTreeMap::new();
+        for seat in self.seated.values().filter(|seat| seat.linked_at.is_none()) {
+            if let Some(fingerprint) = seat.statement {
+                *unlinked.entry(fingerprint).or_default() += 1;
+            }
+        }
+        let rows = self.statements.iter().map(|(fingerprint, gate)| {
+            let unlinked = unlinked.get(fingerprint).copied().unwrap_or_default();
+            StatementCounts {
+                fingerprint: *fingerprint,
+                text: String::from_utf8_lossy(&gate.text).into_owned(),
+                waiting: gate.waiting() + unlinked,
+                active: gate.seats.used().saturating_sub(unlinked),
+                slots: gate.seats.used(),
+                count: gate.count,
+                run_us: gate.run.total_us,
+                run_max_us: gate.run.max_us,
+                wait_us: gate.wait.total_us,
+                wait_max_us: gate.wait.max_us,
+                delayed: gate.counts.delayed,
+                rejected: gate.counts.rejected,
+            }
         });
         rows.collect()
     }

@@ -28,7 +28,7 @@ use crate::limiting::gate::{Gate, Passage, StatementGate, Told};
 use crate::limiting::{Allowance, CallBack, Kind, Limit, TICK};
 use crate::mail::{Mail, Place};
 use crate::server::State as ServerState;
-use crate::session::{Admission, Line, Rest, State};
+use crate::session::{Admission, Line, Rest, Session, State};
 use crate::time::Time;
 
 /// Whether a session's messages go on.
@@ -108,7 +108,10 @@ impl Worker {
         let gate = gates.statement(turn.now, fingerprint, text);
         let passage = if gate.line.is_empty() { gate.pass(turn.now, limit, limits.over) } else { Passage::Later };
         match passage {
-            Passage::Open => gates.seat(turn.now, conn).statement = Some(fingerprint),
+            Passage::Open => {
+                let asked_at = session.asked_at().unwrap_or(turn.now);
+                gates.seat(turn.now, conn, asked_at).statement = Some(fingerprint);
+            }
             Passage::Later => {
                 let kind = (limits.over == Over::Delay).then_some(Kind::Active);
                 self.wait_at(turn, conn, Before::Statement(fingerprint), kind, messages);
@@ -127,7 +130,10 @@ impl Worker {
         let passage = if gate.is_next(linked) { gate.pass(turn.now, linked) } else { Passage::Later };
         match passage {
             Passage::Open if linked => {}
-            Passage::Open => self.seat_in_class(turn.now, conn, index),
+            Passage::Open => {
+                let asked_at = self.sessions.get(conn).and_then(Session::asked_at).unwrap_or(turn.now);
+                self.seat_in_class(turn.now, conn, index, asked_at);
+            }
             Passage::Later => {
                 let kind = gate.delays();
                 self.wait_at(turn, conn, Before::Class(index), kind, messages);
@@ -137,11 +143,11 @@ impl Worker {
         passage
     }
 
-    fn seat_in_class(&mut self, now: Time, conn: ConnId, index: usize) {
+    fn seat_in_class(&mut self, now: Time, conn: ConnId, index: usize, asked_at: Time) {
         let gate = &self.gates.classes[index];
         if gate.limits.active.is_some() {
             let name = Arc::clone(&gate.name);
-            self.gates.seat(now, conn).class = Some(name);
+            self.gates.seat(now, conn, asked_at).class = Some(name);
         }
     }
 
@@ -257,6 +263,7 @@ impl Worker {
             if let Some(told) = self.late(turn.now, conn) {
                 // It takes nothing, so that nobody has to be looked at for what it gives back.
                 self.gates.leave_line(turn.now, ticket);
+                self.gates.count_vain_wait(turn.now, before, since);
                 late.push((conn, since, linked.then_some(told)));
                 continue;
             }
@@ -274,10 +281,10 @@ impl Worker {
             }
             self.gates.leave_line(turn.now, ticket);
             if let (Passage::Open, Before::Class(index), false) = (&passage, before, linked) {
-                self.seat_in_class(turn.now, conn, index);
+                self.seat_in_class(turn.now, conn, index, since);
             }
             if let (Passage::Open, Before::Statement(fingerprint)) = (&passage, before) {
-                self.gates.seat(turn.now, conn).statement = Some(fingerprint);
+                self.gates.seat(turn.now, conn, since).statement = Some(fingerprint);
             }
             if let Some(session) = self.sessions.get_mut(conn) {
                 session.admission = Admission::Halfway { since };
@@ -351,6 +358,7 @@ impl Worker {
         if let Admission::Waits { ticket } = admission
             && let Some(wait) = self.gates.leave_line(turn.now, ticket)
         {
+            self.gates.count_vain_wait(turn.now, wait.before, wait.since);
             // Whoever was behind it may need less.
             self.open(turn, wait.before);
         }
@@ -384,7 +392,9 @@ impl Worker {
         }
         if let Some(fingerprint) = seat.statement {
             let gate = self.gates.statements.get_mut(&fingerprint);
-            let back = gate.map_or(1, |gate| gate.release(turn.now, lasted));
+            let waited = seat.linked_at.unwrap_or(turn.now).since(seat.asked_at);
+            let ran = seat.linked_at.map(|linked_at| turn.now.since(linked_at));
+            let back = gate.map_or(1, |gate| gate.release(turn.now, lasted, waited, ran));
             self.give_back(turn, Limit::Statement(fingerprint), back, 0);
             self.open(turn, Before::Statement(fingerprint));
         }

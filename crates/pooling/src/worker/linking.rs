@@ -207,6 +207,9 @@ impl Worker {
         pool.charge(turn.now, session.class, session.origin, server);
         let waited = session.waited_us(turn.now);
         pool.known.aged(turn.now);
+        if self.gates.has_seats() {
+            self.gates.linked(turn.now, conn);
+        }
         pool.totals.server_assignments += 1;
         pool.totals.wait_us += waited;
         session.state = State::Linked { server: server_id };

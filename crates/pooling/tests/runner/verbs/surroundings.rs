@@ -61,6 +61,9 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
     if words.eat("pins") {
         return pins(world, words);
     }
+    if words.eat("fingerprints") {
+        return fingerprints(world, words);
+    }
     if words.eat("totals") {
         return totals(world, words);
     }
@@ -194,6 +197,28 @@ fn totals(world: &mut World, words: Words<'_>) -> Result<(), String> {
                 ("logins", all.logins),
             ];
             line(world, worker, &format!("{}/{}", pool.key.database, pool.key.user), &counts);
+        }
+    }
+    words.end()
+}
+
+/// The lines of SHOW FINGERPRINTS for each worker, what is not zero of them.
+fn fingerprints(world: &mut World, words: Words<'_>) -> Result<(), String> {
+    for worker in 0..world.workers.len() {
+        let snapshot = world.workers[worker].snapshot(world.now, false);
+        for statement in snapshot.statements {
+            let counts = [
+                ("active", u64::from(statement.active)),
+                ("waiting", u64::from(statement.waiting)),
+                ("count", statement.count),
+                ("run_us", statement.run_us),
+                ("run_max_us", statement.run_max_us),
+                ("wait_us", statement.wait_us),
+                ("wait_max_us", statement.wait_max_us),
+                ("delayed", statement.delayed),
+                ("rejected", statement.rejected),
+            ];
+            line(world, worker, &format!("fingerprint of {:?}", statement.text), &counts);
         }
     }
     words.end()
