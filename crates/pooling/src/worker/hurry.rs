@@ -8,6 +8,7 @@
 //! The setting is a custom one of PostgreSQL's, which the session's state brings from server to server: SHOW, RESET,
 //! `current_setting` and rollbacks are PostgreSQL's. Does not bound what happens at a server, nor logins.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use wire::backend::ErrorResponse;
@@ -15,6 +16,7 @@ use wire::sqlstate;
 
 use super::first_text::first_text;
 use super::gates::Outcome;
+use super::pinning::PINNED;
 use super::{Turn, Worker};
 use crate::commented::{self, Commented};
 use crate::id::ConnId;
@@ -65,8 +67,8 @@ impl Worker {
     /// Whether the waiter whose turn has come, and who has left the line, can be served no more: then it is told so.
     pub(super) fn is_too_late(&mut self, turn: &mut Turn<'_>, conn: ConnId) -> bool {
         let Some((since, deadline_ms)) = self.late(turn.now, conn) else { return false };
-        let detail = waited(turn.now, since, deadline_ms);
-        self.refuse_request(turn, conn, &told(WORDS, &detail));
+        let (message, detail) = self.with_pin_limit(conn, WORDS, waited(turn.now, since, deadline_ms));
+        self.refuse_request(turn, conn, &told(&message, &detail));
         true
     }
 
@@ -87,8 +89,16 @@ impl Worker {
         if self.end_linked_wait(turn, conn, Outcome::Late { since, deadline_ms }) {
             return;
         }
-        let detail = waited(turn.now, since, deadline_ms);
-        self.turn_away(turn, conn, &told(WORDS, &detail));
+        let (message, detail) = self.with_pin_limit(conn, WORDS, waited(turn.now, since, deadline_ms));
+        self.turn_away(turn, conn, &told(&message, &detail));
+    }
+
+    /// The message and the DETAIL of a session whose wait ends, with `max_pinned` where that is why it waited.
+    fn with_pin_limit(&self, conn: ConnId, words: &'static str, detail: String) -> (Cow<'static, str>, String) {
+        match self.pin_limit(conn) {
+            Some(limit) => (format!("{words}: {PINNED}").into(), format!("{detail} {limit}")),
+            None => (words.into(), detail),
+        }
     }
 
     /// A session has waited for as long as its query could run.
@@ -98,7 +108,8 @@ impl Worker {
         let Some(timeout) = self.pool(session.pool).and_then(|pool| pool.rules.query_timeout) else { return };
         let waited = turn.now.since(since).as_millis();
         let detail = format!("waited_ms={waited} query_timeout_ms={}", timeout.as_millis());
-        self.turn_away(turn, conn, &told(QUERY_TIMEOUT, &detail));
+        let (message, detail) = self.with_pin_limit(conn, QUERY_TIMEOUT, detail);
+        self.turn_away(turn, conn, &told(&message, &detail));
     }
 }
 

@@ -428,7 +428,8 @@ impl Pool {
     /// Where somebody stands, and how long it is expected to wait from now on.
     pub(crate) fn standing(&self, now: Time, line: session::Line, class: ClassId, ticket: u64) -> Option<String> {
         if line == session::Line::Pin {
-            return self.pin_queue.place(ticket).map(|place| format!("place={place} of {}", self.pin_queue.len()));
+            let (len, max) = (self.pin_queue.len(), self.rules.max_pinned);
+            return self.pin_queue.place(ticket).map(|place| format!("place={place} of {len} max_pinned={max}"));
         }
         let (place, len) = self.queue.place(class, ticket)?;
         let standing = format!("place={place} of {len}");

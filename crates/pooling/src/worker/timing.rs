@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use wire::backend::Status;
+use wire::backend::{ErrorResponse, Status};
 use wire::sqlstate;
 
+use super::pinning::PINNED;
 use super::pool::{Pool, Rules};
 use super::welcoming::write_notice;
 use super::{Turn, Worker};
@@ -159,7 +160,7 @@ impl Worker {
             None => self.arm_session(conn),
             Some((_, Due::Refuse(words))) => {
                 self.gave_up_waiting(conn);
-                self.refuse_session(turn, conn, sqlstate::PROTOCOL_VIOLATION, words);
+                self.refuse_overdue(turn, conn, words);
             }
             Some((_, Due::Farewell)) => self.bury(turn, conn, true),
             Some((_, Due::ListenAlone)) => self.listen_alone(turn, conn),
@@ -169,6 +170,15 @@ impl Worker {
             Some((_, Due::GiveUpQuery)) => self.give_up_overdue(turn, conn),
             Some((_, Due::NotifyWaiting)) => self.notify_waiting(turn, conn),
         }
+    }
+
+    /// A session's time is up.
+    fn refuse_overdue(&mut self, turn: &mut Turn<'_>, conn: ConnId, words: &str) {
+        let code = sqlstate::PROTOCOL_VIOLATION;
+        let Some(limit) = self.pin_limit(conn) else { return self.refuse_session(turn, conn, code, words) };
+        let message = &format!("{words}: {PINNED}");
+        let last = ErrorResponse { severity: "FATAL", code, message, detail: Some(&limit), hint: None };
+        self.refuse_session_as(turn, conn, &last);
     }
 
     fn notify_waiting(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
@@ -183,9 +193,10 @@ impl Worker {
             }
             return self.arm_session(conn);
         }
+        let words = if line == Line::Pin { format!("{PINNED}, client being queued") } else { WORDS.to_owned() };
         let pool = self.pools[session.pool.0 as usize].as_deref();
         let detail = pool.and_then(|pool| pool.standing(turn.now, line, session.class, ticket));
-        turn.actions.send_new(conn, |out| write_notice(WORDS, detail.as_deref(), out));
+        turn.actions.send_new(conn, |out| write_notice(&words, detail.as_deref(), out));
         self.arm_session(conn);
     }
 
