@@ -280,16 +280,16 @@ impl fmt::Display for Prefix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.about {
             About::Pooler => Ok(()),
-            About::Client { conn, database, user, peer } => {
+            About::Client { name, database, user, peer, .. } => {
                 let (database, user) = (database.as_deref(), user.as_deref());
-                names(f, 'C', *conn, database.unwrap_or("(nodb)"), user.unwrap_or("(nouser)"))?;
+                names(f, 'C', *name, database.unwrap_or("(nodb)"), user.unwrap_or("(nouser)"))?;
                 match peer {
                     Peer::Tcp { from, .. } => write!(f, "{}:{} ", Ip(from.ip()), from.port()),
                     Peer::Unix { pid, .. } => write!(f, "unix({pid}):{} ", self.port),
                 }
             }
-            About::Server { conn, database, user, address } => {
-                names(f, 'S', *conn, database, user)?;
+            About::Server { name, database, user, address, .. } => {
+                names(f, 'S', *name, database, user)?;
                 write!(f, "{} ", Place(address))
             }
         }
@@ -345,7 +345,8 @@ mod tests {
     fn client(name: &str) -> About {
         let address = |text: &str| text.parse().expect("an address");
         let peer = Peer::Tcp { from: address("[::1]:5123"), to: address("[::1]:6432") };
-        About::Client { conn: ConnId::from_bits(0x1234), database: Some(name.into()), user: None, peer }
+        let (conn, name_of) = (ConnId::from_bits(0x9999), ConnId::from_bits(0x1234));
+        About::Client { conn, name: name_of, database: Some(name.into()), user: None, peer }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use auth::Keys;
 
-use crate::id::{PoolId, PoolKey, Serial, WorkerId};
+use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::observe::Peer;
 use crate::time::Time;
 
@@ -12,6 +12,8 @@ use crate::time::Time;
 #[derive(Debug)]
 pub struct Identity {
     pub serial: Serial,
+    /// What the log and the console call it.
+    pub name: ConnId,
     /// As the client named it.
     pub database: Arc<str>,
     /// Who logged in; the pool's user may be a forced one.

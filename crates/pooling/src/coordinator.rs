@@ -302,7 +302,13 @@ impl Coordinator {
         let PoolKey { database, user } = key.clone();
         if self.settings.database(&database).is_some_and(|entry| entry.automatic) {
             let text = format!("registered new auto-database: {database}");
-            let about = About::Client { conn: login, database: Some(database), user: Some(user), peer };
+            let about = About::Client {
+                conn: login,
+                name: login.name_of_login(),
+                database: Some(database),
+                user: Some(user),
+                peer,
+            };
             actions.tell(Fact { level: Level::Log, topic: Topic::General, about, text });
         }
     }

@@ -125,6 +125,13 @@ impl ConnId {
         (self.0 & ((1 << GENERATION_BITS) - 1)) as u32
     }
 
+    /// What the log and the console call the client of this login, from here until it leaves: with the kind of a client, so
+    /// that it is never 0. Only such names are shown of clients, so that none is another client's.
+    pub(crate) fn name_of_login(self) -> ConnId {
+        assert_eq!(self.kind(), Kind::Login, "clients are named when they connect");
+        ConnId::new(Kind::Client, self.owner(), self.slot() as u32, self.generation())
+    }
+
     /// The id of the slot's next tenant: the next generation, which wraps.
     pub(crate) fn next_in_slot(self) -> ConnId {
         ConnId::new(self.kind(), self.owner(), self.slot() as u32, self.generation().wrapping_add(1))

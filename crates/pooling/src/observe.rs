@@ -50,6 +50,8 @@ pub enum About {
     /// `C-…: db/user@addr`; names are `None` before the startup packet.
     Client {
         conn: ConnId,
+        /// What it is called from its first packet until it leaves, wherever it lives meanwhile.
+        name: ConnId,
         database: Option<Arc<str>>,
         user: Option<Arc<str>>,
         peer: Peer,
@@ -57,6 +59,8 @@ pub enum About {
     /// `S-…: db/user@addr`.
     Server {
         conn: ConnId,
+        /// What it is called for as long as it stands, whichever worker has it.
+        name: ConnId,
         database: Arc<str>,
         user: Arc<str>,
         address: Arc<crate::settings::Address>,

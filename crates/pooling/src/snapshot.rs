@@ -282,6 +282,8 @@ impl Totals {
 #[derive(Clone, Debug)]
 pub struct ClientSnapshot {
     pub serial: Serial,
+    /// What the log calls it too.
+    pub name: ConnId,
     pub conn: ConnId,
     pub key: PoolKey,
     /// The user who logged in.
@@ -294,6 +296,8 @@ pub struct ClientSnapshot {
     /// Since when it waits, if it does.
     pub waiting_since: Option<Time>,
     pub link: Option<ConnId>,
+    /// What the server that it is linked to is called.
+    pub link_name: Option<ConnId>,
     pub application_name: String,
     pub prepared_statements: u32,
     /// The pid its cancel key carries.
@@ -319,6 +323,8 @@ pub struct PinSnapshot {
 #[derive(Clone, Debug)]
 pub struct ServerSnapshot {
     pub serial: Serial,
+    /// What the log calls it too.
+    pub name: ConnId,
     pub conn: ConnId,
     pub pool: PoolId,
     pub key: PoolKey,
@@ -330,6 +336,8 @@ pub struct ServerSnapshot {
     pub connected_at: Time,
     pub request_at: Time,
     pub link: Option<ConnId>,
+    /// What the client that it is linked to is called.
+    pub link_name: Option<ConnId>,
     /// PostgreSQL's pid of the backend; 0 before login.
     pub remote_pid: i32,
     pub application_name: String,

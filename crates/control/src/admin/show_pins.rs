@@ -62,8 +62,8 @@ fn row(view: &View<'_>, snapshot: &Snapshot, client: &ClientSnapshot, pin: &PinS
         words(pin.kinds.words().collect::<Vec<_>>().join(", ")),
         view.shows_statements.then(|| pin.statement.clone()),
         count(pid),
-        words(pointer(client.conn)),
-        words(client.link.map(pointer).unwrap_or_default()),
+        words(pointer(client.name)),
+        words(client.link_name.map(pointer).unwrap_or_default()),
         count(client.serial.0),
     ]
 }

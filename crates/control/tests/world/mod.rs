@@ -276,8 +276,12 @@ fn first_worker() -> Snapshot {
         kinds: Pins::TEMPORARY | Pins::ADVISORY,
         statement: "create temp table t as select pg_advisory_lock(7)".to_owned(),
     };
-    let linked =
-        ClientSnapshot { link: Some(conn(2, 0, 3, 1)), pin: Some(pin), ..client(0, 8, key("app", "app_owner"), "bob") };
+    let linked = ClientSnapshot {
+        link: Some(conn(2, 0, 3, 1)),
+        link_name: Some(conn(2, 1, 4, 1)),
+        pin: Some(pin),
+        ..client(0, 8, key("app", "app_owner"), "bob")
+    };
     let admin = ClientSnapshot {
         peer: Peer::Unix { pid: 4711, uid: 1000 },
         connected_at: Time(99_000_000),
@@ -286,6 +290,7 @@ fn first_worker() -> Snapshot {
     };
     let server = ServerSnapshot {
         serial: Serial(17),
+        name: conn(2, 1, 4, 1),
         conn: conn(2, 0, 3, 1),
         pool: PoolId(0),
         key: key("app", "app_owner"),
@@ -295,6 +300,7 @@ fn first_worker() -> Snapshot {
         connected_at: Time(10_000_000),
         request_at: Time(99_900_000),
         link: Some(conn(1, 0, 8, 1)),
+        link_name: Some(conn(1, 9, 8, 1)),
         remote_pid: 815,
         application_name: "app".to_owned(),
         prepared_statements: 5,
@@ -329,6 +335,7 @@ fn second_worker() -> Snapshot {
     let made = PoolSnapshot { sv_idle: 1, ..pool(2, key("made_on_demand", "alice"), PoolMode::Session) };
     let idle = ServerSnapshot {
         serial: Serial(3),
+        name: conn(2, 1, 0, 4),
         conn: conn(2, 1, 0, 4),
         pool: PoolId(2),
         key: key("made_on_demand", "alice"),
@@ -338,6 +345,7 @@ fn second_worker() -> Snapshot {
         connected_at: Time(5_000_000),
         request_at: Time(6_000_000),
         link: None,
+        link_name: None,
         remote_pid: 816,
         application_name: String::new(),
         prepared_statements: 0,
@@ -360,6 +368,7 @@ fn second_worker() -> Snapshot {
 fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
     ClientSnapshot {
         serial: Serial(100 * worker as i32 + slot as i32),
+        name: conn(1, 9, slot, 1),
         conn: conn(1, worker, slot, 1),
         key,
         user: user.into(),
@@ -372,6 +381,7 @@ fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
         request_at: Time(95_000_000),
         waiting_since: None,
         link: None,
+        link_name: None,
         application_name: "psql".to_owned(),
         prepared_statements: 2,
         pid: 1,

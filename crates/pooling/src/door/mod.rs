@@ -61,6 +61,8 @@ enum Phase {
 /// A client that has not logged in yet.
 #[derive(Debug)]
 struct Login {
+    /// What the log calls it.
+    name: ConnId,
     phase: Phase,
     peer: Peer,
     since: Time,
@@ -68,15 +70,17 @@ struct Login {
     flow: Flow,
     wish: Option<Box<Wish>>,
     keys: Option<Keys>,
+    /// Why it has not proved who it is: for the log, not for the client.
+    failure: Option<&'static str>,
     /// Bytes of its own that are kept here, as last weighed.
     weight: usize,
     armed: Armed,
 }
 
 impl Login {
-    fn new(phase: Phase, peer: Peer, since: Time) -> Login {
+    fn new(name: ConnId, phase: Phase, peer: Peer, since: Time) -> Login {
         let (inbox, flow, armed) = (Vec::new(), Flow::default(), Armed::default());
-        Login { phase, peer, since, inbox, flow, wish: None, keys: None, weight: 0, armed }
+        Login { name, phase, peer, since, inbox, flow, wish: None, keys: None, failure: None, weight: 0, armed }
     }
 }
 
@@ -144,7 +148,7 @@ impl Door {
         if self.logins.len() >= limits::LOGINS_MAX {
             return None;
         }
-        let conn = self.logins.insert_with(|_| Login::new(Phase::Greeting, peer, now));
+        let conn = self.logins.insert_with(|conn| Login::new(conn.name_of_login(), Phase::Greeting, peer, now));
         self.arm(conn);
         Some(conn)
     }
@@ -279,8 +283,8 @@ impl Door {
             None => wish.key(&self.settings),
         };
         let key = key.unwrap_or(PoolKey { database: Arc::clone(&wish.database), user: Arc::clone(&wish.user) });
-        let identity =
-            Identity { serial, database: wish.database, user: wish.user, peer: login.peer, connected_at: login.since };
+        let Login { name, peer, since: connected_at, .. } = login;
+        let identity = Identity { serial, name, database: wish.database, user: wish.user, peer, connected_at };
         let arrival = Arrival {
             identity: Arc::new(identity),
             pool,
@@ -341,6 +345,9 @@ impl Door {
         let text = last.message;
         let Some(login) = self.logins.get(conn) else { return };
         let age = now.since(login.since).as_secs();
+        if let Some(failure) = login.failure {
+            self.tell(conn, Level::Log, Topic::PoolerErrors, &format!("login refused: {failure}"), actions);
+        }
         self.tell(conn, Level::Log, Topic::Disconnections, &format!("closing because: {text} (age={age}s)"), actions);
         self.tell(conn, Level::Warning, Topic::PoolerErrors, &format!("pooler error: {text}"), actions);
         actions.send_new(conn, |out| last.encode(out));
@@ -381,7 +388,8 @@ impl Door {
             debug_assert!(false, "a door posts nothing else that may be returned");
             return;
         };
-        let conn = self.logins.insert_with(|_| Login::new(Phase::Applying, arrival.identity.peer, now));
+        let Identity { name, peer, connected_at, .. } = *arrival.identity;
+        let conn = self.logins.insert_with(|_| Login::new(name, Phase::Applying, peer, connected_at));
         actions.push(Action::Adopt { conn });
         let text = "too many clients are logging in at this moment".to_owned();
         self.refuse(now, conn, &Refused(sqlstate::TOO_MANY_CONNECTIONS, text), actions);
@@ -395,6 +403,7 @@ impl Door {
         let Some(login) = self.logins.get(conn) else { return };
         let about = About::Client {
             conn,
+            name: login.name,
             database: login.wish.as_ref().map(|wish| Arc::clone(&wish.database)),
             user: login.wish.as_ref().map(|wish| Arc::clone(&wish.user)),
             peer: login.peer,

@@ -170,6 +170,8 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) serial: Serial,
+    /// What the log and the console call it: its id on the worker that opened it.
+    pub(crate) name: ConnId,
     /// Our end, once it stands by TCP.
     pub(crate) local: Option<SocketAddr>,
     pub(crate) state: State,

@@ -106,6 +106,7 @@ impl Worker {
             topic,
             about: About::Client {
                 conn,
+                name: session.identity.name,
                 database: Some(session.identity.database.clone()),
                 user: Some(session.identity.user.clone()),
                 peer: session.identity.peer,
@@ -393,6 +394,7 @@ impl Worker {
     }
 
     /// In statement mode a transaction of several statements is refused, as in PgBouncer.
+            name: server.name,
     pub(super) fn refuse_transaction_block(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         const WORDS: &str = "transaction blocks not allowed in statement pooling mode";
         let session = self.servers.get(conn).and_then(Server::session);

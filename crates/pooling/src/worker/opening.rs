@@ -142,13 +142,15 @@ impl Worker {
         if pool.database.load_balance_hosts == crate::settings::LoadBalanceHosts::RoundRobin {
             pool.next_host = (pool.next_host + 1) % hosts.len();
         }
-        let server = Server {
+        pool.enter(State::Connecting.group());
+        let opened_for = Arc::clone(&pool.database);
+        let named = |name| Server {
             serial,
             local: None,
             state: State::Connecting,
             pool: id,
             address: Arc::clone(&address),
-            opened_for: Arc::clone(&pool.database),
+            opened_for,
             flow: Flow::default(),
             inbox: Vec::new(),
             skip: 0,
@@ -193,8 +195,7 @@ impl Worker {
             flushed: false,
             armed: Armed::default(),
         };
-        pool.enter(server.state.group());
-        let conn = self.servers.insert_with(|_| server);
+        let conn = self.servers.insert_with(named);
         turn.actions.push(Action::Open { conn, address });
         self.arm_server(conn);
     }

@@ -275,6 +275,7 @@ impl Worker {
         let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
         ClientSnapshot {
             serial: session.identity.serial,
+            name: session.identity.name,
             conn,
             key,
             user: session.identity.user.clone(),
@@ -284,6 +285,7 @@ impl Worker {
             request_at: session.request_at,
             waiting_since,
             link: session.server(),
+            link_name: session.server().and_then(|server| self.servers.get(server)).map(|server| server.name),
             application_name: String::from_utf8_lossy(name).into_owned(),
             prepared_statements: session.names.as_ref().map_or(0, |names| names.len() as u32),
             pid: self.told_pid(conn, session),
@@ -299,6 +301,7 @@ impl Worker {
         let name = server.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
         Some(ServerSnapshot {
             serial: server.serial,
+            name: server.name,
             local: server.local,
             conn,
             pool: pool.id,
@@ -308,6 +311,7 @@ impl Worker {
             connected_at: server.connected_at,
             request_at: server.query_at,
             link: server.session(),
+            link_name: server.session().and_then(|conn| self.sessions.get(conn)).map(|session| session.identity.name),
             remote_pid: server.backend_pid,
             application_name: String::from_utf8_lossy(name).into_owned(),
             prepared_statements: server.prepared.len() as u32,

@@ -30,6 +30,8 @@ pub(crate) struct Socket {
     pub(crate) role: Role,
     /// What its machine calls it; `None` while it travels and once it is closed.
     pub(crate) id: Option<ConnId>,
+    /// What the log called it first, and must ever after.
+    pub(crate) logged_as: Option<ConnId>,
     pub(crate) closed: bool,
     /// How many more bytes the far end takes; `None`: any number.
     pub(crate) room: Option<usize>,
@@ -66,6 +68,7 @@ impl Socket {
             name,
             role,
             id: Some(id),
+            logged_as: None,
             closed: false,
             room: None,
             reading: true,

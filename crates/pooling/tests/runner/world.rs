@@ -240,7 +240,10 @@ impl World {
         use pooling::{About, Level};
         let conn = match fact.about {
             About::Pooler => None,
-            About::Client { conn, .. } | About::Server { conn, .. } => Some(conn),
+            About::Client { conn, name, .. } | About::Server { conn, name, .. } => {
+                self.check_name(conn, name);
+                Some(conn)
+            }
         };
         let who = conn.and_then(|conn| self.by_id.get(&conn)).map(|&socket| self.sockets[socket].name.clone());
         let who = who.unwrap_or_else(|| "pooler".to_owned());
@@ -264,6 +267,17 @@ impl World {
         let behind = !self.machine(from).backlog(conn).is_empty();
         // A door gives up on whoever does not take the little that it says.
         let short = (self.cut == Cut::ShortWrites && conn.kind() != Kind::Login).then_some(3);
+    /// Who reads the log must know a connection again, wherever it lives meanwhile.
+    pub(crate) fn check_name(&mut self, conn: ConnId, name: ConnId) {
+        let Some(&socket) = self.by_id.get(&conn) else { return };
+        let is_taken = self.sockets.iter().enumerate().any(|(at, other)| at != socket && other.logged_as == Some(name));
+        let known = *self.sockets[socket].logged_as.get_or_insert(name);
+        if known != name || is_taken {
+            let socket = &self.sockets[socket].name;
+            self.violation.get_or_insert(format!("{socket} is called {name:?}, and was {known:?}; taken: {is_taken}"));
+        }
+    }
+
         let room = self.sockets[socket].room;
         let taken = if behind { 0 } else { room.or(short).unwrap_or(usize::MAX).min(bytes.len()) };
         self.sockets[socket].room = room.map(|room| room - taken);

@@ -155,8 +155,10 @@ fn pools(world: &mut World, words: Words<'_>) -> Result<(), String> {
 /// What tells one row of SHOW CLIENTS and SHOW SERVERS from another, by id.
 fn connections(world: &mut World, words: Words<'_>) -> Result<(), String> {
     let mut rows = Vec::new();
-    for worker in &world.workers {
-        let snapshot = worker.snapshot(world.now, true);
+    for worker in 0..world.workers.len() {
+        let snapshot = world.workers[worker].snapshot(world.now, true);
+        snapshot.clients.iter().for_each(|client| world.check_name(client.conn, client.name));
+        snapshot.servers.iter().for_each(|server| world.check_name(server.conn, server.name));
         let clients =
             snapshot.clients.into_iter().map(|client| (client.serial, client.conn, client.state, client.link));
         let servers =
