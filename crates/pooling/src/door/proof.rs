@@ -5,9 +5,10 @@
 //!
 //! //= pg18 sasl-authentication
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use auth::{Keys, Md5Hash, Password, Secret, ServerExchange, Verifier};
+use auth::{Keys, Md5Hash, Password, ScramError, Secret, ServerExchange, Verifier};
 use wire::backend::{self, Authentication};
 use wire::frontend::{self, Password as PasswordMessage, SaslInitial, SaslResponse, tag};
 use wire::{HEADER_LEN, Header, sqlstate};
@@ -77,11 +78,13 @@ impl Proof {
 }
 
 /// How many users have which kind of secret.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Kinds {
     scram: u64,
     md5: u64,
     all: u64,
+    /// How many SCRAM verifiers have how many iterations.
+    iterations: BTreeMap<u32, u64>,
 }
 
 impl Kinds {
@@ -89,10 +92,29 @@ impl Kinds {
         let mut kinds = Kinds::default();
         for secret in settings.secrets.values() {
             kinds.all += 1;
-            kinds.scram += u64::from(matches!(secret, Secret::Scram(_)));
             kinds.md5 += u64::from(matches!(secret, Secret::Md5(_)));
+            if let Secret::Scram(verifier) = secret {
+                kinds.scram += 1;
+                *kinds.iterations.entry(verifier.iterations).or_default() += 1;
+            }
+        }
+        if settings.auth_type == AuthType::Scram {
+            // Verifiers that are made of passwords.
+            let plain = kinds.all - kinds.scram - kinds.md5;
+            *kinds.iterations.entry(settings.scram_iterations).or_default() += plain;
         }
         kinds
+    }
+
+    /// The iterations of one of the verifiers, each as likely as it is common.
+    fn iterations(&self, draw: u64) -> Option<u32> {
+        let mut index = draw % self.iterations.values().sum::<u64>().max(1);
+        let drawn = self.iterations.iter().find(|(_, count)| {
+            let is_here = index < **count;
+            index = index.saturating_sub(**count);
+            is_here
+        });
+        drawn.map(|(iterations, _)| *iterations)
     }
 }
 
@@ -100,9 +122,9 @@ fn wrong_password() -> Refused {
     Refused(sqlstate::INVALID_PASSWORD, "password authentication failed".to_owned())
 }
 
-fn sasl_failed() -> Refused {
-    Refused(sqlstate::INVALID_PASSWORD, "SASL authentication failed".to_owned())
-}
+/// Why a login failed, for the log only.
+const NO_SUCH_USER: &str = "no such user";
+const MALFORMED: &str = "the client broke the rules of SCRAM";
 
 impl Door {
     /// Asks the client for what `auth_type` wants.
@@ -116,7 +138,11 @@ impl Door {
         let secret = usable(self.settings.secrets.get(&*wish.user));
         let known = self.settings.secrets.contains_key(&*wish.user);
         let (auth_type, trusted) = (self.settings.auth_type, wish.trusted);
-        let scram = matches!(secret, Some(Secret::Scram(_)));
+        let scram = match secret {
+            Some(secret) => matches!(secret, Secret::Scram(_)),
+            // Asked as one of the users who exist is: else the question would tell that this one does not.
+            None => matches!(self.mock_secret(&wish.user), Secret::Scram(_)),
+        };
         let attempt = actions
             .hears(Level::Log, Topic::Connections)
             .then(|| format!("login attempt: db={} user={} tls=no replication=no", wish.database, wish.user));
@@ -131,6 +157,7 @@ impl Door {
             AuthType::Any => return self.proved(conn, actions),
             AuthType::Trust if known => return self.proved(conn, actions),
             AuthType::Trust => {
+                login.failure = Some(NO_SUCH_USER);
                 let text = "\"trust\" authentication failed".to_owned();
                 return Err(Refused(sqlstate::INVALID_AUTHORIZATION, text));
             }
@@ -175,7 +202,7 @@ impl Door {
                 let given = PasswordMessage::decode(body)?.password;
                 let secret = usable(self.settings.secrets.get(&*user));
                 if !secret.is_some_and(|secret| auth::verify_md5(secret, &user, salt, given)) {
-                    return Err(wrong_password());
+                    return Err(self.unproved(conn, wrong_password()));
                 }
                 self.proved(conn, actions)?;
             }
@@ -187,7 +214,28 @@ impl Door {
     }
 
     fn mock_verifier(&self, user: &str) -> Verifier {
-        Verifier::mock(&self.mock_seed, user.as_bytes(), self.settings.scram_iterations)
+        let mut mock = Verifier::mock(&self.mock_seed, user.as_bytes(), self.settings.scram_iterations);
+        // Drawn by what nobody is ever told.
+        let (draw, _) = mock.server_key.split_first_chunk().expect("a key is 32 bytes long");
+        mock.iterations = self.kinds.iterations(u64::from_le_bytes(*draw)).unwrap_or(mock.iterations);
+        mock
+    }
+
+    /// The client has not proved who it is: the log is told why, the client what everybody is told.
+    fn unproved(&mut self, conn: ConnId, refused: Refused) -> Refused {
+        if let Some(login) = self.logins.get_mut(conn)
+            && let Some(wish) = &login.wish
+        {
+            login.failure = Some(match self.settings.secrets.get(&*wish.user) {
+                None => NO_SUCH_USER,
+                secret if usable(secret).is_none() => "the user has an empty password in auth_file",
+                Some(Secret::Md5(_)) if self.settings.auth_type == AuthType::Scram => {
+                    "auth_file has an md5 hash of the password, which scram-sha-256 cannot use"
+                }
+                Some(_) => "wrong password",
+            });
+        }
+        refused
     }
 
     /// For a clear password, a secret that nobody knows. Checking takes long against a verifier and no time against the
@@ -208,6 +256,16 @@ impl Door {
         }
     }
 
+    fn sasl_failed(&mut self, conn: ConnId, error: ScramError) -> Refused {
+        let refused = self.unproved(conn, Refused(sqlstate::INVALID_PASSWORD, "SASL authentication failed".to_owned()));
+        if error != ScramError::WrongProof
+            && let Some(login) = self.logins.get_mut(conn)
+        {
+            login.failure = Some(MALFORMED);
+        }
+        refused
+    }
+
     fn set_proof(&mut self, conn: ConnId, proof: Proof) {
         if let Some(login) = self.logins.get_mut(conn) {
             login.phase = Phase::Proving(proof);
@@ -225,7 +283,7 @@ impl Door {
             return Ok(());
         }
         if !auth::verify_plain(&secret, user, &given) {
-            return Err(wrong_password());
+            return Err(self.unproved(conn, wrong_password()));
         }
         self.proved(conn, actions)
     }
@@ -278,7 +336,7 @@ impl Door {
     ) -> Result<(), Refused> {
         let nonce = self.random.bytes();
         let started = ServerExchange::start(client_first, verifier.clone(), &nonce);
-        let (exchange, server_first) = started.map_err(|_| sasl_failed())?;
+        let (exchange, server_first) = started.map_err(|error| self.sasl_failed(conn, error))?;
         actions.send_new(conn, |out| Authentication::SaslContinue(&server_first).encode(out));
         self.set_proof(conn, Proof::SaslFinal { exchange: Box::new(exchange), verifier });
         Ok(())
@@ -293,7 +351,7 @@ impl Door {
         actions: &mut Actions,
     ) -> Result<(), Refused> {
         let response = SaslResponse::decode(body)?;
-        let done = exchange.finish(response.response).map_err(|_| sasl_failed())?;
+        let done = exchange.finish(response.response).map_err(|error| self.sasl_failed(conn, error))?;
         actions.send_new(conn, |out| Authentication::SaslFinal(&done.server_final).encode(out));
         if let Some(login) = self.logins.get_mut(conn) {
             login.keys = Some(Keys::from_verifier(verifier, done.client_key));
@@ -310,7 +368,7 @@ impl Door {
         let is_current = usable(self.settings.secrets.get(&*user)).is_some_and(|secret| secret == of);
         match done {
             Done::Checked(true) if is_current => self.proved(conn, actions),
-            Done::Checked(_) => Err(wrong_password()),
+            Done::Checked(_) => Err(self.unproved(conn, wrong_password())),
             // A reload has changed the secret meanwhile: what was made of the old one lets nobody in any more.
             Done::Verifier(_) if !is_current => self.sasl_first(conn, &user, client_first, actions),
             Done::Verifier(verifier) => {
@@ -334,4 +392,32 @@ impl Door {
 /// An empty password in the file means that there is none.
 fn usable(secret: Option<&Secret>) -> Option<&Secret> {
     secret.filter(|secret| !matches!(secret, Secret::Plain(password) if password.as_str().is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::DoorId;
+
+    #[test]
+    fn a_user_who_does_not_exist_has_the_iterations_of_one_who_does() {
+        let verifier = |iterations| Secret::Scram(Verifier::mock(&[1; 32], b"u", iterations));
+        let mut settings = Settings { auth_type: AuthType::Scram, scram_iterations: 4096, ..Settings::default() };
+        settings.secrets.insert("a".to_owned(), verifier(10_000));
+        settings.secrets.insert("b".to_owned(), verifier(20_000));
+        let drawn = |settings: &Settings| {
+            let door = Door::new(DoorId(0), Arc::new(settings.clone()), [7; 32]);
+            let names = (0..1000).map(|number| door.mock_verifier(&format!("stranger {number}")).iterations);
+            let mut counts = BTreeMap::new();
+            names.for_each(|iterations| *counts.entry(iterations).or_insert(0) += 1);
+            counts
+        };
+        let counts = drawn(&settings);
+        assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [10_000, 20_000], "{counts:?}");
+        assert!(counts.values().all(|count| (400..600).contains(count)), "{counts:?}");
+        // Verifiers that are made of passwords have those of the setting.
+        settings.secrets.insert("c".to_owned(), Secret::Plain(Password::new("secret")));
+        assert_eq!(drawn(&settings).keys().copied().collect::<Vec<_>>(), [4096, 10_000, 20_000]);
+        assert_eq!(drawn(&Settings::default()).keys().copied().collect::<Vec<_>>(), [4096]);
+    }
 }
