@@ -12,6 +12,7 @@
 //! Who gets the next token, and who gives one back for it, is in `asking` and `sharing`.
 
 mod asking;
+mod failing;
 mod forgetting;
 mod limiting;
 mod sharing;
@@ -37,6 +38,7 @@ use crate::settings::Settings;
 use crate::time::Time;
 
 use asking::{Ask, Cap, Contest, Yield};
+use failing::Failures;
 use forgetting::Life;
 use limiting::Limiting;
 
@@ -108,6 +110,7 @@ struct Entry {
     granted_at: VecDeque<Time>,
     /// Tokens that it was told to give back at its next release.
     yields: Vec<Yield>,
+    failures: Failures,
     life: Life,
 }
 
@@ -247,6 +250,7 @@ impl Coordinator {
             lifetime: None,
             granted_at: VecDeque::new(),
             yields: Vec::new(),
+            failures: Failures::default(),
             life: Life::Used,
         };
         apply(&mut entry, &self.settings);
@@ -505,6 +509,7 @@ impl Coordinator {
                 self.note_use(now, pool);
                 self.serve_asks(now, actions);
             }
+            Event::Mail(Mail::Failed(failure)) => self.open_failed(now, *failure, actions),
             Event::Mail(Mail::Moved { pool, from, to }) => {
                 let held = &mut self.pools[pool.0 as usize].held;
                 held[usize::from(from.0)] -= 1;

@@ -12,7 +12,7 @@ use crate::id::{ConnId, DoorId, PoolId, PoolKey, Serial, WorkerId};
 use crate::limiting::{Allowance, CallBack, Limit};
 use crate::observe::Peer;
 use crate::server::Lent;
-use crate::settings::Settings;
+use crate::settings::{Address, Settings};
 use crate::sizing::Account;
 use crate::snapshot::LimitCounts;
 use crate::time::Time;
@@ -72,6 +72,8 @@ pub enum Mail {
         worker: WorkerId,
         fresh: bool,
     },
+    /// A server could not be opened, or did not let us in, and will be tried again. For the log.
+    Failed(Box<Failure>),
     /// A server has logged in.
     Opened {
         pool: PoolId,
@@ -238,6 +240,19 @@ pub struct Grant {
     pub reserve: bool,
     /// The server's.
     pub serial: Serial,
+}
+
+/// Why a server could not be opened.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub pool: PoolId,
+    /// What the log calls it.
+    pub server: ConnId,
+    pub address: Arc<Address>,
+    /// What tells one failure from another.
+    pub why: Box<str>,
+    /// What the log is told.
+    pub lines: Vec<String>,
 }
 
 /// A login that has proved who it is and wants a home.

@@ -340,10 +340,19 @@ impl Worker {
 
     /// Closes a server and gives its token back. Its session, if any, is the caller's to tell.
     pub(super) fn close_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
+        let told = self.words_of_end(turn, conn, why);
+        self.tell_of_server(turn, conn, Level::Log, Topic::Disconnections, told);
+        self.remove_server(turn, conn, why);
+    }
+
+    pub(super) fn words_of_end(&self, turn: &Turn<'_>, conn: ConnId, why: &str) -> String {
+        format!("closing because: {why} (age={}s)", self.age(turn, conn))
+    }
+
+    /// As [`Worker::close_server`], without a line in the log.
+    pub(super) fn remove_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
         let Some(server) = self.servers.get(conn) else { return };
         let (id, group) = (server.pool, server.state.group());
-        let told = format!("closing because: {why} (age={}s)", self.age(turn, conn));
-        self.tell_of_server(turn, conn, Level::Log, Topic::Disconnections, told);
         let Some(mut server) = self.servers.remove(conn) else { return };
         let listened = matches!(server.state, ServerState::Listening);
         let greeted = !matches!(server.state, ServerState::Connecting | ServerState::LoggingIn(_));
@@ -385,6 +394,7 @@ impl Worker {
         let Some(pool) = self.pool(server.pool) else { return };
         let about = About::Server {
             conn,
+            name: server.name,
             database: pool.key.database.clone(),
             user: pool.key.user.clone(),
             address: server.address.clone(),
@@ -394,7 +404,6 @@ impl Worker {
     }
 
     /// In statement mode a transaction of several statements is refused, as in PgBouncer.
-            name: server.name,
     pub(super) fn refuse_transaction_block(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         const WORDS: &str = "transaction blocks not allowed in statement pooling mode";
         let session = self.servers.get(conn).and_then(Server::session);

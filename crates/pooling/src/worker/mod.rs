@@ -270,6 +270,7 @@ impl Worker {
             | Mail::Empty { .. }
             | Mail::Want { .. }
             | Mail::Unspent { .. }
+            | Mail::Failed(_)
             | Mail::Departed { .. } => debug_assert!(false, "mail for a door or the coordinator came to a worker"),
         }
     }

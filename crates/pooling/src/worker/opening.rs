@@ -21,7 +21,7 @@ use crate::deadline::Armed;
 use crate::flow::Flow;
 use crate::id::{ConnId, PoolId, PoolKey, Serial};
 use crate::limits;
-use crate::mail::{Grant, Mail, Place, Stop};
+use crate::mail::{Failure, Grant, Mail, Place, Stop};
 use crate::observe::{Ends, Level, Topic};
 use crate::prepared::Prepared;
 use crate::server::{Chore, Group, Ledger, Overdue, Sequences, Server, State};
@@ -146,6 +146,7 @@ impl Worker {
         let opened_for = Arc::clone(&pool.database);
         let named = |name| Server {
             serial,
+            name,
             local: None,
             state: State::Connecting,
             pool: id,
@@ -451,9 +452,9 @@ impl Worker {
         let code = fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE);
         let words = String::from_utf8_lossy(fields.message().unwrap_or(b"login failed")).into_owned();
         let told = format!("server login failed: FATAL {words}");
-        self.tell_of_server(turn, conn, Level::Warning, Topic::General, told);
         let Some(pool) = self.servers.get(conn).map(|server| server.pool) else { return };
         if is_final(code) {
+            self.tell_of_server(turn, conn, Level::Warning, Topic::General, told);
             let pause = self.settings.server_login_retry;
             if let Some(pool) = self.pool_mut(pool) {
                 pool.spare_after = turn.now + pause;
@@ -461,14 +462,30 @@ impl Worker {
             self.close_server(turn, conn, "login failed");
             self.refuse_waiting(turn, pool, code, &words);
         } else {
-            self.login_failed(turn, conn, "login failed");
+            self.login_failed_as(turn, conn, "login failed", Some(told));
         }
     }
 
     /// A login came to nothing: close, and try again after a pause.
     pub(super) fn login_failed(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
-        let Some((id, began)) = self.servers.get(conn).map(|server| (server.pool, server.connected_at)) else { return };
-        self.close_server(turn, conn, why);
+        self.login_failed_as(turn, conn, why, None);
+    }
+
+    /// The coordinator writes the log: a PostgreSQL that is away is tried again by all workers, and often. `words`: the line that
+    /// tells what PostgreSQL said.
+    fn login_failed_as(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str, words: Option<String>) {
+        let Some(server) = self.servers.get(conn) else { return };
+        let (id, began) = (server.pool, server.connected_at);
+        let failure = Failure {
+            pool: id,
+            server: server.name,
+            address: server.address.clone(),
+            why: words.as_deref().unwrap_or(why).into(),
+            lines: words.into_iter().chain([self.words_of_end(turn, conn, why)]).collect(),
+        };
+        let failed = Mail::Failed(Box::new(failure));
+        turn.actions.push(Action::Post { to: Place::Coordinator, mail: failed, carrying: None });
+        self.remove_server(turn, conn, why);
         let longest = self.settings.server_login_retry;
         let jitter = u32::from_ne_bytes(self.random.bytes()) >> 16;
         let Some(pool) = self.pool_mut(id) else { return };

@@ -55,6 +55,7 @@ pub(crate) struct World {
     pub(crate) cut: Cut,
     pub(crate) sent: Vec<usize>,
     by_id: BTreeMap<ConnId, usize>,
+    first_ids: BTreeMap<ConnId, usize>,
     board: Board,
     written: Board,
     letters: VecDeque<Letter>,
@@ -90,6 +91,7 @@ impl World {
             cut: Cut::Nowhere,
             sent: Vec::new(),
             by_id: BTreeMap::new(),
+            first_ids: BTreeMap::new(),
             board: Board::new(count),
             written: Board::new(count),
             letters: VecDeque::new(),
@@ -112,6 +114,7 @@ impl World {
         let socket = self.sockets.len();
         self.sockets.push(Socket::new(name, role, id));
         self.by_id.insert(id, socket);
+        self.first_ids.insert(id, socket);
         socket
     }
 
@@ -245,7 +248,9 @@ impl World {
                 Some(conn)
             }
         };
-        let who = conn.and_then(|conn| self.by_id.get(&conn)).map(|&socket| self.sockets[socket].name.clone());
+        // The coordinator speaks of connections that are closed, by the ids that they had first.
+        let of = |conn| self.by_id.get(&conn).or_else(|| self.first_ids.get(&conn));
+        let who = conn.and_then(of).map(|&socket| self.sockets[socket].name.clone());
         let who = who.unwrap_or_else(|| "pooler".to_owned());
         // Every login has one of these, and every refusal that is told.
         let expected = fact.text.starts_with("login attempt: ") || fact.text.starts_with("pooler error: ");
@@ -262,11 +267,6 @@ impl World {
         self.note(format!("{level} {who}: {}", fact.text));
     }
 
-    fn send(&mut self, from: Place, conn: ConnId, bytes: &[u8], blocked: &mut Vec<ConnId>) {
-        let Some(&socket) = self.by_id.get(&conn) else { return };
-        let behind = !self.machine(from).backlog(conn).is_empty();
-        // A door gives up on whoever does not take the little that it says.
-        let short = (self.cut == Cut::ShortWrites && conn.kind() != Kind::Login).then_some(3);
     /// Who reads the log must know a connection again, wherever it lives meanwhile.
     pub(crate) fn check_name(&mut self, conn: ConnId, name: ConnId) {
         let Some(&socket) = self.by_id.get(&conn) else { return };
@@ -278,6 +278,11 @@ impl World {
         }
     }
 
+    fn send(&mut self, from: Place, conn: ConnId, bytes: &[u8], blocked: &mut Vec<ConnId>) {
+        let Some(&socket) = self.by_id.get(&conn) else { return };
+        let behind = !self.machine(from).backlog(conn).is_empty();
+        // A door gives up on whoever does not take the little that it says.
+        let short = (self.cut == Cut::ShortWrites && conn.kind() != Kind::Login).then_some(3);
         let room = self.sockets[socket].room;
         let taken = if behind { 0 } else { room.or(short).unwrap_or(usize::MAX).min(bytes.len()) };
         self.sockets[socket].room = room.map(|room| room - taken);
