@@ -103,8 +103,9 @@ pub(crate) struct Ears {
     pub(crate) wait: Wait,
     /// What the listener listens to on its behalf: its channels, and those of LISTENs that are not committed.
     interest: BTreeSet<Box<[u8]>>,
-    /// What is sent now may commit its LISTENs: whatever is said from now on may be for it.
-    committing: bool,
+    /// What was sent may commit its LISTENs, and whatever is said from then on may be for it: how many ReadyForQuery come before
+    /// the one that tells.
+    committing: Option<usize>,
     /// It listens on its own server: the listener was not to be had.
     pub(crate) alone: bool,
     /// Oldest first.
@@ -148,14 +149,14 @@ impl Ears {
         gone
     }
 
-    /// A message goes that may commit what is not committed.
-    pub(crate) fn commits(&mut self) {
-        self.committing = true;
+    /// A message goes that may commit what is not committed, and so many ReadyForQuery come before the one that tells.
+    pub(crate) fn commits(&mut self, awaited: usize) {
+        self.committing = Some(awaited);
     }
 
     /// ReadyForQuery.
     pub(crate) fn ready(&mut self, idle: bool, committed: &Channels) {
-        self.committing = false;
+        self.committing = self.committing.and_then(|awaited| awaited.checked_sub(1));
         if !idle {
             self.keep_unread(committed);
         }
@@ -163,17 +164,20 @@ impl Ears {
 
     /// Its server is gone, and its transaction.
     pub(crate) fn lost(&mut self) {
-        self.committing = false;
+        self.committing = None;
     }
 
+    /// What was said on other channels is not for it; if it may listen to them soon, that is not known yet.
     fn keep_unread(&mut self, channels: &Channels) {
-        self.unread.retain(|(channel, _)| channels.contains(channel));
+        if self.committing.is_none() {
+            self.unread.retain(|(channel, _)| channels.contains(channel));
+        }
         self.unread_len = self.unread.iter().map(|(_, message)| message.len()).sum();
     }
 
     /// Something was said: a whole NotificationResponse. False: it is not for this session.
     pub(crate) fn hear(&mut self, channel: &[u8], message: &[u8], committed: &Channels) -> Result<bool, Overflow> {
-        let hears = committed.contains(channel) || self.committing && self.interest.contains(channel);
+        let hears = committed.contains(channel) || self.committing.is_some() && self.interest.contains(channel);
         if !hears {
             return Ok(false);
         }
@@ -191,9 +195,12 @@ impl Ears {
 
     /// In no transaction: what the client is to be told, of the channels that it listens to.
     pub(crate) fn take_unread(&mut self, channels: &Channels) -> Vec<u8> {
+        let unread = std::mem::take(&mut self.unread);
+        let (told, kept) = unread.into_iter().partition(|(channel, _)| channels.contains(channel));
+        self.unread = kept;
         self.keep_unread(channels);
-        self.unread_len = 0;
-        std::mem::take(&mut self.unread).into_iter().flat_map(|(_, message)| message.into_vec()).collect()
+        let told: Vec<Unread> = told;
+        told.into_iter().flat_map(|(_, message)| message.into_vec()).collect()
     }
 }
 
@@ -225,7 +232,7 @@ mod tests {
         let mut ears = Ears::default();
         assert!(ears.take_interest(b"a") && !ears.take_interest(b"a") && ears.has_more_than(&none));
         assert_eq!(ears.hear(b"a", b"early", &none), Ok(false));
-        ears.commits();
+        ears.commits(0);
         assert_eq!(ears.hear(b"a", b"1", &none), Ok(true));
         ears.ready(true, &a);
         assert_eq!(ears.hear(b"a", b"2", &a), Ok(true));
@@ -240,7 +247,7 @@ mod tests {
         let (none, b) = (channels(&[]), channels(&["b"]));
         let mut ears = Ears::default();
         ears.take_interest(b"a");
-        ears.commits();
+        ears.commits(0);
         assert_eq!(ears.hear(b"a", b"1", &b), Ok(true));
         assert_eq!(ears.hear(b"b", b"2", &b), Ok(true));
         // It was no commit.

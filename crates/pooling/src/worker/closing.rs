@@ -14,7 +14,7 @@ use crate::observe::{About, Fact, Level, Topic};
 use crate::server::{Chore, Server, State as ServerState};
 use crate::session::{Session, State};
 use crate::settings::PoolMode;
-use crate::state::{Pins, Wait};
+use crate::state::Pins;
 
 impl Worker {
     pub(super) fn client_hung_up(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
@@ -306,7 +306,6 @@ impl Worker {
         if let Some(names) = &mut session.names {
             names.undo_all();
         }
-        let withheld = session.tracker.as_ref().is_some_and(|tracker| tracker.wait() == Wait::ToBeReady);
         if let Some(tracker) = &mut session.tracker {
             tracker.lost();
         }
@@ -330,9 +329,6 @@ impl Worker {
             self.stirred.push(conn);
         }
         self.unseat(turn, conn);
-        if withheld {
-            self.tell_ready(turn, conn);
-        }
         self.tell_unread(turn, conn);
         self.arm_session(conn);
         self.balance_if_paused(turn, conn);

@@ -119,7 +119,7 @@ impl Requests<'_> {
         let is_noted = reading.is_noted(is_open) || reading.names_statements();
         let mut effects = if is_noted { self.effects(bytes) } else { Vec::new() };
         // Nothing else may be noted of what is not sent yet.
-        if !self.may_listen(reading, &mut effects) {
+        if !self.may_listen(&mut effects) {
             return false;
         }
         self.bring_channels(reading);
@@ -128,6 +128,7 @@ impl Requests<'_> {
             let Some(brought) = self.remedy(reading, &effects, bytes) else { return false };
             remedy = brought;
         }
+        self.says(reading);
         if (discards || self.sequences(reading, bytes)) && !self.discard_apart() {
             remedy.push(DISCARD_SEQUENCES.to_vec());
         }
@@ -345,9 +346,10 @@ impl Requests<'_> {
         let is_open = self.session.tracker.as_ref().is_some_and(|tracker| tracker.is_open());
         let is_noted = marked.reading.is_noted(is_open);
         let mut effects = if is_noted { marked.effects.clone() } else { Vec::new() };
-        if !self.may_listen(marked.reading, &mut effects) {
+        if !self.may_listen(&mut effects) {
             return false;
         }
+        self.says(marked.reading);
         self.define(Some(&marked.text), marked.reading);
         self.vacate(&marked.text, marked.reading);
         self.suspect(marked.reading, &marked.text);

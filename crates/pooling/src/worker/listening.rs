@@ -46,19 +46,17 @@ const LOST: &str = "the connection that listened for this session was lost";
 
 impl Requests<'_> {
     /// What a message is about to do to the session's channels. False: not before the listener is ready for it.
-    pub(super) fn may_listen(&mut self, reading: Reading, effects: &mut [Effect]) -> bool {
+    pub(super) fn may_listen(&mut self, effects: &mut [Effect]) -> bool {
         let Some(tracker) = &self.session.tracker else { return true };
         let ends = effects.contains(&Effect::End) && tracker.ears().is_some();
         let listens = effects.iter().any(|effect| matches!(effect, Effect::Listen(_)));
-        if reading.notifies() {
-            self.says_something();
-        }
         // In a failed transaction there is nothing but its end; that may be under way.
         let failed = self.server.status == Status::Failed && self.server.ledger.is_clear();
         if !(ends || listens) || failed {
             return true;
         }
         let is_new = self.choose_listeners(effects);
+        let (awaited, _) = self.server.ledger.owing();
         let Some(tracker) = &mut self.session.tracker else { return true };
         let uncommitted = tracker.ears().is_some_and(|ears| ears.has_more_than(tracker.channels()));
         let commits = uncommitted && (ends || self.server.status == Status::Idle);
@@ -69,7 +67,7 @@ impl Requests<'_> {
                 let ears = tracker.ears_mut();
                 ears.wait = Wait::Nothing;
                 if commits {
-                    ears.commits();
+                    ears.commits(awaited);
                 }
                 true
             }
@@ -92,10 +90,10 @@ impl Requests<'_> {
         }
         let there = self.pool.listener.as_ref().is_some_and(|listener| listener.server.is_some());
         let Some(parse) = Parse::decode(body).ok().filter(|_| !there && self.server.is_clean()) else { return false };
-        let reading = self.read_text(Some(parse.query));
+        self.read_text(Some(parse.query));
         self.session.tracker.get_or_insert_default();
         let mut effects = self.effects(parse.query);
-        !self.may_listen(reading, &mut effects)
+        !self.may_listen(&mut effects)
     }
 
     /// Who listens to each channel: the pool's listener, or the session's own server. Returns whether one is new to the
@@ -131,9 +129,12 @@ impl Requests<'_> {
         self.pool.rules.shares_listener && free && same && is_portable(name, is_utf8)
     }
 
-    /// A NOTIFY is sent: whoever hears of it is to be told the pid that the client knows; and if the session listens
-    /// itself, it hears of it before it is told that it is done.
-    fn says_something(&mut self) {
+    /// A text is sent, now and not later. If it says NOTIFY, whoever hears of it is to be told the pid that the client knows; and if
+    /// the session listens itself, it hears of it before it is told that it is done.
+    pub(super) fn says(&mut self, reading: Reading) {
+        if !reading.notifies() {
+            return;
+        }
         let told = self.session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
         self.server.notified_by = if told { self.server.backend_pid } else { virtual_pid(self.conn) };
         let (awaited, _) = self.server.ledger.owing();

@@ -91,7 +91,9 @@ impl Worker {
                     self.requests(turn, conn, bytes, Source::Chunk, 0);
                 }
             }
-            State::Idle { .. } if session.inbox.is_empty() => self.begin(turn, conn, bytes, Source::Chunk),
+            State::Idle { .. } if session.inbox.is_empty() && !session.waits_for_listener() => {
+                self.begin(turn, conn, bytes, Source::Chunk);
+            }
             State::Idle { .. } => {
                 self.stash(turn, conn, bytes);
                 if !self.waits_for_listener(conn) {
