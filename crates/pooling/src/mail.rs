@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sql::Word;
 
 use crate::arrival::Arrival;
+use crate::catalogue::Definition;
 use crate::classes::{ClassId, ClassSet};
 use crate::id::{ConnId, DoorId, PoolId, PoolKey, Serial, WorkerId};
 use crate::limiting::{Allowance, CallBack, Limit};
@@ -191,6 +192,23 @@ pub enum Mail {
     Beg {
         pool: PoolId,
         from: WorkerId,
+    },
+
+    /// A client of the worker that sends this is about to define something. `session`: it waits for `Noted`; `None`: it has done
+    /// so, and does not wait.
+    Defines {
+        definition: Arc<Definition>,
+        session: Option<ConnId>,
+    },
+    /// The answer: every pool of that database here knows it.
+    Noted {
+        definition: Arc<Definition>,
+        session: ConnId,
+    },
+    /// The transaction is over that has defined something on this server; `lost`: or its server is gone.
+    Settled {
+        server: ConnId,
+        lost: bool,
     },
 
     // Control plane → everybody

@@ -190,6 +190,12 @@ pub struct Database {
 }
 
 impl Database {
+    /// What its server calls it.
+    #[must_use]
+    pub fn name_at_server(&self) -> &str {
+        self.dbname.as_deref().unwrap_or(&self.name)
+    }
+
     /// A database about which nothing was said but its name and where it is.
     #[must_use]
     pub fn new(name: &str, hosts: Vec<Address>) -> Database {

@@ -130,8 +130,10 @@ impl Body {
 
     /// One word, which may begin a statement. Whether a text is run there, out of strings.
     fn word(&mut self, walk: &Walk<'_>, at: usize) -> bool {
-        const BEGINNINGS: [&str; 9] =
-            ["set", "reset", "listen", "unlisten", "load", "prepare", "deallocate", "discard", "do"];
+        #[rustfmt::skip]
+        const BEGINNINGS: [&str; 12] = [
+            "set", "reset", "listen", "unlisten", "load", "prepare", "deallocate", "discard", "do", "create", "alter", "import",
+        ];
         if walk.is(at, "execute") {
             return self.execute(walk, at);
         }
@@ -143,6 +145,7 @@ impl Body {
             return false;
         }
         self.hidden |= match *word {
+            "create" | "alter" | "import" => walk.definition(at),
             "set" => return self.set(walk, at + 1),
             "reset" => Hidden::SETTINGS,
             "listen" | "unlisten" => Hidden::LISTEN,
@@ -228,6 +231,13 @@ impl Walk<'_> {
 
     fn is(&self, at: usize, word: &str) -> bool {
         self.written(at).eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    /// What a statement hides that begins here and defines something: nothing that is temporary matters to others.
+    fn definition(&self, at: usize) -> Hidden {
+        const TEMPORARY: [&str; 3] = ["temp", "temporary", "pg_temp"];
+        let is_temporary = (at + 1..at + 6).any(|at| TEMPORARY.iter().any(|word| self.is(at, word)));
+        if is_temporary { Hidden::NONE } else { Hidden::DEFINES }
     }
 
     fn is_after(&self, at: usize, word: &str) -> bool {

@@ -57,6 +57,9 @@ kinds! {
     DYNAMIC = 17;
     /// Code that cannot be read. Anything may be there, and some of it no query can find.
     UNKNOWN = 18;
+    /// Defines something that may hide something itself, where a text calls it. What a trigger, a view or a default defines is
+    /// left to the next poll: a trigger that makes a partition now and then would put every INSERT in doubt.
+    DEFINES = 19;
 }
 
 impl Hidden {

@@ -1,5 +1,5 @@
-//! What one pool knows of its database's names: the catalogue as it was read last, what its own clients have defined since,
-//! and when to ask again.
+//! What one pool knows of its database's names: the catalogue as it was read last, what clients of the pooler have defined
+//! since, and when to ask again.
 //!
 //! ```text
 //!   due ──► POLL ──► as it was ────────────────────────────► in a while
@@ -9,7 +9,8 @@
 //!
 //! Promises: nobody is served before the catalogue has been read for the first time, unless that takes long or fails. As long
 //! as it was not read, or has grown old unasked, every text is suspect of what a check finds.
-//! What a client of this pool here defines is known from when it was sent until it has been read. Does not do: asking.
+//! What a client defines is known from before it was sent until it has been read. Does not do: asking, and telling other
+//! pools of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,10 +52,27 @@ const KEYWORDS: [&str; 64] = [
 #[derive(Debug)]
 struct Fresh {
     hidden: Hidden,
-    /// Where its transaction may go on.
-    server: Option<ConnId>,
-    /// When that was over, or when it was sent.
+    /// Servers whose transactions may go on that define it.
+    open: BTreeSet<ConnId>,
+    /// When the last of them was over, or when it was sent.
     since: Time,
+}
+
+impl Fresh {
+    fn new(now: Time) -> Fresh {
+        Fresh { hidden: Hidden::NONE, open: BTreeSet::new(), since: now }
+    }
+
+    fn add(&mut self, hidden: Hidden, server: ConnId, now: Time) {
+        self.hidden |= hidden;
+        self.open.insert(server);
+        self.since = self.since.max(now);
+    }
+
+    /// Whether a catalogue that was asked for then may not show it.
+    fn outlasts(&self, began: Time) -> bool {
+        !self.open.is_empty() || self.since >= began
+    }
 }
 
 /// A question under way.
@@ -127,11 +145,13 @@ impl Known {
         Known { is_on, ..Known::default() }
     }
 
-    /// New settings hold. `other`: and the database may be another.
-    pub(crate) fn configure(&mut self, is_on: bool, other: bool) {
-        if other || is_on != self.is_on {
+    /// New settings hold. `other`: and the database may be another. Whether it begins anew.
+    pub(crate) fn configure(&mut self, is_on: bool, other: bool) -> bool {
+        let anew = other || is_on != self.is_on;
+        if anew {
             *self = Known::new(is_on);
         }
+        anew
     }
 
     #[inline]
@@ -199,17 +219,24 @@ impl Known {
         read.chain(&self.fresh_settings).map(|name| &**name)
     }
 
-    /// A text is sent that defines something. `only_calls`: what it makes are routines.
-    pub(crate) fn define(&mut self, text: &[u8], words: &[Word], only_calls: bool, server: ConnId, now: Time) {
-        if !self.is_on {
-            return;
-        }
+    /// It is time to ask, since something was defined.
+    pub(super) fn ask_soon(&mut self, now: Time) {
         self.due = self.due.min((self.right_at + SOON).max(now));
+    }
+
+    /// A text is sent that defines something. `only_calls`: what it makes are routines. Whether it hides something.
+    pub(super) fn define(&mut self, text: &[u8], words: &[Word], only_calls: bool, server: ConnId, now: Time) -> bool {
+        if !self.is_on {
+            return false;
+        }
+        self.ask_soon(now);
         let has = |word: &str| words.iter().any(|found| found.name() == Word::of(word.as_bytes()));
         let body = self.read(|catalogue| catalogue.hides_in_definition(text));
         let touched = self.catalogue.as_deref().map_or(Hidden::NONE, |catalogue| catalogue.touches(words));
         let fresh = words.iter().filter_map(|word| self.fresh.get(&word.name()));
-        let mut hidden = fresh.fold(body.hidden | touched, |sum, fresh| sum | fresh.hidden);
+        // Every definition is written as one. What a new function defines when it is called is found by the poll.
+        let said = body.hidden.without(Hidden::DEFINES);
+        let mut hidden = fresh.fold(said | touched, |sum, fresh| sum | fresh.hidden);
         if self.catalogue.as_ref().is_none_or(|catalogue| catalogue.is_unknown()) {
             hidden = hidden.without(Hidden::UNKNOWN);
         }
@@ -223,7 +250,7 @@ impl Known {
             self.doubt(server, now);
         }
         if hidden.is_empty() {
-            return;
+            return false;
         }
         for name in body.settings {
             if self.fresh_settings.len() < limits::CATALOGUE_SETTINGS_MAX {
@@ -236,30 +263,41 @@ impl Known {
         self.edition = Edition::NONE;
         for word in words.iter().filter(|word| word.is_called() || !only_calls && !is_keyword(**word)) {
             if self.fresh.len() >= FRESH_MAX && !self.fresh.contains_key(&word.name()) {
-                return self.doubt(server, now);
+                self.doubt(server, now);
+                break;
             }
-            let fresh = self.fresh.entry(word.name()).or_insert(Fresh { hidden, server: None, since: now });
-            *fresh = Fresh { hidden: fresh.hidden | hidden, server: Some(server), since: now };
+            self.fresh.entry(word.name()).or_insert_with(|| Fresh::new(now)).add(hidden, server, now);
         }
+        true
     }
 
     /// Something is sent that may define anything.
     pub(crate) fn doubt(&mut self, server: ConnId, now: Time) {
         if self.is_on {
             self.edition = Edition::NONE;
-            self.doubt = Some(Fresh { hidden: UNSURE, server: Some(server), since: now });
-            self.due = self.due.min((self.right_at + SOON).max(now));
+            self.doubt.get_or_insert_with(|| Fresh::new(now)).add(UNSURE, server, now);
+            self.ask_soon(now);
         }
     }
 
     /// A transaction is over in which something was defined: from now on it can be read.
     pub(crate) fn settled(&mut self, server: ConnId, now: Time) {
+        self.settled_by(server, now);
+        self.ask_soon(now);
+    }
+
+    /// The server of such a transaction is gone: whether it will commit is not known for a while.
+    pub(crate) fn interrupted(&mut self, server: ConnId, now: Time) {
+        self.settled_by(server, now + limits::HOUSEKEEPING);
+        self.ask_soon(now);
+    }
+
+    fn settled_by(&mut self, server: ConnId, at: Time) {
         for fresh in self.fresh.values_mut().chain(&mut self.doubt) {
-            if fresh.server == Some(server) {
-                (fresh.server, fresh.since) = (None, now);
+            if fresh.open.remove(&server) {
+                fresh.since = fresh.since.max(at);
             }
         }
-        self.due = self.due.min((self.right_at + SOON).max(now));
     }
 
     /// A server is about to be used.
@@ -342,13 +380,12 @@ impl Known {
         }
         self.edition = Edition::NONE;
         let began = asking.began;
-        let stays = |fresh: &Fresh| fresh.server.is_some() || fresh.since >= began;
-        self.fresh.retain(|_, fresh| stays(fresh));
-        self.doubt.take_if(|fresh| !stays(fresh));
+        self.fresh.retain(|_, fresh| fresh.outlasts(began));
+        self.doubt.take_if(|fresh| !fresh.outlasts(began));
         if self.fresh.is_empty() {
             self.fresh_settings.clear();
         }
-        let more = self.fresh.values().chain(&self.doubt).any(|fresh| fresh.server.is_none());
+        let more = self.fresh.values().chain(&self.doubt).any(|fresh| fresh.open.is_empty());
         (self.is_old, self.failures, self.right_at) = (false, 0, now);
         self.due = now + if more { SOON } else { PERIOD };
         Next::Nothing

@@ -21,8 +21,9 @@
 //!
 //! # What it does not do
 //!
-//! * A function replaced by somebody else is seen at the next poll. So are a session's own temporary functions and tables'
-//!   triggers, if at all; but who has those is pinned anyway.
+//! * A function replaced past the pooler is seen at the next poll; what the pooler's own clients define all pools of the
+//!   database learn before it is sent (`worker/announcing.rs`). A session's own temporary functions and tables' triggers are
+//!   seen at the next poll, if at all; but who has those is pinned anyway.
 //! * A C function that a cast, an operator or a type's own functions call is taken for harmless if it is not known: nothing
 //!   in a text names it, so all texts would be suspect. So are extended statistics, and what decodes a replication slot.
 //! * A name beyond ASCII is found by its bytes: in a text in the encoding in which the catalogue was read.
@@ -49,6 +50,7 @@
 mod askers;
 mod base;
 mod body;
+mod definition;
 mod hidden;
 mod known;
 mod reading;
@@ -57,6 +59,8 @@ mod row;
 #[cfg(test)]
 mod tests;
 
+pub use definition::Definition;
+pub(crate) use definition::{What, of_tag};
 pub use hidden::Hidden;
 pub(crate) use known::{Edition, Known, Next};
 pub use reading::Reading;

@@ -46,13 +46,16 @@ impl Finding {
 
     /// What comes of a finding that came through an edge, where it lands.
     fn landed(self, land: Land) -> Finding {
-        let (all, none) = (self.all(), Finding::default());
+        let (all, none) = (self.all().without(Hidden::DEFINES), Finding::default());
         match land {
-            Land::Called => Finding { called: all, ..none },
+            Land::Called => Finding { called: self.all(), ..none },
             Land::Named => Finding { named: all, ..none },
             Land::Writing => Finding { writing: all, ..none },
             Land::Filling => Finding { filling: all, ..none },
-            Land::Same => Finding { called: Hidden::NONE, named: self.called | self.named, ..self },
+            Land::Same => {
+                let named = (self.called | self.named).without(Hidden::DEFINES);
+                Finding { called: Hidden::NONE, named, ..self }
+            }
             // These belong to no name.
             Land::Everywhere | Land::Definitions => none,
         }
@@ -205,8 +208,8 @@ impl Reading {
 
     fn found(&mut self, land: Land, name: Word, hidden: Hidden) {
         match land {
-            Land::Everywhere => self.everywhere |= hidden,
-            Land::Definitions => self.definitions |= hidden,
+            Land::Everywhere => self.everywhere |= hidden.without(Hidden::DEFINES),
+            Land::Definitions => self.definitions |= hidden.without(Hidden::DEFINES),
             _ if hidden.is_empty() => {}
             _ => self.findings.push((name, Finding { named: hidden, ..Finding::default() }.landed(land))),
         }
@@ -249,8 +252,8 @@ impl Reading {
             for (_, from, edge) in edges[first..].iter().take_while(|(other, _, _)| *other == node) {
                 let came = edge.flow.through(edge.other, nodes[node as usize].1);
                 match edge.land {
-                    Land::Everywhere => self.everywhere |= came.all(),
-                    Land::Definitions => self.definitions |= came.all(),
+                    Land::Everywhere => self.everywhere |= came.all().without(Hidden::DEFINES),
+                    Land::Definitions => self.definitions |= came.all().without(Hidden::DEFINES),
                     _ => {}
                 }
                 let finding = &mut nodes[*from as usize].1;

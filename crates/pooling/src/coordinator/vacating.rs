@@ -13,7 +13,7 @@ impl Coordinator {
     pub(super) fn empty(&self, names: &[Word], actions: &mut Actions) {
         for (index, entry) in self.pools.iter().enumerate().filter(|(_, entry)| entry.is_live() && entry.tokens() > 0) {
             let Some(database) = self.settings.database(&entry.key.database) else { continue };
-            let called = Word::of(database.dbname.as_ref().unwrap_or(&database.name).as_bytes());
+            let called = Word::of(database.name_at_server().as_bytes());
             if !names.iter().any(|name| name.name() == called) {
                 continue;
             }

@@ -34,6 +34,7 @@ use crate::parameters::{Parameters, Tracked};
 use crate::prepared::Names;
 use crate::snapshot::PinSnapshot;
 use crate::time::Time;
+use crate::worker::announcing::Announcement;
 
 /// A prepared statement of the protocol that is more than plain.
 #[derive(Debug)]
@@ -116,6 +117,8 @@ pub(crate) struct Tracker {
     /// What texts mean until the server tells.
     meant: Option<Arc<Parameters>>,
     reasons: Reasons,
+    /// What it is about to define, while the other workers are told.
+    pub(crate) announcement: Option<Box<Announcement>>,
     pinned_since: Option<Time>,
     /// Kinds that were counted of this stay.
     counted: Pins,

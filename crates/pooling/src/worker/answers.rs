@@ -8,7 +8,8 @@
 use wire::backend::{Fields, ParameterStatus, ReadyForQuery, Status, tag};
 use wire::{HEADER_LEN, Header, sqlstate};
 
-use super::findings::{Broken, Findings, Words};
+use super::announcing::OtherWorkers;
+use super::findings::{Broken, Findings};
 use super::pool::Pool;
 use super::stream::Stream;
 use super::{Turn, Worker};
@@ -34,6 +35,7 @@ impl Worker {
 
     /// Bytes of a server that has logged in.
     pub(super) fn answers(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source) {
+        let others = self.other_workers();
         let Some(server) = self.servers.get_mut(conn) else { return };
         if let State::Draining { read, .. } = &mut server.state {
             *read += bytes.len() as u64;
@@ -48,6 +50,7 @@ impl Worker {
             session,
             pool,
             tracked: &self.tracked,
+            others,
             interned: &mut self.interned,
             actions: turn.actions,
             stream: Stream::new(bytes, source, 0),
@@ -57,7 +60,8 @@ impl Worker {
         let end = answers.read();
         answers.flush();
         answers.findings.reverted = answers.tracker().is_some_and(|tracker| tracker.is_reverted());
-        let findings = answers.findings;
+        let mut findings = answers.findings;
+        self.act_on_definitions(turn, conn, &mut findings);
         if !self.gates.is_none() {
             self.count_ended(turn, client, pool, before);
         }
@@ -126,29 +130,6 @@ impl Worker {
             State::Connecting | State::LoggingIn(_) => {}
         }
     }
-
-    /// Acts upon what a server said. True: nothing else is left to do.
-    #[cold]
-    fn act_on_words(&mut self, turn: &mut Turn<'_>, conn: ConnId, words: Words) -> bool {
-        if let Some((code, words)) = words.lost {
-            self.server_lost(turn, conn, code, &words);
-            return true;
-        }
-        if let Some(words) = words.dying {
-            let Some(server) = self.servers.get_mut(conn) else { return true };
-            (server.gone, server.close_needed) = (true, Some("server is shutting down"));
-            if server.session().is_none() || server.last_words_told {
-                // A client that was told so gets nothing more: what it sends until the connection ends is not answered.
-                self.break_server(turn, conn, &words);
-                return true;
-            }
-        }
-        if let Some(error) = words.replay_error {
-            self.replay_refused(turn, conn, &error);
-            return true;
-        }
-        false
-    }
 }
 
 /// A server's messages on their way to its client, or to nobody.
@@ -160,6 +141,7 @@ pub(super) struct Answers<'a> {
     pub(super) pool: &'a mut Pool,
     pub(super) tracked: &'a Tracked,
     pub(super) interned: &'a mut Interned,
+    pub(super) others: OtherWorkers,
     pub(super) actions: &'a mut Actions,
     stream: Stream<'a>,
     pub(super) findings: Findings,
@@ -463,10 +445,7 @@ impl Answers<'_> {
         let owner = self.server.ledger.owner();
         self.server.status = status;
         self.server.answer_failed = false;
-        if self.server.is_unsettled && status == Status::Idle {
-            self.server.is_unsettled = false;
-            self.pool.known.settled(self.server_id, self.now);
-        }
+        self.settle_definitions(status);
         #[cfg(feature = "sabotage")]
         {
             self.server.status_seen = true;

@@ -365,15 +365,15 @@ impl Worker {
             if let Some(waits) = &mut pool.waits {
                 waits.lost(conn, turn.now);
             }
-            if server.is_unsettled {
-                pool.known.settled(conn, turn.now);
-            }
             if pool.homes > 1 {
                 self.restless.push(id);
             }
         }
         let freed = Mail::Freed { pool: id, worker: self.id, fresh: group == crate::server::Group::Opening };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: freed, carrying: None });
+        if server.is_unsettled {
+            self.tell_settled(turn, conn, true);
+        }
         self.touched.push(id);
         self.leave_seat(turn, conn);
         if listened {

@@ -24,6 +24,7 @@ impl Answers<'_> {
             // To a savepoint, or to its end, after which ReadyForQuery tells more.
             self.server.status = Status::InTransaction;
         }
+        self.note_tag(body);
         if self.server.ledger.is_noted() {
             self.confirmed(body, true);
         }

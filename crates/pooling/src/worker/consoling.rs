@@ -6,7 +6,7 @@ use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, Paramet
 use wire::frontend::{Query, tag};
 use wire::{HEADER_LEN, sqlstate};
 
-use super::requests::{Ending, checked_header};
+use super::ending::{Ending, checked_header};
 use super::{Turn, Worker};
 use crate::action::{Action, Question};
 use crate::arrival::ConsoleRights;

@@ -1,7 +1,12 @@
 //! What reading a server's bytes brings to light beyond the bytes themselves, for the worker to act upon.
 
+use std::sync::Arc;
+
 use wire::SqlState;
 
+use super::{Turn, Worker};
+use crate::catalogue::Definition;
+use crate::id::ConnId;
 use crate::server::Unexpected;
 
 /// A server that cannot be trusted any more, and why.
@@ -35,6 +40,8 @@ pub(super) struct Findings {
     pub(super) ears: bool,
     /// The client's ReadyForQuery was not passed on: something has to come before it.
     pub(super) withheld: bool,
+    /// What was defined on the server is committed, or is not.
+    pub(super) settled: bool,
     /// ReadyForQuery inside a transaction, in statement mode.
     pub(super) transaction_block: bool,
     /// Apart, because there is nothing of it in most answers.
@@ -52,6 +59,8 @@ pub(super) struct Words {
     pub(super) rows: Vec<Vec<u8>>,
     /// What the pool's listener has heard: bodies of NotificationResponses.
     pub(super) heard: Vec<Vec<u8>>,
+    /// What its command tags say that it defines.
+    pub(super) definitions: Vec<Arc<Definition>>,
     /// An error outside of any answer: the server is about to close.
     pub(super) dying: Option<String>,
     /// A FATAL for the linked client, whose session outlives it.
@@ -65,5 +74,41 @@ impl Findings {
 
     pub(super) fn is_lost(&self) -> bool {
         self.words.as_ref().is_some_and(|words| words.lost.is_some())
+    }
+}
+
+impl Worker {
+    /// Acts upon what a server said. True: nothing else is left to do.
+    #[cold]
+    pub(super) fn act_on_words(&mut self, turn: &mut Turn<'_>, conn: ConnId, words: Words) -> bool {
+        if let Some((code, words)) = words.lost {
+            self.server_lost(turn, conn, code, &words);
+            return true;
+        }
+        if let Some(words) = words.dying {
+            let Some(server) = self.servers.get_mut(conn) else { return true };
+            (server.gone, server.close_needed) = (true, Some("server is shutting down"));
+            if server.session().is_none() || server.last_words_told {
+                // A client that was told so gets nothing more: what it sends until the connection ends is not answered.
+                self.break_server(turn, conn, &words);
+                return true;
+            }
+        }
+        if let Some(error) = words.replay_error {
+            self.replay_refused(turn, conn, &error);
+            return true;
+        }
+        false
+    }
+
+    /// What was defined on a server, or is committed there.
+    #[inline]
+    pub(super) fn act_on_definitions(&mut self, turn: &mut Turn<'_>, conn: ConnId, findings: &mut Findings) {
+        for definition in findings.words.iter_mut().flat_map(|words| std::mem::take(&mut words.definitions)) {
+            self.note_definition(turn.now, &definition);
+        }
+        if findings.settled {
+            self.tell_settled(turn, conn, false);
+        }
     }
 }

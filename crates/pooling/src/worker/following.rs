@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use sql::{Pieces, Rules, Summary, Text};
+use sql::{Pieces, Rules, Text};
 use wire::HEADER_LEN;
 use wire::backend::Status;
 use wire::frontend::{self, Bind, BindNames, Close, Execute, Parse, Query, Target, tag};
@@ -22,13 +22,6 @@ use crate::state::{Effect, Marked, OnServer, Pins, Reading, Remedy, Seen, Tracke
 const ASIDE: &[u8] = b"aside_of_pgweir";
 
 const DISCARD_SEQUENCES: &[u8] = b"DISCARD SEQUENCES";
-
-/// Whether it begins as CREATE FUNCTION does: nothing but calls has to do with what it makes.
-fn makes_routine(text: &[u8]) -> bool {
-    let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(<[u8]>::to_ascii_lowercase);
-    let mut words = words.take(4).skip_while(|word| matches!(&word[..], b"create" | b"or" | b"replace"));
-    words.next().is_some_and(|word| matches!(&word[..], b"function" | b"procedure" | b"aggregate"))
-}
 
 /// What `bring` finds that a server needs first. `None`: there is something, and what is under way may keep the server from
 /// carrying it out; nothing is noted then.
@@ -119,7 +112,7 @@ impl Requests<'_> {
         let is_noted = reading.is_noted(is_open) || reading.names_statements();
         let mut effects = if is_noted { self.effects(bytes) } else { Vec::new() };
         // Nothing else may be noted of what is not sent yet.
-        if !self.may_listen(&mut effects) {
+        if !self.may_define(text, reading) || !self.may_listen(&mut effects) {
             return false;
         }
         self.bring_channels(reading);
@@ -132,7 +125,7 @@ impl Requests<'_> {
         if (discards || self.sequences(reading, bytes)) && !self.discard_apart() {
             remedy.push(DISCARD_SEQUENCES.to_vec());
         }
-        self.define(text, reading);
+        self.defined();
         // It may call in the same breath what it has just defined.
         let calls_too = reading.redefines() && self.effects(bytes).len() > 1;
         let reading = if calls_too { self.read_text(text) } else { reading };
@@ -165,6 +158,9 @@ impl Requests<'_> {
         let is_followed = self.session.tracker.is_some() || reading.is_active();
         let kept = is_followed && is_mapped && !reading.is_plain();
         let marked = kept.then(|| self.marked(text.unwrap_or_default(), reading));
+        if is_followed && !is_mapped && !self.may_define(text, reading) {
+            return false;
+        }
         if !self.remedy_before(marked.as_deref().filter(|marked| marked.reading.executes())) {
             return false;
         }
@@ -174,12 +170,12 @@ impl Requests<'_> {
         if !is_followed {
             return true;
         }
+        self.defined();
         self.bring_channels(reading);
         let tracker = self.session.tracker.get_or_insert_default();
         if !is_mapped && !reading.is_plain() {
             // Nobody knows when it is executed.
             tracker.suspect(Reading::UNKNOWN, text.unwrap_or_default(), &self.pool.known);
-            self.define(text, reading);
         } else {
             tracker.parse_unnamed(marked);
         }
@@ -218,7 +214,7 @@ impl Requests<'_> {
             tracker.suspect_again(reading, &self.pool.known);
         }
         if reading.redefines() || shape.is_none() {
-            self.define(None, reading);
+            self.define_unread();
         }
     }
 
@@ -346,11 +342,11 @@ impl Requests<'_> {
         let is_open = self.session.tracker.as_ref().is_some_and(|tracker| tracker.is_open());
         let is_noted = marked.reading.is_noted(is_open);
         let mut effects = if is_noted { marked.effects.clone() } else { Vec::new() };
-        if !self.may_listen(&mut effects) {
+        if !self.may_define(Some(&marked.text), marked.reading) || !self.may_listen(&mut effects) {
             return false;
         }
         self.says(marked.reading);
-        self.define(Some(&marked.text), marked.reading);
+        self.defined();
         self.vacate(&marked.text, marked.reading);
         self.suspect(marked.reading, &marked.text);
         if is_noted {
@@ -447,30 +443,6 @@ impl Requests<'_> {
         self.session.tracker.get_or_insert_default().suspect(reading, text, &self.pool.known);
     }
 
-    /// A text is sent that may change what names hide.
-    fn define(&mut self, text: Option<&[u8]>, reading: Reading) {
-        let (rules, now) = (self.rules(), self.now);
-        let known = &mut self.pool.known;
-        let Some(text) = text.filter(|_| !reading.is_unknown()) else {
-            self.server.is_unsettled = true;
-            return known.doubt(self.server_id, now);
-        };
-        if !reading.redefines() {
-            return;
-        }
-        self.server.is_unsettled = true;
-        match rules {
-            Some(rules) => {
-                // One by one: a table that is made beside a function says nothing of the function.
-                for source in Text::new(text, rules).statements().map(|statement| statement.source) {
-                    let summary = Summary::of(&Text::new(source, rules));
-                    known.define(source, summary.words(), makes_routine(source), self.server_id, now);
-                }
-            }
-            None => known.doubt(self.server_id, now),
-        }
-    }
-
     /// Notes who has used a sequence here. Whether what others have done to sequences is to be forgotten first: `currval`
     /// would tell of it.
     #[inline]
@@ -533,7 +505,7 @@ impl Requests<'_> {
         }
     }
 
-    fn rules(&mut self) -> Option<Rules> {
+    pub(super) fn rules(&mut self) -> Option<Rules> {
         let parameters = Arc::clone(self.meant());
         self.reader.rules(&parameters)
     }

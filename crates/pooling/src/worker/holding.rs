@@ -9,10 +9,10 @@ use wire::frontend::tag;
 use wire::{HEADER_LEN, sqlstate};
 
 use super::cancelling::BY_REQUEST;
+use super::ending::checked_header;
 use super::gates::Outcome;
 use super::hurry::{self, waited};
 use super::limiting::Goes;
-use super::requests::checked_header;
 use super::unlinked::{Begun, Unlinked};
 use super::{Turn, Worker};
 use crate::id::ConnId;

@@ -331,6 +331,10 @@ impl Worker {
             }
             return;
         }
+        if std::mem::take(&mut server.is_unsettled) {
+            // Announced, and never sent.
+            self.tell_settled(turn, server_id, false);
+        }
         if self.gates.has_seats() {
             self.leave_seat(turn, server_id);
         }

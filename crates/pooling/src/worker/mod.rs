@@ -2,6 +2,7 @@
 //!
 //! | file | what it decides |
 //! |---|---|
+//! | `announcing` | which pools learn what a client defines, and when |
 //! | `requests` | what a client's bytes mean, and what of them goes to its server |
 //! | `unlinked` | what of a client's bytes needs no server |
 //! | `following` | what its statements do to its session |
@@ -36,6 +37,7 @@
 //! Work that follows from a decision (a server is free, a session has more at hand, a pool may be hungry) is put on
 //! three short lists and settled at the end of the step, so nothing recurses.
 
+pub(crate) mod announcing;
 mod answers;
 mod cancelling;
 mod cataloguing;
@@ -47,6 +49,7 @@ mod closing;
 mod confirming;
 mod consoling;
 mod crowding;
+mod ending;
 mod findings;
 mod first_text;
 mod following;
@@ -133,6 +136,8 @@ pub struct Worker {
     deadlines: Deadlines,
     interned: Interned,
     standings: classing::Standings,
+    /// Servers whose transactions have defined something and may go on, and in which database.
+    definers: BTreeMap<ConnId, Box<str>>,
     catalog: Catalog,
     reader: Reader,
     /// What texts are told apart by in what pools know of them; secret, so that nobody makes another's look long.
@@ -180,6 +185,7 @@ impl Worker {
             deadlines: Deadlines::default(),
             interned: Interned::default(),
             standings: classing::Standings::default(),
+            definers: BTreeMap::new(),
             catalog: Catalog::default(),
             spare: Vec::new(),
             freed: Vec::new(),
@@ -249,6 +255,9 @@ impl Worker {
             Mail::Received { pool } => self.lend_received(pool),
             Mail::Beg { pool, from } => self.begged(turn, pool, from),
             Mail::Configure(settings) => self.configure(turn, settings),
+            Mail::Defines { definition, session } => self.hear_of_definition(turn, definition, session),
+            Mail::Noted { definition, session } => self.definition_noted(turn, session, &definition),
+            Mail::Settled { server, lost } => self.hear_of_settlement(turn.now, server, lost),
             Mail::Stop(stop) => self.stop(turn, stop),
             Mail::Look { ticket, detail } => {
                 let snapshot = Box::new(self.snapshot(turn.now, detail));

@@ -47,6 +47,7 @@ impl Worker {
             if homes > 1 {
                 self.shared.push(id);
             }
+            self.doubt_open_definitions(Time::ZERO, index);
         }
         self.pools[index].as_deref_mut()
     }
@@ -221,7 +222,7 @@ impl Worker {
         let Some(server) = self.servers.get(conn) else { return };
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref() else { return };
         let database = &pool.database;
-        let dbname = database.dbname.as_deref().unwrap_or(&database.name);
+        let dbname = database.name_at_server();
         let fixed = [("user", &*pool.key.user), ("database", dbname)];
         let own = database.startup.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let parameters = fixed.into_iter().chain(own).map(|(name, value)| (name.as_bytes(), value.as_bytes()));

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use wire::frontend::{self, BindNames, Close, Describe, Parse, Target};
 use wire::{HEADER_LEN, Header, backend};
 
+use super::ending::Ending;
 use super::matching::Match;
-use super::requests::{Ending, Requests, too_long, too_many};
+use super::requests::{Requests, too_long, too_many};
 use crate::limits;
 use crate::prepared::{self, Statement, StatementId};
 use crate::server::{Answerer, Expect};

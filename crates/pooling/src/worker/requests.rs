@@ -5,16 +5,21 @@
 //!
 //! //= pg18 protocol-flow
 
-use wire::backend::Status;
-use wire::frontend::{self, BindNames, Parse, tag};
-use wire::{HEADER_LEN, Header, SqlState, sqlstate};
+use std::sync::Arc;
 
+use wire::backend::Status;
+use wire::frontend::{BindNames, Parse, tag};
+use wire::{HEADER_LEN, Header, sqlstate};
+
+use super::announcing::OtherWorkers;
+use super::ending::{Ending, checked_header};
 use super::pool::Pool;
 use super::renaming::Renamed;
 use super::stream::Stream;
 use super::unlinked::{Begun, Unlinked};
 use super::{Turn, Worker};
 use crate::action::{Actions, Source};
+use crate::catalogue::Definition;
 use crate::id::ConnId;
 use crate::limits;
 use crate::parameters::Tracked;
@@ -24,51 +29,6 @@ use crate::session::{Rest, Session, State};
 use crate::state::Reader;
 use crate::time::Time;
 use crate::unnamed;
-
-/// Why a client's conversation ends because of what it sent.
-#[derive(Debug)]
-pub(super) enum Ending {
-    /// It said goodbye.
-    Terminate,
-    /// It is told this, and closed.
-    Refuse(SqlState, String),
-}
-
-impl Ending {
-    pub(super) fn violation(text: impl Into<String>) -> Ending {
-        Ending::Refuse(sqlstate::PROTOCOL_VIOLATION, text.into())
-    }
-}
-
-impl From<wire::Error> for Ending {
-    fn from(error: wire::Error) -> Ending {
-        Ending::violation(error.to_string())
-    }
-}
-
-/// Checks a header against what PostgreSQL accepts of a client after login.
-#[inline]
-pub(super) fn checked_header(bytes: &[u8]) -> Result<Option<Header>, Ending> {
-    let Some(&first) = bytes.first() else { return Ok(None) };
-    let Some(len_max) = frontend::len_max(first).filter(|_| first != tag::PASSWORD) else {
-        return Err(invalid_type(first));
-    };
-    let Some(header) = Header::parse(bytes)? else { return Ok(None) };
-    if header.body_len() > len_max {
-        return Err(invalid_length());
-    }
-    Ok(Some(header))
-}
-
-#[cold]
-fn invalid_type(tag: u8) -> Ending {
-    Ending::violation(format!("invalid frontend message type {tag}"))
-}
-
-#[cold]
-fn invalid_length() -> Ending {
-    Ending::violation("invalid message length")
-}
 
 impl Worker {
     pub(super) fn client_received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
@@ -186,7 +146,7 @@ impl Worker {
 
     /// A linked session's bytes, from `at`.
     pub(super) fn requests(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
-        let mut at = at;
+        let (mut at, others) = (at, self.other_workers());
         if !self.gates.is_none() {
             let Some(on) = self.gate_linked(turn, conn, bytes, at) else { return };
             at = on;
@@ -208,6 +168,8 @@ impl Worker {
             tracked: &self.tracked,
             holds: false,
             attends: false,
+            definitions: Vec::new(),
+            others,
             queries: 0,
             spare: &mut self.spare,
             actions: turn.actions,
@@ -215,6 +177,7 @@ impl Worker {
         };
         let end = requests.read();
         requests.stream.flush(server_id, requests.actions);
+        let definitions = std::mem::take(&mut requests.definitions);
         let (attends, queries) = (requests.attends.then_some(requests.pool.id), requests.queries);
         if was_done {
             server.query_at = turn.now;
@@ -226,6 +189,9 @@ impl Worker {
         let deep = server.ledger.len() >= limits::OWED_MAX || crowded;
         let may_be_done = server.is_clean() || server.close_needed.is_some() || cfg!(feature = "sabotage");
         let is_timed = pool.rules.times_links() || session.is_torn() || !session.flow.is_clear();
+        for definition in definitions {
+            self.note_definition(turn.now, &definition);
+        }
         if let Err(ending) = end {
             self.end_by_request(turn, conn, ending);
             return;
@@ -280,6 +246,9 @@ pub(super) struct Requests<'a> {
     pub(super) holds: bool,
     /// It waits for its pool's listener.
     pub(super) attends: bool,
+    /// What its texts define, for the other pools of its database.
+    pub(super) definitions: Vec<Arc<Definition>>,
+    pub(super) others: OtherWorkers,
     /// Statements that were sent.
     queries: u32,
     spare: &'a mut Vec<Vec<u8>>,

@@ -46,7 +46,9 @@ impl Worker {
             if let Some(waits) = &mut pool.waits {
                 waits.forget();
             }
-            pool.known.configure(pool.rules.follows() && self.settings.reads_catalogue, changed);
+            if pool.known.configure(pool.rules.follows() && self.settings.reads_catalogue, changed) {
+                self.doubt_open_definitions(turn.now, index);
+            }
             if changed {
                 let why = if removed { DATABASE_REMOVED } else { "database configuration changed" };
                 self.retire_servers(turn, |server| server.pool == id, why);

@@ -5,7 +5,8 @@ use wire::backend;
 use wire::frontend::{BindNames, Close, Target, tag};
 use wire::{HEADER_LEN, Header};
 
-use super::requests::{Ending, checked_header, too_long, too_many};
+use super::ending::{Ending, checked_header};
+use super::requests::{too_long, too_many};
 use super::{Turn, Worker};
 use crate::action::Actions;
 use crate::id::ConnId;
