@@ -24,6 +24,9 @@ pub trait Plane {
     /// Wire messages for a console client; `close` ends its session.
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool);
 
+    /// Give memory back to the system that nobody uses.
+    fn give_memory_back(&mut self);
+
     /// A line for the log.
     fn tell(&mut self, level: Level, text: String);
 }

@@ -15,6 +15,9 @@ use crate::plane::{Asker, Loaded, Plane};
 use crate::shutdown::{Act, Phase, Signal};
 use crate::view::View;
 
+/// How often memory is given back to the system.
+const MEMORY_PERIOD: Duration = Duration::from_secs(5);
+
 /// Something that wants the control thread's attention.
 #[derive(Debug)]
 pub enum Knock {
@@ -59,12 +62,14 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
         let mut period_began = Instant::now();
         loop {
             let period = self.loaded.stats_period.max(Duration::from_secs(1));
-            match knocks.recv_timeout(period.saturating_sub(period_began.elapsed())) {
+            let left = period.saturating_sub(period_began.elapsed());
+            match knocks.recv_timeout(left.min(MEMORY_PERIOD)) {
                 Ok(knock) => {
                     if let Some(ending) = self.serve(knock) {
                         return ending;
                     }
                 }
+                Err(RecvTimeoutError::Timeout) if left > MEMORY_PERIOD => self.plane.give_memory_back(),
                 Err(RecvTimeoutError::Timeout) => {
                     self.end_period(period_began.elapsed());
                     period_began = Instant::now();

@@ -47,6 +47,8 @@ impl Plane for FakePlane {
         self.note(format!("answer {} to {:?} close={close}", read(&bytes), to.conn));
     }
 
+    fn give_memory_back(&mut self) {}
+
     fn tell(&mut self, level: Level, text: String) {
         self.note(format!("{level:?}: {text}"));
     }

@@ -18,6 +18,7 @@ mod complain;
 mod daemon;
 mod dev;
 mod identity;
+mod memory;
 mod plane;
 mod serve;
 mod settings;
@@ -25,10 +26,6 @@ mod settings;
 use std::process::ExitCode;
 
 use cli::{Invocation, Misuse};
-
-/// The C library's allocator takes a lock where threads meet; this one does not.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();

@@ -7,6 +7,8 @@ use control::{Asker, Plane, WorkerFacts};
 use engine::{Counters, Handle};
 use pooling::{Level, Settings, Snapshot, Stop, WorkerId};
 
+use crate::memory;
+
 /// How long a worker may take to answer. One that is busier than this is left out of what the console shows.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -49,6 +51,10 @@ impl Plane for EnginePlane {
             self.handle.log().flush();
         }
         self.handle.answer(to.worker, to.conn, bytes, close);
+    }
+
+    fn give_memory_back(&mut self) {
+        memory::give_back();
     }
 
     fn tell(&mut self, level: Level, text: String) {
