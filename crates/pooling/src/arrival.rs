@@ -6,6 +6,7 @@ use auth::Keys;
 
 use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::observe::Peer;
+use crate::startup_parameters::StartupParameters;
 use crate::time::Time;
 
 /// Who a client is. Set at login and never changed.
@@ -53,8 +54,8 @@ pub struct Arrival {
     pub homes: u16,
     /// `Some`: this session talks to the console, not to a pool.
     pub console: Option<ConsoleRights>,
-    /// Tracked parameters of the startup packet, as the client wrote them.
-    pub parameters: Vec<(Vec<u8>, Vec<u8>)>,
+    /// As the client wrote them.
+    pub parameters: StartupParameters,
     /// Whether it asks for its server's own process id; `None`: its pool's setting decides.
     pub stable_backend_pid: Option<bool>,
     /// How long it can wait for a server, in milliseconds, where that is not a setting that is followed; 0: it does not say.

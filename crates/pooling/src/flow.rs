@@ -11,6 +11,7 @@
 //! feeds it. A connection owns a buffer only while something is unsent.
 
 use crate::action::{Action, Actions};
+use crate::heap;
 use crate::id::ConnId;
 use crate::limits;
 
@@ -35,6 +36,11 @@ impl Flow {
     #[must_use]
     pub fn backlog(&self) -> &[u8] {
         &self.unsent[self.gone as usize..]
+    }
+
+    /// Bytes of memory that the backlog takes.
+    pub(crate) fn weight(&self) -> usize {
+        heap::taken(self.unsent.capacity())
     }
 
     #[must_use]

@@ -28,6 +28,9 @@ pub const STATEMENTS_PER_CLIENT_MAX: usize = 16 * 1024;
 /// The text of an unnamed statement that is kept for the client's next transaction, and that of those under way.
 pub const UNNAMED_LEN_MAX: usize = 16 * 1024;
 
+/// Bytes of a name in the log and in messages: PostgreSQL's names are no longer (NAMEDATALEN - 1).
+pub const SHOWN_NAME_LEN_MAX: usize = 63;
+
 /// A tracked parameter's value.
 pub const PARAMETER_LEN_MAX: usize = 4096;
 
@@ -65,11 +68,13 @@ pub const LOGINS_MAX: usize = 60_000;
 /// many as may log in within client_login_timeout.
 pub const LOGIN_LINE_MAX: usize = 10_000;
 
-/// Bytes that all clients at a door may have waiting there before they have logged in: half startup packets, half
-/// passwords, passwords that are being hashed. One alone may have as much as PostgreSQL takes (10,000 bytes at startup,
-/// 65,535 of a password, 1,024 of a SASL message, and what one read brings besides); beyond this sum, whoever has most is
-/// refused. A login that comes in whole messages, as all of good will do, is worth some 200 bytes.
-pub const LOGIN_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Bytes of memory that all clients at a door may take before they have logged in: their entries in tables, half startup
+/// packets, what whole ones ask for, half passwords, passwords that are being hashed. One alone may have as much as
+/// PostgreSQL takes (10,000 bytes at startup, 65,535 of a password, 1,024 of a SASL message, and what one read brings
+/// besides). Beyond this sum, the oldest logins are given up: at first those that are heavier than
+/// [`LOGIN_WEIGHT_ORDINARY`], which is some times what drivers send.
+pub const LOGIN_BYTES_MAX: usize = 28 * 1024 * 1024;
+pub const LOGIN_WEIGHT_ORDINARY: usize = 3 * 1024;
 
 /// How long a server may take to answer what the pooler itself asked: a reset, a check, a rollback.
 pub const HOUSEKEEPING: Duration = Duration::from_secs(15);

@@ -1,9 +1,11 @@
 //! Facts told to whoever writes the log. Text in the log is an interface: words and shapes as PgBouncer's.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::id::ConnId;
+use crate::limits;
 
 /// How much a fact matters.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,6 +69,24 @@ pub enum About {
     },
 }
 
+/// A name that a client has chosen, as messages and the log show it: a longer one than PostgreSQL's names can be is cut, so
+/// that nobody fills a log with one.
+pub(crate) fn shown(name: &str) -> Cow<'_, str> {
+    if name.len() <= limits::SHOWN_NAME_LEN_MAX {
+        return Cow::Borrowed(name);
+    }
+    let end = (0..=limits::SHOWN_NAME_LEN_MAX).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+    Cow::Owned(format!("{}…", &name[..end]))
+}
+
+/// The same of a name that is kept by many.
+pub(crate) fn shown_arc(name: &Arc<str>) -> Arc<str> {
+    match shown(name) {
+        Cow::Borrowed(_) => Arc::clone(name),
+        Cow::Owned(cut) => cut.into(),
+    }
+}
+
 /// Which of the log's switches a line obeys.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
@@ -118,4 +138,17 @@ pub struct Fact {
     pub about: About,
     /// Without names that clients choose in raw form: control characters are replaced where the line is written.
     pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_cut_at_a_character_and_not_before_postgresql_would() {
+        let name = |len: usize| "n".repeat(len);
+        assert_eq!(shown(&name(63)), name(63));
+        assert_eq!(shown(&name(64)), name(63) + "…");
+        assert_eq!(shown(&"ä".repeat(5_000)), "ä".repeat(31) + "…");
+    }
 }

@@ -21,11 +21,16 @@ pub(crate) struct Table<T> {
     blocks: Vec<Box<[Slot<T>; BLOCK]>>,
     free: Vec<u32>,
     len: usize,
+    /// Of the first id in a new slot: above all that slots had that were given back.
+    generation: u32,
 }
+
+/// Blocks that are kept when a table has become empty.
+const KEPT: usize = 8;
 
 impl<T> Table<T> {
     pub(crate) fn new(kind: Kind, owner: u16) -> Table<T> {
-        Table { kind, owner, blocks: Vec::new(), free: Vec::new(), len: 0 }
+        Table { kind, owner, blocks: Vec::new(), free: Vec::new(), len: 0, generation: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -48,10 +53,21 @@ impl<T> Table<T> {
     fn grow(&mut self) {
         let first = self.blocks.len() * BLOCK;
         assert!(first + BLOCK <= ConnId::SLOTS_MAX, "descriptors run out long before slots do");
-        let id = |slot| ConnId::new(self.kind, self.owner, (first + slot) as u32, 0);
+        let id = |slot| ConnId::new(self.kind, self.owner, (first + slot) as u32, self.generation);
         let block: Box<[Slot<T>]> = (0..BLOCK).map(|slot| Slot { id: id(slot), value: None }).collect();
         self.blocks.push(block.try_into().ok().expect("a block was made of that many slots"));
         self.free.extend((first as u32..(first + BLOCK) as u32).rev());
+    }
+
+    /// Gives the memory of a large table back that nobody uses. No id that it has given out comes again.
+    pub(crate) fn shrink_if_empty(&mut self) {
+        if self.len > 0 || self.blocks.len() <= KEPT {
+            return;
+        }
+        let slots = self.blocks.iter().flat_map(|block| block.iter());
+        self.generation = slots.map(|slot| slot.id.generation()).max().unwrap_or(0) + 1;
+        self.blocks = Vec::new();
+        self.free = Vec::new();
     }
 
     #[inline]
@@ -131,5 +147,20 @@ mod tests {
             table.remove(id);
         }
         assert_eq!(table.blocks.len(), 1);
+    }
+
+    #[test]
+    fn an_empty_table_gives_its_memory_back_and_no_id_twice() {
+        let mut table: Table<u32> = Table::new(Kind::Login, 0);
+        let ids: Vec<ConnId> = (0..1000).map(|number| table.insert_with(|_| number)).collect();
+        for (number, id) in ids.iter().enumerate() {
+            assert_eq!(table.remove(*id), Some(number as u32));
+            table.shrink_if_empty();
+            assert_eq!(table.blocks.is_empty(), number == 999);
+        }
+        for _ in 0..2000 {
+            assert!(!ids.contains(&table.insert_with(|_| 0)));
+        }
+        assert!(ids.iter().all(|id| table.get(*id).is_none()));
     }
 }

@@ -82,6 +82,8 @@ impl Plane for Counter {
         self.0.borrow_mut().answers.push((to, bytes, close));
     }
 
+    fn give_memory_back(&mut self) {}
+
     fn tell(&mut self, _level: Level, _text: String) {}
 }
 

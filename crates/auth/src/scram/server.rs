@@ -69,6 +69,12 @@ impl ServerExchange {
         Ok((exchange, server_first))
     }
 
+    /// Bytes that it keeps on the heap; most of them are the client's.
+    pub fn kept_len(&self) -> usize {
+        let texts = self.header.capacity() + self.transcript.capacity() + self.nonce.capacity();
+        texts + self.verifier.salt.capacity()
+    }
+
     /// Reads the client's last message, the data of SASLResponse.
     ///
     /// # Errors

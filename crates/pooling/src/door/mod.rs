@@ -33,7 +33,7 @@ use crate::id::{ConnId, DoorId, Kind, PoolId, PoolKey, Serial, WorkerId};
 use crate::limiting::Exceeded;
 use crate::limits;
 use crate::mail::{Application, Mail, Place, Refusal, Stop};
-use crate::observe::{About, Fact, Level, Peer, Topic};
+use crate::observe::{About, Fact, Level, Peer, Topic, shown_arc};
 use crate::parameters::Tracked;
 use crate::random::Random;
 use crate::session;
@@ -80,7 +80,19 @@ struct Login {
 impl Login {
     fn new(name: ConnId, phase: Phase, peer: Peer, since: Time) -> Login {
         let (inbox, flow, armed) = (Vec::new(), Flow::default(), Armed::default());
-        Login { name, phase, peer, since, inbox, flow, wish: None, keys: None, failure: None, weight: 0, armed }
+        Login {
+            name,
+            phase,
+            peer,
+            since,
+            inbox,
+            flow,
+            wish: None,
+            keys: None,
+            failure: None,
+            weight: weight::EMPTY,
+            armed,
+        }
     }
 }
 
@@ -108,6 +120,7 @@ pub struct Door {
     logins: Table<Login>,
     /// Sum of the logins' weights.
     weight: usize,
+    weight_max: usize,
     deadlines: Deadlines,
     /// Verifiers made from secrets that are stored in the clear.
     verifiers: BTreeMap<String, Verifier>,
@@ -131,6 +144,7 @@ impl Door {
             owner_uid: None,
             logins: Table::new(Kind::Login, u16::from(id.0)),
             weight: 0,
+            weight_max: limits::LOGIN_BYTES_MAX,
             deadlines: Deadlines::default(),
             verifiers: BTreeMap::new(),
             leaving: Vec::new(),
@@ -148,7 +162,7 @@ impl Door {
         if self.logins.len() >= limits::LOGINS_MAX {
             return None;
         }
-        let conn = self.logins.insert_with(|conn| Login::new(conn.name_of_login(), Phase::Greeting, peer, now));
+        let conn = self.take_in(|conn| Login::new(conn.name_of_login(), Phase::Greeting, peer, now));
         self.arm(conn);
         Some(conn)
     }
@@ -170,6 +184,7 @@ impl Door {
         let Some(login) = self.logins.get_mut(conn).filter(|login| !matches!(login.phase, Phase::Leaving)) else {
             return;
         };
+        login.inbox.reserve_exact(bytes.len());
         login.inbox.extend_from_slice(bytes);
         self.progress(now, conn, actions);
         self.weigh(now, conn, actions);
@@ -245,11 +260,12 @@ impl Door {
     fn apply(&mut self, conn: ConnId, actions: &mut Actions) -> Result<(), Refused> {
         let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
         login.phase = Phase::Applying;
-        let Some(wish) = &login.wish else { return Ok(()) };
+        let Some(wish) = &mut login.wish else { return Ok(()) };
         let key = match wish.console {
             Some(_) => PoolKey { database: Arc::clone(&wish.database), user: Arc::clone(&wish.user) },
             None => wish.key(&self.settings)?,
         };
+        wish.settle_parameters(&self.settings)?;
         let application = Application {
             login: conn,
             door: self.id,
@@ -379,6 +395,8 @@ impl Door {
     fn close(&mut self, conn: ConnId, last_words: bool, actions: &mut Actions) {
         if self.take_out(conn).is_some() {
             actions.push(Action::Close { conn, last_words });
+            // After an attack, its table is given back.
+            self.logins.shrink_if_empty();
         }
     }
 
@@ -389,7 +407,7 @@ impl Door {
             return;
         };
         let Identity { name, peer, connected_at, .. } = *arrival.identity;
-        let conn = self.logins.insert_with(|_| Login::new(name, Phase::Applying, peer, connected_at));
+        let conn = self.take_in(|_| Login::new(name, Phase::Applying, peer, connected_at));
         actions.push(Action::Adopt { conn });
         let text = "too many clients are logging in at this moment".to_owned();
         self.refuse(now, conn, &Refused(sqlstate::TOO_MANY_CONNECTIONS, text), actions);
@@ -404,8 +422,8 @@ impl Door {
         let about = About::Client {
             conn,
             name: login.name,
-            database: login.wish.as_ref().map(|wish| Arc::clone(&wish.database)),
-            user: login.wish.as_ref().map(|wish| Arc::clone(&wish.user)),
+            database: login.wish.as_ref().map(|wish| shown_arc(&wish.database)),
+            user: login.wish.as_ref().map(|wish| shown_arc(&wish.user)),
             peer: login.peer,
         };
         actions.tell(Fact { level, topic, about, text: text.to_owned() });
@@ -482,7 +500,10 @@ impl crate::Machine for Door {
             Event::Mail(mail) => self.delivered(now, mail, actions),
             Event::Returned(mail) => self.returned(now, mail, actions),
             Event::DeadlineReached => self.deadline_reached(now, actions),
-            Event::RoundEnded => self.close_leaving(actions),
+            Event::RoundEnded => {
+                self.shed(now, actions);
+                self.close_leaving(actions);
+            }
             Event::Drained { .. } | Event::Opened { .. } | Event::OpenFailed { .. } => {}
         }
     }
@@ -502,7 +523,7 @@ impl crate::Machine for Door {
     }
 
     fn awaits_round_end(&self) -> bool {
-        !self.leaving.is_empty()
+        !self.leaving.is_empty() || self.weight > self.weight_max
     }
 
     fn recycle(&mut self, _buffer: Vec<u8>) {}

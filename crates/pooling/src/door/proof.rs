@@ -16,8 +16,9 @@ use wire::{HEADER_LEN, Header, sqlstate};
 use super::startup::Wish;
 use super::{Door, Phase, Refused};
 use crate::action::{Action, Actions};
+use crate::heap;
 use crate::id::ConnId;
-use crate::observe::{Level, Topic};
+use crate::observe::{Level, Topic, shown};
 use crate::settings::{AuthType, Settings};
 use crate::time::Time;
 use crate::work::{Done, Job};
@@ -44,6 +45,9 @@ pub(super) enum Proof {
     },
 }
 
+/// What a job of a hashing thread takes, about: two secrets and its place in the queue.
+const JOB: usize = 768;
+
 /// What a computation is for.
 #[derive(Debug)]
 pub(super) enum Given {
@@ -68,11 +72,14 @@ impl Proof {
         !matches!(self, Proof::Computing { .. })
     }
 
-    /// Bytes of its client's that it keeps.
-    pub(super) fn weight(&self) -> usize {
+    /// Memory that it takes, with what a hashing thread has of it.
+    pub(super) fn weight(&self, user: &str) -> usize {
         match self {
-            Proof::Computing { given, .. } => given.len(),
-            Proof::Clear | Proof::Md5 { .. } | Proof::Sasl | Proof::SaslFinal { .. } => 0,
+            Proof::Computing { given, .. } => heap::taken(given.len()) + heap::taken(user.len()) + JOB,
+            Proof::SaslFinal { exchange, verifier } => {
+                heap::taken(size_of::<ServerExchange>()) + heap::taken(verifier.salt.len()) + exchange.kept_len()
+            }
+            Proof::Clear | Proof::Md5 { .. } | Proof::Sasl => 0,
         }
     }
 }
@@ -145,7 +152,8 @@ impl Door {
         };
         let attempt = actions
             .hears(Level::Log, Topic::Connections)
-            .then(|| format!("login attempt: db={} user={} tls=no replication=no", wish.database, wish.user));
+            .then(|| (shown(&wish.database), shown(&wish.user)))
+            .map(|(database, user)| format!("login attempt: db={database} user={user} tls=no replication=no"));
         let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
         login.wish = Some(Box::new(wish));
         if let Some(attempt) = attempt {

@@ -13,20 +13,24 @@ use super::Refused;
 use crate::action::Actions;
 use crate::arrival::ConsoleRights;
 use crate::classes::{ClassId, Subject};
+use crate::heap;
 use crate::id::{ConnId, PoolKey};
 use crate::limits;
-use crate::observe::Peer;
+use crate::observe::{Peer, shown};
 use crate::parameters::milliseconds;
 use crate::parameters::{Tracked, clean_application_name};
 use crate::settings::{AuthType, CONSOLE_DATABASE, Fidelity, PoolMode, Settings};
+use crate::startup_parameters::StartupParameters;
 
 /// A startup packet, understood.
 #[derive(Debug)]
 pub(super) struct Wish {
     pub(super) database: Arc<str>,
     pub(super) user: Arc<str>,
-    /// Tracked parameters.
-    pub(super) parameters: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Tracked ones, and others that can be set where sessions are followed.
+    pub(super) parameters: StartupParameters,
+    /// Why it is refused where sessions are not followed: the first parameter that is not tracked.
+    unsupported: Option<Box<str>>,
     pub(super) console: Option<ConsoleRights>,
     /// Whether it wants to be told its server's own process id; `None`: it says nothing about that.
     pub(super) stable_backend_pid: Option<bool>,
@@ -76,10 +80,12 @@ impl Wish {
             return Err(Refused(sqlstate::INVALID_AUTHORIZATION, text));
         }
         let database = if database.is_empty() { user } else { text(database, "database name")? };
+        let own_name: Arc<str> = user.into();
         let mut wish = Wish {
-            database: database.into(),
-            user: user.into(),
-            parameters: Vec::new(),
+            database: if database == user { Arc::clone(&own_name) } else { database.into() },
+            user: own_name,
+            parameters: StartupParameters::default(),
+            unsupported: None,
             console: None,
             stable_backend_pid: None,
             deadline_ms: 0,
@@ -91,6 +97,7 @@ impl Wish {
         if settings.application_name_add_host {
             wish.add_host(peer);
         }
+        wish.parameters.merge();
         if database == CONSOLE_DATABASE {
             wish.read_console_rights(peer, owner_uid, settings);
         }
@@ -99,16 +106,31 @@ impl Wish {
 
     /// The class it is in before its first statement.
     pub(super) fn class(&self, settings: &Settings) -> ClassId {
-        let name = self.parameters.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(b"application_name"));
-        let application = name.map(|(_, value)| &value[..]).unwrap_or_default();
+        let application = self.parameters.get(b"application_name").unwrap_or_default();
         let subject = Subject { database: self.database.as_bytes(), user: self.user.as_bytes(), application };
         settings.classes.of(&subject, &[])
     }
 
-    /// Bytes of the packet that are kept.
+    /// Memory that it takes.
     pub(super) fn weight(&self) -> usize {
-        let parameters = self.parameters.iter().map(|(name, value)| name.capacity() + value.capacity());
-        self.database.len() + self.user.len() + parameters.sum::<usize>()
+        let names = heap::of_name(&self.database) + heap::of_name(&self.user);
+        let unsupported = self.unsupported.as_ref().map_or(0, |text| heap::taken(text.len()));
+        heap::taken(size_of::<Wish>()) + names + unsupported + self.parameters.weight()
+    }
+
+    /// Whether parameters that are not tracked can be set depends on the client's database. So it is told only once it has
+    /// proved who it is: the answer would tell a stranger which databases there are.
+    pub(super) fn settle_parameters(&mut self, settings: &Settings) -> Result<(), Refused> {
+        if self.is_followed(settings) {
+            // It is a setting like any other.
+            self.deadline_ms = 0;
+            return Ok(());
+        }
+        if let Some(text) = self.unsupported.take() {
+            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text.into()));
+        }
+        self.parameters.retain(|name| !name.eq_ignore_ascii_case(DEADLINE));
+        Ok(())
     }
 
     fn read_console_rights(&mut self, peer: Peer, owner_uid: Option<u32>, settings: &Settings) {
@@ -152,7 +174,10 @@ impl Wish {
         if let Some(index) = tracked.index(name) {
             let is_name = index == Tracked::APPLICATION_NAME;
             let value = if is_name { clean_application_name(value) } else { value.to_vec() };
-            self.parameters.push((name.to_vec(), value));
+            // A longer one is not followed.
+            if value.len() <= limits::PARAMETER_LEN_MAX {
+                self.parameters.push(name, &value);
+            }
             return Ok(());
         }
         if name.eq_ignore_ascii_case(STABLE_BACKEND_PID) {
@@ -163,29 +188,34 @@ impl Wish {
             self.reports_limits = boolean("pgweir.report_limits", value)?;
             return Ok(());
         }
-        if name.eq_ignore_ascii_case(DEADLINE) {
+        let is_deadline = name.eq_ignore_ascii_case(DEADLINE);
+        if is_deadline {
             let Some(deadline) = milliseconds(value) else {
-                let text = format!("invalid value for parameter \"pgweir.deadline_ms\": \"{}\"", value.escape_ascii());
+                let value = value.escape_ascii().to_string();
+                let text = format!("invalid value for parameter \"pgweir.deadline_ms\": \"{}\"", shown(&value));
                 return Err(Refused(sqlstate::INVALID_PARAMETER_VALUE, text));
             };
-            if !self.is_followed(settings) {
-                self.deadline_ms = deadline;
-                return Ok(());
-            }
+            self.deadline_ms = deadline;
         }
-        let shown = String::from_utf8_lossy(name);
-        let ignored = settings.ignore_startup_parameters.contains(&shown.to_ascii_lowercase());
+        let lossy = String::from_utf8_lossy(name);
+        let ignored = settings.ignore_startup_parameters.contains(&lossy.to_ascii_lowercase());
         let options_ignored = !place.is_empty() && settings.ignore_startup_parameters.contains("options");
         if ignored || options_ignored {
             return Ok(());
         }
-        if self.is_followed(settings) && name.is_ascii() && value.is_ascii() && value.len() <= limits::PARAMETER_LEN_MAX
-        {
+        let can_be_set = name.is_ascii() && value.is_ascii() && value.len() <= limits::PARAMETER_LEN_MAX;
+        if can_be_set {
             // Set like any setting of a session's, before its first statement.
-            self.parameters.push((name.to_vec(), value.to_vec()));
+            self.parameters.push(name, value);
+        }
+        if (is_deadline || self.unsupported.is_some()) && can_be_set {
             return Ok(());
         }
-        let text = format!("unsupported startup parameter{place}: {}", shown.escape_debug());
+        let text = format!("unsupported startup parameter{place}: {}", shown(&lossy.escape_debug().to_string()));
+        if can_be_set {
+            self.unsupported = Some(text.into());
+            return Ok(());
+        }
         Err(Refused(sqlstate::PROTOCOL_VIOLATION, text))
     }
 
@@ -229,11 +259,9 @@ impl Wish {
             Peer::Tcp { from, .. } => format!("{}:{}", from.ip().to_canonical(), from.port()),
             Peer::Unix { pid, .. } => format!("unix({pid})"),
         };
-        let known = self.parameters.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case(b"application_name"));
-        match known {
-            Some((_, value)) => value.extend_from_slice(format!(" - {host}").as_bytes()),
-            None => self.parameters.push((b"application_name".to_vec(), format!("app - {host}").into_bytes())),
-        }
+        let known = self.parameters.get(b"application_name").unwrap_or(b"app");
+        let name = [known, format!(" - {host}").as_bytes()].concat();
+        self.parameters.push(b"application_name", &name);
     }
 
     /// The entry of `[databases]` that this client uses: the one that it names, or that of its class.
@@ -251,7 +279,10 @@ impl Wish {
     pub(super) fn key(&self, settings: &Settings) -> Result<PoolKey, Refused> {
         let entry = self.entry(settings);
         let Some(database) = settings.database(&self.database).and_then(|_| settings.database(&entry)) else {
-            return Err(Refused(sqlstate::INVALID_CATALOG_NAME, format!("no such database: {}", self.database)));
+            return Err(Refused(
+                sqlstate::INVALID_CATALOG_NAME,
+                format!("no such database: {}", shown(&self.database)),
+            ));
         };
         let user = match &database.forced_user {
             Some(forced) => forced.as_str().into(),
@@ -324,7 +355,9 @@ mod tests {
         let peer = Peer::Tcp { from, to };
         match parse_startup(&packet) {
             Ok(Some((Startup::Start(message), _))) => {
-                { Wish::read(&message, peer, Some(1000), &Tracked::new(&settings.track_extra_parameters), &settings) }
+                let tracked = Tracked::new(&settings.track_extra_parameters);
+                Wish::read(&message, peer, Some(1000), &tracked, &settings)
+                    .and_then(|mut wish| wish.settle_parameters(&settings).map(|()| wish))
                     .map_err(|Refused(code, text)| format!("{code} {text}"))
             }
             other => panic!("not a startup message: {other:?}"),

@@ -1,25 +1,40 @@
 //! What clients that have not logged in keep in memory here, and that it has a bound.
 //!
-//! A message that came whole is dealt with at once and weighs nothing. What has to wait (half a message, what came behind
-//! a password that is being hashed, what the startup packet asked for) is weighed; beyond [`limits::LOGIN_BYTES_MAX`]
-//! whoever weighs most is refused. So those who stuff the door with halves of messages fall over each other, and nobody
-//! else (I10).
+//! Everything is weighed that a client makes the process keep, as the allocator hands it out: its place in the tables, half a
+//! message, what its startup packet asked for, where its proof stands. If all together weigh more than
+//! [`limits::LOGIN_BYTES_MAX`], logins are given up (I10): first those that weigh more than an ordinary one, the oldest
+//! first, then the others, the oldest first. An ordinary login takes some milliseconds, so whoever fills the door falls over
+//! itself and nobody else.
 
 use wire::sqlstate;
 
 use super::{Door, Login, Phase, Refused};
 use crate::action::Actions;
+use crate::heap;
 use crate::id::ConnId;
+use crate::invariants::Violation;
 use crate::limits;
 use crate::time::Time;
 
+/// A connection that has said nothing yet: its entries in the table of logins, among the deadlines and in the engine.
+pub(super) const EMPTY: usize = size_of::<Login>() + 160;
+
+/// Below the bound by this much, once logins are given up: looking through all of them is worth a number of them.
+const SHED_PARTS: usize = 16;
+
 impl Door {
+    /// Takes a connection in.
+    pub(super) fn take_in(&mut self, make: impl FnOnce(ConnId) -> Login) -> ConnId {
+        self.weight += EMPTY;
+        self.logins.insert_with(make)
+    }
+
     /// Looks at what a login keeps after something has happened to it.
     pub(super) fn weigh(&mut self, now: Time, conn: ConnId, actions: &mut Actions) {
-        let Some(login) = self.logins.get_mut(conn).filter(|login| !matches!(login.phase, Phase::Leaving)) else {
+        let Some(login) = self.logins.get_mut(conn).filter(|login| login.stands()) else {
             return;
         };
-        login.inbox.shrink_to_fit();
+        heap::fit(&mut login.inbox);
         // Nothing more is read of whoever has sent ahead: its turn comes after an answer of somebody else's.
         let waits = match &login.phase {
             Phase::Greeting => true,
@@ -27,20 +42,30 @@ impl Door {
             Phase::Applying | Phase::Leaving => false,
         };
         login.flow.watch(conn, waits || login.inbox.is_empty(), actions);
-        let weight = login.inbox.capacity() + login.keeps();
+        let weight = login.in_full();
         self.weight = self.weight - login.weight + weight;
         login.weight = weight;
-        while self.weight > limits::LOGIN_BYTES_MAX {
-            self.refuse_heaviest(now, actions);
-        }
+        self.shed(now, actions);
     }
 
-    fn refuse_heaviest(&mut self, now: Time, actions: &mut Actions) {
-        let heaviest = self.logins.iter().max_by_key(|(_, login)| login.weight).map(|(conn, _)| conn);
-        let conn = heaviest.expect("a sum above zero has parts");
-        let text = "too much data before login, of all clients together".to_owned();
-        self.withdraw(conn, actions);
-        self.refuse(now, conn, &Refused(sqlstate::TOO_MANY_CONNECTIONS, text), actions);
+    /// Gives logins up until the rest is light enough.
+    pub(super) fn shed(&mut self, now: Time, actions: &mut Actions) {
+        if self.weight <= self.weight_max {
+            return;
+        }
+        let standing = self.logins.iter().filter(|(_, login)| login.stands());
+        let mut order: Vec<(bool, Time, ConnId)> =
+            standing.map(|(conn, login)| (login.weight <= limits::LOGIN_WEIGHT_ORDINARY, login.since, conn)).collect();
+        order.sort_unstable();
+        let enough = self.weight_max - self.weight_max / SHED_PARTS;
+        for (_, _, conn) in order {
+            if self.weight <= enough {
+                return;
+            }
+            let text = "too much is kept for clients that have not logged in: the oldest login is given up".to_owned();
+            self.withdraw(conn, actions);
+            self.refuse(now, conn, &Refused(sqlstate::TOO_MANY_CONNECTIONS, text), actions);
+        }
     }
 
     /// A login ends here, and what it kept is gone or moves on with it.
@@ -49,14 +74,51 @@ impl Door {
         self.weight -= login.weight;
         Some(login)
     }
+
+    /// Bytes that all clients may make it keep before they have logged in.
+    pub fn set_weight_max(&mut self, bytes: usize) {
+        self.weight_max = bytes;
+    }
+
+    /// Between two rounds: checks that all logins are weighed in full, and that they are not too heavy (I10).
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn check(&self) -> Result<(), Violation> {
+        let violation = |what| Err(Violation { invariant: 10, what });
+        let mut sum = 0;
+        for (conn, login) in self.logins.iter() {
+            let weight = login.in_full();
+            if login.weight != weight {
+                return violation(format!("login {conn:?} keeps {weight} bytes, {} are counted", login.weight));
+            }
+            sum += weight;
+        }
+        if sum != self.weight {
+            return violation(format!("logins keep {sum} bytes, {} are counted", self.weight));
+        }
+        if sum > self.weight_max {
+            return violation(format!("logins keep {sum} bytes, {} are allowed", self.weight_max));
+        }
+        Ok(())
+    }
 }
 
 impl Login {
-    /// Bytes kept besides the inbox.
-    fn keeps(&self) -> usize {
-        let wish = self.wish.as_ref().map_or(0, |wish| wish.weight());
-        let proof = if let Phase::Proving(proof) = &self.phase { proof.weight() } else { 0 };
-        wish + proof
+    fn stands(&self) -> bool {
+        !matches!(self.phase, Phase::Leaving)
+    }
+
+    /// Bytes that it keeps; none if it is closed in this round.
+    fn in_full(&self) -> usize {
+        if !self.stands() {
+            return 0;
+        }
+        let Login { phase, inbox, flow, wish, .. } = self;
+        let user = wish.as_ref().map_or("", |wish| &*wish.user);
+        let proof = if let Phase::Proving(proof) = phase { proof.weight(user) } else { 0 };
+        let wish = wish.as_ref().map_or(0, |wish| wish.weight());
+        EMPTY + heap::taken(inbox.capacity()) + flow.weight() + wish + proof
     }
 }
 
@@ -85,7 +147,11 @@ mod tests {
         }
 
         fn arrive(&mut self) -> ConnId {
-            self.door.accept(Time(1), Peer::Unix { pid: 1, uid: 1 }).expect("there is room")
+            self.arrive_at(Time(1))
+        }
+
+        fn arrive_at(&mut self, now: Time) -> ConnId {
+            self.door.accept(now, Peer::Unix { pid: 1, uid: 1 }).expect("there is room")
         }
 
         fn tell(&mut self, event: Event<'_>) {
@@ -93,9 +159,7 @@ mod tests {
             let closed = self.actions.as_slice().iter().filter(|action| matches!(action, Action::Close { .. }));
             self.closed += closed.count();
             self.actions.clear(|_| ());
-            let sum: usize = self.door.logins.iter().map(|(_, login)| login.weight).sum();
-            assert_eq!(self.door.weight, sum);
-            assert!(sum <= limits::LOGIN_BYTES_MAX, "I10");
+            self.door.check().expect("I10");
         }
 
         fn send(&mut self, conn: ConnId, bytes: &[u8]) {
@@ -123,25 +187,93 @@ mod tests {
         packet
     }
 
+    /// A password of the longest kind, but for its last byte.
+    fn half_a_password() -> Vec<u8> {
+        let mut password = vec![b'p', 0, 0, 255, 255];
+        password.resize(65_535, b'x');
+        password
+    }
+
     #[test]
-    fn whoever_holds_most_falls_and_the_rest_log_in() {
+    fn whoever_holds_much_falls_and_the_rest_log_in() {
         let mut stage = Stage::new();
         let patient = stage.arrive();
         stage.send(patient, &startup(10));
-        // A password of the longest kind, but for its last byte.
-        let mut password = vec![b'p', 0, 0, 255, 255];
-        password.resize(65_535, b'x');
         for _ in 0..2000 {
             let conn = stage.arrive();
             stage.send(conn, &startup(10));
-            stage.send(conn, &password);
+            stage.send(conn, &half_a_password());
             stage.end_round();
         }
         assert!(stage.closed > 1000, "{}", stage.closed);
-        assert!(stage.held() <= limits::LOGIN_BYTES_MAX);
         stage.send(patient, b"p\0\0\0\x0asecr");
         let login = stage.door.logins.get(patient).expect("it is light");
         assert!(matches!(login.phase, Phase::Proving(_)), "{:?}", login.phase);
+    }
+
+    #[test]
+    fn the_oldest_falls_first() {
+        let mut stage = Stage::new();
+        stage.door.set_weight_max(115_000);
+        let conns: Vec<ConnId> = (0..5).map(|number| stage.arrive_at(Time(5 - number))).collect();
+        for &conn in &conns {
+            stage.send(conn, &startup(4000));
+            stage.send(conn, &half_a_password()[..20_000]);
+        }
+        let left = conns.iter().map(|&conn| stage.door.logins.get(conn).is_some_and(Login::stands));
+        assert_eq!(left.collect::<Vec<_>>(), [true, true, true, true, false], "the last was the first to come");
+        stage.door.set_weight_max(5 * EMPTY);
+        stage.end_round();
+        assert_eq!(stage.door.logins(), 0, "ordinary or not, they give way");
+    }
+
+    #[test]
+    fn connections_that_say_nothing_are_weighed() {
+        let mut stage = Stage::new();
+        stage.door.set_weight_max(10 * EMPTY);
+        let conns: Vec<ConnId> = (0..12).map(|number| stage.arrive_at(Time(number))).collect();
+        stage.end_round();
+        assert!(stage.door.logins.get(conns[0]).is_none() && stage.door.logins.get(conns[11]).is_some());
+        assert_eq!(stage.closed, 3);
+    }
+
+    /// A startup packet as long as one may be, filled with one parameter over and over, or with as many as there can be.
+    fn filled(with: impl Fn(u32) -> Vec<u8>) -> Vec<u8> {
+        let mut body = [&196_608_u32.to_be_bytes()[..], b"user\0u\0"].concat();
+        for number in 0.. {
+            let pair = with(number);
+            if body.len() + pair.len() + 1 > 10_000 {
+                break;
+            }
+            body.extend_from_slice(&pair);
+        }
+        body.push(0);
+        [&(body.len() as u32 + 4).to_be_bytes()[..], &body].concat()
+    }
+
+    #[test]
+    fn a_packet_of_tiny_parameters_weighs_no_more_than_it_is_long() {
+        let options = |text: &str| [b"options\0", text.as_bytes(), b"\0"].concat();
+        let packets: [(&str, Vec<u8>, usize); 6] = [
+            ("one name", filled(|_| b"a\0\0".to_vec()), 200),
+            ("a tracked name", filled(|_| b"TimeZone\0\0".to_vec()), 200),
+            ("options", filled(|_| options("-ca=")), 200),
+            ("many names", filled(|number| format!("{number:x}\0\0").into_bytes()), 10_240),
+            ("many names in options", filled(|number| options(&format!("-c{number:x}="))), 10_240),
+            (
+                "one long name",
+                filled(|number| [&vec![b'u'; 9_900 + 100 * number as usize][..], b"\0\0"].concat()),
+                10_240,
+            ),
+        ];
+        for (what, packet, most) in packets {
+            let mut stage = Stage::new();
+            let conn = stage.arrive();
+            stage.send(conn, &packet);
+            let wish = stage.door.logins.get(conn).and_then(|login| login.wish.as_ref());
+            let weight = wish.unwrap_or_else(|| panic!("{what}: refused")).weight();
+            assert!(weight <= 400 + most, "{what}: {weight}");
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Worker {
         }
         let mut parameters = self.tracked.empty();
         let mut first = SessionState::default();
-        for (name, value) in &arrival.parameters {
+        for (name, value) in arrival.parameters.iter() {
             match self.tracked.index(name) {
                 Some(index) => parameters = parameters.with(index, value).unwrap_or(parameters),
                 None => first.begin_with(name, value),

@@ -12,7 +12,7 @@
 //! | I7 order | `i07_order` within a worker, `i07_strangers` between workers |
 //! | I8 told why, and in time | in the model clients; and `i08_last_words`, `i08_deadlines` |
 //! | I9 state | in `book`: at every statement, the state of the server that runs it and the twin's |
-//! | I10 memory | `i10_memory` |
+//! | I10 memory | `i10_memory`; and the door weighs what its logins keep, in full |
 //! | I12 capacity | `i12_capacity` |
 //! | I13 shares | `i13_shares`, in worlds made for it |
 //! | I14 classes | `i14_classes`, in worlds made for it; there I6 too, as PostgreSQL sees it |
@@ -60,6 +60,7 @@ impl World {
         let checked = match &entry.machinery {
             Machinery::Worker(worker) if due => worker.check(),
             Machinery::Coordinator(coordinator) => coordinator.check(),
+            Machinery::Door(door) if due => door.check(),
             Machinery::Worker(_) | Machinery::Door(_) => Ok(()),
         };
         if let Err(violation) = checked {

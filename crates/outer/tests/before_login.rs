@@ -1,0 +1,94 @@
+//! What clients that have not logged in can make the pooler keep: it has a bound, an honest login goes through meanwhile,
+//! and the memory is given back when they have left.
+
+use std::time::{Duration, Instant};
+
+use outer::{Client, Stage, Wishes, frontend};
+
+const CLIENTS: usize = 9_000;
+const GROWTH_KB_MAX: u64 = 40 * 1024;
+const LEFT_KB_MAX: u64 = 5 * 1024;
+
+/// As long as a startup packet may be, with as many parameters as there is room for.
+fn filled(parameter: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
+    let mut body = [&196_608_u32.to_be_bytes()[..], b"user\0postgres\0"].concat();
+    for number in 0.. {
+        let next = parameter(number);
+        if body.len() + next.len() >= 10_000 {
+            break;
+        }
+        body.extend_from_slice(&next);
+    }
+    body.push(0);
+    frontend::untagged(&body)
+}
+
+fn honest_login(stage: &Stage) -> Duration {
+    let begun = Instant::now();
+    outer::psql(stage, &["-c", "select 1"]).expect("an honest client is let in");
+    begun.elapsed()
+}
+
+/// 9,000 clients send this and wait.
+fn attack(what: &str, packet: &[u8]) {
+    let settings = [("max_client_conn", "18000"), ("client_login_timeout", "60"), ("listen_backlog", "4096")];
+    let settings = settings.map(|(name, value)| (name, value.to_owned())).to_vec();
+    let mut stage = Stage::set(&Wishes { auth: "scram-sha-256", settings, ..Wishes::default() });
+    honest_login(&stage);
+    let (before, _) = stage.pooler.resident_kb();
+    let mut clients = Vec::new();
+    let mut honest = Vec::new();
+    let (begun, cpu) = (Instant::now(), stage.pooler.cpu());
+    for number in 0..CLIENTS {
+        let mut client = Client::connect(stage.pooler.address()).expect("it listens");
+        // It may have been given up already.
+        let _ = client.send(packet);
+        clients.push(client);
+        if number % 1_000 == 999 {
+            honest.push(honest_login(&stage));
+        }
+    }
+    let (lasted, cpu) = (begun.elapsed(), stage.pooler.cpu() - cpu);
+    honest.sort_unstable();
+    let (usual, slowest) = (honest[honest.len() / 2], honest[honest.len() - 1]);
+    let (_, most) = stage.pooler.resident_kb();
+    drop(clients);
+    let gone = Instant::now();
+    let mut left = most;
+    while gone.elapsed() < Duration::from_secs(30) && left.saturating_sub(before) > LEFT_KB_MAX {
+        std::thread::sleep(Duration::from_millis(200));
+        (left, _) = stage.pooler.resident_kb();
+    }
+    println!(
+        "{what}: {CLIENTS} clients in {lasted:?}, {cpu:?} of processor time; resident {before} kB before, {} kB more at \
+         most, {} kB more {:?} after they left; an honest login (psql and all) takes {usual:?}, {slowest:?} at most",
+        most - before,
+        left.saturating_sub(before),
+        gone.elapsed(),
+    );
+    // Not the slowest: psql is a process of its own, and the machine may be busy otherwise.
+    assert!(usual < Duration::from_secs(1), "an honest login takes {usual:?}");
+    assert!(most - before <= GROWTH_KB_MAX, "{} kB for clients that have proved nothing", most - before);
+    assert!(left.saturating_sub(before) <= LEFT_KB_MAX, "{} kB stay behind", left - before);
+    assert!(stage.pooler.is_alive());
+}
+
+#[test]
+fn one_tiny_parameter_over_and_over() {
+    attack("a", &filled(|_| b"a\0\0".to_vec()));
+}
+
+#[test]
+fn a_tracked_parameter_over_and_over() {
+    attack("TimeZone", &filled(|_| b"TimeZone\0\0".to_vec()));
+}
+
+#[test]
+fn options_over_and_over() {
+    attack("options", &filled(|_| b"options\0-ca=\0".to_vec()));
+}
+
+#[test]
+fn as_many_names_as_there_is_room_for() {
+    attack("many names", &filled(|number| format!("{number:x}\0\0").into_bytes()));
+}
