@@ -12,6 +12,7 @@ use auth::Secret;
 
 use crate::entry::{Entry, Parameter, Parameters};
 use crate::problem::{Problem, quoted};
+use crate::userlist;
 
 /// PostgreSQL's names are shorter; PgBouncer's may be this long.
 pub const NAME_LEN_MAX: usize = 127;
@@ -48,7 +49,7 @@ pub const PARAMETERS: &[Parameter] = &[
     p("timezone", "Asked for at the server's login."),
     p("application_name", "Asked for at the server's login."),
     p("target_session_attrs", "Only `any` is supported yet."),
-    p("auth_user", "Not supported yet: a value is refused."),
+    p("auth_user", "Whose rights auth_query would have. Not supported yet: users who are not in auth_file are refused."),
     p("auth_query", "Not supported yet."),
     p("auth_dbname", "Not supported yet."),
     p("reserve_pool", "Another name for reserve_pool_size."),
@@ -107,7 +108,7 @@ fn take(draft: &mut Draft, key: &str, value: &str, parameters: &mut Parameters) 
         "port" => draft.port = parameters.port(value).unwrap_or(PORT),
         "dbname" => database.dbname = parameters.text(value),
         "user" => database.forced_user = parameters.text(value),
-        "password" => database.password = (!value.is_empty()).then(|| Secret::parse(value)),
+        "password" => database.password = password(value, parameters),
         "pool_size" => database.pool_size = parameters.pool_size(value),
         "min_pool_size" => database.min_pool_size = parameters.count(key, value),
         "reserve_pool_size" | "reserve_pool" => database.reserve_pool_size = parameters.count(key, value),
@@ -134,8 +135,24 @@ fn take(draft: &mut Draft, key: &str, value: &str, parameters: &mut Parameters) 
                 database.startup.push((key.to_owned(), value.to_owned()));
             }
         }
+        "auth_user" => {
+            database.auth_user = parameters.text(value);
+            if database.auth_user.is_some() {
+                let expected =
+                    "nothing, and all users in auth_file: auth_query is not supported yet, so others are refused";
+                parameters.warning(key, quoted(value), expected);
+            }
+        }
         _ => unsupported(key, value, parameters),
     }
+}
+
+fn password(value: &str, parameters: &mut Parameters) -> Option<Secret> {
+    let secret = (!value.is_empty()).then(|| Secret::parse(value))?;
+    if let Some((found, expected)) = userlist::no_hash(value, &secret) {
+        parameters.warning("password", found.to_owned(), expected);
+    }
+    Some(secret)
 }
 
 /// What PgBouncer has and we do not have yet.
@@ -144,11 +161,6 @@ fn unsupported(key: &str, value: &str, parameters: &mut Parameters) {
         "target_session_attrs" if value.is_empty() || value.eq_ignore_ascii_case("any") => {}
         "target_session_attrs" => {
             parameters.error(key, quoted(value), "any: the others are not supported yet");
-        }
-        "auth_user" if value.is_empty() => {}
-        "auth_user" => {
-            let expected = "users in auth_file: auth_query is not supported yet";
-            parameters.error(key, quoted(value), expected);
         }
         // Without auth_user PgBouncer does not use them either.
         "auth_query" | "auth_dbname" => {}

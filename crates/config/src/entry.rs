@@ -51,7 +51,14 @@ impl Parameters<'_> {
     /// The pairs, none if they cannot be told apart.
     pub fn pairs(&mut self) -> Vec<(String, String)> {
         match pairs::parse(&self.entry.text) {
-            Ok(pairs) => pairs,
+            Ok(pairs) => {
+                for (index, (key, _)) in pairs.iter().enumerate() {
+                    if pairs[..index].iter().any(|(earlier, _)| earlier == key) {
+                        self.warning(key, "a second one".to_owned(), "one: the last one counts");
+                    }
+                }
+                pairs
+            }
             Err(found) => {
                 let name = &self.entry.name;
                 let expected = match table::find(name) {

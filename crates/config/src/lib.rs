@@ -5,7 +5,7 @@
 //!          (pairs)             ├─ databases                  [databases]
 //!                              └─ users                      [users] [peers]
 //!                          └─ classes                    [classes]
-//!   auth_file ─ userlist ─▶ secrets            support: what is not there yet
+//!   auth_file ─ userlist ─▶ secrets            support: what is not there yet, sense: what cannot be meant
 //!   class_file ─ rules ─▶ who is in which class      reach: which of them nobody is in
 //!   postgres://… ─ url, passfile               explain, manual: settings back to words
 //! ```
@@ -30,6 +30,7 @@ pub mod passfile;
 pub mod problem;
 mod reach;
 pub mod rules;
+mod sense;
 pub mod settings;
 mod suggest;
 mod support;
@@ -42,5 +43,6 @@ pub mod value;
 pub use explain::explain;
 pub use load::{Config, ConfigRow, load, load_with};
 pub use problem::{Problem, Severity};
+pub use sense::descriptors;
 pub use settings::{AdminSettings, Process};
 pub use url::{Upstream, from_url};

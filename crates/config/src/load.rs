@@ -21,7 +21,7 @@ use crate::problem::{PROBLEMS_MAX, Place, Problem, Severity, quoted};
 use crate::settings::{self, AdminSettings, Process, Values};
 use crate::table::{self, Key, TABLE};
 use crate::value::Value;
-use crate::{databases, reach, rules, support, userlist, users};
+use crate::{databases, reach, rules, sense, support, userlist, users};
 
 const SECTIONS: [&str; 5] = ["pgbouncer", "databases", "users", "peers", "classes"];
 
@@ -78,8 +78,7 @@ impl Config {
             if running == wanted {
                 continue;
             }
-            let whole_file = || Place { file: self.admin.conffile.clone(), line: 0 };
-            let place = draft.values.place(setting.key).cloned().unwrap_or_else(whole_file);
+            let place = draft.values.place(setting.key).cloned().unwrap_or_else(|| self.whole_file());
             let found = quoted(&wanted.show());
             let expected = format!("{} until the next restart", quoted(&running.show()));
             draft.problems.push(Problem::warning(&place, setting.name, found, expected));
@@ -88,6 +87,15 @@ impl Config {
         let mut config = finish(draft, self.pooling.workers, read, &self.pooling.secrets)?;
         config.pooling.auto_pool_size_start = self.pooling.auto_pool_size_start;
         Ok(config)
+    }
+
+    /// Where a setting stands; the file as a whole, if it does not.
+    pub(crate) fn place_of(&self, key: Key) -> Place {
+        self.values.place(key).cloned().unwrap_or_else(|| self.whole_file())
+    }
+
+    fn whole_file(&self) -> Place {
+        Place { file: self.admin.conffile.clone(), line: 0 }
     }
 
     /// The configuration with one setting changed, as SET does. What cannot change while the process runs is accepted
@@ -124,7 +132,8 @@ fn parse(name: &str, read: &Read) -> Draft {
     let mut draft = Draft { problems: std::mem::take(&mut reader.problems), ..Draft::default() };
     for (place, item) in reader.items {
         draft.take(place, item);
-        if draft.problems.len() >= PROBLEMS_MAX {
+        let is_error = |problem: &Problem| problem.severity == Severity::Error;
+        if draft.problems.len() >= PROBLEMS_MAX && draft.problems.iter().any(is_error) {
             break;
         }
     }
@@ -200,10 +209,14 @@ impl Draft {
     fn assign(&mut self, place: Place, key: String, value: String) {
         let entry = |section, name, text| Entry { place: place.clone(), section, name, text };
         match self.section {
-            Some("databases") => drop(self.databases.insert(key.clone(), entry("databases", key, value))),
-            Some("users") => drop(self.users.insert(key.clone(), entry("users", key, value))),
-            Some("peers") => drop(self.peers.insert(key.clone(), entry("peers", key, value))),
+            Some("databases") => self.replace(entry("databases", key, value), |draft| &mut draft.databases),
+            Some("users") => self.replace(entry("users", key, value), |draft| &mut draft.users),
+            Some("peers") => self.replace(entry("peers", key, value), |draft| &mut draft.peers),
             Some("classes") => {
+                let before = self.classes.iter().find(|class| class.name == key);
+                if let Some((before, name)) = before.map(|class| (class.place.clone(), class.key(""))) {
+                    self.twice(&before, &place, &name);
+                }
                 self.classes.retain(|class| class.name != key);
                 // One too many is enough to be told.
                 if self.classes.len() <= CLASSES_MAX {
@@ -219,6 +232,22 @@ impl Draft {
         }
     }
 
+    /// The same name once more: as in PgBouncer the last one counts. One file may change what another one says.
+    fn twice(&mut self, before: &Place, place: &Place, key: &str) {
+        // Warnings alone never end the reading.
+        if before.file == place.file && !place.file.is_empty() && self.problems.len() < PROBLEMS_MAX {
+            let expected = format!("one: the last one counts, and line {} has no effect", before.line);
+            self.problems.push(Problem::warning(place, key, "a second one".to_owned(), expected));
+        }
+    }
+
+    fn replace(&mut self, entry: Entry, entries: impl Fn(&mut Draft) -> &mut BTreeMap<String, Entry>) {
+        let (key, place) = (entry.key(""), entry.place.clone());
+        if let Some(before) = entries(self).insert(entry.name.clone(), entry) {
+            self.twice(&before.place, &place, &key);
+        }
+    }
+
     fn setting(&mut self, place: Place, name: &str, text: &str) {
         let Some(setting) = table::find(name) else {
             let problem = Problem::unknown(&place, name, "a setting of [pgbouncer]", &table::known_names());
@@ -226,6 +255,9 @@ impl Draft {
         };
         if text.is_empty() && !setting.kind.takes_empty() {
             return self.values.set(setting.key, setting.default_value(), None);
+        }
+        if let Some(before) = self.values.place(setting.key).cloned() {
+            self.twice(&before, &place, name);
         }
         match setting.kind.read(text) {
             Ok(value) => self.values.set(setting.key, value, Some(place)),
@@ -262,8 +294,16 @@ fn finish(
     for entry in draft.users.values() {
         settings.users.insert(entry.name.clone(), users::read(entry, problems));
     }
-    settings.secrets = auth_file(values, read, problems).unwrap_or_else(|| secrets.clone());
+    settings.auth_user = values.path(Key::auth_user);
+    let users = auth_file(values, read, problems);
+    let has_users = users.is_some();
+    settings.secrets = users.unwrap_or_else(|| secrets.clone());
     settings.classes = classes(&draft.classes, values, &settings, read, problems);
+    // Beside what is wrong, much else seems to have no sense.
+    if problems.iter().all(|problem| problem.severity == Severity::Warning) {
+        let entries = sense::Entries { databases: &draft.databases, users: &draft.users };
+        problems.extend(sense::judge(&settings, values, &entries, has_users));
+    }
     let main_file = values.text(Key::conffile);
     // The main file's come first, each file's in the order of its lines.
     draft.problems.sort_by(|a, b| {

@@ -224,6 +224,7 @@ pub fn pooling(values: &Values, cores: u16) -> Settings {
         max_db_client_connections: values.count(Key::max_db_client_connections),
         max_user_client_connections: values.count(Key::max_user_client_connections),
         query_wait_timeout: values.limit(Key::query_wait_timeout),
+        stats_period: whole_seconds(values, Key::stats_period),
         query_wait_notify: unless_zero(whole_seconds(values, Key::query_wait_notify)),
         query_timeout: values.limit(Key::query_timeout),
         idle_transaction_timeout: values.limit(Key::idle_transaction_timeout),

@@ -85,7 +85,7 @@ fn refused(values: &Values, key: Key) -> Option<Problem> {
             (true, "any, trust, plain, md5 or scram-sha-256: this one is not supported yet")
         }
         (Key::auth_user, user) if !user.is_empty() => {
-            (true, "nothing, and the users in auth_file: auth_query is not supported yet")
+            (false, "nothing, and all users in auth_file: auth_query is not supported yet, so others are refused")
         }
         (Key::chaos_check | Key::chaos_close | Key::chaos_poison | Key::chaos_rotate, number)
             if number != "0" && !is_chaos_allowed() =>

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use auth::Secret;
 
-use crate::problem::{Place, Problem};
+use crate::problem::{PROBLEMS_MAX, Place, Problem};
 
 /// A name of this many bytes, quotes doubled, is too long for PgBouncer.
 const NAME_BYTES_LIMIT: usize = 128;
@@ -18,7 +18,7 @@ const SECRET_BYTES_LIMIT: usize = 65_536;
 /// The users of the file and what was wrong with it, as warnings.
 #[must_use]
 pub fn parse(file: &str, bytes: &[u8]) -> (BTreeMap<String, Secret>, Vec<Problem>) {
-    let mut users = BTreeMap::new();
+    let mut users = Users::new();
     let mut problems = Vec::new();
     let mut rest = bytes;
     let mut place = Place { file: file.to_owned(), line: 1 };
@@ -50,19 +50,40 @@ pub fn parse(file: &str, bytes: &[u8]) -> (BTreeMap<String, Secret>, Vec<Problem
             None => break,
         };
     }
-    (users, problems)
+    (users.into_iter().map(|(name, (secret, _))| (name, secret)).collect(), problems)
 }
 
-fn add(
-    users: &mut BTreeMap<String, Secret>,
-    name: Vec<u8>,
-    secret: Vec<u8>,
-    place: &Place,
-    problems: &mut Vec<Problem>,
-) {
+/// With the line of each.
+type Users = BTreeMap<String, (Secret, u32)>;
+
+/// What begins as a hash and is none: PgBouncer takes it for a password, and so do we, but hardly anybody has such a one.
+#[must_use]
+pub fn no_hash(text: &str, secret: &Secret) -> Option<(&'static str, &'static str)> {
+    let Secret::Plain(_) = secret else { return None };
+    if text.starts_with("SCRAM-SHA-256$") {
+        let expected =
+            "SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey, all of it: as it is the text is the password";
+        return Some(("a secret that begins as a SCRAM verifier and is none", expected));
+    }
+    let expected = "md5 and 32 digits of 0-9 and a-f: as it is the text is the password";
+    text.starts_with("md5").then_some(("a secret that begins as an md5 hash and is none", expected))
+}
+
+fn add(users: &mut Users, name: Vec<u8>, secret: Vec<u8>, place: &Place, problems: &mut Vec<Problem>) {
     match (String::from_utf8(name), String::from_utf8(secret)) {
         (Ok(name), Ok(secret)) if !name.contains('\0') && !secret.contains('\0') => {
-            users.insert(name, Secret::parse(&secret));
+            let parsed = Secret::parse(&secret);
+            let mut warn = |found: &str, expected: String| {
+                if problems.len() < PROBLEMS_MAX {
+                    problems.push(Problem::warning(place, "auth_file", found.to_owned(), expected));
+                }
+            };
+            if let Some((found, expected)) = no_hash(&secret, &parsed) {
+                warn(found, expected.to_owned());
+            }
+            if let Some((_, line)) = users.insert(name, (parsed, place.line)) {
+                warn("a user a second time", format!("it once: the last one counts, and line {line} has no effect"));
+            }
         }
         _ => {
             let found = "bytes that are no text".to_owned();

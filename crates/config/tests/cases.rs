@@ -4,6 +4,7 @@
 //! A case is `==== title`, the file, `----`, and what comes of it: the settings that differ from the defaults and the
 //! warnings, or all that is wrong. `@@ name` begins another file that the first one names. After
 //! `==== each [section]: title` every line is a file of its own in that section, and what comes of it stands below it.
+//! After `==== whole file: title` it is also told that there is no user, or no database.
 //! After `==== explain: title` the answer is what `pgweir check` says.
 
 use std::collections::BTreeMap;
@@ -70,7 +71,7 @@ fn answer(title: &str, input: &str) -> String {
                 _ => format!("[pgbouncer]\n[{section}]\n{line}\n"),
             };
             let _ = writeln!(output, "{line}");
-            for answer in show(&load(&file)).lines() {
+            for answer in show(&load(&file), false).lines() {
                 let _ = writeln!(output, "    {answer}");
             }
         }
@@ -78,7 +79,7 @@ fn answer(title: &str, input: &str) -> String {
     }
     match load(input) {
         Ok(config) if title.starts_with("explain") => config::explain(&config),
-        result => show(&result),
+        result => show(&result, title.starts_with("whole file")),
     }
 }
 
@@ -108,7 +109,10 @@ fn unescaped(text: &str) -> Vec<u8> {
     bytes
 }
 
-fn show(result: &Result<Config, Vec<Problem>>) -> String {
+/// What every part of a file lacks that is no whole one.
+const LACKS: [&str; 2] = ["no entry", "no user who can log in"];
+
+fn show(result: &Result<Config, Vec<Problem>>, is_whole: bool) -> String {
     let mut output = String::new();
     let problems = match result {
         Ok(config) => {
@@ -122,7 +126,7 @@ fn show(result: &Result<Config, Vec<Problem>>) -> String {
         }
         Err(problems) => problems,
     };
-    for problem in problems {
+    for problem in problems.iter().filter(|problem| is_whole || !LACKS.contains(&problem.found.as_str())) {
         let _ = writeln!(output, "{}: {problem}", problem.severity.as_str());
     }
     if output.is_empty() { "all defaults\n".to_owned() } else { output }

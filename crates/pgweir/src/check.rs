@@ -5,9 +5,11 @@ use std::process::ExitCode;
 
 use config::Problem;
 
+use crate::settings;
+
 /// Status 0 if the file can be used, warnings or not; 1 if not.
 pub(crate) fn check(file: &Path, cores: u16) -> ExitCode {
-    match config::load(file, cores) {
+    match settings::load(file, cores) {
         Ok(config) => {
             print!("{}", config::explain::explain(&config));
             complain(&config.warnings);

@@ -36,13 +36,13 @@ pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
         complain::line(flags.quiet, "ERROR", &text);
         return complain::unusable(flags.quiet, &[]);
     }
-    let config = match config::load(file, settings::cores()) {
+    let config = match settings::load(file, settings::cores()) {
         Ok(config) => config,
         Err(problems) => return complain::unusable(flags.quiet, &problems),
     };
     let mut running = config.clone();
     serve(config, flags, None, move || {
-        running = running.reload()?;
+        running = settings::reload(&running)?;
         Ok(running.clone())
     })
 }

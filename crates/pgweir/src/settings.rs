@@ -1,18 +1,42 @@
 //! What a configuration says, in the words of those who are told: the engine's options, the control plane's rows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use config::{Config, Problem, Process};
 use control::{Loaded, SettingRow};
 use engine::{Facility, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
+use rustix::process::{Resource, getrlimit};
 
 use crate::cli::Flags;
 
 /// Processors that we may use: what `workers = 0` stands for.
 pub(crate) fn cores() -> u16 {
     std::thread::available_parallelism().map_or(1, |cores| u16::try_from(cores.get()).unwrap_or(u16::MAX))
+}
+
+/// Reads a file, for serving it and for checking it, so that both say the same.
+///
+/// # Errors
+/// All that is wrong with it.
+pub(crate) fn load(file: &Path, cores: u16) -> Result<Config, Vec<Problem>> {
+    config::load(file, cores).map(with_descriptors)
+}
+
+/// Reads it again.
+///
+/// # Errors
+/// All that is wrong with it.
+pub(crate) fn reload(running: &Config) -> Result<Config, Vec<Problem>> {
+    running.reload().map(with_descriptors)
+}
+
+/// What the engine raises its limit to is what counts: the hard one.
+fn with_descriptors(mut config: Config) -> Config {
+    let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    config.warnings.extend(config::descriptors(&config, limit));
+    config
 }
 
 /// For the control plane.

@@ -194,7 +194,9 @@ fn the_log_has_the_lines_that_people_search_for() {
     drop(server);
     let pid = std::process::id();
     let lines = [
-        format!(" LOG C-0x0: shop/adm@unix({pid}):6432 login attempt: db=shop user=adm tls=no replication=no\n"),
+        format!(
+            " LOG C-0x2000000000000000: shop/adm@unix({pid}):6432 login attempt: db=shop user=adm tls=no replication=no\n"
+        ),
         format!("shop/adm@unix({pid}):6432 registered new auto-database: shop\n"),
         format!("shop/adm@127.0.0.1:{port} new connection to server (from {from})\n"),
         format!("shop/adm@127.0.0.1:{port} closing because: server conn crashed during login (age=0s)\n"),
@@ -204,6 +206,37 @@ fn the_log_has_the_lines_that_people_search_for() {
     }
     drop(client);
     wait_until("the client's end", || place.log().contains("closing because: client unexpected eof").then_some(()));
+    running.signal(Signal::QUIT);
+}
+
+/// What PgBouncer runs, runs, with the words of `pgweir check` in the log.
+#[test]
+fn the_log_warns_of_what_check_warns_of() {
+    let place = Place::new();
+    place.write_ini(
+        "auth_user = looker\npool_mode = session\nadmin_users = adm, misspelt\nmax_client_conn = 2000000000\n",
+    );
+    let file = place.path("pgweir.ini");
+    let checked = Command::new(PGWEIR).arg("check").arg(&file).output().expect("it was built");
+    assert!(checked.status.success(), "{checked:?}");
+    let text = String::from_utf8(checked.stderr).expect("we write UTF-8");
+    let warnings: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("warning: ")).collect();
+    for words in ["auth_user: found \"looker\"", "admin_users: found a second one", "\"misspelt\"", "file descriptors"]
+    {
+        assert!(warnings.iter().any(|line| line.contains(words)), "{words}: {text}");
+    }
+    let running = place.start();
+    for warning in warnings {
+        wait_until(warning, || place.log().contains(&format!(" WARNING {warning}\n")).then_some(()));
+    }
+    // Somebody who is not in auth_file is refused, and the log says why.
+    let mut client = UnixStream::connect(place.path(".s.PGSQL.6432")).expect("the program listens");
+    let pairs = [("user", "stranger"), ("database", "app")].map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let mut startup = Vec::new();
+    frontend::encode_startup(&mut startup, pairs);
+    client.write_all(&startup).expect("it reads");
+    let reason = "login refused: no such user in auth_file, and auth_query is not supported yet\n";
+    wait_until(reason, || place.log().contains(reason).then_some(()));
     running.signal(Signal::QUIT);
 }
 

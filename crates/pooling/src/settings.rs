@@ -170,6 +170,8 @@ pub struct Database {
     pub forced_user: Option<String>,
     /// The password of the forced user at the server.
     pub password: Option<Secret>,
+    /// As [`Settings::auth_user`], for its clients.
+    pub auth_user: Option<String>,
     pub pool_size: Option<PoolSize>,
     pub min_pool_size: Option<u32>,
     pub reserve_pool_size: Option<u32>,
@@ -206,6 +208,7 @@ impl Database {
             dbname: None,
             forced_user: None,
             password: None,
+            auth_user: None,
             pool_size: None,
             min_pool_size: None,
             reserve_pool_size: None,
@@ -331,6 +334,8 @@ pub struct Settings {
     pub reads_catalogue: bool,
     /// Who shares servers with whom, and how.
     pub classes: Arc<Classes>,
+    /// By whose rights users would be looked up who are not among the secrets. Nobody is yet: it tells why they are refused.
+    pub auth_user: Option<String>,
     /// How many may run one statement at a time.
     pub statements: StatementLimits,
     pub chaos: Chaos,
@@ -420,6 +425,7 @@ impl Default for Settings {
             scram_iterations: auth::scram::ITERATIONS,
             reads_catalogue: true,
             classes: Arc::default(),
+            auth_user: None,
             statements: StatementLimits::default(),
             chaos: Chaos::default(),
             workers: 1,

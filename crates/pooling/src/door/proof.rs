@@ -130,7 +130,14 @@ fn wrong_password() -> Refused {
 }
 
 /// Why a login failed, for the log only.
-const NO_SUCH_USER: &str = "no such user";
+fn no_such_user(settings: &Settings, wish: &Wish) -> &'static str {
+    let database = settings.database(&wish.database);
+    match database.is_some_and(|database| database.auth_user.is_some()) || settings.auth_user.is_some() {
+        true => "no such user in auth_file, and auth_query is not supported yet",
+        false => "no such user",
+    }
+}
+
 const MALFORMED: &str = "the client broke the rules of SCRAM";
 
 impl Door {
@@ -165,7 +172,7 @@ impl Door {
             AuthType::Any => return self.proved(conn, actions),
             AuthType::Trust if known => return self.proved(conn, actions),
             AuthType::Trust => {
-                login.failure = Some(NO_SUCH_USER);
+                login.failure = login.wish.as_deref().map(|wish| no_such_user(&self.settings, wish));
                 let text = "\"trust\" authentication failed".to_owned();
                 return Err(Refused(sqlstate::INVALID_AUTHORIZATION, text));
             }
@@ -235,7 +242,7 @@ impl Door {
             && let Some(wish) = &login.wish
         {
             login.failure = Some(match self.settings.secrets.get(&*wish.user) {
-                None => NO_SUCH_USER,
+                None => no_such_user(&self.settings, wish),
                 secret if usable(secret).is_none() => "the user has an empty password in auth_file",
                 Some(Secret::Md5(_)) if self.settings.auth_type == AuthType::Scram => {
                     "auth_file has an md5 hash of the password, which scram-sha-256 cannot use"

@@ -1,0 +1,212 @@
+//! What a file says and cannot mean: PgBouncer runs it, and so do we, with a warning.
+//!
+//! Promises that each warning names something that has no effect, or not the effect that its words suggest. Does not judge
+//! classes and rules (`reach` does), nor what is not supported yet (`support` does).
+
+use std::collections::BTreeMap;
+
+use pooling::settings::{Address, AuthType, CONSOLE_DATABASE, Database, Host, PoolSize, Settings};
+
+use crate::demand;
+use crate::entry::Entry;
+use crate::load::Config;
+use crate::problem::{PROBLEMS_MAX, Place, Problem, quoted};
+use crate::settings::Values;
+use crate::table::Key;
+
+/// The entries that the settings were made of, by name.
+pub(crate) struct Entries<'a> {
+    pub(crate) databases: &'a BTreeMap<String, Entry>,
+    pub(crate) users: &'a BTreeMap<String, Entry>,
+}
+
+/// Judges the whole file. `has_users`: what auth_file has is known.
+#[must_use]
+pub(crate) fn judge(settings: &Settings, values: &Values, entries: &Entries<'_>, has_users: bool) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if has_users {
+        problems.extend(nobody(settings, values));
+        problems.extend(console_users(settings, values));
+    }
+    problems.extend(no_database(settings, values));
+    problems.extend(sizes(settings, values, entries));
+    problems.extend(reserve(settings, values));
+    problems.extend(clear_text(settings, values, entries));
+    problems.truncate(PROBLEMS_MAX);
+    problems
+}
+
+fn whole_file(values: &Values) -> Place {
+    Place { file: values.text(Key::conffile).to_owned(), line: 0 }
+}
+
+fn place_of(values: &Values, key: Key) -> Place {
+    values.place(key).cloned().unwrap_or_else(|| whole_file(values))
+}
+
+fn nobody(settings: &Settings, values: &Values) -> Option<Problem> {
+    let able = |secret| demand::can_log_in(settings.auth_type, secret);
+    if settings.auth_type == AuthType::Any || settings.secrets.values().any(able) {
+        return None;
+    }
+    let found = "no user who can log in".to_owned();
+    let expected = "a file with one at least: as it is everybody is refused".to_owned();
+    Some(Problem::warning(&place_of(values, Key::auth_file), "auth_file", found, expected))
+}
+
+/// Names that may use the console, and cannot come in.
+fn console_users(settings: &Settings, values: &Values) -> Vec<Problem> {
+    if settings.auth_type == AuthType::Any {
+        return Vec::new();
+    }
+    let lists = [(Key::admin_users, &settings.admin_users), (Key::stats_users, &settings.stats_users)];
+    let names = lists.into_iter().flat_map(|(key, names)| names.iter().map(move |name| (key, name)));
+    // The console's own user needs no password on the Unix socket.
+    let unknown = names.filter(|(_, name)| !settings.secrets.contains_key(*name) && *name != CONSOLE_DATABASE);
+    let problem = |(key, name): (Key, &String)| {
+        let expected = "a user of auth_file: nobody can log in by this name".to_owned();
+        Problem::warning(&place_of(values, key), key.name(), quoted(name), expected)
+    };
+    unknown.map(problem).collect()
+}
+
+fn no_database(settings: &Settings, values: &Values) -> Option<Problem> {
+    if !settings.databases.is_empty() || settings.fallback.is_some() {
+        return None;
+    }
+    let expected = "an entry at least: as it is clients can use the console only".to_owned();
+    Some(Problem::warning(&whole_file(values), "[databases]", "no entry".to_owned(), expected))
+}
+
+/// Minima above their maxima.
+fn sizes(settings: &Settings, values: &Values, entries: &Entries<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let (least, most) = (settings.auto_pool_size_min, settings.auto_pool_size_max);
+    if least > most && !(values.is_default(Key::auto_pool_size_min) && values.is_default(Key::auto_pool_size_max)) {
+        let expected = format!("at most auto_pool_size_max, which is {most}");
+        let place = place_of(values, Key::auto_pool_size_min);
+        problems.push(Problem::warning(&place, "auto_pool_size_min", quoted(&least.to_string()), expected));
+    }
+    let default = settings.default_pool_size.most(settings);
+    if settings.min_pool_size > default {
+        let expected = format!("at most default_pool_size, which is {default}");
+        let found = quoted(&settings.min_pool_size.to_string());
+        problems.push(Problem::warning(&place_of(values, Key::min_pool_size), "min_pool_size", found, expected));
+    }
+    for database in settings.databases.values().chain(&settings.fallback) {
+        if let Some(entry) = entries.databases.get(&database.name) {
+            problems.extend(size_of_database(settings, database, entry));
+        }
+    }
+    for (name, user) in &settings.users {
+        let (Some(size), Some(entry)) = (user.pool_size, entries.users.get(name)) else { continue };
+        let (size, min) = (size.most(settings), settings.min_pool_size);
+        if min > size && min <= default {
+            let expected = format!("at least min_pool_size, which is {min}");
+            let found = quoted(&size.to_string());
+            problems.push(Problem::warning(&entry.place, &entry.key("pool_size"), found, expected));
+        }
+    }
+    problems
+}
+
+/// What its own words, beside the global ones, have as minimum and maximum.
+fn size_of_database(settings: &Settings, database: &Database, entry: &Entry) -> Option<Problem> {
+    let size = demand::size_of(settings, database, None).most(settings);
+    let min = database.min_pool_size.unwrap_or(settings.min_pool_size);
+    let limit = database.max_db_connections.unwrap_or(settings.max_db_connections);
+    let warning = |parameter: &str, found: u32, expected: String| {
+        Some(Problem::warning(&entry.place, &entry.key(parameter), quoted(&found.to_string()), expected))
+    };
+    if min > size && database.min_pool_size.is_some() {
+        return warning("min_pool_size", min, format!("at most the size of its pools, which is {size}"));
+    }
+    if min > size && matches!(database.pool_size, Some(PoolSize::Fixed(_))) {
+        return warning("pool_size", size, format!("at least min_pool_size, which is {min}"));
+    }
+    if limit > 0 && min > limit && (database.min_pool_size.is_some() || database.max_db_connections.is_some()) {
+        return warning("max_db_connections", limit, format!("at least min_pool_size, which is {min}"));
+    }
+    None
+}
+
+/// A reserve that is never used.
+fn reserve(settings: &Settings, values: &Values) -> Option<Problem> {
+    let has_reserve = settings.reserve_pool_size > 0
+        || settings.databases.values().chain(&settings.fallback).any(|database| database.reserve_pool_size > Some(0))
+        || settings.users.values().any(|user| user.reserve_pool_size > Some(0));
+    if !has_reserve || settings.reserve_pool_timeout.is_some() {
+        return None;
+    }
+    let expected = "more than 0: as it is no reserve is ever used".to_owned();
+    let place = place_of(values, Key::reserve_pool_timeout);
+    Some(Problem::warning(&place, "reserve_pool_timeout", quoted("0"), expected))
+}
+
+/// Until there is TLS, `prefer` and `allow` are plain text on every way to another machine.
+fn clear_text(settings: &Settings, values: &Values, entries: &Entries<'_>) -> Option<Problem> {
+    let mode = values.choice(Key::server_tls_sslmode);
+    if mode == "disable" {
+        return None;
+    }
+    let mut databases = settings.databases.values().chain(&settings.fallback);
+    let database = databases.find(|database| database.hosts.iter().any(is_elsewhere))?;
+    let own = values.place(Key::server_tls_sslmode);
+    let place = own.or(entries.databases.get(&database.name).map(|entry| &entry.place)).cloned().unwrap_or_default();
+    let expected = format!(
+        "disable, if plain text is meant: TLS is not supported yet, and what goes to {} is not encrypted",
+        quoted(&database.name)
+    );
+    Some(Problem::warning(&place, "server_tls_sslmode", quoted(mode), expected))
+}
+
+/// Whether the way to an address leaves this machine, as far as its words tell.
+fn is_elsewhere(address: &Address) -> bool {
+    match &address.host {
+        Host::Unix(_) => false,
+        Host::Ip(ip) => !ip.is_loopback(),
+        Host::Name(name) => !name.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+/// Descriptors that are neither clients' nor servers': listeners, files, one to wait and one to be woken for each thread.
+const DESCRIPTORS_BESIDE: u64 = 64;
+
+/// Whether all clients and servers that the file allows can be there at once. `limit`: descriptors that the process may have,
+/// as `ulimit -Hn` tells.
+#[must_use]
+pub fn descriptors(config: &Config, limit: u64) -> Option<Problem> {
+    let clients = u64::from(config.pooling.max_client_conn);
+    let demands = demand::worst(&config.pooling);
+    let servers: u64 = demands.iter().map(|one| one.connections + one.each_further_name.unwrap_or_default()).sum();
+    let beside = DESCRIPTORS_BESIDE + 4 * u64::from(config.pooling.workers);
+    let needed = clients + servers + beside;
+    if clients == 0 || needed <= limit {
+        return None;
+    }
+    let most = limit.saturating_sub(servers + beside);
+    let found = format!("\"{clients}\" beside {limit} file descriptors");
+    let expected = format!(
+        "at most {most}, or a limit (ulimit -n) of {needed} at least: {servers} may be servers', {beside} the process's own"
+    );
+    Some(Problem::warning(&config.place_of(Key::max_client_conn), "max_client_conn", found, expected))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str =
+        "[pgbouncer]\nauth_type = any\nworkers = 1\nmax_client_conn = 900\n[databases]\na = user=u pool_size=20\n";
+
+    #[test]
+    fn clients_servers_and_the_process_share_the_descriptors() {
+        let read = |_: &str| Ok(FILE.as_bytes().to_vec());
+        let config = crate::load_with("weir.ini", 1, &read).expect("a file that can be used");
+        assert_eq!(descriptors(&config, 900 + 20 + 68), None);
+        let problem = descriptors(&config, 900 + 20 + 67).expect("one too few").to_string();
+        let expected = "weir.ini:4: max_client_conn: found \"900\" beside 987 file descriptors, expected at most 899, or a \
+            limit (ulimit -n) of 988 at least: 20 may be servers', 68 the process's own";
+        assert_eq!(problem, expected);
+    }
+}
