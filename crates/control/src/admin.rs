@@ -8,6 +8,7 @@ mod show_classes;
 mod show_clients;
 mod show_config;
 mod show_databases;
+mod show_events;
 mod show_fidelity;
 mod show_fidelity_reasons;
 mod show_fingerprints;
@@ -41,6 +42,7 @@ impl Show {
             Show::Clients => show_clients::table(view),
             Show::Config => show_config::table(view),
             Show::Databases => show_databases::table(view),
+            Show::Events => show_events::table(view),
             Show::Fidelity => show_fidelity::table(view),
             Show::FidelityReasons => show_fidelity_reasons::table(view),
             Show::Fingerprints => show_fingerprints::table(view),
@@ -70,6 +72,7 @@ impl Show {
             Show::Clients | Show::Servers | Show::Users | Show::Lists | Show::Pins => Detail::Connections,
             Show::Classes
             | Show::Databases
+            | Show::Events
             | Show::Fidelity
             | Show::FidelityReasons
             | Show::Fingerprints

@@ -30,6 +30,8 @@ pub enum Show {
     Clients,
     Config,
     Databases,
+    /// Ours: what was refused, and the like, since the start.
+    Events,
     /// Ours: what keeping sessions came to, by pool, and by pool and reason.
     Fidelity,
     FidelityReasons,
@@ -65,6 +67,7 @@ const SHOWS: &[(&str, Show)] = &[
     ("clients", Show::Clients),
     ("config", Show::Config),
     ("databases", Show::Databases),
+    ("events", Show::Events),
     ("fidelity", Show::Fidelity),
     ("fidelity_reasons", Show::FidelityReasons),
     ("fingerprints", Show::Fingerprints),

@@ -24,6 +24,7 @@ pub mod admin;
 pub mod averages;
 pub mod command;
 pub mod console;
+pub mod events;
 pub mod pidfile;
 pub mod plane;
 pub mod shutdown;

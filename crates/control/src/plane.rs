@@ -15,6 +15,9 @@ pub trait Plane {
     /// What the engine counts of each worker.
     fn workers(&mut self) -> Vec<WorkerFacts>;
 
+    /// Clients who were told that there is no file descriptor for them.
+    fn turned_away(&mut self) -> u64;
+
     /// From now on these settings hold.
     fn configure(&mut self, settings: Arc<Settings>);
 

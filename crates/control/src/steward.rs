@@ -11,6 +11,7 @@ use crate::admin::Detail;
 use crate::averages::{Averages, by_database};
 use crate::command::{Command, Show, When};
 use crate::console::{self, Answer, Refusal};
+use crate::events::{self, Announcer};
 use crate::plane::{Asker, Loaded, Plane};
 use crate::shutdown::{Act, Phase, Signal};
 use crate::view::View;
@@ -47,6 +48,7 @@ pub struct Steward<P, L> {
     load: L,
     loaded: Loaded,
     averages: Averages,
+    announcer: Announcer,
     phase: Phase,
 }
 
@@ -54,7 +56,14 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
     /// `loaded` is what the engine was started with.
     #[must_use]
     pub fn new(plane: P, load: L, loaded: Loaded) -> Steward<P, L> {
-        Steward { plane, load, loaded, averages: Averages::default(), phase: Phase::Running }
+        Steward {
+            plane,
+            load,
+            loaded,
+            averages: Averages::default(),
+            announcer: Announcer::default(),
+            phase: Phase::Running,
+        }
     }
 
     /// Serves knocks until the process is to end, which is also when nobody can knock any more.
@@ -108,7 +117,12 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
 
     /// Closes a period of statistics that lasted that long.
     pub fn end_period(&mut self, lasted: Duration) {
-        let totals = by_database(&self.plane.look(false));
+        let snapshots = self.plane.look(false);
+        let counts = events::counts(&snapshots, self.plane.turned_away());
+        for line in self.announcer.period_ended(counts, lasted) {
+            self.plane.tell(Level::Warning, line);
+        }
+        let totals = by_database(&snapshots);
         let micros = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
         self.averages.period_ended(totals, micros);
         if self.loaded.log_stats {
@@ -141,6 +155,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
             Detail::Connections => self.plane.look(true),
         };
         let workers = if show == Show::Workers { self.plane.workers() } else { Vec::new() };
+        let turned_away = if show == Show::Events { self.plane.turned_away() } else { 0 };
         let view = View {
             settings: &self.loaded.settings,
             rows: &self.loaded.rows,
@@ -148,6 +163,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
             snapshots: &snapshots,
             workers: &workers,
             averages: &self.averages,
+            turned_away,
             shows_statements: admin,
             now: Zoned::now(),
         };

@@ -22,6 +22,8 @@ pub struct View<'a> {
     pub snapshots: &'a [Snapshot],
     pub workers: &'a [WorkerFacts],
     pub averages: &'a Averages,
+    /// Clients for whom there was no file descriptor.
+    pub turned_away: u64,
     /// May statements of clients be shown? To an administrator only.
     pub shows_statements: bool,
     /// The time of day when the snapshots were taken.

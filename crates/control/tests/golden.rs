@@ -102,6 +102,7 @@ golden! {
     clients Clients
     config Config
     databases Databases
+    events Events
     fidelity Fidelity
     fidelity_reasons FidelityReasons
     fingerprints Fingerprints

@@ -35,6 +35,10 @@ impl Plane for FakePlane {
         Vec::new()
     }
 
+    fn turned_away(&mut self) -> u64 {
+        0
+    }
+
     fn configure(&mut self, settings: Arc<Settings>) {
         self.note(format!("configure default_pool_size={}", settings.default_pool_size));
     }
@@ -223,5 +227,11 @@ fn a_period_ends_with_a_line_and_new_averages() {
     steward.end_period(10 * world::SECOND);
     let lines = diary.take();
     // 331 transactions in ten seconds over both workers, the console's one among them.
-    assert!(lines[1].starts_with("Log: stats: 33 xacts/s, 36 queries/s, "), "{lines:?}");
+    let is_stats = |line: &String| line.starts_with("Log: stats: 33 xacts/s, 36 queries/s, ");
+    assert!(lines.iter().any(is_stats), "{lines:?}");
+    let refused =
+        "Warning: pool app/app_owner: 30 requests of class \"background\" refused (max_active, 53400) in the last 10 s";
+    assert!(lines.iter().any(|line| line == refused), "{lines:?}");
+    steward.end_period(10 * world::SECOND);
+    assert!(!diary.take().iter().any(|line| line.starts_with("Warning")), "nothing has happened since");
 }

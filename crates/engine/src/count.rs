@@ -39,6 +39,8 @@ pub struct Counters {
     /// Letters that a full mailbox refused.
     pub returned: u64,
     pub panics: u64,
+    /// Clients who were told that there is no file descriptor for them.
+    pub turned_away: u64,
 }
 
 impl Counters {
@@ -57,5 +59,6 @@ impl Counters {
         self.lends += other.lends;
         self.returned += other.returned;
         self.panics += other.panics;
+        self.turned_away += other.turned_away;
     }
 }

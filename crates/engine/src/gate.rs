@@ -38,6 +38,8 @@ pub(crate) struct Gate {
     paused_until: Option<Time>,
     /// TCP clients with a descriptor above this are turned away.
     tcp_fd_max: u64,
+    /// How many had to go for want of a descriptor.
+    turned_away: u64,
 }
 
 impl Gate {
@@ -52,7 +54,7 @@ impl Gate {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let tcp_fd_max = limit - KEPT_MAX.min(limit / 8);
         let listeners = listeners.into_iter().map(Some).collect();
-        Ok(Gate { listeners, reserve: spare(), paused_until: None, tcp_fd_max })
+        Ok(Gate { listeners, reserve: spare(), paused_until: None, tcp_fd_max, turned_away: 0 })
     }
 
     /// Accepts from one listener, up to the quota; `admit` takes a client in or gives it back.
@@ -70,6 +72,7 @@ impl Gate {
                 Accepted::Client(fd, peer) => {
                     count += 1;
                     if matches!(peer, Peer::Tcp { .. }) && fd.as_raw_fd().unsigned_abs() as u64 > self.tcp_fd_max {
+                        self.turned_away += 1;
                         turn_away(fd);
                     } else if let Err(fd) = admit(poll, fd, peer) {
                         turn_away(fd);
@@ -92,6 +95,7 @@ impl Gate {
         if let Some(Some(listener)) = self.listeners.get(index)
             && let Accepted::Client(fd, _) = listener.accept()
         {
+            self.turned_away += 1;
             turn_away(fd);
         }
         self.reserve = spare();
@@ -131,6 +135,11 @@ impl Gate {
                 *slot = None;
             }
         }
+    }
+
+    /// Clients who were told that there is no descriptor for them.
+    pub(crate) fn turned_away(&self) -> u64 {
+        self.turned_away
     }
 
     /// Where clients can come in.

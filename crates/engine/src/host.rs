@@ -265,7 +265,8 @@ impl Host {
             Place::Worker(worker) => Some(worker),
             Place::Door(_) | Place::Coordinator => None,
         });
-        let counters = Counters { epoll_ctls: self.poll.ctls, ..self.counters };
+        let turned_away = self.gate.as_ref().map_or(0, Gate::turned_away);
+        let counters = Counters { epoll_ctls: self.poll.ctls, turned_away, ..self.counters };
         ThreadCounters { thread: self.thread, worker, counters }
     }
 

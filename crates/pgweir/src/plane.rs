@@ -37,6 +37,10 @@ impl Plane for EnginePlane {
         threads.iter().filter_map(|thread| Some(facts(thread.worker?, &thread.counters))).collect()
     }
 
+    fn turned_away(&mut self) -> u64 {
+        self.handle.counters(LOOK).iter().map(|thread| thread.counters.turned_away).sum()
+    }
+
     fn configure(&mut self, settings: Arc<Settings>) {
         self.handle.configure(&settings);
     }

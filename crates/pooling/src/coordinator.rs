@@ -11,6 +11,7 @@
 //!
 //! Who gets the next token, and who gives one back for it, is in `asking` and `sharing`.
 
+mod announcing;
 mod asking;
 mod failing;
 mod forgetting;
@@ -37,6 +38,7 @@ use crate::observe::{About, Fact, Level, Peer, Topic};
 use crate::settings::Settings;
 use crate::time::Time;
 
+use announcing::Announced;
 use asking::{Ask, Cap, Contest, Yield};
 use failing::Failures;
 use forgetting::Life;
@@ -111,6 +113,7 @@ struct Entry {
     /// Tokens that it was told to give back at its next release.
     yields: Vec<Yield>,
     failures: Failures,
+    announced: Announced,
     life: Life,
 }
 
@@ -251,6 +254,7 @@ impl Coordinator {
             granted_at: VecDeque::new(),
             yields: Vec::new(),
             failures: Failures::default(),
+            announced: Announced::default(),
             life: Life::Used,
         };
         apply(&mut entry, &self.settings);
@@ -509,6 +513,7 @@ impl Coordinator {
                 self.note_use(now, pool);
                 self.serve_asks(now, actions);
             }
+            Event::Mail(Mail::Refused(news)) => self.refused(now, *news, actions),
             Event::Mail(Mail::Failed(failure)) => self.open_failed(now, *failure, actions),
             Event::Mail(Mail::Moved { pool, from, to }) => {
                 let held = &mut self.pools[pool.0 as usize].held;

@@ -32,6 +32,7 @@ pub mod mail;
 pub mod observe;
 pub mod parameters;
 pub mod prepared;
+pub mod refusals;
 pub mod sabotage;
 pub mod server;
 pub mod session;

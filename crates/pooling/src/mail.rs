@@ -12,6 +12,7 @@ use crate::classes::{ClassId, ClassSet};
 use crate::id::{ConnId, DoorId, PoolId, PoolKey, Serial, WorkerId};
 use crate::limiting::{Allowance, CallBack, Limit};
 use crate::observe::Peer;
+use crate::refusals::News;
 use crate::server::Lent;
 use crate::settings::{Address, Settings};
 use crate::sizing::Account;
@@ -75,6 +76,8 @@ pub enum Mail {
     },
     /// A server could not be opened, or did not let us in, and will be tried again. For the log.
     Failed(Box<Failure>),
+    /// A request was refused, the first in a while. For the log.
+    Refused(Box<News>),
     /// A server has logged in.
     Opened {
         pool: PoolId,

@@ -334,6 +334,8 @@ pub struct Settings {
     pub reads_catalogue: bool,
     /// Who shares servers with whom, and how.
     pub classes: Arc<Classes>,
+    /// Over how long what happens often is told once.
+    pub stats_period: Duration,
     /// By whose rights users would be looked up who are not among the secrets. Nobody is yet: it tells why they are refused.
     pub auth_user: Option<String>,
     /// How many may run one statement at a time.
@@ -425,6 +427,7 @@ impl Default for Settings {
             scram_iterations: auth::scram::ITERATIONS,
             reads_catalogue: true,
             classes: Arc::default(),
+            stats_period: Duration::from_secs(60),
             auth_user: None,
             statements: StatementLimits::default(),
             chaos: Chaos::default(),

@@ -7,6 +7,7 @@ use crate::classes::ClassId;
 use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::limiting::Kind;
 use crate::observe::Peer;
+use crate::refusals::RefusalCounts;
 use crate::settings::{Address, Fidelity, PoolMode};
 use crate::sizing::Account;
 use crate::state::Pins;
@@ -27,6 +28,7 @@ pub struct Snapshot {
     /// Limits of classes that are counted here, and what statements are.
     pub limits: Vec<LimitCounts>,
     pub statements: Vec<StatementCounts>,
+    pub refusals: Vec<RefusalCounts>,
     /// Clock-independent counts of this worker's life.
     pub steps: u64,
 }

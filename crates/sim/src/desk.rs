@@ -70,6 +70,10 @@ impl Plane for Counter {
         vec![WorkerFacts::default()]
     }
 
+    fn turned_away(&mut self) -> u64 {
+        0
+    }
+
     fn configure(&mut self, _settings: Arc<Settings>) {
         self.0.borrow_mut().configured = true;
     }

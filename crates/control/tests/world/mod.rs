@@ -13,6 +13,7 @@ use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
 use pooling::classes::{Class, ClassId, Classes, Limits, Over, Pattern, Rate, Rule};
 use pooling::limiting::Kind;
+use pooling::refusals::{Reason, RefusalCounts};
 use pooling::settings::{Address, Database, Fidelity, Host, PoolMode, PoolSize, StatementLimits, UserSettings};
 use pooling::sizing::{Account, Change};
 use pooling::snapshot::{
@@ -53,6 +54,7 @@ impl World {
             snapshots: &self.snapshots,
             workers: &self.workers,
             averages: &self.averages,
+            turned_away: 12,
             shows_statements: true,
             now,
         }
@@ -186,6 +188,7 @@ fn sizing() -> Account {
             change(50_000_000, 4, 8, "looking for the best size"),
             change(99_000_000, 8, 11, "trying a neighbour"),
         ],
+        change_count: 7,
     }
 }
 
@@ -218,6 +221,10 @@ fn limits() -> Vec<LimitCounts> {
     vec![transactions, logins, limit(Kind::Active, None, 30, 10)]
 }
 
+fn refusal(class: &str, reason: Reason, count: u64) -> RefusalCounts {
+    RefusalCounts { key: key("app", "app_owner"), class: class.into(), reason, count }
+}
+
 fn statement(fingerprint: u64, scale: u64) -> StatementCounts {
     StatementCounts {
         fingerprint,
@@ -240,6 +247,21 @@ fn long() -> Vec<LongCounts> {
         LongCounts { count: 12, mean_us: 1_700_000, text: "select report($1)".to_owned() },
         LongCounts { count: 1, mean_us: 4_000_000, text: String::new() },
     ]
+}
+
+/// It keeps its server.
+fn linked_client() -> ClientSnapshot {
+    let pin = PinSnapshot {
+        since: Time(87_400_000),
+        kinds: Pins::TEMPORARY | Pins::ADVISORY,
+        statement: "create temp table t as select pg_advisory_lock(7)".to_owned(),
+    };
+    ClientSnapshot {
+        link: Some(conn(2, 0, 3, 1)),
+        link_name: Some(conn(2, 1, 4, 1)),
+        pin: Some(pin),
+        ..client(0, 8, key("app", "app_owner"), "bob")
+    }
 }
 
 /// Its clock shows 100 s.
@@ -271,17 +293,6 @@ fn first_worker() -> Snapshot {
         waiting_since: Some(Time(98_500_000)),
         ..client(0, 7, key("app", "app_owner"), "alice")
     };
-    let pin = PinSnapshot {
-        since: Time(87_400_000),
-        kinds: Pins::TEMPORARY | Pins::ADVISORY,
-        statement: "create temp table t as select pg_advisory_lock(7)".to_owned(),
-    };
-    let linked = ClientSnapshot {
-        link: Some(conn(2, 0, 3, 1)),
-        link_name: Some(conn(2, 1, 4, 1)),
-        pin: Some(pin),
-        ..client(0, 8, key("app", "app_owner"), "bob")
-    };
     let admin = ClientSnapshot {
         peer: Peer::Unix { pid: 4711, uid: 1000 },
         connected_at: Time(99_000_000),
@@ -310,12 +321,13 @@ fn first_worker() -> Snapshot {
         worker: Some(WorkerId(0)),
         now,
         pools: vec![app, console],
-        clients: vec![waiting, linked, admin],
+        clients: vec![waiting, linked_client(), admin],
         servers: vec![server],
         lends: 3,
         rotations: Rotations { rotated: 17, kept: 2, missed: 1 },
         limits: limits(),
         statements: vec![statement(0xfeed, 1), statement(0xabba, 10)],
+        refusals: vec![refusal("web", Reason::Deadline, 4), refusal("background", Reason::Limit(Kind::Active), 30)],
         steps: 1234,
     }
 }
@@ -361,6 +373,7 @@ fn second_worker() -> Snapshot {
         rotations: Rotations::default(),
         limits: vec![limit(Kind::Transactions, None, 100, 2), limit(Kind::Active, None, 1000, 20)],
         statements: vec![statement(0xfeed, 2)],
+        refusals: vec![refusal("web", Reason::Deadline, 5), refusal("default", Reason::MaxWaiting, 1)],
         steps: 99,
     }
 }

@@ -12,6 +12,7 @@ use super::purse::Purse;
 use super::seats::Seats;
 use super::{CallBack, Exceeded, Kind, Limit};
 use crate::classes::{Class, Limits, Over, Rate};
+use crate::refusals::Reason;
 use crate::time::Time;
 
 /// What a gate says to who comes.
@@ -27,6 +28,7 @@ pub(crate) enum Passage {
 /// What is told to whom a limit refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
+    pub(crate) reason: Reason,
     pub(crate) text: String,
     pub(crate) exceeded: Exceeded,
 }
@@ -221,7 +223,11 @@ impl Gate {
             }
         };
         let micros = self.free_at(kind, now, 0).micros_since(now);
-        Told { text, exceeded: Exceeded { limit, remaining: 0, retry_ms: micros.div_ceil(1000).max(1) } }
+        Told {
+            reason: Reason::Limit(kind),
+            text,
+            exceeded: Exceeded { limit, remaining: 0, retry_ms: micros.div_ceil(1000).max(1) },
+        }
     }
 
     /// What is to be asked for, for who waits and for what was used ahead.
@@ -350,7 +356,11 @@ impl StatementGate {
                 let text = format!("limit exceeded: {most} at a time may begin with this statement");
                 let wait = until.since(now).max(self.seats.free_in(limit));
                 let retry_ms = (wait.as_micros() as u64).div_ceil(1000).max(1);
-                Passage::Refused(Told { text, exceeded: Exceeded { limit, remaining: 0, retry_ms } })
+                Passage::Refused(Told {
+                    reason: Reason::Statement,
+                    text,
+                    exceeded: Exceeded { limit, remaining: 0, retry_ms },
+                })
             }
         }
     }

@@ -97,8 +97,10 @@ pub struct Account {
     pub why: String,
     /// What the servers with work wait for in PostgreSQL, in words, if it tells.
     pub waits: Option<String>,
-    /// Oldest first.
+    /// The last ones, oldest first.
     pub changes: Vec<Change>,
+    /// All there ever were.
+    pub change_count: u64,
 }
 
 /// Where the servers are on their way to the size.
@@ -140,6 +142,7 @@ pub struct Sizing {
     /// This rung and those above it could not be reached.
     blocked: Option<(usize, Time)>,
     changes: VecDeque<Change>,
+    change_count: u64,
     why: String,
     /// What servers wait for in PostgreSQL at the present size, and how that was told last.
     waits: Waits,
@@ -164,6 +167,7 @@ impl Sizing {
             mode: Mode::Waiting,
             blocked: None,
             changes: VecDeque::new(),
+            change_count: 0,
             why: "nobody has waited yet".to_owned(),
             waits: Waits::default(),
             waits_told: None,
@@ -202,6 +206,7 @@ impl Sizing {
             why: self.why.clone(),
             waits: self.waits_told.clone(),
             changes: self.changes.iter().cloned().collect(),
+            change_count: self.change_count,
         }
     }
 
@@ -379,6 +384,7 @@ impl Sizing {
             if self.changes.len() == CHANGES_MAX {
                 self.changes.pop_front();
             }
+            self.change_count += 1;
             let (from, to) = (self.size(), self.ladder.size(rung));
             self.changes.push_back(Change { at: now, from, to, why: why.to_owned() });
             self.rung = rung;

@@ -11,6 +11,7 @@ use wire::sqlstate;
 use super::{Turn, Worker};
 use crate::classes::Overflow;
 use crate::id::ConnId;
+use crate::refusals::Reason;
 use crate::session::{Line, State};
 
 /// When to come again, as long as nobody has been served.
@@ -58,6 +59,7 @@ impl Worker {
             detail: Some(&detail),
             hint: Some(HINT),
         };
+        self.count_refusal(turn, goes, Reason::MaxWaiting, &message);
         self.turn_away(turn, goes, &told);
     }
 }

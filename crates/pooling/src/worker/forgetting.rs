@@ -32,6 +32,7 @@ impl Worker {
             self.pools[id.0 as usize] = None;
             self.shared.retain(|&shared| shared != id);
         }
+        self.refusals.forget(id);
         let forgotten = Mail::Forgotten { pool: id };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: forgotten, carrying: None });
     }

@@ -17,6 +17,7 @@ use super::unlinked::{Begun, Unlinked};
 use super::{Turn, Worker};
 use crate::id::ConnId;
 use crate::limits;
+use crate::refusals::Reason;
 use crate::server::{Overdue, Server};
 use crate::session::{Admission, Rest, Session};
 
@@ -155,6 +156,7 @@ impl Worker {
             Outcome::Refused(told) => self.refuse_for_now(turn, conn, &told, messages),
             Outcome::Late { since, deadline_ms } => {
                 let detail = waited(turn.now, since, deadline_ms);
+                self.count_refusal(turn, conn, Reason::Deadline, hurry::WORDS);
                 self.refuse_batch(turn, conn, &hurry::told(hurry::WORDS, &detail), messages);
             }
             Outcome::Cancelled => {

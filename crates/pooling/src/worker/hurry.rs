@@ -20,6 +20,7 @@ use super::pinning::PINNED;
 use super::{Turn, Worker};
 use crate::commented::{self, Commented};
 use crate::id::ConnId;
+use crate::refusals::Reason;
 use crate::session::{Line, Session, State};
 use crate::time::Time;
 
@@ -61,6 +62,7 @@ impl Worker {
         let (waited, expected) = (waited.as_millis(), expected.as_millis());
         let detail =
             format!("waited_ms={waited} deadline_ms={allowed} expected_wait_ms={expected} place={place} of {len}");
+        self.count_refusal(turn, conn, Reason::Deadline, WORDS);
         self.turn_away(turn, conn, &told(WORDS, &detail));
     }
 
@@ -68,6 +70,7 @@ impl Worker {
     pub(super) fn is_too_late(&mut self, turn: &mut Turn<'_>, conn: ConnId) -> bool {
         let Some((since, deadline_ms)) = self.late(turn.now, conn) else { return false };
         let (message, detail) = self.with_pin_limit(conn, WORDS, waited(turn.now, since, deadline_ms));
+        self.count_refusal(turn, conn, Reason::Deadline, &message);
         self.refuse_request(turn, conn, &told(&message, &detail));
         true
     }
@@ -90,6 +93,7 @@ impl Worker {
             return;
         }
         let (message, detail) = self.with_pin_limit(conn, WORDS, waited(turn.now, since, deadline_ms));
+        self.count_refusal(turn, conn, Reason::Deadline, &message);
         self.turn_away(turn, conn, &told(&message, &detail));
     }
 
@@ -109,6 +113,7 @@ impl Worker {
         let waited = turn.now.since(since).as_millis();
         let detail = format!("waited_ms={waited} query_timeout_ms={}", timeout.as_millis());
         let (message, detail) = self.with_pin_limit(conn, QUERY_TIMEOUT, detail);
+        self.count_refusal(turn, conn, Reason::QueryTimeout, &message);
         self.turn_away(turn, conn, &told(&message, &detail));
     }
 }

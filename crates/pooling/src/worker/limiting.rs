@@ -436,6 +436,7 @@ impl Worker {
     /// The client is told, and its batch is passed over as PostgreSQL does behind an error.
     pub(super) fn refuse_for_now(&mut self, turn: &mut Turn<'_>, conn: ConnId, told: &Told, messages: &[u8]) {
         self.report_limits(turn, conn);
+        self.count_refusal(turn, conn, told.reason, &told.text);
         let (detail, hint) = (told.exceeded.detail(), told.exceeded.hint());
         let error = ErrorResponse {
             severity: "ERROR",

@@ -98,6 +98,7 @@ use crate::mail::{Mail, Stop};
 use crate::parameters::{Interned, Tracked};
 use crate::prepared::Catalog;
 use crate::random::Random;
+use crate::refusals::Refusals;
 use crate::server::{Server, State as ServerState};
 use crate::session::{Session, State as SessionState};
 use crate::settings::Settings;
@@ -156,6 +157,7 @@ pub struct Worker {
     stop: Option<Stop>,
     finished: bool,
     gates: Gates,
+    refusals: Refusals,
     /// Only in tests of tests.
     chaos: Option<Box<Chaos>>,
     lends: u64,
@@ -174,6 +176,7 @@ impl Worker {
             reader: Reader::new(memo_secret(seed), settings.statement_memo_size as usize),
             key_of_origins: Key::from_seed(memo_secret(seed).rotate_left(32)),
             gates: Gates::new(&settings),
+            refusals: Refusals::default(),
             settings,
             random: Random::new(seed),
             sessions: Table::new(Kind::Client, id.0),
@@ -280,6 +283,7 @@ impl Worker {
             | Mail::Want { .. }
             | Mail::Unspent { .. }
             | Mail::Failed(_)
+            | Mail::Refused(_)
             | Mail::Departed { .. } => debug_assert!(false, "mail for a door or the coordinator came to a worker"),
         }
     }

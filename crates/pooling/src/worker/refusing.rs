@@ -9,15 +9,31 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
+use std::sync::Arc;
+
 use wire::Header;
 use wire::backend::{self, ErrorResponse, Status};
 use wire::frontend::tag;
 
 use super::{Turn, Worker};
+use crate::action::Action;
 use crate::id::ConnId;
+use crate::mail::{Mail, Place};
+use crate::refusals::{News, Reason};
 use crate::session::{Line, Rest, Session, State};
 
 impl Worker {
+    /// A session's request is refused, and its client told `message`: that is counted, and the first time told to the log.
+    pub(super) fn count_refusal(&mut self, turn: &mut Turn<'_>, conn: ConnId, reason: Reason, message: &str) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let (pool, class) = (session.pool, Arc::clone(&self.settings.classes.class(session.class).name));
+        let quiet = self.settings.stats_period;
+        if self.refusals.count(turn.now, quiet, pool, Arc::clone(&class), reason) {
+            let news = Mail::Refused(Box::new(News { pool, class, reason, message: message.to_owned() }));
+            turn.actions.push(Action::Post { to: Place::Coordinator, mail: news, carrying: None });
+        }
+    }
+
     /// A waiting session leaves its line, and what it waited with is refused.
     pub(super) fn turn_away(&mut self, turn: &mut Turn<'_>, conn: ConnId, told: &ErrorResponse<'_>) {
         let Some(session) = self.sessions.get(conn) else { return };

@@ -250,6 +250,7 @@ impl Worker {
             rotations: self.rotations(),
             limits: self.gates.class_counts(),
             statements: self.gates.statement_counts(),
+            refusals: self.refusals.counts(|pool| self.pool(pool).map(|pool| pool.key.clone())).collect(),
             steps: self.steps,
         }
     }

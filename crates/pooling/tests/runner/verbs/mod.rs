@@ -15,7 +15,7 @@
 //! cancel 1: connects | connect fails | closes
 //! after 10s                                  every deadline on the way is reached
 //! reload pool|database|user|secret …         stop wait_for_clients|wait_for_servers|immediate
-//! control answers [and closes] a: MESSAGES   pools     totals     connections     fingerprints
+//! control answers [and closes] a: MESSAGES   pools     totals     connections     fingerprints     events
 //! mailbox of worker 1 is full|has room       mail waits|goes on     board is late|is read     hashing waits|goes on
 //! servers wait|log in                        show startup     show mail     show log
 //! ```

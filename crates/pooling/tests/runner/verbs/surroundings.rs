@@ -61,6 +61,9 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
     if words.eat("pins") {
         return pins(world, words);
     }
+    if words.eat("events") {
+        return events(world, words);
+    }
     if words.eat("fingerprints") {
         return fingerprints(world, words);
     }
@@ -199,6 +202,19 @@ fn totals(world: &mut World, words: Words<'_>) -> Result<(), String> {
                 ("logins", all.logins),
             ];
             line(world, worker, &format!("{}/{}", pool.key.database, pool.key.user), &counts);
+        }
+    }
+    words.end()
+}
+
+/// What SHOW EVENTS counts of refusals.
+fn events(world: &mut World, words: Words<'_>) -> Result<(), String> {
+    for worker in 0..world.workers.len() {
+        let snapshot = world.workers[worker].snapshot(world.now, false);
+        for refusal in snapshot.refusals {
+            let (key, name) = (&refusal.key, refusal.reason.name());
+            let who = format!("{}/{} {}", key.database, key.user, refusal.class);
+            line(world, worker, &who, &[(name, refusal.count)]);
         }
     }
     words.end()

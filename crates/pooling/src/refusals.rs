@@ -1,0 +1,106 @@
+//! Requests that were refused before any server had seen them: how many, of which pool and class, and why.
+//!
+//! Promises: counts for `SHOW EVENTS` since the start; and of each pool, class and reason the first refusal after a
+//! `stats_period` without any is to be told to the log at once. How many follow, the control plane tells once a period.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wire::{SqlState, sqlstate};
+
+use crate::id::{PoolId, PoolKey};
+use crate::limiting::Kind;
+use crate::time::Time;
+
+/// Why a request was refused.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// A limit of its class.
+    Limit(Kind),
+    /// `fingerprint_max_active`, or the statement's own limit.
+    Statement,
+    /// As many of its class wait as may.
+    MaxWaiting,
+    /// It has waited for as long as it can, or would.
+    Deadline,
+    /// It has waited for as long as it could have run.
+    QueryTimeout,
+}
+
+impl Reason {
+    /// The setting or limit, as users write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Limit(kind) => kind.name(),
+            Reason::Statement => "fingerprint_max_active",
+            Reason::MaxWaiting => "max_waiting",
+            Reason::Deadline => "deadline",
+            Reason::QueryTimeout => "query_timeout",
+        }
+    }
+
+    /// What the client is told.
+    #[must_use]
+    pub fn code(self) -> SqlState {
+        match self {
+            Reason::Limit(_) | Reason::Statement | Reason::MaxWaiting => sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
+            Reason::Deadline | Reason::QueryTimeout => sqlstate::QUERY_CANCELED,
+        }
+    }
+}
+
+/// Refusals of one pool, class and reason on one worker, since the start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusalCounts {
+    pub key: PoolKey,
+    pub class: Arc<str>,
+    pub reason: Reason,
+    pub count: u64,
+}
+
+/// The first refusal after a while without any, on one worker.
+#[derive(Clone, Debug)]
+pub struct News {
+    pub pool: PoolId,
+    pub class: Arc<str>,
+    pub reason: Reason,
+    /// As its client was told.
+    pub message: String,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Tally {
+    count: u64,
+    last_at: Time,
+}
+
+/// A worker's refusals.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals(BTreeMap<(PoolId, Arc<str>, Reason), Tally>);
+
+impl Refusals {
+    /// Counts one. True: the log is to be told.
+    pub(crate) fn count(&mut self, now: Time, quiet: Duration, pool: PoolId, class: Arc<str>, reason: Reason) -> bool {
+        let tally = self.0.entry((pool, class, reason)).or_insert(Tally { count: 0, last_at: Time::ZERO });
+        let is_news = tally.count == 0 || now >= tally.last_at + quiet;
+        (tally.count, tally.last_at) = (tally.count + 1, now);
+        is_news
+    }
+
+    /// The pool is forgotten: its id may soon be another one's.
+    pub(crate) fn forget(&mut self, pool: PoolId) {
+        self.0.retain(|(id, ..), _| *id != pool);
+    }
+
+    pub(crate) fn counts<'a>(
+        &'a self,
+        key: impl Fn(PoolId) -> Option<PoolKey> + 'a,
+    ) -> impl Iterator<Item = RefusalCounts> + 'a {
+        self.0.iter().filter_map(move |((pool, class, reason), tally)| {
+            let (class, reason, count) = (Arc::clone(class), *reason, tally.count);
+            Some(RefusalCounts { key: key(*pool)?, class, reason, count })
+        })
+    }
+}
