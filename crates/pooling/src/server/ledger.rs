@@ -4,16 +4,18 @@
 //! it. Invariants I2 and I3 are statements about this list. The rules follow PostgreSQL's main loop:
 //!
 //! * after an error in the extended protocol everything is skipped up to the next Sync;
-//! * during COPY IN, Sync and Flush are ignored, and anything else ends the copy with an error;
-//! * CopyData, CopyDone and CopyFail outside COPY IN are ignored.
+//! * CopyData, CopyDone and CopyFail outside COPY IN are ignored; what is ignored inside of it is said in [`copying`].
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 //! //= pg18 protocol-flow#PROTOCOL-COPY
+
+mod copying;
 
 use std::collections::VecDeque;
 
 use wire::backend::tag;
 
+use self::copying::{CopyIn, Unsure};
 use super::counts::Counts;
 use crate::prepared::StatementId;
 
@@ -118,16 +120,6 @@ pub(crate) struct Entry {
     pub(crate) noted: bool,
 }
 
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-enum CopyIn {
-    #[default]
-    No,
-    /// The server reads copy data and nothing that ends it has been sent.
-    Open,
-    /// The end has been sent.
-    Ended,
-}
-
 /// The server said something that nothing accounts for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unexpected(pub(crate) u8);
@@ -138,20 +130,24 @@ pub(crate) struct Ledger {
     entries: VecDeque<Entry>,
     counts: Counts,
     copy: CopyIn,
+    /// Syncs that were sent between the beginning of a COPY IN and its end: ignored, unless it has failed before.
+    copy_syncs: u32,
+    /// As many of them as the server may have answered, once the COPY has failed.
+    unsure: Option<Unsure>,
     /// An extended batch failed and the client has not sent its Sync yet.
     skipping: bool,
     /// Extended messages were sent since the last Sync or Query.
     open: bool,
     /// Something was bound or executed among them.
     ran: bool,
-    /// Whether the server read something inside or outside of COPY IN cannot be known: do not use it again.
+    /// What the client is owed cannot be known any more: its session ends, and the server is not used again.
     doubtful: bool,
 }
 
 impl Ledger {
     /// Nothing is owed and no batch is open.
     pub(crate) fn is_clear(&self) -> bool {
-        self.entries.is_empty() && !self.open && !self.skipping && self.copy == CopyIn::No
+        self.entries.is_empty() && !self.open && !self.skipping && self.copy == CopyIn::No && self.unsure.is_none()
     }
 
     pub(crate) fn is_doubtful(&self) -> bool {
@@ -178,10 +174,6 @@ impl Ledger {
         self.skipping
     }
 
-    pub(crate) fn is_copy_open(&self) -> bool {
-        self.copy == CopyIn::Open
-    }
-
     /// Extended messages without their Sync: somebody has to send it.
     pub(crate) fn is_open(&self) -> bool {
         self.open || self.skipping
@@ -190,7 +182,7 @@ impl Ledger {
     /// Nothing but what prepares and describes was sent since the last Sync, and all of it is answered.
     #[inline]
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.open && !self.ran && self.entries.is_empty() && self.copy == CopyIn::No && !self.doubtful
+        self.open && !self.ran && self.entries.is_empty() && !self.is_guarded() && self.copy == CopyIn::No
     }
 
     /// Whether something was bound or executed since the last Sync.
@@ -254,7 +246,7 @@ impl Ledger {
     fn sent_as(&mut self, entry: Entry) -> bool {
         let expect = entry.expect;
         if self.copy == CopyIn::Open {
-            return self.sent_in_copy(expect);
+            return self.sent_in_copy(entry);
         }
         if self.skipping {
             if expect != Expect::Sync {
@@ -290,22 +282,6 @@ impl Ledger {
         }
     }
 
-    fn sent_in_copy(&mut self, expect: Expect) -> bool {
-        match expect {
-            Expect::Sync => {
-                // Ignored if the server is still in COPY IN, answered if it has failed meanwhile.
-                self.doubtful = true;
-                return false;
-            }
-            Expect::FakeParse | Expect::FakeClose => return false,
-            Expect::CopyEnd => {}
-            _ => self.doubtful = true,
-        }
-        self.copy = CopyIn::Ended;
-        self.push(Entry { owner: Answerer::Client, expect: Expect::CopyEnd, noted: false });
-        true
-    }
-
     /// Whether a message can be part of the answer being read.
     #[inline]
     pub(crate) fn accepts(&self, message: u8) -> bool {
@@ -323,6 +299,9 @@ impl Ledger {
     pub(crate) fn answered(&mut self, message: u8) -> Result<Option<Entry>, Unexpected> {
         let Some(front) = self.entries.front().copied() else { return Err(Unexpected(message)) };
         let completes = role(message, front.expect).ok_or(Unexpected(message))?;
+        if self.unsure.is_some() {
+            self.sure_by(message);
+        }
         match message {
             tag::READY_FOR_QUERY => self.copy = CopyIn::No,
             tag::COMMAND_COMPLETE => self.copy_done(),
@@ -348,18 +327,21 @@ impl Ledger {
     /// An ErrorResponse has been read. What it makes void goes to `dropped`.
     pub(crate) fn failed(&mut self, mut dropped: impl FnMut(Entry)) -> Result<(), Unexpected> {
         let Some(front) = self.entries.front().copied() else { return Err(Unexpected(tag::ERROR)) };
-        if self.copy == CopyIn::Open && !front.expect.is_extended() {
-            // What the client sends until it learns of this is ignored, as copy data outside of COPY.
-            self.copy = CopyIn::No;
-        }
+        let syncs = self.copy_failed();
+        self.sure_by(tag::ERROR);
         if !front.expect.is_extended() {
+            self.sync_in_failed_query(syncs);
             return Ok(());
         }
-        self.copy = CopyIn::No;
+        self.doubt_syncs(syncs, true);
+        let mut is_front = true;
         while let Some(entry) = self.entries.front().copied() {
             if entry.expect == Expect::Sync {
                 return Ok(());
             }
+            // What stands before the next Sync is skipped, unless one of those was read outside of the copy.
+            self.doubtful |= syncs > 0 && !is_front && entry.expect != Expect::CopyEnd;
+            is_front = false;
             self.remove_front();
             dropped(entry);
         }
@@ -421,44 +403,8 @@ impl Ledger {
         }
         self.entries.iter_mut().for_each(|entry| entry.owner = Answerer::Nobody);
         self.counts.disown();
-    }
-
-    fn copy_begins(&mut self) {
-        self.copy = CopyIn::Open;
-        let mut index = 1;
-        while let Some(entry) = self.entries.get(index).copied() {
-            match entry.expect {
-                Expect::CopyEnd => {
-                    self.copy = CopyIn::Ended;
-                    return;
-                }
-                // Sent before the server was known to be in COPY IN, which ignores it.
-                Expect::Sync => {
-                    self.remove(index);
-                    let closed_later = self.entries.iter().skip(index).any(|entry| entry.expect.is_ready());
-                    self.open |= !closed_later;
-                }
-                Expect::FakeParse | Expect::FakeClose => index += 1,
-                _ => {
-                    // Read by the server as the end of the copy, and as an error.
-                    self.remove(index);
-                    self.entries.insert(index, Entry { owner: entry.owner, expect: Expect::CopyEnd, noted: false });
-                    self.copy = CopyIn::Ended;
-                    self.doubtful = true;
-                    return;
-                }
-            }
-        }
-    }
-
-    fn copy_done(&mut self) {
-        if self.copy == CopyIn::No {
-            return;
-        }
-        self.copy = CopyIn::No;
-        let end = self.entries.iter().position(|entry| entry.expect == Expect::CopyEnd);
-        if let Some(end) = end {
-            self.remove(end);
+        if let Some(unsure) = &mut self.unsure {
+            unsure.owner = Answerer::Nobody;
         }
     }
 

@@ -122,21 +122,88 @@ fn a_failed_copy_ends_like_a_failed_query() {
 }
 
 #[test]
-fn a_sync_inside_copy_data_makes_the_server_doubtful() {
+fn a_sync_inside_copy_data_is_ignored_if_the_copy_succeeds() {
     let mut ledger = ledger(&[Expect::Query]);
     answer(&mut ledger, b"G");
     assert!(!ledger.sent(CLIENT, Expect::Sync));
+    ledger.sent(CLIENT, Expect::CopyEnd);
+    answer(&mut ledger, b"CZ");
+    assert!(ledger.is_clear() && !ledger.is_doubtful());
+}
+
+/// A copy with Syncs inside has failed, and so many ReadyForQuery come then: whatever the pooler asks next tells how many.
+#[test]
+fn syncs_behind_a_copy_that_failed_are_told_by_what_is_asked_next() {
+    for answered in 0..=2 {
+        let mut ledger = ledger(&[Expect::Query]);
+        answer(&mut ledger, b"G");
+        ledger.sent(CLIENT, Expect::Sync);
+        ledger.sent(CLIENT, Expect::Sync);
+        ledger.failed(|_| ()).expect("an answer is owed");
+        assert!(!ledger.needs_question(), "its own ReadyForQuery comes first");
+        ledger.ready_comes();
+        answer(&mut ledger, b"Z");
+        assert!(ledger.needs_question() && !ledger.is_clear());
+        ledger.sent(Answerer::Prepare, Expect::Close(None));
+        ledger.sent(Answerer::Prepare, Expect::Sync);
+        for _ in 0..answered {
+            ledger.ready_comes();
+            assert_eq!(ledger.owner(), Some(CLIENT));
+            answer(&mut ledger, b"Z");
+        }
+        answer(&mut ledger, b"3");
+        ledger.ready_comes();
+        assert_eq!(ledger.owner(), Some(Answerer::Prepare));
+        answer(&mut ledger, b"Z");
+        assert!(ledger.is_clear() && !ledger.is_doubtful());
+    }
+}
+
+#[test]
+fn a_sync_of_a_batch_whose_copy_failed_may_be_the_one_before_or_behind_the_data() {
+    let mut ledger = ledger(&[Expect::Bind, Expect::Execute, Expect::Sync]);
+    answer(&mut ledger, b"2G");
+    ledger.failed(|_| ()).expect("an answer is owed");
+    assert!(ledger.is_skipping() && !ledger.needs_question());
+    ledger.sent(CLIENT, Expect::Sync);
+    ledger.ready_comes();
+    answer(&mut ledger, b"Z");
+    assert!(ledger.needs_question() && !ledger.is_doubtful());
+    // The other one is answered too.
+    ledger.ready_comes();
+    answer(&mut ledger, b"Z");
+    assert!(ledger.is_clear());
+}
+
+#[test]
+fn a_batch_that_may_be_skipped_or_not_is_doubtful() {
+    let sent = [Expect::Execute, Expect::Sync, Expect::CopyEnd, Expect::Bind, Expect::Sync];
+    let mut ledger = ledger(&sent);
+    answer(&mut ledger, b"G");
+    ledger.failed(|_| ()).expect("an answer is owed");
     assert!(ledger.is_doubtful());
 }
 
 #[test]
-fn a_query_inside_copy_data_ends_the_copy() {
+fn a_query_behind_a_copy_that_failed_is_answered() {
+    let mut ledger = ledger(&[Expect::Query, Expect::Query]);
+    answer(&mut ledger, b"G");
+    assert!(ledger.is_copy_cut());
+    ledger.failed(|_| ()).expect("an answer is owed");
+    answer(&mut ledger, b"ZCZ");
+    assert!(ledger.is_clear());
+}
+
+#[test]
+fn a_copy_is_stopped_for_what_is_not_of_it() {
     let mut ledger = ledger(&[Expect::Query]);
     answer(&mut ledger, b"G");
-    ledger.sent(CLIENT, Expect::Query);
+    assert!(ledger.is_guarded());
+    ledger.stop_copy();
+    assert!(ledger.is_copy_stopped() && !ledger.is_guarded());
     ledger.failed(|_| ()).expect("an answer is owed");
     answer(&mut ledger, b"Z");
-    assert!(ledger.is_clear() && ledger.is_doubtful());
+    assert!(ledger.is_clear());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use wire::backend::{Fields, ParameterStatus, ReadyForQuery, Status, tag};
 use wire::{HEADER_LEN, Header, sqlstate};
 
 use super::announcing::OtherWorkers;
+use super::copying::Astray;
 use super::findings::{Broken, Findings};
 use super::pool::Pool;
 use super::stream::Stream;
@@ -101,6 +102,7 @@ impl Worker {
                 if findings.ears {
                     self.heard_end(turn, conn, session, findings.withheld);
                 }
+                self.question_syncs(turn, conn);
                 if gated {
                     self.open_gate(turn, conn, session);
                 }
@@ -348,6 +350,9 @@ impl Answers<'_> {
 
     /// Reads a whole message. Returns whether it is the client's.
     fn whole(&mut self, header: Header, body: &[u8]) -> Result<bool, Broken> {
+        if header.tag == tag::READY_FOR_QUERY {
+            self.server.ledger.ready_comes();
+        }
         let clients = self.is_clients();
         let ends = matches!(header.tag, tag::READY_FOR_QUERY | tag::COMMAND_COMPLETE | tag::DATA_ROW);
         if ends && !self.server.ledger.accepts(header.tag) {
@@ -393,6 +398,9 @@ impl Answers<'_> {
     fn error(&mut self, body: &[u8]) -> bool {
         let fields = Fields::decode(body);
         let words = || String::from_utf8_lossy(fields.message().unwrap_or(b"no message")).into_owned();
+        if let Some(is_passed_on) = self.leads_astray(&fields) {
+            return is_passed_on;
+        }
         let engaged = self.server.status != Status::Idle || self.server.ledger.owner().is_some();
         if fields.is_fatal() && self.session.is_some() && self.pool.rules.mode != PoolMode::Session && engaged {
             // The server ends, the session does not: it is told as an error of its request.
@@ -565,6 +573,9 @@ impl Answers<'_> {
             if let Some(unnamed) = self.unnamed() {
                 unnamed.forget();
             }
+        }
+        if self.server.ledger.is_doubtful() {
+            self.findings.words().astray = Some(Astray::Told);
         }
         self.undo(&skipped);
         self.end_trial(tries_again);

@@ -278,9 +278,14 @@ impl Worker {
 
     pub(super) fn drain_progress(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(server) = self.servers.get_mut(conn) else { return };
-        let ServerState::Draining { read, .. } = server.state else { return };
+        if !matches!(server.state, ServerState::Draining { .. }) {
+            return;
+        }
         // Its COPY may have begun, or its batch failed, only after the client had gone.
         hush(conn, server, turn);
+        self.question_syncs(turn, conn);
+        let Some(server) = self.servers.get_mut(conn) else { return };
+        let ServerState::Draining { read, .. } = server.state else { return };
         if !server.ledger.is_clear() || server.skip > 0 || !server.inbox.is_empty() {
             if read > limits::DRAIN_LEN_MAX {
                 self.cancel_drain(turn, conn);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use wire::SqlState;
 
+use super::copying::Astray;
 use super::{Turn, Worker};
 use crate::catalogue::Definition;
 use crate::id::ConnId;
@@ -63,6 +64,8 @@ pub(super) struct Words {
     pub(super) definitions: Vec<Arc<Definition>>,
     /// An error outside of any answer: the server is about to close.
     pub(super) dying: Option<String>,
+    /// Something was read in a COPY that is not of it: what its client is owed is not known, and it ends.
+    pub(super) astray: Option<Astray>,
     /// A FATAL for the linked client, whose session outlives it.
     pub(super) lost: Option<(SqlState, String)>,
 }
@@ -72,8 +75,9 @@ impl Findings {
         self.words.get_or_insert_default()
     }
 
+    /// Nothing else that this server says is for its client.
     pub(super) fn is_lost(&self) -> bool {
-        self.words.as_ref().is_some_and(|words| words.lost.is_some())
+        self.words.as_ref().is_some_and(|words| words.lost.is_some() || words.astray.is_some())
     }
 }
 
@@ -81,6 +85,10 @@ impl Worker {
     /// Acts upon what a server said. True: nothing else is left to do.
     #[cold]
     pub(super) fn act_on_words(&mut self, turn: &mut Turn<'_>, conn: ConnId, words: Words) -> bool {
+        if let Some(astray) = words.astray {
+            self.end_astray(turn, conn, astray);
+            return true;
+        }
         if let Some((code, words)) = words.lost {
             self.server_lost(turn, conn, code, &words);
             return true;

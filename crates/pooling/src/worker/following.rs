@@ -19,7 +19,7 @@ use crate::server::{Answerer, Expect, Server};
 use crate::state::{Effect, Marked, OnServer, Pins, Reading, Remedy, Seen, Tracker};
 
 /// The name of what is run aside. No client has it: their statements are called otherwise on servers.
-const ASIDE: &[u8] = b"aside_of_pgweir";
+pub(super) const ASIDE: &[u8] = b"aside_of_pgweir";
 
 const DISCARD_SEQUENCES: &[u8] = b"DISCARD SEQUENCES";
 

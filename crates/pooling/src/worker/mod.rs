@@ -48,6 +48,7 @@ pub(crate) mod classing;
 mod closing;
 mod confirming;
 mod consoling;
+mod copying;
 mod crowding;
 mod ending;
 mod findings;

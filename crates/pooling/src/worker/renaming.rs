@@ -6,14 +6,15 @@
 use std::sync::Arc;
 
 use wire::frontend::{self, BindNames, Close, Describe, Parse, Target};
-use wire::{HEADER_LEN, Header, backend};
+use wire::{HEADER_LEN, Header, backend, sqlstate};
 
 use super::ending::Ending;
 use super::matching::Match;
-use super::requests::{Requests, too_long, too_many};
+use super::requests::Requests;
 use crate::limits;
 use crate::prepared::{self, Statement, StatementId};
 use crate::server::{Answerer, Expect};
+use crate::session::Rest;
 use crate::shape::Fingerprint;
 use crate::state::State;
 use crate::unnamed::{self, Unnamed};
@@ -363,10 +364,26 @@ impl Requests<'_> {
         self.actions.send_new(self.server_id, |out| close.encode(out));
     }
 
+    /// As [`Requests::expect_rest`], for a message that does not reach its server.
+    pub(super) fn discard_rest(&mut self, len: usize) {
+        self.session.skip = len as u32;
+        self.session.rest = Rest::Discard;
+    }
+
     /// Answers in the server's stead what comes next and is ours to answer.
     pub(super) fn answer_fakes(&mut self) {
         while let Some(fake) = self.server.ledger.next_fake() {
             super::confirming::answer_fake(self.conn, self.session, fake.expect, self.actions);
         }
     }
+}
+
+pub(super) fn too_long() -> Ending {
+    let text = format!("a named prepared statement may have {} bytes at most", limits::STATEMENT_LEN_MAX);
+    Ending::Refuse(sqlstate::PROGRAM_LIMIT_EXCEEDED, text)
+}
+
+pub(super) fn too_many() -> Ending {
+    let text = "too many prepared statements in one session".to_owned();
+    Ending::Refuse(sqlstate::PROGRAM_LIMIT_EXCEEDED, text)
 }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use wire::backend::Status;
 use wire::frontend::{BindNames, Parse, tag};
-use wire::{HEADER_LEN, Header, sqlstate};
+use wire::{HEADER_LEN, Header};
 
 use super::announcing::OtherWorkers;
 use super::ending::{Ending, checked_header};
 use super::pool::Pool;
-use super::renaming::Renamed;
+use super::renaming::{Renamed, too_long};
 use super::stream::Stream;
 use super::unlinked::{Begun, Unlinked};
 use super::{Turn, Worker};
@@ -417,6 +417,11 @@ impl Requests<'_> {
     fn dispatch(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
         let whole = at_hand.len() >= header.total_len();
         let mapped = self.is_mapped();
+        if self.server.ledger.is_guarded()
+            && let Some(dealt_with) = self.guard(header.tag)?
+        {
+            return Ok(dealt_with);
+        }
         if self.waits_for_answers(header.tag, at_hand) {
             self.call_for_answers();
             return Ok(false);
@@ -538,12 +543,6 @@ impl Requests<'_> {
         self.session.rest = Rest::Forward;
     }
 
-    /// As [`Requests::expect_rest`], for a message that does not reach its server.
-    pub(super) fn discard_rest(&mut self, len: usize) {
-        self.session.skip = len as u32;
-        self.session.rest = Rest::Discard;
-    }
-
     /// These bytes of the stream were dealt with in another way than passing them.
     fn discard(&mut self, count: usize) {
         self.stream.skip(count, self.server_id, self.actions);
@@ -557,14 +556,4 @@ impl Requests<'_> {
             self.discard(replaced);
         }
     }
-}
-
-pub(super) fn too_long() -> Ending {
-    let text = format!("a named prepared statement may have {} bytes at most", limits::STATEMENT_LEN_MAX);
-    Ending::Refuse(sqlstate::PROGRAM_LIMIT_EXCEEDED, text)
-}
-
-pub(super) fn too_many() -> Ending {
-    let text = "too many prepared statements in one session".to_owned();
-    Ending::Refuse(sqlstate::PROGRAM_LIMIT_EXCEEDED, text)
 }

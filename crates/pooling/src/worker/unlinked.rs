@@ -6,7 +6,7 @@ use wire::frontend::{BindNames, Close, Target, tag};
 use wire::{HEADER_LEN, Header};
 
 use super::ending::{Ending, checked_header};
-use super::requests::{too_long, too_many};
+use super::renaming::{too_long, too_many};
 use super::{Turn, Worker};
 use crate::action::Actions;
 use crate::id::ConnId;

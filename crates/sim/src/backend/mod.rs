@@ -256,12 +256,17 @@ impl Backend {
             }
             tag::COPY_FAIL => {
                 self.copy = None;
-                self.error("57014", "COPY from stdin failed", out);
+                let words = cstr(body).map(|(text, _)| String::from_utf8_lossy(text)).unwrap_or_default();
+                self.error("57014", &format!("COPY from stdin failed: {words}"), out);
                 Progress::Done
             }
             tag::FLUSH | tag::SYNC => Progress::Done,
             tag::TERMINATE => Progress::Gone,
-            _ => self.fatal("08P01", "terminating connection because protocol synchronization was lost", out),
+            _ => {
+                let text = format!("unexpected message type 0x{message:02X} during COPY from stdin");
+                say("ERROR", "08P01", &text, out);
+                self.fatal("08P01", "terminating connection because protocol synchronization was lost", out)
+            }
         }
     }
 
