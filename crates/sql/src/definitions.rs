@@ -58,6 +58,13 @@ fn of_an_object(verb: &Head<'_, '_>, object: &Head<'_, '_>) -> Option<Marks> {
     })
 }
 
+/// A definition of which no prepared statement comes to return other columns: at most, it fails.
+pub(crate) fn keeps_results(head: &Head<'_, '_>) -> bool {
+    let mut object = head.next();
+    while object.take_any(&BEFORE_OBJECT) {}
+    head.at("drop") || head.at_any(&["create", "alter"]) && object.at_any(&["index", "statistics"])
+}
+
 //= pg18 sql-alterdatabase
 fn of_a_database(verb: &Head<'_, '_>, object: &Head<'_, '_>) -> Marks {
     if !verb.at("alter") {

@@ -77,6 +77,9 @@ marks! {
     ROUTINES = 28;
     /// Changes what tables there are or what hangs on them.
     RELATIONS = 29;
+    /// ROUTINES or RELATIONS in a statement without TEMPORARY, which drops nothing and is about no index or statistics: what
+    /// other sessions have prepared may mean something else.
+    PERMANENT = 45;
     /// Changes what other sessions begin with: ALTER ROLE or DATABASE … SET, ALTER SYSTEM.
     DEFAULTS = 30;
     /// set_config, unless each of its calls has SET_LOCAL.

@@ -81,7 +81,12 @@ pub(crate) fn statement<'t>(text: &Text<'t>, outline: &Outline) -> Statement<'t>
     let head = Head::new(text, outline.start, outline.end);
     let (kind, marks) =
         if outline.marks.any(Marks::UNKNOWN) { (Kind::Unknown, outline.marks) } else { classify(&head, outline.marks) };
-    Statement { kind, marks: kind.marks() | marks, source, start: outline.start }
+    let mut marks = kind.marks() | marks;
+    let defines = marks.any(Marks::ROUTINES | Marks::RELATIONS) && !marks.any(Marks::TEMPORARY);
+    if defines && !definitions::keeps_results(&head) {
+        marks |= Marks::PERMANENT;
+    }
+    Statement { kind, marks, source, start: outline.start }
 }
 
 /// The kind of a statement, and `marks` with those of its first words.

@@ -26,7 +26,7 @@ use crate::parameters::Parameters;
 use crate::prepared::Prepared;
 use crate::settings::{Address, Database};
 use crate::shape::Described;
-use crate::state::{OnServer, State as SessionState};
+use crate::state::{Defines, OnServer, State as SessionState};
 use crate::time::Time;
 use crate::unnamed::Version;
 use crate::worker::classing::Charge;
@@ -225,7 +225,7 @@ pub(crate) struct Server {
     /// Its client has had an error for the request being answered.
     pub(crate) answer_failed: bool,
     /// What other clients have prepared may mean something else once its client's transaction is over.
-    pub(crate) defines: bool,
+    pub(crate) defines: Defines,
     /// Its client asked for a cancel before it was answered itself.
     pub(crate) cancel_wanted: bool,
     pub(crate) overdue: Overdue,

@@ -2,6 +2,7 @@
 //!
 //! //= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-COMMANDCOMPLETE
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use sql::{
@@ -17,15 +18,36 @@ use crate::parameters::Tracked;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) name: Box<[u8]>,
-    /// The whole PREPARE; none: it was too long to keep.
-    pub(crate) text: Option<Arc<[u8]>>,
+    pub(crate) statement: Prepared,
 }
 
-/// Of one statement.
+/// What a PREPARE has prepared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Prepared {
+    /// The whole PREPARE; none: it was too long to keep.
+    pub(crate) text: Option<Arc<[u8]>>,
+    /// What EXECUTE of it does besides what its marks and names tell: it changes settings by set_config.
+    pub(crate) run: Option<Arc<Effect>>,
+}
+
+impl Prepared {
+    pub(crate) fn len(&self) -> usize {
+        self.text.as_ref().map_or(0, |text| text.len())
+    }
+
+    /// The effect of EXECUTE.
+    pub(crate) fn executed(&self) -> Effect {
+        self.run.as_deref().map_or(Effect::Nothing, Effect::clone)
+    }
+}
+
+/// One effect of a statement. A statement may have several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// None that outlives its transaction.
     Nothing,
+    /// Nobody knows which: a check tells some of them, and the server is kept for the others.
+    Unknown,
     /// COMMIT, ROLLBACK, PREPARE TRANSACTION: the tag tells which it was.
     End,
     Save(Box<[u8]>),
@@ -76,9 +98,27 @@ impl Effect {
         Effect::Asked { names, parameters: Vec::new(), others }
     }
 
+    /// The same where nobody will tell which values its parameters have.
+    fn with_computed_names(self) -> Effect {
+        match self {
+            Effect::Asked { names, parameters, others } => {
+                Effect::Asked { names, others: others || !parameters.is_empty(), parameters: Vec::new() }
+            }
+            effect => effect,
+        }
+    }
+
     /// It names a setting by a parameter.
     pub(crate) fn is_unbound(&self) -> bool {
         matches!(self, Effect::Asked { parameters, .. } if !parameters.is_empty())
+    }
+
+    /// What runs if a statement of this name is executed, where this effect is that it is prepared.
+    pub(crate) fn prepares(&self, name: &[u8]) -> Option<Effect> {
+        match self {
+            Effect::Prepare(kept) if *kept.name == *name => Some(kept.statement.executed()),
+            _ => None,
+        }
     }
 
     /// What its session may keep its server for because of it.
@@ -92,22 +132,13 @@ impl Effect {
             Effect::Prepare(_) => Pins::PREPARED,
             Effect::ListenAlone => Pins::LISTEN,
             Effect::Pin(pins) => *pins,
+            Effect::Unknown => Pins::UNKNOWN | Pins::DYNAMIC,
             _ => Pins::NONE,
         }
     }
 
-    /// Of each statement in a text, in their order.
-    pub(crate) fn read(text: &Text<'_>, tracked: &Tracked) -> Vec<Effect> {
-        let alone = text.statements().nth(1).is_none();
-        let of = |statement: Statement<'_>| match statement.marks.any(Marks::SET_CONFIG) {
-            true => of_calls(text, &statement, tracked),
-            false => Effect::of(&statement, alone.then(|| text.source()), tracked),
-        };
-        text.statements().map(of).collect()
-    }
-
-    /// `text`: what was sent, if that is this statement alone.
-    fn of(statement: &Statement<'_>, text: Option<&[u8]>, tracked: &Tracked) -> Effect {
+    /// Of what the statement's first words say. `source`: what was sent, if that is this statement alone.
+    fn of(text: &Text<'_>, statement: &Statement<'_>, source: Option<&[u8]>, tracked: &Tracked) -> Effect {
         let owned = |name: Name<'_>| name.to_vec().into_boxed_slice();
         match statement.kind {
             Kind::Commit { .. } | Kind::Rollback { .. } | Kind::PrepareTransaction => Effect::End,
@@ -122,9 +153,11 @@ impl Effect {
             Kind::Discard(Discarded::Sequences) => Effect::Unpin(Pins::SEQUENCE),
             Kind::Prepare { name, .. } => {
                 // As the client wrote it, since pg_prepared_statements shows it.
-                let text =
-                    Some(text.unwrap_or(statement.source)).filter(|source| source.len() <= limits::STATEMENT_LEN_MAX);
-                Effect::Prepare(Kept { name: owned(name), text: text.map(Arc::from) })
+                let source =
+                    Some(source.unwrap_or(statement.source)).filter(|source| source.len() <= limits::STATEMENT_LEN_MAX);
+                let run = of_calls(text, statement, tracked).with_computed_names();
+                let run = Some(run).filter(|run| *run != Effect::Nothing).map(Arc::new);
+                Effect::Prepare(Kept { name: owned(name), statement: Prepared { text: source.map(Arc::from), run } })
             }
             Kind::Execute(name) => Effect::Execute(owned(name)),
             Kind::Deallocate(Which::All) => Effect::DeallocateAll,
@@ -137,6 +170,97 @@ impl Effect {
             Kind::Unknown => Effect::Pin(Pins::DYNAMIC),
             _ => Effect::Nothing,
         }
+    }
+}
+
+/// What a text will do: the effects of its statements, in their order. Each statement has at least one, and is answered by
+/// one command tag, which confirms all that it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Effects {
+    /// Whether an effect is its statement's last stands beside it.
+    all: Vec<(Effect, bool)>,
+}
+
+impl Effects {
+    /// Of each statement in a text.
+    pub(crate) fn read(text: &Text<'_>, tracked: &Tracked) -> Effects {
+        let alone = text.statements().nth(1).is_none();
+        let mut effects = Effects::default();
+        for statement in text.statements() {
+            let first = Effect::of(text, &statement, alone.then(|| text.source()), tracked);
+            // What is prepared does not run yet.
+            let runs = !matches!(statement.kind, Kind::Prepare { .. });
+            let calls = if runs { of_calls(text, &statement, tracked) } else { Effect::Nothing };
+            effects.add_statement([first, calls]);
+        }
+        effects
+    }
+
+    /// Of the one statement of a text that the protocol has prepared, where SQL's EXECUTE runs it.
+    pub(crate) fn of_executed(text: &Text<'_>, tracked: &Tracked) -> Effect {
+        let statement = text.statements().next();
+        statement.map_or(Effect::Nothing, |statement| of_calls(text, &statement, tracked).with_computed_names())
+    }
+
+    /// Of one statement.
+    pub(crate) fn of_one(effect: Effect) -> Effects {
+        Effects { all: vec![(effect, true)] }
+    }
+
+    fn add_statement(&mut self, effects: impl IntoIterator<Item = Effect>) {
+        let start = self.all.len();
+        self.all.extend(effects.into_iter().filter(|effect| *effect != Effect::Nothing).map(|effect| (effect, false)));
+        if self.all.len() == start {
+            self.all.push((Effect::Nothing, false));
+        }
+        if let Some((_, is_last)) = self.all.last_mut() {
+            *is_last = true;
+        }
+    }
+
+    /// Adds to each EXECUTE the effect of what it runs. `run`: of a statement by its name, where the text itself has not
+    /// prepared it before.
+    pub(crate) fn add_executed(&mut self, run: impl Fn(&[u8]) -> Effect) {
+        let mut at = 0;
+        while at < self.all.len() {
+            if let Effect::Execute(name) = &self.all[at].0 {
+                let ran = self.prepared(name, at).unwrap_or_else(|| run(name));
+                if ran != Effect::Nothing {
+                    // In front of the EXECUTE, which stays the last if it was.
+                    self.all.insert(at, (ran, false));
+                    at += 1;
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// What runs if a statement is executed that these prepare, before the effect at `end`.
+    fn prepared(&self, name: &[u8], end: usize) -> Option<Effect> {
+        self.all[..end].iter().rev().find_map(|(effect, _)| effect.prepares(name))
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Effect> {
+        self.all.iter().map(|(effect, _)| effect)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Effect> {
+        self.all.iter_mut().map(|(effect, _)| effect)
+    }
+
+    /// How many statements have them.
+    pub(crate) fn statements(&self) -> usize {
+        self.all.iter().filter(|(_, is_last)| *is_last).count()
+    }
+
+    /// The same once parameters have the values that `value` tells by their numbers.
+    pub(crate) fn bound<'v>(&self, value: impl Fn(u16) -> Option<&'v [u8]>) -> Effects {
+        Effects { all: self.all.iter().map(|(effect, is_last)| (effect.bound(&value), *is_last)).collect() }
+    }
+
+    /// Each with whether it is its statement's last.
+    pub(crate) fn into_queue(self) -> VecDeque<(Effect, bool)> {
+        self.all.into()
     }
 }
 
@@ -221,8 +345,12 @@ fn is_plain_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$'))
 }
 
-/// Of calls of set_config. Where nothing else is there to go wrong, their values are known.
+/// Of the calls of set_config in a statement, once they run. Where nothing else is there to go wrong, their values are
+/// known.
 fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Effect {
+    if !statement.marks.any(Marks::SET_CONFIG) {
+        return Effect::Nothing;
+    }
     let is_certain = statement.only_sets_config(text);
     let (mut changes, mut names, mut parameters, mut others) = (Vec::new(), Vec::new(), Vec::new(), false);
     for call in statement.set_config_calls(text) {
@@ -245,7 +373,7 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
         }
     }
     if names.is_empty() && parameters.is_empty() && !others {
-        return Effect::Change(changes);
+        return if changes.is_empty() { Effect::Nothing } else { Effect::Change(changes) };
     }
     // What is asked for is told as it is in the end.
     names.extend(changes.into_iter().filter_map(|change| match change {
@@ -280,7 +408,9 @@ mod tests {
     use sql::Rules;
 
     fn read(text: &str) -> Vec<Effect> {
-        Effect::read(&Text::new(text.as_bytes(), Rules::default()), &Tracked::new(&["IntervalStyle".to_owned()]))
+        let tracked = Tracked::new(&["IntervalStyle".to_owned()]);
+        let effects = Effects::read(&Text::new(text.as_bytes(), Rules::default()), &tracked);
+        effects.iter().cloned().collect()
     }
 
     fn set(name: &str, clause: Option<&str>) -> Effect {
@@ -295,6 +425,10 @@ mod tests {
 
     fn asked(name: &str, others: bool) -> Effect {
         Effect::Asked { names: vec![name.as_bytes().into()], parameters: Vec::new(), others }
+    }
+
+    fn prepared(text: &str, run: Option<Effect>) -> Prepared {
+        Prepared { text: Some(text.as_bytes().into()), run: run.map(Arc::new) }
     }
 
     fn asked_by(parameters: &[u16], others: bool) -> Effect {
@@ -361,7 +495,7 @@ mod tests {
             ("discard sequences", Effect::Unpin(Pins::SEQUENCE)),
             (
                 "prepare p as select 1",
-                Effect::Prepare(Kept { name: named("p"), text: Some(b"prepare p as select 1"[..].into()) }),
+                Effect::Prepare(Kept { name: named("p"), statement: prepared("prepare p as select 1", None) }),
             ),
             ("explain execute P(1)", Effect::Execute(named("p"))),
             ("deallocate prepare p", Effect::Deallocate(named("p"))),

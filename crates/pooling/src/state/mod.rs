@@ -20,6 +20,8 @@ mod effects;
 mod haste;
 mod journal;
 mod known;
+#[cfg(test)]
+mod pairs_of_marks;
 mod pins;
 mod prepared;
 mod reading;
@@ -31,11 +33,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) use channels::{Overflow, Wait, is_portable};
-pub(crate) use effects::Effect;
+pub(crate) use effects::{Effect, Effects};
 pub(crate) use known::Known;
 pub use pins::Pins;
 pub(crate) use prepared::{OnServer, Remedy};
-pub(crate) use reading::{Reader, Reading, Sketch};
+pub(crate) use reading::{Defines, Reader, Reading, Sketch};
 pub(crate) use tracker::{Marked, Places, Seen, Settled, Tracker};
 
 use sql::{is_dangerous, quoted_setting, setting_key};

@@ -17,6 +17,17 @@ pub(crate) struct Reading {
     pub(crate) hidden: Hidden,
 }
 
+/// What definitions in a text change.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Defines {
+    #[default]
+    Nothing,
+    /// Only its own session's objects if it has temporary ones, and otherwise what others see.
+    Unclear,
+    /// What others see.
+    ForAll,
+}
+
 /// What a text says by itself, for as long as a statement lives: what its names hide may change meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Sketch {
@@ -88,10 +99,14 @@ impl Reading {
         self.marks.any(NOTED) || open && self.marks.any(Marks::TRANSACTION)
     }
 
-    /// It changes what tables, types or functions there are, for others too: what was prepared before may not hold.
+    /// Whether it changes what tables, types or functions there are, for others too: what was prepared before may not hold.
     #[inline]
-    pub(crate) fn defines(self) -> bool {
-        self.marks.any(DEFINING) && !self.marks.any(Marks::TEMPORARY)
+    pub(crate) fn defines(self) -> Defines {
+        match self.marks {
+            marks if marks.any(Marks::PERMANENT) => Defines::ForAll,
+            marks if marks.any(DEFINING) => Defines::Unclear,
+            _ => Defines::Nothing,
+        }
     }
 
     pub(crate) fn names_statements(self) -> bool {

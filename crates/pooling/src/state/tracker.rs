@@ -21,7 +21,7 @@ use wire::frontend::bind_parameter;
 
 use super::channels::Ears;
 use super::check::Check;
-use super::effects::{Effect, Kept, is_identity, is_passing};
+use super::effects::{Effect, Effects, Kept, Prepared, is_identity, is_passing};
 use super::journal::Journal;
 use super::pins::Pins;
 use super::prepared::{self, OnServer, Remedy};
@@ -41,7 +41,7 @@ use crate::worker::announcing::Announcement;
 pub(crate) struct Marked {
     pub(crate) text: Box<[u8]>,
     pub(crate) reading: Reading,
-    pub(crate) effects: Vec<Effect>,
+    pub(crate) effects: Effects,
 }
 
 impl Marked {
@@ -52,8 +52,8 @@ impl Marked {
 
     /// As it is with the parameters of a Bind, of which this stands behind its names.
     pub(crate) fn bound(&self, behind_names: &[u8]) -> Marked {
-        let of = |effect: &Effect| effect.bound(|number| bind_parameter(behind_names, number));
-        Marked { text: self.text.clone(), reading: self.reading, effects: self.effects.iter().map(of).collect() }
+        let effects = self.effects.bound(|number| bind_parameter(behind_names, number));
+        Marked { text: self.text.clone(), reading: self.reading, effects }
     }
 }
 
@@ -64,10 +64,17 @@ struct Portal {
     awaited: usize,
 }
 
-/// What a Query or an Execute under way will do, statement by statement.
+/// What a Query or an Execute under way will do.
 #[derive(Debug)]
 struct Sent {
-    effects: VecDeque<Effect>,
+    /// Beside each effect, whether it is its statement's last.
+    effects: VecDeque<(Effect, bool)>,
+}
+
+impl Sent {
+    fn any(&self, is_it: impl Fn(&Effect) -> bool) -> bool {
+        self.effects.iter().any(|(effect, _)| is_it(effect))
+    }
 }
 
 /// What becomes of a server whose client has all its answers.
@@ -84,8 +91,8 @@ pub(crate) enum Settled {
 #[derive(Debug, Default)]
 pub(crate) struct Tracker {
     journal: Journal,
-    /// Of SQL's PREPARE: the whole statement.
-    prepared: BTreeMap<Box<[u8]>, Arc<[u8]>>,
+    /// By SQL's PREPARE.
+    prepared: BTreeMap<Box<[u8]>, Prepared>,
     prepared_len: usize,
     /// Oldest first, in the order of the server's ledger.
     sent: VecDeque<Sent>,
@@ -182,7 +189,7 @@ impl Tracker {
             }
             _ => false,
         };
-        self.sent.iter().any(|sent| sent.effects.iter().any(reverts))
+        self.sent.iter().any(|sent| sent.any(reverts))
     }
 
     pub(crate) fn is_reverted(&self) -> bool {
@@ -318,27 +325,34 @@ impl Tracker {
     }
 
     /// A message is sent whose effects are noted: its entry in the ledger is marked.
-    pub(crate) fn sent(&mut self, effects: Vec<Effect>, text: &[u8]) {
+    pub(crate) fn sent(&mut self, effects: Effects, text: &[u8]) {
         let pins = effects.iter().fold(Pins::NONE, |pins, effect| pins | effect.pins());
         self.reasons.note(pins, text);
-        self.sent.push_back(Sent { effects: effects.into() });
+        self.sent.push_back(Sent { effects: effects.into_queue() });
     }
 
-    /// A command tag has come for the oldest message that is noted.
+    /// A command tag has come for the oldest message that is noted: all effects of its next statement are there.
     pub(crate) fn confirmed(&mut self, tag: &[u8], mut places: Places<'_>) {
-        let effect = self.sent.front_mut().and_then(|sent| sent.effects.pop_front());
-        match effect {
-            Some(effect) => self.apply(effect, tag, &mut places),
+        let Some((mut effect, mut is_last)) = self.next_effect() else {
             // More tags than statements: it is not what it was taken for.
-            None => {
-                self.suspects |= Pins::ANYTHING | Pins::DYNAMIC;
-                match tag {
-                    b"DISCARD ALL\0" => self.apply(Effect::DiscardAll, tag, &mut places),
-                    b"DEALLOCATE ALL\0" => self.apply(Effect::DeallocateAll, tag, &mut places),
-                    _ => {}
-                }
+            self.apply(Effect::Unknown, tag, &mut places);
+            return match tag {
+                b"DISCARD ALL\0" => self.apply(Effect::DiscardAll, tag, &mut places),
+                b"DEALLOCATE ALL\0" => self.apply(Effect::DeallocateAll, tag, &mut places),
+                _ => {}
+            };
+        };
+        loop {
+            self.apply(effect, tag, &mut places);
+            if is_last {
+                return;
             }
+            (effect, is_last) = self.next_effect().expect("a statement's effects end with its last");
         }
+    }
+
+    fn next_effect(&mut self) -> Option<(Effect, bool)> {
+        self.sent.front_mut()?.effects.pop_front()
     }
 
     /// The oldest message that is noted has been answered, or will not be.
@@ -380,6 +394,7 @@ impl Tracker {
     fn apply(&mut self, effect: Effect, tag: &[u8], places: &mut Places<'_>) {
         match effect {
             Effect::Nothing | Effect::Execute(_) => {}
+            Effect::Unknown => self.suspects |= Pins::ANYTHING | Pins::DYNAMIC,
             Effect::Parameter { index, value } => self.mean(index, value.as_deref(), places),
             Effect::End if tag == b"ROLLBACK\0" => {
                 self.journal.rolled_back();
@@ -407,7 +422,7 @@ impl Tracker {
                 changes.iter().for_each(|change| self.journal.change(change));
             }
             Effect::Prepare(kept) => {
-                if let Some(text) = &kept.text {
+                if let Some(text) = &kept.statement.text {
                     places.on_server.insert(&kept.name, Arc::clone(text));
                 }
                 self.keep_prepared(kept);

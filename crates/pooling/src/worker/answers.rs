@@ -469,8 +469,8 @@ impl Answers<'_> {
                 }
             }
             self.server.cancel_wanted = false;
-            if status == Status::Idle && std::mem::take(&mut self.server.defines) && !self.is_temporary() {
-                self.pool.generation += 1;
+            if status == Status::Idle {
+                self.renew_statements();
             }
             self.count_query(status);
         }

@@ -11,7 +11,7 @@ use crate::id::ConnId;
 use crate::server::{Answerer, Entry, Expect};
 use crate::session::Session;
 use crate::shape::Described;
-use crate::state::{Marked, Pins, Places, Reading, Tracker};
+use crate::state::{Defines, Effects, Marked, Pins, Places, Reading, Tracker};
 use crate::unnamed::{self, Unnamed};
 
 impl Answers<'_> {
@@ -157,7 +157,7 @@ impl Answers<'_> {
             && !session.unnamed.as_ref().is_some_and(|unnamed| unnamed.is_changing())
         {
             // An earlier one holds, and what that does is not kept.
-            let unread = Marked { text: Box::default(), reading: Reading::UNKNOWN, effects: Vec::new() };
+            let unread = Marked { text: Box::default(), reading: Reading::UNKNOWN, effects: Effects::default() };
             session.tracker.get_or_insert_default().parse_unnamed(Some(Arc::new(unread)));
         }
         let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) else { return };
@@ -192,8 +192,18 @@ impl Answers<'_> {
         }
     }
 
-    /// Whoever has temporary tables makes and drops them all the time, and nobody else sees them.
-    pub(super) fn is_temporary(&self) -> bool {
+    /// A transaction is over. Where it has changed what others see, what they prepare from now on is another statement. Who
+    /// has temporary tables drops them all the time, and nobody else sees them.
+    pub(super) fn renew_statements(&mut self) {
+        let renews = match std::mem::take(&mut self.server.defines) {
+            Defines::Nothing => false,
+            Defines::Unclear => !self.is_temporary(),
+            Defines::ForAll => true,
+        };
+        self.pool.generation += u64::from(renews);
+    }
+
+    fn is_temporary(&self) -> bool {
         let tracker = self.session.as_ref().and_then(|(_, session)| session.tracker.as_ref());
         tracker.is_some_and(|tracker| (tracker.pins() | tracker.suspected()).any(Pins::TEMPORARY))
     }

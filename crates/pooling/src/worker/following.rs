@@ -14,9 +14,9 @@ use super::renaming::Renamed;
 use super::requests::Requests;
 use crate::limits;
 use crate::parameters::{Parameters, Tracked};
-use crate::prepared::{self, Statement, StatementId};
+use crate::prepared::Statement;
 use crate::server::{Answerer, Expect, Server};
-use crate::state::{Effect, Marked, OnServer, Pins, Reading, Remedy, Seen, Tracker};
+use crate::state::{Effect, Effects, Marked, OnServer, Pins, Reading, Remedy, Seen, Tracker};
 
 /// The name of what is run aside. No client has it: their statements are called otherwise on servers.
 pub(super) const ASIDE: &[u8] = b"aside_of_pgweir";
@@ -110,7 +110,7 @@ impl Requests<'_> {
         let bytes = text.unwrap_or_default();
         let is_open = self.session.tracker.get_or_insert_default().is_open();
         let is_noted = reading.is_noted(is_open) || reading.names_statements();
-        let mut effects = if is_noted { self.effects(bytes) } else { Vec::new() };
+        let mut effects = if is_noted { self.effects(bytes) } else { Effects::default() };
         // Nothing else may be noted of what is not sent yet.
         if !self.may_define(text, reading) || !self.may_listen(&mut effects) {
             return false;
@@ -127,7 +127,7 @@ impl Requests<'_> {
         }
         self.defined();
         // It may call in the same breath what it has just defined.
-        let calls_too = reading.redefines() && self.effects(bytes).len() > 1;
+        let calls_too = reading.redefines() && self.effects(bytes).statements() > 1;
         let reading = if calls_too { self.read_text(text) } else { reading };
         self.vacate(bytes, reading);
         self.suspect(reading, bytes);
@@ -251,7 +251,7 @@ impl Requests<'_> {
             Some(_) => reading.is_active(),
             None => self.server.on_server.has(name),
         };
-        self.server.defines |= reading.defines();
+        self.server.defines = self.server.defines.max(reading.defines());
         let mut followed = None;
         if self.session.tracker.is_some() || is_active {
             if statement.is_some() {
@@ -284,37 +284,6 @@ impl Requests<'_> {
         true
     }
 
-    /// Which statement a Parse of EXECUTE means: its columns are those of what its name means now, to this session.
-    #[cold]
-    pub(super) fn identify_executing(&mut self, parse: &Parse<'_>, statement: &Statement) -> StatementId {
-        let effects = self.effects(parse.query);
-        let (tracker, names) = (self.session.tracker.as_ref(), self.session.names.as_ref());
-        let of = |name: &[u8]| {
-            let prepared = tracker.and_then(|tracker| tracker.prepared_text(name));
-            let of_protocol = || names?.get(name).map(|statement| Arc::from(statement.query()));
-            prepared.or_else(of_protocol)
-        };
-        let texts: Vec<Option<Arc<[u8]>>> = effects
-            .iter()
-            .filter_map(|effect| if let Effect::Execute(name) = effect { Some(of(name)) } else { None })
-            .collect();
-        let first = statement.id.to_be_bytes();
-        let meaning = std::iter::once(Some(&first[..])).chain(texts.iter().map(Option::as_deref));
-        prepared::identify(parse, meaning, self.pool.generation)
-    }
-
-    /// A statement is about to be parsed or described that may name another: that must be there, or it has no columns. False:
-    /// not before what is under way has been answered.
-    pub(super) fn bring_executed(&mut self, statement: &Statement) -> bool {
-        if !statement.executes() || !self.follows() {
-            return true;
-        }
-        let effects = self.effects(statement.query());
-        let remedy = self.remedy(statement.reading(&self.pool.known), &effects, statement.query());
-        self.run_aside(remedy.as_ref().unwrap_or(&Remedy::new()));
-        remedy.is_some()
-    }
-
     /// A Describe of the unnamed statement is about to be sent: what it executes must be there to be described. False: not
     /// before what is under way has been answered.
     pub(super) fn describe_followed(&mut self) -> bool {
@@ -341,7 +310,7 @@ impl Requests<'_> {
         };
         let is_open = self.session.tracker.as_ref().is_some_and(|tracker| tracker.is_open());
         let is_noted = marked.reading.is_noted(is_open);
-        let mut effects = if is_noted { marked.effects.clone() } else { Vec::new() };
+        let mut effects = if is_noted { marked.effects.clone() } else { Effects::default() };
         if !self.may_define(Some(&marked.text), marked.reading) || !self.may_listen(&mut effects) {
             return false;
         }
@@ -408,7 +377,7 @@ impl Requests<'_> {
         if !self.bring(name) {
             return Renamed::Later;
         }
-        self.note(Expect::Close(None), vec![Effect::Deallocate(name.into())], b"");
+        self.note(Expect::Close(None), Effects::of_one(Effect::Deallocate(name.into())), b"");
         Renamed::Yes
     }
 
@@ -426,7 +395,7 @@ impl Requests<'_> {
         let parameters = meant.unwrap_or(&self.server.parameters);
         let (reader, known) = (&mut self.reader, &mut self.pool.known);
         let reading = text.map_or(Reading::UNKNOWN, |text| reader.read(text, parameters, known));
-        self.server.defines |= reading.defines();
+        self.server.defines = self.server.defines.max(reading.defines());
         reading
     }
 
@@ -498,10 +467,10 @@ impl Requests<'_> {
         Arc::new(Marked { text: text.into(), reading, effects: self.effects(text) })
     }
 
-    pub(super) fn effects(&mut self, text: &[u8]) -> Vec<Effect> {
+    pub(super) fn effects(&mut self, text: &[u8]) -> Effects {
         match self.rules() {
-            Some(rules) => Effect::read(&Text::new(text, rules), self.tracked),
-            None => Vec::new(),
+            Some(rules) => Effects::read(&Text::new(text, rules), self.tracked),
+            None => Effects::default(),
         }
     }
 
@@ -511,7 +480,7 @@ impl Requests<'_> {
     }
 
     /// What has to come in front of a text that names statements. `None`: not before what is under way has been answered.
-    fn remedy(&mut self, reading: Reading, effects: &[Effect], text: &[u8]) -> Option<Remedy> {
+    pub(super) fn remedy(&mut self, reading: Reading, effects: &Effects, text: &[u8]) -> Option<Remedy> {
         let tracker = self.session.tracker.get_or_insert_default();
         let (names, known, seen) = (self.session.names.as_deref(), &self.pool.known, Seen::by(reading, text));
         let remedy = settled(self.server, |on_server| tracker.remedy(effects, names, on_server, known, &seen));
@@ -520,7 +489,7 @@ impl Requests<'_> {
             return None;
         };
         let mut discards = false;
-        for effect in effects {
+        for effect in effects.iter() {
             let Effect::Execute(name) = effect else { continue };
             let text = self.session.tracker.as_ref().and_then(|tracker| tracker.prepared_text(name));
             let Some(text) = text else { continue };
@@ -534,14 +503,15 @@ impl Requests<'_> {
         Some(remedy)
     }
 
-    fn note(&mut self, expect: Expect, effects: Vec<Effect>, text: &[u8]) {
+    fn note(&mut self, expect: Expect, mut effects: Effects, text: &[u8]) {
         if self.server.ledger.sent_noted(expect) {
+            self.add_executed(&mut effects);
             self.session.tracker.get_or_insert_default().sent(effects, text);
         }
     }
 
     /// Runs statements in front of the client's next message. They are part of its transaction.
-    fn run_aside(&mut self, remedy: &Remedy) {
+    pub(super) fn run_aside(&mut self, remedy: &Remedy) {
         for text in remedy {
             if **text == *DISCARD_SEQUENCES {
                 self.server.on_server.changes_nothing();

@@ -38,7 +38,7 @@ use crate::id::{ConnId, PoolId};
 use crate::parameters::Tracked;
 use crate::server::{Answerer, Expect, Server, State as ServerState};
 use crate::session::{Session, State, virtual_pid};
-use crate::state::{Effect, Overflow, Pins, Reading, Wait, is_portable, write_identifier};
+use crate::state::{Effect, Effects, Overflow, Pins, Reading, Wait, is_portable, write_identifier};
 
 pub(super) const UNLISTEN: &[u8] = b"UNLISTEN *";
 
@@ -46,9 +46,9 @@ const LOST: &str = "the connection that listened for this session was lost";
 
 impl Requests<'_> {
     /// What a message is about to do to the session's channels. False: not before the listener is ready for it.
-    pub(super) fn may_listen(&mut self, effects: &mut [Effect]) -> bool {
+    pub(super) fn may_listen(&mut self, effects: &mut Effects) -> bool {
         let Some(tracker) = &self.session.tracker else { return true };
-        let ends = effects.contains(&Effect::End) && tracker.ears().is_some();
+        let ends = effects.iter().any(|effect| *effect == Effect::End) && tracker.ears().is_some();
         let listens = effects.iter().any(|effect| matches!(effect, Effect::Listen(_)));
         // In a failed transaction there is nothing but its end; that may be under way.
         let failed = self.server.status == Status::Failed && self.server.ledger.is_clear();
@@ -98,9 +98,9 @@ impl Requests<'_> {
 
     /// Who listens to each channel: the pool's listener, or the session's own server. Returns whether one is new to the
     /// former.
-    fn choose_listeners(&mut self, effects: &mut [Effect]) -> bool {
+    fn choose_listeners(&mut self, effects: &mut Effects) -> bool {
         let mut is_new = false;
-        for effect in effects {
+        for effect in effects.iter_mut() {
             let Effect::Listen(name) = &*effect else { continue };
             if !self.may_share(name) {
                 *effect = Effect::ListenAlone;

@@ -51,6 +51,7 @@ mod consoling;
 mod copying;
 mod crowding;
 mod ending;
+mod executing;
 mod findings;
 mod first_text;
 mod following;

@@ -27,7 +27,7 @@ use crate::prepared::Prepared;
 use crate::server::{Chore, Group, Ledger, Overdue, Sequences, Server, State};
 use crate::settings::{Address, Database, Host};
 use crate::shape::Described;
-use crate::state::OnServer;
+use crate::state::{Defines, OnServer};
 use crate::time::Time;
 use crate::work::{Done, Job};
 
@@ -166,7 +166,7 @@ impl Worker {
             unnamed: crate::unnamed::NONE,
             parameters: empty,
             session_state: None,
-            defines: false,
+            defines: Defines::Nothing,
             on_server: OnServer::default(),
             sequences: Sequences::default(),
             aside_failed: false,

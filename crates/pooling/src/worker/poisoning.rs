@@ -18,7 +18,7 @@ use crate::catalogue::Known;
 use crate::id::{ConnId, PoolId};
 use crate::observe::{Level, Topic};
 use crate::server::Chore;
-use crate::state::{Effect, Places, Seen, State, Tracker};
+use crate::state::{Effects, Places, Seen, State, Tracker};
 
 /// Anybody may set these.
 const SETTINGS: [&str; 22] = [
@@ -103,7 +103,7 @@ impl Worker {
         let mut query = Vec::new();
         let found = server.session_state.as_deref();
         found.map(|found| State::default().write_difference(found, &mut query));
-        let effects = Effect::read(&Text::new(text.as_bytes(), rules), &self.tracked);
+        let effects = Effects::read(&Text::new(text.as_bytes(), rules), &self.tracked);
         let known = Known::default();
         for statement in Tracker::default().remedy(&effects, None, &mut server.on_server, &known, &Seen::None) {
             query.extend_from_slice(&statement);
@@ -148,8 +148,8 @@ impl Worker {
             let mut known = Known::default();
             tracker.suspect(self.reader.read(text, &server.parameters, &mut known), text, &known);
             let rules = self.reader.rules(&server.parameters).unwrap_or_default();
-            let effects = Effect::read(&Text::new(text, rules), &self.tracked);
-            let count = effects.len();
+            let effects = Effects::read(&Text::new(text, rules), &self.tracked);
+            let count = effects.statements();
             tracker.sent(effects, text);
             for _ in 0..count {
                 // No tag of what it says matters.

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Effect, Kept, Known, Names, OnServer, Pins, Places, Reading, Remedy, Tracker, prepared};
+use sql::{Marks, Rules, Text};
+
+use super::{Effect, Effects, Kept, Known, Names, OnServer, Pins, Places, Reading, Remedy, Tracked, Tracker, prepared};
 use crate::limits;
 
 /// Which names of statements a text may see, besides those that it speaks of as SQL does.
@@ -48,7 +50,7 @@ fn is_between_words(byte: u8) -> bool {
 impl Tracker {
     /// Makes the server have, under the names that a text may speak of, what the session has.
     pub(crate) fn bring(&self, name: &[u8], on_server: &mut OnServer, remedy: &mut Remedy) {
-        on_server.bring_own(name, self.prepared.get(name), remedy);
+        on_server.bring_own(name, self.prepared.get(name).and_then(|kept| kept.text.as_ref()), remedy);
     }
 
     /// Whether a statement under way prepares or deallocates: what there is behind it by name is not known.
@@ -56,7 +58,7 @@ impl Tracker {
         let names = |effect: &Effect| {
             matches!(effect, Effect::Prepare(_) | Effect::Deallocate(_) | Effect::DeallocateAll | Effect::DiscardAll)
         };
-        self.sent.iter().any(|sent| sent.effects.iter().any(names))
+        self.sent.iter().any(|sent| sent.any(names))
     }
 
     /// Of all names.
@@ -74,7 +76,7 @@ impl Tracker {
     /// besides.
     pub(crate) fn remedy(
         &mut self,
-        effects: &[Effect],
+        effects: &Effects,
         names: Option<&Names>,
         on_server: &mut OnServer,
         known: &Known,
@@ -85,7 +87,7 @@ impl Tracker {
             self.bring_all(seen, on_server, &mut remedy);
         }
         let mut brought: Vec<&[u8]> = Vec::new();
-        for effect in effects {
+        for effect in effects.iter() {
             let (name, runs) = match effect {
                 Effect::Execute(name) => (name, true),
                 Effect::Deallocate(name) => (name, false),
@@ -114,21 +116,20 @@ impl Tracker {
     pub(super) fn keep_prepared(&mut self, kept: Kept) {
         self.forget_prepared(&kept.name);
         let count = self.prepared.len();
-        let len = kept.name.len() + kept.text.as_ref().map_or(0, |text| text.len());
+        let len = kept.name.len() + kept.statement.len();
         let fits = self.prepared_len + len <= limits::PREPARED_LEN_MAX && count < limits::STATEMENTS_PER_CLIENT_MAX;
-        match kept.text.filter(|_| fits) {
-            Some(text) => {
-                self.prepared_len += len;
-                self.prepared.insert(kept.name, text);
-            }
-            None => self.pins |= Pins::PREPARED,
+        if fits && kept.statement.text.is_some() {
+            self.prepared_len += len;
+            self.prepared.insert(kept.name, kept.statement);
+        } else {
+            self.pins |= Pins::PREPARED;
         }
     }
 
     /// Whether it was there.
     pub(super) fn forget_prepared(&mut self, name: &[u8]) -> bool {
-        let Some(text) = self.prepared.remove(name) else { return false };
-        self.prepared_len -= name.len() + text.len();
+        let Some(statement) = self.prepared.remove(name) else { return false };
+        self.prepared_len -= name.len() + statement.len();
         true
     }
 
@@ -139,9 +140,35 @@ impl Tracker {
         self.pins = self.pins & !Pins::PREPARED;
     }
 
+    /// Settings that are to be asked for.
+    #[cfg(test)]
+    pub(crate) fn unread(&self) -> Vec<&str> {
+        self.unread.iter().map(|name| std::str::from_utf8(name).expect("tests have ASCII names")).collect()
+    }
+
+    /// Adds to the effects of EXECUTE in a text those of what it runs: as the name will have been prepared when it runs.
+    /// `names`: of the protocol; `rules`: those that the text is read by.
+    pub(crate) fn add_executed(&self, effects: &mut Effects, names: Option<&Names>, rules: Rules, tracked: &Tracked) {
+        effects.add_executed(|name| {
+            let under_way = self.sent.iter().rev().flat_map(|sent| sent.effects.iter().rev());
+            if let Some(run) = under_way.filter_map(|(effect, _)| effect.prepares(name)).next() {
+                return run;
+            }
+            if let Some(statement) = self.prepared.get(name) {
+                return statement.executed();
+            }
+            match names.and_then(|names| names.get(name)) {
+                Some(statement) if !statement.marks().any(Marks::SET_CONFIG) => Effect::Nothing,
+                Some(statement) => Effects::of_executed(&Text::new(statement.query(), rules), tracked),
+                // Too long to be kept, or prepared out of sight.
+                None => Effect::Unknown,
+            }
+        });
+    }
+
     /// The whole PREPARE of what SQL's EXECUTE names.
     pub(crate) fn prepared_text(&self, name: &[u8]) -> Option<Arc<[u8]>> {
-        self.prepared.get(name).map(Arc::clone)
+        self.prepared.get(name)?.text.as_ref().map(Arc::clone)
     }
 
     pub(crate) fn has_prepared(&self, name: &[u8]) -> bool {
