@@ -57,6 +57,22 @@ fn makes_routine(text: &[u8]) -> bool {
     words.next().is_some_and(|word| matches!(&word[..], b"function" | b"procedure" | b"aggregate"))
 }
 
+/// Whether a definition makes something that texts use without naming it: operators, casts, event triggers. Too much is found
+/// rather than too little.
+pub(super) fn has_no_name(text: &[u8]) -> bool {
+    let text = text.to_ascii_lowercase();
+    ["operator", "cast", "event"].iter().any(|word| text.windows(word.len()).any(|part| part == word.as_bytes()))
+}
+
+/// Whether what a statement makes is there for others too: it is no temporary table, which is made all the time, and no table
+/// made by SELECT, which meets nothing.
+pub(super) fn others_see(text: &[u8]) -> bool {
+    let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(<[u8]>::to_ascii_lowercase);
+    let words: Vec<Vec<u8>> = words.take(5).collect();
+    let makes = words.first().is_some_and(|word| !matches!(&word[..], b"select" | b"with" | b"("));
+    makes && !words.iter().any(|word| matches!(&word[..], b"temp" | b"temporary"))
+}
+
 impl Known {
     /// A definition is about to be sent, or was, by a server of this database. Whether it may hide something: then other pools
     /// of the database are to know it, too.
@@ -95,6 +111,18 @@ fn is_drop(statement: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn temporary_tables_are_their_sessions_own() {
+        for text in
+            ["create table t ()", "CREATE OR REPLACE VIEW v AS SELECT temp FROM t", "alter table temp_t add a int"]
+        {
+            assert!(others_see(text.as_bytes()), "{text}");
+        }
+        for text in ["create temp table t ()", "create  local\ntemporary table t ()", "select 1 into t"] {
+            assert!(!others_see(text.as_bytes()), "{text}");
+        }
+    }
 
     #[test]
     fn tags_tell_what_hides_something() {

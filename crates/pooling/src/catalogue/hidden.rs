@@ -66,6 +66,13 @@ impl Hidden {
     pub const NONE: Hidden = Hidden(0);
     /// What has to be done something about where no sequence and no process id matters.
     pub(crate) const ACTIVE: Hidden = Hidden(!(Hidden::SEQUENCE.0 | Hidden::CURRVAL.0 | Hidden::BACKEND_PID.0));
+    /// What a check finds.
+    pub(super) const CHECKED: Hidden =
+        Hidden(Hidden::SETTINGS.0 | Hidden::TEMPORARY.0 | Hidden::ADVISORY.0 | Hidden::HOLD.0 | Hidden::UNKNOWN.0);
+    /// What leaves nothing, or only what nobody is kept for at once.
+    pub(super) const UNKEPT: Hidden = Hidden(
+        Hidden::SEQUENCE.0 | Hidden::CURRVAL.0 | Hidden::BACKEND_PID.0 | Hidden::STATE_READ.0 | Hidden::DEFINES.0,
+    );
 
     pub fn is_empty(self) -> bool {
         self.0 == 0

@@ -19,6 +19,8 @@ use std::time::Duration;
 use sql::{Marks, Word};
 
 use super::askers::Askers;
+use super::definition::{has_no_name, others_see};
+use super::mentions::Mentions;
 use super::{Block, Catalogue, Hidden, Reading};
 use crate::id::ConnId;
 use crate::limits;
@@ -119,7 +121,9 @@ pub(crate) struct Known {
     catalogue: Option<Arc<Catalogue>>,
     fresh: BTreeMap<Word, Fresh>,
     fresh_settings: BTreeSet<Box<[u8]>>,
-    /// More was defined than is kept, or nobody knows what.
+    /// What else clients' definitions name.
+    mentions: Mentions,
+    /// What any text may hide: more was defined than is kept, or nobody knows what, or what no text names.
     doubt: Option<Fresh>,
     /// Nobody has asked for too long.
     is_old: bool,
@@ -183,10 +187,10 @@ impl Known {
             hidden |= catalogue.definitions();
         }
         if !self.fresh.is_empty() {
-            let found = words.iter().filter_map(|word| self.fresh.get(&word.name()));
-            hidden = found.fold(hidden, |sum, fresh| sum | fresh.hidden);
+            hidden |= self.fresh_among(words.iter());
         }
-        if self.is_old || self.doubt.is_some() { hidden | UNSURE } else { hidden }
+        let doubt = self.doubt.as_ref().map_or(Hidden::NONE, |doubt| doubt.hidden);
+        hidden | doubt | if self.is_old { UNSURE } else { Hidden::NONE }
     }
 
     /// What a text does that runs a body of its own.
@@ -205,7 +209,15 @@ impl Known {
 
     /// What the strings in a text may do, if they are run.
     pub(crate) fn hides_in_strings(&self, text: &[u8]) -> Block {
-        self.read(|catalogue| catalogue.hides_in_strings(text))
+        let mut block = self.read(|catalogue| catalogue.hides_in_strings(text));
+        block.hidden |= self.fresh_among(block.words.iter());
+        block
+    }
+
+    /// What clients have defined that has one of these names.
+    fn fresh_among<'w>(&self, words: impl Iterator<Item = &'w Word>) -> Hidden {
+        let found = words.filter_map(|word| self.fresh.get(&word.name()));
+        found.fold(Hidden::NONE, |sum, fresh| sum | fresh.hidden)
     }
 
     /// By what is known; before it is, by what PostgreSQL itself brings along.
@@ -224,7 +236,7 @@ impl Known {
         self.due = self.due.min((self.right_at + SOON).max(now));
     }
 
-    /// A text is sent that defines something. `only_calls`: what it makes are routines. Whether it hides something.
+    /// A text is sent that defines something. `only_calls`: what it makes are routines. Whether other pools are to know of it.
     pub(super) fn define(&mut self, text: &[u8], words: &[Word], only_calls: bool, server: ConnId, now: Time) -> bool {
         if !self.is_on {
             return false;
@@ -233,10 +245,9 @@ impl Known {
         let has = |word: &str| words.iter().any(|found| found.name() == Word::of(word.as_bytes()));
         let body = self.read(|catalogue| catalogue.hides_in_definition(text));
         let touched = self.catalogue.as_deref().map_or(Hidden::NONE, |catalogue| catalogue.touches(words));
-        let fresh = words.iter().filter_map(|word| self.fresh.get(&word.name()));
         // Every definition is written as one. What a new function defines when it is called is found by the poll.
         let said = body.hidden.without(Hidden::DEFINES);
-        let mut hidden = fresh.fold(said | touched, |sum, fresh| sum | fresh.hidden);
+        let mut hidden = said | touched | self.fresh_among(words.iter().chain(&body.words));
         if self.catalogue.as_ref().is_none_or(|catalogue| catalogue.is_unknown()) {
             hidden = hidden.without(Hidden::UNKNOWN);
         }
@@ -249,8 +260,15 @@ impl Known {
         if has("extension") {
             self.doubt(server, now);
         }
+        let is_keyword = |word: Word| KEYWORDS.iter().any(|keyword| Word::of(keyword.as_bytes()) == word.name());
+        let named = || words.iter().filter(|word| word.is_called() || !only_calls && !is_keyword(**word));
+        let is_met = has_no_name(text) || named().any(|word| self.is_met(*word, hidden));
+        if !self.mentions.add(words.iter().chain(&body.words).copied(), server, now) {
+            self.doubt(server, now);
+        }
         if hidden.is_empty() {
-            return false;
+            // What it mentions may come to hide something.
+            return others_see(text);
         }
         for name in body.settings {
             if self.fresh_settings.len() < limits::CATALOGUE_SETTINGS_MAX {
@@ -259,9 +277,11 @@ impl Known {
                 hidden |= Hidden::DYNAMIC_SETTINGS;
             }
         }
-        let is_keyword = |word: Word| KEYWORDS.iter().any(|keyword| Word::of(keyword.as_bytes()) == word.name());
+        if is_met {
+            self.suspect_all(hidden, server, now);
+        }
         self.edition = Edition::NONE;
-        for word in words.iter().filter(|word| word.is_called() || !only_calls && !is_keyword(**word)) {
+        for word in named() {
             if self.fresh.len() >= FRESH_MAX && !self.fresh.contains_key(&word.name()) {
                 self.doubt(server, now);
                 break;
@@ -271,11 +291,34 @@ impl Known {
         true
     }
 
+    /// Whether something that was defined before may meet this name, and does not hide this yet.
+    fn is_met(&self, name: Word, hidden: Hidden) -> bool {
+        let catalogue = self.catalogue.as_deref();
+        let before = catalogue.map_or(Hidden::NONE, |catalogue| catalogue.touches(&[name]));
+        let is_new = !(before | self.fresh_among([name.name()].iter())).contains(hidden);
+        let is_mentioned = || self.mentions.has(name) || catalogue.is_some_and(|catalogue| catalogue.mentions(name));
+        is_new && is_mentioned()
+    }
+
+    /// Any text may hide this until it has been read: what meets it is not known by its name. Nobody is to keep a server for
+    /// good because of that: what no check finds is cleared with the server.
+    fn suspect_all(&mut self, hidden: Hidden, server: ConnId, now: Time) {
+        match hidden.without(Hidden::UNKEPT) {
+            hidden if hidden.is_empty() => {}
+            hidden if Hidden::CHECKED.contains(hidden) => self.doubt_of(hidden, server, now),
+            _ => self.doubt(server, now),
+        }
+    }
+
     /// Something is sent that may define anything.
     pub(crate) fn doubt(&mut self, server: ConnId, now: Time) {
+        self.doubt_of(UNSURE, server, now);
+    }
+
+    fn doubt_of(&mut self, hidden: Hidden, server: ConnId, now: Time) {
         if self.is_on {
             self.edition = Edition::NONE;
-            self.doubt.get_or_insert_with(|| Fresh::new(now)).add(UNSURE, server, now);
+            self.doubt.get_or_insert_with(|| Fresh::new(now)).add(hidden, server, now);
             self.ask_soon(now);
         }
     }
@@ -293,6 +336,7 @@ impl Known {
     }
 
     fn settled_by(&mut self, server: ConnId, at: Time) {
+        self.mentions.settled(server, at);
         for fresh in self.fresh.values_mut().chain(&mut self.doubt) {
             if fresh.open.remove(&server) {
                 fresh.since = fresh.since.max(at);
@@ -382,6 +426,7 @@ impl Known {
         let began = asking.began;
         self.fresh.retain(|_, fresh| fresh.outlasts(began));
         self.doubt.take_if(|fresh| !fresh.outlasts(began));
+        self.mentions.read(began);
         if self.fresh.is_empty() {
             self.fresh_settings.clear();
         }
@@ -549,3 +594,7 @@ mod tests {
         assert_eq!(Catalogue::new([row]).touches(&[Word::of(b"g")]), Hidden::UNKNOWN);
     }
 }
+
+#[cfg(test)]
+#[path = "fresh_tests.rs"]
+mod fresh_tests;

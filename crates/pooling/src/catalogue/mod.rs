@@ -53,6 +53,7 @@ mod body;
 mod definition;
 mod hidden;
 mod known;
+mod mentions;
 mod reading;
 mod row;
 
@@ -108,6 +109,8 @@ pub struct Catalogue {
     everywhere: Hidden,
     definitions: Hidden,
     settings: Box<[Box<[u8]>]>,
+    /// As `filter`, of the names that something here meets.
+    mentioned: Box<[u64]>,
 }
 
 /// What a block hides.
@@ -116,6 +119,8 @@ pub struct Block {
     pub hidden: Hidden,
     /// Those of the settings with a dot in their names that it names itself; see [`Catalogue::settings`] for the others.
     pub settings: Vec<Box<[u8]>>,
+    /// The names in it.
+    pub(crate) words: Vec<Word>,
 }
 
 /// Bits of the filter for one entry: one word in sixteen that is no entry's is looked for in vain.
@@ -145,7 +150,7 @@ impl Entry {
 impl Catalogue {
     /// Of a database of which nothing is known yet, or too much: any text may hide anything.
     pub fn unknown() -> Catalogue {
-        Catalogue::of(Vec::new(), Hidden::UNKNOWN, Hidden::UNKNOWN, Vec::new())
+        Catalogue::of(Vec::new(), Hidden::UNKNOWN, Hidden::UNKNOWN, Vec::new(), &[])
     }
 
     /// From the rows that answer [`QUERY`].
@@ -155,7 +160,13 @@ impl Catalogue {
         reading.finish()
     }
 
-    fn of(mut entries: Vec<Entry>, everywhere: Hidden, definitions: Hidden, settings: Vec<Box<[u8]>>) -> Catalogue {
+    fn of(
+        mut entries: Vec<Entry>,
+        everywhere: Hidden,
+        definitions: Hidden,
+        settings: Vec<Box<[u8]>>,
+        mentioned: &[Word],
+    ) -> Catalogue {
         // A catalogue that hides nothing needs no keywords either.
         if !entries.is_empty() || !definitions.is_empty() {
             let keywords = |words: &[&str], verb: Verb| {
@@ -175,14 +186,10 @@ impl Catalogue {
             }
             is_same
         });
-        let bits = (entries.len() * FILTER_BITS_PER_ENTRY).next_power_of_two().max(64);
-        let mut filter = vec![0_u64; bits / 64];
-        for entry in &entries {
-            let (at, bit) = place(entry.name, filter.len());
-            filter[at] |= bit;
-        }
-        let (filter, entries, settings) = (filter.into(), entries.into(), settings.into());
-        Catalogue { filter, entries, everywhere, definitions, settings }
+        let filter = filter_of(entries.len(), entries.iter().map(|entry| entry.name));
+        let mentioned = filter_of(mentioned.len(), mentioned.iter().copied());
+        let (entries, settings) = (entries.into(), settings.into());
+        Catalogue { filter, entries, everywhere, definitions, settings, mentioned }
     }
 
     /// What a text with these words may do to its session beside what it says. The words are [`sql::Summary::words`].
@@ -211,6 +218,12 @@ impl Catalogue {
             | only(verb.defines, self.definitions)
     }
 
+    /// Whether something here may meet this name: if it comes to hide something, so does that.
+    pub(crate) fn mentions(&self, name: Word) -> bool {
+        let (at, bit) = place(name, self.mentioned.len());
+        self.mentioned[at] & bit != 0
+    }
+
     /// Whether any text may hide anything.
     pub fn is_unknown(&self) -> bool {
         self.everywhere.any(Hidden::UNKNOWN)
@@ -224,20 +237,21 @@ impl Catalogue {
 
     /// What a text does that runs a body of its own, DO: read anew each time, since what it does stands in a string.
     pub fn hides_in_block(&self, text: &[u8]) -> Block {
-        let body = Body::read(text);
-        Block { hidden: body.hidden | self.hides(&body.words), settings: body.settings }
+        self.block(Body::read(text))
     }
 
     /// What the strings in a text may say that is given to code to run.
     pub fn hides_in_strings(&self, text: &[u8]) -> Block {
-        let body = Body::of_strings(text);
-        Block { hidden: body.hidden | self.hides(&body.words), settings: body.settings }
+        self.block(Body::of_strings(text))
     }
 
     /// What a text may make others do that defines something: its strings may be functions' bodies.
     pub fn hides_in_definition(&self, text: &[u8]) -> Block {
-        let body = Body::of_definition(text);
-        Block { hidden: body.hidden | self.hides(&body.words), settings: body.settings }
+        self.block(Body::of_definition(text))
+    }
+
+    fn block(&self, body: Body) -> Block {
+        Block { hidden: body.hidden | self.hides(&body.words), settings: body.settings, words: body.words }
     }
 
     /// What event triggers do, for a text that defines something without a word that says so: SELECT INTO, which has the
@@ -255,7 +269,8 @@ impl Catalogue {
     /// How many bytes it takes.
     pub fn bytes(&self) -> usize {
         let settings: usize = self.settings.iter().map(|name| name.len() + size_of::<Box<[u8]>>()).sum();
-        size_of_val::<[u64]>(&self.filter) + size_of_val::<[Entry]>(&self.entries) + settings
+        let filters = size_of_val::<[u64]>(&self.filter) + size_of_val::<[u64]>(&self.mentioned);
+        filters + size_of_val::<[Entry]>(&self.entries) + settings
     }
 
     fn entry(&self, name: Word) -> Option<&Entry> {
@@ -269,6 +284,17 @@ impl Verb {
         self.fills |= other.fills;
         self.defines |= other.defines;
     }
+}
+
+/// A filter that has so many names.
+fn filter_of(count: usize, names: impl Iterator<Item = Word>) -> Box<[u64]> {
+    let bits = (count * FILTER_BITS_PER_ENTRY).next_power_of_two().max(64);
+    let mut filter = vec![0_u64; bits / 64];
+    for name in names {
+        let (at, bit) = place(name, filter.len());
+        filter[at] |= bit;
+    }
+    filter.into()
 }
 
 /// Where a name's bit is in a filter of so many words.

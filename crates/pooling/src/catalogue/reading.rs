@@ -173,6 +173,9 @@ impl Reading {
             return Catalogue::unknown();
         }
         let mut nodes = self.nodes();
+        let mut mentioned: Vec<Word> = self.edges.iter().map(|edge| edge.other.name()).collect();
+        mentioned.sort_unstable();
+        mentioned.dedup();
         self.flow(&mut nodes);
         nodes.retain(|(_, finding)| !finding.is_empty());
         if nodes.len() > CATALOGUE_NAMES_MAX {
@@ -180,7 +183,7 @@ impl Reading {
         }
         let entries = nodes.into_iter().map(|(name, finding)| Entry::new(name, finding));
         let settings = self.settings.into_iter().collect();
-        Catalogue::of(entries.collect(), self.everywhere, self.definitions, settings)
+        Catalogue::of(entries.collect(), self.everywhere, self.definitions, settings, &mentioned)
     }
 
     fn edge(&mut self, land: Land, take: Take, name: &[u8], other: &[u8]) {
