@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::PoolKey;
 use pooling::limiting::Kind;
 use pooling::snapshot::Snapshot;
+use pooling::{PoolKey, WorkerId};
 
 /// What has happened, and to whom. `None`: to the whole process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,30 +87,43 @@ pub fn counts(snapshots: &[Snapshot], turned_away: u64) -> Counts {
 /// What the log was told last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Announcer {
-    known: Counts,
+    /// By worker: one that does not answer in time is looked at in the next period.
+    known: BTreeMap<(Option<WorkerId>, Event), u64>,
     /// What has happened in the period before the last.
     busy: Vec<Event>,
 }
 
 impl Announcer {
-    /// A period that lasted so long has ended with these counts: the lines for the log.
-    pub(crate) fn period_ended(&mut self, counts: Counts, lasted: Duration) -> Vec<String> {
-        let (mut lines, mut busy) = (Vec::new(), Vec::new());
-        for (event, now) in &counts {
-            // One that fell belongs to a pool that was forgotten and made anew.
-            let before = self.known.get(event).map_or(0, |known| known.count);
+    /// A period that lasted so long has ended: the lines for the log.
+    pub(crate) fn period_ended(&mut self, snapshots: &[Snapshot], turned_away: u64, lasted: Duration) -> Vec<String> {
+        let mut gains = Counts::new();
+        for snapshot in snapshots {
+            self.add_gains(snapshot.worker, counts(std::slice::from_ref(snapshot), 0), &mut gains);
+        }
+        self.add_gains(None, counts(&[], turned_away), &mut gains);
+        let was_told =
+            |event: &Event, count: &Count| event.is_told_at_once() && count.count == 1 && !self.busy.contains(event);
+        let news = gains.iter().filter(|(event, count)| !was_told(event, count));
+        let lines = news.map(|(event, count)| event.line(count.count, &count.detail, lasted)).collect();
+        self.busy = gains.into_keys().collect();
+        lines
+    }
+
+    fn add_gains(&mut self, worker: Option<WorkerId>, counts: Counts, gains: &mut Counts) {
+        self.known.retain(|(of, event), _| *of != worker || counts.contains_key(event));
+        for (event, now) in counts {
+            let before = self.known.insert((worker, event.clone()), now.count).unwrap_or(0);
+            // A count that fell belongs to a pool that was forgotten and made anew.
             let gained = now.count.checked_sub(before).unwrap_or(now.count);
             if gained == 0 {
                 continue;
             }
-            let was_told = event.is_told_at_once() && gained == 1 && !self.busy.contains(event);
-            if !was_told {
-                lines.push(event.line(gained, &now.detail, lasted));
-            }
-            busy.push(event.clone());
+            let is_size = event.name == POOL_SIZE;
+            let gain = gains.entry(event).or_default();
+            // All homes of a pool are told of the same changes of its size.
+            gain.count = if is_size { gain.count.max(gained) } else { gain.count.saturating_add(gained) };
+            gain.detail = now.detail;
         }
-        (self.known, self.busy) = (counts, busy);
-        lines
     }
 }
 
@@ -138,40 +151,51 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn event(class: &str) -> Event {
-        let key = PoolKey { database: "shop".into(), user: "app".into() };
-        Event { pool: Some(key), class: Some(class.into()), name: "tps", sqlstate: Some(LIMIT_EXCEEDED) }
-    }
-
-    fn counted(counts: &[(Event, u64)]) -> Counts {
-        let count = |count: u64| Count { count, detail: String::new() };
-        counts.iter().map(|(event, number)| (event.clone(), count(*number))).collect()
-    }
+    use pooling::refusals::{Reason, RefusalCounts};
 
     const PERIOD: Duration = Duration::from_secs(60);
+
+    fn worker(number: u16, counts: &[(&str, u64)]) -> Snapshot {
+        let key = PoolKey { database: "shop".into(), user: "app".into() };
+        let refusal = |&(class, count): &(&str, u64)| RefusalCounts {
+            key: key.clone(),
+            class: class.into(),
+            reason: Reason::Limit(Kind::Transactions),
+            count,
+        };
+        let refusals = counts.iter().map(refusal).collect();
+        Snapshot { worker: Some(WorkerId(number)), refusals, ..Snapshot::default() }
+    }
+
+    fn line(count: &str) -> String {
+        format!("pool shop/app: {count} of class \"api\" refused (tps, 53400) in the last 60 s")
+    }
 
     #[test]
     fn a_period_has_one_line_for_each_class_with_how_many_there_were() {
         let mut announcer = Announcer::default();
-        let line = |count| format!("pool shop/app: {count} of class \"api\" refused (tps, 53400) in the last 60 s");
-        let ended = |announcer: &mut Announcer, api, web| {
-            announcer.period_ended(counted(&[(event("api"), api), (event("web"), web)]), PERIOD)
-        };
+        let mut ended = |api, web| announcer.period_ended(&[worker(0, &[("api", api), ("web", web)])], 0, PERIOD);
         // One alone was told when it happened.
-        assert_eq!(ended(&mut announcer, 38, 1), [line("38 requests")]);
-        assert_eq!(ended(&mut announcer, 39, 1), [line("1 request")]);
-        assert_eq!(ended(&mut announcer, 39, 1), [""; 0]);
-        assert_eq!(ended(&mut announcer, 40, 1), [""; 0]);
+        assert_eq!(ended(38, 1), [line("38 requests")]);
+        assert_eq!(ended(39, 1), [line("1 request")]);
+        assert_eq!(ended(39, 1), [""; 0]);
+        assert_eq!(ended(40, 1), [""; 0]);
         // The pool was forgotten, and is there again.
-        assert_eq!(ended(&mut announcer, 7, 1), [line("7 requests")]);
+        assert_eq!(ended(7, 1), [line("7 requests")]);
+    }
+
+    #[test]
+    fn a_worker_that_is_late_is_neither_counted_twice_nor_forgotten() {
+        let mut announcer = Announcer::default();
+        let mut ended = |workers: &[Snapshot]| announcer.period_ended(workers, 0, PERIOD);
+        assert_eq!(ended(&[worker(0, &[("api", 10)]), worker(1, &[("api", 20)])]), [line("30 requests")]);
+        assert_eq!(ended(&[worker(0, &[("api", 12)])]), [line("2 requests")]);
+        assert_eq!(ended(&[worker(0, &[("api", 12)]), worker(1, &[("api", 25)])]), [line("5 requests")]);
     }
 
     #[test]
     fn what_is_told_by_nobody_else_is_told_the_first_time_too() {
-        let mut announcer = Announcer::default();
-        let event = Event { pool: None, class: None, name: DESCRIPTORS, sqlstate: Some(TOO_MANY_CONNECTIONS) };
-        let lines = announcer.period_ended(counted(&[(event, 1)]), PERIOD);
+        let lines = Announcer::default().period_ended(&[], 1, PERIOD);
         assert_eq!(lines, ["1 client turned away for want of file descriptors (53300) in the last 60 s"]);
     }
 }

@@ -11,7 +11,7 @@ use crate::admin::Detail;
 use crate::averages::{Averages, by_database};
 use crate::command::{Command, Show, When};
 use crate::console::{self, Answer, Refusal};
-use crate::events::{self, Announcer};
+use crate::events::Announcer;
 use crate::plane::{Asker, Loaded, Plane};
 use crate::shutdown::{Act, Phase, Signal};
 use crate::view::View;
@@ -118,8 +118,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
     /// Closes a period of statistics that lasted that long.
     pub fn end_period(&mut self, lasted: Duration) {
         let snapshots = self.plane.look(false);
-        let counts = events::counts(&snapshots, self.plane.turned_away());
-        for line in self.announcer.period_ended(counts, lasted) {
+        for line in self.announcer.period_ended(&snapshots, self.plane.turned_away(), lasted) {
             self.plane.tell(Level::Warning, line);
         }
         let totals = by_database(&snapshots);
