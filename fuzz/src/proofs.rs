@@ -160,7 +160,8 @@ fn a_secret(tape: &mut Tape<'_>) {
 fn a_file(bytes: &[u8]) {
     let (users, problems) = config::userlist::parse("users.txt", bytes);
     let lines = bytes.iter().filter(|byte| **byte == b'\n').count() + 1;
-    assert!(users.len() + problems.len() <= lines, "no more users and mistakes than lines");
+    // A secret that seems to be a hash, and a user who is there already.
+    assert!(users.len() <= lines && problems.len() <= 2 * lines, "no more users than lines, and two warnings for each");
     for problem in &problems {
         assert!((1..=lines).contains(&(problem.line as usize)), "line {} of {lines}", problem.line);
         assert!(!problem.to_string().contains('\n'));
@@ -170,7 +171,7 @@ fn a_file(bytes: &[u8]) {
         users.iter().filter(|(_, secret)| !matches!(secret, Secret::Md5(_))).collect();
     let text: String = known.iter().map(|(name, secret)| line(name, secret)).collect();
     let (again, problems) = config::userlist::parse("users.txt", text.as_bytes());
-    assert!(problems.is_empty(), "{problems:?}");
+    assert!(problems.iter().all(|problem| problem.found.contains("begins as")), "{problems:?}");
     assert!(again.iter().eq(known), "users who are written are read again");
 }
 

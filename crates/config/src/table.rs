@@ -134,7 +134,7 @@ settings! {
     auth_ldap_options: Text, None, Yes, NotYet, Login, "The directory server for auth_type = ldap.";
     auth_query: Text, Some(AUTH_QUERY), Yes, NotYet, Login, "How auth_user looks up the password of a user whom auth_file does not name.";
     auth_type: Choice(AUTH_TYPES), Some("md5"), Yes, Partly, Login, "How clients prove who they are. md5 does SCRAM too where the stored secret asks for it. Not supported yet, and refused: cert, hba, ldap, pam.";
-    auth_user: Text, None, Yes, Partly, Login, "Who runs auth_query. Not supported yet: a value is refused.";
+    auth_user: Text, None, Yes, Partly, Login, "Who runs auth_query. Not supported yet: users who are not in auth_file are refused.";
     auto_pool_size_max: Count(1, 10_000, ""), Some("80"), Yes, Works, Pools, "The most server connections of a pool whose size is auto. PostgreSQL's max_connections must have room for as many for each of them, and for all others.";
     auto_pool_size_min: Count(1, 10_000, ""), Some("2"), Yes, Works, Pools, "The least size of a pool whose size is auto. Servers are opened when they are needed all the same.";
     autodb_idle_timeout: Seconds, Some("3600"), Yes, Works, Pools, "How long a database made from * is remembered when nobody uses it; 0: for ever.";

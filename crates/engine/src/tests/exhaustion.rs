@@ -57,6 +57,7 @@ fn tcp_is_refused_before_the_end(stage: &Stage) {
         told.then_some(())
     });
     assert!(told.is_some(), "TCP clients took the last descriptor");
+    assert_eq!(stage.counters().turned_away, 1, "the log is to tell how many were turned away");
     drop(clients);
     ping(&mut stage.unix(), b"the console comes in");
 }
@@ -74,6 +75,7 @@ fn nobody_gets_one_at_the_end(stage: &Stage, first: &mut TcpStream) {
     assert!(is_told(&stream), "a client in the kernel's queue was not told");
     drop(stream);
     let before = stage.counters();
+    assert_eq!(before.turned_away, 2);
     ping(first, b"still served");
     let turned = stage.counters().rounds - before.rounds;
     assert!(turned < 20, "{turned} rounds: the loop spins");
