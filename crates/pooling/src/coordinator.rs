@@ -541,6 +541,7 @@ impl Coordinator {
                 self.configure(settings, actions);
                 self.configure_limits(now, actions);
                 // What is configured by name, and for how long the rest is kept, may have changed.
+                self.drop_asks_of_removed(now, actions);
                 self.forget_at = Some(now);
                 self.forget_unused(now, actions);
                 self.serve_asks(now, actions);

@@ -366,6 +366,16 @@ impl Coordinator {
         false
     }
 
+    /// Nothing is opened any more for a database that is not configured: what was asked for it would stay for ever, and its pools with it.
+    pub(super) fn drop_asks_of_removed(&mut self, now: Time, actions: &mut Actions) {
+        let is_gone = |ask: &&Ask| self.settings.database(&self.pools[ask.pool.0 as usize].key.database).is_none();
+        let gone: BTreeSet<(PoolId, WorkerId)> =
+            self.asks.iter().filter(is_gone).map(|ask| (ask.pool, ask.worker)).collect();
+        for (pool, worker) in gone {
+            self.wants(now, pool, worker, 0, actions);
+        }
+    }
+
     /// So many of a worker's asks are still waited for; the newest others are dropped.
     pub(super) fn wants(&mut self, now: Time, pool: PoolId, worker: WorkerId, count: u32, actions: &mut Actions) {
         let (mut kept, mut dropped, mut reserve) = (0, 0, false);
