@@ -444,7 +444,7 @@ mod tests {
         let named = |name: &str| -> Box<[u8]> { name.as_bytes().into() };
         let parameter =
             |index, value: Option<&str>| Effect::Parameter { index, value: value.map(|value| value.as_bytes().into()) };
-        let table: [(&str, Effect); 50] = [
+        let table: [(&str, Effect); 51] = [
             ("select 1", Effect::Nothing),
             ("begin", Effect::Nothing),
             ("commit and chain", Effect::End),
@@ -484,6 +484,7 @@ mod tests {
                 set("default_text_search_config", Some("default_text_search_config = 'a.english'")),
             ),
             ("reset role", reset("role")),
+            ("reset transaction_isolation", Effect::Nothing),
             ("set session authorization default", reset("session_authorization")),
             ("set transaction isolation level serializable", Effect::Nothing),
             (
