@@ -35,6 +35,7 @@ use crate::invariants::Violation;
 use crate::limits;
 use crate::mail::{Application, Grant, Mail, Place, Refusal, Stop};
 use crate::observe::{About, Fact, Level, Peer, Topic};
+use crate::sabotage::{Fault, does};
 use crate::settings::Settings;
 use crate::time::Time;
 
@@ -465,9 +466,12 @@ fn apply(entry: &mut Entry, settings: &Settings) {
     entry.reserve = user.reserve_pool_size.or(database.reserve_pool_size).unwrap_or(settings.reserve_pool_size);
     entry.lifetime = database.server_lifetime.unwrap_or(settings.server_lifetime);
     entry.min = database.min_pool_size.unwrap_or(settings.min_pool_size);
+    entry.min -= u32::from(entry.min > 0 && does(settings, Fault::OneTooFew));
     entry.forced = database.forced_user.is_some();
     entry.max_db = database.max_db_connections.unwrap_or(settings.max_db_connections);
-    entry.max_user = user.max_user_connections.unwrap_or(settings.max_user_connections);
+    if entry.size == 0 || !does(settings, Fault::KeepUserLimit) {
+        entry.max_user = user.max_user_connections.unwrap_or(settings.max_user_connections);
+    }
     sizing::apply(entry, settings, &database, &user);
 }
 

@@ -29,11 +29,33 @@ pub enum Sabotage {
     /// Clients' events are told before servers', so that a session is linked to a server whose FATAL is unread. The
     /// fault is the caller's: nothing in this crate changes.
     LinkBeforeFatal,
+    /// Of a cancel's secret only one half is compared (breaks I4).
+    HalfASecret,
+    /// A reload does not change max_user_connections (breaks I5).
+    KeepUserLimit,
+    /// A COPY whose client has gone is not ended (breaks I12).
+    LeaveCopyOpen,
+    /// Whoever says UNLISTEN says it for all (breaks I11).
+    UnlistenForAll,
+    /// A server is read although its client does not take what it says (breaks I10).
+    ReadOn,
+    /// A pool keeps one server fewer than min_pool_size (breaks I12).
+    OneTooFew,
+    /// Nobody asks for the reserve (breaks I6).
+    LeaveReserve,
+    /// A server that is lent is as good as new (breaks I5).
+    RejuvenateLent,
+    /// Statements are shared across a change of their tables (breaks I11).
+    KeepStatements,
+    /// Clients may stay idle in a transaction for as long as they like (breaks I8).
+    ForgiveIdleTransactions,
+    /// Clients of a removed database are not told (breaks I8).
+    RemoveSilently,
 }
 
 #[cfg(feature = "sabotage")]
 impl Sabotage {
-    pub const ALL: [Sabotage; 9] = [
+    pub const ALL: [Sabotage; 20] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -43,6 +65,17 @@ impl Sabotage {
         Sabotage::OldestOfAnyClass,
         Sabotage::LendWhatWasLent,
         Sabotage::LinkBeforeFatal,
+        Sabotage::HalfASecret,
+        Sabotage::KeepUserLimit,
+        Sabotage::LeaveCopyOpen,
+        Sabotage::UnlistenForAll,
+        Sabotage::ReadOn,
+        Sabotage::OneTooFew,
+        Sabotage::LeaveReserve,
+        Sabotage::RejuvenateLent,
+        Sabotage::KeepStatements,
+        Sabotage::ForgiveIdleTransactions,
+        Sabotage::RemoveSilently,
     ];
 }
 
@@ -96,6 +129,10 @@ mod switched {
     pub(crate) fn forwards_late_cancel(settings: &Settings) -> bool {
         is(settings, Sabotage::ForwardLateCancel)
     }
+
+    pub(crate) fn does(settings: &Settings, fault: super::Fault) -> bool {
+        is(settings, fault)
+    }
 }
 
 #[cfg(not(feature = "sabotage"))]
@@ -135,8 +172,32 @@ mod switched {
     pub(crate) const fn forwards_late_cancel(_: &Settings) -> bool {
         false
     }
+
+    pub(crate) const fn does(_: &Settings, _: super::Fault) -> bool {
+        false
+    }
 }
 
 pub(crate) use switched::{
-    forwards_late_cancel, lends_on, loses_lent, misserves, pop, releases_early, serves_own_first, skips_drain,
+    does, forwards_late_cancel, lends_on, loses_lent, misserves, pop, releases_early, serves_own_first, skips_drain,
 };
+
+/// What a place in the code asks about: without the feature, nothing happens whichever it names.
+#[cfg(feature = "sabotage")]
+pub(crate) use Sabotage as Fault;
+
+#[cfg(not(feature = "sabotage"))]
+#[derive(Copy, Clone)]
+pub(crate) enum Fault {
+    HalfASecret,
+    KeepUserLimit,
+    LeaveCopyOpen,
+    UnlistenForAll,
+    ReadOn,
+    OneTooFew,
+    LeaveReserve,
+    RejuvenateLent,
+    KeepStatements,
+    ForgiveIdleTransactions,
+    RemoveSilently,
+}

@@ -79,6 +79,8 @@ pub struct Asked {
     greeted: bool,
     header: Vec<u8>,
     skip: usize,
+    /// What began last.
+    pub last: u8,
     /// When each message was sent that the server has not taken.
     sent: VecDeque<u64>,
     /// A cancel's: what it is for.
@@ -115,8 +117,11 @@ impl Asked {
                 bytes = &bytes[count..];
                 continue;
             }
-            if self.header.is_empty() && is_asked(bytes[0]) {
-                self.sent.push_back(now);
+            if self.header.is_empty() {
+                self.last = bytes[0];
+                if is_asked(bytes[0]) {
+                    self.sent.push_back(now);
+                }
             }
             let count = (HEADER_LEN - self.header.len()).min(bytes.len());
             self.header.extend_from_slice(&bytes[..count]);

@@ -151,7 +151,7 @@ impl World {
         let (up, down) = (self.room(), self.room());
         let id = self.network.open(Peer::Postgres { database, backend: None }, up, down);
         if let Some(link) = self.network.get_mut(id) {
-            (link.node, link.conn) = (Some(node), Some(conn));
+            (link.node, link.conn, link.opened_at) = (Some(node), Some(conn), self.now);
         }
         self.nodes[usize::from(node)].register(conn, id);
         self.count_opened(database, conn);

@@ -72,6 +72,14 @@ pub struct Census {
     pub sized_well: u64,
     /// Questions of the pooler's for what servers wait, in such worlds.
     pub waits_asked: u64,
+    /// Columns that were added.
+    pub altered: u64,
+    /// Rests of seconds, in a transaction or between two.
+    pub dawdled: u64,
+    /// Notifications that another client has said.
+    pub strangers_heard: u64,
+    /// Databases that a reload has removed.
+    pub databases_removed: u64,
 }
 
 impl Census {
@@ -130,6 +138,10 @@ impl Census {
             ("portals", self.portals),
             ("cancels_cut", self.cancels_cut),
             ("pools_forgotten", self.pools_forgotten),
+            ("altered", self.altered),
+            ("dawdled", self.dawdled),
+            ("strangers_heard", self.strangers_heard),
+            ("databases_removed", self.databases_removed),
             ("quiet_ends", self.quiet_ends),
             ("shared", self.shared),
             ("limits_met", self.limits_met),
@@ -149,7 +161,7 @@ impl Census {
         let never = self.rows().into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name);
         let never = never.filter(|name| !elsewhere.contains(name));
         // At PostgreSQL, limits are counted where sessions are not followed (I5).
-        let not_there: &[&str] = if followed { &["limits_met"] } else { &["overdue", "late", "hasty"] };
+        let not_there: &[&str] = if followed { &["limits_met"] } else { &["overdue", "late", "hasty", "altered"] };
         never.filter(|name| !not_there.contains(name)).collect()
     }
 
@@ -206,6 +218,10 @@ impl Census {
         self.portals += other.portals;
         self.cancels_cut += other.cancels_cut;
         self.pools_forgotten += other.pools_forgotten;
+        self.altered += other.altered;
+        self.dawdled += other.dawdled;
+        self.strangers_heard += other.strangers_heard;
+        self.databases_removed += other.databases_removed;
         self.quiet_ends += other.quiet_ends;
         self.shared += other.shared;
         self.limits_met += other.limits_met;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `plan` | what a seed decides: settings, users, weather, faults, manners |
 //! | `contest` | worlds in which classes contest a pool |
+//! | `promises` | what settings promise that other worlds seldom ask for |
 //! | `world` | the clock and everything that is to happen |
 //! | `rounds`, `carrying` | how the machines are stepped, and what they ask for carried out |
 //! | `network`, `wires` | connections: buffers, delays, pieces, ends, breaks |
@@ -33,6 +34,7 @@ pub mod curve;
 pub mod network;
 pub mod parameters;
 pub mod plan;
+pub mod promises;
 pub mod run;
 #[cfg(feature = "sabotage")]
 pub mod sabotage;

@@ -12,7 +12,7 @@ use sim::census::Census;
 use sim::plan::Wishes;
 use sim::run;
 
-const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--shares] [--classes] [--sizes] [--fidelity NAME] [--keep-going] [--verbose] [--sabotage NAME]";
+const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--shares] [--classes] [--promises] [--sizes] [--fidelity NAME] [--keep-going] [--verbose] [--sabotage NAME]";
 
 #[derive(Debug, Default)]
 struct Arguments {
@@ -157,6 +157,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--calm" => arguments.wishes.calm = true,
             "--shares" => arguments.wishes.shares = true,
             "--classes" => arguments.wishes.classes = true,
+            "--promises" => arguments.wishes.promises = true,
             "--sizes" => arguments.wishes.sizes = Some(PoolSize::Auto),
             "--fidelity" => {
                 let name = words.next().ok_or("--fidelity wants a name")?;

@@ -163,6 +163,8 @@ pub struct Link {
     pub read_from: u64,
     /// What came of connecting, until the pooler is told.
     pub opened: Option<bool>,
+    /// When the pooler asked for it.
+    pub opened_at: u64,
     /// Connected, so that it may be read and written.
     pub stands: bool,
     pub broken: bool,
@@ -208,6 +210,7 @@ impl Network {
             write: false,
             read_from: 0,
             opened: None,
+            opened_at: 0,
             stands: false,
             broken: false,
             told: false,

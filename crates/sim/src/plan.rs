@@ -12,6 +12,7 @@ use pooling::{PoolKey, Settings};
 use crate::contest::Contest;
 use crate::curve::Curve;
 use crate::parameters::{self, Values};
+use crate::promises::{self, Promises};
 use crate::random::Random;
 
 /// SCRAM's cost in the model world: two rounds. What is slow in earnest is only slow here in virtual time.
@@ -147,6 +148,7 @@ pub struct Plan {
     pub contest: Option<Contest>,
     /// How long statements take that run beside each other, where that is what the world is about.
     pub curve: Option<Curve>,
+    pub promises: Promises,
 }
 
 /// What the command line, or a test, says about a run.
@@ -163,6 +165,8 @@ pub struct Wishes {
     pub classes: bool,
     /// A world with one pool of this size, and a PostgreSQL that has a best one.
     pub sizes: Option<PoolSize>,
+    /// Worlds in which settings promise more than in others come four times as often.
+    pub promises: bool,
     /// What becomes of session state; otherwise the seed decides.
     pub fidelity: Option<Fidelity>,
     #[cfg(feature = "sabotage")]
@@ -206,6 +210,7 @@ impl Plan {
             shares: wishes.shares || wishes.sizes.is_none() && crowded(wishes),
             contest: None,
             curve: None,
+            promises: Promises::default(),
         };
         if crate::contest::is_wished(wishes) {
             plan.contend(wishes);
@@ -215,6 +220,9 @@ impl Plan {
         if let Some(size) = wishes.sizes {
             plan.find_size(size, wishes);
         }
+        let is_plain = wishes.calm || plan.shares || plan.contest.is_some() || plan.curve.is_some();
+        plan.promises = Promises::draw(wishes, is_plain);
+        plan.promise();
         plan
     }
 
@@ -271,7 +279,9 @@ impl Plan {
     #[must_use]
     pub fn mode(&self, key: &PoolKey) -> PoolMode {
         let user = self.settings.users.get(&*key.user).and_then(|user| user.pool_mode);
-        let database = self.settings.database(&key.database).and_then(|database| database.pool_mode);
+        // Whoever comes to one that was removed is not let in: as it was.
+        let mut known = self.past.iter().chain([&self.settings]).rev();
+        let database = known.find_map(|settings| settings.database(&key.database)).and_then(|found| found.pool_mode);
         user.or(database).unwrap_or(self.settings.pool_mode)
     }
 
@@ -302,6 +312,7 @@ impl Plan {
         if crate::classes::are_limited(&settings) {
             crate::classes::limit_by(random, &mut settings);
         }
+        self.reload_promises(&mut settings);
         self.past.push(std::mem::replace(&mut self.settings, Arc::new(settings)));
     }
 }
@@ -310,8 +321,7 @@ fn size(settings: &Settings, database: &str, user: &str) -> u32 {
     let entry = settings.database(database);
     let own = settings.users.get(user);
     let size = own.and_then(|user| user.pool_size).or(entry.as_ref().and_then(|entry| entry.pool_size));
-    let reserve = own.and_then(|user| user.reserve_pool_size).or(entry.and_then(|entry| entry.reserve_pool_size));
-    size.unwrap_or(settings.default_pool_size).most(settings) + reserve.unwrap_or(settings.reserve_pool_size)
+    size.unwrap_or(settings.default_pool_size).most(settings) + promises::reserve(settings, database, user)
 }
 
 #[cfg(feature = "sabotage")]

@@ -16,7 +16,6 @@ use crate::client::Leaving;
 use crate::network::{Link, LinkId, Peer};
 use crate::parameters;
 use crate::plan::{Login, PASSWORD, Plan};
-use crate::random::Random;
 use crate::shared::{Server, Shared};
 use crate::world::{Happening, World};
 
@@ -59,6 +58,8 @@ pub(crate) struct Process {
     /// It works, or hangs, until then.
     pub(crate) busy_until: Option<u64>,
     works: bool,
+    /// When it was at work last, or had something to read.
+    pub(crate) active_at: u64,
     pub(crate) pid: i32,
     secret: [u8; 4],
     /// It ends once everything is sent.
@@ -81,6 +82,12 @@ impl Process {
     fn may_tell(&self) -> bool {
         let rests = matches!(self.phase, Phase::Serving) && !self.works && self.held.is_empty() && !self.ending;
         rests && self.backend.status() == Status::Idle && !self.backend.is_in_copy()
+    }
+
+    /// It waits for its client, in a transaction.
+    pub(crate) fn rests_in_transaction(&self) -> bool {
+        let rests = self.serves() && !self.works && self.inbox.is_empty() && self.unsent() == 0 && !self.ending;
+        rests && self.backend.status() != Status::Idle && !self.backend.is_in_copy()
     }
 
     /// It has said its last words.
@@ -194,6 +201,7 @@ impl World {
                 outbox: Vec::new(),
                 busy_until: None,
                 works: false,
+                active_at: self.now,
                 pid: number as i32,
                 secret: (self.random.next() as u32).to_be_bytes(),
                 ending: false,
@@ -332,6 +340,7 @@ impl World {
             return None;
         }
         self.note_taken(process, header.tag);
+        process.active_at = self.now;
         if header.tag == tag::QUERY && self.tells_waits(process, index, body) {
             self.note_answer(process);
             return Some(true);
@@ -356,6 +365,7 @@ impl World {
     }
 
     fn progressed(&mut self, process: &mut Process, index: u32, progress: Progress) {
+        process.active_at = self.now;
         match progress {
             Progress::Done => {}
             Progress::Works(micros) => {
@@ -578,17 +588,5 @@ impl World {
         if link.dying && all_there(link) && link.last_words_at.is_none() {
             link.last_words_at = Some(now);
         }
-    }
-
-    /// A random process that has logged in, if there is any.
-    pub(crate) fn some_process(&self, random: &mut Random) -> Option<usize> {
-        let serving = self
-            .postgres
-            .processes
-            .iter()
-            .enumerate()
-            .filter(|(_, process)| process.as_ref().is_some_and(|process| process.serves() && !process.ending));
-        let serving: Vec<usize> = serving.map(|(index, _)| index).collect();
-        (!serving.is_empty()).then(|| *random.pick(&serving))
     }
 }

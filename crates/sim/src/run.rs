@@ -85,6 +85,9 @@ pub fn replay(wishes: &Wishes) -> String {
     if wishes.classes {
         command += " --classes";
     }
+    if wishes.promises {
+        command += " --promises";
+    }
     if wishes.sizes.is_some() {
         command += " --sizes";
     }

@@ -15,5 +15,13 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         Sabotage::OldestOfAnyClass => &[14],
         Sabotage::LendWhatWasLent => &[6],
         Sabotage::LinkBeforeFatal => &[8],
+        // What is struck is another's query, or one that the client did not ask to cancel: its answer is not the twin's.
+        Sabotage::HalfASecret => &[4, 11],
+        Sabotage::KeepUserLimit | Sabotage::RejuvenateLent => &[5],
+        Sabotage::LeaveCopyOpen | Sabotage::OneTooFew => &[12],
+        Sabotage::UnlistenForAll | Sabotage::KeepStatements => &[11],
+        Sabotage::ReadOn => &[10],
+        Sabotage::LeaveReserve => &[6],
+        Sabotage::ForgiveIdleTransactions | Sabotage::RemoveSilently => &[8],
     }
 }

@@ -26,6 +26,8 @@ pub struct Shared {
     locks: BTreeMap<i64, (u64, u32)>,
     sessions: u64,
     ears: BTreeMap<u64, Ears>,
+    /// Columns that tables have beyond their first.
+    added: BTreeMap<String, usize>,
     pub book: Rc<RefCell<Book>>,
 }
 
@@ -48,6 +50,16 @@ impl Shared {
         let value = self.sequences.entry(sequence.to_owned()).or_default();
         *value += 1;
         *value
+    }
+
+    /// How many columns a table has.
+    #[must_use]
+    pub fn columns(&self, table: &str) -> usize {
+        1 + self.added.get(table).copied().unwrap_or(0)
+    }
+
+    pub fn add_column(&mut self, table: &str) {
+        *self.added.entry(table.to_owned()).or_default() += 1;
     }
 
     /// False: somebody else holds it.

@@ -49,6 +49,10 @@ pub enum Body {
     Rollback,
     /// Changes or shows the session's state.
     Command(Command),
+    /// Returns one row of a table, which may get more columns.
+    Wide(String),
+    /// Gives that table one column more.
+    Widen(String),
     CopyIn,
     CopyOut {
         rows: u32,
@@ -72,7 +76,7 @@ impl Body {
     #[must_use]
     pub fn returns_rows(&self) -> bool {
         match self {
-            Body::Select { .. } | Body::Sleep { .. } => true,
+            Body::Select { .. } | Body::Sleep { .. } | Body::Wide(_) => true,
             Body::Command(command) => command.returns_rows(),
             _ => false,
         }
@@ -87,6 +91,8 @@ impl Body {
         let known = match first.to_ascii_lowercase().as_str() {
             "select" if rest == "1/0" => Some(Body::Fail),
             "select" if rest.is_empty() => Some(Body::Select { rows: 0, len: 0 }),
+            "select" if rest.starts_with("* from wide_") => Some(Body::Wide(rest["* from ".len()..].to_owned())),
+            "alter" => inside(rest, "table ", " add column c int").map(|name| Body::Widen(name.to_owned())),
             "select" => match (number(), number()) {
                 (Some(rows), Some(len)) => Some(Body::Select { rows: rows as u32, len: len as u32 }),
                 _ => inside(rest, "pg_sleep(", ")").and_then(|one| Some(Body::Sleep { micros: one.parse().ok()? })),

@@ -22,8 +22,11 @@ impl World {
         }
         self.census.reloads += 1;
         let mut random = self.random.clone();
+        let before = self.plan.settings.databases.len();
         self.plan.reload(&mut random);
         self.random = random;
+        self.census.databases_removed += (before - self.plan.settings.databases.len()) as u64;
+        self.checks.reloaded_at.push(self.now);
         self.spread_settings();
     }
 
@@ -43,7 +46,10 @@ impl World {
 
     fn tell_everybody(&mut self, mail: impl Fn() -> Mail) {
         for node in 0..self.nodes.len() as u16 {
-            let at = self.now + self.random.range(1, 2_000);
+            // In the order in which they were sent.
+            let last = self.posted.entry((u16::MAX, node)).or_default();
+            *last = (*last).max(self.now + self.random.range(1, 2_000));
+            let at = *last;
             self.deliver(node, Letter { from: node, at, mail: mail(), carrying: None, returned: false });
         }
     }

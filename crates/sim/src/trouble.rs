@@ -2,6 +2,7 @@
 
 use crate::client::Leaving;
 use crate::postgres::Process;
+use crate::random::Random;
 use crate::world::{Happening, Stage, World};
 
 impl World {
@@ -101,5 +102,15 @@ impl World {
         self.census.server_deaths += 1;
         self.trouble_at = Some(self.now);
         self.close_peer_side(process.link, Leaving::Cut);
+    }
+
+    /// A random process that has logged in, if there is any.
+    fn some_process(&self, random: &mut Random) -> Option<usize> {
+        let serving =
+            self.postgres.processes.iter().enumerate().filter(|(_, process)| {
+                process.as_ref().is_some_and(|process| process.serves() && !process.is_ending())
+            });
+        let serving: Vec<usize> = serving.map(|(index, _)| index).collect();
+        (!serving.is_empty()).then(|| *random.pick(&serving))
     }
 }

@@ -11,6 +11,7 @@ use crate::id::ConnId;
 use crate::limits;
 use crate::mail::{Mail, Place};
 use crate::observe::{About, Fact, Level, Topic};
+use crate::sabotage::{Fault, does};
 use crate::server::{Chore, Server, State as ServerState};
 use crate::session::{Session, State};
 use crate::settings::PoolMode;
@@ -203,7 +204,9 @@ impl Worker {
             self.reset_or_free(turn, server_id);
             return;
         }
-        hush(server_id, server, turn);
+        if !does(&self.settings, Fault::LeaveCopyOpen) {
+            hush(server_id, server, turn);
+        }
         server.ledger.disown();
         let calm = server.ledger.is_clear() && server.skip == 0 && server.inbox.is_empty();
         server.flow.watch(server_id, true, turn.actions);
@@ -282,7 +285,9 @@ impl Worker {
             return;
         }
         // Its COPY may have begun, or its batch failed, only after the client had gone.
-        hush(conn, server, turn);
+        if !does(&self.settings, Fault::LeaveCopyOpen) {
+            hush(conn, server, turn);
+        }
         self.question_syncs(turn, conn);
         let Some(server) = self.servers.get_mut(conn) else { return };
         let ServerState::Draining { read, .. } = server.state else { return };

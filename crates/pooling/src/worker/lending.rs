@@ -13,6 +13,7 @@ use crate::deadline::Owner;
 use crate::id::{ConnId, PoolId, WorkerId};
 use crate::limits;
 use crate::mail::{Mail, Place};
+use crate::sabotage::{Fault, does};
 use crate::server::{Chore, Group, Lent, Server, State as ServerState};
 use crate::time::Time;
 
@@ -96,7 +97,11 @@ impl Worker {
         let moved = Mail::Moved { pool, from, to: self.id };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: moved, carrying: None });
         turn.actions.push(Action::Post { to: Place::Worker(from), mail: Mail::Received { pool }, carrying: None });
-        self.adopt(turn, Server { travelled_at: Some(turn.now), ..lent.server }, lent.idle_since);
+        let mut server = Server { travelled_at: Some(turn.now), ..lent.server };
+        if does(&self.settings, Fault::RejuvenateLent) {
+            server.connected_at = turn.now;
+        }
+        self.adopt(turn, server, lent.idle_since);
         if known {
             self.welcome_all(turn, pool);
         }

@@ -203,6 +203,9 @@ impl Worker {
         assert!(server.is_clean() && server.cancels == 0, "I3: only a clean server is handed out");
         debug_assert!(server.session().is_none(), "I1: a server has one session at most");
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
+        if crate::sabotage::does(&self.settings, crate::sabotage::Fault::KeepStatements) {
+            pool.generation = 0;
+        }
         pool.turn(turn.now, server_id, server, ServerState::Linked(conn), &mut self.restless);
         pool.charge(turn.now, session.class, session.origin, server);
         let waited = session.waited_us(turn.now);

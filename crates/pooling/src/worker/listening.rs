@@ -36,6 +36,7 @@ use super::requests::Requests;
 use super::{Turn, Worker};
 use crate::id::{ConnId, PoolId};
 use crate::parameters::Tracked;
+use crate::sabotage::{Fault, does};
 use crate::server::{Answerer, Expect, Server, State as ServerState};
 use crate::session::{Session, State, virtual_pid};
 use crate::state::{Effect, Effects, Overflow, Pins, Reading, Wait, is_portable, write_identifier};
@@ -373,8 +374,13 @@ impl Worker {
     }
 
     pub(super) fn leave_channels(&mut self, turn: &mut Turn<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
+        let for_all = does(&self.settings, Fault::UnlistenForAll);
         let Some(listener) = self.pool_mut(id).and_then(|pool| pool.listener.as_mut()) else { return };
         if !names.is_empty() {
+            for name in names.iter().filter(|_| for_all) {
+                let others: Vec<ConnId> = listener.audience(name).collect();
+                others.into_iter().for_each(|other| listener.leave(name, other));
+            }
             names.iter().for_each(|name| listener.leave(name, conn));
             self.attend(turn, id);
         }

@@ -101,6 +101,7 @@ use crate::parameters::{Interned, Tracked};
 use crate::prepared::Catalog;
 use crate::random::Random;
 use crate::refusals::Refusals;
+use crate::sabotage::{Fault, does};
 use crate::server::{Server, State as ServerState};
 use crate::session::{Session, State as SessionState};
 use crate::settings::Settings;
@@ -429,7 +430,7 @@ impl Worker {
         };
         session.flow.watch(conn, read, turn.actions);
         if let Some((id, link)) = server {
-            link.flow.watch(id, clear, turn.actions);
+            link.flow.watch(id, clear || does(&self.settings, Fault::ReadOn), turn.actions);
         }
     }
 

@@ -24,6 +24,7 @@ use crate::limits;
 use crate::mail::{Failure, Grant, Mail, Place, Stop};
 use crate::observe::{Ends, Level, Topic};
 use crate::prepared::Prepared;
+use crate::sabotage::{Fault, does};
 use crate::server::{Chore, Group, Ledger, Overdue, Sequences, Server, State};
 use crate::settings::{Address, Database, Host};
 use crate::shape::Described;
@@ -82,9 +83,10 @@ impl Worker {
     pub(super) fn ask_for_reserve(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         let worker = self.id;
         let Some(timeout) = self.settings.reserve_pool_timeout else { return };
+        let leaves = does(&self.settings, Fault::LeaveReserve);
         let Some(pool) = self.pool_mut(id) else { return };
         let waited = pool.queue.oldest().map(|waiter| turn.now.since(waiter.since));
-        let due = pool.rules.reserve_pool_size > 0 && waited.is_some_and(|waited| waited >= timeout);
+        let due = pool.rules.reserve_pool_size > 0 && waited.is_some_and(|waited| waited >= timeout) && !leaves;
         if due && !pool.asked_reserve && turn.now >= pool.retry_at {
             pool.asked_reserve = true;
             pool.asked += 1;

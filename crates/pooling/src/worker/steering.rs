@@ -13,6 +13,7 @@ use crate::id::{ConnId, PoolId};
 use crate::limits;
 use crate::mail::{Counted, Mail, Place, Stop};
 use crate::parameters::Tracked;
+use crate::sabotage::{Fault, does};
 use crate::server::{Chore, Group, Server, State as ServerState};
 use crate::session::{Session, State, virtual_pid};
 use crate::settings::{Database, PoolMode, Settings};
@@ -76,7 +77,7 @@ impl Worker {
         let Some(session) = self.sessions.get(conn) else { return };
         let removed = self.pool(session.pool).is_some_and(|pool| pool.removed);
         let free = matches!(session.state, State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. });
-        if removed && free {
+        if removed && free && !does(&self.settings, Fault::RemoveSilently) {
             self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
         } else {
             self.arm_session(conn);

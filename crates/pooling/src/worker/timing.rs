@@ -12,6 +12,7 @@ use super::{Turn, Worker};
 use crate::deadline::Owner;
 use crate::id::{ConnId, Kind, PoolId};
 use crate::limits;
+use crate::sabotage::{Fault, does};
 use crate::server::{Chore, State as ServerState};
 use crate::session::{Line, Session, State};
 use crate::state::Wait;
@@ -140,7 +141,7 @@ impl Worker {
             }
         } else if server.status == Status::Idle && !server.ledger.is_open() {
             earliest.add(server.query_at, rules.client_idle_timeout, Due::Refuse("client_idle_timeout"));
-        } else {
+        } else if !does(&self.settings, Fault::ForgiveIdleTransactions) {
             earliest.add(server.query_at, rules.idle_transaction_timeout, Due::Refuse("idle transaction timeout"));
         }
         if let Some(began) = server.transaction_at.filter(|_| server.ledger.len() > 0 || server.status != Status::Idle)

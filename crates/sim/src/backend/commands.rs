@@ -238,7 +238,7 @@ impl Backend {
                 if !matches!(statement.body, Body::Select { .. }) {
                     return refused("42601", "syntax error");
                 }
-                self.statements.insert(name.clone().into_bytes(), Prepared { statement, of_sql: true });
+                self.statements.insert(name.clone().into_bytes(), Prepared { statement, of_sql: true, columns: 0 });
                 said("PREPARE")
             }
             Command::Execute(name) => {

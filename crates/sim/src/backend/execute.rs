@@ -29,6 +29,11 @@ impl Backend {
         }
         match statement.body {
             Body::Select { rows, len } => self.rows_with_description(rows, len, out),
+            Body::Wide(ref table) => {
+                let columns = self.columns(table);
+                describe_columns(columns, out);
+                self.wide_row(columns, out);
+            }
             Body::CopyOut { rows, len } => self.copy_out(rows, len, out),
             Body::Command(ref command) => return self.command(command, true, out),
             _ => return self.effect(&statement.body, out),
@@ -57,8 +62,12 @@ impl Backend {
                 self.copy = Some(CopyIn::default());
                 return true;
             }
-            Body::Select { .. } | Body::Sleep { .. } | Body::CopyOut { .. } => return true,
+            Body::Select { .. } | Body::Sleep { .. } | Body::CopyOut { .. } | Body::Wide(_) => return true,
             Body::Command(command) => return self.command(command, false, out),
+            Body::Widen(table) => {
+                self.server.borrow_mut().add_column(table);
+                "ALTER TABLE"
+            }
             Body::Begin => {
                 self.status = Status::InTransaction;
                 "BEGIN"
@@ -93,6 +102,17 @@ impl Backend {
             let value = row(self.mark, index, len);
             backend::encode_data_row(out, [Some(&value[..])]);
         }
+    }
+
+    pub(super) fn columns(&self, table: &str) -> usize {
+        self.server.borrow().columns(table)
+    }
+
+    /// The one row of a table of so many columns, and the end.
+    pub(super) fn wide_row(&self, columns: usize, out: &mut Vec<u8>) {
+        let value = row(self.mark, 0, 5);
+        backend::encode_data_row(out, std::iter::repeat_n(Some(&value[..]), columns));
+        backend::encode_command_complete(out, "SELECT 1");
     }
 
     pub(super) fn copy_out(&mut self, rows: u32, len: u32, out: &mut Vec<u8>) {
@@ -166,6 +186,10 @@ fn is_of_following(command: &Command) -> bool {
             | Command::Check { .. }
             | Command::Catalogue { .. }
     )
+}
+
+pub(super) fn describe_columns(columns: usize, out: &mut Vec<u8>) {
+    backend::encode_row_description(out, &vec![COLUMN; columns]);
 }
 
 pub(super) fn describe_rows(out: &mut Vec<u8>) {

@@ -9,12 +9,17 @@ use super::{Backend, Progress, Running, execute};
 use crate::book::Step;
 use crate::statement::{Body, Mark, Statement};
 
+/// PostgreSQL's refusal to run a statement whose columns are not those that its client was told.
+const CHANGED: (&str, &str) = ("0A000", "cached plan must not change result type");
+
 /// A prepared statement.
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
     pub(super) statement: Statement,
     /// By PREPARE, not by Parse.
     pub(super) of_sql: bool,
+    /// How many columns it returned when it was prepared, where that may change.
+    pub(super) columns: usize,
 }
 
 /// A statement with its parameters, and how far it has been run.
@@ -26,6 +31,7 @@ pub(super) struct Portal {
     done: bool,
     /// It has been run, if not to its end.
     ran: bool,
+    columns: usize,
 }
 
 impl Backend {
@@ -56,7 +62,8 @@ impl Backend {
         if !parse.name.is_empty() && self.statements.contains_key(parse.name) {
             return self.error("42P05", "prepared statement already exists", out);
         }
-        self.statements.insert(parse.name.to_vec(), Prepared { statement, of_sql: false });
+        let columns = self.columns_of(&statement.body);
+        self.statements.insert(parse.name.to_vec(), Prepared { statement, of_sql: false, columns });
         backend::encode_parse_complete(out);
     }
 
@@ -65,7 +72,7 @@ impl Backend {
         let Some(prepared) = self.statements.get(names.statement) else {
             return self.error("26000", "prepared statement does not exist", out);
         };
-        let statement = prepared.statement.clone();
+        let (statement, columns) = (prepared.statement.clone(), prepared.columns);
         let mark = statement.mark.or_else(|| first_parameter(&body[names.len..]));
         self.mark = mark;
         if !self.admits(&statement.body, mark, Some(Step::Bind), out) {
@@ -74,7 +81,10 @@ impl Backend {
         if !names.portal.is_empty() && self.portals.contains_key(names.portal) {
             return self.error("42P03", "portal already exists", out);
         }
-        let portal = Portal { body: statement.body, mark, at: 0, done: false, ran: false };
+        if self.columns_of(&statement.body) != columns {
+            return self.error(CHANGED.0, CHANGED.1, out);
+        }
+        let portal = Portal { body: statement.body, mark, at: 0, done: false, ran: false, columns };
         self.portals.insert(names.portal.to_vec(), portal);
         backend::encode_bind_complete(out);
     }
@@ -82,10 +92,12 @@ impl Backend {
     fn describe(&mut self, body: &[u8], out: &mut Vec<u8>) {
         let Ok(describe) = Describe::decode(body) else { return self.error("08P01", "invalid Describe", out) };
         let described = match describe.target {
-            Target::Statement => self.statements.get(describe.name).map(|prepared| prepared.statement.body.clone()),
-            Target::Portal => self.portals.get(describe.name).map(|portal| portal.body.clone()),
+            Target::Statement => {
+                self.statements.get(describe.name).map(|prepared| (prepared.statement.body.clone(), prepared.columns))
+            }
+            Target::Portal => self.portals.get(describe.name).map(|portal| (portal.body.clone(), portal.columns)),
         };
-        let Some(body) = described else {
+        let Some((body, columns)) = described else {
             let (code, text) = missing(describe.target);
             return self.error(code, text, out);
         };
@@ -93,13 +105,23 @@ impl Backend {
             return self.error("25P02", "current transaction is aborted", out);
         }
         if describe.target == Target::Statement {
+            if self.columns_of(&body) != columns {
+                return self.error(CHANGED.0, CHANGED.1, out);
+            }
             backend::encode_parameter_description(out, &[backend::oid::TEXT]);
         }
-        if body.returns_rows() {
+        if let Body::Wide(_) = body {
+            execute::describe_columns(columns, out);
+        } else if body.returns_rows() {
             execute::describe_rows(out);
         } else {
             backend::encode_no_data(out);
         }
+    }
+
+    /// How many columns it returns now, where that may change.
+    fn columns_of(&self, body: &Body) -> usize {
+        if let Body::Wide(table) = body { self.columns(table) } else { 0 }
     }
 
     fn close(&mut self, body: &[u8], out: &mut Vec<u8>) {
@@ -137,6 +159,7 @@ impl Backend {
             Body::Sleep { .. } => backend::encode_command_complete(out, "SELECT 0"),
             Body::Select { rows, len } => self.fetch(execute.portal, portal.at, rows, len, execute.rows_max, out),
             Body::CopyOut { rows, len } => self.copy_out(rows, len, out),
+            Body::Wide(_) => self.wide_row(portal.columns, out),
             body => {
                 // Whatever ends in an error afterwards, COPY among it, is an extended one.
                 self.effect(&body, out);

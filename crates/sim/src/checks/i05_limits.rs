@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use pooling::{ConnId, Kind};
+use pooling::{ConnId, Kind, Settings};
 
 use crate::network::{LinkId, Peer};
 use crate::postgres::Process;
 use crate::world::World;
+
+/// So long after a reload a connection may be opened that was granted before.
+const RELOAD_US: u64 = 200_000;
 
 /// Connections that the pooler holds.
 #[derive(Debug, Default)]
@@ -66,13 +69,25 @@ impl World {
         if limit > 0 && total > limit {
             return self.fail(5, format!("{name} has {total} connections, max_db_connections is {limit}"));
         }
-        let own = settings.users.get(&process.user).and_then(|user| user.max_user_connections);
-        let limit = own.unwrap_or(settings.max_user_connections);
+        let opened_at = self.network.get(process.link).map_or(0, |link| link.opened_at);
+        let limit = self.user_limit(&process.user, opened_at);
         let users = self.checks.limits.by_pool.iter().filter(|((_, user), _)| *user == process.user);
         let total: u32 = users.map(|(_, count)| count).sum();
         if limit > 0 && total > limit {
             self.fail(5, format!("{} has {total} connections, max_user_connections is {limit}", process.user));
         }
+    }
+
+    /// What a connection must keep to that was opened then. Whoever was asked for one just before a reload may not know of it.
+    fn user_limit(&self, user: &str, opened_at: u64) -> u32 {
+        let of = |settings: &Settings| {
+            let own = settings.users.get(user).and_then(|user| user.max_user_connections);
+            own.unwrap_or(settings.max_user_connections)
+        };
+        let recent = self.checks.reloaded_at.iter().zip(&self.plan.past).filter(|(at, _)| opened_at < *at + RELOAD_US);
+        let limits: Vec<u32> = recent.map(|(_, before)| of(before)).chain([of(&self.plan.settings)]).collect();
+        // 0 is no limit.
+        if limits.contains(&0) { 0 } else { limits.into_iter().max().unwrap_or(0) }
     }
 
     pub(crate) fn count_closed(&mut self, id: LinkId, conn: ConnId) {

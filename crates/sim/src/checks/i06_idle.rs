@@ -8,6 +8,7 @@ use pooling::snapshot::PoolSnapshot;
 use pooling::{PoolId, Snapshot, Time};
 
 use crate::plan::Plan;
+use crate::promises::reserve;
 use crate::rounds::Machinery;
 use crate::world::{Stage, World};
 
@@ -95,7 +96,7 @@ pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
 }
 
 /// Somebody who has waited for longer than opening a server takes, where nothing forbids to open one and nothing went
-/// wrong meanwhile.
+/// wrong meanwhile; one of the reserve, after reserve_pool_timeout.
 fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
     let (plan, settings) = (&world.plan, &world.plan.settings);
     let capped = settings.max_user_connections > 0
@@ -114,11 +115,15 @@ fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
     let opening = settings.server_connect_timeout.unwrap_or_default() + settings.server_login_retry;
     let limit = opening.as_micros() as u64 + OPENING_US;
     let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return None };
+    let reserve_us = settings.reserve_pool_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
     let pool = snapshot.pools.iter().find(|pool| {
         let since = (world.now - pool.maxwait_us).max(world.trouble_at.unwrap_or(0));
+        let waited = world.now.saturating_sub(since);
         let learns = pool.sv_tested > 0 && awaits_names(world, worker, pool.id);
-        let room = coordinator.held(pool.id) < coordinator.size(pool.id);
-        pool.cl_waiting > 0 && room && !learns && world.now.saturating_sub(since) > limit
+        let is_long = waited.saturating_sub(limit) > reserve_us;
+        let reserve = if is_long { reserve(settings, &pool.key.database, &pool.key.user) } else { 0 };
+        let room = coordinator.held(pool.id) < coordinator.size(pool.id) + reserve;
+        pool.cl_waiting > 0 && room && !learns && waited > limit
     })?;
     let (held, since) = (coordinator.held(pool.id), world.now - pool.maxwait_us);
     Some(format!("worker {worker}: {:?} waits since {since} and {held} servers are open: more may be", pool.key))

@@ -3,7 +3,7 @@
 //!
 //! Judged is what a worker does with a server, by the board as it had read it: a waiter of its own is passed over for a
 //! stranger who is that much older; somebody who comes at that moment is, once an exchange of mailboxes has passed. A
-//! server that is on its way to the stranger's worker is an answer to its hunger.
+//! server that is on its way to the stranger's worker, or is being checked there, is an answer to its hunger.
 
 use std::collections::BTreeMap;
 
@@ -114,7 +114,7 @@ fn overtaken(world: &World, worker: u16, snapshot: &Snapshot, before: &Look, loo
             // It is the stranger's worker that asks for an idle server, once its own patience is over.
             patience += 2 * patience_of(world, other, pool);
         }
-        if stranger + patience < since {
+        if stranger + patience < since && !is_being_answered(world, other, pool) {
             return Some(format!(
                 "{pool:?}: worker {worker} serves {:?}, waiting since {since}, before worker {other}'s waiter since {stranger}",
                 client.conn
@@ -122,6 +122,14 @@ fn overtaken(world: &World, worker: u16, snapshot: &Snapshot, before: &Look, loo
         }
     }
     None
+}
+
+/// Whether all who wait there have servers that are being checked for them.
+fn is_being_answered(world: &World, worker: u16, pool: PoolId) -> bool {
+    let machine = world.nodes[usize::from(worker + FIRST_WORKER)].worker();
+    let snapshot = machine.map(|machine| machine.snapshot(Time(world.now), false));
+    let found = snapshot.and_then(|snapshot| snapshot.pools.into_iter().find(|found| found.id == pool));
+    found.is_some_and(|found| found.sv_tested > 0 && found.cl_waiting <= found.sv_tested)
 }
 
 fn patience_of(world: &World, worker: u16, pool: PoolId) -> u64 {

@@ -1,4 +1,5 @@
-//! I12: nothing is lost: when nobody is left and every idle time-out has passed, no connection and no token remains.
+//! I12: nothing is lost: when nobody is left and every idle time-out has passed, no connection and no token remains. Does not ask
+//! whether the pools of a database that was removed are forgotten.
 
 use pooling::settings::CONSOLE_DATABASE;
 use pooling::{PoolKey, Time};
@@ -23,7 +24,8 @@ pub fn nothing_remains(world: &mut World) {
                 }
                 for pool in snapshot.pools.iter().filter(|_| !keeps) {
                     let known = *pool.key.database == *CONSOLE_DATABASE;
-                    if !known && !settings.databases.contains_key(&*pool.key.database) {
+                    let removed = world.plan.is_removed(&pool.key.database);
+                    if !known && !removed && !settings.databases.contains_key(&*pool.key.database) {
                         found.push(format!("{:?}: {:?} is not forgotten", node.place, pool.key));
                     }
                 }
@@ -40,7 +42,9 @@ pub fn nothing_remains(world: &mut World) {
                     found.push(format!("{} tokens of {key:?} are out", coordinator.held(pool)));
                 }
                 let automatic = |key: &PoolKey| {
-                    !settings.databases.contains_key(&*key.database) && *key.database != *CONSOLE_DATABASE
+                    !settings.databases.contains_key(&*key.database)
+                        && *key.database != *CONSOLE_DATABASE
+                        && !world.plan.is_removed(&key.database)
                 };
                 for (_, key) in coordinator.pools().filter(|(_, key)| !keeps && automatic(key)) {
                     found.push(format!("{key:?} is not forgotten"));

@@ -7,13 +7,13 @@
 //! | I2, I11 answers | in the model clients, against their twins |
 //! | I3 clean servers | in the model PostgreSQL: whose transaction, batch, session a statement comes into |
 //! | I4 cancels | `i04_cancels`: whom a cancel strikes |
-//! | I5 limits | `i05_limits`: connections that exist at this moment, opening ones too; `i05_classes`: rates, and what runs at a time, at PostgreSQL too |
+//! | I5 limits | `i05_limits`: connections that exist at this moment, opening ones too; `i05_lifetime`: how old a server gets; `i05_classes`: rates, and what runs at a time, at PostgreSQL too |
 //! | I6 nobody waits beside an idle server | `i06_idle` |
 //! | I7 order | `i07_order` within a worker, `i07_strangers` between workers |
-//! | I8 told why, and in time | in the model clients; and `i08_last_words`, `i08_deadlines` |
+//! | I8 told why, and in time | in the model clients; and `i08_last_words`, `i08_deadlines`, `i08_idle_transactions`, `i08_removed` |
 //! | I9 state | in `book`: at every statement, the state of the server that runs it and the twin's |
 //! | I10 memory | `i10_memory`; and the door weighs what its logins keep, in full |
-//! | I12 capacity | `i12_capacity` |
+//! | I12 capacity | `i12_capacity`; `i12_copies`: a COPY whose client is gone; `i12_minimum`: min_pool_size |
 //! | I13 shares | `i13_shares`, in worlds made for it |
 //! | I14 classes | `i14_classes`, in worlds made for it; there I6 too, as PostgreSQL sees it |
 //! | I15 sizes | `i15_sizes`; whether they are the best ones, in worlds made for it |
@@ -21,14 +21,19 @@
 pub mod i01_one_link;
 pub mod i04_cancels;
 pub mod i05_classes;
+pub mod i05_lifetime;
 pub mod i05_limits;
 pub mod i06_idle;
 pub mod i07_order;
 pub mod i07_strangers;
 pub mod i08_deadlines;
+pub mod i08_idle_transactions;
 pub mod i08_last_words;
+pub mod i08_removed;
 pub mod i10_memory;
 pub mod i12_capacity;
+pub mod i12_copies;
+pub mod i12_minimum;
 pub mod i13_shares;
 pub mod i14_classes;
 pub mod i15_sizes;
@@ -50,6 +55,9 @@ pub struct Checks {
     pub(crate) shares: i13_shares::Shares,
     pub(crate) contested: i14_classes::Contested,
     pub(crate) sizes: i15_sizes::Sizes,
+    pub(crate) minimum: i12_minimum::Minimum,
+    /// When settings changed, each time.
+    pub(crate) reloaded_at: Vec<u64>,
 }
 
 impl World {
@@ -70,6 +78,7 @@ impl World {
             return self.fail(violation.invariant, format!("{place:?}: {}{waiting}", violation.what));
         }
         if matches!(entry.machinery, Machinery::Coordinator(_)) {
+            i12_minimum::check(self);
             return i15_sizes::check(self);
         }
         if !due || self.failure.is_some() {
@@ -90,7 +99,12 @@ impl World {
             i07_order::check(self, worker, snapshot);
             i07_strangers::check(self, worker, snapshot);
         }
+        i05_lifetime::check(self, worker, snapshot);
         i08_deadlines::check(self, snapshot);
+        i08_idle_transactions::check(self);
+        i08_removed::check(self, snapshot);
+        i10_memory::check(self, worker, snapshot);
+        i12_copies::check(self, worker, snapshot);
         i13_shares::check(self, worker, snapshot);
         i14_classes::check(self);
         let missed = snapshot.rotations.missed;

@@ -60,6 +60,10 @@ impl Client {
             self.pass_notice();
             return Ok(());
         }
+        if message == tag::NOTIFICATION && self.is_strangers_news(body) {
+            census.strangers_heard += 1;
+            return Ok(());
+        }
         if matches!(self.phase, Phase::Hostile { .. }) {
             return self.after_rubbish(body);
         }
@@ -216,7 +220,7 @@ impl Client {
 /// Errors agree in severity and code where the words are the pooler's, or name a statement by its name on the server.
 fn is_same_error(message: u8, body: &[u8], expected: &[u8]) -> bool {
     let (found, wanted) = (Fields::decode(body), Fields::decode(expected));
-    let words_differ = matches!(wanted.code(), Some(b"57014" | b"26000" | b"42P05"));
+    let words_differ = matches!(wanted.code(), Some(b"57014" | b"26000" | b"42P05" | b"0A000"));
     message == tag::ERROR && words_differ && found.code() == wanted.code() && found.severity() == wanted.severity()
 }
 

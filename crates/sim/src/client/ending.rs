@@ -49,7 +49,11 @@ impl Client {
         let trouble =
             facts.trouble_at.is_some_and(|at| facts.now.saturating_sub(at) <= TROUBLE_US && self.engaged_at.is_some());
         match words {
-            _ if words.starts_with("no such database") => self.habits.lost == Some(Nowhere::Database),
+            _ if words.starts_with("no such database") => {
+                self.habits.lost == Some(Nowhere::Database) || plan.is_removed(&self.name)
+            }
+            "database removed" => plan.is_removed(&self.name),
+            _ if words.starts_with("the connection that listened") && plan.is_removed(&self.name) => true,
             "\"trust\" authentication failed" | "no such user" => self.habits.lost == Some(Nowhere::User),
             // Told to whoever waits for a server, in the server's words.
             FOR_GOOD => plan.faults.final_refusals > 0 && FINAL.contains(&code) && (self.is_owed() || !self.is_ready()),

@@ -4,7 +4,7 @@
 //! Whatever they see must be what the twin says; a session that changes its server unnoticed is one that is.
 
 use pooling::settings::PoolMode;
-use wire::backend::Status;
+use wire::backend::{Notification, Status};
 use wire::frontend::{self, Close, Describe, Target, tag};
 
 use super::Client;
@@ -137,6 +137,7 @@ impl Client {
     /// One statement.
     fn memory(&mut self, random: &mut Random) -> String {
         let body = match random.below(21) {
+            _ if self.habits.shares_channel && random.chance(300) => self.some_channel(random),
             0..=4 => self.some_setting(random),
             5 | 6 => self.some_identity(random),
             7..=9 => self.some_statement(random),
@@ -253,20 +254,37 @@ impl Client {
         }
     }
 
-    /// A channel of its own: only itself hears what it says there, at once.
+    /// A channel of its own, where only itself hears what it says; or, in some worlds, one of all clients of its database.
     fn some_channel(&self, random: &mut Random) -> String {
-        let name = format!("of_{}_{}", self.number, random.below(2));
+        let name = match random.below(2) {
+            1 if self.habits.shares_channel => self.shared_channel(),
+            index => format!("of_{}_{index}", self.number),
+        };
         match random.below(9) {
             0 | 1 => format!("listen {name}"),
             2 => format!("unlisten {name}"),
             3 => "unlisten *".to_owned(),
             4 | 5 => format!("notify {name}, 'c{}.{}'", self.number, random.below(3)),
             6 => format!("select pg_notify('{name}', 'c{}.9')", self.number),
-            7 => format!("notify {name}"),
+            // Without a payload nobody could tell who has said it.
+            7 if !self.habits.shares_channel => format!("notify {name}"),
             // In a transaction it shows what the server listens to.
             _ if self.mode == PoolMode::Session => "select pg_listening_channels()".to_owned(),
             _ => format!("listen {name}"),
         }
+    }
+
+    fn shared_channel(&self) -> String {
+        format!("all_of_{}", self.name)
+    }
+
+    /// What another client has said on the channel that all clients of a database share.
+    pub(super) fn is_strangers_news(&self, body: &[u8]) -> bool {
+        let Ok(said) = Notification::decode(body) else { return false };
+        let own = format!("c{}.", self.number);
+        self.habits.shares_channel
+            && said.channel == self.shared_channel().as_bytes()
+            && !said.payload.starts_with(own.as_bytes())
     }
 
     fn some_seed(&self, random: &mut Random) -> String {

@@ -48,6 +48,8 @@ pub struct Habits {
     pub impolite: bool,
     /// Leaves state behind wherever it can, and looks at none.
     pub poisons: bool,
+    /// Uses the channel of its database, not only its own.
+    pub shares_channel: bool,
     /// Sends what is no protocol, at once or after a while.
     pub hostile: bool,
     /// Asks for a database, or as a user, that is not there.
@@ -65,6 +67,7 @@ impl Habits {
             wrong_password: random.chance(manners.wrong_password),
             impolite: random.chance(200),
             poisons: number % 5 == 1,
+            shares_channel: plan.promises.shared_channels,
             hostile: random.chance(manners.hostile),
             lost: random.chance(manners.lost).then(|| {
                 // Where there is a database of any name, none is missing.
@@ -187,6 +190,8 @@ pub struct Client {
     /// It no longer knows where it stands, and leaves.
     gives_up: bool,
     contender: contending::Contender,
+    /// The statement that it dawdled behind last.
+    dawdled: u32,
     /// The FATAL it was told.
     told: Option<String>,
     /// When it last was in the middle of something with a server.
@@ -214,8 +219,7 @@ impl Client {
             user: plan.users[plan.databases[database].forced.unwrap_or(user)].name.as_str().into(),
         };
         let habits = Habits::draw(number, plan, random);
-        let defaults = plan.databases[database].defaults;
-        let login = key.user.to_string();
+        let (defaults, login) = (plan.databases[database].defaults, key.user.to_string());
         let server = Shared::new(Rc::clone(book));
         let console = random.chance(plan.manners.consoles).then(|| Console::new(user == 0, now, random));
         Client {
@@ -261,6 +265,7 @@ impl Client {
             losses: 0,
             gives_up: false,
             contender: contending::Contender::default(),
+            dawdled: 0,
             told: None,
             engaged_at: None,
         }

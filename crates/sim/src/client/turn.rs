@@ -42,7 +42,7 @@ impl Client {
         wants: &mut Wants,
     ) {
         if plan.curve.is_none() {
-            self.maybe_cancel(facts, random, census, wants);
+            self.maybe_cancel(facts, plan, random, census, wants);
         }
         let mut turn = Turn { plan, random, census };
         if plan.contest.is_some() {
@@ -70,6 +70,15 @@ impl Client {
             if owed {
                 turn.census.pipelines += 1;
             }
+            if !owed && !facts.closing_time && self.dawdled != self.marks {
+                self.dawdled = self.marks;
+                if let Some(rest) = plan.dawdles(self.number, self.marks) {
+                    turn.census.dawdled += 1;
+                    self.resting_until = facts.now + rest;
+                    wants.again = Some(rest);
+                    return;
+                }
+            }
             if turn.plan.manners.think_max > 0 && !owed && turn.random.chance(400) {
                 let think = turn.random.skewed(1, turn.plan.manners.think_max);
                 self.resting_until = facts.now + think;
@@ -96,12 +105,23 @@ impl Client {
         }
     }
 
-    fn maybe_cancel(&mut self, facts: Circumstances, random: &mut Random, census: &mut Census, wants: &mut Wants) {
+    fn maybe_cancel(
+        &mut self,
+        facts: Circumstances,
+        plan: &Plan,
+        random: &mut Random,
+        census: &mut Census,
+        wants: &mut Wants,
+    ) {
         let Some((pid, mut secret)) = self.key else { return };
         if !self.habits.cancels {
             // A cancel with a wrong key must do nothing, whoever's it is.
-            if !self.is_owed() && random.chance(5) {
-                secret[3] ^= 1;
+            let wrong_bit = match self.is_owed() {
+                true => plan.wrong_bit(self.number, facts.now),
+                false => random.chance(5).then_some(24),
+            };
+            if let Some(bit) = wrong_bit {
+                secret[bit as usize / 8] ^= 1 << (bit % 8);
                 wants.cancel = Some((pid, secret));
                 census.cancels_wrong += 1;
             }
@@ -172,6 +192,9 @@ impl Client {
         if settled && self.remembers(turn.plan) && turn.random.chance(turn.plan.manners.memory) {
             self.setting = true;
             return if self.habits.poisons { self.poison(turn) } else { self.remember(turn) };
+        }
+        if settled && self.uses_tables(turn.plan) && turn.random.chance(200) {
+            return self.use_a_table(turn);
         }
         if settled && turn.random.chance(turn.plan.manners.sets) {
             self.setting = true;
@@ -429,6 +452,40 @@ impl Client {
                 rows => self.execute(portal, rows as i32 - 3),
             }
         }
+    }
+
+    /// In session mode, and where sessions are not followed, nobody promises that a changed table changes no shared statement.
+    fn uses_tables(&self, plan: &Plan) -> bool {
+        let is_followed = self.followed && self.mode != PoolMode::Session;
+        plan.promises.alters_tables && is_followed && self.twin.status() != Status::Failed && !self.may_be_struck()
+    }
+
+    /// A table of its own: a statement is prepared of it and run, or it gets another column.
+    fn use_a_table(&mut self, turn: &mut Turn<'_>) {
+        let table = format!("wide_{}_{}", self.number, self.losses);
+        if self.twin.status() == Status::Idle && turn.random.chance(300) {
+            turn.census.altered += 1;
+            self.setting = true;
+            let text = self.marked(&format!("alter table {table} add column c int"));
+            return self.query(&text);
+        }
+        let name = format!("w{}.{}", self.losses, turn.random.below(3));
+        let (target, name) = (Target::Statement, name.as_bytes());
+        let mut known = self.twin.has_statement(name);
+        if known && turn.random.chance(300) {
+            self.send(tag::CLOSE, |out| Close { target, name }.encode(out));
+            known = false;
+        }
+        if !known {
+            self.parse(name, &format!("select * from {table}"));
+        }
+        if turn.random.chance(300) {
+            self.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out));
+        }
+        let mark = self.mark();
+        self.bind(b"", name, Some(mark));
+        self.execute(b"", 0);
+        self.send(tag::SYNC, frontend::encode_sync);
     }
 
     fn describe_or_close(&mut self, turn: &mut Turn<'_>) {

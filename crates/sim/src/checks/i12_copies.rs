@@ -1,0 +1,24 @@
+//! I12: a server in COPY FROM STDIN whose client is gone is brought to an end at once: nobody will send the rest.
+
+use pooling::Snapshot;
+use wire::frontend::tag;
+
+use crate::network::Peer;
+use crate::world::World;
+
+pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
+    let node = &world.nodes[usize::from(worker) + 2];
+    let left = snapshot.servers.iter().filter(|server| server.link.is_none() && server.state == "active");
+    let open = left.filter(|server| {
+        let Some(link) = node.find(server.conn).and_then(|id| world.network.get(id)) else { return false };
+        let Peer::Postgres { backend: Some(index), .. } = link.peer else { return false };
+        let Some(process) = &world.postgres.processes[index as usize] else { return false };
+        // What it has said the pooler has read, so it knows of the COPY.
+        let is_told = link.up.is_empty() && process.unsent() == 0 && !link.told && !link.broken;
+        let waits = matches!(link.asked.last, tag::QUERY | tag::EXECUTE | tag::FLUSH | tag::COPY_DATA);
+        process.serves() && process.backend.is_in_copy() && is_told && waits
+    });
+    if let Some(conn) = open.map(|server| server.conn).min() {
+        world.fail(12, format!("{conn:?} has no client any more, and its COPY is not ended"));
+    }
+}

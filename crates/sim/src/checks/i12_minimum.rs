@@ -1,0 +1,63 @@
+//! I12: a pool has min_pool_size servers, some seconds after nothing has hindered it any more. Looked at where a pool is
+//! there from the beginning, as of a forced user, and no cap, failure or short lifetime takes them away again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pooling::PoolId;
+
+use crate::rounds::Machinery;
+use crate::world::World;
+
+/// One server is opened for a pool three times a second; so long may it take for all, other pools' logins included.
+const OPENING_US: u64 = 5_000_000;
+
+/// Servers that live shorter may be gone before the last one comes.
+const LIFETIME_MIN: Duration = Duration::from_secs(10);
+
+/// Since when each pool has less.
+#[derive(Debug, Default)]
+pub struct Minimum {
+    short_since: BTreeMap<PoolId, u64>,
+}
+
+/// After a round of the coordinator.
+pub fn check(world: &mut World) {
+    let (plan, settings) = (&world.plan, &world.plan.settings);
+    let capped = settings.max_user_connections > 0
+        || settings.max_server_connections > 0
+        || settings.databases.values().any(|database| database.max_db_connections.is_some());
+    let is_short_lived = settings.server_lifetime.is_some_and(|lifetime| lifetime < LIFETIME_MIN);
+    let is_stopped = plan.stop.is_some() && world.stage != crate::world::Stage::Working;
+    if !plan.promises.keeps_minimum
+        || capped
+        || is_short_lived
+        || is_stopped
+        || settings.chaos.close
+        || plan.reloads > 0
+    {
+        return;
+    }
+    let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return };
+    let timeout = settings.server_connect_timeout.unwrap_or_default() + settings.server_login_retry;
+    let limit = OPENING_US + timeout.as_micros() as u64;
+    let mut wrong = None;
+    for (pool, key) in coordinator.pools() {
+        let Some(entry) = settings.databases.get(&*key.database) else { continue };
+        let min = entry.min_pool_size.unwrap_or(0).min(coordinator.size(pool));
+        let is_forced = entry.forced_user.as_deref() == Some(&*key.user);
+        let since = &mut world.checks.minimum.short_since;
+        if !is_forced || coordinator.held(pool) >= min {
+            since.remove(&pool);
+            continue;
+        }
+        let short_since = (*since.entry(pool).or_insert(world.now)).max(world.trouble_at.unwrap_or(0));
+        if world.now > short_since + limit {
+            let held = coordinator.held(pool);
+            wrong = wrong.or(Some(format!("{key:?} has {held} servers since {short_since}, min_pool_size is {min}")));
+        }
+    }
+    if let Some(text) = wrong {
+        world.fail(12, text);
+    }
+}
