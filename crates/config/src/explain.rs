@@ -217,7 +217,8 @@ fn classes(page: &mut Page, config: &Config) {
     for class in &classes.all {
         page.line(format_args!("{}: {}", class.name, claims(class, classes)));
     }
-    let file = config.rows.iter().find(|row| row.key == "class_file").map_or("", |row| &row.value);
+    let file =
+        config.rows.iter().find(|row| row.key == "class_file").and_then(|row| row.value.as_deref()).unwrap_or("");
     match classes.rules.len() as u64 {
         0 => page.line(format_args!("no rules: everybody is in default")),
         rules => page.line(format_args!("{} in {file}; whom none fits is in default", counted(rules, "rule"))),

@@ -45,8 +45,9 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigRow {
     pub key: &'static str,
-    pub value: String,
-    pub default: &'static str,
+    /// `None` is NULL: nobody has given it a value, and it has none of its own.
+    pub value: Option<String>,
+    pub default: Option<&'static str>,
     /// Whether RELOAD and SET take it up.
     pub changeable: bool,
 }
@@ -321,10 +322,11 @@ pub(crate) fn assemble(values: Values, pooling: Settings, warnings: Vec<Problem>
     let rows = TABLE.iter().map(|setting| ConfigRow {
         key: setting.name,
         value: match setting.key {
-            Key::workers => pooling.workers.to_string(),
-            key => values.get(key).show(),
+            Key::workers => Some(pooling.workers.to_string()),
+            key if values.is_null(key) => None,
+            key => Some(values.get(key).show()),
         },
-        default: setting.default.unwrap_or(""),
+        default: setting.default,
         changeable: setting.reloadable,
     });
     Config {

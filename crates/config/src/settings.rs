@@ -116,6 +116,13 @@ impl Values {
         self.places[key as usize].as_ref()
     }
 
+    /// Whether it is PgBouncer's NULL: a setting without a default that nobody has set, not even to nothing. Numbers are never NULL.
+    #[must_use]
+    pub fn is_null(&self, key: Key) -> bool {
+        let is_empty = matches!(self.get(key), Value::Text(text) if text.is_empty());
+        is_empty && key.setting().default.is_none() && self.place(key).is_none()
+    }
+
     #[must_use]
     pub fn is_default(&self, key: Key) -> bool {
         *self.get(key) == key.setting().default_value()

@@ -80,7 +80,7 @@ pub struct Setting {
     pub key: Key,
     pub name: &'static str,
     pub kind: Kind,
-    /// `None` is PgBouncer's NULL: shown as empty, and not put back when `[pgbouncer]` begins again.
+    /// `None` is PgBouncer's NULL: shown as NULL, and not put back when `[pgbouncer]` begins again.
     pub default: Option<&'static str>,
     /// Whether RELOAD takes it up; else it needs a restart.
     pub reloadable: bool,

@@ -18,7 +18,7 @@ fn read(text: &str) -> impl Fn(&str) -> io::Result<Vec<u8>> {
 }
 
 fn row(config: &Config, key: &str) -> String {
-    config.rows.iter().find(|row| row.key == key).expect("every setting has a row").value.clone()
+    config.rows.iter().find(|row| row.key == key).expect("every setting has a row").value.clone().unwrap_or_default()
 }
 
 #[test]

@@ -43,8 +43,8 @@ fn with_descriptors(mut config: Config) -> Config {
 pub(crate) fn loaded(config: &Config) -> Loaded {
     let row = |row: &config::ConfigRow| SettingRow {
         key: row.key,
-        value: Some(row.value.clone()),
-        default: Some(row.default.to_owned()),
+        value: row.value.clone(),
+        default: row.default.map(str::to_owned),
         changeable: row.changeable,
     };
     Loaded {
