@@ -51,6 +51,7 @@ mod deadline;
 mod experience;
 mod heap;
 mod listener;
+mod own_settings;
 mod queue;
 mod random;
 mod shape;

@@ -202,6 +202,8 @@ pub(crate) fn milliseconds(text: &[u8]) -> Option<u32> {
         b"" | b"ms" => 1,
         b"s" => 1_000,
         b"min" => 60_000,
+        b"h" => 3_600_000,
+        b"d" => 86_400_000,
         _ => return None,
     };
     number.checked_mul(factor).filter(|product| *product <= i32::MAX as u32)
@@ -299,7 +301,9 @@ mod tests {
             ("", None),
             ("ms", None),
             ("-1", None),
-            ("1h", None),
+            ("1h", Some(3_600_000)),
+            ("2 d", Some(172_800_000)),
+            ("1w", None),
             ("99999999999", None),
             ("4000000s", None),
         ];

@@ -17,8 +17,8 @@ use crate::heap;
 use crate::id::{ConnId, PoolKey};
 use crate::limits;
 use crate::observe::{Peer, shown};
-use crate::parameters::milliseconds;
-use crate::parameters::{Tracked, clean_application_name};
+use crate::own_settings::{self, DEADLINE, REPORT_LIMITS, STABLE_BACKEND_PID};
+use crate::parameters::{Tracked, clean_application_name, milliseconds};
 use crate::settings::{AuthType, CONSOLE_DATABASE, Fidelity, PoolMode, Settings};
 use crate::startup_parameters::StartupParameters;
 
@@ -188,20 +188,19 @@ impl Wish {
             self.reports_limits = boolean("pgweir.report_limits", value)?;
             return Ok(());
         }
+        let refusal = own_settings::at_login(name, value);
         let is_deadline = name.eq_ignore_ascii_case(DEADLINE);
         if is_deadline {
-            let Some(deadline) = milliseconds(value) else {
-                let value = value.escape_ascii().to_string();
-                let text = format!("invalid value for parameter \"pgweir.deadline_ms\": \"{}\"", shown(&value));
-                return Err(Refused(sqlstate::INVALID_PARAMETER_VALUE, text));
-            };
-            self.deadline_ms = deadline;
+            self.deadline_ms = milliseconds(value).unwrap_or_default();
         }
         let lossy = String::from_utf8_lossy(name);
         let ignored = settings.ignore_startup_parameters.contains(&lossy.to_ascii_lowercase());
         let options_ignored = !place.is_empty() && settings.ignore_startup_parameters.contains("options");
         if ignored || options_ignored {
             return Ok(());
+        }
+        if let Some(refusal) = refusal {
+            return Err(Refused(refusal.code, refusal.message));
         }
         let can_be_set = name.is_ascii() && value.is_ascii() && value.len() <= limits::PARAMETER_LEN_MAX;
         if can_be_set {
@@ -295,15 +294,6 @@ impl Wish {
         Ok(PoolKey { database: entry, user })
     }
 }
-
-/// How long a client can wait for a server.
-const DEADLINE: &[u8] = b"pgweir.deadline_ms";
-
-/// What a client asks for that must know the process id of its server as PostgreSQL has it: it is pinned for life.
-const STABLE_BACKEND_PID: &[u8] = b"pgweir.stable_backend_pid";
-
-/// What a client asks for that wants to know how much its limits leave.
-const REPORT_LIMITS: &[u8] = b"pgweir.report_limits";
 
 fn boolean(name: &str, value: &[u8]) -> Result<bool, Refused> {
     if !is_on(value) && !is_off(value) {
@@ -417,6 +407,18 @@ mod tests {
         assert_eq!(asked("pgweir.stable_backend_pid", "OFF"), Ok(Some(false)));
         assert_eq!(asked("options", "-c timezone=UTC"), Ok(None));
         assert!(asked("options", "-c pgweir.stable_backend_pid=maybe").expect_err("no Boolean").starts_with("22023"));
+    }
+
+    #[test]
+    fn a_setting_of_the_poolers_that_there_is_not_is_refused_by_name() {
+        let asked = |name, value| read(&[("user", "u"), (name, value)], |_| ()).err();
+        let expected = Some("42704 unrecognized configuration parameter \"pgweir.frob\"".to_owned());
+        assert_eq!(asked("options", "-c pgweir.frob=1"), expected);
+        assert_eq!(asked("PGWEIR.Frob", "1"), expected);
+        let ignore = |settings: &mut Settings| {
+            settings.ignore_startup_parameters.insert("pgweir.frob".to_owned());
+        };
+        assert!(read(&[("user", "u"), ("pgweir.frob", "1")], ignore).is_ok(), "somebody wants it passed over");
     }
 
     #[test]

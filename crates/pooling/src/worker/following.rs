@@ -13,6 +13,7 @@ use wire::frontend::{self, Bind, BindNames, Close, Execute, Parse, Query, Target
 use super::renaming::Renamed;
 use super::requests::Requests;
 use crate::limits;
+use crate::own_settings;
 use crate::parameters::{Parameters, Tracked};
 use crate::prepared::Statement;
 use crate::server::{Answerer, Expect, Server};
@@ -131,6 +132,7 @@ impl Requests<'_> {
         let reading = if calls_too { self.read_text(text) } else { reading };
         self.vacate(bytes, reading);
         self.suspect(reading, bytes);
+        remedy.extend(self.raised(reading, bytes));
         if !remedy.is_empty() {
             self.run_aside(&remedy);
             self.holds = true;
@@ -267,6 +269,10 @@ impl Requests<'_> {
             };
             if !self.remedy_before(marked.as_deref()) {
                 return false;
+            }
+            if let Some(marked) = &marked {
+                let raised = self.raised(marked.reading, &marked.text);
+                self.run_aside(&raised);
             }
             followed = Some(marked);
         }
@@ -412,6 +418,14 @@ impl Requests<'_> {
         self.session.tracker.get_or_insert_default().suspect(reading, text, &self.pool.known);
     }
 
+    /// What raises the errors of a text that sets the pooler's own settings wrongly, to be run in front of it.
+    fn raised(&mut self, reading: Reading, text: &[u8]) -> Remedy {
+        if !reading.is_noted(false) || !own_settings::is_named_in(text) {
+            return Remedy::new();
+        }
+        self.rules().map_or_else(Remedy::new, |rules| own_settings::raised(&Text::new(text, rules)))
+    }
+
     /// Notes who has used a sequence here. Whether what others have done to sequences is to be forgotten first: `currval`
     /// would tell of it.
     #[inline]
@@ -513,7 +527,7 @@ impl Requests<'_> {
     /// Runs statements in front of the client's next message. They are part of its transaction.
     pub(super) fn run_aside(&mut self, remedy: &Remedy) {
         for text in remedy {
-            if **text == *DISCARD_SEQUENCES {
+            if **text == *DISCARD_SEQUENCES || own_settings::is_raised(text) {
                 self.server.on_server.changes_nothing();
             }
             self.stream.flush(self.server_id, self.actions);
