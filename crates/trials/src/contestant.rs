@@ -29,6 +29,29 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Somebody may take a free port before the pooler does.
 const TRIES: usize = 3;
 
+/// The most servers of a pool whose size is found: the setting's default.
+pub(crate) const AUTO_SIZE_MAX: u32 = 80;
+
+/// How many servers a pool has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    Fixed(u32),
+    /// As many as pgweir finds best, up to this.
+    Found {
+        most: u32,
+    },
+}
+
+impl Size {
+    /// As lines of the ini file.
+    fn lines(self) -> String {
+        match self {
+            Size::Fixed(size) => format!("default_pool_size = {size}"),
+            Size::Found { most } => format!("default_pool_size = auto\nauto_pool_size_max = {most}"),
+        }
+    }
+}
+
 /// A program that reads a `pgbouncer.ini`.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
@@ -87,7 +110,7 @@ impl Pooler {
     ///
     /// # Errors
     /// What it wrote, if it does not listen.
-    pub(crate) fn start(program: &Program, target: &Target, mode: Mode, pool: u32) -> Result<Self, String> {
+    pub(crate) fn start(program: &Program, target: &Target, mode: Mode, pool: Size) -> Result<Self, String> {
         let mut last = String::new();
         for _ in 0..TRIES {
             match Self::try_start(program, target, mode, pool) {
@@ -98,7 +121,7 @@ impl Pooler {
         Err(format!("{} does not start: {last}", program.name))
     }
 
-    fn try_start(program: &Program, target: &Target, mode: Mode, pool: u32) -> Result<Self, String> {
+    fn try_start(program: &Program, target: &Target, mode: Mode, pool: Size) -> Result<Self, String> {
         let account = unprivileged();
         let words = |error: std::io::Error| format!("cannot write its files: {error}");
         let dir = std::env::temp_dir().join(format!("pgweir-bench-{}", random_password()));
@@ -245,13 +268,13 @@ impl Proof {
     }
 }
 
-fn ini(dir: &Path, target: &Target, proof: &Proof, mode: Mode, pool: u32, port: u16) -> String {
+fn ini(dir: &Path, target: &Target, proof: &Proof, mode: Mode, pool: Size, port: u16) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     let Target { host, port: server_port, user, database, .. } = target;
     let [host, database] = [host, database].map(|text| quoted(text));
     let password = target.password.as_deref().map(|word| format!(" password={}", quoted(word))).unwrap_or_default();
     let whom = if proof.verifier.is_some() { String::new() } else { format!(" user={}{password}", quoted(user)) };
-    let (auth_type, mode, dir) = (proof.auth_type(), mode.name(), dir.display());
+    let (auth_type, mode, pool, dir) = (proof.auth_type(), mode.name(), pool.lines(), dir.display());
     format!(
         "\
 [databases]
@@ -264,7 +287,7 @@ unix_socket_dir =
 auth_type = {auth_type}
 auth_file = {dir}/users.txt
 pool_mode = {mode}
-default_pool_size = {pool}
+{pool}
 max_client_conn = 10000
 query_wait_timeout = 0
 log_connections = 0

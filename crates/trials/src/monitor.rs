@@ -7,16 +7,28 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::frames::{Frames, put, refusal};
-use crate::login::{APPLICATION, Account, Login};
-use crate::place::{Place, Stream};
+use crate::login::{APPLICATION, Login};
+use crate::place::Stream;
+use crate::target::Target;
 
 /// Making ten million rows may take a while; an answer within a load of thousands too.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Connections of clients, everybody's: a role without rights is not told what kind of backend another role's is, but whose it is,
 /// and of which database.
-pub(crate) const CLIENTS: &str = "SELECT pid, datid, usesysid FROM pg_stat_activity \
+const CLIENTS: &str = "SELECT pid, datid, usesysid FROM pg_stat_activity \
      WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend'";
+
+/// Connections that a client may still open: of the server, of the role, and of the database. The parameter of PostgreSQL 16 is not
+/// there before.
+//= pg18 runtime-config-connection#reserved_connections
+const ROOM: &str = "SELECT greatest(0, least(\
+     current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int \
+     - coalesce(current_setting('reserved_connections', true)::int, 0) - (SELECT count(*) FROM clients), \
+     (SELECT rolconnlimit - (SELECT count(*) FROM clients WHERE usesysid = r.oid) \
+      FROM pg_roles r WHERE rolname = current_user AND rolconnlimit >= 0), \
+     (SELECT datconnlimit - (SELECT count(*) FROM clients WHERE datid = d.oid) \
+      FROM pg_database d WHERE datname = current_database() AND datconnlimit >= 0)))";
 
 /// Connections of the load that began after a moment, [`Monitor::now`]'s: of our role, in our database, and by the load's name,
 /// pgbench's, or none, as a pooler opens a server before it knows for whom. An application of the same role has a name of its own.
@@ -28,7 +40,8 @@ pub(crate) fn ours(since: f64) -> String {
     )
 }
 
-pub(crate) struct Monitor {
+/// One connection.
+pub struct Monitor {
     stream: Box<dyn Stream>,
     frames: Frames,
     login: &'static str,
@@ -47,10 +60,11 @@ impl Monitor {
     ///
     /// # Errors
     /// In the server's words, with its SQLSTATE in front.
-    pub(crate) fn connect(place: &Place, account: Account) -> Result<Self, String> {
-        let mut monitor = Self { stream: place.dial_blocking(PATIENCE)?, frames: Frames::default(), login: "" };
+    pub fn connect(target: &Target) -> Result<Self, String> {
+        let stream = target.place()?.dial_blocking(PATIENCE)?;
+        let mut monitor = Self { stream, frames: Frames::default(), login: "" };
         let mut out = Vec::new();
-        let mut login = Login::start(&Rc::new(account), &mut out);
+        let mut login = Login::start(&Rc::new(target.account()), &mut out);
         monitor.send(&mut out)?;
         monitor.exchange(Some(&mut login))?;
         monitor.login = login.kind();
@@ -66,7 +80,7 @@ impl Monitor {
     ///
     /// # Errors
     /// In the server's words.
-    pub(crate) fn ask(&mut self, sql: &str) -> Result<Vec<String>, String> {
+    pub fn ask(&mut self, sql: &str) -> Result<Vec<String>, String> {
         let mut out = Vec::new();
         put(&mut out, b'Q', &[sql.as_bytes(), b"\0"]);
         self.send(&mut out)?;
@@ -76,6 +90,14 @@ impl Monitor {
     /// The first column of the first row as a number; 0 if there is none.
     pub(crate) fn number(&mut self, sql: &str) -> Result<u64, String> {
         Ok(self.ask(sql)?.first().and_then(|row| row.parse().ok()).unwrap_or(0))
+    }
+
+    /// Connections that PostgreSQL would still take from a client like this one.
+    ///
+    /// # Errors
+    /// In the server's words.
+    pub fn room(&mut self) -> Result<u64, String> {
+        self.number(&format!("WITH clients AS ({CLIENTS}) {ROOM}"))
     }
 
     /// The time by PostgreSQL's clock, in seconds since 1970.

@@ -7,17 +7,17 @@
 //! Promises: no script, nothing from elsewhere, light and dark, fit for paper. Published and own bars have a scale each: the machines
 //! differ, and what can be compared is the ratio within a column.
 
-use std::fmt::Write;
+use askama::Template;
 
 use crate::arithmetic;
 use crate::headline::{headline, megabytes};
 use crate::plan::{Mode, Source, Theirs, Trial};
+use crate::plot::{Bar, Drawing, Whose, bars};
 use crate::record::Record;
 use crate::sample::{Figure, Metric, Samples, Way, number};
-use crate::svg::{Bar, bars, escaped};
 use crate::table;
 
-const STYLE: &str = include_str!("page.css");
+const STYLE: &str = include_str!("../templates/page.css");
 
 /// Metrics of a card, where anybody has a figure.
 const SHOWN: [(Metric, &str); 9] = [
@@ -32,137 +32,163 @@ const SHOWN: [(Metric, &str); 9] = [
     (Metric::Command, "An unrelated command, ms"),
 ];
 
-const NOT_PUBLISHED: &str = "<span class=\"no\">not published</span>";
+/// Who stands in a tile beside pgweir.
+const OTHERS: [Way; 2] = [Way::PgBouncer(Mode::Transaction), Way::Auto];
+
+/// What `templates/page.html` shows.
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page {
+    style: &'static str,
+    lead: String,
+    crowding: Option<String>,
+    tiles: Vec<Tile>,
+    sections: Vec<Section>,
+    pods_words: &'static str,
+    pods_columns: Vec<String>,
+    pods: Vec<Vec<String>>,
+    facts: Vec<(String, String)>,
+}
+
+/// A figure that a colleague remembers.
+#[derive(Debug, PartialEq)]
+struct Tile {
+    value: String,
+    words: &'static str,
+    /// The same of the others that were measured.
+    others: Vec<String>,
+}
+
+struct Section {
+    name: &'static str,
+    title: &'static str,
+    cards: Vec<Card>,
+}
+
+struct Card {
+    title: &'static str,
+    headline: String,
+    /// With the document's figures beside ours.
+    pairs: Vec<Pair>,
+    /// Without.
+    alone: Vec<(&'static str, Drawing)>,
+    lines: Vec<String>,
+}
+
+struct Pair {
+    words: &'static str,
+    theirs: Option<Drawing>,
+    ours: Drawing,
+}
 
 /// The whole page.
 pub(crate) fn page(record: &Record) -> String {
-    let mut out = String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
-    out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-    let _ = write!(out, "<title>The published tests, rerun</title><style>{STYLE}</style></head><body><main>");
     let about = |name: &str| {
         let found = record.facts.iter().find(|(fact, _)| fact == name).map(|(_, value)| value.as_str());
-        escaped(found.unwrap_or_default())
+        found.unwrap_or_default()
     };
-    let _ = write!(
-        out,
-        "<header><h1>The published tests of connection pooling, rerun</h1>\
-         <p class=\"lead\">PostgreSQL {}, directly and through two poolers; pgweir {}, PgBouncer {}. {}; scale {}.</p></header>",
+    let lead = format!(
+        "PostgreSQL {}, directly and through poolers; pgweir {}, PgBouncer {}. {}; scale {}.",
         about("PostgreSQL"),
         about("pgweir"),
         about("PgBouncer"),
         about("machine"),
         about("scale"),
     );
-    if let Some(line) = table::crowding(&record.samples) {
-        let _ = write!(out, "<p class=\"crowded\">{}</p>", escaped(&line));
-    }
-    tiles(&mut out, record);
-    out.push_str(
-        "<p class=\"key\"><span class=\"direct\">direct</span><span class=\"pgbouncer\">PgBouncer</span>\
-         <span class=\"pgweir\">pgweir</span> Bars are medians, thin lines the range of the rounds. \
-         Each column has its own scale: compare within a column.</p>",
-    );
-    for source in [Source::Cern, Source::Percona, Source::LinuxPolska] {
-        section(&mut out, record, source);
-    }
-    pods(&mut out, record);
-    ending(&mut out, record);
-    out.push_str("</main></body></html>\n");
-    out
+    let mut pods = arithmetic::rows(arithmetic::cost(&record.samples, &record.trials));
+    let pods_columns = pods.remove(0);
+    let page = Page {
+        style: STYLE,
+        lead,
+        crowding: table::crowding(&record.samples),
+        tiles: tiles(&record.samples),
+        sections: Source::ALL.into_iter().filter_map(|source| section(record, source)).collect(),
+        pods_words: arithmetic::WORDS,
+        pods_columns,
+        pods,
+        facts: record.facts.clone(),
+    };
+    page.render().expect("writing to a String cannot fail")
 }
 
 /// The few figures a colleague remembers.
-fn tiles(out: &mut String, record: &Record) {
+fn tiles(samples: &Samples) -> Vec<Tile> {
     let pgweir = Way::Pgweir(Mode::Transaction);
-    let samples = &record.samples;
-    let median = |trial, way, metric| samples.figure(trial, way, metric).map(|figure| figure.median);
-    let mut tiles: Vec<(String, String)> = Vec::new();
+    let mut tiles = Vec::new();
     for (trial, words) in [
         ("linux-7", "4,000 clients that read: throughput through pgweir \u{f7} directly"),
         ("linux-6", "4,000 clients that write: throughput through pgweir \u{f7} directly"),
         ("cern-800", "800 clients that write: throughput through pgweir \u{f7} directly"),
     ] {
-        let ratio = samples.ratio(trial, pgweir, Way::Direct, Metric::Tps);
-        tiles.extend(ratio.map(|ratio| (format!("{:.1}\u{d7}", ratio.median), words.to_owned())));
+        let of = |way| samples.ratio(trial, way, Way::Direct, Metric::Tps).map(|it| format!("{:.1}\u{d7}", it.median));
+        tiles.extend(of(pgweir).map(|value| Tile { value, words, others: beside(of) }));
     }
-    let both = |trial, metric| Some((median(trial, Way::Direct, metric)?, median(trial, pgweir, metric)?));
-    if let Some((direct, pooled)) = both("linux-6", Metric::Connect) {
-        let value = format!("{} \u{2192} {} s", number(direct / 1000.0), number(pooled / 1000.0));
-        tiles.push((value, "until 4,000 clients had logged in".to_owned()));
+    let seconds = |value: f64| format!("{} s", number(value / 1000.0));
+    for (trial, metric, shown, words) in [
+        ("linux-6", Metric::Connect, &seconds as &dyn Fn(f64) -> String, "until 4,000 clients had logged in"),
+        ("linux-6", Metric::Locks, &number, "locks held under 4,000 clients that write"),
+        (
+            "cern-idle-5000",
+            Metric::ServerMemory,
+            &megabytes,
+            "memory with 5,000 idle connections, the pooler\u{2019}s included",
+        ),
+    ] {
+        let median = |way, metric| samples.figure(trial, way, metric).map(|figure| figure.median);
+        let of = |way: Way| {
+            let more = if metric == Metric::ServerMemory { median(way, Metric::PoolerMemory) } else { None };
+            Some(shown(median(way, metric)? + more.unwrap_or(0.0)))
+        };
+        if let (Some(direct), Some(pooled)) = (of(Way::Direct), of(pgweir)) {
+            tiles.push(Tile { value: format!("{direct} \u{2192} {pooled}"), words, others: beside(of) });
+        }
     }
-    if let Some((direct, pooled)) = both("linux-6", Metric::Locks) {
-        tiles.push((
-            format!("{} \u{2192} {}", number(direct), number(pooled)),
-            "locks held under 4,000 clients that write".to_owned(),
-        ));
-    }
-    if let Some((direct, pooled)) = both("cern-idle-5000", Metric::ServerMemory) {
-        let pooler = median("cern-idle-5000", pgweir, Metric::PoolerMemory).unwrap_or(0.0);
-        let value = format!("{} \u{2192} {}", megabytes(direct), megabytes(pooled + pooler));
-        tiles.push((value, "memory with 5,000 idle connections, the pooler\u{2019}s included".to_owned()));
-    }
-    if tiles.is_empty() {
-        return;
-    }
-    out.push_str("<div class=\"tiles\">");
-    for (value, words) in tiles {
-        let _ = write!(out, "<div><b>{}</b><span>{}</span></div>", escaped(&value), escaped(&words));
-    }
-    out.push_str("</div>");
+    tiles
 }
 
-fn section(out: &mut String, record: &Record, source: Source) {
+/// The others' values, of those that were measured.
+fn beside(of: impl Fn(Way) -> Option<String>) -> Vec<String> {
+    OTHERS.into_iter().filter_map(|way| Some(format!("{} {}", way.label(), of(way)?))).collect()
+}
+
+fn section(record: &Record, source: Source) -> Option<Section> {
     let has_any = |trial: &&Trial| trial.source == source && !record.samples.ways(trial.name).is_empty();
-    let trials: Vec<&Trial> = record.trials.iter().filter(has_any).collect();
-    if trials.is_empty() {
-        return;
-    }
-    let _ = write!(out, "<section><h2>{}</h2><p class=\"source\">{}</p>", source.name(), escaped(source.title()));
-    trials.into_iter().for_each(|trial| card(out, &record.samples, trial));
-    out.push_str("</section>");
+    let cards: Vec<Card> = record.trials.iter().filter(has_any).map(|trial| card(&record.samples, trial)).collect();
+    (!cards.is_empty()).then(|| Section { name: source.name(), title: source.title(), cards })
 }
 
-fn card(out: &mut String, samples: &Samples, trial: &Trial) {
-    let sentence = escaped(&headline(samples, trial));
-    let _ = write!(out, "<article><h3>{}</h3><p class=\"headline\">{sentence}</p>", escaped(trial.title));
-    let drawn = SHOWN.map(|(metric, words)| (words, theirs(trial, metric), ours(samples, trial, metric)));
-    let (published, more): (Vec<_>, Vec<_>) = drawn
-        .into_iter()
-        .filter(|(_, _, ours)| ours.iter().any(|bar| bar.figure.is_some()))
-        .partition(|(words, theirs, _)| !theirs.is_empty() || *words == SHOWN[0].1);
-    out.push_str("<div class=\"grid\"><span></span><span class=\"column\">published</span>");
-    out.push_str("<span class=\"column\">here</span>");
-    for (words, theirs, ours) in published {
-        let theirs = if theirs.is_empty() { NOT_PUBLISHED.to_owned() } else { bars(&theirs) };
-        let _ = write!(out, "<span class=\"metric\">{words}</span><div>{theirs}</div><div>{}</div>", bars(&ours));
+fn card(samples: &Samples, trial: &Trial) -> Card {
+    let (mut pairs, mut alone) = (Vec::new(), Vec::new());
+    for (metric, words) in SHOWN {
+        let bars_of_ours = ours(samples, trial, metric);
+        if bars_of_ours.iter().all(|bar| bar.figure.is_none()) {
+            continue;
+        }
+        let (theirs, Some(ours)) = (bars(&theirs(trial, metric)), bars(&bars_of_ours)) else { continue };
+        if theirs.is_some() || metric == Metric::Tps {
+            pairs.push(Pair { words, theirs, ours });
+        } else {
+            alone.push((words, ours));
+        }
     }
-    out.push_str("</div><div class=\"more\">");
-    for (words, _, ours) in more {
-        let _ = write!(out, "<figure><figcaption>{words}</figcaption>{}</figure>", bars(&ours));
-    }
-    out.push_str("</div>");
     let mut lines = table::ratios(samples, trial);
     lines.extend(table::notes(samples, trial));
     lines.extend(Some(trial.remark.to_owned()).filter(|remark| !remark.is_empty()));
-    out.push_str("<ul>");
-    for line in lines {
-        let _ = write!(out, "<li>{}</li>", escaped(&line));
-    }
-    out.push_str("</ul></article>");
+    Card { title: trial.title, headline: headline(samples, trial), pairs, alone, lines }
 }
 
 fn ours(samples: &Samples, trial: &Trial, metric: Metric) -> Vec<Bar> {
     let mut ways = samples.ways(trial.name);
     // pgweir stands below PgBouncer: the eye ends there.
-    ways.sort_by_key(|way| (*way == Way::Pgbench, in_session(*way), matches!(way, Way::Pgweir(_)), *way));
+    ways.sort_by_key(|way| (*way == Way::Pgbench, in_session(*way), whose(*way) == Whose::Pgweir, *way));
     ways.retain(|way| {
         let is_shown = !matches!(way, Way::Pgbench) || metric == Metric::Tps;
         let has_pooler = !matches!((way, metric), (Way::Direct, Metric::PoolerMemory));
         is_shown && has_pooler
     });
     let bar = |way: &Way| Bar {
-        name: way.label().replace(", session", " (session)").replace(", direct", ""),
-        class: class(*way),
+        name: way.label().to_owned(),
+        whose: whose(*way),
         figure: samples.figure(trial.name, *way, metric),
         words: samples.notes(trial.name, *way).first().map_or("\u{2013}", |note| short(note)).to_owned(),
     };
@@ -173,55 +199,63 @@ fn in_session(way: Way) -> bool {
     matches!(way, Way::Pgweir(Mode::Session) | Way::PgBouncer(Mode::Session))
 }
 
-fn class(way: Way) -> &'static str {
+fn whose(way: Way) -> Whose {
     match way {
-        Way::Direct | Way::Pgbench => "direct",
-        Way::Pgweir(_) => "pgweir",
-        Way::PgBouncer(_) => "pgbouncer",
+        Way::Direct | Way::Pgbench => Whose::Direct,
+        Way::Pgweir(_) | Way::Auto => Whose::Pgweir,
+        Way::PgBouncer(_) => Whose::PgBouncer,
     }
 }
 
-/// As much of a note as has room where a bar would be.
+/// As much of a note as has room where a value would be.
 fn short(note: &str) -> &str {
     if note.starts_with("not possible") { "not possible" } else { "\u{2013}" }
 }
 
 fn theirs(trial: &Trial, metric: Metric) -> Vec<Bar> {
-    let bar = |name: &str, class, theirs: &Theirs| {
+    let bar = |way: Way, theirs: &Theirs| {
         let value = metric.of(theirs)?;
         let figure = Some(Figure { median: value, low: value, high: value });
-        Some(Bar { name: name.to_owned(), class, figure, words: String::new() })
+        Some(Bar { name: way.label().to_owned(), whose: whose(way), figure, words: String::new() })
     };
+    let pgbouncer = Way::PgBouncer;
     [
-        bar("direct", "direct", &trial.direct),
-        bar("PgBouncer", "pgbouncer", &trial.pooled),
-        bar("PgB. (session)", "pgbouncer", &trial.session),
+        bar(Way::Direct, &trial.direct),
+        bar(pgbouncer(Mode::Transaction), &trial.pooled),
+        bar(pgbouncer(Mode::Session), &trial.session),
     ]
     .into_iter()
     .flatten()
     .collect()
 }
 
-fn pods(out: &mut String, record: &Record) {
-    let cost = arithmetic::cost(&record.samples, &record.trials);
-    let _ = write!(out, "<section><h2>Pods and pools</h2><article><p>{}</p><table>", escaped(arithmetic::WORDS));
-    for (at, row) in arithmetic::rows(cost).iter().enumerate() {
-        let cell = if at == 0 { "th" } else { "td" };
-        let cells: String = row.iter().map(|text| format!("<{cell}>{}</{cell}>", escaped(text))).collect();
-        let _ = write!(out, "<tr>{cells}</tr>");
-    }
-    out.push_str("</table></article></section>");
-}
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
 
-fn ending(out: &mut String, record: &Record) {
-    out.push_str("<section><h2>How it was measured</h2><article><table class=\"facts\">");
-    for (name, value) in &record.facts {
-        let _ = write!(out, "<tr><th>{}</th><td>{}</td></tr>", escaped(name), escaped(value));
+    use super::*;
+    use crate::sample::Sample;
+
+    fn sample(way: Way, values: &[(Metric, f64)]) -> Sample {
+        let values = BTreeMap::from_iter(values.iter().copied());
+        Sample { trial: "linux-6", way, round: 1, values, is_impossible: false, note: String::new() }
     }
-    out.push_str(
-        "</table><p>The load, the poolers and PostgreSQL share this machine\u{2019}s cores. Contestants take turns within a round and get the same \
-         ini lines; ratios are taken within a round. Memory is each process\u{2019}s share (PSS) with its page tables. Locks and connections are \
-         counted about three times a second, runnable processes up to twenty times. Every sample is in <code>samples.csv</code>, \
-         these figures as text in <code>table.md</code>. Made by <code>pgweir bench</code>.</p></article></section>",
-    );
+
+    #[test]
+    fn a_tile_has_everybody_who_was_measured() {
+        let values = |tps, locks| [(Metric::Tps, tps), (Metric::Locks, locks)];
+        let mut samples = Samples(vec![
+            sample(Way::Direct, &values(100.0, 40_000.0)),
+            sample(Way::Pgweir(Mode::Transaction), &values(340.0, 1000.0)),
+            sample(Way::PgBouncer(Mode::Transaction), &values(300.0, 900.0)),
+            sample(Way::Auto, &values(480.0, 200.0)),
+        ]);
+        let found = tiles(&samples);
+        assert_eq!(found[0].value, "3.4\u{d7}");
+        assert_eq!(found[0].others, ["PgBouncer 3.0\u{d7}", "pgweir, auto 4.8\u{d7}"]);
+        assert_eq!(found[1].value, "40,000 \u{2192} 1,000");
+        assert_eq!(found[1].others, ["PgBouncer 900", "pgweir, auto 200"]);
+        samples.0.truncate(2);
+        assert_eq!(tiles(&samples)[0].others, Vec::<String>::new(), "nobody else was there");
+    }
 }

@@ -17,6 +17,8 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    pub(crate) const ALL: [Source; 3] = [Source::Cern, Source::Percona, Source::LinuxPolska];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Source::Cern => "CERN",
@@ -86,6 +88,8 @@ pub(crate) struct Trial {
     /// Pool size in transaction mode; in session mode too, where the document has it.
     pub(crate) pool: u32,
     pub(crate) session_pool: Option<u32>,
+    /// Whether pgweir runs it with a pool whose size it finds too: where the document's size is far from the best.
+    pub(crate) auto: bool,
     /// Whether an unrelated command is timed meanwhile.
     pub(crate) command: bool,
     /// Whether pgbench runs it too, where there is one.
@@ -131,6 +135,7 @@ const BASE: Trial = Trial {
     length: FIVE_SECONDS,
     pool: 20,
     session_pool: None,
+    auto: false,
     command: false,
     cross_check: false,
     direct: NONE,
@@ -166,6 +171,7 @@ pub(crate) const TRIALS: &[Trial] = &[
         clients: 800,
         threads: 6,
         length: Length::Each(100, AT_MOST),
+        auto: true,
         direct: Theirs { tps: Some(210.0), latency_ms: Some(3800.0), ..NONE },
         pooled: tps(3305.0),
         ..BASE
@@ -260,6 +266,7 @@ pub(crate) const TRIALS: &[Trial] = &[
         length: Length::Each(5, Duration::from_secs(20)),
         pool: 100,
         session_pool: Some(10),
+        auto: true,
         direct: Theirs {
             memory_mb: Some(7702.0),
             locks: Some(414_000.0),
@@ -285,6 +292,7 @@ pub(crate) const TRIALS: &[Trial] = &[
         length: Length::Each(5, Duration::from_secs(20)),
         pool: 100,
         session_pool: Some(10),
+        auto: true,
         direct: Theirs { memory_mb: Some(7724.0), connections: Some(4000.0), ..timed(92.89, 43_063.11, 118_704.05) },
         pooled: Theirs { memory_mb: Some(1358.0), connections: Some(100.0), ..timed(3416.25, 1170.87, 14_082.64) },
         session: Theirs { memory_mb: Some(1250.0), connections: Some(10.0), ..timed(2834.39, 1411.24, 13_324.65) },

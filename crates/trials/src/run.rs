@@ -12,11 +12,12 @@ use crate::contestant::Program;
 use crate::driver::Length;
 use crate::interrupt;
 use crate::machine;
-use crate::monitor::{CLIENTS, Monitor};
+use crate::monitor::Monitor;
+use crate::needs;
 use crate::pgbench;
 use crate::plan::{Trial, chosen};
 use crate::proc;
-use crate::progress::{Progress, words};
+use crate::progress::Progress;
 use crate::record::Record;
 use crate::sample::{Metric, Way, number};
 use crate::scripts::Dice;
@@ -51,17 +52,6 @@ const SPARE: u32 = 30;
 /// Servers to leave to others in a database that is not ours.
 const COURTESY: u64 = 5;
 
-/// Connections that the load may still open: of the server, of the role, and of the database. The parameter of PostgreSQL 16 is not
-/// there before.
-//= pg18 runtime-config-connection#reserved_connections
-const ROOM: &str = "SELECT greatest(0, least(\
-     current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int \
-     - coalesce(current_setting('reserved_connections', true)::int, 0) - (SELECT count(*) FROM clients), \
-     (SELECT rolconnlimit - (SELECT count(*) FROM clients WHERE usesysid = r.oid) \
-      FROM pg_roles r WHERE rolname = current_user AND rolconnlimit >= 0), \
-     (SELECT datconnlimit - (SELECT count(*) FROM clients WHERE datid = d.oid) \
-      FROM pg_database d WHERE datname = current_database() AND datconnlimit >= 0)))";
-
 /// Runs it, prints the table, writes the record.
 ///
 /// # Errors
@@ -71,8 +61,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     if options.quick {
         trials = trials.into_iter().map(Trial::shortened).collect();
     }
+    needs::check_files(&trials, machine::raise_descriptor_limit())?;
     interrupt::listen()?;
-    machine::raise_descriptor_limit();
     let pgbouncer = Program::pgbouncer()?;
     let pgweir = Program::ourselves(&options.version);
     let pgbench = pgbench::find();
@@ -81,17 +71,14 @@ pub fn run(options: &Options) -> Result<(), String> {
     // First of all: millions of rows are not made for a record that cannot be written.
     let mut record = Record::begin(options.out.as_deref(), &trials)?;
     let (cluster, mut target) = server(options, &trials, &progress)?;
-    let mut tables = Tables::make(Monitor::connect(&target.place()?, target.account())?, options.scale, &progress)?;
+    let mut monitor = Monitor::connect(&target)?;
+    let around = around(cluster.as_ref(), &mut monitor)?;
+    progress.doing(&needs::told(&trials, options.scale, progress.expected(), &place(&around, &mut monitor)?));
+    let mut tables = Tables::make(monitor, options.scale, &progress)?;
     target.verifier = verifier(&mut tables.monitor);
-    let ground = Ground {
-        target: &target,
-        pgweir: &pgweir,
-        pgbouncer: pgbouncer.as_ref(),
-        pgbench: pgbench.as_ref(),
-        around: around(cluster.as_ref(), &mut tables.monitor)?,
-    };
+    let ground =
+        Ground { target: &target, pgweir: &pgweir, pgbouncer: pgbouncer.as_ref(), pgbench: pgbench.as_ref(), around };
     record.facts = machine::facts(options, &ground, cluster.is_some(), &mut tables.monitor)?;
-    progress.doing(&format!("measuring takes about {}", words(progress.expected())));
     progress.begin();
     let mut outcome = Ok(());
     for trial in &trials {
@@ -133,7 +120,7 @@ fn verifier(monitor: &mut Monitor) -> Option<String> {
 /// What is there besides us.
 fn around(cluster: Option<&Cluster>, monitor: &mut Monitor) -> Result<Around, String> {
     let courtesy = if cluster.is_some() { 0 } else { COURTESY };
-    let room = monitor.number(&format!("WITH clients AS ({CLIENTS}) {ROOM}"))?.saturating_sub(courtesy);
+    let room = monitor.room()?.saturating_sub(courtesy);
     let backend = u32::try_from(monitor.number("SELECT pg_backend_pid()")?).unwrap_or(0);
     // A server elsewhere may have a number that is somebody else's here.
     let is_here = |parent: &u32| proc::name(*parent).starts_with("post") && proc::name(backend).starts_with("post");
@@ -142,6 +129,15 @@ fn around(cluster: Option<&Cluster>, monitor: &mut Monitor) -> Result<Around, St
         None => proc::parent_of(backend).filter(is_here),
     };
     Ok(Around { postmaster, room })
+}
+
+/// Where PostgreSQL is, and what there is of memory.
+fn place(around: &Around, monitor: &mut Monitor) -> Result<needs::Place, String> {
+    const BLOCKS: &str = "SELECT setting::bigint * 8192 FROM pg_settings WHERE name = 'shared_buffers'";
+    let (_, available) = proc::machine_memory();
+    let memory = proc::memory_limit().map_or(available, |limit| limit.min(available));
+    let shared_buffers = monitor.number(BLOCKS)?;
+    Ok(needs::Place { room: around.room, shared_buffers, is_here: around.postmaster.is_some(), memory })
 }
 
 /// Programs that this machine may have.
@@ -191,6 +187,9 @@ fn ways(trial: &Trial, has: Has) -> Vec<Way> {
         if has.pgbouncer {
             ways.push(Way::PgBouncer(mode));
         }
+    }
+    if trial.auto {
+        ways.push(Way::Auto);
     }
     if trial.cross_check && has.pgbench {
         ways.push(Way::Pgbench);

@@ -9,6 +9,8 @@ use crate::plan::{Mode, Theirs};
 pub(crate) enum Way {
     Direct,
     Pgweir(Mode),
+    /// pgweir in transaction mode, with a pool whose size it finds.
+    Auto,
     PgBouncer(Mode),
     /// PostgreSQL directly, with pgbench in the place of our driver.
     Pgbench,
@@ -20,6 +22,7 @@ impl Way {
             Way::Direct => "direct",
             Way::Pgweir(Mode::Transaction) => "pgweir",
             Way::Pgweir(Mode::Session) => "pgweir, session",
+            Way::Auto => "pgweir, auto",
             Way::PgBouncer(Mode::Transaction) => "PgBouncer",
             Way::Pgbench => "pgbench, direct",
             Way::PgBouncer(Mode::Session) => "PgBouncer, session",

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::contestant::{Pooler, Program};
+use crate::contestant::{AUTO_SIZE_MAX, Pooler, Program, Size};
 use crate::driver::{Crowd, Length, Load, Outcome};
 use crate::interrupt;
 use crate::login::Account;
@@ -126,14 +126,19 @@ fn pooler(ground: &Ground<'_>, trial: &Trial, way: Way) -> Result<Option<Pooler>
     let (program, mode) = match way {
         Way::Direct | Way::Pgbench => return Ok(None),
         Way::Pgweir(mode) => (ground.pgweir, mode),
+        Way::Auto => (ground.pgweir, Mode::Transaction),
         Way::PgBouncer(mode) => (ground.pgbouncer.ok_or("there is no PgBouncer")?, mode),
     };
-    let size = match mode {
-        Mode::Transaction => trial.pool,
-        Mode::Session => trial.session_pool.unwrap_or(trial.pool),
+    let room = ground.around.room;
+    let size = match (way, mode) {
+        (Way::Auto, _) => Size::Found { most: u32::try_from(room).unwrap_or(u32::MAX).min(AUTO_SIZE_MAX) },
+        (_, Mode::Transaction) => Size::Fixed(trial.pool),
+        (_, Mode::Session) => Size::Fixed(trial.session_pool.unwrap_or(trial.pool)),
     };
-    if u64::from(size) > ground.around.room {
-        return Err(format!("not possible: a pool of {size}, PostgreSQL has room for {}", ground.around.room));
+    if let Size::Fixed(size) = size
+        && u64::from(size) > room
+    {
+        return Err(format!("not possible: a pool of {size}, PostgreSQL has room for {room}"));
     }
     Pooler::start(program, ground.target, mode, size).map(Some)
 }

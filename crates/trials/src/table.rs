@@ -24,7 +24,7 @@ const SHOWN: [Metric; 9] = [
 pub(crate) fn theirs(trial: &Trial, way: Way) -> &Theirs {
     match way {
         Way::Direct | Way::Pgbench => &trial.direct,
-        Way::Pgweir(Mode::Transaction) | Way::PgBouncer(Mode::Transaction) => &trial.pooled,
+        Way::Pgweir(Mode::Transaction) | Way::Auto | Way::PgBouncer(Mode::Transaction) => &trial.pooled,
         Way::Pgweir(Mode::Session) | Way::PgBouncer(Mode::Session) => &trial.session,
     }
 }
@@ -68,6 +68,12 @@ pub(crate) fn ratios(samples: &Samples, trial: &Trial) -> Vec<String> {
             let [of, by] = [of, by].map(|way| way.label().split(',').next().unwrap_or_default());
             lines.push(format!("{of} \u{f7} {by}{in_mode}: {}{}", shown(ratio), note.unwrap_or_default()));
         }
+    }
+    let pgweir = Way::Pgweir(Mode::Transaction);
+    for by in [Way::Direct, pgweir, Way::PgBouncer(Mode::Transaction)] {
+        let Some(ratio) = samples.ratio(trial.name, Way::Auto, by, Metric::Tps) else { continue };
+        let of = if by == pgweir { format!("pgweir, {} servers", trial.pool) } else { by.label().to_owned() };
+        lines.push(format!("{} \u{f7} {of}: {}", Way::Auto.label(), shown(ratio)));
     }
     if let Some(ratio) = samples.ratio(trial.name, Way::Direct, Way::Pgbench, Metric::Tps) {
         lines.push(format!("our driver \u{f7} pgbench, both direct: {}", shown(ratio)));
@@ -160,7 +166,7 @@ pub(crate) fn markdown(record: &Record) -> String {
     let _ = writeln!(out, "\n## Pods and pools\n\n{}\n", arithmetic::WORDS);
     markdown_rows(&mut out, &arithmetic::rows(arithmetic::cost(&record.samples, &record.trials)));
     out.push_str("\n## The documents\n\n");
-    for source in [Source::Cern, Source::Percona, Source::LinuxPolska] {
+    for source in Source::ALL {
         let _ = writeln!(out, "* {}", source.title());
     }
     out
