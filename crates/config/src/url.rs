@@ -41,7 +41,7 @@ pub struct Upstream<'a> {
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// The contents of the password file, if there is one that nobody else can read.
     pub passfile: Option<&'a str>,
-    /// `host:port`, `host`, `:port` or `[v6]:port`; `*` is every address.
+    /// `host:port`, `host`, `port`, `:port` or `[v6]:port`; `*` is every address.
     pub listen: &'a str,
     pub pool_size: PoolSize,
     /// What `workers = 0` stands for.
@@ -127,11 +127,20 @@ fn is_loopback(addr: &str) -> bool {
     addr.eq_ignore_ascii_case("localhost") || addr.parse::<IpAddr>().is_ok_and(|addr| addr.is_loopback())
 }
 
-/// `host:port` in its forms; the defaults are 127.0.0.1 and 6432.
+/// `host:port` in its forms, or either alone; the defaults are 127.0.0.1 and 6432.
 fn listen(text: &str) -> Result<(String, u16), Problem> {
     let default_port = 6432;
+    let refused = || {
+        let expected = "a port from 1 to 65535, an address, or both, such as 6432, 10.0.0.5, *:6432 or [::1]:6432";
+        wrong("--listen", &quoted(text), expected)
+    };
     if let Ok(addr) = text.parse::<SocketAddr>() {
-        return Ok((addr.ip().to_string(), addr.port()));
+        return if addr.port() > 0 { Ok((addr.ip().to_string(), addr.port())) } else { Err(refused()) };
+    }
+    // No host is called by a number alone.
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let port = text.parse().ok().filter(|port| *port > 0);
+        return port.map(|port| ("127.0.0.1".to_owned(), port)).ok_or_else(refused);
     }
     let bare = text.trim_start_matches('[').trim_end_matches(']');
     if let Ok(ip) = bare.parse::<IpAddr>() {
@@ -139,13 +148,13 @@ fn listen(text: &str) -> Result<(String, u16), Problem> {
     }
     let (host, port) = match text.rsplit_once(':') {
         None => (text, Some(default_port)),
-        Some((host, port)) => (host, port.parse().ok()),
+        Some((host, port)) => (host, port.parse().ok().filter(|port| *port > 0)),
     };
     let host = if host.is_empty() { "127.0.0.1" } else { host };
     let is_host = host == "*" || matches!(parse_host(host), Some(Host::Ip(_) | Host::Name(_)));
     match port {
         Some(port) if is_host && !host.contains([':', ',']) => Ok((host.to_owned(), port)),
-        _ => Err(wrong("--listen", &quoted(text), "host:port, such as 127.0.0.1:6432 or [::1]:6432")),
+        _ => Err(refused()),
     }
 }
 

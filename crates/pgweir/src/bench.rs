@@ -3,22 +3,32 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use auth::Secret;
 use config::Upstream;
-use pooling::settings::{Host, PoolSize};
+use pooling::settings::PoolSize;
 use trials::{Options, Target};
 
-use crate::cli::Misuse;
-use crate::{dev, serve, settings};
+use crate::{dev, serve, settings, upstream};
 
 /// The options of `bench`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wishes {
+    /// These tests only: cern, percona, linux-6 (may be repeated)
+    #[arg(long, value_name = "NAME")]
     pub(crate) only: Vec<String>,
+    /// Rounds in which the contestants take turns; 3 unless said otherwise
+    #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) rounds: Option<u32>,
+    /// Size of the tables, 100,000 rows each; 100 unless said otherwise
+    #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) scale: Option<u32>,
+    /// One round of a second or two: a look, not a record
+    #[arg(long)]
     pub(crate) quick: bool,
+    /// Where the report goes; a new directory here unless said otherwise
+    #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// The PostgreSQL of its own need not survive a crash
+    #[arg(long)]
     pub(crate) no_fsync: bool,
 }
 
@@ -27,31 +37,10 @@ const ROUNDS: u32 = 3;
 /// As large as a small machine can make within a minute: 10 million rows.
 const SCALE: u32 = 100;
 
-impl Wishes {
-    /// The option of this name, if there is one.
-    pub(crate) fn option(name: &str) -> Option<&'static str> {
-        let known = ["--only", "--rounds", "--scale", "--quick", "--out", "--no-fsync"];
-        known.into_iter().find(|option| option.strip_prefix("--") == Some(name))
-    }
-
-    /// Takes one of them, and its value if it has one.
-    pub(crate) fn take(&mut self, option: &str, value: impl FnOnce() -> Result<String, Misuse>) -> Result<(), Misuse> {
-        match option {
-            "--only" => self.only.push(value()?),
-            "--rounds" => self.rounds = Some(count(option, &value()?)?),
-            "--scale" => self.scale = Some(count(option, &value()?)?),
-            "--out" => self.out = Some(value()?.into()),
-            "--quick" => self.quick = true,
-            _ => self.no_fsync = true,
-        }
-        Ok(())
-    }
-}
-
-fn count(option: &str, text: &str) -> Result<u32, Misuse> {
+fn count(text: &str) -> Result<u32, String> {
     // Beyond ten thousand (a billion rows) a number is a slip.
     let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
-    number.ok_or_else(|| Misuse(format!("{option} needs a number from 1 on, not \"{text}\"")))
+    number.ok_or_else(|| "a number from 1 to 10000 is needed".to_owned())
 }
 
 /// Runs the tests.
@@ -91,19 +80,7 @@ fn target(url: &str) -> Result<Target, String> {
         cores: settings::cores(),
     };
     let config = config::from_url(url, &upstream).map_err(|problem| problem.to_string())?;
-    let (database, about) = config.pooling.databases.iter().next().expect("a URL is one database");
-    let (user, secret) = config.pooling.secrets.iter().next().expect("a URL is one user");
-    let address = about.hosts.first().expect("a database has a host");
-    let host = match &address.host {
-        Host::Unix(dir) => dir.clone(),
-        Host::Ip(ip) => ip.to_string(),
-        Host::Name(name) => name.clone(),
-    };
-    let password = match secret {
-        Secret::Plain(password) if !password.as_str().is_empty() => Some(password.as_str().to_owned()),
-        _ => None,
-    };
-    Ok(Target { host, port: address.port, user: user.clone(), password, database: database.clone(), verifier: None })
+    Ok(upstream::targets(&config).into_iter().next().expect("a URL names a host"))
 }
 
 #[cfg(test)]

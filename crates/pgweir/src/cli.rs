@@ -1,22 +1,27 @@
 //! The command line: PgBouncer's flags and one file, or one of four commands of our own.
 //!
-//! The first argument that is no option decides: `run`, `dev`, `bench`, `check`, anything else is a configuration file. A file
-//! with one of these names is reachable as `./run`.
+//! The first argument that is no option decides: `run`, `dev`, `bench`, `check`, `help`, anything else is a configuration file.
+//! A file with one of these names is reachable as `./run`. Mistakes are worded as getopt_long(3) words them, which is what
+//! scripts know, and end with status 1, as PgBouncer's.
 //= pgbouncer usage.md#command-line-switches
 
-use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use config::url::SERVERS_MAX;
-use lexopt::{Arg, Parser, ValueExt};
-use pooling::settings::{PoolSize, Settings};
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
+use pooling::settings::PoolSize;
 
 use crate::bench::Wishes;
+
+mod mistakes;
+
+pub(crate) use mistakes::{Misuse, meant};
 
 /// What the user asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Invocation {
-    Help,
+    /// The text to print.
+    Help(String),
     Version,
     /// Serve what a file says.
     Serve {
@@ -50,293 +55,241 @@ pub(crate) enum Invocation {
 }
 
 /// What holds for everything that serves.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags {
+    /// Run in background (as a daemon)
+    #[arg(short, long)]
     pub(crate) daemon: bool,
-    /// Nothing on stderr.
+    /// Run quietly: nothing on stderr
+    #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// How often `-v` was given.
-    pub(crate) verbose: u8,
-    /// Take over from a running process.
+    /// Do an online reboot (not supported yet)
+    #[arg(short = 'R', long)]
     pub(crate) reboot: bool,
-    /// Who to run as.
+    /// Assume identity of USERNAME
+    #[arg(short, long, value_name = "USERNAME", allow_hyphen_values = true)]
     pub(crate) user: Option<String>,
+    /// Increase verbosity; may be repeated
+    #[arg(short, long, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
 }
 
-/// What is wrong with the command line, without the program's name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Misuse(pub(crate) String);
+/// The flags that `run` has too.
+#[derive(Args)]
+struct RunFlags {
+    /// Run quietly: nothing on stderr
+    #[arg(short, long)]
+    quiet: bool,
+    /// Assume identity of USERNAME
+    #[arg(short, long, value_name = "USERNAME", allow_hyphen_values = true)]
+    user: Option<String>,
+    /// Increase verbosity; may be repeated
+    #[arg(short, long, action = ArgAction::Count)]
+    verbose: u8,
+}
 
-/// Everything an option can say, wherever it stands.
-#[derive(Default)]
-struct Given {
+/// The flags that `dev` has too.
+#[derive(Args)]
+struct DevFlags {
+    /// Run quietly: nothing of pgweir's on stderr
+    #[arg(short, long)]
+    quiet: bool,
+    /// Increase verbosity; may be repeated
+    #[arg(short, long, action = ArgAction::Count)]
+    verbose: u8,
+}
+
+#[derive(Args)]
+struct Sized {
+    /// How many connections PostgreSQL gets for one database. auto: as many
+    /// as give the most throughput, found by trying, from 2 to 80, and at
+    /// most 90 for all databases; SHOW SIZING tells which and why
+    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = pool_size, verbatim_doc_comment)]
+    pool_size: PoolSize,
+}
+
+/// pgweir is a connection pooler and queue for PostgreSQL. CONFIG_FILE is a pgbouncer.ini, read as PgBouncer would read it.
+#[derive(Parser)]
+#[command(
+    name = "pgweir",
+    // The text is control::version's, which scripts compare.
+    version = "",
+    override_usage = "pgweir [OPTION]... CONFIG_FILE\n       pgweir COMMAND [OPTION]...",
+    after_help = TOP_EXAMPLES,
+    // As getopt_long has it: a flag may be given twice, and a long one may be cut where it is clear.
+    args_override_self = true,
+    infer_long_args = true,
+    subcommand_value_name = "COMMAND"
+)]
+struct Line {
+    #[command(flatten)]
     flags: Flags,
+    // Several, so that a second one is answered in our words. Hidden, because the usage has it.
+    #[arg(value_name = "CONFIG_FILE", num_args = 0.., hide = true)]
     words: Vec<OsString>,
-    listen: Option<String>,
-    port: Option<u16>,
-    data: Option<PathBuf>,
-    pool_size: Option<PoolSize>,
-    /// An option of `bench`, if one was given, and what they all say.
-    bench: Option<&'static str>,
-    wishes: Wishes,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  pgweir /etc/pgbouncer/pgbouncer.ini
+  pgweir check /etc/pgbouncer/pgbouncer.ini
+  pgweir run 'postgres://app@db.example/shop' --listen 6432
+
+\"pgweir help COMMAND\" says more of one. A file that is called like a command is given as ./run.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve one PostgreSQL, without a file
+    #[command(after_help = "\
+A URL is postgres://user[:password]@host[:port]/database. Without a password there, PGPASSWORD or ~/.pgpass has it.
+Clients prove the same user and password, and get each a server for a transaction.
+
+Examples:
+  pgweir run 'postgres://app@db.example/shop'
+  PGPASSWORD=secret pgweir run 'postgres://app@db.example/shop' --listen 27450 --pool-size 20
+  pgweir run 'postgres:///shop?host=/var/run/postgresql' --listen '*:6432'")]
+    Run {
+        /// The PostgreSQL to serve
+        url: String,
+        /// Where to listen: a port, an address, or both, as in 27450,
+        /// 10.0.0.5, *:6432 or [::1]:6432; 127.0.0.1:6432 unless said
+        /// otherwise
+        #[arg(long, value_name = "ADDR", verbatim_doc_comment)]
+        listen: Option<String>,
+        #[command(flatten)]
+        size: Sized,
+        #[command(flatten)]
+        flags: RunFlags,
+    },
+    /// Serve a PostgreSQL of its own, for trying things
+    #[command(after_help = "\
+It prints two lines, one with the address of the pooler and one with that of PostgreSQL, and serves until Ctrl-C. PostgreSQL is
+fetched if this machine has none.
+
+Examples:
+  pgweir dev
+  pgweir dev --port 7000 --data ./data --pool-size 20")]
+    Dev {
+        /// Where pgweir listens; 6432 unless said otherwise
+        #[arg(long, value_name = "PORT", value_parser = port)]
+        port: Option<u16>,
+        /// Where PostgreSQL's data stay; without it they go with the run
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
+        #[command(flatten)]
+        size: Sized,
+        #[command(flatten)]
+        flags: DevFlags,
+    },
+    /// Rerun the published tests of pooling, on yours or on a PostgreSQL of its own
+    #[command(after_help = "\
+It says first how long it takes and what it needs. PgBouncer is measured too if it is on PATH, or named by PGBOUNCER.
+
+Examples:
+  pgweir bench --quick --only percona
+  pgweir bench 'postgres://app@db.example/test' --out ./report
+  PGBOUNCER=/opt/pgbouncer pgweir bench --only cern --only linux-6")]
+    Bench {
+        /// The PostgreSQL to load; one of its own unless given
+        url: Option<String>,
+        #[command(flatten)]
+        wishes: Wishes,
+    },
+    /// Say what a file means, and what is wrong with it
+    #[command(after_help = "\
+What the file means goes to stdout, what is wrong with it to stderr; the status is 0 if it can be used.
+
+Examples:
+  pgweir check /etc/pgbouncer/pgbouncer.ini")]
+    Check {
+        /// A pgbouncer.ini
+        #[arg(value_name = "CONFIG_FILE")]
+        file: PathBuf,
+    },
 }
 
 /// Reads the arguments that follow the program's name.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Misuse> {
-    let mut given = Given::default();
-    let mut parser = Parser::from_args(arguments);
-    while let Some(arg) = parser.next().map_err(misuse)? {
-        match arg {
-            Arg::Short('h') | Arg::Long("help") => return Ok(Invocation::Help),
-            Arg::Short('V') | Arg::Long("version") => return Ok(Invocation::Version),
-            Arg::Short('d') | Arg::Long("daemon") => given.flags.daemon = true,
-            Arg::Short('q') | Arg::Long("quiet") => given.flags.quiet = true,
-            Arg::Short('v') | Arg::Long("verbose") => given.flags.verbose = given.flags.verbose.saturating_add(1),
-            Arg::Short('R') | Arg::Long("reboot") => given.flags.reboot = true,
-            Arg::Short('u') | Arg::Long("user") => given.flags.user = Some(text(parser.value(), "--user")?),
-            Arg::Long("listen") => given.listen = Some(text(parser.value(), "--listen")?),
-            Arg::Long("port") => given.port = Some(port(&text(parser.value(), "--port")?)?),
-            Arg::Long("pool-size") => given.pool_size = Some(pool_size(&text(parser.value(), "--pool-size")?)?),
-            Arg::Long("data") => given.data = Some(parser.value().map_err(misuse)?.into()),
-            Arg::Value(word) => given.words.push(word),
-            Arg::Long(name) if Wishes::option(name).is_some() => {
-                given.bench = Wishes::option(name);
-                let option = given.bench.expect("asked in the line above");
-                given.wishes.take(option, || text(parser.value(), option))?;
-            }
-            other => return Err(misuse(other.unexpected())),
-        }
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let with_name = std::iter::once("pgweir".into()).chain(arguments.iter().cloned());
+    match Line::try_parse_from(with_name) {
+        Ok(line) => line.into_invocation(),
+        Err(error) => mistakes::answer(&error, &arguments, &Line::command()),
     }
-    given.into_invocation()
 }
 
-impl Given {
+impl Line {
     fn into_invocation(self) -> Result<Invocation, Misuse> {
-        let mut words = self.words.into_iter();
-        let first = words.next().ok_or_else(|| Misuse("no configuration file specified".to_owned()))?;
-        let second = words.next();
-        if words.next().is_some() {
-            return Err(Misuse("too many arguments".to_owned()));
+        let mut flags = self.flags;
+        let Some(command) = self.command else { return serve(self.words, flags) };
+        if let Some(word) = self.words.first() {
+            return Err(Misuse::new(format!("one argument too many: {}", word.to_string_lossy())));
         }
-        let command = first.to_str().filter(|word| ["run", "dev", "bench", "check"].contains(word));
-        only_for("--listen", self.listen.is_some(), &["run"], command)?;
-        only_for("--port", self.port.is_some(), &["dev"], command)?;
-        only_for("--data", self.data.is_some(), &["dev"], command)?;
-        only_for("--pool-size", self.pool_size.is_some(), &["run", "dev"], command)?;
-        only_for(self.bench.unwrap_or_default(), self.bench.is_some(), &["bench"], command)?;
-        let flags = self.flags;
-        let pool_size = self.pool_size.unwrap_or(PoolSize::Auto);
-        match (command, second) {
-            (Some("run"), Some(url)) => {
-                let url = url.into_string().map_err(|_| Misuse("the URL is not text".to_owned()))?;
-                Ok(Invocation::Run { url, listen: self.listen, pool_size, flags })
+        match command {
+            Command::Run { url, listen, size: Sized { pool_size }, flags: own } => {
+                flags.refuse("run", &["daemon", "reboot"])?;
+                flags.quiet |= own.quiet;
+                flags.verbose = flags.verbose.saturating_add(own.verbose);
+                flags.user = own.user.or(flags.user);
+                Ok(Invocation::Run { url, listen, pool_size, flags })
             }
-            (Some("run"), None) => Err(Misuse("run needs a URL, as in run 'postgres://user@host/db'".to_owned())),
-            (Some("dev"), None) => Ok(Invocation::Dev { port: self.port, data: self.data, pool_size, flags }),
-            (Some("bench"), url) => {
-                let url = url.map(|url| url.into_string().map_err(|_| Misuse("the URL is not text".to_owned())));
-                Ok(Invocation::Bench { url: url.transpose()?, wishes: self.wishes })
+            Command::Dev { port, data, size: Sized { pool_size }, flags: own } => {
+                flags.refuse("dev", &["daemon", "reboot", "user"])?;
+                flags.quiet |= own.quiet;
+                flags.verbose = flags.verbose.saturating_add(own.verbose);
+                Ok(Invocation::Dev { port, data, pool_size, flags })
             }
-            (Some("check"), Some(file)) => Ok(Invocation::Check { file: file.into() }),
-            (Some("check"), None) => Err(Misuse("check needs a configuration file".to_owned())),
-            (None, None) => Ok(Invocation::Serve { file: first.into(), flags }),
-            (_, Some(word)) => Err(Misuse(format!("one argument too many: {}", shown(&word)))),
-            (Some(_), None) => unreachable!("the four commands are above"),
+            Command::Bench { url, wishes } => {
+                flags.refuse("bench", &Flags::ALL)?;
+                Ok(Invocation::Bench { url, wishes })
+            }
+            Command::Check { file } => {
+                flags.refuse("check", &Flags::ALL)?;
+                Ok(Invocation::Check { file })
+            }
         }
     }
 }
 
-/// An option that some commands have must not be given to another.
-fn only_for(option: &str, is_given: bool, commands: &[&str], found: Option<&str>) -> Result<(), Misuse> {
-    if !is_given || found.is_some_and(|found| commands.contains(&found)) {
-        return Ok(());
+/// Exactly one file.
+fn serve(words: Vec<OsString>, flags: Flags) -> Result<Invocation, Misuse> {
+    let mut words = words.into_iter();
+    let first = words.next().ok_or_else(|| Misuse::new("no configuration file specified".to_owned()))?;
+    match words.next() {
+        None => Ok(Invocation::Serve { file: first.into(), flags }),
+        Some(second) => Err(meant(Path::new(&first))
+            .unwrap_or_else(|| Misuse::new(format!("one argument too many: {}", second.to_string_lossy())))),
     }
-    let commands: Vec<String> = commands.iter().map(|command| format!("\"{command}\"")).collect();
-    Err(Misuse(format!("{option} is for {} only", commands.join(" and "))))
 }
 
-fn text(value: Result<OsString, lexopt::Error>, option: &str) -> Result<String, Misuse> {
-    value.map_err(misuse)?.string().map_err(|_| Misuse(format!("the value of {option} is not text")))
+impl Flags {
+    const ALL: [&'static str; 5] = ["daemon", "quiet", "reboot", "user", "verbose"];
+
+    /// Given in front of a command that does not have them, they would be passed over in silence.
+    fn refuse(&self, command: &'static str, names: &[&str]) -> Result<(), Misuse> {
+        let given = [self.daemon, self.quiet, self.reboot, self.user.is_some(), self.verbose > 0];
+        let given = Flags::ALL.iter().zip(given).find(|(name, given)| *given && names.contains(name));
+        match given {
+            None => Ok(()),
+            Some((name, _)) => Err(Misuse::of(command, format!("\"{command}\" has no option --{name}"))),
+        }
+    }
 }
 
-fn port(text: &str) -> Result<u16, Misuse> {
-    text.parse().map_err(|_| Misuse(format!("--port needs a number up to 65535, not \"{text}\"")))
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| "a port is a number up to 65535".to_owned())
 }
 
-fn pool_size(text: &str) -> Result<PoolSize, Misuse> {
+fn pool_size(text: &str) -> Result<PoolSize, String> {
     if text == "auto" {
         return Ok(PoolSize::Auto);
     }
     // More than ten thousand are a slip, as in auto_pool_size_max.
     let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
-    number
-        .map(PoolSize::Fixed)
-        .ok_or_else(|| Misuse(format!("--pool-size needs auto or a number from 1 to 10000, not \"{text}\"")))
-}
-
-/// As getopt_long(3) words it, which is what scripts know.
-fn misuse(error: lexopt::Error) -> Misuse {
-    Misuse(match error {
-        lexopt::Error::UnexpectedOption(option) => match option.strip_prefix("--") {
-            Some(_) => format!("unrecognized option '{option}'"),
-            None => format!("invalid option -- '{}'", option.trim_start_matches('-')),
-        },
-        other => other.to_string(),
-    })
-}
-
-fn shown(word: &OsStr) -> String {
-    word.to_string_lossy().into_owned()
-}
-
-/// The text of `--help`.
-pub(crate) fn help(program: &str) -> String {
-    let (most, all) = (Settings::default().auto_pool_size_max, SERVERS_MAX);
-    format!(
-        "\
-{program} is a connection pooler and queue for PostgreSQL.
-
-Usage:
-  {program} [OPTION]... CONFIG_FILE     serve what a pgbouncer.ini says
-  {program} run URL [--listen ADDR]     serve one PostgreSQL, without a file
-  {program} dev [--port N] [--data DIR] serve a PostgreSQL of its own, for trying things
-  {program} bench [URL] [OPTION]...     rerun the published tests of pooling, on yours or on a PostgreSQL of its own
-  {program} check CONFIG_FILE           say what a file means, and what is wrong with it
-
-Options:
-  -d, --daemon         run in background (as a daemon)
-  -q, --quiet          run quietly
-  -R, --reboot         do an online reboot (not supported yet)
-  -u, --user=USERNAME  assume identity of USERNAME
-  -v, --verbose        increase verbosity
-  -V, --version        show version, then exit
-  -h, --help           show this help, then exit
-
-Option of run and dev:
-  --pool-size N|auto   how many connections PostgreSQL gets for one database. auto, the default: as many as give the most
-                       throughput, found by trying, from 2 to {most}, and {all} for all databases. SHOW SIZING tells which and why.
-
-Options of bench:
-  --only NAME          these tests only (cern, percona, linux-6; may be repeated)
-  --rounds N           rounds in which the contestants take turns (3)
-  --scale N            size of the tables, 100,000 rows each (100)
-  --quick              one round of a second or two: a look, not a record
-  --out DIR            where the report goes (a new directory here)
-  --no-fsync           the PostgreSQL of its own need not survive a crash
-
-A URL is postgres://user[:password]@host[:port]/database. Without a password there, PGPASSWORD or ~/.pgpass has it.
-A file that is called run, dev, bench or check is given as ./run, ./dev, ./bench or ./check.
-"
-    )
+    number.map(PoolSize::Fixed).ok_or_else(|| "auto or a number from 1 to 10000 is needed".to_owned())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parsed(line: &str) -> Result<Invocation, Misuse> {
-        parse(line.split_whitespace().map(OsString::from))
-    }
-
-    fn serve(file: &str, flags: Flags) -> Result<Invocation, Misuse> {
-        Ok(Invocation::Serve { file: file.into(), flags })
-    }
-
-    fn dev(port: Option<u16>, data: Option<&str>, pool_size: PoolSize) -> Result<Invocation, Misuse> {
-        Ok(Invocation::Dev { port, data: data.map(PathBuf::from), pool_size, flags: Flags::default() })
-    }
-
-    #[test]
-    fn a_table_of_lines() {
-        let nobody = || Flags { user: Some("nobody".to_owned()), ..Flags::default() };
-        let table = [
-            ("-h", Ok(Invocation::Help)),
-            ("--help --frob", Ok(Invocation::Help)),
-            ("-V", Ok(Invocation::Version)),
-            ("a.ini --version", Ok(Invocation::Version)),
-            ("a.ini", serve("a.ini", Flags::default())),
-            ("./run", serve("./run", Flags::default())),
-            ("a.ini -u nobody", serve("a.ini", nobody())),
-            ("-unobody a.ini", serve("a.ini", nobody())),
-            ("--user=nobody a.ini", serve("a.ini", nobody())),
-            ("--user nobody a.ini", serve("a.ini", nobody())),
-            ("-dqv -v a.ini", serve("a.ini", Flags { daemon: true, quiet: true, verbose: 2, ..Flags::default() })),
-            ("-R a.ini", serve("a.ini", Flags { reboot: true, ..Flags::default() })),
-            ("check x.ini", Ok(Invocation::Check { file: "x.ini".into() })),
-            ("dev", dev(None, None, PoolSize::Auto)),
-            ("dev --port 7000 --data=/d --pool-size 20", dev(Some(7000), Some("/d"), PoolSize::Fixed(20))),
-            ("dev --pool-size auto", dev(None, None, PoolSize::Auto)),
-            ("bench", Ok(Invocation::Bench { url: None, wishes: Wishes::default() })),
-            (
-                "bench postgres://h/d --quick --scale 3",
-                Ok(Invocation::Bench {
-                    url: Some("postgres://h/d".to_owned()),
-                    wishes: Wishes { quick: true, scale: Some(3), ..Wishes::default() },
-                }),
-            ),
-            (
-                "run postgres://h/d --listen :7000",
-                Ok(Invocation::Run {
-                    url: "postgres://h/d".to_owned(),
-                    listen: Some(":7000".to_owned()),
-                    pool_size: PoolSize::Auto,
-                    flags: Flags::default(),
-                }),
-            ),
-        ];
-        for (line, expected) in table {
-            assert_eq!(parsed(line), expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_table_of_mistakes() {
-        let table = [
-            ("", "no configuration file specified"),
-            ("-q", "no configuration file specified"),
-            ("--frob a.ini", "unrecognized option '--frob'"),
-            ("-x", "invalid option -- 'x'"),
-            ("a.ini b.ini", "one argument too many: b.ini"),
-            ("a.ini b.ini c.ini", "too many arguments"),
-            ("run", "run needs a URL, as in run 'postgres://user@host/db'"),
-            ("check", "check needs a configuration file"),
-            ("dev x", "one argument too many: x"),
-            ("dev --port 70000", "--port needs a number up to 65535, not \"70000\""),
-            ("dev --pool-size 0", "--pool-size needs auto or a number from 1 to 10000, not \"0\""),
-            ("a.ini --pool-size 5", "--pool-size is for \"run\" and \"dev\" only"),
-            ("a.ini --port 7000", "--port is for \"dev\" only"),
-            ("bench --scale 0", "--scale needs a number from 1 on, not \"0\""),
-            ("dev --quick", "--quick is for \"bench\" only"),
-            ("bench a b", "too many arguments"),
-            ("dev --listen :1", "--listen is for \"run\" only"),
-        ];
-        for (line, expected) in table {
-            assert_eq!(parsed(line), Err(Misuse(expected.to_owned())), "{line}");
-        }
-        assert!(parsed("a.ini -u").is_err());
-    }
-
-    #[test]
-    fn help_names_every_option() {
-        let help = help("pgweir");
-        for option in [
-            "-d,",
-            "-q,",
-            "-R,",
-            "-u,",
-            "-v,",
-            "-V,",
-            "-h,",
-            "--listen",
-            "--port",
-            "--data",
-            "--pool-size",
-            "check",
-            "dev",
-            "bench",
-            "--only",
-        ] {
-            assert!(help.contains(option), "{option}");
-        }
-    }
-}
+mod tests;

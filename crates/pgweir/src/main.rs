@@ -22,6 +22,7 @@ mod memory;
 mod plane;
 mod serve;
 mod settings;
+mod upstream;
 
 use std::process::ExitCode;
 
@@ -31,24 +32,29 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     let program = arguments.next().map_or_else(|| "pgweir".to_owned(), |name| name.to_string_lossy().into_owned());
     match cli::parse(arguments) {
-        Ok(Invocation::Help) => {
-            print!("{}", cli::help(&program));
+        Ok(Invocation::Help(text)) => {
+            print!("{text}");
             ExitCode::SUCCESS
         }
         Ok(Invocation::Version) => {
             println!("{}", control::version::text());
             ExitCode::SUCCESS
         }
-        Ok(Invocation::Serve { file, flags }) => serve::serve_file(&file, &flags),
+        Ok(Invocation::Serve { file, flags }) => match cli::meant(&file).filter(|_| !file.exists()) {
+            Some(misuse) => misused(&program, &misuse),
+            None => serve::serve_file(&file, &flags),
+        },
         Ok(Invocation::Run { url, listen, pool_size, flags }) => {
             serve::serve_url(&url, listen.as_deref(), pool_size, &flags)
         }
         Ok(Invocation::Dev { port, data, pool_size, flags }) => dev::dev(port, data, pool_size, &flags),
         Ok(Invocation::Bench { url, wishes }) => bench::bench(url.as_deref(), wishes),
         Ok(Invocation::Check { file }) => check::check(&file, settings::cores()),
-        Err(Misuse(text)) => {
-            eprintln!("{program}: {text}\nTry \"{program} --help\" for more information.");
-            ExitCode::FAILURE
-        }
+        Err(misuse) => misused(&program, &misuse),
     }
+}
+
+fn misused(program: &str, misuse: &Misuse) -> ExitCode {
+    eprintln!("{program}: {}\nTry \"{}\" for more information.", misuse.text, misuse.help(program));
+    ExitCode::FAILURE
 }

@@ -21,7 +21,7 @@ use signal_hook::iterator::Signals;
 
 use crate::cli::Flags;
 use crate::plane::EnginePlane;
-use crate::{announce, complain, daemon, dev, identity, settings};
+use crate::{announce, complain, daemon, dev, identity, settings, upstream};
 
 /// Where `run` listens unless told otherwise.
 pub(crate) const LISTEN: &str = "127.0.0.1:6432";
@@ -41,10 +41,11 @@ pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
         Err(problems) => return complain::unusable(flags.quiet, &problems),
     };
     let mut running = config.clone();
-    serve(config, flags, None, move || {
+    let reload = move || {
         running = settings::reload(&running)?;
         Ok(running.clone())
-    })
+    };
+    serve(config, flags, None, |_, _| {}, reload)
 }
 
 /// Serves one upstream, without a file.
@@ -64,7 +65,7 @@ pub(crate) fn serve_url(url: &str, listen: Option<&str>, pool_size: PoolSize, fl
     };
     let fallback_user = demo::unprivileged().map(|account| account.name);
     let again = config.clone();
-    serve(config, flags, fallback_user, move || Ok(again.clone()))
+    serve(config, flags, fallback_user, upstream::look, move || Ok(again.clone()))
 }
 
 /// The password file, unless others can read it too.
@@ -81,17 +82,22 @@ pub(crate) fn passfile() -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// `fallback_user`: whom root becomes if nobody says otherwise. `again` reads the configuration once more.
+/// `fallback_user`: whom root becomes if nobody says otherwise. `begun` is called once clients are served. `again` reads the
+/// configuration once more.
 fn serve(
     config: Config,
     flags: &Flags,
     fallback_user: Option<String>,
+    begun: fn(&Config, &Handle),
     again: impl FnMut() -> Result<Config, Vec<Problem>>,
 ) -> ExitCode {
     let user = flags.user.clone().or_else(|| config.process.user.clone()).or(fallback_user);
     match prepare(&config, flags, user.as_deref()) {
         Ok(Prepared::Child(pidfile, signals)) => match up(&config, flags) {
-            Ok(engine) => run(engine, signals, &config, flags, again, pidfile),
+            Ok(engine) => {
+                begun(&config, &engine.handle());
+                run(engine, signals, &config, flags, again, pidfile)
+            }
             Err(text) => complain::fatal(flags.quiet, &text),
         },
         Ok(Prepared::Parent(code)) => code,

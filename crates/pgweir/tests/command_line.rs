@@ -63,6 +63,17 @@ fn help_goes_to_stdout() {
 }
 
 #[test]
+fn a_command_explains_itself() {
+    for command in ["run", "dev", "bench", "check"] {
+        let output = run(&["help", command]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = stdout(&output);
+        assert!(text.contains(&format!("Usage: pgweir {command}")) && text.contains("Examples:"), "{text}");
+        assert_eq!(stdout(&run(&[command, "--help"])), text);
+    }
+}
+
+#[test]
 fn mistakes_on_the_command_line_end_with_one_and_a_hint() {
     let table: &[(&[&str], &str)] = &[
         (&[], "no configuration file specified"),
@@ -70,12 +81,15 @@ fn mistakes_on_the_command_line_end_with_one_and_a_hint() {
         (&["-x"], "invalid option -- 'x'"),
         (&["run"], "run needs a URL"),
         (&["check"], "check needs a configuration file"),
+        (&["benhc"], "unrecognized command 'benhc'; did you mean 'bench'?"),
+        (&["runn", "postgres://h/d"], "unrecognized command 'runn'; did you mean 'run'?"),
     ];
     for (arguments, expected) in table {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         let text = stderr(&output);
-        assert!(text.contains(expected) && text.contains("--help"), "{text}");
+        assert!(text.contains(expected), "{text}");
+        assert!(text.ends_with("for more information.\n") && text.contains("Try \""), "{text}");
         assert_eq!(stdout(&output), "");
     }
 }

@@ -188,6 +188,31 @@ fn clients_are_trusted_on_this_machine_only_and_only_without_a_password() {
 }
 
 #[test]
+fn where_to_listen_is_a_port_an_address_or_both() {
+    let at = |listen: &str| {
+        let config = from_url("postgres://u:p@h/d", &Upstream { listen, ..upstream(&nothing) })?;
+        Ok(format!("{} {}", config.process.listen_addr.join(","), config.process.listen_port))
+    };
+    let table = [
+        ("27450", "127.0.0.1 27450"),
+        (":27450", "127.0.0.1 27450"),
+        ("10.0.0.5", "10.0.0.5 6432"),
+        ("10.0.0.5:27450", "10.0.0.5 27450"),
+        ("example.net:27450", "example.net 27450"),
+        ("*:27450", "* 27450"),
+        ("[::1]:27450", "::1 27450"),
+        ("[::1]", "::1 6432"),
+    ];
+    for (listen, expected) in table {
+        assert_eq!(at(listen).map_err(|problem: Problem| problem.to_string()), Ok(expected.to_owned()), "{listen}");
+    }
+    for listen in ["0", "70000", "127.0.0.1:0", "h:x"] {
+        let problem = at(listen).expect_err(listen).to_string();
+        assert!(problem.contains(listen) && problem.contains("a port from 1 to 65535"), "{problem}");
+    }
+}
+
+#[test]
 fn no_message_repeats_a_password() {
     let urls = [
         "postgres://u:hunter2%@h/d",

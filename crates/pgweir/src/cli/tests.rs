@@ -1,0 +1,165 @@
+use config::url::SERVERS_MAX;
+use pooling::settings::Settings;
+
+use super::*;
+
+fn parsed(line: &str) -> Result<Invocation, Misuse> {
+    parse(line.split_whitespace().map(OsString::from))
+}
+
+fn serve(file: &str, flags: Flags) -> Result<Invocation, Misuse> {
+    Ok(Invocation::Serve { file: file.into(), flags })
+}
+
+fn dev(port: Option<u16>, data: Option<&str>, pool_size: PoolSize, flags: Flags) -> Result<Invocation, Misuse> {
+    Ok(Invocation::Dev { port, data: data.map(PathBuf::from), pool_size, flags })
+}
+
+fn run(listen: &str, flags: Flags) -> Result<Invocation, Misuse> {
+    let (url, listen) = ("postgres://h/d".to_owned(), Some(listen.to_owned()));
+    Ok(Invocation::Run { url, listen, pool_size: PoolSize::Auto, flags })
+}
+
+fn help(line: &str) -> String {
+    match parsed(line) {
+        Ok(Invocation::Help(text)) => text,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_table_of_lines() {
+    let nobody = || Flags { user: Some("nobody".to_owned()), ..Flags::default() };
+    let quiet = || Flags { quiet: true, ..Flags::default() };
+    let table = [
+        ("-V", Ok(Invocation::Version)),
+        ("a.ini --version", Ok(Invocation::Version)),
+        ("a.ini", serve("a.ini", Flags::default())),
+        ("./run", serve("./run", Flags::default())),
+        ("-- run", serve("run", Flags::default())),
+        ("a.ini -u nobody", serve("a.ini", nobody())),
+        ("-unobody a.ini", serve("a.ini", nobody())),
+        ("--user=nobody a.ini", serve("a.ini", nobody())),
+        ("--user nobody a.ini", serve("a.ini", nobody())),
+        ("-u root -u nobody a.ini", serve("a.ini", nobody())),
+        ("-dqv -v a.ini", serve("a.ini", Flags { daemon: true, quiet: true, verbose: 2, ..Flags::default() })),
+        ("-q --quiet a.ini", serve("a.ini", quiet())),
+        ("--qui a.ini", serve("a.ini", quiet())),
+        ("-R a.ini", serve("a.ini", Flags { reboot: true, ..Flags::default() })),
+        ("check x.ini", Ok(Invocation::Check { file: "x.ini".into() })),
+        ("dev", dev(None, None, PoolSize::Auto, Flags::default())),
+        (
+            "dev --port 7000 --data=/d --pool-size 20",
+            dev(Some(7000), Some("/d"), PoolSize::Fixed(20), Flags::default()),
+        ),
+        ("dev --pool-size auto -q", dev(None, None, PoolSize::Auto, quiet())),
+        ("bench", Ok(Invocation::Bench { url: None, wishes: Wishes::default() })),
+        (
+            "bench postgres://h/d --quick --scale 3 --only cern --only linux-6",
+            Ok(Invocation::Bench {
+                url: Some("postgres://h/d".to_owned()),
+                wishes: Wishes {
+                    quick: true,
+                    scale: Some(3),
+                    only: vec!["cern".to_owned(), "linux-6".to_owned()],
+                    ..Wishes::default()
+                },
+            }),
+        ),
+        ("run postgres://h/d --listen :7000", run(":7000", Flags::default())),
+        ("run --listen 27450 postgres://h/d -u nobody", run("27450", nobody())),
+        ("-q run postgres://h/d --listen 27450", run("27450", quiet())),
+    ];
+    for (line, expected) in table {
+        assert_eq!(parsed(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn a_table_of_mistakes() {
+    let table = [
+        ("", "no configuration file specified"),
+        ("-q", "no configuration file specified"),
+        ("--frob a.ini", "unrecognized option '--frob'"),
+        ("-x", "invalid option -- 'x'"),
+        ("-qx a.ini", "invalid option -- 'x'"),
+        ("a.ini b.ini", "one argument too many: b.ini"),
+        ("a.ini b.ini c.ini", "one argument too many: b.ini"),
+        ("a.ini run", "one argument too many: run"),
+        ("run", "run needs a URL, as in run 'postgres://user@host/db'"),
+        ("run a b", "one argument too many: b"),
+        ("check", "check needs a configuration file"),
+        ("dev x", "one argument too many: x"),
+        ("dev --port 70000", "invalid value '70000' for '--port <PORT>': a port is a number up to 65535"),
+        (
+            "dev --pool-size 0",
+            "invalid value '0' for '--pool-size <N|auto>': auto or a number from 1 to 10000 is needed",
+        ),
+        ("a.ini --pool-size 5", "--pool-size is for \"run\" and \"dev\" only"),
+        ("a.ini --port 7000", "--port is for \"dev\" only"),
+        ("bench --scale 0", "invalid value '0' for '--scale <N>': a number from 1 to 10000 is needed"),
+        ("dev --quick", "--quick is for \"bench\" only"),
+        ("bench a b", "one argument too many: b"),
+        ("dev --listen :1", "--listen is for \"run\" only"),
+        ("bench --quik", "unrecognized option '--quik'; did you mean '--quick'?"),
+        ("-d run postgres://h/d", "\"run\" has no option --daemon"),
+        ("-q check a.ini", "\"check\" has no option --quiet"),
+        ("runn postgres://h/d", "unrecognized command 'runn'; did you mean 'run'?"),
+        ("runn postgres://h/d --listen 27450", "unrecognized command 'runn'; did you mean 'run'?"),
+        ("benhc --quick", "unrecognized command 'benhc'; did you mean 'bench'?"),
+        ("chekc a.ini", "unrecognized command 'chekc'; did you mean 'check'?"),
+        ("help runn", "there is no command runn"),
+    ];
+    for (line, expected) in table {
+        assert_eq!(parsed(line).map_err(|misuse| misuse.text), Err(expected.to_owned()), "{line}");
+    }
+    assert!(parsed("a.ini -u").is_err());
+}
+
+#[test]
+fn a_word_that_is_near_a_command_is_taken_for_it_unless_it_is_a_files_name() {
+    for (word, near) in [("benhc", "bench"), ("chek", "check"), ("rum", "run"), ("hlep", "help")] {
+        let misuse = meant(Path::new(word)).unwrap_or_else(|| panic!("{word}"));
+        assert!(misuse.text.ends_with(&format!("did you mean '{near}'?")), "{}", misuse.text);
+    }
+    for word in ["a.ini", "./rum", "etc/bench", "pgbouncer", "settings", ""] {
+        assert_eq!(meant(Path::new(word)), None, "{word}");
+    }
+}
+
+#[test]
+fn a_mistake_names_the_help_that_explains_it() {
+    let hint = |line: &str| parsed(line).map_err(|misuse| misuse.help("pgweir"));
+    assert_eq!(hint("bench --quik"), Err("pgweir help bench".to_owned()));
+    assert_eq!(hint("run"), Err("pgweir help run".to_owned()));
+    assert_eq!(hint("--frob a.ini"), Err("pgweir --help".to_owned()));
+}
+
+#[test]
+fn help_comes_by_command_with_examples() {
+    let options: [(&str, &[&str]); 5] = [
+        ("", &["-d,", "-q,", "-R,", "-u,", "-v,", "-V,", "-h,", "run ", "dev ", "bench ", "check ", "CONFIG_FILE"]),
+        ("run", &["--listen", "--pool-size", "-u,", "PGPASSWORD"]),
+        ("dev", &["--port", "--data", "--pool-size"]),
+        ("bench", &["--only", "--rounds", "--scale", "--quick", "--out", "--no-fsync", "PGBOUNCER"]),
+        ("check", &["CONFIG_FILE"]),
+    ];
+    for (command, options) in options {
+        let text = help(&format!("help {command}"));
+        for option in options {
+            assert!(text.contains(option), "{command}: {option} in {text}");
+        }
+        assert!(text.contains("Examples:\n  "), "{text}");
+        assert_eq!(help(&format!("{command} --help")), text);
+        assert_eq!(help(&format!("{command} -h")), text);
+    }
+    assert!(help("--help --frob").contains("CONFIG_FILE"), "the first that is asked for is answered");
+}
+
+#[test]
+fn help_says_the_sizes_that_hold() {
+    let settings = Settings::default();
+    let sizes = format!("from {} to {}", settings.auto_pool_size_min, settings.auto_pool_size_max);
+    let text = help("help run").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(&sizes) && text.contains(&format!("at most {SERVERS_MAX} for all databases")), "{text}");
+}
