@@ -153,6 +153,8 @@ const SAMPLE_HEAD: &str = "\
 ;app = host=10.0.0.1 port=5432 dbname=app_production
 ;; Everybody's connections as one user, in a pool of their own size:
 ;reports = host=10.0.0.2 user=report password='it''s a secret' pool_size=5 pool_mode=session
+;; Past the line, with a session of their own, for migrations:
+;direct = host=10.0.0.1 dbname=app_production pool_mode=session pool_size=2
 ;; Two hosts in turn:
 ;replicas = host=10.0.0.3,10.0.0.4 dbname=app
 ;; Any other name:
@@ -168,7 +170,8 @@ const SAMPLE_HEAD: &str = "\
 ;; What classes of clients may claim of each pool's servers; class_file says who is in which, see
 ;; classes.conf. Without it everybody is in default.
 ;web = weight=4 min=2
-;background = weight=1 max=10 max_waiting=500 overflow=reject-newest
+;background = weight=1 max=12 max_waiting=500 overflow=reject-newest
+;migrations = database=direct
 ;default = weight=2
 
 [pgbouncer]
@@ -198,20 +201,17 @@ pub fn sample_classes() -> &'static str {
 
 const SAMPLE_CLASSES: &str = "\
 # A sample for pgweir's class_file: who is in which class of [classes]. The first rule that fits decides, and whom none
-# fits is in default. docs/settings.md explains the fields.
+# fits is in default. docs/settings.md explains the fields; docs/guide/sizing-and-sharing.md has the pgweir.ini to it.
 #
-# database      user              application         tag                 class
+# Fields are separated by blanks; a comma makes a list, \"double quotes\" keep a blank, * stands for any text.
 
-# Background jobs say so by their application_name: sidekiq, \"sidekiq 7.2\", sidekiq-mailers.
-all             all               sidekiq*,\"good job\"  all               background
-
-# So do single statements of anybody: /*job:export*/ select …
-all             all               all                 job:*               background
-
-# Two users of one database.
-shop            reporter,\"the boss\"  all              all                 background
-
-all             all               puma*               all                 web
+# database            user  application         tag                  class
+gitlabhq_production   all   puma*               all                  web
+gitlabhq_production   all   sidekiq*            all                  background
+gitlabhq_production   all   rake*,migrations    all                  migrations
+# Whoever does not name itself says so in its comments: /*application:sidekiq,correlation_id:…*/
+gitlabhq_production   all   all                 application:web      web
+gitlabhq_production   all   all                 application:sidekiq  background
 ";
 
 /// The words on a setting, in lines that fit.

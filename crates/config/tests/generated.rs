@@ -64,15 +64,16 @@ fn the_sample_of_a_class_file_is_up_to_date_and_sound() {
     let section = sample.split("\n[classes]\n").nth(1).and_then(|rest| rest.split("\n[").next());
     let section = section.expect("the sample has that section").replace("\n;", "\n");
     let classes: Vec<&str> = section.lines().filter(|line| !line.starts_with(';')).collect();
-    let ini = format!("[databases]\n* =\n[classes]\n{}\n[pgbouncer]\nclass_file = rules\n", classes.join("\n"));
+    let ini =
+        format!("[databases]\n* =\ndirect =\n[classes]\n{}\n[pgbouncer]\nclass_file = rules\n", classes.join("\n"));
     let read = |name: &str| match name {
         "ini" => Ok(ini.clone().into_bytes()),
         "rules" => Ok(rules.as_bytes().to_vec()),
         _ => Err(std::io::ErrorKind::NotFound.into()),
     };
     let config = config::load_with("ini", 4, &read).expect("the samples fit each other");
-    assert_eq!(config.pooling.classes.all.len(), 3);
-    assert_eq!(config.pooling.classes.rules.len(), 4);
+    assert_eq!(config.pooling.classes.all.len(), 4);
+    assert_eq!(config.pooling.classes.rules.len(), 5);
     let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     let is_expected = |warning: &String| warning.contains("not supported yet") || warning.contains("no user who can");
     assert!(warnings.iter().all(is_expected), "{warnings:?}");

@@ -14,6 +14,7 @@
 //! Each test prints what it measured. Tests of one program run one at a time, so that each has the machine to itself.
 
 mod client;
+pub mod examples;
 mod message;
 mod pooler;
 mod program;

@@ -1,0 +1,75 @@
+//! The files in the documentation are sound: each `ini` block, with the `conf` block behind it as its class_file, and the samples in
+//! docs/. What else the pages show is run by crates/outer/tests/examples.rs, or says why it is not.
+
+use std::path::{Path, PathBuf};
+
+#[path = "../../outer/src/examples.rs"]
+pub mod examples;
+
+use examples::{Block, Kind};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// As `pgweir check` reads it, with these rules.
+fn check(place: &str, ini: &str, rules: &str) {
+    let read = |name: &str| match name {
+        "weir.ini" => Ok(ini.as_bytes().to_vec()),
+        name if name.ends_with("classes.conf") => Ok(rules.as_bytes().to_vec()),
+        name if name.ends_with("users.txt") => Ok(b"\"app\" \"secret\"\n".to_vec()),
+        _ => Err(std::io::ErrorKind::NotFound.into()),
+    };
+    let config =
+        config::load_with("weir.ini", 4, &read).unwrap_or_else(|problems| panic!("{place}\n{ini}{problems:#?}"));
+    // An example is a part of a file, without its users.
+    let lacks = |problem: &&config::Problem| {
+        ["no user who can log in", "no entry", "\"prefer\""].contains(&problem.found.as_str())
+    };
+    let warnings: Vec<_> = config.warnings.iter().filter(|problem| !lacks(problem)).collect();
+    assert!(warnings.is_empty(), "{place}\n{ini}{rules}{warnings:#?}");
+}
+
+#[test]
+fn every_file_in_the_pages_is_accepted_without_a_warning() {
+    let blocks = examples::all(&root()).expect("every block says how it is run");
+    let mut files = 0;
+    for (at, block) in blocks.iter().enumerate().filter(|(_, block)| block.kind == Kind::Ini) {
+        let rules = blocks.get(at + 1).filter(|next| next.kind == Kind::Conf).map_or("", |next| &next.text);
+        assert_eq!(block.text.contains("class_file"), !rules.is_empty(), "{}: class_file and rules", block.place);
+        check(&block.place, &block.text, rules);
+        files += 1;
+    }
+    let rules = blocks.iter().filter(|block| block.kind == Kind::Conf).count();
+    assert!(files >= 8 && rules >= 3, "{files} files, {rules} of rules");
+}
+
+/// Whoever adds a block that is not run counts it here, so that it is a decision.
+#[test]
+fn so_many_blocks_are_not_run() {
+    let blocks = examples::all(&root()).expect("every block says how it is run");
+    let of = |page: &str| {
+        let is_of = |block: &&Block| block.kind == Kind::Text && block.place.split(':').next() == Some(page);
+        blocks.iter().filter(is_of).count()
+    };
+    let all = blocks.iter().filter(|block| block.kind == Kind::Text).count();
+    let pages = [
+        ("README.md", 3),
+        ("docs/guide/deadlines-and-limits.md", 2),
+        ("docs/guide/published-tests.md", 1),
+        ("docs/guide/sizing-and-sharing.md", 4),
+        ("docs/guide/transparent-pooling.md", 1),
+    ];
+    assert_eq!(pages.map(|(page, _)| (page, of(page))), pages);
+    assert_eq!(all, pages.iter().map(|(_, count)| count).sum::<usize>(), "no other page has any");
+}
+
+#[test]
+fn the_sample_of_classes_is_the_guides() {
+    let sample = std::fs::read_to_string(root().join("docs/classes.conf")).expect("it is in the tree");
+    let blocks = examples::all(&root()).expect("every block says how it is run");
+    let at = blocks.iter().position(|block| block.kind == Kind::Conf && block.place.contains("sizing-and-sharing"));
+    let at = at.expect("the guide has one");
+    assert!(sample.ends_with(&format!("\n{}", blocks[at].text)), "docs/classes.conf ends with {}", blocks[at].place);
+    check("docs/classes.conf", &blocks[at - 1].text, &sample);
+}
