@@ -31,11 +31,21 @@ pub struct Wishes {
     pub max_connections: u32,
     /// The most descriptors the pooler may have.
     pub fds: Option<u32>,
+    /// An entry `*`: any database may be named.
+    pub any_database: bool,
 }
 
 impl Default for Wishes {
     fn default() -> Self {
-        Self { pool: 20, workers: 0, auth: "trust", settings: Vec::new(), max_connections: 100, fds: None }
+        Self {
+            pool: 20,
+            workers: 0,
+            auth: "trust",
+            settings: Vec::new(),
+            max_connections: 100,
+            fds: None,
+            any_database: false,
+        }
     }
 }
 
@@ -123,7 +133,8 @@ impl Stage {
 fn ini(wishes: &Wishes, cluster: &Cluster) -> String {
     let upstream =
         format!("host={} port={} user={USER} password={}", cluster.host(), cluster.port(), cluster.password());
-    let mut text = format!("[databases]\n{DATABASE} = {upstream}\n[pgbouncer]\n");
+    let any = if wishes.any_database { format!("* = {upstream}\n") } else { String::new() };
+    let mut text = format!("[databases]\n{DATABASE} = {upstream}\n{any}[pgbouncer]\n");
     let mut settings: Vec<(&str, String)> = vec![
         ("listen_addr", "127.0.0.1".to_owned()),
         ("listen_port", "{port}".to_owned()),

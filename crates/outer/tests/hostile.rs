@@ -211,6 +211,42 @@ fn trickled_statements_hold_no_server() {
 }
 
 #[test]
+fn half_messages_of_three_thousand_clients() {
+    const CLIENTS: usize = 3_000;
+    const GROWTH_KB: u64 = 40 * 1024;
+    let settings = vec![("listen_backlog", "4096".to_owned()), ("log_connections", "0".to_owned())];
+    let mut stage = Stage::set(&Wishes { settings, ..Wishes::default() });
+    let mut bystander = stage.client();
+    bystander.query("select 1").expect("served");
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| stage.client()).collect();
+    let (before, _) = stage.pooler.resident_kb();
+    let text = format!("select '{}'", "x".repeat(60_000));
+    let message = frontend::query(&text);
+    for (number, client) in clients.iter_mut().enumerate() {
+        // It may have been refused already.
+        let _ = client.send(&message[..message.len() - 1]);
+        if number % 100 == 0 {
+            assert_eq!(bystander.query("select 'calm'").expect("nobody else notices").value(), Some("calm"));
+        }
+    }
+    let answer = bystander.query(&text).expect("a whole message is served");
+    assert_eq!(answer.value().map(str::len), Some(60_000));
+    let (_, most) = stage.pooler.resident_kb();
+    // The last to come may finish what they have begun, the first were told why not.
+    let last = clients.last_mut().expect("3,000");
+    last.send(&message[message.len() - 1..]).expect("connected");
+    assert_eq!(last.answer().expect("served").value().map(str::len), Some(60_000));
+    let told = clients[0].last_words().expect("it was told");
+    println!(
+        "{CLIENTS} half messages of 60 kB: {before} kB before, {} kB more at most; the first was told {told:?}",
+        most - before
+    );
+    assert_eq!(told.sqlstate, "53200");
+    assert!(most - before <= GROWTH_KB);
+    stage.assert_healthy();
+}
+
+#[test]
 fn out_of_descriptors() {
     let settings = vec![("max_client_conn", "1000".to_owned())];
     let mut stage = Stage::set(&Wishes { pool: 5, fds: Some(150), settings, ..Wishes::default() });

@@ -103,8 +103,9 @@ impl Actions {
         self.hearing.wants(level, topic)
     }
 
-    pub(crate) fn tell(&mut self, fact: Fact) {
+    pub(crate) fn tell(&mut self, mut fact: Fact) {
         if self.hears(fact.level, fact.topic) {
+            fact.about.cut_names();
             self.push(Action::Tell(Box::new(fact)));
         }
     }

@@ -15,6 +15,7 @@ mod announcing;
 mod asking;
 mod failing;
 mod forgetting;
+mod homes;
 mod limiting;
 mod sharing;
 #[cfg(test)]
@@ -34,7 +35,7 @@ use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::invariants::Violation;
 use crate::limits;
 use crate::mail::{Application, Grant, Mail, Place, Refusal, Stop};
-use crate::observe::{About, Fact, Level, Peer, Topic};
+use crate::observe::{About, Fact, Level, Peer, Topic, shown};
 use crate::sabotage::{Fault, does};
 use crate::settings::Settings;
 use crate::time::Time;
@@ -43,6 +44,7 @@ use announcing::Announced;
 use asking::{Ask, Cap, Contest, Yield};
 use failing::Failures;
 use forgetting::Life;
+use homes::Burden;
 use limiting::Limiting;
 
 /// The console is no pool: its sessions live on the first worker under this id.
@@ -56,8 +58,18 @@ pub struct Coordinator {
     /// Indexed by [`PoolId`].
     pools: Vec<Entry>,
     ids: BTreeMap<PoolKey, PoolId>,
+    /// Pools of each database.
+    pools_by_database: BTreeMap<Arc<str>, u32>,
+    /// By worker.
+    burden: Vec<Burden>,
+    /// Pools that are forgotten unless somebody comes, those that have been unused for longest first.
+    unused: BTreeSet<(Time, PoolId)>,
+    /// Pools whose size is to be looked at.
+    looked_at: BTreeSet<PoolId>,
     /// In order of arrival.
     asks: Vec<Ask>,
+    /// When they were last gone through.
+    served_at: Time,
     /// Caps at which somebody is hungry, or was a moment ago.
     contests: BTreeMap<Cap, Contest>,
     /// Pools with tokens out.
@@ -144,7 +156,12 @@ impl Coordinator {
             settings,
             pools: Vec::new(),
             ids: BTreeMap::new(),
+            pools_by_database: BTreeMap::new(),
+            burden: vec![Burden::default(); usize::from(workers)],
+            unused: BTreeSet::new(),
+            looked_at: BTreeSet::new(),
             asks: Vec::new(),
+            served_at: Time::ZERO,
             contests: BTreeMap::new(),
             holders: BTreeSet::new(),
             servers: 0,
@@ -201,6 +218,9 @@ impl Coordinator {
             if entry.tokens() > entry.size + entry.reserve + entry.over {
                 return violation(5, format!("{:?} holds {} tokens", entry.key, entry.tokens()));
             }
+        }
+        if let Err(what) = self.check_burden() {
+            return violation(12, what);
         }
         let total: u32 = by_database.values().sum();
         if total != self.servers {
@@ -261,6 +281,8 @@ impl Coordinator {
         apply(&mut entry, &self.settings);
         self.maintains |= entry.min > 0;
         entry.homes = self.choose_homes(&entry, id);
+        self.looked_at.remove(&id);
+        *self.pools_by_database.entry(Arc::clone(&key.database)).or_default() += 1;
         match self.pools.get_mut(id.0 as usize) {
             Some(free) => *free = entry,
             None => self.pools.push(entry),
@@ -269,28 +291,10 @@ impl Coordinator {
         Some(id)
     }
 
-    /// A pool lives on as many workers as give each at least eight servers: with fewer, lending would be the normal
-    /// path. The least burdened workers are taken.
-    fn choose_homes(&self, entry: &Entry, id: PoolId) -> Vec<WorkerId> {
-        let on_board = (id.0 as usize) < Board::POOLS_MAX;
-        let size = sizing::expected(entry);
-        let homes = if on_board { (size / 8).clamp(1, u32::from(self.workers)) } else { 1 };
-        let mut burden: Vec<(u32, u32, u16)> = (0..self.workers)
-            .map(|worker| {
-                let sessions = self.pools.iter().map(|pool| pool.sessions[usize::from(worker)]).sum();
-                let pools =
-                    self.pools.iter().filter(|pool| pool.is_live() && pool.homes.contains(&WorkerId(worker))).count();
-                (sessions, pools as u32, worker)
-            })
-            .collect();
-        burden.sort_unstable();
-        burden.iter().take(homes as usize).map(|&(_, _, worker)| WorkerId(worker)).collect()
-    }
-
     fn apply_for(&mut self, application: Application, actions: &mut Actions) {
         let Application { login, door, key, user, console, exempt, peer, class: _ } = application;
         let is_new = !console && !self.ids.contains_key(&key);
-        let is_first = is_new && self.pools.iter().all(|pool| !pool.is_live() || pool.key.database != key.database);
+        let is_first = is_new && !self.pools_by_database.contains_key(&key.database);
         let answer = match self.admit(&key, &user, console, exempt) {
             Err(why) => Mail::NotPlaced { login, why },
             Ok(pool) => {
@@ -310,7 +314,7 @@ impl Coordinator {
     fn tell_of_database(&self, login: ConnId, key: &PoolKey, peer: Peer, actions: &mut Actions) {
         let PoolKey { database, user } = key.clone();
         if self.settings.database(&database).is_some_and(|entry| entry.automatic) {
-            let text = format!("registered new auto-database: {database}");
+            let text = format!("registered new auto-database: {}", shown(&database));
             let about = About::Client {
                 conn: login,
                 name: login.name_of_login(),
@@ -355,27 +359,6 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Gives a session its home: among the pool's, the worker with the fewest of its sessions.
-    fn settle(&mut self, pool: PoolId, user: Arc<str>) -> WorkerId {
-        let entry = &mut self.pools[pool.0 as usize];
-        let home = entry.homes.iter().copied().min_by_key(|home| entry.sessions[usize::from(home.0)]);
-        let worker = home.expect("a pool has a home");
-        entry.sessions[usize::from(worker.0)] += 1;
-        entry.life = Life::Used;
-        self.clients += 1;
-        *self.clients_by_database.entry(Arc::clone(&entry.key.database)).or_default() += 1;
-        *self.clients_by_user.entry(user).or_default() += 1;
-        worker
-    }
-
-    fn departed(&mut self, pool: PoolId, worker: WorkerId, user: &Arc<str>) {
-        let entry = &mut self.pools[pool.0 as usize];
-        entry.sessions[usize::from(worker.0)] -= 1;
-        self.clients -= 1;
-        lower(&mut self.clients_by_database, &entry.key.database);
-        lower(&mut self.clients_by_user, user);
-    }
-
     fn grant(&mut self, now: Time, pool: PoolId, worker: WorkerId, spare: bool, actions: &mut Actions) {
         self.servers += 1;
         self.holders.insert(pool);
@@ -384,7 +367,7 @@ impl Coordinator {
         entry.held[usize::from(worker.0)] += 1;
         entry.granted_at.push_back(now);
         self.opening.push_back((pool, now));
-        entry.life = Life::Used;
+        entry.life.comes_into_use(pool, &mut self.unused);
         *self.servers_by_database.entry(Arc::clone(&entry.key.database)).or_default() += 1;
         *self.servers_by_user.entry(Arc::clone(&entry.key.user)).or_default() += 1;
         let (homes, key) = (entry.homes.len() as u16, entry.key.clone());
@@ -546,7 +529,7 @@ impl Coordinator {
                 self.configure_limits(now, actions);
                 // What is configured by name, and for how long the rest is kept, may have changed.
                 self.drop_asks_of_removed(now, actions);
-                self.forget_at = Some(now);
+                self.list_unused(now);
                 self.forget_unused(now, actions);
                 self.serve_asks(now, actions);
             }

@@ -41,6 +41,11 @@ pub const ASKERS_MAX: usize = 8;
 /// Answers owed on one server before reading from its client pauses: a pipeline deeper than this waits for answers.
 pub const OWED_MAX: usize = 16 * 1024;
 
+/// Bytes that all clients may make us keep of messages that are not whole; a worker may have its part of it. Beyond it, those
+/// that began first are refused. What is shorter than the second is not counted: a thousand of them are four megabytes.
+pub const HALF_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const HALF_ORDINARY: usize = 4 * 1024;
+
 /// Servers of one pool on one worker that may be asked for or logging in at once: a burst is met quickly, and
 /// PostgreSQL is not asked to fork a pool's worth of backends at one moment.
 pub const OPENING_MAX: u32 = 4;
@@ -60,6 +65,14 @@ pub const FORGET: Duration = Duration::from_secs(1);
 
 /// Pools the process keeps. An authenticated client may name any database where there is a `*` entry.
 pub const POOLS_MAX: usize = 65_536;
+
+/// Pools of databases that nobody configured by name are kept while nobody uses them, for autodb_idle_timeout; of more than
+/// these, the oldest go at once. Each takes some kilobytes.
+pub const UNUSED_POOLS_MAX: usize = 1024;
+
+/// Asks for servers that the coordinator goes through at each event; of more, once in a while. A pool that is at work has
+/// four a worker at most.
+pub const ASKS_AT_ONCE: usize = 512;
 
 /// Clients at a door that have not logged in yet; beyond it they are refused at once.
 pub const LOGINS_MAX: usize = 60_000;
@@ -88,10 +101,6 @@ pub const STALL: Duration = Duration::from_secs(300);
 
 /// How long a closed client may take to read what it is still owed.
 pub const FAREWELL: Duration = Duration::from_secs(10);
-
-/// How long a query that was cancelled for `query_timeout` may take to end: it may be undoing something. Then its server is
-/// worth no more than PgBouncer thinks it is at once.
-pub const CANCEL_GRACE: Duration = Duration::from_secs(10);
 
 /// How long a wish for more servers is outstanding before somebody in a hurry is told that none will come: an exchange of
 /// mailboxes, and then some.

@@ -79,11 +79,19 @@ pub(crate) fn shown(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &name[..end]))
 }
 
-/// The same of a name that is kept by many.
-pub(crate) fn shown_arc(name: &Arc<str>) -> Arc<str> {
-    match shown(name) {
-        Cow::Borrowed(_) => Arc::clone(name),
-        Cow::Owned(cut) => cut.into(),
+impl About {
+    /// Names as the log shows them.
+    pub(crate) fn cut_names(&mut self) {
+        let names = match self {
+            About::Pooler => [None, None],
+            About::Client { database, user, .. } => [database.as_mut(), user.as_mut()],
+            About::Server { database, user, .. } => [Some(database), Some(user)],
+        };
+        for name in names.into_iter().flatten() {
+            if name.len() > limits::SHOWN_NAME_LEN_MAX {
+                *name = shown(name).into();
+            }
+        }
     }
 }
 

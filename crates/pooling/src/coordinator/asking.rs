@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::sharing::{Claim, Group, SLICE};
 use super::{Coordinator, Entry, post};
@@ -31,7 +32,7 @@ const WEIGHT_PARTS: u32 = 1 << 12;
 pub(super) struct Ask {
     pub(super) pool: PoolId,
     pub(super) worker: WorkerId,
-    reserve: bool,
+    pub(super) reserve: bool,
     /// When it was last known that somebody waits for it.
     confirmed_at: Time,
     /// Its worker is asked whether somebody still does.
@@ -170,6 +171,22 @@ impl Coordinator {
         if self.asks.is_empty() && self.contests.is_empty() {
             return;
         }
+        if self.asks.len() > limits::ASKS_AT_ONCE {
+            // Going through all of them at each event would be work in the square of their number.
+            let next = self.served_at + Duration::from_micros(self.asks.len() as u64);
+            if now < next {
+                self.recall_at = Some(self.recall_at.map_or(next, |at| at.min(next)));
+                return;
+            }
+            self.grant_in_order(now, actions);
+            if self.contests.is_empty() && self.is_opening_enough(now) {
+                // Nothing can be granted, and nobody is to give anything back.
+                self.served_at = now;
+                self.recall_at = Some(now + limits::RECALL);
+                return;
+            }
+        }
+        self.served_at = now;
         let mut hunger = self.measure(now);
         while let Some(index) = self.next_grant(now) {
             let Ask { pool, worker, .. } = self.asks.remove(index);
@@ -185,6 +202,25 @@ impl Coordinator {
         for cap in self.contests.keys().cloned().collect::<Vec<_>>() {
             self.seek(now, &cap, &hunger, actions);
         }
+    }
+
+    /// Grants what no cap and no size is in the way of, in order of asking, as long as nothing is contended.
+    fn grant_in_order(&mut self, now: Time, actions: &mut Actions) {
+        if !self.contests.is_empty() {
+            return;
+        }
+        let mut left = Vec::with_capacity(self.asks.len());
+        let mut asks = std::mem::take(&mut self.asks).into_iter();
+        while !self.is_opening_enough(now)
+            && let Some(ask) = asks.next()
+        {
+            match self.obstacle(ask.pool, ask.reserve) {
+                Obstacle::None => self.grant(now, ask.pool, ask.worker, false, actions),
+                Obstacle::PoolSize | Obstacle::Full(_) => left.push(ask),
+            }
+        }
+        left.extend(asks);
+        self.asks = left;
     }
 
     /// Whether as many logins are under way as may be at once.

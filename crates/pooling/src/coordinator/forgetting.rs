@@ -1,19 +1,27 @@
 //! Pools of databases that nobody configured by name (those made from `*`) are forgotten once nobody has used them for
-//! autodb_idle_timeout, so that their number is that of the databases in use.
+//! autodb_idle_timeout, so that their number is that of the databases in use. No more than [`limits::UNUSED_POOLS_MAX`] of them
+//! are kept: whoever names one database after another that does not exist makes the oldest ones go.
 //!
 //! ```text
-//!   Used ◄──► Unused ──(autodb_idle_timeout)──► Retired ──(every home has forgotten it)──► Free: its id is used again
+//!   Used ◄──► Unused ──(autodb_idle_timeout, or too many)──► Retired ──(every home has forgotten it)──► Free: its id is used again
 //! ```
 //!
 //! A retired pool is found by no login: the same database gets a pool of another id meanwhile.
 //!
 //! //= pgbouncer config.md#autodb_idle_timeout
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
 use super::{CONSOLE, Coordinator, Entry, post};
 use crate::action::Actions;
-use crate::id::PoolId;
+use crate::id::{PoolId, WorkerId};
+use crate::limits;
 use crate::mail::{Mail, Place};
 use crate::time::Time;
+
+/// While there are too many unused ones, they are looked at this often.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where a pool is in its life.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -28,6 +36,16 @@ pub(super) enum Life {
         homes: usize,
     },
     Free,
+}
+
+impl Life {
+    /// A session or a token has come.
+    pub(super) fn comes_into_use(&mut self, pool: PoolId, unused: &mut BTreeSet<(Time, PoolId)>) {
+        if let Life::Unused { since } = *self {
+            unused.remove(&(since, pool));
+        }
+        *self = Life::Used;
+    }
 }
 
 impl Entry {
@@ -50,42 +68,89 @@ impl Coordinator {
         match (entry.life, entry.is_empty()) {
             (Life::Used, true) => {
                 entry.life = Life::Unused { since: now };
-                if let Some(timeout) = self.settings.autodb_idle_timeout {
-                    let at = now + timeout;
-                    self.forget_at = Some(self.forget_at.map_or(at, |earlier| earlier.min(at)));
-                }
+                self.list_if_automatic(pool);
+                self.look_at_unused(now);
             }
-            (Life::Unused { .. }, false) => entry.life = Life::Used,
+            (Life::Unused { .. }, false) => entry.life.comes_into_use(pool, &mut self.unused),
             _ => {}
         }
     }
 
-    /// Retires what has been unused for long enough.
+    fn list_if_automatic(&mut self, pool: PoolId) {
+        let entry = &self.pools[pool.0 as usize];
+        if let Life::Unused { since } = entry.life
+            && pool != CONSOLE
+            && !self.settings.databases.contains_key(&*entry.key.database)
+        {
+            self.unused.insert((since, pool));
+        }
+    }
+
+    /// What is configured by name, and for how long the rest is kept, may have changed.
+    pub(super) fn list_unused(&mut self, now: Time) {
+        self.unused.clear();
+        for index in 0..self.pools.len() {
+            self.list_if_automatic(PoolId(index as u32));
+        }
+        self.look_at_unused(now);
+    }
+
+    /// Sees to it that the next one is retired in time.
+    fn look_at_unused(&mut self, now: Time) {
+        let Some(&(since, _)) = self.unused.first() else {
+            self.forget_at = None;
+            return;
+        };
+        let by_time = self.settings.autodb_idle_timeout.map(|timeout| since + timeout);
+        let by_number = (self.unused.len() > limits::UNUSED_POOLS_MAX).then_some(now + PAUSE);
+        let soonest = by_time.into_iter().chain(by_number).min();
+        let earlier = self.forget_at.filter(|at| *at > now);
+        self.forget_at = soonest.map(|at| earlier.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    /// Retires what has been unused for long enough, and the oldest of what is too many.
     pub(super) fn forget_unused(&mut self, now: Time, actions: &mut Actions) {
         if self.forget_at.is_none_or(|at| now < at) {
             return;
         }
         self.forget_at = None;
-        let Some(timeout) = self.settings.autodb_idle_timeout else { return };
-        let mut next = Time::NEVER;
-        for index in 0..self.pools.len() {
-            let (pool, entry) = (PoolId(index as u32), &self.pools[index]);
-            let Life::Unused { since } = entry.life else { continue };
-            if self.settings.databases.contains_key(&*entry.key.database) {
-                continue;
+        let timeout = self.settings.autodb_idle_timeout;
+        let mut old = BTreeSet::new();
+        while let Some(&(since, pool)) = self.unused.first() {
+            let is_old = timeout.is_some_and(|timeout| since + timeout <= now);
+            if !is_old && self.unused.len() <= limits::UNUSED_POOLS_MAX {
+                break;
             }
-            // An ask that nobody waits for any more is answered first.
-            let asked = self.asks.iter().any(|ask| ask.pool == pool);
-            if since + timeout <= now && !asked {
-                self.retire(pool, actions);
-            } else {
-                next = next.min(if since + timeout <= now { now + timeout } else { since + timeout });
-            }
+            self.unused.pop_first();
+            old.insert(pool);
         }
-        self.forget_at = (next != Time::NEVER).then_some(next);
+        self.drop_asks(&old, actions);
+        for pool in old {
+            self.retire(pool, actions);
+        }
+        self.look_at_unused(now);
+    }
+
+    /// Nobody waits any more for what pools without sessions have asked for.
+    fn drop_asks(&mut self, pools: &BTreeSet<PoolId>, actions: &mut Actions) {
+        let mut dropped: BTreeMap<(PoolId, WorkerId), (u32, bool)> = BTreeMap::new();
+        self.asks.retain(|ask| {
+            let stays = !pools.contains(&ask.pool);
+            if !stays {
+                let (count, reserve) = dropped.entry((ask.pool, ask.worker)).or_default();
+                *count += 1;
+                *reserve |= ask.reserve;
+            }
+            stays
+        });
+        for ((pool, worker), (count, reserve)) in dropped {
+            post(actions, Place::Worker(worker), Mail::Dropped { pool, count, reserve });
+        }
     }
 
     fn retire(&mut self, pool: PoolId, actions: &mut Actions) {
+        self.leave_homes(pool);
+        self.looked_at.remove(&pool);
         let entry = &mut self.pools[pool.0 as usize];
         entry.life = Life::Retired { homes: entry.homes.len() };
         (entry.min, entry.forced, entry.auto) = (0, false, None);

@@ -142,6 +142,7 @@ impl Coordinator {
     pub(super) fn note_want(&mut self, now: Time, pool: PoolId) {
         let Some(auto) = &mut self.pools[pool.0 as usize].auto else { return };
         auto.look_at.get_or_insert(now);
+        self.looked_at.insert(pool);
     }
 
     /// Sees to it that a pool's workers can show its size, once they know the pool.
@@ -160,12 +161,14 @@ impl Coordinator {
     }
 
     pub(super) fn next_look(&self) -> Option<Time> {
-        self.pools.iter().filter_map(|entry| entry.auto.as_ref()?.look_at).min()
+        let looks = self.looked_at.iter().map(|pool| self.pools[pool.0 as usize].auto.as_ref());
+        looks.filter_map(|auto| auto?.look_at).min()
     }
 
     /// Asks the homes of every pool whose time has come.
     pub(super) fn look_at_sizes(&mut self, now: Time, actions: &mut Actions) {
-        for (index, entry) in self.pools.iter_mut().enumerate() {
+        for &pool in &self.looked_at {
+            let entry = &mut self.pools[pool.0 as usize];
             let Some(auto) = entry.auto.as_mut().filter(|auto| auto.look_at.is_some_and(|at| at <= now)) else {
                 continue;
             };
@@ -181,7 +184,7 @@ impl Coordinator {
             auto.look_at = Some(now + LOOK);
             let waits = auto.asks_for_waits(now);
             for &home in &entry.homes {
-                post(actions, Place::Worker(home), Mail::Count { pool: PoolId(index as u32), waits });
+                post(actions, Place::Worker(home), Mail::Count { pool, waits });
             }
         }
     }
@@ -213,6 +216,9 @@ impl Coordinator {
             (false, true) => Some(now + LOOK_SELDOM),
             (false, false) => Some(now + LOOK),
         };
+        if auto.look_at.is_none() {
+            self.looked_at.remove(&pool);
+        }
         self.show_size(pool, actions);
         if changed {
             self.resize(pool, actions);

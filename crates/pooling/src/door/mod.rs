@@ -33,7 +33,7 @@ use crate::id::{ConnId, DoorId, Kind, PoolId, PoolKey, Serial, WorkerId};
 use crate::limiting::Exceeded;
 use crate::limits;
 use crate::mail::{Application, Mail, Place, Refusal, Stop};
-use crate::observe::{About, Fact, Level, Peer, Topic, shown_arc};
+use crate::observe::{About, Fact, Level, Peer, Topic};
 use crate::parameters::Tracked;
 use crate::random::Random;
 use crate::session;
@@ -184,7 +184,11 @@ impl Door {
         let Some(login) = self.logins.get_mut(conn).filter(|login| !matches!(login.phase, Phase::Leaving)) else {
             return;
         };
-        login.inbox.reserve_exact(bytes.len());
+        if login.inbox.try_reserve_exact(bytes.len()).is_err() {
+            let refused = Refused(sqlstate::OUT_OF_MEMORY, "out of memory".to_owned());
+            self.withdraw(conn, actions);
+            return self.refuse(now, conn, &refused, actions);
+        }
         login.inbox.extend_from_slice(bytes);
         self.progress(now, conn, actions);
         self.weigh(now, conn, actions);
@@ -422,8 +426,8 @@ impl Door {
         let about = About::Client {
             conn,
             name: login.name,
-            database: login.wish.as_ref().map(|wish| shown_arc(&wish.database)),
-            user: login.wish.as_ref().map(|wish| shown_arc(&wish.user)),
+            database: login.wish.as_ref().map(|wish| Arc::clone(&wish.database)),
+            user: login.wish.as_ref().map(|wish| Arc::clone(&wish.user)),
             peer: login.peer,
         };
         actions.tell(Fact { level, topic, about, text: text.to_owned() });

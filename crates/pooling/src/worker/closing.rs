@@ -153,6 +153,10 @@ impl Worker {
             State::Welcoming { .. } => {
                 if let Some(pool) = self.pools[pool.0 as usize].as_deref_mut() {
                     pool.welcoming.retain(|&(waiting, _)| waiting != conn);
+                    // Others have been shown that somebody waits here.
+                    if pool.homes > 1 {
+                        self.restless.push(pool.id);
+                    }
                 }
             }
             State::Idle { .. } | State::Console { .. } | State::Leaving { .. } => {}
@@ -170,6 +174,7 @@ impl Worker {
         if let Some(names) = interest {
             self.listens_no_more(turn, pool, conn, &names);
         }
+        self.departing += 1;
         let departed = Mail::Departed { pool, worker: self.id, user };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: departed, carrying: None });
     }
@@ -177,6 +182,7 @@ impl Worker {
     /// The last of a session: its connection is closed and its id is free. `last_words`: it was told why.
     pub(super) fn bury(&mut self, turn: &mut Turn<'_>, conn: ConnId, last_words: bool) {
         if self.sessions.remove(conn).is_some() {
+            self.departing -= 1;
             turn.actions.push(Action::Close { conn, last_words });
         }
     }

@@ -57,6 +57,7 @@ mod first_text;
 mod following;
 mod forgetting;
 mod gates;
+mod halves;
 mod holding;
 mod hurry;
 mod lending;
@@ -157,6 +158,12 @@ pub struct Worker {
     answered: Vec<ConnId>,
     /// Pools whose cell on the board may have changed this round.
     restless: Vec<PoolId>,
+    /// Sessions of whose message a large part is there, and since when.
+    halves: BTreeMap<ConnId, Time>,
+    /// What they keep, or more.
+    half_bytes: usize,
+    /// Sessions that have departed and whose connections are not closed yet.
+    departing: u32,
     stop: Option<Stop>,
     finished: bool,
     gates: Gates,
@@ -200,6 +207,9 @@ impl Worker {
             leaving: Vec::new(),
             answered: Vec::new(),
             restless: Vec::new(),
+            halves: BTreeMap::new(),
+            half_bytes: 0,
+            departing: 0,
             stop: None,
             finished: false,
             lends: 0,

@@ -110,8 +110,11 @@ impl Worker {
             self.pools[session.pool.0 as usize].as_ref().is_some_and(|pool| pool.rules.max_prepared_statements > 0);
         let mut first = Unlinked { conn, session, mapped, actions: turn.actions };
         match first.read(&bytes[from..]) {
-            Ok(Begun::Needs(at)) => return Some(from + at),
-            Ok(Begun::Incomplete(at)) => self.stash(turn, conn, &bytes[from + at..]),
+            Ok(Begun::Needs(at)) => {
+                self.forget_half(conn);
+                return Some(from + at);
+            }
+            Ok(Begun::Incomplete(at)) => self.keep_half(turn, conn, &bytes[from + at..]),
             Err(ending) => self.end_by_request(turn, conn, ending),
         }
         None
