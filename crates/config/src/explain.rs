@@ -306,6 +306,11 @@ fn times(page: &mut Page, settings: &Settings) {
             settings.query_timeout,
             "a query that runs longer is cancelled (classic, session mode: its client is closed)",
         ),
+        (
+            "query_cancel_timeout",
+            settings.query_timeout.and(settings.query_cancel_timeout),
+            "a server whose query does not end when it is cancelled is closed",
+        ),
         ("transaction_timeout", settings.transaction_timeout, "a client whose transaction lasts longer is closed"),
         (
             "idle_transaction_timeout",

@@ -234,6 +234,7 @@ pub fn pooling(values: &Values, cores: u16) -> Settings {
         stats_period: whole_seconds(values, Key::stats_period),
         query_wait_notify: unless_zero(whole_seconds(values, Key::query_wait_notify)),
         query_timeout: values.limit(Key::query_timeout),
+        query_cancel_timeout: values.limit(Key::query_cancel_timeout),
         idle_transaction_timeout: values.limit(Key::idle_transaction_timeout),
         transaction_timeout: values.limit(Key::transaction_timeout),
         client_idle_timeout: values.limit(Key::client_idle_timeout),

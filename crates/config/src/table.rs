@@ -194,6 +194,7 @@ settings! {
     pool_fidelity: Choice(FIDELITIES), Some("transparent"), Yes, Works, Pools, "What becomes of session state in transaction and statement mode: transparent keeps it for each client on whatever server it gets; strict looks after every transaction for what it left behind, too; classic leaves it where it was set, as PgBouncer does.";
     pool_idle_timeout: Seconds, Some("0"), Yes, NotYet, Pools, "How long a pool without connections is remembered; 0: for ever.";
     pool_mode: Choice(POOL_MODES), Some("session"), Yes, Works, Pools, "When a server goes back to its pool: as the client leaves, after each transaction, after each statement.";
+    query_cancel_timeout: Seconds, Some("1"), Yes, Works, Waiting, "How long a query that was cancelled for query_timeout may take to end; then its client is told, and its server closed. 0: as long as it takes.";
     query_timeout: Seconds, Some("0"), Yes, Works, Waiting, "A query that runs for longer is cancelled, and its client goes on; where pool_fidelity is classic, and in session mode, the client is closed. 0: never.";
     query_wait_notify: Count(0, INT_MAX, "seconds"), Some("5"), Yes, Works, Waiting, "A NOTICE to a client that has waited so long for a server, with its place and the expected wait; 0: none.";
     query_wait_timeout: Seconds, Some("120"), Yes, Works, Waiting, "How long a client waits for a server before it is told so and closed; 0: for ever.";
@@ -296,8 +297,8 @@ mod tests {
         }
         assert_eq!(
             TABLE.len(),
-            118,
-            "PgBouncer's hundred, workers, four for sessions, five for classes and limits, two for sizes, one for sharing, five for tests"
+            119,
+            "PgBouncer's hundred, workers, four for sessions, five for classes and limits, two for sizes, one for sharing, one for cancels, five for tests"
         );
     }
 }

@@ -148,7 +148,7 @@ fn set_changes_one_setting_until_the_next_reload() {
 #[test]
 fn rows_are_those_of_pgbouncer_with_ours() {
     let config = load("[pgbouncer]\nquery_timeout = 1234567.5\nunix_socket_mode = 0750\nauth_type = SCRAM-sha-256");
-    assert_eq!(config.rows.len(), 118);
+    assert_eq!(config.rows.len(), 119);
     assert!(config.rows.is_sorted_by(|a, b| a.key < b.key));
     // As PgBouncer shows these three.
     assert_eq!(row(&config, "query_timeout"), "1.23457e+06");

@@ -27,6 +27,9 @@ pub trait Plane {
     /// Wire messages for a console client; `close` ends its session.
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool);
 
+    /// Lines of the log that were lost since the start.
+    fn log_lines_lost(&mut self) -> u64;
+
     /// Give memory back to the system that nobody uses.
     fn give_memory_back(&mut self);
 

@@ -155,6 +155,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
         };
         let workers = if show == Show::Workers { self.plane.workers() } else { Vec::new() };
         let turned_away = if show == Show::Events { self.plane.turned_away() } else { 0 };
+        let log_lines_lost = self.plane.log_lines_lost();
         let view = View {
             settings: &self.loaded.settings,
             rows: &self.loaded.rows,
@@ -163,6 +164,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
             workers: &workers,
             averages: &self.averages,
             turned_away,
+            log_lines_lost,
             shows_statements: admin,
             now: Zoned::now(),
         };

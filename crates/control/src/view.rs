@@ -24,6 +24,8 @@ pub struct View<'a> {
     pub averages: &'a Averages,
     /// Clients for whom there was no file descriptor.
     pub turned_away: u64,
+    /// Lines that the log has lost.
+    pub log_lines_lost: u64,
     /// May statements of clients be shown? To an administrator only.
     pub shows_statements: bool,
     /// The time of day when the snapshots were taken.

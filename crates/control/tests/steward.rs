@@ -53,6 +53,10 @@ impl Plane for FakePlane {
 
     fn give_memory_back(&mut self) {}
 
+    fn log_lines_lost(&mut self) -> u64 {
+        0
+    }
+
     fn tell(&mut self, level: Level, text: String) {
         self.note(format!("{level:?}: {text}"));
     }

@@ -73,7 +73,9 @@ const DESCRIPTORS_UNKNOWN: usize = 65_536;
 #[derive(Debug)]
 pub enum StartError {
     Listen(ListenError),
-    /// The system refused what it was asked for: a thread, a descriptor, the log's file.
+    /// The log's file cannot be opened.
+    Log(io::Error),
+    /// The system refused what it was asked for: a thread, a descriptor.
     System(&'static str, io::Error),
 }
 
@@ -81,6 +83,7 @@ impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             StartError::Listen(error) => error.fmt(f),
+            StartError::Log(error) => write!(f, "cannot open the log: {error}"),
             StartError::System(what, error) => write!(f, "{what}: {error}"),
         }
     }
@@ -114,7 +117,7 @@ impl Engine {
         gate::raise_descriptor_limit();
         gate::make_room(descriptors(&settings));
         let clock = Clock::start();
-        let log = Log::start(&options.log, clock).map_err(|error| StartError::System("cannot open the log", error))?;
+        let log = Log::start(&options.log, clock).map_err(StartError::Log)?;
         let listeners = listener::listen(options).map_err(StartError::Listen)?;
         let places = listeners.iter().map(|listener| listener.place.clone()).collect();
         let (asker, questions) = channel();

@@ -4,8 +4,9 @@
 //! 2026-11-21 04:12:00.123 UTC [4711] LOG C-0x2000000000001: shop/alice@127.0.0.1:5123 closing because: ... (age=3s)
 //! ```
 //!
-//! Promises: a log that blocks (a full disk, a stopped terminal) never stops service: lines beyond [`QUEUE_LEN_MAX`] are
-//! dropped, counted, and the count is written when there is room again. A line is in the file some milliseconds after it was told
+//! Promises: a log that blocks (a stopped terminal) or fails (a full disk) never stops service: lines beyond [`QUEUE_LEN_MAX`] and
+//! lines that cannot be written are dropped, counted, and the count is written when it works again. A file is opened anew
+//! however many lines wait. A line is in the file some milliseconds after it was told
 //! ([`REST`]), with those that were told meanwhile. Control characters are replaced here, in everything.
 //!
 //! Does not decide what is worth a line.
@@ -58,6 +59,8 @@ struct State {
     /// Lines in the channel, which has no bound of its own: a bounded one would take a megabyte from the start.
     queued: AtomicUsize,
     dropped: AtomicU64,
+    /// All lines that were lost, for this or that reason.
+    lost: AtomicU64,
 }
 
 enum Line {
@@ -85,6 +88,8 @@ impl Log {
             options: options.clone(),
             file,
             page: String::new(),
+            unwritten: 0,
+            torn: false,
         };
         std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.run())?;
         Ok(Log { lines, state, clock })
@@ -123,13 +128,22 @@ impl Log {
         if self.state.queued.fetch_add(1, Ordering::Relaxed) >= QUEUE_LEN_MAX || self.lines.send(line).is_err() {
             self.state.queued.fetch_sub(1, Ordering::Relaxed);
             self.state.dropped.fetch_add(1, Ordering::Relaxed);
+            self.state.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts what is no line: there are few, and none may be lost.
+    fn insist(&self, line: Line) {
+        self.state.queued.fetch_add(1, Ordering::Relaxed);
+        if self.lines.send(line).is_err() {
+            self.state.queued.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// Changes what is written and where; opens the file anew, so that a rotated one is let go.
     pub fn reopen(&self, options: &LogOptions) {
         self.state.switches.store(switches(options), Ordering::Relaxed);
-        self.put(Line::Reopen(options.clone()));
+        self.insist(Line::Reopen(options.clone()));
     }
 
     /// Lines that a full queue has refused and that were not yet mentioned in the log.
@@ -138,10 +152,16 @@ impl Log {
         self.state.dropped.load(Ordering::Relaxed)
     }
 
+    /// Lines that were lost since the start: the queue was full, or the file could not be written.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.state.lost.load(Ordering::Relaxed)
+    }
+
     /// Waits until what was told before is written, a second at most.
     pub fn flush(&self) {
         let (done, wait) = sync_channel(1);
-        self.put(Line::Flush(done));
+        self.insist(Line::Flush(done));
         // A time-out means that the log is blocked: what it holds is lost, and the process ends all the same.
         let _ = wait.recv_timeout(FLUSH);
     }
@@ -170,6 +190,10 @@ struct Writer {
     syslog: Option<Syslog>,
     /// Lines that are written together.
     page: String,
+    /// Lines that the file did not take and that were not yet mentioned in it.
+    unwritten: u64,
+    /// The file ends with a part of a line.
+    torn: bool,
 }
 
 impl Writer {
@@ -249,14 +273,50 @@ impl Writer {
     }
 
     fn turn_page(&mut self) {
-        // A log that cannot be written has nobody to complain to.
-        if let Some(file) = &mut self.file {
-            let _ = file.write_all(self.page.as_bytes());
-        }
+        self.write_file();
         if self.options.stderr {
             let _ = io::stderr().write_all(self.page.as_bytes());
         }
         self.page.clear();
+    }
+}
+
+impl Writer {
+    /// A file that takes nothing has nobody to complain to: that is told when it does again.
+    fn write_file(&mut self) {
+        let Some(file) = &mut self.file else { return };
+        if self.page.is_empty() {
+            return;
+        }
+        let begin = if self.torn { "\n" } else { "" };
+        let mention = match self.unwritten {
+            0 => String::new(),
+            count => {
+                let now = self.clock.on_the_wall(self.clock.now()).to_zoned(self.zone.clone());
+                let time = now.strftime("%Y-%m-%d %H:%M:%S.%3f %Z");
+                let text = format!("{count} log lines were lost because the log file could not be written");
+                format!("{time} [{}] WARNING {text}\n", self.pid)
+            }
+        };
+        let bytes = [begin, &mention, &self.page].concat().into_bytes();
+        let (mut written, mut failed) = (0, false);
+        while written < bytes.len() && !failed {
+            match file.write(&bytes[written..]) {
+                Ok(0) => failed = true,
+                Ok(count) => written += count,
+                Err(error) => failed = error.kind() != io::ErrorKind::Interrupted,
+            }
+        }
+        if written > 0 {
+            self.torn = bytes[written - 1] != b'\n';
+        }
+        let head = begin.len() + mention.len();
+        if written >= head {
+            self.unwritten = 0;
+        }
+        let lost = bytes[written.max(head)..].iter().filter(|&&byte| byte == b'\n').count() as u64;
+        self.unwritten += lost;
+        self.state.lost.fetch_add(lost, Ordering::Relaxed);
     }
 }
 
@@ -387,6 +447,51 @@ mod tests {
         assert_eq!(old.lines().count(), 1, "{old}");
         assert!(old.ends_with("LOG C-0x1234: db/(nouser)@[::1]:5123 seen\n"), "{old}");
         assert!(new.ends_with("now it is\n") && new.lines().count() == 1, "{new}");
+    }
+
+    /// A file of a file system that is full: what is written is refused.
+    #[test]
+    fn lines_that_a_full_disk_refuses_are_counted_and_mentioned() {
+        let dir = std::env::temp_dir().join(format!("engine-log-full-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary directory");
+        let path = dir.join("pgweir.log");
+        std::os::unix::fs::symlink("/dev/full", &path).expect("a fresh directory");
+        let options = LogOptions { file: Some(path.clone()), stderr: false, ..LogOptions::default() };
+        let log = Log::start(&options, Clock::start()).expect("/dev/full can be opened");
+        for text in ["first", "second", "third"] {
+            log.say(Level::Log, text);
+            log.flush();
+        }
+        assert_eq!(log.lost(), 3);
+        std::fs::remove_file(&path).expect("ours");
+        log.reopen(&options);
+        log.say(Level::Log, "there is room again");
+        log.flush();
+        let text = std::fs::read_to_string(&path).expect("it was opened anew");
+        std::fs::remove_dir_all(&dir).expect("our own directory");
+        let ends: Vec<&str> = text.lines().map(|line| line.split_once("] ").expect("a process id").1).collect();
+        let lost = "WARNING 3 log lines were lost because the log file could not be written";
+        assert_eq!(ends, [lost, "LOG there is room again"]);
+    }
+
+    #[test]
+    fn a_full_queue_does_not_keep_the_file_from_being_opened_anew() {
+        let dir = std::env::temp_dir().join(format!("engine-log-rotation-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary directory");
+        let path = dir.join("pgweir.log");
+        let options = LogOptions { file: Some(path.clone()), stderr: false, ..LogOptions::default() };
+        let log = Log::start(&options, Clock::start()).expect("a file in a fresh directory");
+        log.flush();
+        std::fs::rename(&path, dir.join("old")).expect("rotated");
+        // As if so many lines waited.
+        log.state.queued.fetch_add(QUEUE_LEN_MAX, Ordering::Relaxed);
+        log.say(Level::Log, "lost");
+        log.reopen(&options);
+        log.flush();
+        log.state.queued.fetch_sub(QUEUE_LEN_MAX, Ordering::Relaxed);
+        assert!(path.exists(), "it was opened anew");
+        assert_eq!(log.lost(), 1);
+        std::fs::remove_dir_all(&dir).expect("our own directory");
     }
 
     #[test]

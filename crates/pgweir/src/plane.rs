@@ -57,6 +57,10 @@ impl Plane for EnginePlane {
         self.handle.answer(to.worker, to.conn, bytes, close);
     }
 
+    fn log_lines_lost(&mut self) -> u64 {
+        self.handle.log().lost()
+    }
+
     fn give_memory_back(&mut self) {
         memory::give_back();
     }

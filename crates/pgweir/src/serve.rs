@@ -13,7 +13,7 @@ use std::thread;
 use config::{Config, Problem, Upstream};
 use control::pidfile::Pidfile;
 use control::{Asker, Ending, Knock, Loaded, Signal, Steward};
-use engine::{Asked, Engine, Handle};
+use engine::{Asked, Engine, Handle, StartError};
 use pooling::Level;
 use pooling::settings::PoolSize;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -98,7 +98,7 @@ fn serve(
                 begun(&config, &engine.handle());
                 run(engine, signals, &config, flags, again, pidfile)
             }
-            Err(text) => complain::fatal(flags.quiet, &text),
+            Err(code) => code,
         },
         Ok(Prepared::Parent(code)) => code,
         Err(text) => complain::fatal(flags.quiet, &text),
@@ -156,11 +156,14 @@ fn is_served_already(config: &Config) -> bool {
     UnixStream::connect(Path::new(dir).join(format!(".s.PGSQL.{}", process.listen_port))).is_ok()
 }
 
-/// Starts the data plane and says so.
-fn up(config: &Config, flags: &Flags) -> Result<Engine, String> {
+/// Starts the data plane and says so, or why not.
+fn up(config: &Config, flags: &Flags) -> Result<Engine, ExitCode> {
     let loaded = settings::loaded(config);
-    let engine = Engine::start(&settings::options(&config.process, flags), loaded.settings)
-        .map_err(|error| error.to_string())?;
+    let engine = Engine::start(&settings::options(&config.process, flags), loaded.settings).map_err(|error| {
+        // What is said nowhere else is said here in spite of -q, as PgBouncer does.
+        let has_no_log = matches!(error, StartError::Log(_));
+        complain::fatal(flags.quiet && !has_no_log, &error.to_string())
+    })?;
     let handle = engine.handle();
     for warning in &loaded.warnings {
         handle.log().say(Level::Warning, warning.clone());
@@ -170,7 +173,7 @@ fn up(config: &Config, flags: &Flags) -> Result<Engine, String> {
     }
     let version = control::version::text();
     handle.log().say(Level::Log, format!("process up: {version}, {} workers", handle.workers()));
-    let failed = |why| format!("cannot let go of the terminal: {why}");
+    let failed = |why| complain::fatal(flags.quiet, &format!("cannot let go of the terminal: {why}"));
     announce::announce().map_err(failed)?;
     if daemon::is_child() {
         daemon::let_go().map_err(failed)?;

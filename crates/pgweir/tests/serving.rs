@@ -352,6 +352,16 @@ fn in_the_background_it_is_ready_when_the_parent_ends() {
 }
 
 #[test]
+fn a_log_that_cannot_be_opened_is_said_even_with_q() {
+    let place = Place::new();
+    place.write_ini("logfile = /nowhere/at/all/log");
+    let output = place.command().arg("-q").output().expect("it was built");
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("FATAL cannot open the log: ") && told.contains("No such file"), "{told}");
+}
+
+#[test]
 fn the_background_needs_a_pidfile() {
     let place = Place::new();
     place.write_ini("pidfile =");

@@ -284,6 +284,8 @@ pub struct Settings {
     /// A NOTICE to a client that has waited this long.
     pub query_wait_notify: Option<Duration>,
     pub query_timeout: Option<Duration>,
+    /// How long a query that was cancelled for `query_timeout` may take to end.
+    pub query_cancel_timeout: Option<Duration>,
     pub idle_transaction_timeout: Option<Duration>,
     pub transaction_timeout: Option<Duration>,
     pub client_idle_timeout: Option<Duration>,
@@ -398,6 +400,7 @@ impl Default for Settings {
             max_user_client_connections: 0,
             query_wait_timeout: Some(Duration::from_secs(120)),
             query_wait_notify: Some(Duration::from_secs(5)),
+            query_cancel_timeout: Some(Duration::from_secs(1)),
             query_timeout: None,
             idle_transaction_timeout: None,
             transaction_timeout: None,

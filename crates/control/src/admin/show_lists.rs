@@ -1,5 +1,7 @@
 //! `SHOW LISTS`: how many there are of each thing.
 //!
+//! The last row is ours: lines that the log could not be written.
+//!
 //! PgBouncer's `free_…` are unused slots of its allocator, which we do not have: 0. So is what does not exist here.
 //= pgbouncer usage.md#show-lists
 
@@ -27,6 +29,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
         ("dns_zones", 0),
         ("dns_queries", 0),
         ("dns_pending", 0),
+        ("log_lines_lost", usize::try_from(view.log_lines_lost).unwrap_or(usize::MAX)),
     ];
     let mut table = Table::new(COLUMNS);
     for (list, items) in items {

@@ -55,6 +55,7 @@ impl World {
             workers: &self.workers,
             averages: &self.averages,
             turned_away: 12,
+            log_lines_lost: 3,
             shows_statements: true,
             now,
         }

@@ -3,7 +3,7 @@
 //! ```text
 //!   classic, and session mode        FATAL "query timeout", and both connections are closed, as in PgBouncer
 //!   else    at a server              CancelRequest ──► its error ──► the session goes on, and the server
-//!                                                └──► nothing comes (CANCEL_GRACE) ──► the server is closed
+//!                                                └──► nothing comes ──► the server is closed (query_cancel_timeout)
 //!           behind our own question  taken back; no server has seen it
 //! ```
 //!

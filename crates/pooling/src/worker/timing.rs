@@ -135,7 +135,7 @@ impl Worker {
         }
         if server.ledger.len() > 0 {
             match server.overdue_since() {
-                Some(at) => earliest.add(at, Some(limits::CANCEL_GRACE), Due::GiveUpQuery),
+                Some(at) => earliest.add(at, self.settings.query_cancel_timeout, Due::GiveUpQuery),
                 None if rules.follows() => earliest.add(server.query_at, rules.query_timeout, Due::CancelQuery),
                 None => earliest.add(server.query_at, rules.query_timeout, Due::Refuse("query timeout")),
             }
