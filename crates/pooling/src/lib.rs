@@ -55,6 +55,7 @@ mod own_settings;
 mod queue;
 mod random;
 mod shape;
+mod spelling;
 mod table;
 mod unnamed;
 

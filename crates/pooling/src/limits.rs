@@ -34,6 +34,10 @@ pub const SHOWN_NAME_LEN_MAX: usize = 63;
 /// A tracked parameter's value.
 pub const PARAMETER_LEN_MAX: usize = 4096;
 
+/// What clients begin with that a pool has learnt the spelling of, and how long one of these may be.
+pub const LEARNT_MAX: usize = 64;
+pub const LEARNT_LEN_MAX: usize = 1024;
+
 /// Applications of a pool that are known to ask for `currval`, by name: one that names each of its connections otherwise has
 /// told as many first askers an error, and then all sessions are taken for askers.
 pub const ASKERS_MAX: usize = 8;

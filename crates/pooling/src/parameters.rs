@@ -87,6 +87,31 @@ impl Parameters {
         Parameters { values: pairs.map(|(own, below)| own.clone().or_else(|| below.clone())).collect() }
     }
 
+    /// The same in another spelling, where `spell` knows one; `None`: it knows none that is another.
+    pub(crate) fn spelled(&self, spell: impl Fn(usize, &[u8]) -> Option<Vec<u8>>) -> Option<Parameters> {
+        let spelled = |(index, value): (usize, &Option<Box<[u8]>>)| {
+            let spelled = spell(index, value.as_deref()?)?;
+            (Some(&spelled[..]) != value.as_deref()).then_some((index, spelled))
+        };
+        let mut changed: Option<Parameters> = None;
+        for (index, value) in self.values.iter().enumerate().filter_map(spelled) {
+            changed.get_or_insert_with(|| self.clone()).values[index] = Some(value.into());
+        }
+        changed
+    }
+
+    /// As a server has reported them; what is as in `base` stays so, and the application's name.
+    pub(crate) fn learnt(&self, reported: &Parameters, base: &Parameters) -> Parameters {
+        let mut values = self.values.clone();
+        for (index, value) in values.iter_mut().enumerate() {
+            let is_own = base.get(index) != value.as_deref() && index != Tracked::APPLICATION_NAME;
+            if let Some(reported) = reported.get(index).filter(|_| is_own) {
+                *value = Some(reported.into());
+            }
+        }
+        Parameters { values }
+    }
+
     /// Writes the SETs that make a server with `server`'s values have these; says whether there are any.
     pub(crate) fn write_difference(&self, server: &Parameters, tracked: &Tracked, out: &mut Vec<u8>) -> bool {
         let before = out.len();

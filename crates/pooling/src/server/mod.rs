@@ -22,6 +22,7 @@ use wire::backend::Status;
 use crate::deadline::Armed;
 use crate::flow::Flow;
 use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
+use crate::limits;
 use crate::parameters::Parameters;
 use crate::prepared::Prepared;
 use crate::settings::{Address, Database};
@@ -196,6 +197,8 @@ pub(crate) struct Server {
     /// Whose unnamed statement it has, if that is known.
     pub(crate) unnamed: Version,
     pub(crate) parameters: Arc<Parameters>,
+    /// Of the others that it reports, those that are not as its pool's servers begin with.
+    pub(crate) reported: Reported,
     /// What was set on it; `None`: nothing.
     pub(crate) session_state: Option<Arc<SessionState>>,
     /// What SQL's PREPARE has left on it.
@@ -277,6 +280,15 @@ impl Server {
     pub(crate) fn query_answered(&mut self) {
         if self.overdue != Overdue::No {
             self.overdue = if self.cancels > 0 { Overdue::Answered } else { Overdue::No };
+        }
+    }
+
+    /// It has told of a parameter that is not tracked; `base`: all that its pool's servers begin with.
+    pub(crate) fn reports(&mut self, name: &[u8], value: &[u8], base: &Reported) {
+        self.reported.retain(|(known, _)| **known != *name);
+        let begins = base.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value);
+        if begins.is_some_and(|begins| begins != value) && value.len() <= limits::PARAMETER_LEN_MAX {
+            self.reported.push((name.into(), value.into()));
         }
     }
 

@@ -202,6 +202,14 @@ impl State {
         }
     }
 
+    /// As its session's startup packet says it.
+    pub(crate) fn value(&self, name: &[u8]) -> Option<&[u8]> {
+        match self.settings.get(&setting_key(name.iter().copied())[..])?.again.as_ref()? {
+            Again::Value(value) => Some(value),
+            Again::Clause(_) => None,
+        }
+    }
+
     pub(crate) fn apply(&mut self, change: &Change) {
         match change {
             Change::Set { name, again } => self.set(name, again.as_ref()),

@@ -32,6 +32,7 @@ use crate::catalogue::{Hidden, Known};
 use crate::limits;
 use crate::parameters::{Parameters, Tracked};
 use crate::prepared::Names;
+use crate::server::Reported;
 use crate::snapshot::PinSnapshot;
 use crate::time::Time;
 use crate::worker::announcing::Announcement;
@@ -129,6 +130,8 @@ pub(crate) struct Tracker {
     pinned_since: Option<Time>,
     /// Kinds that were counted of this stay.
     counted: Pins,
+    /// What its client was told at login of parameters that are not tracked, where that is not what its pool's servers begin with.
+    pub(crate) told: Option<Arc<Reported>>,
     /// It is counted among its pool's pinned sessions.
     pub(crate) seated: bool,
 }

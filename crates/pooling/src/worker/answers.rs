@@ -91,7 +91,7 @@ impl Worker {
             State::Linked(session) => {
                 let (gated, struck) = (server.gated, server.overdue == Overdue::Answered);
                 if findings.replayed {
-                    self.replayed(conn, session);
+                    self.replayed(turn, conn, session);
                 }
                 if findings.skipped_aside {
                     self.end_skipping(turn, conn);

@@ -72,7 +72,12 @@ impl Answers<'_> {
 
     /// A parameter of the server's, and its session's. Returns whether the client is told.
     pub(super) fn parameter(&mut self, status: &ParameterStatus<'_>, clients: bool) -> bool {
-        let Some(index) = self.tracked.index(status.name) else { return clients };
+        let Some(index) = self.tracked.index(status.name) else {
+            if let Some(base) = &self.pool.base {
+                self.server.reports(status.name, status.value, &base.reported);
+            }
+            return clients;
+        };
         let Some(changed) = self.server.parameters.with(index, status.value) else { return clients };
         let before = Arc::clone(&self.server.parameters);
         self.server.parameters = self.interned.intern(changed);

@@ -215,6 +215,8 @@ impl Worker {
         }
         pool.totals.server_assignments += 1;
         pool.totals.wait_us += waited;
+        let is_unknown = matches!(session.state, State::Welcoming { .. } | State::Waiting { line: Line::Login, .. });
+        let begins = !session.confirmed && !is_unknown;
         session.state = State::Linked { server: server_id };
         server.used = true;
         server.travelled_at = None;
@@ -228,12 +230,18 @@ impl Worker {
         {
             server.status_seen = false;
         }
+        let mut begun_with = None;
         let same = Arc::ptr_eq(&session.parameters, &server.parameters);
         if !same || !session.confirmed || session.tracker.is_some() || server.session_state.is_some() {
+            begun_with = begins.then(|| Arc::clone(&session.parameters));
             let replays = super::replaying::replay(turn, session, server_id, server, &self.tracked);
             pool.fidelity.replays += u64::from(replays);
+            begun_with = begun_with.filter(|_| !replays);
         }
         let paused = !session.flow.is_reading() || !session.flow.is_clear() || !server.flow.is_reading();
+        if let Some(begun_with) = begun_with {
+            self.confirm(turn, server_id, conn, &begun_with);
+        }
         if paused {
             self.balance_session(turn, conn);
         }

@@ -167,6 +167,7 @@ impl Worker {
             verdict: super::matching::Verdict::None,
             unnamed: crate::unnamed::NONE,
             parameters: empty,
+            reported: Vec::new(),
             session_state: None,
             defines: Defines::Nothing,
             on_server: OnServer::default(),

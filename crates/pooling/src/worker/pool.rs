@@ -24,6 +24,7 @@ use crate::session;
 use crate::settings::{Database, Fidelity, PoolMode, PoolSize, Settings};
 use crate::sizing::Account;
 use crate::snapshot::{FidelityCounts, Totals};
+use crate::spelling::Learnt;
 use crate::time::Time;
 use crate::waits::Asked;
 
@@ -131,12 +132,15 @@ impl Base {
         Base { reported, parameters, encoded, places }
     }
 
-    /// Appends what a client with these values is told.
-    pub(crate) fn write(&self, own: &Parameters, out: &mut Vec<u8>) {
+    /// Appends what a client with these values is told; `others`: of parameters that are not tracked.
+    pub(crate) fn write(&self, own: &Parameters, others: &[(Box<[u8]>, Box<[u8]>)], out: &mut Vec<u8>) {
         // What lies between two values of the client's own is copied in one run.
         let mut from = 0;
         for ((name, reported), (place, tracked)) in self.reported.iter().zip(&self.places) {
-            let value = tracked.and_then(|index| own.get(index)).filter(|value| *value != &**reported);
+            let value = match tracked {
+                Some(index) => own.get(*index).filter(|value| *value != &**reported),
+                None => others.iter().find(|(other, _)| other == name).map(|(_, value)| &**value),
+            };
             if let Some(value) = value {
                 out.extend_from_slice(&self.encoded[from..place.start]);
                 ParameterStatus { name, value }.encode(out);
@@ -169,6 +173,8 @@ pub(crate) struct Pool {
     /// Sessions that only wait to learn the pool's parameters.
     pub(crate) welcoming: Vec<(ConnId, Time)>,
     pub(crate) base: Option<Arc<Base>>,
+    /// How servers report what clients begin with.
+    pub(crate) learnt: Learnt,
     /// A reload has taken the database away.
     pub(crate) removed: bool,
     /// Nobody uses it any more: it goes when nothing of it is left.
@@ -246,6 +252,7 @@ impl Pool {
             pinned: 0,
             welcoming: Vec::new(),
             base: None,
+            learnt: Learnt::default(),
             removed: false,
             forgetting: false,
             surplus: 0,

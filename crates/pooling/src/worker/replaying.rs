@@ -2,26 +2,64 @@
 
 use std::sync::Arc;
 
-use wire::backend::{Fields, Status};
+use wire::backend::{Fields, ParameterStatus, Status};
 use wire::frontend::Query;
 
 use super::{Turn, Worker};
 use crate::id::ConnId;
-use crate::parameters::Tracked;
-use crate::server::{Answerer, Expect, Server};
+use crate::parameters::{Parameters, Tracked};
+use crate::server::{Answerer, Expect, Reported, Server};
 use crate::session::Session;
+use crate::spelling::{Learnt, Told};
 use crate::state::{Risk, State};
 
 impl Worker {
     /// The server accepted its session's parameters; they are now what the server reports.
-    pub(super) fn replayed(&mut self, server_id: ConnId, conn: ConnId) {
+    pub(super) fn replayed(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) {
         let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
             return;
         };
         let first = !std::mem::replace(&mut session.confirmed, true);
         if first {
-            session.parameters = Arc::clone(&server.parameters);
+            let begun_with = std::mem::replace(&mut session.parameters, Arc::clone(&server.parameters));
             session.reset_to = Some(Arc::clone(&server.parameters));
+            self.confirm(turn, server_id, conn, &begun_with);
+        }
+    }
+
+    /// A session has what it began with, for the first time, on a server. Its client is told what that calls otherwise than the
+    /// client was told at its login, and the pool learns it.
+    pub(super) fn confirm(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId, begun_with: &Parameters) {
+        let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
+            return;
+        };
+        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
+        let Some(base) = &pool.base else { return };
+        let mut news = Vec::new();
+        for (index, name) in self.tracked.names().enumerate() {
+            let value = server.parameters.get(index).filter(|value| begun_with.get(index) != Some(value));
+            if let Some(value) = value {
+                ParameterStatus { name: name.as_bytes(), value }.encode(&mut news);
+            }
+        }
+        let told = session.tracker.as_ref().and_then(|tracker| tracker.told.clone()).unwrap_or_default();
+        let of = |list: &Reported, name: &[u8]| {
+            list.iter().find(|(known, _)| **known == *name).map(|(_, value)| value.clone())
+        };
+        for (name, begins) in base.reported.iter().filter(|(name, _)| self.tracked.index(name).is_none()) {
+            let value = of(&server.reported, name).unwrap_or_else(|| begins.clone());
+            if value != of(&told, name).unwrap_or_else(|| begins.clone()) {
+                ParameterStatus { name, value: &value }.encode(&mut news);
+            }
+        }
+        if news.is_empty() {
+            return;
+        }
+        turn.actions.send_new(conn, |out| out.extend_from_slice(&news));
+        let others = Arc::new(server.reported.clone());
+        let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
+        if let Some(key) = Learnt::key(begun_with, state, base, &self.tracked) {
+            pool.learnt.learn(key, Told { parameters: Arc::clone(&server.parameters), others });
         }
     }
 

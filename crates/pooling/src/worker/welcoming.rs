@@ -4,12 +4,14 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, Status};
 use wire::sqlstate;
 
 use super::pinning::count_pinned;
+use super::pool::Base;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::arrival::Arrival;
@@ -17,7 +19,10 @@ use crate::deadline::Armed;
 use crate::flow::Flow;
 use crate::id::{ConnId, PoolId};
 use crate::mail::Stop;
+use crate::parameters::Tracked;
+use crate::server::Reported;
 use crate::session::{Admission, Line, Rest, Session, State, virtual_pid};
+use crate::spelling::{Learnt, canonical};
 use crate::state::{State as SessionState, Tracker};
 
 impl Worker {
@@ -141,6 +146,9 @@ impl Worker {
         server.transaction_at = None;
         let (pid, gated) = (server.backend_pid, server.is_gated());
         let tracker = session.tracker.get_or_insert_default();
+        if !gated {
+            tracker.told = Some(Arc::new(server.reported.clone()));
+        }
         tracker.pin_for_life(turn.now);
         if let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() {
             count_pinned(tracker, pool);
@@ -179,10 +187,23 @@ impl Worker {
     /// What it has not said of its parameters is as its pool's servers have it.
     fn take_base(&mut self, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let Some(base) = self.pools[session.pool.0 as usize].as_ref().and_then(|pool| pool.base.as_ref()) else {
-            return;
-        };
-        session.parameters = self.interned.intern(session.parameters.over(&base.parameters));
+        let Some(pool) = self.pools[session.pool.0 as usize].as_deref() else { return };
+        let Some(base) = &pool.base else { return };
+        let own = session.parameters.spelled(|index, value| {
+            let name = self.tracked.names().nth(index)?;
+            canonical(name.as_bytes(), value, base.parameters.get(index)).map(Cow::into_owned)
+        });
+        let mut parameters = own.as_ref().unwrap_or(&session.parameters).over(&base.parameters);
+        let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
+        let mut others = begun_others(base, state, &self.tracked);
+        if let Some(told) = Learnt::key(&parameters, state, base, &self.tracked).and_then(|key| pool.learnt.get(&key)) {
+            parameters = parameters.learnt(&told.parameters, &base.parameters);
+            others = Arc::clone(&told.others);
+        }
+        if let Some(tracker) = session.tracker.as_mut().filter(|_| !others.is_empty()) {
+            tracker.told = Some(others);
+        }
+        session.parameters = self.interned.intern(parameters);
         session.confirmed = session.tracker.is_none() && Arc::ptr_eq(&session.parameters, &base.parameters);
     }
 
@@ -193,10 +214,12 @@ impl Worker {
             return;
         };
         let (parameters, secret) = (Arc::clone(&session.parameters), session.secret);
+        let others = session.tracker.as_ref().and_then(|tracker| tracker.told.clone());
+        let others = others.as_deref().map_or(&[][..], |others| others);
         let notify = &self.settings.login_notify_message;
         turn.actions.send_new(conn, |out| {
             Authentication::Ok.encode(out);
-            base.write(&parameters, out);
+            base.write(&parameters, others, out);
             BackendKeyData { pid, secret: &secret.to_be_bytes() }.encode(out);
             if !notify.is_empty() {
                 write_notice(notify, None, out);
@@ -208,6 +231,17 @@ impl Worker {
     pub(super) fn refuses_new_work(&self) -> bool {
         self.stop == Some(Stop::WaitForServers)
     }
+}
+
+/// What a client that begins with this state is told of parameters that are not tracked, as far as it is known.
+fn begun_others(base: &Base, state: Option<&SessionState>, tracked: &Tracked) -> Arc<Reported> {
+    let Some(state) = state.filter(|state| !state.is_base()) else { return Arc::default() };
+    let untracked = base.reported.iter().filter(|(name, _)| tracked.index(name).is_none());
+    let told = untracked.filter_map(|(name, begins)| {
+        let value = canonical(name, state.value(name)?, Some(begins))?;
+        (*value != **begins).then(|| (name.clone(), (&*value).into()))
+    });
+    Arc::new(told.collect())
 }
 
 /// A NOTICE without a meaning of its own.
