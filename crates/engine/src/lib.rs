@@ -105,8 +105,8 @@ impl Engine {
     /// A place that cannot be listened on, a log that cannot be opened, no threads or descriptors.
     pub fn start(options: &Options, settings: Arc<Settings>) -> Result<Engine, StartError> {
         // Once here, so that a system without randomness is told of at start and not by a panic later.
-        seed().map_err(|error| StartError::System("no randomness", error))?;
-        Engine::start_with(options, settings, Arc::new(build))
+        let names = seed().map_err(|error| StartError::System("no randomness", error))?;
+        Engine::start_with(options, settings, Arc::new(move |place, settings| build(place, settings, &names)))
     }
 
     pub(crate) fn start_with(
@@ -223,8 +223,8 @@ fn start_thread(plan: Plan) -> io::Result<JoinHandle<()>> {
     Ok(thread)
 }
 
-/// The real machines.
-fn build(place: Place, settings: &Arc<Settings>) -> Box<dyn Tenant> {
+/// The real machines. `names`: the secret that names of prepared statements depend on.
+fn build(place: Place, settings: &Arc<Settings>, names: &[u8; 32]) -> Box<dyn Tenant> {
     let workers = settings.workers.max(1);
     let seed = || seed().expect("there was randomness at start");
     let settings = Arc::clone(settings);
@@ -235,7 +235,11 @@ fn build(place: Place, settings: &Arc<Settings>) -> Box<dyn Tenant> {
             Box::new(door)
         }
         Place::Coordinator => Box::new(Coordinator::new(workers, settings)),
-        Place::Worker(worker) => Box::new(Worker::new(worker, workers, settings, seed())),
+        Place::Worker(worker) => {
+            let mut worker = Worker::new(worker, workers, settings, seed());
+            worker.set_secret_of_names(names);
+            Box::new(worker)
+        }
     }
 }
 

@@ -46,11 +46,6 @@ fn named(sql: &str) -> Vec<u8> {
     [frontend::parse("n", sql), frontend::bind("n", &[]), frontend::execute()].concat()
 }
 
-/// The statement of [`named`] once more.
-fn again() -> Vec<u8> {
-    [frontend::bind("n", &[]), frontend::execute()].concat()
-}
-
 fn sent(parts: &[Vec<u8>]) -> Step {
     Send(parts.concat())
 }
@@ -60,6 +55,7 @@ const COPY: &str = "copy copied from stdin";
 const COPY_GUARDED: &str = "copy guarded from stdin";
 const INSERT: &str = "insert into copied values (100)";
 
+// tidy: a table, a row a sequence.
 /// The simple protocol.
 fn simple() -> Vec<(&'static str, Vec<Step>)> {
     let sync = frontend::sync;
@@ -88,7 +84,11 @@ fn simple() -> Vec<(&'static str, Vec<Step>)> {
         ("bad data and a batch", vec![sent(&[copy(), data("x\n"), extended("select 8"), sync()])]),
         (
             "bad data and a batch later",
-            vec![sent(&[copy()]), Await(b'G'), sent(&[data("x\n"), named("select 8"), sync(), again(), sync()])],
+            vec![
+                sent(&[copy()]),
+                Await(b'G'),
+                sent(&[data("x\n"), named("select 8"), sync(), named("select 8"), sync()]),
+            ],
         ),
         (
             "bad data and a SET",
@@ -171,6 +171,7 @@ fn simple() -> Vec<(&'static str, Vec<Step>)> {
     ]
 }
 
+// tidy: a table, a row a sequence.
 /// The extended protocol.
 fn batches() -> Vec<(&'static str, Vec<Step>)> {
     let sync = frontend::sync;

@@ -13,8 +13,9 @@ pub const BACKLOG_LEN_MAX: usize = 4 * CHUNK_LEN_MAX;
 /// A server's message that must be read whole (an error, a parameter, a ready) and is longer ends that server.
 pub const SERVER_MESSAGE_LEN_MAX: usize = 64 * 1024;
 
-/// A statement longer than this is not kept by name: it would be one client's memory at everybody's cost.
-pub const STATEMENT_LEN_MAX: usize = 256 * 1024;
+/// A statement longer than this is not kept by name: it would be one client's memory at everybody's cost. An INSERT with as many
+/// parameters as PostgreSQL takes, 65,535, has 0.5 to 1.5 MB.
+pub const STATEMENT_LEN_MAX: usize = 2 * 1024 * 1024;
 
 /// A statement or portal name. PgBouncer's tests use names of 16 kB.
 pub const NAME_LEN_MAX: usize = 32 * 1024;
@@ -33,6 +34,9 @@ pub const SHOWN_NAME_LEN_MAX: usize = 63;
 
 /// A tracked parameter's value.
 pub const PARAMETER_LEN_MAX: usize = 4096;
+
+/// So long PostgreSQL waits for a database to be without anybody, and we keep no free servers there.
+pub const VACATING: Duration = Duration::from_secs(5);
 
 /// What clients begin with that a pool has learnt the spelling of, and how long one of these may be.
 pub const LEARNT_MAX: usize = 64;

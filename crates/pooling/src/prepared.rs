@@ -1,7 +1,7 @@
 //! Named prepared statements in transaction and statement mode: a client's names, and one name a text on servers.
 //!
-//! A client's statement is known by a 128-bit digest of its text and parameter types; its name on every server derives
-//! from that, so clients that prepare the same text share it, and a server that comes from another worker is understood.
+//! A client's statement is known by a 128-bit digest of its text and parameter types, keyed by a secret of the process; its name on
+//! every server derives from that, so nobody can tell it from a text, and clients that prepare the same text share it, and a server that comes from another worker is understood.
 //! A server that lacks a statement gets it prepared right before it is used; each server keeps the most recently used
 //! `max_prepared_statements`.
 //!
@@ -79,11 +79,13 @@ impl Statement {
 /// `generation`: which of the tables and types that its names mean: a client that prepares a text after they were changed
 /// must not get what another prepared before.
 pub(crate) fn identify<'m>(
+    secret: &[u8],
     parse: &Parse<'_>,
     meaning: impl Iterator<Item = Option<&'m [u8]>>,
     generation: u64,
 ) -> StatementId {
     let mut digest = Sha256::new();
+    digest.update(secret);
     digest.update(generation.to_be_bytes());
     for value in meaning {
         digest.update((value.map_or(u64::MAX, |value| value.len() as u64)).to_be_bytes());
@@ -100,6 +102,8 @@ pub(crate) fn identify<'m>(
 /// One copy of each statement on a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
+    /// What names depend on: the same on all workers, since servers are lent with what they have prepared.
+    secret: Box<[u8]>,
     statements: BTreeMap<StatementId, Arc<Statement>>,
     sweep_at: usize,
     /// The last one given out.
@@ -107,6 +111,14 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
+    pub(crate) fn set_secret(&mut self, secret: &[u8]) {
+        self.secret = secret.into();
+    }
+
+    pub(crate) fn secret(&self) -> &[u8] {
+        &self.secret
+    }
+
     /// Names one more unnamed statement.
     pub(crate) fn next_version(&mut self) -> Version {
         self.version += 1;
@@ -194,6 +206,11 @@ impl Change {
 impl Names {
     pub(crate) fn get(&self, name: &[u8]) -> Option<&Arc<Statement>> {
         self.names.get(name).map(|named| &named.statement)
+    }
+
+    /// What the client calls a statement that a server calls so.
+    pub(crate) fn of_server_name(&self, on_server: &[u8]) -> Option<&[u8]> {
+        self.names.iter().find(|(_, named)| *named.statement.name == *on_server).map(|(name, _)| &**name)
     }
 
     pub(crate) fn named(&self, name: &[u8]) -> Option<&Named> {
@@ -407,9 +424,19 @@ impl Prepared {
     }
 }
 
+/// What the names of statements on servers begin with.
+pub(crate) const RESERVED: &[u8] = b"pgweir_";
+
 /// The name that a statement has on servers, for closing it.
 pub(crate) fn server_name(id: StatementId) -> String {
     format!("pgweir_{id:032x}")
+}
+
+/// Where a text speaks of a statement as servers know it.
+pub(crate) fn find_server_name(text: &[u8]) -> Option<std::ops::Range<usize>> {
+    let start = text.windows(RESERVED.len()).position(|part| part == RESERVED)?;
+    let digits = text[start + RESERVED.len()..].iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    (digits == 32).then(|| start..start + RESERVED.len() + digits)
 }
 
 #[cfg(test)]
@@ -417,7 +444,7 @@ mod tests {
     use super::*;
 
     fn id(parse: &Parse<'_>) -> StatementId {
-        identify(parse, [].into_iter(), 0)
+        identify(b"", parse, [].into_iter(), 0)
     }
 
     fn intern(catalog: &mut Catalog, parse: &Parse<'_>) -> Arc<Statement> {
@@ -435,9 +462,25 @@ mod tests {
         assert_ne!(plain, id(&parse(b"select 1", b"\0\x01\0\0\0\x17")));
         assert_ne!(plain, id(&parse(b"select 2", b"\0\0")));
         assert_ne!(id(&parse(b"ab", b"c")), id(&parse(b"a", b"bc")));
-        let with = |value: Option<&'static [u8]>| identify(&parse(b"select 1", b"\0\0"), [value].into_iter(), 0);
+        let keyed = |secret, value: Option<&'static [u8]>| {
+            identify(&[secret; 32], &parse(b"select 1", b"\0\0"), [value].into_iter(), 0)
+        };
+        let with = |value| keyed(0, value);
+        assert_ne!(keyed(1, None), with(None), "nobody can tell a name from a text");
         assert_ne!(with(Some(b"ISO, MDY")), with(Some(b"ISO, DMY")));
         assert_ne!(with(None), with(Some(b"")));
+    }
+
+    #[test]
+    fn a_server_s_name_is_found_in_what_it_says() {
+        let (mut names, mut catalog) = (Names::default(), Catalog::default());
+        let one = intern(&mut catalog, &parse(b"select 1", b"\0\0"));
+        names.insert(b"mine", Arc::clone(&one));
+        let said = [b"Mprepared statement \"", &*one.name, b"\" already exists\0"].concat();
+        let place = find_server_name(&said).expect("it is there");
+        assert_eq!(names.of_server_name(&said[place]), Some(&b"mine"[..]));
+        assert_eq!(names.of_server_name(b"pgweir_0"), None);
+        assert_eq!(find_server_name(b"Mno such pgweir_thing\0"), None);
     }
 
     #[test]
@@ -455,7 +498,7 @@ mod tests {
     fn a_client_keeps_no_more_than_its_share() {
         let mut names = Names::default();
         let mut catalog = Catalog::default();
-        let big = vec![b'x'; limits::STATEMENT_LEN_MAX];
+        let big = vec![b'x'; 256 * 1024];
         let mut kept = 0;
         while names.insert(
             format!("s{kept}").as_bytes(),

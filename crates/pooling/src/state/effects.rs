@@ -85,6 +85,15 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
+    /// The prepared statement that it speaks of.
+    pub(crate) fn statement(&self) -> Option<&[u8]> {
+        match self {
+            Effect::Prepare(kept) => Some(&kept.name),
+            Effect::Execute(name) | Effect::Deallocate(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// The same once parameters have the values that `value` tells by their numbers.
     pub(crate) fn bound<'v>(&self, value: impl Fn(u16) -> Option<&'v [u8]>) -> Effect {
         let Effect::Asked { names, parameters, others } = self else { return self.clone() };

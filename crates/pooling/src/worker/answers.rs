@@ -446,7 +446,7 @@ impl Answers<'_> {
             Some(Answerer::Prepare | Answerer::Aside | Answerer::Nobody | Answerer::Client) => self.is_error_answer(),
         };
         self.server.last_words_told |= clients && fields.is_fatal();
-        clients && !self.says_it_was_late(&fields, body)
+        clients && !self.says_it_was_late(&fields, body) && !self.says_it_by_name(body)
     }
 
     fn ready(&mut self, status: Status) -> Result<(), Broken> {

@@ -40,7 +40,7 @@ impl Requests<'_> {
             .collect();
         let first = statement.id.to_be_bytes();
         let meaning = std::iter::once(Some(&first[..])).chain(texts.iter().map(Option::as_deref));
-        prepared::identify(parse, meaning, self.pool.generation)
+        prepared::identify(self.catalog.secret(), parse, meaning, self.pool.generation)
     }
 
     /// A statement is about to be parsed or described that may name another: that must be there, or it has no columns. False:

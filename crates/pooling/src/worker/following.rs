@@ -15,12 +15,16 @@ use super::requests::Requests;
 use crate::limits;
 use crate::own_settings;
 use crate::parameters::{Parameters, Tracked};
-use crate::prepared::Statement;
+use crate::prepared::{self, Statement};
 use crate::server::{Answerer, Expect, Server};
 use crate::state::{Effect, Effects, Marked, OnServer, Pins, Reading, Remedy, Seen, Tracker};
 
 /// The name of what is run aside. No client has it: their statements are called otherwise on servers.
 pub(super) const ASIDE: &[u8] = b"aside_of_pgweir";
+
+/// Is an error. Names of ours are nobody's to prepare, execute or deallocate: others use what they stand for.
+const REFUSE_NAME: &[u8] = b"DO $$BEGIN RAISE USING ERRCODE = '42939', \
+    MESSAGE = 'names of prepared statements that begin with pgweir are reserved'; END$$";
 
 const DISCARD_SEQUENCES: &[u8] = b"DISCARD SEQUENCES";
 
@@ -495,6 +499,9 @@ impl Requests<'_> {
 
     /// What has to come in front of a text that names statements. `None`: not before what is under way has been answered.
     pub(super) fn remedy(&mut self, reading: Reading, effects: &Effects, text: &[u8]) -> Option<Remedy> {
+        if effects.iter().filter_map(Effect::statement).any(|name| name.starts_with(prepared::RESERVED)) {
+            return Some(vec![REFUSE_NAME.to_vec()]);
+        }
         let tracker = self.session.tracker.get_or_insert_default();
         let (names, known, seen) = (self.session.names.as_deref(), &self.pool.known, Seen::by(reading, text));
         let remedy = settled(self.server, |on_server| tracker.remedy(effects, names, on_server, known, &seen));
@@ -527,7 +534,7 @@ impl Requests<'_> {
     /// Runs statements in front of the client's next message. They are part of its transaction.
     pub(super) fn run_aside(&mut self, remedy: &Remedy) {
         for text in remedy {
-            if **text == *DISCARD_SEQUENCES || own_settings::is_raised(text) {
+            if **text == *DISCARD_SEQUENCES || **text == *REFUSE_NAME || own_settings::is_raised(text) {
                 self.server.on_server.changes_nothing();
             }
             self.stream.flush(self.server_id, self.actions);

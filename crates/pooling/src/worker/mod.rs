@@ -65,6 +65,7 @@ mod limiting;
 mod linking;
 mod listening;
 pub(crate) mod matching;
+mod naming;
 mod opening;
 mod oracle;
 mod overdue;
@@ -218,6 +219,11 @@ impl Worker {
     }
 
     /// Pools whose rows of the board this worker wants read anew each round.
+    /// What the names of prepared statements on servers depend on: to be the same for all workers, and told to nobody.
+    pub fn set_secret_of_names(&mut self, secret: &[u8; 32]) {
+        self.catalog.set_secret(secret);
+    }
+
     #[must_use]
     pub fn shared_pools(&self) -> &[PoolId] {
         &self.shared

@@ -44,7 +44,7 @@ impl Requests<'_> {
         let state = tracker.map_or(&base, |tracker| tracker.state());
         let parameters = tracker.and_then(|tracker| tracker.meant()).unwrap_or(&self.session.parameters);
         let meaning = parameters.meaning().chain(state.meaning());
-        let identified = prepared::identify(&parse, meaning, self.pool.generation);
+        let identified = prepared::identify(self.catalog.secret(), &parse, meaning, self.pool.generation);
         // Where the name is in use, what has it decides.
         let id = self.id_of(parse.name).unwrap_or(identified);
         if self.must_wait(parse.name, Some(id)) {
@@ -52,6 +52,16 @@ impl Requests<'_> {
         }
         if parse.name.len() > limits::NAME_LEN_MAX || body.len() > limits::STATEMENT_LEN_MAX {
             return Err(too_long());
+        }
+        let of_sql = self.session.tracker.as_ref().is_some_and(|tracker| tracker.has_prepared(parse.name));
+        if of_sql && self.follows() {
+            // The server has it, or gets it now, and says so itself: 42P05.
+            if !self.bring(parse.name) {
+                return Ok(Renamed::Later);
+            }
+            self.sent(Expect::Parse(None));
+            self.replace(total, in_stream, |out| parse.encode(out));
+            return Ok(Renamed::Yes);
         }
         let names = self.session.names.get_or_insert_default();
         if let Some(taken) = names.get(parse.name).map(Arc::clone) {

@@ -406,6 +406,15 @@ impl Requests<'_> {
     /// Deals with one message of which enough is at hand. False: not before what is under way has been answered.
     fn message(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
         let at_hand = &at_hand[..at_hand.len().min(header.total_len())];
+        if self.server.ledger.is_guarded()
+            && let Some(dealt_with) = self.guard(header.tag)?
+        {
+            return Ok(dealt_with);
+        }
+        if self.waits_for_answers(header.tag, at_hand) {
+            self.call_for_answers();
+            return Ok(false);
+        }
         let dealt_with = self.dispatch(header, at_hand, in_stream)?;
         if dealt_with && self.is_trying() {
             // The rest of a Bind may be at hand and is dealt with as what follows.
@@ -420,15 +429,6 @@ impl Requests<'_> {
     fn dispatch(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
         let whole = at_hand.len() >= header.total_len();
         let mapped = self.is_mapped();
-        if self.server.ledger.is_guarded()
-            && let Some(dealt_with) = self.guard(header.tag)?
-        {
-            return Ok(dealt_with);
-        }
-        if self.waits_for_answers(header.tag, at_hand) {
-            self.call_for_answers();
-            return Ok(false);
-        }
         match header.tag {
             tag::TERMINATE => return Err(Ending::Terminate),
             tag::QUERY if !self.query(at_hand, whole) => return Ok(false),

@@ -1,0 +1,107 @@
+//! Names of prepared statements: SQL and the protocol share them, errors say them as the client does, and nobody gets at what others
+//! have prepared.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use outer::{Answer, Client, Stage, Wishes, frontend};
+
+fn stage() -> (Stage, SocketAddr) {
+    let stage = Stage::set(&Wishes { pool: 2, ..Wishes::default() });
+    let _ = stage.direct(
+        "do $$ begin execute format('copy (values (''local all all trust''), (''host all all 127.0.0.1/32 trust'')) to %L',
+                                    current_setting('hba_file')); end $$; select pg_reload_conf()",
+    );
+    let direct = SocketAddr::from(([127, 0, 0, 1], stage.cluster.port()));
+    (stage, direct)
+}
+
+/// What a client sends, packet by packet; each ends with ReadyForQuery.
+fn conversations() -> Vec<Vec<Vec<u8>>> {
+    let query = frontend::query;
+    let parse = |name: &str, sql: &str| [frontend::parse(name, sql), frontend::sync()].concat();
+    let run = |name: &str| [frontend::bind(name, &[]), frontend::execute(), frontend::sync()].concat();
+    let close = |name: &str| [frontend::close_statement(name), frontend::sync()].concat();
+    vec![
+        vec![query("prepare m3 as select 1"), parse("m3", "select 2"), run("m3"), query("execute m3")],
+        vec![query("prepare m3 as select 1"), close("m3"), parse("m3", "select 2"), run("m3")],
+        vec![parse("m4", "select 2"), query("prepare m4 as select 1"), query("execute m4"), run("m4")],
+        vec![parse("m4", "select 2"), query("deallocate m4"), run("m4"), query("execute m4")],
+        vec![parse("m5", "select 1"), parse("m5", "select 2"), run("m5")],
+        vec![parse("m5", "select 1"), query("begin"), parse("m5", "select 1"), query("rollback"), run("m5")],
+        vec![run("nobody"), query("execute nobody"), query("deallocate nobody"), close("nobody")],
+        vec![parse("m6", "select $1::int"), run("m6")],
+        vec![parse("m7", "select 1"), query("deallocate all"), run("m7"), parse("m7", "select 2"), run("m7")],
+    ]
+}
+
+fn said(client: &mut Client, packet: &[u8]) -> Answer {
+    client.send(packet).expect("it is taken");
+    client.answer().unwrap_or_else(|gone| panic!("{gone}"))
+}
+
+#[test]
+fn names_are_those_of_postgres() {
+    let (stage, direct) = stage();
+    for (number, packets) in conversations().into_iter().enumerate() {
+        let hear = |address| {
+            let mut client =
+                Client::login(address, "postgres", "postgres").unwrap_or_else(|gone| panic!("login: {gone}"));
+            packets.iter().map(|packet| said(&mut client, packet)).collect::<Vec<_>>()
+        };
+        let (postgres, pgweir) = (hear(direct), hear(stage.pooler.address()));
+        assert_eq!(pgweir, postgres, "conversation {number}");
+    }
+}
+
+#[test]
+fn nobody_gets_at_what_others_have_prepared() {
+    let (stage, _) = stage();
+    let (mut owner, mut stranger) = (stage.client(), stage.client());
+    owner.extended("mine", "select 'mine'", &[]).expect("it is prepared");
+    let listed =
+        stranger.query("select name from pg_prepared_statements where name like 'pgweir%'").expect("they are listed");
+    let name = listed.value().expect("there is one").to_owned();
+    for text in [
+        format!("deallocate \"{name}\""),
+        format!("prepare \"{name}\" as select 'stolen'"),
+        format!("execute \"{name}\""),
+        format!("deallocate \"{name}\"; prepare \"{name}\" as select 'stolen'"),
+        format!("begin; deallocate \"{name}\"; commit"),
+    ] {
+        let simple = stranger.query(&text).expect("the session lives");
+        assert_eq!(simple.errors.first().map(|error| &*error.sqlstate), Some("42939"), "{text}: {simple:?}");
+    }
+    let extended = stranger.extended("", &format!("deallocate \"{name}\""), &[]).expect("the session lives");
+    assert_eq!(extended.errors.first().map(|error| &*error.sqlstate), Some("42939"), "{extended:?}");
+    let mine = owner.prepared("mine", &[]).expect("it is there");
+    assert_eq!(mine.value(), Some("mine"), "{mine:?}");
+}
+
+#[test]
+fn names_cannot_be_guessed() {
+    let name = || {
+        let (stage, _) = stage();
+        let mut client = stage.client();
+        client.extended("mine", "select 'mine'", &[]).expect("it is prepared");
+        let listed = client.query("select name from pg_prepared_statements where name like 'pgweir%'").expect("listed");
+        listed.value().expect("there is one").to_owned()
+    };
+    assert_ne!(name(), name(), "of equal texts in two processes");
+}
+
+#[test]
+fn a_large_statement_is_carried() {
+    const VALUES: usize = 30_000;
+    let (stage, _) = stage();
+    let _ = stage.direct("create table bulk (a int)");
+    let mut text = "insert into bulk values ($1)".to_owned();
+    (2..=VALUES).for_each(|number| write!(text, ",  ($00{number})").expect("a String takes it"));
+    assert!(text.len() > 340_000, "{}", text.len());
+    let values = vec!["7"; VALUES];
+    let mut client = stage.client();
+    let answer = client.extended("bulk", &text, &values).expect("it is taken");
+    assert_eq!(answer.tags, [format!("INSERT 0 {VALUES}")], "{:?}", answer.errors);
+    let answer = client.prepared("bulk", &values).expect("it is kept");
+    assert_eq!(answer.tags, [format!("INSERT 0 {VALUES}")], "{:?}", answer.errors);
+}
