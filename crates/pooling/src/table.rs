@@ -2,6 +2,8 @@
 //!
 //! Blocks instead of one vector: growing neither moves what is there nor doubles the memory of idle clients.
 
+use std::collections::VecDeque;
+
 use crate::id::{ConnId, Kind};
 
 const BLOCK: usize = 64;
@@ -19,7 +21,8 @@ pub(crate) struct Table<T> {
     kind: Kind,
     owner: u16,
     blocks: Vec<Box<[Slot<T>; BLOCK]>>,
-    free: Vec<u32>,
+    /// Least recently used first: what a stale id names stays free for long.
+    free: VecDeque<u32>,
     len: usize,
     /// Of the first id in a new slot: above all that slots had that were given back.
     generation: u32,
@@ -30,7 +33,7 @@ const KEPT: usize = 8;
 
 impl<T> Table<T> {
     pub(crate) fn new(kind: Kind, owner: u16) -> Table<T> {
-        Table { kind, owner, blocks: Vec::new(), free: Vec::new(), len: 0, generation: 0 }
+        Table { kind, owner, blocks: Vec::new(), free: VecDeque::new(), len: 0, generation: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -42,7 +45,7 @@ impl<T> Table<T> {
         if self.free.is_empty() {
             self.grow();
         }
-        let slot = self.free.pop().expect("a block was just added");
+        let slot = self.free.pop_front().expect("a block was just added");
         let entry = &mut self.blocks[slot as usize / BLOCK][slot as usize % BLOCK];
         debug_assert!(entry.value.is_none());
         entry.value = Some(make(entry.id));
@@ -56,7 +59,7 @@ impl<T> Table<T> {
         let id = |slot| ConnId::new(self.kind, self.owner, (first + slot) as u32, self.generation);
         let block: Box<[Slot<T>]> = (0..BLOCK).map(|slot| Slot { id: id(slot), value: None }).collect();
         self.blocks.push(block.try_into().ok().expect("a block was made of that many slots"));
-        self.free.extend((first as u32..(first + BLOCK) as u32).rev());
+        self.free.extend(first as u32..(first + BLOCK) as u32);
     }
 
     /// Gives the memory of a large table back that nobody uses. No id that it has given out comes again.
@@ -67,7 +70,7 @@ impl<T> Table<T> {
         let slots = self.blocks.iter().flat_map(|block| block.iter());
         self.generation = slots.map(|slot| slot.id.generation()).max().unwrap_or(0) + 1;
         self.blocks = Vec::new();
-        self.free = Vec::new();
+        self.free = VecDeque::new();
     }
 
     #[inline]
@@ -89,7 +92,7 @@ impl<T> Table<T> {
         }
         let value = slot.value.take()?;
         slot.id = id.next_in_slot();
-        self.free.push(id.slot() as u32);
+        self.free.push_back(id.slot() as u32);
         self.len -= 1;
         Some(value)
     }
@@ -119,8 +122,10 @@ mod tests {
         let mut table: Table<&str> = Table::new(Kind::Server, 3);
         let first = table.insert_with(|_| "first");
         assert_eq!(table.remove(first), Some("first"));
+        let ids: Vec<ConnId> = (1..BLOCK).map(|_| table.insert_with(|_| "between")).collect();
         let second = table.insert_with(|_| "second");
-        assert_eq!(first.slot(), second.slot());
+        assert_eq!(first.slot(), second.slot(), "slots take turns");
+        ids.into_iter().for_each(|id| assert!(table.remove(id).is_some()));
         assert_eq!((table.get(first), table.get(second)), (None, Some(&"second")));
         assert_eq!(table.remove(first), None);
         assert_eq!(table.len(), 1);

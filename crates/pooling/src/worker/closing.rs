@@ -391,6 +391,7 @@ impl Worker {
             self.tell_settled(turn, conn, true);
         }
         self.touched.push(id);
+        self.forget_database(turn.now, id);
         self.leave_seat(turn, conn);
         if listened {
             self.listener_lost(turn, id, why);

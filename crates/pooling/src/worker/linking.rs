@@ -407,7 +407,12 @@ impl Worker {
             return;
         }
         let (waiter, line) = loop {
-            let Some(waiter) = self.next_waiter(turn.now, id) else { return self.ask_for_names(turn, server_id) };
+            let Some(waiter) = self.next_waiter(turn.now, id) else {
+                if !self.leaves_vacant(turn, id, server_id) {
+                    self.ask_for_names(turn, server_id);
+                }
+                return;
+            };
             let (line, deadline_ms) = match self.sessions.get(waiter).map(|session| &session.state) {
                 Some(&State::Waiting { line, deadline_ms, .. }) => (line, deadline_ms),
                 _ => (Line::Server, 0),

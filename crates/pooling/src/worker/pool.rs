@@ -173,6 +173,8 @@ pub(crate) struct Pool {
     /// Sessions that only wait to learn the pool's parameters.
     pub(crate) welcoming: Vec<(ConnId, Time)>,
     pub(crate) base: Option<Arc<Base>>,
+    /// Until then its servers leave their database as soon as they are free.
+    pub(crate) vacant_until: Time,
     /// How servers report what clients begin with.
     pub(crate) learnt: Learnt,
     /// A reload has taken the database away.
@@ -252,6 +254,7 @@ impl Pool {
             pinned: 0,
             welcoming: Vec::new(),
             base: None,
+            vacant_until: Time::default(),
             learnt: Learnt::default(),
             removed: false,
             forgetting: false,

@@ -5,10 +5,12 @@ use sql::{Marks, Summary, Text};
 use super::requests::Requests;
 use super::{Turn, Worker};
 use crate::action::Action;
-use crate::id::PoolId;
+use crate::id::{ConnId, PoolId};
+use crate::limits;
 use crate::mail::{Mail, Place};
 use crate::server::{Group, Server};
 use crate::state::Reading;
+use crate::time::Time;
 
 const WHY: &str = "its database is to be empty";
 
@@ -25,13 +27,40 @@ impl Requests<'_> {
 }
 
 impl Worker {
-    /// Closes the idle servers of a pool. Those in use stay: whoever says DROP DATABASE may not be allowed to.
-    pub(super) fn vacate(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
+    /// Closes the servers of a pool that serve nobody, also those that are being reset, checked or opened while nobody waits.
+    /// Those in use stay: whoever says DROP DATABASE may not be allowed to. Their clients may be about to leave, so as long as
+    /// PostgreSQL waits for a database to be empty, servers that come free are closed as well.
+    pub(super) fn vacate(&mut self, turn: &mut Turn<'_>, id: PoolId) {
+        let Some(pool) = self.pool_mut(id) else { return };
+        pool.vacant_until = turn.now + limits::VACATING;
+        let is_awaited = pool.queue.is_hungry() || !pool.welcoming.is_empty();
         for conn in self.servers.ids() {
-            let idle = |server: &&Server| server.pool == pool && server.state.group() == Group::Idle;
-            if self.servers.get(conn).filter(idle).is_some() {
+            let leaves = |server: &&Server| {
+                let group = server.state.group();
+                server.pool == id && group != Group::Linked && !(is_awaited && group == Group::Opening)
+            };
+            if self.servers.get(conn).filter(leaves).is_some() {
                 self.close_server(turn, conn, WHY);
             }
         }
+        self.forget_database(turn.now, id);
+    }
+
+    /// A database that is to be empty, and is, may be gone: the next login asks PostgreSQL.
+    pub(super) fn forget_database(&mut self, now: Time, id: PoolId) {
+        let Some(pool) = self.pool_mut(id).filter(|pool| pool.vacant_until > now) else { return };
+        let groups = [Group::Opening, Group::Returning, Group::Recovering, Group::Idle, Group::Linked];
+        if groups.into_iter().all(|group| pool.count(group) == 0) {
+            pool.base = None;
+        }
+    }
+
+    /// A server has no work: whether it leaves a database that is to be empty.
+    pub(super) fn leaves_vacant(&mut self, turn: &mut Turn<'_>, id: PoolId, conn: ConnId) -> bool {
+        let leaves = self.pool(id).is_some_and(|pool| pool.vacant_until > turn.now);
+        if leaves {
+            self.close_server(turn, conn, WHY);
+        }
+        leaves
     }
 }

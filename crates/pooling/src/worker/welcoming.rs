@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, Status};
-use wire::sqlstate;
+use wire::{SqlState, sqlstate};
 
 use super::pinning::count_pinned;
 use super::pool::Base;
@@ -24,6 +24,12 @@ use crate::server::Reported;
 use crate::session::{Admission, Line, Rest, Session, State, virtual_pid};
 use crate::spelling::{Learnt, canonical};
 use crate::state::{State as SessionState, Tracker};
+
+/// The code of a NOTICE about a name that is cut.
+const NAME_TOO_LONG: SqlState = SqlState(*b"42622");
+
+/// Bytes of a name that PostgreSQL keeps (NAMEDATALEN, less its end).
+const NAME_LEN_MAX: usize = 63;
 
 impl Worker {
     /// A session comes from the door, its connection with it.
@@ -137,7 +143,7 @@ impl Worker {
 
     /// Its server is there: it is told that one's process id, and keeps it for life.
     pub(super) fn welcome_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId, server_id: ConnId) {
-        self.take_base(conn);
+        let notice = self.take_base(conn);
         self.link(turn, conn, server_id);
         let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
             return;
@@ -154,7 +160,7 @@ impl Worker {
             count_pinned(tracker, pool);
         }
         self.real_keys.insert((pid, session.secret), conn);
-        self.greet(turn, conn, pid);
+        self.greet(turn, conn, pid, notice.as_deref());
         if !gated {
             self.requests_from_inbox(turn, conn);
         }
@@ -174,21 +180,21 @@ impl Worker {
     }
 
     fn welcome(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
-        self.take_base(conn);
+        let notice = self.take_base(conn);
         let Some(session) = self.sessions.get_mut(conn) else { return };
         session.state = State::Idle { since: turn.now };
-        self.greet(turn, conn, virtual_pid(conn));
+        self.greet(turn, conn, virtual_pid(conn), notice.as_deref());
         if self.sessions.get(conn).is_some_and(|session| !session.inbox.is_empty()) {
             self.stirred.push(conn);
         }
         self.arm_session(conn);
     }
 
-    /// What it has not said of its parameters is as its pool's servers have it.
-    fn take_base(&mut self, conn: ConnId) {
-        let Some(session) = self.sessions.get_mut(conn) else { return };
-        let Some(pool) = self.pools[session.pool.0 as usize].as_deref() else { return };
-        let Some(base) = &pool.base else { return };
+    /// What it has not said of its parameters is as its pool's servers have it. Returns what PostgreSQL remarks about the others.
+    fn take_base(&mut self, conn: ConnId) -> Option<String> {
+        let session = self.sessions.get_mut(conn)?;
+        let pool = self.pools[session.pool.0 as usize].as_deref()?;
+        let base = pool.base.as_ref()?;
         let own = session.parameters.spelled(|index, value| {
             let name = self.tracked.names().nth(index)?;
             canonical(name.as_bytes(), value, base.parameters.get(index)).map(Cow::into_owned)
@@ -203,12 +209,20 @@ impl Worker {
         if let Some(tracker) = session.tracker.as_mut().filter(|_| !others.is_empty()) {
             tracker.told = Some(others);
         }
+        let asked = parameters.get(Tracked::APPLICATION_NAME).filter(|_| !self.settings.application_name_add_host);
+        let name = asked.and_then(cut_name);
+        let notice = name.map(|(cut, notice)| (parameters.with(Tracked::APPLICATION_NAME, &cut), notice));
+        let notice = notice.map(|(shorter, notice)| {
+            parameters = shorter.unwrap_or_else(|| parameters.clone());
+            notice
+        });
         session.parameters = self.interned.intern(parameters);
         session.confirmed = session.tracker.is_none() && Arc::ptr_eq(&session.parameters, &base.parameters);
+        notice
     }
 
     /// Lets it in.
-    fn greet(&mut self, turn: &mut Turn<'_>, conn: ConnId, pid: i32) {
+    fn greet(&mut self, turn: &mut Turn<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(base) = self.pools[session.pool.0 as usize].as_ref().and_then(|pool| pool.base.as_ref()) else {
             return;
@@ -219,6 +233,10 @@ impl Worker {
         let notify = &self.settings.login_notify_message;
         turn.actions.send_new(conn, |out| {
             Authentication::Ok.encode(out);
+            if let Some(message) = remark {
+                let (severity, code) = ("NOTICE", NAME_TOO_LONG);
+                ErrorResponse { severity, code, message, detail: None, hint: None }.encode_notice(out);
+            }
             base.write(&parameters, others, out);
             BackendKeyData { pid, secret: &secret.to_be_bytes() }.encode(out);
             if !notify.is_empty() {
@@ -231,6 +249,14 @@ impl Worker {
     pub(super) fn refuses_new_work(&self) -> bool {
         self.stop == Some(Stop::WaitForServers)
     }
+}
+
+/// An application's name as PostgreSQL keeps it, if that is shorter, and what it says about that. One that is not all printable ASCII
+/// is cut by the server.
+fn cut_name(name: &[u8]) -> Option<(Vec<u8>, String)> {
+    let cut = name.get(..NAME_LEN_MAX).filter(|cut| cut.len() < name.len() && !name.contains(&b'\\'))?;
+    let [whole, kept] = [name, cut].map(String::from_utf8_lossy);
+    Some((cut.to_vec(), format!("identifier \"{whole}\" will be truncated to \"{kept}\"")))
 }
 
 /// What a client that begins with this state is told of parameters that are not tracked, as far as it is known.
