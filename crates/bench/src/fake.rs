@@ -70,7 +70,8 @@ enum Question {
 
 impl Question {
     fn of(sql: &str) -> Option<Question> {
-        const STARTS: [(&str, Question); 3] = [
+        const STARTS: [(&str, Question); 4] = [
+            ("SELECT pg_catalog.sum(pg_catalog.pg_stat_get_tuples_updated", Question::Poll),
             ("SELECT EXISTS (SELECT FROM pg_catalog.pg_depend", Question::Left),
             ("WITH\nown AS MATERIALIZED", Question::Catalogue),
             ("SELECT pg_catalog.count(*) AS rows", Question::Poll),

@@ -8,7 +8,7 @@ use outer::{Answer, Client, Pooler, Stage, Wishes};
 /// Two entries and two users of one database, on two workers.
 struct Pools {
     pooler: Pooler,
-    _stage: Stage,
+    stage: Stage,
 }
 
 impl Pools {
@@ -24,7 +24,7 @@ impl Pools {
              admin_users = postgres\n{settings}\n"
         );
         let users = format!("\"postgres\" \"{password}\"\n\"app\" \"{password}\"\n");
-        Pools { pooler: Pooler::start(&ini, &users, None), _stage: stage }
+        Pools { pooler: Pooler::start(&ini, &users, None), stage }
     }
 
     fn client(&self, user: &str, entry: &str) -> Client {
@@ -136,4 +136,25 @@ fn what_a_transaction_defines_crosses_to_nobody() {
         run(&mut user, DEFINITIONS[0].2);
         assert_eq!(leaks(&mut stranger), 0);
     }
+}
+
+#[test]
+fn what_is_defined_past_the_pooler_crosses_for_a_moment_only() {
+    let pools = Pools::new("", "");
+    let (mut user, mut stranger) = (pools.client("app", "app"), pools.client("app", "app"));
+    run(&mut user, "select 1");
+    drop(pools.stage.direct(DEFINITIONS[0].1));
+    let begun = Instant::now();
+    run(&mut user, DEFINITIONS[0].2);
+    println!("{} of 16 at first", leaks(&mut stranger));
+    let mut last = Duration::ZERO;
+    while begun.elapsed() < Duration::from_secs(8) {
+        run(&mut user, DEFINITIONS[0].2);
+        if leaks(&mut stranger) > 0 {
+            last = begun.elapsed();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    println!("for the last time after {last:?}");
+    assert!(last < Duration::from_secs(4), "{last:?}");
 }

@@ -137,7 +137,8 @@ impl Statement {
 pub fn split(text: &str) -> Vec<Statement> {
     if let Some(asked) = text.strip_prefix(catalogue::PREFIX) {
         // Beyond this language, and known as a whole.
-        let poll = asked == catalogue::POLL;
+        // A glance is answered by one row, as the poll is.
+        let poll = asked == catalogue::POLL || asked == catalogue::GLANCE;
         let known = poll || asked == catalogue::QUERY;
         let body = if known { Body::Command(Command::Catalogue { poll }) } else { Body::SyntaxError };
         return vec![Statement { body, mark: None }];

@@ -42,7 +42,7 @@ fn row(values: &[&str]) -> Vec<u8> {
 
 /// Reads a catalogue of these rows.
 fn read(known: &mut Known, poll: &str, rows: &[[&str; 4]], now: Time) {
-    known.begin(server(0), now);
+    known.begin(server(0), false, now);
     known.row(&row(&[poll]));
     if known.answered(now) == Next::Read {
         rows.iter().for_each(|values| known.row(&row(values)));

@@ -2,9 +2,9 @@
 //! since, and when to ask again.
 //!
 //! ```text
-//!   due ──► POLL ──► as it was ────────────────────────────► in a while
+//!   due ──► POLL ──► as it was ────────────────────────────► in a while: schedule.rs
 //!              └───► something changed ──► QUERY ──► read ──► in a while
-//!   a client defines something ──► noted as fresh, and due
+//!   a client defines something ──► noted as fresh, and due       └──► hides what nobody knew ──► News
 //! ```
 //!
 //! Promises: nobody is served before the catalogue has been read for the first time, unless that takes long or fails. As long
@@ -21,6 +21,8 @@ use sql::{Marks, Word};
 use super::askers::Askers;
 use super::definition::{has_no_name, others_see};
 use super::mentions::Mentions;
+use super::news::News;
+use super::schedule::{Question, Schedule, WINDOW};
 use super::{Block, Catalogue, Hidden, Reading};
 use crate::id::ConnId;
 use crate::limits;
@@ -32,8 +34,9 @@ const UNSURE: Hidden = Hidden::DYNAMIC;
 /// How many names that clients have defined are kept until they have been read; beyond it, every text is suspect.
 const FRESH_MAX: usize = 4096;
 
-/// How often the catalogue is looked after while the pool is used; and what has not been for twice as long is in doubt.
-const PERIOD: Duration = Duration::from_secs(30);
+/// How long after a poll the next is asked at the latest while the pool is used; what has not been polled for twice as long is in
+/// doubt.
+pub(super) const PERIOD: Duration = Duration::from_secs(30);
 /// How soon after the last time, if a client has defined something; and for how long a server is looked for that is not the
 /// only idle one.
 const SOON: Duration = Duration::from_secs(1);
@@ -81,6 +84,9 @@ impl Fresh {
 #[derive(Debug)]
 struct Asking {
     server: ConnId,
+    question: Question,
+    /// The server counts changes.
+    counts: bool,
     began: Time,
     /// What the poll has answered.
     polled: Option<Box<[u8]>>,
@@ -95,6 +101,7 @@ struct Asking {
 /// What an answer leads to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
+    Poll,
     Read,
     Nothing,
     /// For the first time since it went well.
@@ -135,7 +142,24 @@ pub(crate) struct Known {
     due: Time,
     /// When it was last certain that the catalogue is right.
     right_at: Time,
+    /// When the poll was asked that has told so.
+    right_since: Time,
+    schedule: Schedule,
+    news: Option<News>,
+    /// When the last news were found, and what they were.
+    last_news: Option<(Time, News)>,
     failures: u32,
+}
+
+/// What one pool has learned, for the others of its database.
+#[derive(Debug)]
+pub(crate) struct Lesson {
+    catalogue: Arc<Catalogue>,
+    polled: Option<Box<[u8]>>,
+    right_at: Time,
+    right_since: Time,
+    due: Time,
+    schedule: Schedule,
 }
 
 /// By which the definition of a table tells that its rows are numbered by a sequence. PostgreSQL manual,
@@ -381,10 +405,28 @@ impl Known {
         self.asking.is_some()
     }
 
-    /// A server is asked.
-    pub(crate) fn begin(&mut self, server: ConnId, now: Time) {
+    /// Whoever waits for a server waits a little longer: it is high time to ask.
+    pub(crate) fn is_overdue(&self, now: Time) -> bool {
+        self.is_on && self.asking.is_none() && self.failures == 0 && self.catalogue.is_some() && now >= self.due + WINDOW
+    }
+
+    /// A server is asked. `counts`: it counts changes.
+    pub(crate) fn begin(&mut self, server: ConnId, counts: bool, now: Time) -> Question {
+        let fresh = self.catalogue.is_none() || self.is_old || !self.fresh.is_empty() || self.doubt.is_some();
+        let question = if fresh { Question::Poll } else { self.schedule.question(now, counts) };
         let (is_broken, is_told, is_late) = (false, false, false);
-        self.asking = Some(Asking { server, began: now, polled: None, reading: None, is_broken, is_told, is_late });
+        self.asking = Some(Asking {
+            server,
+            question,
+            counts,
+            began: now,
+            polled: None,
+            reading: None,
+            is_broken,
+            is_told,
+            is_late,
+        });
+        question
     }
 
     /// A row has come: the body of a DataRow.
@@ -406,24 +448,56 @@ impl Known {
     /// The answer has come to its end.
     pub(crate) fn answered(&mut self, now: Time) -> Next {
         let Some(mut asking) = self.asking.take() else { return Next::Nothing };
+        if asking.question == Question::Glance {
+            // Whatever it says that is not what it said before is a reason to poll.
+            if !self.schedule.glanced(asking.polled.take(), now) {
+                self.due = now + WINDOW;
+                return Next::Nothing;
+            }
+            (asking.question, asking.began, asking.is_broken, asking.is_told) = (Question::Poll, now, false, false);
+            self.asking = Some(asking);
+            return Next::Poll;
+        }
         if asking.is_broken || asking.polled.is_none() {
             let next = self.failed(now);
             return if asking.is_told { Next::Nothing } else { next };
         }
         match asking.reading.take() {
             None if self.catalogue.is_none() || asking.polled != self.polled => {
+                self.schedule.polled(asking.began, now, true);
                 asking.reading = Some(Reading::new());
                 self.asking = Some(asking);
                 return Next::Read;
             }
-            None => {}
+            None => self.schedule.polled(asking.began, now, false),
             Some(reading) => {
-                self.catalogue = Some(Arc::new(reading.finish()));
+                self.replace(Arc::new(reading.finish()), now);
                 self.polled = asking.polled;
             }
         }
+        self.is_right(asking.began, asking.counts, now);
+        Next::Nothing
+    }
+
+    /// Another catalogue is there.
+    fn replace(&mut self, catalogue: Arc<Catalogue>, now: Time) {
+        if let Some(older) = self.catalogue.as_deref() {
+            let defined = |name| self.fresh.get(&name).map_or(Hidden::NONE, |fresh| fresh.hidden);
+            let mut hidden = catalogue.news(older, defined);
+            if catalogue.has_other_settings(older, |name| self.fresh_settings.contains(name)) {
+                hidden |= Hidden::SETTINGS;
+            }
+            if !hidden.is_empty() {
+                let news = News { hidden, since: self.right_since };
+                (self.news, self.last_news) = (Some(news), Some((now, news)));
+            }
+        }
+        self.catalogue = Some(catalogue);
+    }
+
+    /// The catalogue is as it was when a poll began.
+    fn is_right(&mut self, began: Time, counts: bool, now: Time) {
         self.edition = Edition::NONE;
-        let began = asking.began;
         self.fresh.retain(|_, fresh| fresh.outlasts(began));
         self.doubt.take_if(|fresh| !fresh.outlasts(began));
         self.mentions.read(began);
@@ -431,9 +505,47 @@ impl Known {
             self.fresh_settings.clear();
         }
         let more = self.fresh.values().chain(&self.doubt).any(|fresh| fresh.open.is_empty());
-        (self.is_old, self.failures, self.right_at) = (false, 0, now);
-        self.due = now + if more { SOON } else { PERIOD };
-        Next::Nothing
+        (self.is_old, self.failures, self.right_at, self.right_since) = (false, 0, now, began);
+        self.due = now + if more { SOON } else { self.schedule.next(counts) };
+    }
+
+    /// Side effects that nobody knew, once.
+    pub(crate) fn take_news(&mut self) -> Option<News> {
+        self.news.take()
+    }
+
+    /// A server comes from another worker that has worked last then: what it may have had there that was found here meanwhile.
+    pub(crate) fn news_since(&self, worked_at: Time) -> Option<News> {
+        self.last_news.filter(|(found, news)| (news.since..=*found).contains(&worked_at)).map(|(_, news)| news)
+    }
+
+    /// What another pool of the same database on the same worker can take over.
+    pub(crate) fn lesson(&self) -> Option<Lesson> {
+        let lesson = |catalogue: &Arc<Catalogue>| Lesson {
+            catalogue: Arc::clone(catalogue),
+            polled: self.polled.clone(),
+            right_at: self.right_at,
+            right_since: self.right_since,
+            due: self.due,
+            schedule: self.schedule.clone(),
+        };
+        self.catalogue.as_ref().filter(|_| self.asking.is_none() && self.failures == 0).map(lesson)
+    }
+
+    pub(crate) fn take_over(&mut self, lesson: &Lesson) {
+        if !self.is_on || self.catalogue.is_none() || self.asking.is_some() || self.right_since > lesson.right_since {
+            return;
+        }
+        if self.polled != lesson.polled {
+            self.replace(Arc::clone(&lesson.catalogue), lesson.right_at);
+            self.polled.clone_from(&lesson.polled);
+        }
+        self.schedule = lesson.schedule.clone();
+        if self.right_since < lesson.right_since {
+            self.is_right(lesson.right_since, true, lesson.right_at);
+        }
+        let more = self.fresh.values().chain(&self.doubt).any(|fresh| fresh.open.is_empty());
+        self.due = if more { self.due.min(lesson.due) } else { lesson.due };
     }
 
     /// A server is no more.
@@ -453,147 +565,8 @@ impl Known {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{Land, Row};
-    use super::*;
-    use crate::id::Kind;
-    use sql::{Rules, Summary, Text};
-    use wire::HEADER_LEN;
-    use wire::backend::encode_data_row;
-
-    fn server(slot: u32) -> ConnId {
-        ConnId::new(Kind::Server, 0, slot, 0)
-    }
-
-    fn at(seconds: u64) -> Time {
-        Time::ZERO + Duration::from_secs(seconds)
-    }
-
-    fn hides(known: &Known, text: &str) -> Hidden {
-        let summary = Summary::of(&Text::new(text.as_bytes(), Rules::default()));
-        known.hides(summary.words(), summary.marks())
-    }
-
-    fn define(known: &mut Known, text: &str, only_calls: bool, now: Time) {
-        let summary = Summary::of(&Text::new(text.as_bytes(), Rules::default()));
-        known.define(text.as_bytes(), summary.words(), only_calls, server(1), now);
-    }
-
-    fn row(values: &[&str]) -> Vec<u8> {
-        let mut out = Vec::new();
-        encode_data_row(&mut out, values.iter().map(|value| Some(value.as_bytes())));
-        out.split_off(HEADER_LEN)
-    }
-
-    /// Asks, with these bodies of functions.
-    fn read(known: &mut Known, poll: &str, bodies: &[(&str, &str)], now: Time) {
-        assert!(known.wants(now, true));
-        known.begin(server(0), now);
-        known.row(&row(&[poll]));
-        if known.answered(now) == Next::Read {
-            for (name, body) in bodies {
-                known.row(&row(&["plpgsql", "c", name, body]));
-            }
-            assert_eq!(known.answered(now), Next::Nothing);
-        }
-    }
-
-    #[test]
-    fn until_it_was_read_everything_is_suspect_and_a_check_tells() {
-        let mut known = Known::new(true);
-        assert_eq!(hides(&known, "select 1 from t"), UNSURE);
-        assert!(hides(&Known::new(false), "select f()").is_empty());
-        read(&mut known, "1", &[("f", "begin create temp table t(); end")], at(1));
-        assert!(hides(&known, "select 1 from t").is_empty());
-        assert_eq!(hides(&known, "select f()"), Hidden::TEMPORARY);
-        assert!(!known.wants(at(30), true) && known.wants(at(31), true) && !known.wants(at(31), false));
-        assert!(known.wants(at(32), false));
-        known.aged(at(61));
-        assert!(hides(&known, "select 1").is_empty());
-        known.aged(at(62));
-        assert_eq!(hides(&known, "select 1"), UNSURE);
-        read(&mut known, "1", &[], at(62));
-        assert!(hides(&known, "select 1").is_empty());
-        assert_eq!(hides(&known, "select f()"), Hidden::TEMPORARY, "nothing has changed, so it was not read");
-    }
-
-    #[test]
-    fn a_new_table_s_rows_are_known_to_be_numbered() {
-        for column in
-            ["id serial", "id BIGSERIAL", "id int generated always as identity", "id int default nextval('s')"]
-        {
-            let mut known = Known::new(true);
-            read(&mut known, "1", &[], at(1));
-            define(&mut known, &format!("create table orders ({column}, note text)"), false, at(2));
-            assert_eq!(hides(&known, "insert into orders (note) values ('x')"), Hidden::SEQUENCE, "{column}");
-            assert!(hides(&known, "insert into others values (1)").is_empty());
-        }
-    }
-
-    #[test]
-    fn what_a_client_defines_is_known_until_it_was_read() {
-        let mut known = Known::new(true);
-        read(&mut known, "1", &[("g", "begin perform pg_advisory_lock(1); end")], at(1));
-        define(
-            &mut known,
-            "create function f() returns void language plpgsql as $$begin set work_mem = 1; end$$",
-            true,
-            at(2),
-        );
-        assert_eq!(hides(&known, "select f()"), Hidden::SETTINGS);
-        assert!(hides(&known, "create table x (a int)").is_empty());
-        define(&mut known, "create trigger x before insert on t execute function g()", false, at(2));
-        assert_eq!(hides(&known, "insert into t default values"), Hidden::ADVISORY);
-        // Read while the transaction that defines it is still open.
-        read(&mut known, "1", &[], at(3));
-        assert_eq!(hides(&known, "select f()"), Hidden::SETTINGS);
-        known.settled(server(1), at(4));
-        read(&mut known, "2", &[("f", "begin null; end")], at(5));
-        assert!(hides(&known, "select f()").is_empty());
-    }
-
-    #[test]
-    fn a_question_that_fails_is_asked_again_later_and_later() {
-        let mut known = Known::new(true);
-        let mut now = at(1);
-        for failure in 0..12 {
-            assert!(known.wants(now, true));
-            known.begin(server(0), now);
-            match failure % 2 {
-                0 => {
-                    assert_eq!(known.refused(), failure == 0);
-                    assert_eq!(known.answered(now), Next::Nothing);
-                }
-                _ => known.lost(server(0), now),
-            }
-            assert!(!known.wants(now, true));
-            now = now + SOON.saturating_mul(1 << failure).min(RETRY_MAX);
-        }
-        assert_eq!(hides(&known, "select 1"), UNSURE);
-        known.begin(server(0), now);
-        known.row(&row(&["1"]));
-        assert_eq!(known.answered(now), Next::Read);
-        known.row(b"\0\x01");
-        assert_ne!(known.answered(now), Next::Read, "what is no row is an error");
-    }
-
-    #[test]
-    fn what_is_fresh_is_bounded() {
-        let mut known = Known::new(true);
-        read(&mut known, "1", &[], at(1));
-        for number in 0..=FRESH_MAX {
-            let text = format!("create function f{number}() returns void language plpgsql as 'begin listen x; end'");
-            define(&mut known, &text, true, at(2));
-        }
-        assert!(known.fresh.len() <= FRESH_MAX);
-        assert_eq!(hides(&known, "select g()"), UNSURE);
-        known.settled(server(1), at(3));
-        read(&mut known, "2", &[], at(4));
-        assert!(known.fresh.is_empty() && hides(&known, "select g()").is_empty());
-        let row = Row::Other { land: Land::Called, name: b"g" };
-        assert_eq!(Catalogue::new([row]).touches(&[Word::of(b"g")]), Hidden::UNKNOWN);
-    }
-}
+#[path = "known_tests.rs"]
+mod tests;
 
 #[cfg(test)]
 #[path = "fresh_tests.rs"]

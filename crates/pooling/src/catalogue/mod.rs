@@ -21,7 +21,7 @@
 //!
 //! # What it does not do
 //!
-//! * A function replaced past the pooler is seen at the next poll; what the pooler's own clients define all pools of the
+//! * A function replaced past the pooler is seen at the next poll, and servers are cleared then (`worker/sweeping.rs`); what the pooler's own clients define all pools of the
 //!   database learn before it is sent (`worker/announcing.rs`). A session's own temporary functions and tables' triggers are
 //!   seen at the next poll, if at all; but who has those is pinned anyway.
 //! * A C function that a cast, an operator or a type's own functions call is taken for harmless if it is not known: nothing
@@ -54,8 +54,10 @@ mod definition;
 mod hidden;
 mod known;
 mod mentions;
+mod news;
 mod reading;
 mod row;
+mod schedule;
 
 #[cfg(test)]
 mod tests;
@@ -64,8 +66,10 @@ pub use definition::Definition;
 pub(crate) use definition::{What, of_tag};
 pub use hidden::Hidden;
 pub(crate) use known::{Edition, Known, Next};
+pub(crate) use news::News;
 pub use reading::Reading;
 pub use row::{Land, Row, Take};
+pub(crate) use schedule::{Question, counts_changes};
 
 use body::Body;
 use reading::Finding;
@@ -82,7 +86,11 @@ pub const QUERY: &str = include_str!("query.sql");
 /// objects have no say in it. Transaction numbers wrap around, so their greatest would not tell.
 pub const POLL: &str = include_str!("poll.sql");
 
-/// What either is sent behind, in one Query, since a server may be asked that has a session's settings: names that the
+/// One row: a sum of PostgreSQL's counts of rows changed in its catalogues, and whether it counts. It changes some time after
+/// anything else than a plain temporary table was defined. For PostgreSQL 15 and later.
+pub const GLANCE: &str = include_str!("glance.sql");
+
+/// What each is sent behind, in one Query, since a server may be asked that has a session's settings: names that the
 /// session's encoding has not would be an error, an operator of somebody else's could be found first, the application may
 /// allow its own statements less time, and without hash joins the answer takes minutes.
 pub const PREFIX: &str = "SET LOCAL client_encoding = 'UTF8'; SET LOCAL search_path = pg_catalog; \

@@ -210,6 +210,10 @@ pub(crate) struct Server {
     pub(crate) is_unsettled: bool,
     /// Somebody may have left on it what nobody followed to its end: to be cleared before anybody else gets it.
     pub(crate) soiled: bool,
+    /// The same, because of what was found to be defined past the pooler: whatever its session does does not undo it.
+    pub(crate) tainted: bool,
+    /// When it was a session's last.
+    pub(crate) worked_at: Time,
     /// The beginning of the text that it was sent last, where `chaos_check` may want to name it.
     pub(crate) heard: Option<Vec<u8>>,
     /// LISTEN has run on it, and no UNLISTEN * since.

@@ -4,13 +4,13 @@
 //! [`limits::FIRST_NAMES`] at most; and no pool stands still because it fails.
 
 use super::{Turn, Worker};
-use crate::catalogue::{self, Next};
+use crate::catalogue::{self, Next, Question};
 use crate::id::{ConnId, PoolId};
 use crate::observe::{Level, Topic};
 use crate::server::{Chore, State};
 
 impl Worker {
-    /// An idle server that nobody waits for.
+    /// An idle server that nobody waits for, or for which somebody waits though it is high time to ask.
     pub(super) fn ask_for_names(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         let Some(server) = self.servers.get(server_id) else { return };
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
@@ -18,8 +18,21 @@ impl Worker {
             return;
         }
         let chore = if pool.known.is_awaited() { Chore::First } else { Chore::Poll };
-        pool.known.begin(server_id, turn.now);
-        self.ask_server(turn, server_id, chore, catalogue::POLL);
+        let counts = pool.base.as_ref().is_some_and(|base| base.counts_changes);
+        let question = match pool.known.begin(server_id, counts, turn.now) {
+            Question::Glance => catalogue::GLANCE,
+            Question::Poll => catalogue::POLL,
+        };
+        self.ask_server(turn, server_id, chore, question);
+    }
+
+    /// As [`Worker::ask_for_names`], if it is high time: a pool whose servers are never idle is asked, too. Whether it is.
+    pub(super) fn must_ask_for_names(&mut self, turn: &mut Turn<'_>, id: PoolId, server_id: ConnId) -> bool {
+        let is_overdue = self.pool(id).is_some_and(|pool| pool.known.is_overdue(turn.now));
+        if is_overdue {
+            self.ask_for_names(turn, server_id);
+        }
+        is_overdue && self.pool(id).is_some_and(|pool| pool.known.is_asking())
     }
 
     /// Whether the pool's servers are for nobody yet: what its database's names hide is to be known first. An idle one is asked.
@@ -50,12 +63,13 @@ impl Worker {
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
         let id = pool.id;
         match pool.known.answered(turn.now) {
+            Next::Poll => return self.ask_server(turn, server_id, Chore::Poll, catalogue::POLL),
             Next::Read => {
                 let chore = if pool.known.is_awaited() { Chore::First } else { Chore::Catalogue };
                 return self.ask_server(turn, server_id, chore, catalogue::QUERY);
             }
             Next::Complain => self.tell_of_names(turn, server_id, "the server's answer is not what was expected"),
-            Next::Nothing => {}
+            Next::Nothing => self.spread_names(turn, id),
         }
         self.touched.push(id);
         self.free(turn, server_id);

@@ -6,6 +6,7 @@
 
 use super::pool::Pool;
 use super::steering::concerns_servers;
+use super::sweeping::taint;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::board::{Board, Cell};
@@ -112,6 +113,9 @@ impl Worker {
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
         if concerns_servers(&pool.database, &server.opened_for) {
             server.close_needed = Some("database configuration changed");
+        }
+        if let Some(news) = pool.known.news_since(server.worked_at) {
+            taint(&mut server, news);
         }
         server.state = ServerState::Held;
         server.armed = crate::deadline::Armed::default();

@@ -342,6 +342,10 @@ impl Worker {
             }
             return;
         }
+        if std::mem::take(&mut server.tainted) {
+            server.soiled = true;
+            return self.reset_or_free(turn, server_id);
+        }
         if std::mem::take(&mut server.is_unsettled) {
             // Announced, and never sent.
             self.tell_settled(turn, server_id, false);
@@ -404,6 +408,9 @@ impl Worker {
             return;
         }
         if is_awaited && self.must_learn(turn, id, server_id) || is_sampled && self.ask_for_waits(turn, server_id) {
+            return;
+        }
+        if self.must_ask_for_names(turn, id, server_id) {
             return;
         }
         let (waiter, line) = loop {

@@ -27,6 +27,7 @@
 //! | `hurry` | who can wait for so long and no longer |
 //! | `overdue` | how long a query takes, and what becomes of one that takes too long |
 //! | `cataloguing` | when a server is asked what its database's names hide |
+//! | `sweeping` | which servers are cleared because of what was defined past the pooler |
 //! | `sampling` | when a server is asked what the pool's servers wait for |
 //! | `consoling` | sessions of the admin database |
 //! | `timing` | every timer |
@@ -80,6 +81,7 @@ mod resting;
 mod sampling;
 pub(crate) mod steering;
 mod stream;
+mod sweeping;
 mod timing;
 mod unlinked;
 mod vacating;

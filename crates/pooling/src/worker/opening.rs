@@ -175,6 +175,8 @@ impl Worker {
             aside_failed: false,
             is_unsettled: false,
             soiled: false,
+            tainted: false,
+            worked_at: Time::ZERO,
             heard: None,
             listens: false,
             notified_by: 0,

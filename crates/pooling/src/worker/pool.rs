@@ -10,7 +10,7 @@ use wire::backend::ParameterStatus;
 
 use super::classing::{Charge, Published};
 use crate::board::Cell;
-use crate::catalogue::Known;
+use crate::catalogue::{Known, counts_changes};
 use crate::classes::ClassId;
 use crate::deadline::Armed;
 use crate::experience::{Experience, Origin};
@@ -115,6 +115,8 @@ pub(crate) struct Base {
     pub(crate) reported: Reported,
     /// The tracked ones among them.
     pub(crate) parameters: Arc<Parameters>,
+    /// Such a server counts what changes in its catalogues, and the counts can be relied on.
+    pub(crate) counts_changes: bool,
     /// All of them as messages, for whoever has nothing of its own.
     encoded: Vec<u8>,
     /// Of each: where its message lies, and which tracked one it is.
@@ -129,7 +131,9 @@ impl Base {
             ParameterStatus { name, value }.encode(&mut encoded);
             places.push((start..encoded.len(), tracked.index(name)));
         }
-        Base { reported, parameters, encoded, places }
+        let version = reported.iter().find(|(name, _)| **name == *b"server_version");
+        let counts_changes = version.is_some_and(|(_, version)| counts_changes(version));
+        Base { reported, parameters, counts_changes, encoded, places }
     }
 
     /// Appends what a client with these values is told; `others`: of parameters that are not tracked.
@@ -332,6 +336,9 @@ impl Pool {
             self.enter(to);
             if from == Group::Idle {
                 self.leave_idle(conn);
+            }
+            if from == Group::Linked {
+                server.worked_at = now;
             }
             if to == Group::Idle {
                 self.idle.push_back(conn);

@@ -1,0 +1,175 @@
+//! What a pool knows as its clients define things, and as it asks.
+
+use crate::catalogue::{Land, Row};
+use super::*;
+use crate::id::Kind;
+use sql::{Rules, Summary, Text};
+use wire::HEADER_LEN;
+use wire::backend::encode_data_row;
+
+fn server(slot: u32) -> ConnId {
+    ConnId::new(Kind::Server, 0, slot, 0)
+}
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO + Duration::from_secs(seconds)
+}
+
+fn hides(known: &Known, text: &str) -> Hidden {
+    let summary = Summary::of(&Text::new(text.as_bytes(), Rules::default()));
+    known.hides(summary.words(), summary.marks())
+}
+
+fn define(known: &mut Known, text: &str, only_calls: bool, now: Time) {
+    let summary = Summary::of(&Text::new(text.as_bytes(), Rules::default()));
+    known.define(text.as_bytes(), summary.words(), only_calls, server(1), now);
+}
+
+fn row(values: &[&str]) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_data_row(&mut out, values.iter().map(|value| Some(value.as_bytes())));
+    out.split_off(HEADER_LEN)
+}
+
+/// Asks, with these bodies of functions.
+fn read(known: &mut Known, poll: &str, bodies: &[(&str, &str)], now: Time) {
+    assert!(known.wants(now, true));
+    known.begin(server(0), false, now);
+    known.row(&row(&[poll]));
+    if known.answered(now) == Next::Read {
+        for (name, body) in bodies {
+            known.row(&row(&["plpgsql", "c", name, body]));
+        }
+        assert_eq!(known.answered(now), Next::Nothing);
+    }
+}
+
+#[test]
+fn until_it_was_read_everything_is_suspect_and_a_check_tells() {
+    let mut known = Known::new(true);
+    assert_eq!(hides(&known, "select 1 from t"), UNSURE);
+    assert!(hides(&Known::new(false), "select f()").is_empty());
+    read(&mut known, "1", &[("f", "begin create temp table t(); end")], at(1));
+    assert!(hides(&known, "select 1 from t").is_empty());
+    assert_eq!(hides(&known, "select f()"), Hidden::TEMPORARY);
+    assert!(!known.wants(at(2), true) && known.wants(at(3), true) && !known.wants(at(3), false));
+    assert!(known.wants(at(4), false));
+    assert!(!known.is_overdue(at(4)) && known.is_overdue(at(5)), "nobody waits for longer");
+    known.aged(at(61));
+    assert!(hides(&known, "select 1").is_empty());
+    known.aged(at(62));
+    assert_eq!(hides(&known, "select 1"), UNSURE);
+    read(&mut known, "1", &[], at(62));
+    assert!(hides(&known, "select 1").is_empty());
+    assert_eq!(hides(&known, "select f()"), Hidden::TEMPORARY, "nothing has changed, so it was not read");
+}
+
+#[test]
+fn a_new_table_s_rows_are_known_to_be_numbered() {
+    for column in
+        ["id serial", "id BIGSERIAL", "id int generated always as identity", "id int default nextval('s')"]
+    {
+        let mut known = Known::new(true);
+        read(&mut known, "1", &[], at(1));
+        define(&mut known, &format!("create table orders ({column}, note text)"), false, at(2));
+        assert_eq!(hides(&known, "insert into orders (note) values ('x')"), Hidden::SEQUENCE, "{column}");
+        assert!(hides(&known, "insert into others values (1)").is_empty());
+    }
+}
+
+#[test]
+fn what_a_client_defines_is_known_until_it_was_read() {
+    let mut known = Known::new(true);
+    read(&mut known, "1", &[("g", "begin perform pg_advisory_lock(1); end")], at(1));
+    define(
+        &mut known,
+        "create function f() returns void language plpgsql as $$begin set work_mem = 1; end$$",
+        true,
+        at(2),
+    );
+    assert_eq!(hides(&known, "select f()"), Hidden::SETTINGS);
+    assert!(hides(&known, "create table x (a int)").is_empty());
+    define(&mut known, "create trigger x before insert on t execute function g()", false, at(2));
+    assert_eq!(hides(&known, "insert into t default values"), Hidden::ADVISORY);
+    // Read while the transaction that defines it is still open.
+    read(&mut known, "1", &[], at(3));
+    assert_eq!(hides(&known, "select f()"), Hidden::SETTINGS);
+    known.settled(server(1), at(4));
+    read(&mut known, "2", &[("f", "begin null; end")], at(5));
+    assert!(hides(&known, "select f()").is_empty());
+}
+
+#[test]
+fn a_question_that_fails_is_asked_again_later_and_later() {
+    let mut known = Known::new(true);
+    let mut now = at(1);
+    for failure in 0..12 {
+        assert!(known.wants(now, true));
+        known.begin(server(0), false, now);
+        match failure % 2 {
+            0 => {
+                assert_eq!(known.refused(), failure == 0);
+                assert_eq!(known.answered(now), Next::Nothing);
+            }
+            _ => known.lost(server(0), now),
+        }
+        assert!(!known.wants(now, true));
+        now = now + SOON.saturating_mul(1 << failure).min(RETRY_MAX);
+    }
+    assert_eq!(hides(&known, "select 1"), UNSURE);
+    known.begin(server(0), false, now);
+    known.row(&row(&["1"]));
+    assert_eq!(known.answered(now), Next::Read);
+    known.row(b"\0\x01");
+    assert_ne!(known.answered(now), Next::Read, "what is no row is an error");
+}
+
+#[test]
+fn what_is_fresh_is_bounded() {
+    let mut known = Known::new(true);
+    read(&mut known, "1", &[], at(1));
+    for number in 0..=FRESH_MAX {
+        let text = format!("create function f{number}() returns void language plpgsql as 'begin listen x; end'");
+        define(&mut known, &text, true, at(2));
+    }
+    assert!(known.fresh.len() <= FRESH_MAX);
+    assert_eq!(hides(&known, "select g()"), UNSURE);
+    known.settled(server(1), at(3));
+    read(&mut known, "2", &[], at(4));
+    assert!(known.fresh.is_empty() && hides(&known, "select g()").is_empty());
+    let row = Row::Other { land: Land::Called, name: b"g" };
+    assert_eq!(Catalogue::new([row]).touches(&[Word::of(b"g")]), Hidden::UNKNOWN);
+}
+
+#[test]
+fn what_was_defined_past_the_pooler_is_news_and_what_its_clients_defined_is_not() {
+    let mut known = Known::new(true);
+    read(&mut known, "1", &[("f", "begin null; end")], at(1));
+    assert_eq!(known.take_news(), None, "before the first time everything was suspect");
+    let text = "create function g() returns void language plpgsql as $$begin set work_mem = 1; end$$";
+    define(&mut known, text, true, at(2));
+    known.settled(server(1), at(2));
+    read(&mut known, "2", &[("f", "begin null; end"), ("g", "begin set work_mem = 1; end")], at(3));
+    assert_eq!(known.take_news(), None);
+    read(&mut known, "3", &[("f", "begin listen x; end"), ("g", "begin set work_mem = 1; end")], at(6));
+    assert_eq!(known.news_since(at(3)), known.take_news().inspect(|news| assert_eq!(news.hidden, Hidden::LISTEN)));
+    assert_eq!((known.news_since(at(2)), known.take_news()), (None, None));
+    // The same function, and another setting: nobody has asked for that.
+    read(&mut known, "4", &[("f", "begin listen x; end"), ("g", "begin set app.x = 1; end")], at(9));
+    assert_eq!(known.take_news().map(|news| news.hidden), Some(Hidden::SETTINGS));
+}
+
+#[test]
+fn another_pool_of_the_database_takes_over_what_one_has_read() {
+    let (mut one, mut other) = (Known::new(true), Known::new(true));
+    read(&mut one, "1", &[], at(1));
+    other.take_over(&one.lesson().expect("it was read"));
+    assert_eq!(hides(&other, "select 1"), UNSURE, "nobody waits for another pool's first reading");
+    read(&mut other, "1", &[], at(1));
+    read(&mut one, "2", &[("f", "begin listen x; end")], at(3));
+    assert!(other.wants(at(3), true));
+    other.take_over(&one.lesson().expect("it was read"));
+    assert_eq!(hides(&other, "select f()"), Hidden::LISTEN);
+    assert_eq!(other.take_news().map(|news| news.since), Some(at(1)));
+    assert!(!other.wants(at(4), true) && other.wants(at(5), true));
+}
