@@ -177,6 +177,7 @@ fn add(sum: &mut PoolSnapshot, part: &PoolSnapshot) {
     sum.totals.add(&part.totals);
     let (fidelity, more) = (&mut sum.fidelity, &part.fidelity);
     fidelity.fidelity = fidelity.fidelity.or(more.fidelity);
+    fidelity.names = fidelity.names.max(more.names);
     fidelity.pinned = fidelity.pinned.saturating_add(more.pinned);
     fidelity.waiting = fidelity.waiting.saturating_add(more.waiting);
     fidelity.counts.add(&more.counts);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::catalogue::Names;
 use crate::classes::ClassId;
 use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::limiting::Kind;
@@ -183,6 +184,8 @@ impl PoolSnapshot {
 pub struct FidelitySnapshot {
     /// `None` where sessions have servers of their own.
     pub fidelity: Option<Fidelity>,
+    /// How far the pool has come with its database's names.
+    pub names: Names,
     /// Sessions that keep their server now, or are about to.
     pub pinned: u32,
     /// Sessions that wait because so many do.

@@ -22,6 +22,8 @@ const COLUMNS: &[Column] = &[
     numeric("replay_count"),
     numeric("check_count"),
     numeric("missed_count"),
+    // Whether it is known what its functions, triggers and views do: read, reading, unreadable; off in classic.
+    text("names"),
 ];
 
 pub(super) fn table(view: &View<'_>) -> Table {
@@ -42,6 +44,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
             big(counts.replays),
             big(counts.checks),
             big(counts.missed),
+            words(pool.fidelity.names.as_str()),
         ]);
     }
     table

@@ -11,6 +11,7 @@ use auth::Secret;
 use control::averages::{Averages, by_database};
 use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
+use pooling::catalogue::Names;
 use pooling::classes::{Class, ClassId, Classes, Limits, Over, Pattern, Rate, Rule};
 use pooling::limiting::Kind;
 use pooling::refusals::{Reason, RefusalCounts};
@@ -173,7 +174,7 @@ fn fidelity(scale: u64) -> FidelitySnapshot {
     };
     counts.by_kind[0] = PinCounts { pins: 2 * scale, transactions: 10 * scale };
     counts.by_kind[2] = PinCounts { pins: scale, transactions: 5 * scale };
-    FidelitySnapshot { fidelity: Some(Fidelity::Strict), pinned: 1, waiting: 2, counts }
+    FidelitySnapshot { fidelity: Some(Fidelity::Strict), names: Names::Read, pinned: 1, waiting: 2, counts }
 }
 
 fn sizing() -> Account {

@@ -98,6 +98,32 @@ struct Asking {
     is_late: bool,
 }
 
+/// How far a pool has come with its database's names.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Names {
+    /// Nobody asks: texts are not read here.
+    #[default]
+    Off,
+    Read,
+    /// Not read yet: every text is suspect.
+    Reading,
+    /// Asking has failed: texts count by their own words. It is asked again.
+    Unreadable,
+}
+
+impl Names {
+    /// As SHOW FIDELITY says it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Names::Off => "off",
+            Names::Reading => "reading",
+            Names::Read => "read",
+            Names::Unreadable => "unreadable",
+        }
+    }
+}
+
 /// What an answer leads to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -106,6 +132,8 @@ pub(crate) enum Next {
     Nothing,
     /// For the first time since it went well.
     Complain,
+    /// It goes well again.
+    Recovered,
 }
 
 /// Which edition of what some pool knows: a note made by it holds as long as the pool has it.
@@ -140,6 +168,8 @@ pub(crate) struct Known {
     polled: Option<Box<[u8]>>,
     asking: Option<Asking>,
     due: Time,
+    /// The server answered otherwise than PostgreSQL does when it was asked last.
+    is_unreadable: bool,
     /// When it was last certain that the catalogue is right.
     right_at: Time,
     /// When the poll was asked that has told so.
@@ -203,6 +233,9 @@ impl Known {
     }
 
     fn look_up(&self, words: &[Word], marks: Marks) -> Hidden {
+        if self.is_unreadable && self.catalogue.is_none() {
+            return self.fresh_among(words.iter());
+        }
         let Some(catalogue) = self.catalogue.as_deref().filter(|catalogue| !catalogue.is_unknown()) else {
             return UNSURE;
         };
@@ -213,6 +246,9 @@ impl Known {
         if !self.fresh.is_empty() {
             hidden |= self.fresh_among(words.iter());
         }
+        if self.is_unreadable {
+            return hidden;
+        }
         let doubt = self.doubt.as_ref().map_or(Hidden::NONE, |doubt| doubt.hidden);
         hidden | doubt | if self.is_old { UNSURE } else { Hidden::NONE }
     }
@@ -220,7 +256,7 @@ impl Known {
     /// What a text does that runs a body of its own.
     pub(crate) fn hides_in_block(&self, text: &[u8]) -> Block {
         let mut block = self.read(|catalogue| catalogue.hides_in_block(text));
-        let known = self.catalogue.as_ref().is_some_and(|catalogue| !catalogue.is_unknown());
+        let known = self.catalogue.as_ref().map_or(self.is_unreadable, |catalogue| !catalogue.is_unknown());
         if self.is_on && !known {
             block.hidden = block.hidden.without(Hidden::UNKNOWN) | UNSURE;
         }
@@ -398,7 +434,21 @@ impl Known {
 
     /// Texts are to be looked up, and there is nothing to look them up in.
     pub(crate) fn is_blank(&self) -> bool {
-        self.is_on && self.catalogue.as_ref().is_none_or(|catalogue| catalogue.is_unknown())
+        self.is_on && !self.is_unreadable && self.catalogue.as_ref().is_none_or(|catalogue| catalogue.is_unknown())
+    }
+
+    /// Asking has failed: neither are its checks to be understood.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.is_unreadable
+    }
+
+    pub(crate) fn names(&self) -> Names {
+        match () {
+            () if !self.is_on => Names::Off,
+            () if self.is_unreadable => Names::Unreadable,
+            () if self.catalogue.is_none() => Names::Reading,
+            () => Names::Read,
+        }
     }
 
     pub(crate) fn is_asking(&self) -> bool {
@@ -407,7 +457,11 @@ impl Known {
 
     /// Whoever waits for a server waits a little longer: it is high time to ask.
     pub(crate) fn is_overdue(&self, now: Time) -> bool {
-        self.is_on && self.asking.is_none() && self.failures == 0 && self.catalogue.is_some() && now >= self.due + WINDOW
+        self.is_on
+            && self.asking.is_none()
+            && self.failures == 0
+            && self.catalogue.is_some()
+            && now >= self.due + WINDOW
     }
 
     /// A server is asked. `counts`: it counts changes.
@@ -442,7 +496,7 @@ impl Known {
     pub(crate) fn refused(&mut self) -> bool {
         let Some(asking) = &mut self.asking else { return false };
         (asking.is_broken, asking.is_told) = (true, true);
-        self.failures == 0
+        !self.is_unreadable
     }
 
     /// The answer has come to its end.
@@ -459,8 +513,10 @@ impl Known {
             return Next::Poll;
         }
         if asking.is_broken || asking.polled.is_none() {
-            let next = self.failed(now);
-            return if asking.is_told { Next::Nothing } else { next };
+            self.edition = Edition::NONE;
+            self.failed(now);
+            let begins = !std::mem::replace(&mut self.is_unreadable, true);
+            return if begins && !asking.is_told { Next::Complain } else { Next::Nothing };
         }
         match asking.reading.take() {
             None if self.catalogue.is_none() || asking.polled != self.polled => {
@@ -476,12 +532,15 @@ impl Known {
             }
         }
         self.is_right(asking.began, asking.counts, now);
-        Next::Nothing
+        if std::mem::take(&mut self.is_unreadable) { Next::Recovered } else { Next::Nothing }
     }
 
     /// Another catalogue is there.
     fn replace(&mut self, catalogue: Arc<Catalogue>, now: Time) {
-        if let Some(older) = self.catalogue.as_deref() {
+        // What nothing was known of may have left anything.
+        let none = Catalogue::new([]);
+        let older = self.catalogue.as_deref().or(self.is_unreadable.then_some(&none));
+        if let Some(older) = older {
             let defined = |name| self.fresh.get(&name).map_or(Hidden::NONE, |fresh| fresh.hidden);
             let mut hidden = catalogue.news(older, defined);
             if catalogue.has_other_settings(older, |name| self.fresh_settings.contains(name)) {
@@ -540,7 +599,7 @@ impl Known {
             self.replace(Arc::clone(&lesson.catalogue), lesson.right_at);
             self.polled.clone_from(&lesson.polled);
         }
-        self.schedule = lesson.schedule.clone();
+        (self.schedule, self.is_unreadable) = (lesson.schedule.clone(), false);
         if self.right_since < lesson.right_since {
             self.is_right(lesson.right_since, true, lesson.right_at);
         }
@@ -556,11 +615,10 @@ impl Known {
         }
     }
 
-    fn failed(&mut self, now: Time) -> Next {
+    fn failed(&mut self, now: Time) {
         let pause = SOON.saturating_mul(1 << self.failures.min(16)).min(RETRY_MAX);
         self.failures += 1;
         self.due = now + pause;
-        if self.failures == 1 { Next::Complain } else { Next::Nothing }
     }
 }
 

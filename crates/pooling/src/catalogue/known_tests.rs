@@ -1,7 +1,7 @@
 //! What a pool knows as its clients define things, and as it asks.
 
-use crate::catalogue::{Land, Row};
 use super::*;
+use crate::catalogue::{Land, Row};
 use crate::id::Kind;
 use sql::{Rules, Summary, Text};
 use wire::HEADER_LEN;
@@ -66,9 +66,7 @@ fn until_it_was_read_everything_is_suspect_and_a_check_tells() {
 
 #[test]
 fn a_new_table_s_rows_are_known_to_be_numbered() {
-    for column in
-        ["id serial", "id BIGSERIAL", "id int generated always as identity", "id int default nextval('s')"]
-    {
+    for column in ["id serial", "id BIGSERIAL", "id int generated always as identity", "id int default nextval('s')"] {
         let mut known = Known::new(true);
         read(&mut known, "1", &[], at(1));
         define(&mut known, &format!("create table orders ({column}, note text)"), false, at(2));
@@ -116,7 +114,8 @@ fn a_question_that_fails_is_asked_again_later_and_later() {
         assert!(!known.wants(now, true));
         now = now + SOON.saturating_mul(1 << failure).min(RETRY_MAX);
     }
-    assert_eq!(hides(&known, "select 1"), UNSURE);
+    assert!(hides(&known, "select 1").is_empty(), "texts count by their own words");
+    assert_eq!(known.names(), Names::Unreadable);
     known.begin(server(0), false, now);
     known.row(&row(&["1"]));
     assert_eq!(known.answered(now), Next::Read);
@@ -172,4 +171,29 @@ fn another_pool_of_the_database_takes_over_what_one_has_read() {
     assert_eq!(hides(&other, "select f()"), Hidden::LISTEN);
     assert_eq!(other.take_news().map(|news| news.since), Some(at(1)));
     assert!(!other.wants(at(4), true) && other.wants(at(5), true));
+}
+
+#[test]
+fn a_server_that_is_lost_while_it_is_asked_is_not_one_that_cannot_be_asked() {
+    let mut known = Known::new(true);
+    known.begin(server(0), false, at(1));
+    known.lost(server(0), at(1));
+    assert_eq!((known.names(), hides(&known, "select 1")), (Names::Reading, UNSURE));
+}
+
+#[test]
+fn names_that_can_be_read_again_are_read_and_what_was_left_is_news() {
+    let mut known = Known::new(true);
+    known.begin(server(0), false, at(1));
+    known.refused();
+    known.answered(at(1));
+    define(&mut known, "create function f() returns void language plpgsql as 'begin listen x; end'", true, at(1));
+    assert_eq!(hides(&known, "select f()"), Hidden::LISTEN, "what clients define is known all the same");
+    known.begin(server(0), false, at(3));
+    known.row(&row(&["1"]));
+    assert_eq!(known.answered(at(3)), Next::Read);
+    known.row(&row(&["plpgsql", "c", "g", "begin set work_mem = 1; end"]));
+    assert_eq!(known.answered(at(3)), Next::Recovered);
+    assert_eq!((known.names(), hides(&known, "select g()")), (Names::Read, Hidden::SETTINGS));
+    assert_eq!(known.take_news().map(|news| (news.hidden, news.since)), Some((Hidden::SETTINGS, Time::ZERO)));
 }

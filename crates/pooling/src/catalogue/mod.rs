@@ -65,6 +65,7 @@ mod tests;
 pub use definition::Definition;
 pub(crate) use definition::{What, of_tag};
 pub use hidden::Hidden;
+pub use known::Names;
 pub(crate) use known::{Edition, Known, Next};
 pub(crate) use news::News;
 pub use reading::Reading;

@@ -542,15 +542,22 @@ impl Tracker {
     }
 
     /// The server has answered. If its row, or none, is not what was expected, what is suspected stays so, and the server
-    /// with it. Says whether something was found that nothing had told; a value that was changed out of sight shows only
-    /// where the setting's name was not known. `is_utf8`: what the row is written in.
-    pub(crate) fn answered(&mut self, tracked: &Tracked, is_utf8: bool) -> bool {
+    /// with it; or is cleared, if it is one that answers nothing as expected. Says whether something was found that nothing had told; a value that was changed out of sight shows only
+    /// where the setting's name was not known. `is_utf8`: what the row is written in; `is_readable`: it has answered other questions.
+    pub(crate) fn answered(&mut self, tracked: &Tracked, is_utf8: bool, is_readable: bool) -> bool {
         let row = self.row.take();
         if !matches!(self.look, Look::Asked(..)) {
             return false;
         }
         let Look::Asked(check, wanted, suspected) = std::mem::replace(&mut self.look, Look::Over) else { return false };
         let Some(checked) = row.and_then(|row| check.read(&row)) else {
+            if !is_readable {
+                // Kept is what a text says that it makes, and nothing for not being understood.
+                let is_said = !suspected.any(Pins::UNKNOWN);
+                self.pins |= if is_said { suspected & Pins::CHECKABLE & !Pins::SETTINGS } else { Pins::NONE };
+                self.ran_text = true;
+                return false;
+            }
             self.suspects |= wanted;
             self.unread.extend(check.names);
             self.pins |= Pins::UNKNOWN;

@@ -509,8 +509,9 @@ impl Answers<'_> {
             (Answerer::Check, Expect::Query) if self.session.is_some() => {
                 let (tracked, encoding) = (self.tracked, self.server.parameters.get(Tracked::CLIENT_ENCODING));
                 let is_utf8 = encoding == Some(b"UTF8");
+                let is_readable = !self.pool.known.is_unreadable();
                 if let Some(tracker) = self.tracker() {
-                    let missed = tracker.answered(tracked, is_utf8);
+                    let missed = tracker.answered(tracked, is_utf8, is_readable);
                     self.pool.fidelity.missed += u64::from(missed);
                 }
             }

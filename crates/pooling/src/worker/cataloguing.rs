@@ -69,6 +69,12 @@ impl Worker {
                 return self.ask_server(turn, server_id, chore, catalogue::QUERY);
             }
             Next::Complain => self.tell_of_names(turn, server_id, "the server's answer is not what was expected"),
+            Next::Recovered => {
+                let told =
+                    "the database's names can be read: what functions, triggers and views do is followed from now on";
+                self.tell_of_server(turn, server_id, Level::Log, Topic::General, told.to_owned());
+                self.spread_names(turn, id);
+            }
             Next::Nothing => self.spread_names(turn, id),
         }
         self.touched.push(id);
@@ -85,7 +91,10 @@ impl Worker {
     }
 
     fn tell_of_names(&self, turn: &mut Turn<'_>, server_id: ConnId, why: &str) {
-        let told = format!("what the database's functions do is not known: {why}");
+        let told = format!(
+            "the database's names cannot be read: {why}; statements are followed by their own words only: what functions, triggers \
+             and views do inside stays on the server, for whoever gets it next"
+        );
         self.tell_of_server(turn, server_id, Level::Warning, Topic::General, told);
     }
 

@@ -410,6 +410,7 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
         totals: pool.totals,
         fidelity: FidelitySnapshot {
             fidelity: (pool.rules.mode != PoolMode::Session).then_some(pool.rules.fidelity),
+            names: pool.known.names(),
             pinned: pool.pinned,
             waiting: pool.pin_queue.len(),
             counts: pool.fidelity,
