@@ -12,11 +12,16 @@
 //! What a client defines is known from before it was sent until it has been read. Does not do: asking, and telling other
 //! pools of it.
 
+mod lesson;
+mod names;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sql::{Marks, Word};
+
+pub use names::Names;
 
 use super::askers::Askers;
 use super::definition::{has_no_name, others_see};
@@ -98,32 +103,6 @@ struct Asking {
     is_late: bool,
 }
 
-/// How far a pool has come with its database's names.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Names {
-    /// Nobody asks: texts are not read here.
-    #[default]
-    Off,
-    Read,
-    /// Not read yet: every text is suspect.
-    Reading,
-    /// Asking has failed: texts count by their own words. It is asked again.
-    Unreadable,
-}
-
-impl Names {
-    /// As SHOW FIDELITY says it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Names::Off => "off",
-            Names::Reading => "reading",
-            Names::Read => "read",
-            Names::Unreadable => "unreadable",
-        }
-    }
-}
-
 /// What an answer leads to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -179,17 +158,6 @@ pub(crate) struct Known {
     /// When the last news were found, and what they were.
     last_news: Option<(Time, News)>,
     failures: u32,
-}
-
-/// What one pool has learned, for the others of its database.
-#[derive(Debug)]
-pub(crate) struct Lesson {
-    catalogue: Arc<Catalogue>,
-    polled: Option<Box<[u8]>>,
-    right_at: Time,
-    right_since: Time,
-    due: Time,
-    schedule: Schedule,
 }
 
 /// By which the definition of a table tells that its rows are numbered by a sequence. PostgreSQL manual,
@@ -535,25 +503,6 @@ impl Known {
         if std::mem::take(&mut self.is_unreadable) { Next::Recovered } else { Next::Nothing }
     }
 
-    /// Another catalogue is there.
-    fn replace(&mut self, catalogue: Arc<Catalogue>, now: Time) {
-        // What nothing was known of may have left anything.
-        let none = Catalogue::new([]);
-        let older = self.catalogue.as_deref().or(self.is_unreadable.then_some(&none));
-        if let Some(older) = older {
-            let defined = |name| self.fresh.get(&name).map_or(Hidden::NONE, |fresh| fresh.hidden);
-            let mut hidden = catalogue.news(older, defined);
-            if catalogue.has_other_settings(older, |name| self.fresh_settings.contains(name)) {
-                hidden |= Hidden::SETTINGS;
-            }
-            if !hidden.is_empty() {
-                let news = News { hidden, since: self.right_since };
-                (self.news, self.last_news) = (Some(news), Some((now, news)));
-            }
-        }
-        self.catalogue = Some(catalogue);
-    }
-
     /// The catalogue is as it was when a poll began.
     fn is_right(&mut self, began: Time, counts: bool, now: Time) {
         self.edition = Edition::NONE;
@@ -566,45 +515,6 @@ impl Known {
         let more = self.fresh.values().chain(&self.doubt).any(|fresh| fresh.open.is_empty());
         (self.is_old, self.failures, self.right_at, self.right_since) = (false, 0, now, began);
         self.due = now + if more { SOON } else { self.schedule.next(counts) };
-    }
-
-    /// Side effects that nobody knew, once.
-    pub(crate) fn take_news(&mut self) -> Option<News> {
-        self.news.take()
-    }
-
-    /// A server comes from another worker that has worked last then: what it may have had there that was found here meanwhile.
-    pub(crate) fn news_since(&self, worked_at: Time) -> Option<News> {
-        self.last_news.filter(|(found, news)| (news.since..=*found).contains(&worked_at)).map(|(_, news)| news)
-    }
-
-    /// What another pool of the same database on the same worker can take over.
-    pub(crate) fn lesson(&self) -> Option<Lesson> {
-        let lesson = |catalogue: &Arc<Catalogue>| Lesson {
-            catalogue: Arc::clone(catalogue),
-            polled: self.polled.clone(),
-            right_at: self.right_at,
-            right_since: self.right_since,
-            due: self.due,
-            schedule: self.schedule.clone(),
-        };
-        self.catalogue.as_ref().filter(|_| self.asking.is_none() && self.failures == 0).map(lesson)
-    }
-
-    pub(crate) fn take_over(&mut self, lesson: &Lesson) {
-        if !self.is_on || self.catalogue.is_none() || self.asking.is_some() || self.right_since > lesson.right_since {
-            return;
-        }
-        if self.polled != lesson.polled {
-            self.replace(Arc::clone(&lesson.catalogue), lesson.right_at);
-            self.polled.clone_from(&lesson.polled);
-        }
-        (self.schedule, self.is_unreadable) = (lesson.schedule.clone(), false);
-        if self.right_since < lesson.right_since {
-            self.is_right(lesson.right_since, true, lesson.right_at);
-        }
-        let more = self.fresh.values().chain(&self.doubt).any(|fresh| fresh.open.is_empty());
-        self.due = if more { self.due.min(lesson.due) } else { lesson.due };
     }
 
     /// A server is no more.

@@ -9,6 +9,7 @@
 mod hearing;
 mod meaning;
 mod naming;
+mod pieces;
 mod portals;
 
 pub(crate) use naming::Seen;
@@ -125,6 +126,8 @@ pub(crate) struct Tracker {
     /// What texts mean until the server tells.
     meant: Option<Arc<Parameters>>,
     reasons: Reasons,
+    /// A text of the transaction is known to make something temporary, not only suspected.
+    makes_temporary: bool,
     /// What it is about to define, while the other workers are told.
     pub(crate) announcement: Option<Box<Announcement>>,
     pinned_since: Option<Time>,
@@ -173,7 +176,7 @@ impl Tracker {
 
     /// It leaves its server.
     pub(crate) fn leave(&mut self) {
-        (self.restarted, self.ran_text) = (false, false);
+        (self.restarted, self.ran_text, self.makes_temporary) = (false, false, false);
         self.journal.take_reverted();
     }
 
@@ -238,6 +241,11 @@ impl Tracker {
         (come, began)
     }
 
+    /// It has something temporary, or is making it.
+    pub(crate) fn has_temporary(&self) -> bool {
+        self.makes_temporary || self.pins.any(Pins::TEMPORARY)
+    }
+
     pub(crate) fn suspected(&self) -> Pins {
         self.suspects
     }
@@ -289,6 +297,7 @@ impl Tracker {
             return;
         }
         self.suspects |= pins;
+        self.makes_temporary |= reading.marks.any(Marks::TEMPORARY) || reading.hidden.any(Hidden::TEMPORARY);
         // What no check finds, and no tag tells.
         self.pins |= left & Pins::PREPARED;
         self.suspect_listening(left);
@@ -297,34 +306,6 @@ impl Tracker {
             self.ask_for(names, false);
         }
         self.reasons.note(left, text);
-    }
-
-    /// A text begins that will pass in pieces.
-    pub(crate) fn gather(&mut self, pieces: Box<Pieces>, text: &[u8]) {
-        self.pieces = Some(pieces);
-        self.gathered.clear();
-        self.gathered.extend_from_slice(&text[..text.len().min(limits::PIN_TEXT_LEN_MAX)]);
-    }
-
-    /// More of it; all of it if this is the last.
-    pub(crate) fn add_piece(&mut self, piece: &[u8], is_last: bool) -> Option<Box<Pieces>> {
-        self.pieces.as_mut()?.add(piece);
-        if is_last { self.pieces.take() } else { None }
-    }
-
-    /// A long text has passed of which nothing is known, or more than can be noted: whose rights it has set, and which
-    /// settings of the application's own, nobody can list.
-    pub(crate) fn suspect_unread(&mut self) {
-        self.suspects |= Pins::ANYTHING | Pins::DYNAMIC;
-        self.reasons.note(Pins::ANYTHING | Pins::DYNAMIC, &self.gathered);
-    }
-
-    /// As [`Tracker::suspect`], of the text that was gathered.
-    pub(crate) fn suspect_again(&mut self, reading: Reading, known: &Known) {
-        let gathered = std::mem::take(&mut self.gathered);
-        // A block's body is not there any more.
-        let hidden = if reading.marks.any(Marks::BLOCK) { reading.hidden | Hidden::DYNAMIC } else { reading.hidden };
-        self.suspect(Reading { marks: reading.marks.without(Marks::BLOCK), hidden }, &gathered, known);
     }
 
     /// A message is sent whose effects are noted: its entry in the ledger is marked.
@@ -563,6 +544,7 @@ impl Tracker {
             self.pins |= Pins::UNKNOWN;
             return false;
         };
+        self.makes_temporary = false;
         let hidden = !(checked.pins & !suspected).is_empty();
         self.pins = self.pins & !Pins::CHECKABLE | checked.pins;
         let mut state = State::clone(self.state());

@@ -208,9 +208,9 @@ impl Answers<'_> {
         self.pool.generation += u64::from(renews);
     }
 
-    fn is_temporary(&self) -> bool {
-        let tracker = self.session.as_ref().and_then(|(_, session)| session.tracker.as_ref());
-        tracker.is_some_and(|tracker| (tracker.pins() | tracker.suspected()).any(Pins::TEMPORARY))
+    /// That its session may have something temporary, because nobody knows what its texts do, is no reason to believe so.
+    fn is_temporary(&mut self) -> bool {
+        self.tracker().is_some_and(|tracker| tracker.has_temporary())
     }
 
     /// An Execute has had as many rows as it asked for: its statement has run, though not to its end.
