@@ -1,3 +1,5 @@
+//! Command lines, what they mean, and what is said of those that mean nothing.
+
 use config::url::SERVERS_MAX;
 use pooling::settings::Settings;
 
