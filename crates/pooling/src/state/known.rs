@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use wire::backend::DataRow;
 
-use super::check::pairs;
+use super::check::{UNHURRIED, pairs};
 use super::prepared::OnServer;
 use super::{Identity, State};
 use crate::parameters::{Tracked, quote_literal};
@@ -60,10 +60,15 @@ impl Known {
         Known { state: state.map(Arc::clone).unwrap_or_default(), prepared }
     }
 
-    /// The question, and once more after everything has been set again, where that needs nobody else's rights.
+    /// Everything is set again, where that needs nobody else's rights, and the question is asked once more.
+    fn is_asked_twice(&self) -> bool {
+        self.state.identity.is_login() && !self.state.settings.is_empty()
+    }
+
+    /// The question, once or twice.
     pub(crate) fn write_text(&self, out: &mut Vec<u8>) {
         self.write_question(out);
-        if !self.state.identity.is_login() || self.state.settings.is_empty() {
+        if !self.is_asked_twice() {
             return;
         }
         let mut again = State::clone(&self.state);
@@ -74,8 +79,12 @@ impl Known {
     }
 
     fn write_question(&self, out: &mut Vec<u8>) {
+        if self.state.is_hasty() {
+            out.extend_from_slice(UNHURRIED.as_bytes());
+        }
         out.extend_from_slice(QUERY.as_bytes());
-        out.extend_from_slice(b"pg_catalog.concat_ws(','");
+        // One argument is always there: PostgreSQL refuses concat_ws of a separator alone.
+        out.extend_from_slice(b"pg_catalog.concat_ws(',', ''");
         for name in self.state.settings.keys().filter(|name| name.contains(&b'.')) {
             out.extend_from_slice(b", pg_catalog.current_setting(");
             quote_literal(name, out);
@@ -84,12 +93,16 @@ impl Known {
         out.push(b')');
     }
 
-    /// What is not as it is known, in words; `None`: nothing, or the server did not answer.
+    /// What is not as it is known, in words. An answer that is missing, or none that was expected, is a difference: nothing has
+    /// been compared.
     pub(crate) fn difference(&self, rows: &[Vec<u8>], tracked: &Tracked) -> Option<String> {
-        let first = match Found::read(rows.first()?) {
-            Some(first) => first,
-            None => return Some(format!("it answers {}", rows[0].escape_ascii())),
+        // Between the two answers stand the rows of what is set again by set_config.
+        let (first, last) = match rows {
+            [only] if !self.is_asked_twice() => (only, None),
+            [first, .., last] if self.is_asked_twice() => (first, Some(last)),
+            _ => return Some(format!("it answers with {} rows", rows.len())),
         };
+        let Some(first) = Found::read(first) else { return Some(format!("it answers {}", first.escape_ascii())) };
         let words = ["temporary objects", "holdable cursors", "advisory locks", "channels listened to"];
         if let Some((words, _)) = words.into_iter().zip(first.left).find(|(_, is_left)| *is_left) {
             return Some(format!("it has {words}"));
@@ -105,9 +118,10 @@ impl Known {
         if first.is_anothers && self.state.identity.authorization.is_none() {
             return Some("its session is another's".to_owned());
         }
-        self.difference_in_names(&first, tracked).or_else(|| {
-            let again = Found::read(rows[1..].last()?)?;
-            (again != first).then(|| format!("setting it again changed {first:?} to {again:?}"))
+        self.difference_in_names(&first, tracked).or_else(|| match Found::read(last?) {
+            Some(again) if again == first => None,
+            Some(again) => Some(format!("setting it again changed {first:?} to {again:?}")),
+            None => Some(format!("it answers {}", last?.escape_ascii())),
         })
     }
 
@@ -188,12 +202,45 @@ mod tests {
             (row(b"ffff", "'p'=''", "", "none"), Some("work_mem is not set")),
         ];
         for (row, difference) in table {
-            assert_eq!(known().difference(&[row], &tracked).as_deref(), difference);
+            assert_eq!(known().difference(&[row.clone(), row], &tracked).as_deref(), difference);
         }
-        assert_eq!(known().difference(&[], &tracked), None);
         let rows = [row(b"ffff", "'p'=''", set, "none"), row(b"ffff", "'p'=''", "'work_mem'='2048'", "none")];
         let told = known().difference(&rows, &tracked).expect("another value");
         assert!(told.starts_with("setting it again changed"), "{told}");
+    }
+
+    #[test]
+    fn an_answer_that_is_missing_is_a_difference() {
+        let tracked = Tracked::new(&["IntervalStyle".to_owned()]);
+        let nothing = Known::new(None, &OnServer::default());
+        let clean = row(b"ffff", "", "", "none");
+        assert_eq!(nothing.difference(std::slice::from_ref(&clean), &tracked), None);
+        assert_eq!(nothing.difference(&[], &tracked).as_deref(), Some("it answers with 0 rows"));
+        assert_eq!(nothing.difference(&[clean.clone(), clean], &tracked).as_deref(), Some("it answers with 2 rows"));
+        let set = row(b"ffff", "'p'=''", "'work_mem'='1024'", "none");
+        let set_config = b"\0\x01\0\0\0\x01x".to_vec();
+        assert_eq!(known().difference(&[set.clone(), set_config.clone(), set.clone()], &tracked), None);
+        let lost = known().difference(&[set.clone(), set_config], &tracked).expect("it was asked twice");
+        assert!(lost.starts_with("it answers"), "{lost}");
+        assert_eq!(known().difference(std::slice::from_ref(&set), &tracked).as_deref(), Some("it answers with 1 rows"));
+        let told = known().difference(&[set, b"\0\x01".to_vec()], &tracked).expect("it is no row");
+        assert!(told.starts_with("it answers"), "{told}");
+    }
+
+    #[test]
+    fn the_question_can_always_be_asked() {
+        let text = |known: &Known| {
+            let mut text = Vec::new();
+            known.write_text(&mut text);
+            String::from_utf8(text).expect("ASCII")
+        };
+        let nothing = text(&Known::new(None, &OnServer::default()));
+        assert!(nothing.ends_with("pg_catalog.concat_ws(',', '')") && !nothing.contains("timeout"), "{nothing}");
+        let mut state = State::default();
+        let again = Some(Again::Clause(b"statement_timeout = 1"[..].into()));
+        state.apply(&Change::Set { name: b"statement_timeout"[..].into(), again });
+        let hasty = text(&Known::new(Some(&Arc::new(state)), &OnServer::default()));
+        assert_eq!(hasty.matches(UNHURRIED).count(), 2, "{hasty}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::action::{Actions, Source};
 use crate::id::ConnId;
 use crate::limits;
 use crate::parameters::{Interned, Tracked};
-use crate::server::{Answerer, Entry, Expect, Overdue, Server, State, Unexpected};
+use crate::server::{Answerer, Chore, Entry, Expect, Overdue, Server, State, Unexpected};
 use crate::session::Session;
 use crate::settings::PoolMode;
 use crate::time::Time;
@@ -434,7 +434,12 @@ impl Answers<'_> {
                 false
             }
             // What is left on the server stays unknown.
-            Some(Answerer::Check) => false,
+            Some(Answerer::Check) => {
+                if matches!(self.server.state, State::Busy(Chore::Compare)) {
+                    self.findings.words().chore_error = Some(words());
+                }
+                false
+            }
             Some(Answerer::Client) if self.server.ledger.front() == Some(Expect::Refusal) => {
                 self.refused();
                 false

@@ -56,6 +56,10 @@ impl Worker {
                 self.poison_refused(turn, conn, &words);
                 return self.chore_progress(turn, conn, chore, None);
             }
+            if chore == Chore::Compare {
+                self.consult_refused(conn, words);
+                return self.chore_progress(turn, conn, chore, None);
+            }
             if chore == Chore::Waits {
                 self.waits_refused(conn);
                 return self.chore_progress(turn, conn, chore, None);

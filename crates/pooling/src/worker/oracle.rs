@@ -3,7 +3,8 @@
 //!
 //! Asked when a server has left its session, whether anything was followed in that or not, and when the stranger of
 //! `chaos_poison` has left it. Not asked while it stays: what pins a session is looked at when it ends. A server that
-//! gives no answer, for want of time or rights, has told nothing.
+//! refuses to answer, or answers something else, ends the process too: nothing has been compared. One that is lost while it
+//! is asked is nobody's any more.
 
 use std::collections::BTreeMap;
 
@@ -28,18 +29,20 @@ struct Had {
     asked: Option<Known>,
     /// What it answered: the bodies of DataRows.
     rows: Vec<Vec<u8>>,
+    /// Why it did not.
+    refused: Option<String>,
 }
 
 impl Oracle {
     /// A session has a server from now on.
     pub(super) fn linked(&mut self, server: ConnId, by: ConnId) {
-        self.had.insert(server, Had { by, asked: None, rows: Vec::new() });
+        self.had.insert(server, Had { by, asked: None, rows: Vec::new(), refused: None });
     }
 
     /// It is to be asked again.
     pub(super) fn forget(&mut self, server: ConnId) {
         if let Some(had) = self.had.get_mut(&server) {
-            (had.asked, had.rows) = (None, Vec::new());
+            (had.asked, had.rows, had.refused) = (None, Vec::new(), None);
         }
     }
 }
@@ -77,12 +80,23 @@ impl Worker {
         }
     }
 
+    /// A server answers with an error.
+    pub(super) fn consult_refused(&mut self, server_id: ConnId, words: String) {
+        let oracle = self.chaos.as_mut().and_then(|chaos| chaos.oracle.as_mut());
+        if let Some(had) = oracle.and_then(|oracle| oracle.had.get_mut(&server_id)) {
+            had.refused.get_or_insert(words);
+        }
+    }
+
     /// The answer is whole: it is held against what is known.
     pub(super) fn compare(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         let oracle = self.chaos.as_mut().and_then(|chaos| chaos.oracle.as_mut());
         if let Some(had) = oracle.and_then(|oracle| oracle.had.get_mut(&server_id))
             && let Some(known) = &had.asked
-            && let Some(difference) = known.difference(&had.rows, &self.tracked)
+            && let Some(difference) = match &had.refused {
+                Some(words) => Some(format!("it refuses to answer: {words}")),
+                None => known.difference(&had.rows, &self.tracked),
+            }
         {
             let by = had.by;
             let server = self.servers.get(server_id);
