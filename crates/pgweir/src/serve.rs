@@ -101,7 +101,21 @@ fn serve(
             Err(code) => code,
         },
         Ok(Prepared::Parent(code)) => code,
-        Err(text) => complain::fatal(flags.quiet, &text),
+        Err(Refusal::Start(text)) => complain::fatal(flags.quiet, &text),
+        Err(Refusal::NoLog(text)) => complain::fatal(false, &text),
+    }
+}
+
+/// Why nothing is served.
+enum Refusal {
+    Start(String),
+    /// There is no log that could say it: stderr gets it in spite of -q, as from PgBouncer.
+    NoLog(String),
+}
+
+impl From<String> for Refusal {
+    fn from(text: String) -> Refusal {
+        Refusal::Start(text)
     }
 }
 
@@ -112,18 +126,21 @@ enum Prepared {
 }
 
 /// Everything that must happen while there is one thread.
-fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepared, String> {
+fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepared, Refusal> {
     if identity::is_root() && user.is_none() {
-        return Err("PgBouncer should not run as root: set user= in the file, or give -u USERNAME".to_owned());
+        return Err(Refusal::Start(
+            "PgBouncer should not run as root: set user= in the file, or give -u USERNAME".to_owned(),
+        ));
     }
     if flags.daemon && !daemon::is_child() {
         if config.process.pidfile.is_none() {
-            return Err("daemon needs pidfile configured".to_owned());
+            return Err(Refusal::Start("daemon needs pidfile configured".to_owned()));
         }
         if config.process.logfile.is_none() && !config.process.syslog {
-            return Err("daemon needs logfile configured".to_owned());
+            return Err(Refusal::Start("daemon needs logfile configured".to_owned()));
         }
-        return daemon::start().map(Prepared::Parent).map_err(|why| format!("cannot go to the background: {why}"));
+        let parent = daemon::start().map_err(|why| format!("cannot go to the background: {why}"))?;
+        return Ok(Prepared::Parent(parent));
     }
     if daemon::is_child() {
         daemon::leave_session().map_err(|why| format!("cannot leave the terminal's session: {why}"))?;
@@ -134,10 +151,11 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
     dev::end_with_parent().map_err(|why| format!("cannot end with the parent: {why}"))?;
     if let Some(path) = &config.process.logfile {
         let opened = File::options().append(true).create(true).open(path);
-        opened.map_err(|error| format!("could not open logfile '{path}': {}", complain::why(&error)))?;
+        opened
+            .map_err(|error| Refusal::NoLog(format!("could not open logfile '{path}': {}", complain::why(&error))))?;
     }
     if is_served_already(config) {
-        return Err("unix socket is in use, cannot continue".to_owned());
+        return Err(Refusal::Start("unix socket is in use, cannot continue".to_owned()));
     }
     // Whoever reads the pidfile or hears that we listen may send one at once.
     let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);

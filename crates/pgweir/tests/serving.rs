@@ -358,7 +358,10 @@ fn a_log_that_cannot_be_opened_is_said_even_with_q() {
     let output = place.command().arg("-q").output().expect("it was built");
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("FATAL cannot open the log: ") && told.contains("No such file"), "{told}");
+    assert!(
+        told.contains("FATAL could not open logfile '/nowhere/at/all/log': ") && told.contains("No such file"),
+        "{told}"
+    );
 }
 
 #[test]
