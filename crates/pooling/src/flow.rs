@@ -54,7 +54,7 @@ impl Flow {
             self.unsent = spare();
         }
         // One answer of the console's may be longer.
-        let bounded = self.is_clear() || self.backlog().len() + bytes.len() <= limits::BACKLOG_LEN_MAX;
+        let bounded = self.is_clear() || self.backlog().len() + bytes.len() <= limits::SERVER_BACKLOG_LEN_MAX;
         debug_assert!(bounded, "I10: nobody paused the source");
         // A peer that always leaves something unread would else make the part that is gone grow for ever.
         if self.gone as usize >= limits::CHUNK_LEN_MAX {

@@ -109,7 +109,8 @@ fn memory_is_bounded(parts: &Parts<'_>) -> Result<(), Violation> {
     for (id, server) in &parts.servers {
         ensure(10, server.inbox.len() <= inbox_max, || format!("{id:?} keeps {} bytes", server.inbox.len()))?;
         let backlog = server.flow.backlog().len();
-        ensure(10, backlog <= limits::BACKLOG_LEN_MAX, || format!("{id:?} has a backlog of {backlog} bytes"))?;
+        let bounded = backlog <= limits::SERVER_BACKLOG_LEN_MAX;
+        ensure(10, bounded, || format!("{id:?} has a backlog of {backlog} bytes"))?;
     }
     Ok(())
 }

@@ -17,6 +17,9 @@ pub const SERVER_MESSAGE_LEN_MAX: usize = 64 * 1024;
 /// parameters as PostgreSQL takes, 65,535, has 0.5 to 1.5 MB.
 pub const STATEMENT_LEN_MAX: usize = 2 * 1024 * 1024;
 
+/// A server's backlog may hold, besides, one statement that is prepared there for its client: its text is written whole.
+pub const SERVER_BACKLOG_LEN_MAX: usize = BACKLOG_LEN_MAX + STATEMENT_LEN_MAX;
+
 /// A statement or portal name. PgBouncer's tests use names of 16 kB.
 pub const NAME_LEN_MAX: usize = 32 * 1024;
 

@@ -137,7 +137,7 @@ impl Base {
     }
 
     /// Appends what a client with these values is told; `others`: of parameters that are not tracked.
-    pub(crate) fn write(&self, own: &Parameters, others: &[(Box<[u8]>, Box<[u8]>)], out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, own: &Parameters, others: &Reported, out: &mut Vec<u8>) {
         // What lies between two values of the client's own is copied in one run.
         let mut from = 0;
         for ((name, reported), (place, tracked)) in self.reported.iter().zip(&self.places) {

@@ -53,27 +53,8 @@ impl Requests<'_> {
         if parse.name.len() > limits::NAME_LEN_MAX || body.len() > limits::STATEMENT_LEN_MAX {
             return Err(too_long());
         }
-        let of_sql = self.session.tracker.as_ref().is_some_and(|tracker| tracker.has_prepared(parse.name));
-        if of_sql && self.follows() {
-            // The server has it, or gets it now, and says so itself: 42P05.
-            if !self.bring(parse.name) {
-                return Ok(Renamed::Later);
-            }
-            self.sent(Expect::Parse(None));
-            self.replace(total, in_stream, |out| parse.encode(out));
-            return Ok(Renamed::Yes);
-        }
-        let names = self.session.names.get_or_insert_default();
-        if let Some(taken) = names.get(parse.name).map(Arc::clone) {
-            // The server has this name too, or gets it now, and says so itself: 42P05, and skips to Sync.
-            if self.server.prepared.touch(taken.id).is_none() {
-                self.prepare_as(&taken, false, None);
-            }
-            self.sent(Expect::Parse(None));
-            self.pool.totals.server_parses += 1;
-            let again = Parse { name: &taken.name, ..parse };
-            self.replace(total, in_stream, |out| again.encode(out));
-            return Ok(Renamed::Yes);
+        if let Some(renamed) = self.parse_of_a_taken_name(&parse, total, in_stream) {
+            return Ok(renamed);
         }
         // Whoever else has the same text may be in a pool that reads it.
         let meant = Arc::clone(self.meant());
@@ -109,6 +90,30 @@ impl Requests<'_> {
         self.replace(total, in_stream, |out| statement.write_parse(out));
         self.describe_for(parse.name, &statement);
         Ok(Renamed::Yes)
+    }
+
+    /// A Parse under a name that the session has already, prepared by SQL or by the protocol. `None`: it is a new name.
+    fn parse_of_a_taken_name(&mut self, parse: &Parse<'_>, total: usize, in_stream: bool) -> Option<Renamed> {
+        let of_sql = self.session.tracker.as_ref().is_some_and(|tracker| tracker.has_prepared(parse.name));
+        if of_sql && self.follows() {
+            // The server has the statement, or gets it now, and refuses the Parse itself: 42P05.
+            if !self.bring(parse.name) {
+                return Some(Renamed::Later);
+            }
+            self.sent(Expect::Parse(None));
+            self.replace(total, in_stream, |out| parse.encode(out));
+            return Some(Renamed::Yes);
+        }
+        let taken = self.session.names.get_or_insert_default().get(parse.name).map(Arc::clone)?;
+        // The server has this name too, or gets it now, and says so itself: 42P05, and skips to Sync.
+        if self.server.prepared.touch(taken.id).is_none() {
+            self.prepare_as(&taken, false, None);
+        }
+        self.sent(Expect::Parse(None));
+        self.pool.totals.server_parses += 1;
+        let again = Parse { name: &taken.name, ..*parse };
+        self.replace(total, in_stream, |out| again.encode(out));
+        Some(Renamed::Yes)
     }
 
     /// Whether a Parse of what the server has is ours to answer.

@@ -229,7 +229,8 @@ impl Worker {
         };
         let (parameters, secret) = (Arc::clone(&session.parameters), session.secret);
         let others = session.tracker.as_ref().and_then(|tracker| tracker.told.clone());
-        let others = others.as_deref().map_or(&[][..], |others| others);
+        let nothing = Reported::new();
+        let others = others.as_deref().unwrap_or(&nothing);
         let notify = &self.settings.login_notify_message;
         turn.actions.send_new(conn, |out| {
             Authentication::Ok.encode(out);
