@@ -11,9 +11,10 @@ use sim::sabotage::shows_as;
 
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// Not reached within a minute yet: a client must leave a COPY between two messages, and what is prepared behind a change of a table
-/// is made anew where it fails. Transcripts show both.
-const OPEN: [Sabotage; 2] = [Sabotage::LeaveCopyOpen, Sabotage::KeepStatements];
+/// Not reached within a minute yet: a client must leave a COPY between two messages; what is prepared behind a change of a table is
+/// made anew where it fails; and one world in about a thousand links a client to a server whose FATAL lies unread, which takes 70 s
+/// of an optimised build. Transcripts show the first two.
+const OPEN: [Sabotage; 3] = [Sabotage::LeaveCopyOpen, Sabotage::KeepStatements, Sabotage::LinkBeforeFatal];
 
 /// What settings promise that most worlds seldom ask for.
 const PROMISED: [Sabotage; 9] = [
