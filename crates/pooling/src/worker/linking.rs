@@ -393,6 +393,8 @@ impl Worker {
             return;
         }
         if pool.wants_listener() {
+            // The client for whom it was checked takes another idle server (I6).
+            self.touched.push(id);
             self.become_listener(turn, server_id);
             return;
         }
@@ -411,6 +413,7 @@ impl Worker {
             return;
         }
         if self.must_ask_for_names(turn, id, server_id) {
+            self.touched.push(id);
             return;
         }
         let (waiter, line) = loop {
