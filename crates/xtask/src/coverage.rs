@@ -1,9 +1,10 @@
 //! docs/protocol-coverage.md: what the code cites of PostgreSQL's protocol chapter, of PgBouncer's manual and of RFCs.
 //!
-//! Made from the citations; a test compares it with the tree, `UPDATE=1` writes it. Of the protocol chapter it knows what
+//! Made from the citations; `xtask tidy` compares it with the tree, `UPDATE=1 cargo run -p xtask -- cite` writes it. Of the protocol chapter it knows what
 //! there is, so it shows what nobody cites too. That a section is cited says where to look, not that all of it is obeyed.
 
 use crate::cite::{Citation, Manual, citations};
+use crate::rules::Finding;
 use crate::tree::Tree;
 
 pub(crate) const PATH: &str = "docs/protocol-coverage.md";
@@ -88,7 +89,7 @@ const MESSAGES: [&str; 52] = [
     "Terminate",
 ];
 
-const HEAD: &str = "<!-- Made by `UPDATE=1 cargo test -p xtask`; edit the citations in the code instead. -->
+const HEAD: &str = "<!-- Made by `UPDATE=1 cargo run -p xtask -- cite`; edit the citations in the code instead. -->
 # What the code cites
 
 A comment `//= pg18 …`, `//= pgbouncer …` or `//= rfc…` stands where the code obeys that section of that manual. This page
@@ -117,6 +118,23 @@ pub(crate) fn page(tree: &Tree) -> String {
 const FORMATS: &str = "protocol-message-formats";
 
 /// A section by its own name where it has one, else by its page's.
+/// Where the written page is not the one that the tree makes; a tree without citations (of a test) has none to compare.
+pub(crate) fn check(tree: &Tree) -> Option<Finding> {
+    if citations(tree).is_empty() {
+        return None;
+    }
+    let (made, written) = (page(tree), tree.text(PATH).unwrap_or_default());
+    let line = made.lines().zip(written.lines()).take_while(|(made, written)| made == written).count() + 1;
+    (made != written).then(|| {
+        Finding::new(
+            PATH,
+            line,
+            "the page is old",
+            "it lists what the code cites: run `UPDATE=1 cargo run -p xtask -- cite`",
+        )
+    })
+}
+
 fn shown(section: &str) -> &str {
     section.split_once('#').map_or(section, |(_, name)| name)
 }
@@ -152,7 +170,6 @@ fn files(citations: &[&Citation], is_test: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     #[test]
     fn a_cited_message_names_its_file_and_an_uncited_one_has_dashes() {
@@ -171,14 +188,16 @@ mod tests {
     }
 
     #[test]
-    fn the_page_in_docs_is_what_the_code_cites() {
-        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        let page = page(&Tree::read(root).expect("the tests run in a checkout"));
-        if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(root.join(PATH), &page).expect("docs is there and can be written");
-        }
-        let written = std::fs::read_to_string(root.join(PATH)).unwrap_or_default();
-        let differs = written.lines().zip(page.lines()).find(|(old, new)| old != new);
-        assert!(written == page, "{PATH} is old at {differs:?}: run `UPDATE=1 cargo test -p xtask`");
+    fn a_page_that_differs_is_found_at_its_line() {
+        let cited = "//= pg18 protocol-message-formats#DataRow\n";
+        let written = page(&Tree::of(&[("crates/wire/src/row.rs", cited)]));
+        let same = Tree::of(&[("crates/wire/src/row.rs", cited), (PATH, &written)]);
+        assert_eq!(check(&same), None);
+        let moved = Tree::of(&[("crates/wire/src/line.rs", cited), (PATH, &written)]);
+        let line =
+            written.lines().position(|line| line.starts_with("| DataRow")).expect("the page has each message") + 1;
+        assert_eq!(check(&moved).map(|finding| finding.line), Some(line));
+        let short = Tree::of(&[("crates/wire/src/row.rs", cited), (PATH, "")]);
+        assert!(check(&short).is_some());
     }
 }

@@ -52,6 +52,7 @@ pub(crate) fn all(tree: &Tree) -> Vec<Finding> {
     found.extend(decisions::check(tree));
     found.extend(links::check(tree));
     found.extend(leaks::check(tree));
+    found.extend(crate::coverage::check(tree));
     found.sort();
     found.dedup();
     found
