@@ -155,3 +155,34 @@ fn a_hundred_thousand_texts_in_bounded_memory() {
     assert!(most < before + GROWTH_KB_MAX);
     stage.assert_healthy();
 }
+
+#[test]
+fn large_statements_are_prepared_again_a_few_at_a_time() {
+    const BINDS: usize = 200;
+    let settings = vec![("max_prepared_statements", "1".to_owned())];
+    let mut stage = Stage::set(&Wishes { pool: 1, settings, ..Wishes::default() });
+    let mut client = stage.client();
+    // A comment: PostgreSQL reads it fast.
+    let text = |number: usize| format!("delete from numbers where number = {number} /*{}*/", "x".repeat(1_500_000));
+    let _ = stage.direct("create table numbers (number int)");
+    let names = ["s1", "s2"];
+    for (number, name) in names.iter().enumerate() {
+        let answer = client.extended(name, &text(number), &[]).expect("served");
+        assert_eq!(answer.tags, ["DELETE 0"], "{answer:?}");
+    }
+    let (_, before) = stage.pooler.resident_kb();
+    let begun = Instant::now();
+    let pair = |number: usize| [frontend::bind(names[number % 2], &[]), frontend::execute()].concat();
+    let batch: Vec<u8> = (0..BINDS).flat_map(pair).chain(frontend::sync()).collect();
+    client.send(&batch).expect("connected");
+    let answer = client.answer().expect("served");
+    assert_eq!(answer.tags.len(), BINDS, "{:?}", answer.errors);
+    let (_, most) = stage.pooler.resident_kb();
+    println!(
+        "{BINDS} statements of 1.5 MB for a packet of {} bytes in {:?}; at most {before} kB before, {most} kB then",
+        batch.len(),
+        begun.elapsed()
+    );
+    assert!(most < before + GROWTH_KB_MAX, "{most} kB at most, {before} kB before");
+    stage.assert_healthy();
+}

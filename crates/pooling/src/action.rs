@@ -156,6 +156,11 @@ impl Actions {
         self.list.push(action);
     }
 
+    /// How many bytes of our own, or copied, this step has written so far.
+    pub(crate) fn written_len(&self) -> usize {
+        self.scratch.len()
+    }
+
     /// Sends bytes that `write` appends to the scratch.
     pub(crate) fn send_new(&mut self, conn: ConnId, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.scratch.len();

@@ -17,8 +17,13 @@ pub const SERVER_MESSAGE_LEN_MAX: usize = 64 * 1024;
 /// parameters as PostgreSQL takes, 65,535, has 0.5 to 1.5 MB.
 pub const STATEMENT_LEN_MAX: usize = 2 * 1024 * 1024;
 
-/// A server's backlog may hold, besides, one statement that is prepared there for its client: its text is written whole.
-pub const SERVER_BACKLOG_LEN_MAX: usize = BACKLOG_LEN_MAX + STATEMENT_LEN_MAX;
+/// Bytes of statements that the pooler prepares on a server in one step, for messages of one client. The next message that needs
+/// a statement prepared waits until the server has answered what it was sent.
+pub const PREPARING_LEN_MAX: usize = STATEMENT_LEN_MAX;
+
+/// A server's backlog may hold, besides, what the pooler prepares there in one step. One text may name all that SQL's PREPARE
+/// has left in its session; the frames around these statements take less than a fourth of [`PREPARED_LEN_MAX`].
+pub const SERVER_BACKLOG_LEN_MAX: usize = BACKLOG_LEN_MAX + PREPARING_LEN_MAX + PREPARED_LEN_MAX + PREPARED_LEN_MAX / 4;
 
 /// A statement or portal name. PgBouncer's tests use names of 16 kB.
 pub const NAME_LEN_MAX: usize = 32 * 1024;

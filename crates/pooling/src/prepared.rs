@@ -69,7 +69,8 @@ impl Statement {
         Parse { name: &self.name, query: &self.query, types }.encode(out);
     }
 
-    fn len(&self) -> usize {
+    /// Bytes of its text, its types and its name on servers.
+    pub(crate) fn len(&self) -> usize {
         self.query.len() + self.types.len() + self.name.len()
     }
 }

@@ -61,6 +61,9 @@ impl Requests<'_> {
             return Match::Yes;
         }
         let follows = self.pool.rules.follows() && !statement.varies && self.server.status != Status::Failed;
+        if (follows || found.is_none()) && self.must_pace(statement.len()) {
+            return Match::Later;
+        }
         match found {
             _ if follows => self.make_match(name, statement, found, len),
             None => {

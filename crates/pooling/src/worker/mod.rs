@@ -70,6 +70,7 @@ mod naming;
 mod opening;
 mod oracle;
 mod overdue;
+mod pacing;
 mod pinning;
 mod poisoning;
 pub(crate) mod pool;

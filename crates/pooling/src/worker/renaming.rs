@@ -107,6 +107,9 @@ impl Requests<'_> {
         let taken = self.session.names.get_or_insert_default().get(parse.name).map(Arc::clone)?;
         // The server has this name too, or gets it now, and says so itself: 42P05, and skips to Sync.
         if self.server.prepared.touch(taken.id).is_none() {
+            if self.must_pace(taken.len()) {
+                return Some(Renamed::Later);
+            }
             self.prepare_as(&taken, false, None);
         }
         self.sent(Expect::Parse(None));

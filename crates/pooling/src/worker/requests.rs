@@ -173,6 +173,7 @@ impl Worker {
             attends: false,
             definitions: Vec::new(),
             others,
+            written_before: turn.actions.written_len(),
             queries: 0,
             spare: &mut self.spare,
             actions: turn.actions,
@@ -252,6 +253,8 @@ pub(super) struct Requests<'a> {
     /// What its texts define, for the other pools of its database.
     pub(super) definitions: Vec<Arc<Definition>>,
     pub(super) others: OtherWorkers,
+    /// What the step had written before.
+    pub(super) written_before: usize,
     /// Statements that were sent.
     queries: u32,
     spare: &'a mut Vec<Vec<u8>>,
