@@ -56,6 +56,11 @@ impl Requests<'_> {
         if !(ends || listens) || failed {
             return true;
         }
+        if listens && tracker.has_said() && self.server.ledger.awaits_own_ready() {
+            // It may have been said in a transaction of before: then it is out before anybody listens for this one.
+            self.call_for_answers();
+            return false;
+        }
         let is_new = self.choose_listeners(effects);
         let (awaited, _) = self.server.ledger.owing();
         let Some(tracker) = &mut self.session.tracker else { return true };
