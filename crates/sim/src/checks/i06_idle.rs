@@ -18,10 +18,18 @@ const OPENING_US: u64 = 800_000;
 /// So seldom a bound is exceeded by chance alone.
 const RARE: f64 = 1e-9;
 
-/// What each worker's last look said of its pools.
+/// What each worker's last look said of its pools, and what the coordinator has granted them.
 #[derive(Debug, Default)]
 pub struct Beside {
     pools: BTreeMap<(PoolId, u16), Seen>,
+    full: BTreeMap<PoolId, Full>,
+}
+
+/// When a pool last had as many servers as its size allows, and as many as that and its reserve.
+#[derive(Copy, Clone, Debug, Default)]
+struct Full {
+    size_at: u64,
+    reserve_at: u64,
 }
 
 /// Since when somebody waits there, and since when a server was idle there without being given to anybody.
@@ -54,6 +62,23 @@ fn awaits_names(world: &World, worker: u16, pool: PoolId) -> bool {
 /// Whether the first clients of any pool wait until it is known what names hide.
 pub(crate) fn anybody_learns(world: &World) -> bool {
     world.checks.beside.pools.keys().any(|&(pool, worker)| awaits_names(world, worker, pool))
+}
+
+/// After a round of the coordinator's: which pools may have no more servers. A pool whose servers go and come is full in between,
+/// and its clients have waited for that.
+pub fn note_full(world: &mut World) {
+    let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return };
+    for (id, key) in coordinator.pools() {
+        let (held, size) = (coordinator.held(id), coordinator.size(id));
+        if held < size {
+            continue;
+        }
+        let full = world.checks.beside.full.entry(id).or_default();
+        full.size_at = world.now;
+        if held >= size + reserve(&world.plan.settings, &key.database, &key.user) {
+            full.reserve_at = world.now;
+        }
+    }
 }
 
 /// How many wait that may be served: whose class is below its maximum.
@@ -118,12 +143,15 @@ fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
     let reserve_us = settings.reserve_pool_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
     let pool = snapshot.pools.iter().find(|pool| {
         let since = (world.now - pool.maxwait_us).max(world.trouble_at.unwrap_or(0));
-        let waited = world.now.saturating_sub(since);
+        let full = world.checks.beside.full.get(&pool.id).copied().unwrap_or_default();
+        let waited_since = |at: u64| world.now.saturating_sub(since.max(at));
         let learns = pool.sv_tested > 0 && awaits_names(world, worker, pool.id);
-        let is_long = waited.saturating_sub(limit) > reserve_us;
-        let reserve = if is_long { reserve(settings, &pool.key.database, &pool.key.user) } else { 0 };
-        let room = coordinator.held(pool.id) < coordinator.size(pool.id) + reserve;
-        pool.cl_waiting > 0 && room && !learns && waited > limit
+        let (held, size) = (coordinator.held(pool.id), coordinator.size(pool.id));
+        let room = held < size && waited_since(full.size_at) > limit;
+        let spare = held < size + reserve(settings, &pool.key.database, &pool.key.user)
+            && waited_since(full.reserve_at) > limit
+            && waited_since(0).saturating_sub(limit) > reserve_us;
+        pool.cl_waiting > 0 && (room || spare) && !learns
     })?;
     let (held, since) = (coordinator.held(pool.id), world.now - pool.maxwait_us);
     Some(format!("worker {worker}: {:?} waits since {since} and {held} servers are open: more may be", pool.key))

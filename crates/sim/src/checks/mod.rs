@@ -78,6 +78,7 @@ impl World {
             return self.fail(violation.invariant, format!("{place:?}: {}{waiting}", violation.what));
         }
         if matches!(entry.machinery, Machinery::Coordinator(_)) {
+            i06_idle::note_full(self);
             i12_minimum::check(self);
             return i15_sizes::check(self);
         }
