@@ -186,3 +186,27 @@ fn large_statements_are_prepared_again_a_few_at_a_time() {
     assert!(most < before + GROWTH_KB_MAX, "{most} kB at most, {before} kB before");
     stage.assert_healthy();
 }
+
+#[test]
+fn a_statement_that_is_too_large_to_be_kept_stays_on_its_server() {
+    let mut stage = Stage::set(&Wishes { pool: 2, ..Wishes::default() });
+    let mut client = stage.client();
+    let text = format!("select 'large' /*{}*/", "x".repeat(3_000_000));
+    let (_, before) = stage.pooler.resident_kb();
+    let answer = client.extended("s", &text, &[]).expect("served");
+    assert_eq!(answer.value(), Some("large"), "{answer:?}");
+    let mut other = stage.client();
+    for _ in 0..5 {
+        let answer = other.extended("s", "select 'small'", &[]).expect("served");
+        assert_eq!(answer.value().or(answer.errors.first().map(|error| &*error.sqlstate)), Some("small"));
+        let closed = [frontend::close_statement("s"), frontend::sync()].concat();
+        other.send(&closed).expect("connected");
+        other.answer().expect("closed");
+        assert_eq!(client.prepared("s", &[]).expect("served").value(), Some("large"));
+    }
+    let (_, most) = stage.pooler.resident_kb();
+    println!("at most {before} kB before, {most} kB then");
+    assert!(most < before + GROWTH_KB_MAX);
+    drop((client, other));
+    stage.assert_healthy();
+}

@@ -160,6 +160,8 @@ pub struct Names {
     /// Whose shapes have been asked for, in the order of the server's ledger.
     asked: VecDeque<Box<[u8]>>,
     pub(crate) trial: Option<Box<Trial>>,
+    /// Names that are not here are the server's: the session keeps it.
+    pub(crate) passes: bool,
 }
 
 /// What a client's name stands for.
@@ -256,9 +258,9 @@ impl Names {
         true
     }
 
-    /// A Close is sent. False: the client keeps too much already, in changes that wait for answers.
+    /// A Close is sent. False: the client keeps too much already, and changes wait for answers.
     pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
-        if !self.has_room(name.len()) {
+        if !self.pending.is_empty() && !self.has_room(name.len()) {
             return false;
         }
         let before = self.set(name, None);
@@ -306,6 +308,7 @@ impl Names {
 
     /// The client discarded all its statements. What it has sent since is not answered yet, and stays.
     pub(crate) fn discard(&mut self) {
+        self.passes = false;
         let sent_since: Vec<Box<[u8]>> = self.pending.iter().map(|change| change.name.clone()).collect();
         let gone: Vec<Box<[u8]>> = self.names.keys().filter(|name| !sent_since.contains(name)).cloned().collect();
         gone.iter().for_each(|name| drop(self.set(name, None)));

@@ -63,6 +63,8 @@ pub(crate) enum Expect {
     Verdict(StatementId),
     /// An error.
     Refusal,
+    /// The same, of a statement that is too large to be kept.
+    TooLarge,
     /// CommandComplete, EmptyQueryResponse or PortalSuspended.
     Execute,
     /// CloseComplete; evicted if tracked.
@@ -99,6 +101,11 @@ impl Expect {
     /// Whether it does, or may do, more than settle what statements there are.
     fn runs(self) -> bool {
         matches!(self, Expect::Bind | Expect::TrialBind | Expect::Execute)
+    }
+
+    /// The client is told an error of ours, whatever the server says.
+    pub(crate) fn is_refusal(self) -> bool {
+        matches!(self, Expect::Refusal | Expect::TooLarge)
     }
 
     /// The client tries a statement.

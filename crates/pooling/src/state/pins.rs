@@ -46,6 +46,8 @@ pins! {
     UNKNOWN = 14, "unknown statement";
     /// Settings of the application's own may have been set out of sight, and cannot be listed.
     DYNAMIC = 16, "settings set out of sight";
+    /// A statement that only the server keeps.
+    LARGE = 17, "prepared statement too large to be kept";
     /// Not a reason to stay but to look: settings may have been changed out of sight.
     SETTINGS = 15, "settings";
 }
@@ -69,6 +71,7 @@ impl Pins {
             | Pins::ORIGIN.0
             | Pins::SEED.0
             | Pins::BACKEND_PID.0
+            | Pins::LARGE.0
             | Pins::DYNAMIC.0,
     );
 

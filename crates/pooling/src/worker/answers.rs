@@ -440,7 +440,7 @@ impl Answers<'_> {
                 }
                 false
             }
-            Some(Answerer::Client) if self.server.ledger.front() == Some(Expect::Refusal) => {
+            Some(Answerer::Client) if self.server.ledger.front().is_some_and(Expect::is_refusal) => {
                 self.refused();
                 false
             }

@@ -15,11 +15,12 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
-use wire::backend::{Fields, Status, field, tag};
+use wire::backend::{ErrorResponse, Fields, Status, field, tag};
 use wire::frontend::{self, Describe, Target};
 use wire::sqlstate;
 
 use super::answers::Answers;
+use super::large_statements::TOO_LARGE;
 use super::requests::Requests;
 use crate::limits;
 use crate::prepared::{Statement, StatementId, Trial};
@@ -236,6 +237,11 @@ impl Answers<'_> {
     pub(super) fn refused(&mut self) {
         self.flush();
         let Some((conn, _)) = &self.session else { return };
+        if self.server.ledger.front() == Some(Expect::TooLarge) {
+            let (code, message) = (sqlstate::PROGRAM_LIMIT_EXCEEDED, TOO_LARGE);
+            let error = ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None };
+            return self.actions.send_new(*conn, |out| error.encode(out));
+        }
         let fields = [
             (field::SEVERITY_LOCALIZED, &b"ERROR"[..]),
             (field::SEVERITY, b"ERROR"),

@@ -61,6 +61,7 @@ mod gates;
 mod halves;
 mod holding;
 mod hurry;
+mod large_statements;
 mod lending;
 mod limiting;
 mod linking;

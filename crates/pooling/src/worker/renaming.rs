@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use wire::frontend::{self, BindNames, Close, Describe, Parse, Target};
-use wire::{HEADER_LEN, Header, backend, sqlstate};
+use wire::{HEADER_LEN, Header, backend};
 
 use super::ending::Ending;
 use super::matching::Match;
@@ -50,11 +50,14 @@ impl Requests<'_> {
         if self.must_wait(parse.name, Some(id)) {
             return Ok(Renamed::Later);
         }
-        if parse.name.len() > limits::NAME_LEN_MAX || body.len() > limits::STATEMENT_LEN_MAX {
-            return Err(too_long());
+        if parse.name.len() > limits::NAME_LEN_MAX {
+            return Err(Ending::violation("name in Parse message is too long"));
         }
         if let Some(renamed) = self.parse_of_a_taken_name(&parse, total, in_stream) {
             return Ok(renamed);
+        }
+        if self.session.names.as_ref().is_some_and(|names| names.passes) {
+            return Ok(Renamed::No);
         }
         // Whoever else has the same text may be in a pool that reads it.
         let meant = Arc::clone(self.meant());
@@ -75,7 +78,7 @@ impl Requests<'_> {
         }
         let names = self.session.names.get_or_insert_default();
         if !names.insert(parse.name, Arc::clone(&statement)) {
-            return Err(too_many());
+            return Ok(self.pass_or_refuse(&parse, total, in_stream));
         }
         if is_ours {
             self.sent(Expect::FakeParse);
@@ -235,8 +238,13 @@ impl Requests<'_> {
             }
             Renamed::Later => return Ok(Renamed::Later),
         }
-        if !self.session.names.get_or_insert_default().remove(close.name) {
-            return Err(too_many());
+        let names = self.session.names.get_or_insert_default();
+        if names.passes && names.get(close.name).is_none() {
+            return Ok(Renamed::No);
+        }
+        if !names.remove(close.name) {
+            self.call_for_answers();
+            return Ok(Renamed::Later);
         }
         self.sent(Expect::FakeClose);
         self.replace(HEADER_LEN + body.len(), in_stream, |_| ());
@@ -352,7 +360,7 @@ impl Requests<'_> {
 
     /// Whether it depends on answers under way what exists under a name, or what the server has prepared: a simple query
     /// may be DISCARD ALL, a batch may fail and what is in it be skipped. Then the message waits for them.
-    fn must_wait(&self, name: &[u8], id: Option<StatementId>) -> bool {
+    pub(super) fn must_wait(&self, name: &[u8], id: Option<StatementId>) -> bool {
         let ledger = &self.server.ledger;
         if !ledger.awaits_ready() {
             return false;
@@ -394,14 +402,4 @@ impl Requests<'_> {
             super::confirming::answer_fake(self.conn, self.session, fake.expect, self.actions);
         }
     }
-}
-
-pub(super) fn too_long() -> Ending {
-    let text = format!("a named prepared statement may have {} bytes at most", limits::STATEMENT_LEN_MAX);
-    Ending::Refuse(sqlstate::PROGRAM_LIMIT_EXCEEDED, text)
-}
-
-pub(super) fn too_many() -> Ending {
-    let text = "too many prepared statements in one session".to_owned();
-    Ending::Refuse(sqlstate::PROGRAM_LIMIT_EXCEEDED, text)
 }

@@ -14,7 +14,7 @@ use wire::{HEADER_LEN, Header};
 use super::announcing::OtherWorkers;
 use super::ending::{Ending, checked_header};
 use super::pool::Pool;
-use super::renaming::{Renamed, too_long};
+use super::renaming::Renamed;
 use super::stream::Stream;
 use super::unlinked::{Begun, Unlinked};
 use super::{Turn, Worker};
@@ -385,8 +385,8 @@ impl Requests<'_> {
             Extent::Whole => {
                 // A long unnamed statement passes by length, however long.
                 let named = at_hand.get(HEADER_LEN).map(|&first| first != 0);
-                if named == Some(true) && header.body_len() > limits::STATEMENT_LEN_MAX {
-                    return Err(too_long());
+                if named == Some(true) && header.tag == tag::PARSE && header.body_len() > limits::STATEMENT_LEN_MAX {
+                    return Ok(at_hand.len() >= limits::CHUNK_LEN_MAX);
                 }
                 let long = header.body_len() > limits::UNNAMED_LEN_MAX;
                 let read = !self.pool.rules.follows() || at_hand.len() >= limits::CHUNK_LEN_MAX;
@@ -443,8 +443,9 @@ impl Requests<'_> {
             tag::PARSE if whole && self.calls_listener(&at_hand[HEADER_LEN..]) => return Ok(false),
             tag::PARSE => {
                 let named = at_hand.get(HEADER_LEN).is_some_and(|&first| first != 0);
-                let renamed = match mapped && whole && named {
-                    true => self.parse(&at_hand[HEADER_LEN..], in_stream)?,
+                let renamed = match mapped && named {
+                    true if whole => self.parse(&at_hand[HEADER_LEN..], in_stream)?,
+                    true => self.parse_large(header, at_hand, in_stream)?,
                     false => Renamed::No,
                 };
                 if renamed == Renamed::Later {
@@ -508,7 +509,7 @@ impl Requests<'_> {
     fn parse_unmapped(&mut self, at_hand: &[u8], whole: bool, mapped: bool) -> bool {
         self.lose_track(mapped);
         let parse = whole.then(|| Parse::decode(&at_hand[HEADER_LEN..]).ok()).flatten();
-        let goes_on = self.parse_followed(parse.as_ref(), mapped);
+        let goes_on = self.parse_followed(parse.as_ref(), false);
         if goes_on {
             self.sent(Expect::Parse(None));
         }

@@ -6,7 +6,6 @@ use wire::frontend::{BindNames, Close, Target, tag};
 use wire::{HEADER_LEN, Header};
 
 use super::ending::{Ending, checked_header};
-use super::renaming::{too_long, too_many};
 use super::{Turn, Worker};
 use crate::action::Actions;
 use crate::id::ConnId;
@@ -136,9 +135,8 @@ impl Unlinked<'_> {
                     return Ok(false);
                 }
                 if let Some(names) = &mut self.session.names {
-                    if !names.remove(close.name) {
-                        return Err(too_many());
-                    }
+                    // Nothing is under way, so there is room for the change.
+                    names.remove(close.name);
                     names.answered();
                 }
                 self.actions.send_new(self.conn, backend::encode_close_complete);
@@ -158,8 +156,7 @@ fn is_enough(header: Header, at_hand: &[u8], mapped: bool) -> Result<bool, Endin
     match header.tag {
         _ if whole => Ok(true),
         tag::PARSE if mapped && body.is_empty() => Ok(false),
-        tag::PARSE if mapped && named && header.body_len() > limits::STATEMENT_LEN_MAX => Err(too_long()),
-        tag::PARSE if mapped && named => Ok(false),
+        tag::PARSE if mapped && named && header.body_len() <= limits::STATEMENT_LEN_MAX => Ok(false),
         tag::DESCRIBE | tag::CLOSE if mapped => Ok(false),
         tag::BIND if mapped && BindNames::decode(body).is_none() => {
             if body.len() > 2 * limits::NAME_LEN_MAX {
