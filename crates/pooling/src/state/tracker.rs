@@ -260,7 +260,8 @@ impl Tracker {
 
     pub(crate) fn snapshot(&self) -> Option<PinSnapshot> {
         let statement = String::from_utf8_lossy(self.reasons.first(self.pins)).into_owned();
-        self.pinned_since.map(|since| PinSnapshot { since, kinds: self.pins, statement })
+        let since = self.pinned_since.filter(|_| !self.pins.is_empty());
+        since.map(|since| PinSnapshot { since, kinds: self.pins, statement })
     }
 
     /// Whether its server may be lost without it: whatever it has can be on another.
@@ -502,12 +503,20 @@ impl Tracker {
         let bound = if self.state().is_bound() { Pins::SETTING } else { Pins::NONE };
         self.pins = self.pins & !Pins::SETTING | bound;
         self.reasons.keep_only(self.pins);
-        if self.pins.is_empty() {
+        if !self.stays_pinned(now) {
             (self.pinned_since, self.counted) = (None, Pins::NONE);
             return Settled::Free;
         }
-        self.pinned_since.get_or_insert(now);
         Settled::Pinned
+    }
+
+    /// Whether it keeps its server as far as is known now: then it does so since now, if not for longer.
+    pub(crate) fn stays_pinned(&mut self, now: Time) -> bool {
+        let stays = !self.pins.is_empty();
+        if stays {
+            self.pinned_since.get_or_insert(now);
+        }
+        stays
     }
 
     pub(crate) fn asked(&self) -> Option<&Check> {

@@ -511,16 +511,7 @@ impl Answers<'_> {
         }
         match (entry.owner, entry.expect) {
             // At once: what comes behind it is newer.
-            (Answerer::Check, Expect::Query) if self.session.is_some() => {
-                let (tracked, encoding) = (self.tracked, self.server.parameters.get(Tracked::CLIENT_ENCODING));
-                let is_utf8 = encoding == Some(b"UTF8");
-                let is_readable = !self.pool.known.is_unreadable();
-                if let Some(tracker) = self.tracker() {
-                    let missed = tracker.answered(tracked, is_utf8, is_readable);
-                    self.pool.fidelity.missed += u64::from(missed);
-                }
-            }
-            (Answerer::Check, Expect::Query) => {}
+            (Answerer::Check, Expect::Query) => self.check_answered(),
             // What it did to the unnamed statement was noted when it was sent: the client's may have been told behind it.
             (Answerer::Replay, Expect::Query) => {
                 self.findings.replayed = true;

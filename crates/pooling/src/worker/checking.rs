@@ -10,9 +10,11 @@ use std::sync::Arc;
 
 use wire::frontend::Query;
 
+use super::answers::Answers;
 use super::pinning::count_pinned;
 use super::{Turn, Worker};
 use crate::id::ConnId;
+use crate::parameters::Tracked;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
 use crate::settings::Fidelity;
@@ -83,6 +85,20 @@ impl Worker {
             server.soiled |= tracker.soils();
         } else {
             server.soiled = true;
+        }
+    }
+}
+
+impl Answers<'_> {
+    /// The server has said what its client has left on it. If that is something, the client is pinned from now on: its next
+    /// statement may be under way already, and take long.
+    pub(super) fn check_answered(&mut self) {
+        let Some(tracker) = self.session.as_mut().and_then(|(_, session)| session.tracker.as_mut()) else { return };
+        let is_utf8 = self.server.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8");
+        let missed = tracker.answered(self.tracked, is_utf8, !self.pool.known.is_unreadable());
+        self.pool.fidelity.missed += u64::from(missed);
+        if tracker.stays_pinned(self.now) {
+            count_pinned(tracker, self.pool);
         }
     }
 }
