@@ -169,7 +169,7 @@ settings! {
     idle_transaction_timeout: Seconds, Some("0"), Yes, Works, Waiting, "Closes a client that idles inside a transaction for so long; 0: never.";
     ignore_startup_parameters: List, Some(""), Yes, Works, Startup, "Startup parameters to pass over rather than refuse.";
     job_name: Text, Some("pgbouncer"), No, Unneeded, Listening, "The name of the service on systems that have no need of it here.";
-    listen_addr: List, Some(""), No, Works, Listening, "Addresses to listen on by TCP; * is all of them, empty is none.";
+    listen_addr: List, Some(""), No, Works, Listening, "Addresses to listen on by TCP; * is all of them, empty is none. One that cannot be listened on is left out with a WARNING, unless there is no other place.";
     listen_backlog: NUMBER, Some("4096"), No, Works, Network, "How many connections the kernel keeps until they are accepted; it allows as many as net.core.somaxconn. PgBouncer's default is 128: of 2,000 clients that come at once, those that it turns away come back a second later.";
     listen_port: Count(0, 65535, ""), Some("6432"), No, Works, Listening, "The port, for TCP and in the name of the Unix socket.";
     log_connections: Flag, Some("1"), Yes, Works, Log, "A line for each login, and for each connection made to PostgreSQL.";

@@ -44,7 +44,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use pooling::{Coordinator, Door, Place, Settings, Worker};
+use pooling::{Coordinator, Door, Level, Place, Settings, Worker};
 
 pub use clock::Clock;
 pub use count::{Counters, ThreadCounters};
@@ -102,7 +102,7 @@ impl Engine {
     /// Listens and starts the threads. Privileges are dropped before this is called: threads have their own ids.
     ///
     /// # Errors
-    /// A place that cannot be listened on, a log that cannot be opened, no threads or descriptors.
+    /// No place that can be listened on, a Unix socket that cannot, a log that cannot be opened, no threads or descriptors.
     pub fn start(options: &Options, settings: Arc<Settings>) -> Result<Engine, StartError> {
         // Once here, so that a system without randomness is told of at start and not by a panic later.
         let names = seed().map_err(|error| StartError::System("no randomness", error))?;
@@ -118,7 +118,11 @@ impl Engine {
         gate::make_room(descriptors(&settings));
         let clock = Clock::start();
         let log = Log::start(&options.log, clock).map_err(StartError::Log)?;
-        let listeners = listener::listen(options).map_err(StartError::Listen)?;
+        let mut missed = Vec::new();
+        let listeners = listener::listen(options, &mut missed).map_err(StartError::Listen)?;
+        for place in missed {
+            log.say(Level::Warning, place.to_string());
+        }
         let places = listeners.iter().map(|listener| listener.place.clone()).collect();
         let (asker, questions) = channel();
         let make = || -> io::Result<Arc<Shared>> {

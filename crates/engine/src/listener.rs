@@ -69,11 +69,12 @@ pub(crate) enum Accepted {
     Exhausted,
 }
 
-/// Opens all listeners.
+/// Opens all listeners that can be opened. Of the TCP addresses that cannot, `missed` gets to know.
 ///
 /// # Errors
-/// The first place that cannot be listened on, and why.
-pub(crate) fn listen(options: &Options) -> Result<Vec<Listener>, ListenError> {
+/// A name that cannot be looked up, a Unix socket that cannot be opened, or the first TCP address that could not be listened on,
+/// where there is no other place.
+pub(crate) fn listen(options: &Options, missed: &mut Vec<ListenError>) -> Result<Vec<Listener>, ListenError> {
     let mut listeners = Vec::new();
     for text in &options.addresses {
         for address in addresses(text, options.port)? {
@@ -82,7 +83,7 @@ pub(crate) fn listen(options: &Options) -> Result<Vec<Listener>, ListenError> {
                 Ok(listener) => listeners.push(listener),
                 // `*` means what this machine has; without IPv6 that is IPv4.
                 Err(error) if text == "*" && address.is_ipv6() && is_unsupported(&error) => {}
-                Err(error) => return Err(ListenError { place: address.to_string(), why: error.to_string() }),
+                Err(error) => missed.push(ListenError { place: address.to_string(), why: error.to_string() }),
             }
         }
     }
@@ -94,7 +95,10 @@ pub(crate) fn listen(options: &Options) -> Result<Vec<Listener>, ListenError> {
             listen_unix(unix, port, options.backlog).map_err(|why| ListenError { place, why: why.to_string() })?;
         listeners.push(listener);
     }
-    Ok(listeners)
+    match missed.is_empty() || !listeners.is_empty() {
+        true => Ok(listeners),
+        false => Err(missed.remove(0)),
+    }
 }
 
 fn is_unsupported(error: &io::Error) -> bool {

@@ -60,7 +60,7 @@ pub(crate) struct Flags {
     /// Run in background (as a daemon)
     #[arg(short, long)]
     pub(crate) daemon: bool,
-    /// Run quietly: nothing on stderr
+    /// Run quietly: on stderr only what keeps it from starting
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// Do an online reboot (not supported yet)
@@ -77,7 +77,7 @@ pub(crate) struct Flags {
 /// The flags that `run` has too.
 #[derive(Args)]
 struct RunFlags {
-    /// Run quietly: nothing on stderr
+    /// Run quietly: on stderr only what keeps it from starting
     #[arg(short, long)]
     quiet: bool,
     /// Assume identity of USERNAME

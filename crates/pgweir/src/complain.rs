@@ -11,9 +11,12 @@ use jiff::Zoned;
 /// Exit status of everything that went wrong, as PgBouncer's.
 const FAILURE: u8 = 1;
 
-/// One line in the log's shape. Nothing if `-q` was given.
+/// What `-q` leaves out.
+const WARNING: &str = "WARNING";
+
+/// One line in the log's shape. With `-q` no warnings: an error that keeps the program from starting is said nowhere else.
 pub(crate) fn line(quiet: bool, level: &str, text: &str) {
-    if quiet {
+    if quiet && level == WARNING {
         return;
     }
     let now = Zoned::now().strftime("%Y-%m-%d %H:%M:%S%.3f %Z").to_string();
@@ -47,6 +50,6 @@ pub(crate) fn why(error: &io::Error) -> String {
 pub(crate) fn level(problem: &Problem) -> &'static str {
     match problem.severity {
         Severity::Error => "ERROR",
-        Severity::Warning => "WARNING",
+        Severity::Warning => WARNING,
     }
 }

@@ -40,6 +40,22 @@ fn star_means_both_kinds_on_one_port() {
     }
 }
 
+/// An address of nobody's (RFC 5737).
+const NOT_OURS: &str = "203.0.113.7";
+
+#[test]
+fn an_address_that_cannot_be_listened_on_leaves_the_others() {
+    let addresses = [NOT_OURS, "127.0.0.1"].map(str::to_owned).to_vec();
+    let options = crate::Options { addresses, port: 0, unix: None, ..crate::Options::default() };
+    let mut missed = Vec::new();
+    let listeners = crate::listener::listen(&options, &mut missed).expect("one address is ours");
+    assert_eq!((listeners.len(), missed.len()), (1, 1));
+    assert!(missed[0].to_string().starts_with("cannot listen on 203.0.113.7:0: "), "{}", missed[0]);
+    let only = crate::Options { addresses: vec![NOT_OURS.to_owned()], ..options };
+    let why = crate::listener::listen(&only, &mut Vec::new()).err().expect("there is nowhere to listen on");
+    assert_eq!(why.place, "203.0.113.7:0");
+}
+
 #[test]
 fn the_steady_state_is_one_recv_and_one_send_and_one_clock_read_a_round() {
     let stage = Stage::open(1, |_| None);
@@ -325,7 +341,7 @@ fn clients_who_come_at_once_find_room_before_anybody_is_accepted() {
     crate::gate::raise_descriptor_limit();
     let options =
         crate::Options { addresses: vec!["127.0.0.1".to_owned()], port: 0, unix: None, ..crate::Options::default() };
-    let listeners = crate::listener::listen(&options).expect("a free port");
+    let listeners = crate::listener::listen(&options, &mut Vec::new()).expect("a free port");
     let crate::Listening::Tcp(address) = listeners[0].place else { panic!("it is TCP") };
     // Who is turned away for want of room tries again after a second.
     let in_time = std::time::Duration::from_millis(900);
