@@ -123,6 +123,8 @@ struct Entry {
     lifetime: Option<Duration>,
     /// When its tokens were given out, the oldest first.
     granted_at: VecDeque<Time>,
+    /// Until when nothing is opened for min_pool_size: its database is to be empty.
+    vacant_until: Time,
     /// Tokens that it was told to give back at its next release.
     yields: Vec<Yield>,
     failures: Failures,
@@ -273,6 +275,7 @@ impl Coordinator {
             max_user: 0,
             lifetime: None,
             granted_at: VecDeque::new(),
+            vacant_until: Time::ZERO,
             yields: Vec::new(),
             failures: Failures::default(),
             announced: Announced::default(),
@@ -400,7 +403,7 @@ impl Coordinator {
             let (pool, entry) = (PoolId(index as u32), &self.pools[index]);
             let inhabited = entry.forced || entry.sessions.iter().any(|&sessions| sessions > 0);
             let short = entry.lasting(now) < entry.min && inhabited && self.stop.is_none();
-            if !short || !self.has_room(pool) || self.is_opening_enough(now) {
+            if !short || entry.vacant_until > now || !self.has_room(pool) || self.is_opening_enough(now) {
                 continue;
             }
             let entry = &self.pools[index];
@@ -523,7 +526,7 @@ impl Coordinator {
                 self.note_use(now, pool);
             }
             Event::Mail(Mail::Forgotten { pool }) => self.forgotten(pool),
-            Event::Mail(Mail::Empty { names }) => self.empty(&names, actions),
+            Event::Mail(Mail::Empty { names }) => self.empty(now, &names, actions),
             Event::Mail(Mail::Configure(settings)) => {
                 self.configure(settings, actions);
                 self.configure_limits(now, actions);

@@ -8,7 +8,7 @@ use crate::action::Action;
 use crate::id::{ConnId, PoolId};
 use crate::limits;
 use crate::mail::{Mail, Place};
-use crate::server::{Group, Server};
+use crate::server::{Group, Server, State};
 use crate::state::Reading;
 use crate::time::Time;
 
@@ -27,17 +27,23 @@ impl Requests<'_> {
 }
 
 impl Worker {
-    /// Closes the servers of a pool that serve nobody, also those that are being reset, checked or opened while nobody waits.
+    /// Closes the servers of a pool that serve nobody, also those that are being reset, checked or opened while nobody waits,
+    /// and one that has listened for sessions that are gone.
     /// Those in use stay: whoever says DROP DATABASE may not be allowed to. Their clients may be about to leave, so as long as
     /// PostgreSQL waits for a database to be empty, servers that come free are closed as well.
     pub(super) fn vacate(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         let Some(pool) = self.pool_mut(id) else { return };
         pool.vacant_until = turn.now + limits::VACATING;
         let is_awaited = pool.queue.is_hungry() || !pool.welcoming.is_empty();
+        let listens_for_nobody = pool.listener.as_ref().is_none_or(|listener| listener.is_unused());
         for conn in self.servers.ids() {
             let leaves = |server: &&Server| {
                 let group = server.state.group();
-                server.pool == id && group != Group::Linked && !(is_awaited && group == Group::Opening)
+                let is_in_use = match server.state {
+                    State::Listening => !listens_for_nobody,
+                    _ => group == Group::Linked,
+                };
+                server.pool == id && !is_in_use && !(is_awaited && group == Group::Opening)
             };
             if self.servers.get(conn).filter(leaves).is_some() {
                 self.close_server(turn, conn, WHY);
