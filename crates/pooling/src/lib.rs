@@ -56,6 +56,7 @@ mod queue;
 mod random;
 mod shape;
 mod spelling;
+mod statement_errors;
 mod table;
 mod unnamed;
 

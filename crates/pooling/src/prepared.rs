@@ -7,7 +7,7 @@
 //!
 //! //= pgbouncer config.md#max_prepared_statements
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -151,7 +151,9 @@ impl Catalog {
 /// PostgreSQL skip those messages, and then the changes are taken back, newest first.
 #[derive(Debug, Default)]
 pub struct Names {
-    names: BTreeMap<Box<[u8]>, Named>,
+    names: BTreeMap<Arc<[u8]>, Named>,
+    /// The same the other way round.
+    by_statement: BTreeSet<(StatementId, Arc<[u8]>)>,
     /// Changes whose messages are not answered yet, oldest first, in the order of the server's ledger.
     pending: VecDeque<Change>,
     bytes: usize,
@@ -211,9 +213,10 @@ impl Names {
         self.names.get(name).map(|named| &named.statement)
     }
 
-    /// What the client calls a statement that a server calls so.
-    pub(crate) fn of_server_name(&self, on_server: &[u8]) -> Option<&[u8]> {
-        self.names.iter().find(|(_, named)| *named.statement.name == *on_server).map(|(name, _)| &**name)
+    /// What the client calls a statement; one of its names if it has several.
+    pub(crate) fn of_statement(&self, id: StatementId) -> Option<&[u8]> {
+        let (found, name) = self.by_statement.range((id, Arc::default())..).next()?;
+        (*found == id).then_some(&**name)
     }
 
     pub(crate) fn named(&self, name: &[u8]) -> Option<&Named> {
@@ -233,7 +236,7 @@ impl Names {
     pub(crate) fn told(&mut self, statement: StatementId, shape: Option<&Shape>) {
         let Some(name) = self.asked.pop_front() else { return };
         self.pending_bytes -= name.len();
-        let Some(named) = self.names.get_mut(&name) else { return };
+        let Some(named) = self.names.get_mut(&*name) else { return };
         named.is_asked = false;
         if let Some(shape) = shape.filter(|_| named.statement.id == statement && named.shape.is_none()) {
             named.shape = Some(shape.clone());
@@ -310,7 +313,8 @@ impl Names {
     pub(crate) fn discard(&mut self) {
         self.passes = false;
         let sent_since: Vec<Box<[u8]>> = self.pending.iter().map(|change| change.name.clone()).collect();
-        let gone: Vec<Box<[u8]>> = self.names.keys().filter(|name| !sent_since.contains(name)).cloned().collect();
+        let is_gone = |name: &Arc<[u8]>| !sent_since.iter().any(|sent| **sent == **name);
+        let gone: Vec<Arc<[u8]>> = self.names.keys().filter(|name| is_gone(name)).cloned().collect();
         gone.iter().for_each(|name| drop(self.set(name, None)));
         let mut seen: Vec<&[u8]> = Vec::new();
         for change in &mut self.pending {
@@ -343,14 +347,27 @@ impl Names {
         let before = match named {
             Some(named) => {
                 self.bytes += name.len() + named.statement.len();
-                self.names.insert(name.into(), named)
+                let (name, id): (Arc<[u8]>, _) = (name.into(), named.statement.id);
+                let before = self.names.insert(Arc::clone(&name), named);
+                self.forget_statement(&name, before.as_ref());
+                self.by_statement.insert((id, name));
+                before
             }
-            None => self.names.remove(name),
+            None => {
+                let (name, before) = self.names.remove_entry(name)?;
+                self.forget_statement(&name, Some(&before));
+                Some(before)
+            }
         };
-        if let Some(before) = &before {
-            self.bytes -= name.len() + before.statement.len();
-        }
         before
+    }
+
+    /// A name does not stand for this any more.
+    fn forget_statement(&mut self, name: &Arc<[u8]>, before: Option<&Named>) {
+        if let Some(before) = before {
+            self.bytes -= name.len() + before.statement.len();
+            self.by_statement.remove(&(before.statement.id, Arc::clone(name)));
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -436,11 +453,11 @@ pub(crate) fn server_name(id: StatementId) -> String {
     format!("pgweir_{id:032x}")
 }
 
-/// Where a text speaks of a statement as servers know it.
-pub(crate) fn find_server_name(text: &[u8]) -> Option<std::ops::Range<usize>> {
-    let start = text.windows(RESERVED.len()).position(|part| part == RESERVED)?;
-    let digits = text[start + RESERVED.len()..].iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-    (digits == 32).then(|| start..start + RESERVED.len() + digits)
+/// One that nobody else has.
+#[cfg(test)]
+pub(crate) fn statement_for_tests(parse: &Parse<'_>) -> Arc<Statement> {
+    let id = identify(b"", parse, std::iter::empty(), 0);
+    Catalog::default().intern(id, parse, Sketch::default)
 }
 
 #[cfg(test)]
@@ -476,15 +493,19 @@ mod tests {
     }
 
     #[test]
-    fn a_server_s_name_is_found_in_what_it_says() {
+    fn a_statement_has_the_names_that_stand_for_it() {
         let (mut names, mut catalog) = (Names::default(), Catalog::default());
         let one = intern(&mut catalog, &parse(b"select 1", b"\0\0"));
-        names.insert(b"mine", Arc::clone(&one));
-        let said = [b"Mprepared statement \"", &*one.name, b"\" already exists\0"].concat();
-        let place = find_server_name(&said).expect("it is there");
-        assert_eq!(names.of_server_name(&said[place]), Some(&b"mine"[..]));
-        assert_eq!(names.of_server_name(b"pgweir_0"), None);
-        assert_eq!(find_server_name(b"Mno such pgweir_thing\0"), None);
+        let two = intern(&mut catalog, &parse(b"select 2", b"\0\0"));
+        names.insert(b"a", Arc::clone(&one));
+        names.insert(b"b", Arc::clone(&one));
+        names.insert(b"c", Arc::clone(&two));
+        assert_eq!(names.of_statement(one.id), Some(&b"a"[..]));
+        names.remove(b"a");
+        names.insert(b"c", Arc::clone(&one));
+        assert_eq!((names.of_statement(one.id), names.of_statement(two.id)), (Some(&b"b"[..]), None));
+        names.undo_all();
+        assert_eq!((names.len(), names.by_statement.len()), (0, 0));
     }
 
     #[test]
