@@ -190,6 +190,10 @@ pub const CATALOGUE_SETTINGS_MAX: usize = 64;
 /// A row of the catalogue that is longer ends the server that sends it; sources of more than 128 KiB are not asked for.
 pub const CATALOGUE_ROW_LEN_MAX: usize = 1024 * 1024;
 
+/// What a session's messages under way will do to it. The statements of one text, 64 kB of `execute p;`, take less than one
+/// megabyte. Those beyond are taken for unknown statements.
+pub const EFFECTS_LEN_MAX: usize = 4 * 1024 * 1024;
+
 /// Settings of one session that wait to be asked for; beyond it, the session keeps its server.
 pub const UNREAD_MAX: usize = 256;
 

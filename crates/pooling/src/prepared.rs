@@ -7,17 +7,23 @@
 //!
 //! //= pgbouncer config.md#max_prepared_statements
 
+mod on_server;
+
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
+use sql::Rules;
 use wire::frontend::Parse;
 
 use crate::catalogue::Known;
 use crate::limits;
 use crate::shape::{self, Fingerprint, Shape};
-use crate::state::{Reading, Sketch};
+use crate::state::{self, Effect, Reading, Sketch};
 use crate::unnamed::Version;
+
+pub(crate) use on_server::Prepared;
 
 /// The digest that stands for a statement everywhere.
 pub(crate) type StatementId = u128;
@@ -174,6 +180,17 @@ pub(crate) struct Named {
     shape: Option<Shape>,
     /// Its shape has been asked for.
     pub(crate) is_asked: bool,
+    /// Once SQL's EXECUTE has named it.
+    in_sql: InSql,
+}
+
+/// A statement of the protocol that SQL's EXECUTE names: made once, since one packet may name it thousands of times.
+#[derive(Clone, Debug, Default)]
+struct InSql {
+    /// PREPARE of it.
+    text: OnceCell<Arc<[u8]>>,
+    /// What EXECUTE does, where its text is read by these rules.
+    run: OnceCell<(Rules, Effect)>,
 }
 
 impl Named {
@@ -219,6 +236,20 @@ impl Names {
         (*found == id).then_some(&**name)
     }
 
+    /// A statement, and the PREPARE that makes SQL's EXECUTE find it.
+    pub(crate) fn in_sql(&self, name: &[u8]) -> Option<(&Arc<Statement>, &Arc<[u8]>)> {
+        let named = self.names.get(name)?;
+        let text = || state::prepare_of_protocol(name, named.statement.query());
+        Some((&named.statement, named.in_sql.text.get_or_init(text)))
+    }
+
+    /// What EXECUTE of a statement does, where its text is read by `rules`.
+    pub(crate) fn executed(&self, name: &[u8], rules: Rules, run: impl Fn(&Statement) -> Effect) -> Option<Effect> {
+        let named = self.names.get(name)?;
+        let (read_by, effect) = named.in_sql.run.get_or_init(|| (rules, run(&named.statement)));
+        Some(if *read_by == rules { effect.clone() } else { run(&named.statement) })
+    }
+
     pub(crate) fn named(&self, name: &[u8]) -> Option<&Named> {
         self.names.get(name)
     }
@@ -256,7 +287,7 @@ impl Names {
         if !self.has_room(2 * name.len() + statement.len()) || count >= limits::STATEMENTS_PER_CLIENT_MAX {
             return false;
         }
-        let before = self.set(name, Some(Named { statement, shape: None, is_asked: false }));
+        let before = self.set(name, Some(Named { statement, shape: None, is_asked: false, in_sql: InSql::default() }));
         self.push(Change { name: name.into(), before });
         true
     }
@@ -344,7 +375,7 @@ impl Names {
     }
 
     fn set(&mut self, name: &[u8], named: Option<Named>) -> Option<Named> {
-        let before = match named {
+        match named {
             Some(named) => {
                 self.bytes += name.len() + named.statement.len();
                 let (name, id): (Arc<[u8]>, _) = (name.into(), named.statement.id);
@@ -358,8 +389,7 @@ impl Names {
                 self.forget_statement(&name, Some(&before));
                 Some(before)
             }
-        };
-        before
+        }
     }
 
     /// A name does not stand for this any more.
@@ -372,76 +402,6 @@ impl Names {
 
     pub(crate) fn len(&self) -> usize {
         self.names.len()
-    }
-}
-
-/// What one server has prepared, most recently used last.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Prepared {
-    used: BTreeMap<StatementId, Has>,
-    clock: u64,
-}
-
-/// A statement on a server.
-#[derive(Clone, Debug)]
-struct Has {
-    /// When, by the server's own clock.
-    used: u64,
-    /// What it was when it was prepared here; `None`: not known, or in doubt.
-    shape: Option<Shape>,
-}
-
-impl Prepared {
-    /// Marks a statement as used, and returns what it stands for here; `None`: the server does not have it.
-    pub(crate) fn touch(&mut self, id: StatementId) -> Option<Fingerprint> {
-        self.clock += 1;
-        let clock = self.clock;
-        let has = self.used.get_mut(&id)?;
-        has.used = clock;
-        Some(has.shape.as_ref().map_or(shape::UNKNOWN, Shape::fingerprint))
-    }
-
-    pub(crate) fn add(&mut self, id: StatementId) {
-        self.clock += 1;
-        self.used.insert(id, Has { used: self.clock, shape: None });
-    }
-
-    /// What a statement stands for here.
-    pub(crate) fn shape(&self, id: StatementId) -> Option<&Shape> {
-        self.used.get(&id)?.shape.as_ref()
-    }
-
-    /// It is this, or in doubt.
-    pub(crate) fn set_shape(&mut self, id: StatementId, shape: Option<Shape>) {
-        if let Some(has) = self.used.get_mut(&id) {
-            has.shape = shape;
-        }
-    }
-
-    pub(crate) fn remove(&mut self, id: StatementId) {
-        self.used.remove(&id);
-    }
-
-    /// Whether there are `max` or more.
-    pub(crate) fn is_full(&self, max: usize) -> bool {
-        self.used.len() >= max.max(1)
-    }
-
-    /// The least recently used one, if there are `max` or more.
-    pub(crate) fn surplus(&self, max: usize) -> Option<StatementId> {
-        if self.used.len() < max.max(1) {
-            return None;
-        }
-        self.used.iter().min_by_key(|(_, has)| has.used).map(|(id, _)| *id)
-    }
-
-    /// The server has discarded everything but these.
-    pub(crate) fn keep_only(&mut self, which: impl Fn(StatementId) -> bool) {
-        self.used.retain(|id, _| which(*id));
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.used.len()
     }
 }
 
@@ -506,17 +466,6 @@ mod tests {
         assert_eq!((names.of_statement(one.id), names.of_statement(two.id)), (Some(&b"b"[..]), None));
         names.undo_all();
         assert_eq!((names.len(), names.by_statement.len()), (0, 0));
-    }
-
-    #[test]
-    fn the_least_recently_used_goes_first() {
-        let mut prepared = Prepared::default();
-        (1..=3).for_each(|id| prepared.add(id));
-        assert!(prepared.touch(1).is_some() && prepared.touch(9).is_none());
-        assert_eq!(prepared.surplus(4), None);
-        assert_eq!(prepared.surplus(3), Some(2));
-        prepared.remove(2);
-        assert_eq!(prepared.surplus(2), Some(3));
     }
 
     #[test]

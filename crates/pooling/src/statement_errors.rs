@@ -112,14 +112,18 @@ mod tests {
         let body = error("26000", &message);
         let renamed = with_client_name(&body, &names).expect("it names one");
         assert!(renamed.len() <= body.len() + limits::SHOWN_NAME_LEN_MAX, "{} bytes", renamed.len());
-        assert_eq!(Fields::decode(&renamed).message().map(|message| &message[..64]), Some(&[&[b'n'; 63][..], b"p"].concat()[..]));
+        assert_eq!(
+            Fields::decode(&renamed).message().map(|message| &message[..64]),
+            Some(&[&[b'n'; 63][..], b"p"].concat()[..])
+        );
     }
 
     #[test]
     fn a_name_is_found_behind_what_is_none() {
         let (names, statement) = names(b"mine");
         let theirs = server_name(&statement);
-        let none = "pgweir_thing, pgweir_, pgweir_00000000000000000000000000000000, pgweir_0000000000000000000000000000000g";
+        let none =
+            "pgweir_thing, pgweir_, pgweir_00000000000000000000000000000000, pgweir_0000000000000000000000000000000g";
         let renamed = with_client_name(&error("26000", &format!("{none}, {theirs}")), &names).expect("it names one");
         let message = Fields::decode(&renamed).message().expect("it has one");
         assert_eq!(String::from_utf8_lossy(message), format!("{none}, mine"));

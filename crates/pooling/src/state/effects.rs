@@ -2,7 +2,7 @@
 //!
 //! //= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-COMMANDCOMPLETE
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use sql::{
@@ -53,7 +53,7 @@ pub(crate) enum Effect {
     Save(Box<[u8]>),
     Release(Box<[u8]>),
     RollBackTo(Box<[u8]>),
-    Change(Vec<Change>),
+    Change(Arc<[Change]>),
     Prepare(Kept),
     /// Nothing; but the statement must be there.
     Execute(Box<[u8]>),
@@ -65,7 +65,7 @@ pub(crate) enum Effect {
     /// These settings are something else now, and to be asked for. `parameters`: and those whose names are the values of
     /// these. `others`: and some whose names are not known.
     Asked {
-        names: Vec<Box<[u8]>>,
+        names: Arc<[Box<[u8]>]>,
         parameters: Vec<u16>,
         others: bool,
     },
@@ -97,14 +97,14 @@ impl Effect {
     /// The same once parameters have the values that `value` tells by their numbers.
     pub(crate) fn bound<'v>(&self, value: impl Fn(u16) -> Option<&'v [u8]>) -> Effect {
         let Effect::Asked { names, parameters, others } = self else { return self.clone() };
-        let (mut names, mut others) = (names.clone(), *others);
+        let (mut names, mut others) = (names.to_vec(), *others);
         for number in parameters {
             match value(*number).filter(|name| is_plain_name(name)) {
                 Some(name) => names.push(setting_key(name.iter().copied()).into()),
                 None => others = true,
             }
         }
-        Effect::Asked { names, parameters: Vec::new(), others }
+        Effect::Asked { names: names.into(), parameters: Vec::new(), others }
     }
 
     /// The same where nobody will tell which values its parameters have.
@@ -115,6 +115,31 @@ impl Effect {
             }
             effect => effect,
         }
+    }
+
+    /// Bytes that it takes, but for what copies of it share.
+    fn len(&self) -> usize {
+        let own = match self {
+            Effect::Prepare(kept) => kept.name.len(),
+            Effect::Save(name) | Effect::Release(name) | Effect::RollBackTo(name) => name.len(),
+            Effect::Execute(name) | Effect::Deallocate(name) | Effect::Restart(name) | Effect::Listen(name) => {
+                name.len()
+            }
+            Effect::Unlisten(name) | Effect::Parameter { value: name, .. } => {
+                name.as_ref().map_or(0, |name| name.len())
+            }
+            Effect::Asked { parameters, .. } => size_of_val(&parameters[..]),
+            Effect::Nothing
+            | Effect::Unknown
+            | Effect::End
+            | Effect::Change(_)
+            | Effect::DeallocateAll
+            | Effect::DiscardAll
+            | Effect::Pin(_)
+            | Effect::Unpin(_)
+            | Effect::ListenAlone => 0,
+        };
+        size_of::<(Effect, bool)>() + own
     }
 
     /// It names a setting by a parameter.
@@ -155,8 +180,10 @@ impl Effect {
             Kind::Release(name) => Effect::Release(owned(name)),
             Kind::RollbackTo(name) => Effect::RollBackTo(owned(name)),
             Kind::Set(assignment) => of_set(&assignment, tracked),
-            Kind::SetCharacteristics { scope: Scope::Session, modes, .. } => Effect::Change(characteristics(modes)),
-            Kind::Reset(Which::All) => Effect::Change(vec![Change::ResetAll]),
+            Kind::SetCharacteristics { scope: Scope::Session, modes, .. } => {
+                Effect::Change(characteristics(modes).into())
+            }
+            Kind::Reset(Which::All) => Effect::Change([Change::ResetAll].into()),
             Kind::Reset(Which::One(name)) => reset(name, tracked),
             Kind::Discard(Discarded::All) => Effect::DiscardAll,
             Kind::Discard(Discarded::Sequences) => Effect::Unpin(Pins::SEQUENCE),
@@ -228,25 +255,37 @@ impl Effects {
     }
 
     /// Adds to each EXECUTE the effect of what it runs. `run`: of a statement by its name, where the text itself has not
-    /// prepared it before.
-    pub(crate) fn add_executed(&mut self, run: impl Fn(&[u8]) -> Effect) {
-        let mut at = 0;
-        while at < self.all.len() {
-            if let Effect::Execute(name) = &self.all[at].0 {
-                let ran = self.prepared(name, at).unwrap_or_else(|| run(name));
-                if ran != Effect::Nothing {
+    /// prepared it before; asked once for each name.
+    pub(crate) fn add_executed(&mut self, mut run: impl FnMut(&[u8]) -> Effect) {
+        let mut by_name: BTreeMap<Box<[u8]>, Effect> = BTreeMap::new();
+        let mut all = Vec::with_capacity(self.all.len());
+        for (effect, is_last) in std::mem::take(&mut self.all) {
+            if let Effect::Prepare(kept) = &effect {
+                by_name.insert(kept.name.clone(), kept.statement.executed());
+            }
+            if let Effect::Execute(name) = &effect {
+                let executed = by_name.get(name).cloned().unwrap_or_else(|| run(name));
+                by_name.entry(name.clone()).or_insert_with(|| executed.clone());
+                if executed != Effect::Nothing {
                     // In front of the EXECUTE, which stays the last if it was.
-                    self.all.insert(at, (ran, false));
-                    at += 1;
+                    all.push((executed, false));
                 }
             }
-            at += 1;
+            all.push((effect, is_last));
         }
+        self.all = all;
     }
 
-    /// What runs if a statement is executed that these prepare, before the effect at `end`.
-    fn prepared(&self, name: &[u8], end: usize) -> Option<Effect> {
-        self.all[..end].iter().rev().find_map(|(effect, _)| effect.prepares(name))
+    /// Without what stands behind the first statement: PostgreSQL prepares no text of several.
+    pub(crate) fn of_first(mut self) -> Effects {
+        let first = self.all.iter().position(|(_, is_last)| *is_last);
+        self.all.truncate(first.map_or(0, |last| last + 1));
+        self
+    }
+
+    /// Bytes that it takes, but for what copies of it share.
+    pub(crate) fn len(&self) -> usize {
+        self.all.iter().map(|(effect, _)| effect.len()).sum()
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Effect> {
@@ -302,23 +341,30 @@ fn of_set(assignment: &Assignment<'_>, tracked: &Tracked) -> Effect {
         Value::Given(value) if *name == *b"role" && value.eq_ignore_ascii_case(b"none") => Change::NoRole,
         // Which one it is, search_path decides now, and may not again.
         Value::Given(value) if *name == *b"default_text_search_config" && !value.contains(&b'.') => {
-            return Effect::Asked { names: vec![name], parameters: Vec::new(), others: false };
+            return asked_for(name);
         }
         Value::Given(value) => {
             let fits = assignment.clause.len() <= limits::PARAMETER_LEN_MAX;
             if fits && !is_certain(assignment.clause, value) {
-                return Effect::Asked { names: vec![name], parameters: Vec::new(), others: false };
+                return asked_for(name);
             }
             let clause = fits.then(|| Again::Clause(assignment.clause.into()));
             Change::Set { name, again: clause }
         }
-        Value::Current => return Effect::Asked { names: vec![name], parameters: Vec::new(), others: false },
+        Value::Current => return asked_for(name),
     };
-    Effect::Change(vec![change])
+    Effect::Change([change].into())
+}
+
+fn asked_for(name: Box<[u8]>) -> Effect {
+    Effect::Asked { names: [name].into(), parameters: Vec::new(), others: false }
 }
 
 /// A value as it is reported, if texts are read by it; others need only be told apart, and are as they are written.
 fn reported(index: usize, value: &[u8]) -> Option<Box<[u8]>> {
+    if value.len() > limits::PARAMETER_LEN_MAX {
+        return None;
+    }
     let bare = value.strip_prefix(b"'").and_then(|value| value.strip_suffix(b"'")).unwrap_or(value);
     if index == Tracked::CLIENT_ENCODING {
         // UTF-8 is UTF8.
@@ -345,7 +391,7 @@ fn reset(name: Name<'_>, tracked: &Tracked) -> Effect {
     match tracked.index(&name) {
         Some(_) => Effect::Restart(name),
         None if is_passing(&name) => Effect::Nothing,
-        None => Effect::Change(vec![Change::Reset(name)]),
+        None => Effect::Change([Change::Reset(name)].into()),
     }
 }
 
@@ -382,14 +428,18 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
         }
     }
     if names.is_empty() && parameters.is_empty() && !others {
-        return if changes.is_empty() { Effect::Nothing } else { Effect::Change(changes) };
+        return if changes.is_empty() { Effect::Nothing } else { Effect::Change(changes.into()) };
     }
     // What is asked for is told as it is in the end.
     names.extend(changes.into_iter().filter_map(|change| match change {
         Change::Set { name, .. } => Some(name),
         _ => None,
     }));
-    Effect::Asked { names, parameters, others }
+    // Of more, the session keeps its server all the same.
+    others |= names.len().max(parameters.len()) > limits::UNREAD_MAX;
+    names.truncate(limits::UNREAD_MAX);
+    parameters.truncate(limits::UNREAD_MAX);
+    Effect::Asked { names: names.into(), parameters, others }
 }
 
 /// SET SESSION CHARACTERISTICS as the settings it stands for. //= pg18 sql-set-transaction
@@ -412,129 +462,5 @@ fn characteristics(modes: Modes) -> Vec<Change> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use sql::Rules;
-
-    fn read(text: &str) -> Vec<Effect> {
-        let tracked = Tracked::new(&["IntervalStyle".to_owned()]);
-        let effects = Effects::read(&Text::new(text.as_bytes(), Rules::default()), &tracked);
-        effects.iter().cloned().collect()
-    }
-
-    fn set(name: &str, clause: Option<&str>) -> Effect {
-        let again = clause.map(|clause| Again::Clause(clause.as_bytes().into()));
-        Effect::Change(vec![Change::Set { name: name.as_bytes().into(), again }])
-    }
-
-    fn config(name: &str, value: &str) -> Effect {
-        let again = Some(Again::Value(value.as_bytes().into()));
-        Effect::Change(vec![Change::Set { name: name.as_bytes().into(), again }])
-    }
-
-    fn asked(name: &str, others: bool) -> Effect {
-        Effect::Asked { names: vec![name.as_bytes().into()], parameters: Vec::new(), others }
-    }
-
-    fn prepared(text: &str, run: Option<Effect>) -> Prepared {
-        Prepared { text: Some(text.as_bytes().into()), run: run.map(Arc::new) }
-    }
-
-    fn asked_by(parameters: &[u16], others: bool) -> Effect {
-        Effect::Asked { names: Vec::new(), parameters: parameters.to_vec(), others }
-    }
-
-    fn reset(name: &str) -> Effect {
-        Effect::Change(vec![Change::Reset(name.as_bytes().into())])
-    }
-
-    #[test]
-    fn each_statement_has_its_effect() {
-        let named = |name: &str| -> Box<[u8]> { name.as_bytes().into() };
-        let parameter =
-            |index, value: Option<&str>| Effect::Parameter { index, value: value.map(|value| value.as_bytes().into()) };
-        let table: [(&str, Effect); 51] = [
-            ("select 1", Effect::Nothing),
-            ("begin", Effect::Nothing),
-            ("commit and chain", Effect::End),
-            ("end", Effect::End),
-            ("abort", Effect::End),
-            ("prepare transaction 'x'", Effect::End),
-            ("savepoint A", Effect::Save(named("a"))),
-            ("release \"A\"", Effect::Release(named("A"))),
-            ("rollback to a", Effect::RollBackTo(named("a"))),
-            ("set Work_Mem = '1MB'", set("work_mem", Some("Work_Mem = '1MB'"))),
-            ("set session work_mem to default", reset("work_mem")),
-            ("set local work_mem = '1MB'", Effect::Nothing),
-            ("set app.user_id = '7'", set("app.user_id", Some("app.user_id = '7'"))),
-            ("set app.x = 'a\\b'", asked("app.x", false)),
-            ("set app.x = 'é'", asked("app.x", false)),
-            ("set work_mem from current", asked("work_mem", false)),
-            ("set time zone 'UTC'", parameter(2, Some("'UTC'"))),
-            ("set names 'latin-1'", parameter(Tracked::CLIENT_ENCODING, Some("latin1"))),
-            ("set local standard_conforming_strings to no", parameter(Tracked::STANDARD_STRINGS, Some("off"))),
-            ("set standard_conforming_strings = E'o\\x6e'", parameter(Tracked::STANDARD_STRINGS, None)),
-            ("set local time zone default", parameter(2, None)),
-            ("set time zone default", Effect::Restart(named("timezone"))),
-            ("select set_config('App.x', '7', false)", config("app.x", "7")),
-            ("select set_config('app.x', $1, false)", asked("app.x", false)),
-            ("select set_config('app.x', '7', false) from t", asked("app.x", false)),
-            ("select set_config($1, '7', false)", asked_by(&[1], false)),
-            ("select set_config($2::text, $1, $3), set_config(lower($3), $1, false)", asked_by(&[2], true)),
-            ("select set_config($2, $1, true)", Effect::Nothing),
-            ("select set_config('app.x', '7', true)", Effect::Nothing),
-            ("set intervalstyle = iso_8601", parameter(5, Some("iso_8601"))),
-            ("set schema 's'", set("search_path", Some("schema 's'"))),
-            ("set role r", set("role", Some("role r"))),
-            ("set role none", Effect::Change(vec![Change::NoRole])),
-            ("set default_text_search_config = 'english'", asked("default_text_search_config", false)),
-            (
-                "set default_text_search_config = 'a.english'",
-                set("default_text_search_config", Some("default_text_search_config = 'a.english'")),
-            ),
-            ("reset role", reset("role")),
-            ("reset transaction_isolation", Effect::Nothing),
-            ("set session authorization default", reset("session_authorization")),
-            ("set transaction isolation level serializable", Effect::Nothing),
-            (
-                "set session characteristics as transaction read only",
-                set("default_transaction_read_only", Some("default_transaction_read_only='on'")),
-            ),
-            ("reset all", Effect::Change(vec![Change::ResetAll])),
-            ("discard all", Effect::DiscardAll),
-            ("discard sequences", Effect::Unpin(Pins::SEQUENCE)),
-            (
-                "prepare p as select 1",
-                Effect::Prepare(Kept { name: named("p"), statement: prepared("prepare p as select 1", None) }),
-            ),
-            ("explain execute P(1)", Effect::Execute(named("p"))),
-            ("deallocate prepare p", Effect::Deallocate(named("p"))),
-            ("deallocate all", Effect::DeallocateAll),
-            ("listen C", Effect::Listen(named("c"))),
-            ("unlisten \"C\"", Effect::Unlisten(Some(named("C")))),
-            ("unlisten *", Effect::Unlisten(None)),
-            ("load 'auto_explain'", Effect::Pin(Pins::LOAD)),
-        ];
-        for (text, effect) in table {
-            assert_eq!(read(text), [effect], "{text}");
-        }
-    }
-
-    #[test]
-    fn a_name_is_taken_from_its_parameter() {
-        let bound = |value: Option<&'static [u8]>| asked_by(&[2], false).bound(|number| value.filter(|_| number == 2));
-        assert_eq!(bound(Some(b"App.Tenant")), asked("app.tenant", false));
-        // The server may make something else of these.
-        for value in [None, Some(&b""[..]), Some(b"app.x "), Some(b"app.\xe9"), Some(b"app.x\0")] {
-            assert_eq!(bound(value), asked_by(&[], true), "{value:?}");
-        }
-    }
-
-    #[test]
-    fn a_text_has_one_effect_for_each_command_tag() {
-        assert_eq!(
-            read(";; set role r; select 1;; reset role -- x"),
-            [set("role", Some("role r")), Effect::Nothing, reset("role")]
-        );
-    }
-}
+#[path = "effects_tests.rs"]
+mod tests;

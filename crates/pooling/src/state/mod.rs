@@ -36,7 +36,7 @@ pub(crate) use channels::{Overflow, Wait, is_portable};
 pub(crate) use effects::{Effect, Effects};
 pub(crate) use known::Known;
 pub use pins::Pins;
-pub(crate) use prepared::{OnServer, Remedy};
+pub(crate) use prepared::{OnServer, Remedy, of_protocol as prepare_of_protocol};
 pub(crate) use reading::{Defines, Reader, Reading, Sketch};
 pub(crate) use tracker::{Marked, Places, Seen, Settled, Tracker};
 

@@ -11,10 +11,12 @@ mod meaning;
 mod naming;
 mod pieces;
 mod portals;
+mod under_way;
 
 pub(crate) use naming::Seen;
+use under_way::UnderWay;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sql::{Marks, Pieces};
@@ -41,7 +43,7 @@ use crate::worker::announcing::Announcement;
 /// A prepared statement of the protocol that is more than plain.
 #[derive(Debug)]
 pub(crate) struct Marked {
-    pub(crate) text: Box<[u8]>,
+    pub(crate) text: Arc<[u8]>,
     pub(crate) reading: Reading,
     pub(crate) effects: Effects,
 }
@@ -55,7 +57,7 @@ impl Marked {
     /// As it is with the parameters of a Bind, of which this stands behind its names.
     pub(crate) fn bound(&self, behind_names: &[u8]) -> Marked {
         let effects = self.effects.bound(|number| bind_parameter(behind_names, number));
-        Marked { text: self.text.clone(), reading: self.reading, effects }
+        Marked { text: Arc::clone(&self.text), reading: self.reading, effects }
     }
 }
 
@@ -64,19 +66,6 @@ struct Portal {
     marked: Arc<Marked>,
     /// How many ReadyForQuery come before the one that may end it.
     awaited: usize,
-}
-
-/// What a Query or an Execute under way will do.
-#[derive(Debug)]
-struct Sent {
-    /// Beside each effect, whether it is its statement's last.
-    effects: VecDeque<(Effect, bool)>,
-}
-
-impl Sent {
-    fn any(&self, is_it: impl Fn(&Effect) -> bool) -> bool {
-        self.effects.iter().any(|(effect, _)| is_it(effect))
-    }
 }
 
 /// What becomes of a server whose client has all its answers.
@@ -96,8 +85,7 @@ pub(crate) struct Tracker {
     /// By SQL's PREPARE.
     prepared: BTreeMap<Box<[u8]>, Prepared>,
     prepared_len: usize,
-    /// Oldest first, in the order of the server's ledger.
-    sent: VecDeque<Sent>,
+    sent: UnderWay,
     /// Of the protocol's statement without a name, and of portals, those that are more than plain.
     unnamed: Option<Arc<Marked>>,
     portals: BTreeMap<Box<[u8]>, Portal>,
@@ -195,7 +183,7 @@ impl Tracker {
             }
             _ => false,
         };
-        self.sent.iter().any(|sent| sent.any(reverts))
+        self.sent.any(reverts)
     }
 
     pub(crate) fn is_reverted(&self) -> bool {
@@ -304,21 +292,24 @@ impl Tracker {
         self.suspect_listening(left);
         if hidden.any(Hidden::SETTINGS) {
             names.extend(known.settings().map(Box::from));
-            self.ask_for(names, false);
+            self.ask_for(&names, false);
         }
         self.reasons.note(left, text);
     }
 
     /// A message is sent whose effects are noted: its entry in the ledger is marked.
     pub(crate) fn sent(&mut self, effects: Effects, text: &[u8]) {
-        let pins = effects.iter().fold(Pins::NONE, |pins, effect| pins | effect.pins());
+        let pins = match self.sent.has_room_for(&effects) {
+            true => effects.iter().fold(Pins::NONE, |pins, effect| pins | effect.pins()),
+            false => Effect::Unknown.pins(),
+        };
         self.reasons.note(pins, text);
-        self.sent.push_back(Sent { effects: effects.into_queue() });
+        self.sent.push(effects);
     }
 
     /// A command tag has come for the oldest message that is noted: all effects of its next statement are there.
     pub(crate) fn confirmed(&mut self, tag: &[u8], mut places: Places<'_>) {
-        let Some((mut effect, mut is_last)) = self.next_effect() else {
+        let Some((mut effect, mut is_last)) = self.sent.next_effect() else {
             // More tags than statements: it is not what it was taken for.
             self.apply(Effect::Unknown, tag, &mut places);
             return match tag {
@@ -332,17 +323,13 @@ impl Tracker {
             if is_last {
                 return;
             }
-            (effect, is_last) = self.next_effect().expect("a statement's effects end with its last");
+            (effect, is_last) = self.sent.next_effect().expect("a statement's effects end with its last");
         }
-    }
-
-    fn next_effect(&mut self) -> Option<(Effect, bool)> {
-        self.sent.front_mut()?.effects.pop_front()
     }
 
     /// The oldest message that is noted has been answered, or will not be.
     pub(crate) fn finished(&mut self) {
-        self.sent.pop_front();
+        self.sent.finished();
     }
 
     /// An error came. Whatever follows of the same message does not happen.
@@ -353,9 +340,7 @@ impl Tracker {
     }
 
     pub(crate) fn void_front(&mut self) {
-        if let Some(sent) = self.sent.front_mut() {
-            sent.effects.clear();
-        }
+        self.sent.void_front();
     }
 
     /// The client's ReadyForQuery. `idle`: outside of a transaction.
@@ -429,7 +414,7 @@ impl Tracker {
                 self.pins = self.pins & !Pins::SEQUENCE;
                 self.unnamed = None;
             }
-            Effect::Asked { names, parameters, others } => self.ask_for(names, others || !parameters.is_empty()),
+            Effect::Asked { names, parameters, others } => self.ask_for(&names, others || !parameters.is_empty()),
             Effect::Restart(name) => {
                 let Some(index) = places.tracked.index(&name) else { return };
                 self.mean(index, places.first.and_then(|first| first.get(index)), places);
@@ -442,11 +427,14 @@ impl Tracker {
         self.pin_listener();
     }
 
-    fn ask_for(&mut self, names: Vec<Box<[u8]>>, others: bool) {
+    fn ask_for(&mut self, names: &[Box<[u8]>], others: bool) {
         for name in names {
             let fits = name.is_ascii() && name.len() <= limits::PARAMETER_LEN_MAX;
+            if self.unread.contains(name) {
+                continue;
+            }
             if fits && self.unread.len() < limits::UNREAD_MAX {
-                self.unread.insert(name);
+                self.unread.insert(name.clone());
             } else {
                 self.pins |= Pins::DYNAMIC;
             }

@@ -162,7 +162,7 @@ impl Answers<'_> {
             && !session.unnamed.as_ref().is_some_and(|unnamed| unnamed.is_changing())
         {
             // An earlier one holds, and what that does is not kept.
-            let unread = Marked { text: Box::default(), reading: Reading::UNKNOWN, effects: Effects::default() };
+            let unread = Marked { text: Arc::default(), reading: Reading::UNKNOWN, effects: Effects::default() };
             session.tracker.get_or_insert_default().parse_unnamed(Some(Arc::new(unread)));
         }
         let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) else { return };

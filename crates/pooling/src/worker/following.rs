@@ -3,6 +3,7 @@
 //! Nothing is held back for it, but where a statement of SQL's PREPARE has to be prepared first: that goes in front, in
 //! one piece with the client's message, and if it fails, the server passes over the message and its error is the answer.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sql::{Pieces, Rules, Text};
@@ -482,7 +483,7 @@ impl Requests<'_> {
     }
 
     fn marked(&mut self, text: &[u8], reading: Reading) -> Arc<Marked> {
-        Arc::new(Marked { text: text.into(), reading, effects: self.effects(text) })
+        Arc::new(Marked { text: text.into(), reading, effects: self.effects(text).of_first() })
     }
 
     pub(super) fn effects(&mut self, text: &[u8]) -> Effects {
@@ -510,8 +511,9 @@ impl Requests<'_> {
             return None;
         };
         let mut discards = false;
-        for effect in effects.iter() {
-            let Effect::Execute(name) = effect else { continue };
+        let executed =
+            effects.iter().filter_map(|effect| if let Effect::Execute(name) = effect { Some(name) } else { None });
+        for name in executed.collect::<BTreeSet<_>>() {
             let text = self.session.tracker.as_ref().and_then(|tracker| tracker.prepared_text(name));
             let Some(text) = text else { continue };
             let reading = self.read_text(Some(&text));

@@ -21,7 +21,7 @@ impl Tracker {
             Effect::End | Effect::RollBackTo(_) => self.meant.is_some() || named && self.journal.is_open(),
             _ => false,
         };
-        self.sent.iter().any(|sent| sent.any(decides))
+        self.sent.any(decides)
     }
 
     /// Whether nobody knows how texts are read until the server tells of its parameters.

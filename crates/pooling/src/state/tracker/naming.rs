@@ -7,6 +7,7 @@ use sql::{Marks, Rules, Text};
 
 use super::{Effect, Effects, Kept, Known, Names, OnServer, Pins, Places, Reading, Remedy, Tracked, Tracker, prepared};
 use crate::limits;
+use crate::prepared::Statement;
 
 /// Which names of statements a text may see, besides those that it speaks of as SQL does.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ impl Tracker {
         let names = |effect: &Effect| {
             matches!(effect, Effect::Prepare(_) | Effect::Deallocate(_) | Effect::DeallocateAll | Effect::DiscardAll)
         };
-        self.sent.iter().any(|sent| sent.any(names))
+        self.sent.any(names)
     }
 
     /// Of all names.
@@ -86,7 +87,8 @@ impl Tracker {
         if !matches!(seen, Seen::None) {
             self.bring_all(seen, on_server, &mut remedy);
         }
-        let mut brought: Vec<&[u8]> = Vec::new();
+        // A text of 64 kB may name a statement of two megabytes six thousand times.
+        let (mut executed, mut brought) = (BTreeSet::new(), BTreeSet::new());
         for effect in effects.iter() {
             let (name, runs) = match effect {
                 Effect::Execute(name) => (name, true),
@@ -94,20 +96,20 @@ impl Tracker {
                 Effect::Prepare(kept) => (&kept.name, false),
                 _ => continue,
             };
-            let of_protocol = names.and_then(|names| names.get(name)).filter(|_| !self.has_prepared(name));
-            let Some(statement) = of_protocol else {
+            if runs && !executed.insert(&**name) || !runs && brought.contains(&**name) {
+                continue;
+            }
+            let of_protocol = names.filter(|_| !self.has_prepared(name)).and_then(|names| names.in_sql(name));
+            let Some((statement, text)) = of_protocol else {
                 self.bring(name, on_server, &mut remedy);
                 continue;
             };
             if runs {
                 self.suspect(statement.reading(known), statement.query(), known);
             }
-            if !runs && brought.contains(&&**name) {
-                continue;
-            }
-            brought.push(name);
+            brought.insert(&**name);
             // The protocol and SQL share their names.
-            let text = if runs { prepared::of_protocol(name, statement.query()) } else { prepared::stand_in(name) };
+            let text = if runs { Arc::clone(text) } else { prepared::stand_in(name) };
             on_server.bring(name, Some(&text), &mut remedy);
         }
         remedy
@@ -150,19 +152,18 @@ impl Tracker {
     /// `names`: of the protocol; `rules`: those that the text is read by.
     pub(crate) fn add_executed(&self, effects: &mut Effects, names: Option<&Names>, rules: Rules, tracked: &Tracked) {
         effects.add_executed(|name| {
-            let under_way = self.sent.iter().rev().flat_map(|sent| sent.effects.iter().rev());
-            if let Some(run) = under_way.filter_map(|(effect, _)| effect.prepares(name)).next() {
+            if let Some(run) = self.sent.iter().filter_map(|effect| effect.prepares(name)).last() {
                 return run;
             }
             if let Some(statement) = self.prepared.get(name) {
                 return statement.executed();
             }
-            match names.and_then(|names| names.get(name)) {
-                Some(statement) if !statement.marks().any(Marks::SET_CONFIG) => Effect::Nothing,
-                Some(statement) => Effects::of_executed(&Text::new(statement.query(), rules), tracked),
-                // Too long to be kept, or prepared out of sight.
-                None => Effect::Unknown,
-            }
+            let run = |statement: &Statement| match statement.marks().any(Marks::SET_CONFIG) {
+                true => Effects::of_executed(&Text::new(statement.query(), rules), tracked),
+                false => Effect::Nothing,
+            };
+            // Too long to be kept, or prepared out of sight.
+            names.and_then(|names| names.executed(name, rules, run)).unwrap_or(Effect::Unknown)
         });
     }
 
