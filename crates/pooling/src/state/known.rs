@@ -14,7 +14,7 @@ use super::{Identity, State};
 use crate::parameters::{Tracked, quote_literal};
 
 /// Whether there are temporary objects, holdable cursors, advisory locks, and channels listened to; names of statements;
-/// settings; the role, and whether it is another's session.
+/// settings; the role, and whether it is another's session. PostgreSQL refuses session_user where that role has just been dropped.
 const QUERY: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_depend WHERE refclassid = 2615 \
 AND refobjid = pg_catalog.pg_my_temp_schema()), \
 EXISTS (SELECT FROM pg_catalog.pg_cursor() WHERE is_holdable), \
@@ -25,7 +25,7 @@ FROM pg_catalog.pg_prepared_statement() WHERE from_sql), \
 (SELECT pg_catalog.string_agg(pg_catalog.quote_literal(name) || '=' || pg_catalog.quote_literal(setting), ',' ORDER BY name) \
 FROM pg_catalog.pg_settings WHERE source = 'session'), \
 pg_catalog.current_setting('role'), \
-session_user <> (SELECT pg_catalog.pg_get_userbyid(usesysid) \
+pg_catalog.current_setting('session_authorization') <> (SELECT pg_catalog.pg_get_userbyid(usesysid) \
 FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid())), ";
 
 /// Settings that PostgreSQL accepts and does not list, and those of one transaction.
