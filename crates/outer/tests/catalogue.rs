@@ -336,6 +336,25 @@ fn whatever_changes_a_catalogue_changes_the_poll_and_temporary_objects_do_not() 
     assert_eq!(poll(&mut client), last);
 }
 
+/// One object goes and another comes: numbers of objects and of transactions, which are counted up side by side.
+#[test]
+fn what_takes_the_place_of_something_changes_the_poll() {
+    let stage = Stage::set(&Wishes::default());
+    let mut client = stage.client();
+    run(&mut client, "create table t(a int default 0)");
+    let mut last = poll(&mut client);
+    for number in 1..32 {
+        run(&mut client, &format!("alter table t alter a set default {number}"));
+        let now = poll(&mut client);
+        assert_ne!(now, last, "{number}");
+        last = now;
+        if number % 8 == 0 {
+            // The ones one step ahead of the others.
+            run(&mut client, "select pg_current_xact_id()");
+        }
+    }
+}
+
 #[test]
 fn a_user_without_rights_may_ask() {
     let stage = Stage::set(&Wishes::default());

@@ -84,7 +84,9 @@ use sql::Word;
 pub const QUERY: &str = include_str!("query.sql");
 
 /// One row of two values that change when the catalogue should be read anew: a count, and a sum of hashes. Temporary
-/// objects have no say in it. Transaction numbers wrap around, so their greatest would not tell.
+/// objects have no say in it. Transaction numbers wrap around, so their greatest would not tell. Each object's number and its
+/// transaction's are hashed one after the other: PostgreSQL's hash of an int8 is that of its two halves XORed, and both numbers
+/// are counted up side by side.
 pub const POLL: &str = include_str!("poll.sql");
 
 /// One row: a sum of PostgreSQL's counts of rows changed in its catalogues, and whether it counts. It changes some time after

@@ -1,6 +1,6 @@
 SELECT pg_catalog.count(*) AS rows,
-       pg_catalog.sum(pg_catalog.hashint8extended((x.oid::pg_catalog.int8 << 32) | x.xmin::pg_catalog.text::pg_catalog.int8,
-                                                  x.part)) AS hash
+       pg_catalog.sum(pg_catalog.hashoidextended(x.oid, pg_catalog.hashint8extended(x.xmin::pg_catalog.text::pg_catalog.int8,
+                                                                                    x.part))) AS hash
   FROM (SELECT 1 AS part, p.oid, p.xmin FROM pg_catalog.pg_proc p WHERE p.oid >= 16384
   UNION ALL
         SELECT 2, c.oid, c.xmin FROM pg_catalog.pg_class c
