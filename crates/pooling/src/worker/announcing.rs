@@ -125,14 +125,17 @@ impl Answers<'_> {
     /// A command tag of a client's. It tells of a definition where the text was not read, or not as one.
     #[inline]
     pub(super) fn note_tag(&mut self, body: &[u8]) {
-        if matches!(body.first(), Some(b'C' | b'A')) && !self.server.is_unsettled {
+        if matches!(body, [b'C' | b'A', ..] | [b'D', b'O', ..]) && !self.server.is_unsettled {
             self.tag_may_define(body);
         }
     }
 
     #[cold]
     fn tag_may_define(&mut self, body: &[u8]) {
-        let Some(what) = of_tag(body).filter(|_| self.server.ledger.owner() == Some(Answerer::Client)) else { return };
+        // Where texts are read, what a block defines is known by its text.
+        let is_block = body == b"DO\0" && !self.pool.rules.follows();
+        let what = if is_block { Some(What::Anything) } else { of_tag(body) };
+        let Some(what) = what.filter(|_| self.server.ledger.owner() == Some(Answerer::Client)) else { return };
         // A table says nothing of what comes behind it in the same transaction.
         self.server.is_unsettled = what == What::Anything;
         let database = self.pool.database.name_at_server().into();
