@@ -10,6 +10,9 @@
 //!
 //! The program under test is `$PGWEIR_BIN`, else the newest `pgweir` built into this workspace's target directory. Any
 //! program that reads a `pgbouncer.ini` will do, which shows whether a test asks for more than PgBouncer gives.
+//! `PGWEIR_CHAOS=check,poison,rotate` turns these settings on in every test that does not say otherwise: sessions then run on other
+//! servers, behind a stranger, and a difference that `chaos_check` finds fails the test. Deadlines and process ids of tests may not
+//! hold under `poison`: a server is busy for several ms between two transactions.
 //!
 //! Each test prints what it measured. Tests of one program run one at a time, so that each has the machine to itself.
 

@@ -1,6 +1,7 @@
 //! The program under test as a process: from an ini file, as PostgreSQL's unprivileged account if we are root.
 
 use std::env;
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -16,20 +17,25 @@ pub struct Pooler {
     dir: PathBuf,
     pub port: u16,
     process: Child,
+    /// Whether a test fails whose pooler has ended by deliberate unrest.
+    must_live: bool,
     // Kills it if this test is killed.
     _guard: Guard,
 }
 
 impl Pooler {
     /// Starts from `ini`, in which `{port}` and `{dir}` stand for what this call chooses, and waits until it listens.
-    /// `fds`: the most descriptors it may have.
+    /// `fds`: the most descriptors it may have. Words in `$PGWEIR_CHAOS` turn on the settings of deliberate unrest that the
+    /// file leaves open: `check,rotate` is `chaos_check = 1` and `chaos_rotate = 1`.
     ///
     /// # Panics
     /// If it does not come up within ten seconds.
     #[must_use]
     pub fn start(ini: &str, users: &str, fds: Option<u32>) -> Self {
-        // Some tests ask for deliberate unrest in their ini file.
-        Self::start_program(&binary(), ini, users, fds, &[("PGWEIR_CHAOS", "1")])
+        let ini = with_unrest(ini, &env::var("PGWEIR_CHAOS").unwrap_or_default());
+        let mut pooler = Self::start_program(&binary(), &ini, users, fds, &[("PGWEIR_CHAOS", "1")]);
+        pooler.must_live = true;
+        pooler
     }
 
     /// The same for a given program, with more variables in its environment.
@@ -62,7 +68,7 @@ impl Pooler {
         let mut guard = Guard::start(&dir, "KILL", account.as_ref()).expect("/bin/sh is there");
         let process = spawn(&dir, account.as_ref(), fds, environment);
         guard.watch(process.id()).expect("it has just been started");
-        let mut pooler = Self { dir, port, process, _guard: guard };
+        let mut pooler = Self { dir, port, process, must_live: false, _guard: guard };
         pooler.wait_until_it_listens();
         pooler
     }
@@ -148,9 +154,37 @@ impl Drop for Pooler {
         }
         let _ = self.process.kill();
         let _ = self.process.wait();
+        let is_found = |line: &&str| line.contains("] FATAL ") && line.contains(" chaos_");
+        let found = self.log().lines().find(is_found).map(str::to_owned);
         let _ = fs::remove_dir_all(&self.dir);
+        // A test that did not need the pooler any more would pass over what ended it.
+        if let Some(found) = found.filter(|_| self.must_live && !std::thread::panicking()) {
+            panic!("the pooler ended: {found}");
+        }
     }
 }
+
+/// The ini file with a line for each word, `check` for `chaos_check`, where it has none for that setting. The word `1` stands for
+/// none. Sessions that are rotated need more servers than one.
+fn with_unrest(ini: &str, words: &str) -> String {
+    let has = |name: &str| ini.lines().any(|line| line.split('=').next().is_some_and(|key| key.trim() == name));
+    let mut lines = String::new();
+    for word in words.split(',').filter(|word| !word.is_empty() && *word != "1") {
+        let name = format!("chaos_{word}");
+        if !has(&name) {
+            writeln!(lines, "{name} = 1").expect("writing to a String cannot fail");
+        }
+        if word == "rotate" && !has("min_pool_size") {
+            let size = ini.lines().find_map(|line| line.strip_prefix("default_pool_size = ")?.parse().ok());
+            writeln!(lines, "min_pool_size = {}", size.unwrap_or(ROTATED).min(ROTATED))
+                .expect("writing to a String cannot fail");
+        }
+    }
+    ini.replacen("[pgbouncer]\n", &format!("[pgbouncer]\n{lines}"), 1)
+}
+
+/// How many servers a pool has from the beginning whose sessions are rotated, if it may have so many.
+const ROTATED: u32 = 4;
 
 fn spawn(dir: &Path, account: Option<&Account>, fds: Option<u32>, environment: &[(&str, &str)]) -> Child {
     let log = File::create(dir.join("log")).expect("a fresh directory is writable");
@@ -180,4 +214,20 @@ pub fn binary() -> PathBuf {
     let age = |path: &PathBuf| fs::metadata(path).and_then(|about| about.modified()).ok();
     let newest = builds.into_iter().filter(|path| age(path).is_some()).max_by_key(age);
     newest.expect("there is no pgweir to test: cargo build -p pgweir, or set PGWEIR_BIN")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_turn_on_what_the_file_leaves_open() {
+        let ini = "[databases]\na =\n[pgbouncer]\ndefault_pool_size = 3\nchaos_check = 0\n";
+        assert_eq!(with_unrest(ini, ""), ini);
+        assert_eq!(with_unrest(ini, "1"), ini);
+        let expected = "[databases]\na =\n[pgbouncer]\nchaos_poison = 1\ndefault_pool_size = 3\nchaos_check = 0\n";
+        assert_eq!(with_unrest(ini, "check,poison"), expected);
+        let expected = expected.replace("poison = 1", "rotate = 1\nmin_pool_size = 3");
+        assert_eq!(with_unrest(ini, "rotate"), expected);
+    }
 }

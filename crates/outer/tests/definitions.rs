@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use outer::{Answer, Client, Pooler, Stage, Wishes};
+use outer::{Answer, Client, Pooler, Stage, Wishes, binary};
 
 /// Two entries and two users of one database, on two workers.
 struct Pools {
@@ -14,22 +14,27 @@ struct Pools {
 impl Pools {
     fn new(settings: &str, owner: &str) -> Pools {
         let stage = Stage::set(&Wishes::default());
-        let password = stage.cluster.password();
-        drop(stage.direct(&format!("create role app login password '{password}'")));
-        let place = format!("host={} port={}", stage.cluster.host(), stage.cluster.port());
-        let ini = format!(
-            "[databases]\nowner = {place} dbname=postgres {owner}\napp = {place} dbname=postgres\n[pgbouncer]\n\
-             listen_addr = 127.0.0.1\nlisten_port = {{port}}\nunix_socket_dir =\nauth_type = trust\n\
-             auth_file = {{dir}}/users.txt\npool_mode = transaction\ndefault_pool_size = 4\nworkers = 2\n\
-             admin_users = postgres\n{settings}\n"
-        );
-        let users = format!("\"postgres\" \"{password}\"\n\"app\" \"{password}\"\n");
+        drop(stage.direct(&format!("create role app login password '{}'", stage.cluster.password())));
+        let (ini, users) = files(&stage, settings, owner);
         Pools { pooler: Pooler::start(&ini, &users, None), stage }
     }
 
     fn client(&self, user: &str, entry: &str) -> Client {
         Client::login(self.pooler.address(), user, entry).unwrap_or_else(|gone| panic!("login: {gone}"))
     }
+}
+
+/// The pooler's own and its users'.
+fn files(stage: &Stage, settings: &str, owner: &str) -> (String, String) {
+    let password = stage.cluster.password();
+    let place = format!("host={} port={}", stage.cluster.host(), stage.cluster.port());
+    let ini = format!(
+        "[databases]\nowner = {place} dbname=postgres {owner}\napp = {place} dbname=postgres\n[pgbouncer]\n\
+         listen_addr = 127.0.0.1\nlisten_port = {{port}}\nunix_socket_dir =\nauth_type = trust\n\
+         auth_file = {{dir}}/users.txt\npool_mode = transaction\ndefault_pool_size = 4\nworkers = 2\n\
+         admin_users = postgres\n{settings}\n"
+    );
+    (ini, format!("\"postgres\" \"{password}\"\n\"app\" \"{password}\"\n"))
 }
 
 fn run(client: &mut Client, sql: &str) -> Answer {
@@ -46,6 +51,14 @@ fn leaks(client: &mut Client) -> usize {
 
 /// What defines it, and what calls it then.
 const DEFINITIONS: [(&str, &str, &str); 6] = [
+    // First, while the others have put nothing in doubt.
+    (
+        "block",
+        "do $do$ begin
+            execute 'create function made() returns text language sql as $$select set_config(''app.x'', ''secret'', false)$$';
+         end $do$",
+        "select made()",
+    ),
     (
         "function",
         "create function sets() returns int language plpgsql as
@@ -81,14 +94,9 @@ const DEFINITIONS: [(&str, &str, &str); 6] = [
             grant all on filled to app",
         "insert into filled (a) values (1)",
     ),
-    (
-        "block",
-        "do $do$ begin
-            execute 'create function made() returns text language sql as $$select set_config(''app.x'', ''secret'', false)$$';
-         end $do$",
-        "select made()",
-    ),
 ];
+
+const FUNCTION: (&str, &str, &str) = DEFINITIONS[1];
 
 /// `keeps`: the texts are read, so that what is set also follows its own session.
 fn nothing_crosses(owner: &str, keeps: bool) {
@@ -123,33 +131,111 @@ fn what_a_transaction_defines_crosses_to_nobody() {
     let pools = Pools::new("", "");
     let mut migration = pools.client("postgres", "owner");
     run(&mut migration, "begin");
-    run(&mut migration, DEFINITIONS[0].1);
+    run(&mut migration, FUNCTION.1);
     // Its pool is opened, and its catalogue read, while nobody else can see the function.
     let (mut user, mut stranger) = (pools.client("app", "app"), pools.client("app", "app"));
     run(&mut user, "select 1");
     run(&mut migration, "commit");
-    run(&mut user, DEFINITIONS[0].2);
+    run(&mut user, FUNCTION.2);
     assert_eq!(leaks(&mut stranger), 0);
     // And when all has been read.
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {
-        run(&mut user, DEFINITIONS[0].2);
+        run(&mut user, FUNCTION.2);
         assert_eq!(leaks(&mut stranger), 0);
     }
 }
 
-#[test]
-fn what_is_defined_past_the_pooler_crosses_for_a_moment_only() {
+/// What meets a function, the function that it meets, which is made or made anew behind it, and a call.
+const WRAPPERS: [(&str, &str, &str, &str); 4] = [
+    (
+        "a function in PL/pgSQL",
+        "create function wraps() returns text language plpgsql as $$ begin return wrapped(); end $$",
+        "create function wrapped() returns text language plpgsql as
+            $$ begin return set_config('app.x', 'secret', false); end $$",
+        "select wraps()",
+    ),
+    (
+        "a function in SQL",
+        "set check_function_bodies = off;
+         create function wraps_too() returns text language sql as 'select wrapped_too()';
+         reset check_function_bodies",
+        "create function wrapped_too() returns text language sql as $$ select set_config('app.x', 'secret', false) $$",
+        "select wraps_too()",
+    ),
+    (
+        "an operator",
+        "create function joined(int, int) returns text language plpgsql as $$ begin return 'plain'; end $$;
+         create operator #### (function = joined, leftarg = int, rightarg = int)",
+        "create or replace function joined(int, int) returns text language plpgsql as
+            $$ begin return set_config('app.x', 'secret', false); end $$",
+        "select 1 #### 2",
+    ),
+    (
+        "a view",
+        "create function shown() returns text language plpgsql as $$ begin return 'plain'; end $$;
+         create view shows as select shown() as a;
+         grant select on shows to app",
+        "create or replace function shown() returns text language plpgsql as
+            $$ begin return set_config('app.x', 'secret', false); end $$",
+        "select * from shows",
+    ),
+];
+
+/// `read`: the catalogue has been read between the two.
+fn nothing_crosses_by_a_wrapper(read: bool) {
     let pools = Pools::new("", "");
+    let mut migration = pools.client("postgres", "owner");
     let (mut user, mut stranger) = (pools.client("app", "app"), pools.client("app", "app"));
     run(&mut user, "select 1");
-    drop(pools.stage.direct(DEFINITIONS[0].1));
+    run(&mut migration, "select 1");
+    for (_, wrapper, ..) in WRAPPERS.iter().filter(|_| read) {
+        run(&mut migration, wrapper);
+    }
+    let until = Instant::now() + Duration::from_secs(if read { 4 } else { 0 });
+    while Instant::now() < until {
+        run(&mut user, "select 1");
+        run(&mut migration, "select 1");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for (kind, wrapper, function, call) in WRAPPERS {
+        if !read {
+            run(&mut migration, wrapper);
+        }
+        run(&mut migration, function);
+        run(&mut user, call);
+        assert_eq!(leaks(&mut stranger), 0, "{kind}");
+        let kept = run(&mut user, "select current_setting('app.x', true)");
+        assert_eq!(kept.value(), Some("secret"), "{kind}");
+        run(&mut user, "reset app.x");
+    }
+}
+
+#[test]
+fn a_wrapper_that_was_made_just_before_its_function_hides_what_that_does() {
+    nothing_crosses_by_a_wrapper(false);
+}
+
+#[test]
+fn a_wrapper_that_was_read_before_its_function_was_made_hides_what_that_does() {
+    nothing_crosses_by_a_wrapper(true);
+}
+
+/// Something is meant to cross here, which chaos_check may find.
+const UNCHECKED: &str = "chaos_check = 0";
+
+#[test]
+fn what_is_defined_past_the_pooler_crosses_for_a_moment_only() {
+    let pools = Pools::new(UNCHECKED, "");
+    let (mut user, mut stranger) = (pools.client("app", "app"), pools.client("app", "app"));
+    run(&mut user, "select 1");
+    drop(pools.stage.direct(FUNCTION.1));
     let begun = Instant::now();
-    run(&mut user, DEFINITIONS[0].2);
+    run(&mut user, FUNCTION.2);
     println!("{} of 16 at first", leaks(&mut stranger));
     let mut last = Duration::ZERO;
     while begun.elapsed() < Duration::from_secs(8) {
-        run(&mut user, DEFINITIONS[0].2);
+        run(&mut user, FUNCTION.2);
         if leaks(&mut stranger) > 0 {
             last = begun.elapsed();
         }
@@ -157,4 +243,74 @@ fn what_is_defined_past_the_pooler_crosses_for_a_moment_only() {
     }
     println!("for the last time after {last:?}");
     assert!(last < Duration::from_secs(4), "{last:?}");
+}
+
+#[test]
+fn chaos_check_ends_the_process_where_a_setting_is_left_that_nobody_knows_of() {
+    let pools = Pools::new(UNCHECKED, "");
+    let (ini, users) = files(&pools.stage, "chaos_check = 1", "");
+    let mut checked = Pooler::start_program(&binary(), &ini, &users, None, &[("PGWEIR_CHAOS", "1")]);
+    let mut user = Client::login(checked.address(), "app", "app").unwrap_or_else(|gone| panic!("login: {gone}"));
+    run(&mut user, "select 1");
+    let mut number = 0;
+    outer::eventually("the process ends", || {
+        // Not seen by a poll before it is called, but for rare ones.
+        number += 1;
+        let body = "begin perform set_config('work_mem', '9MB', false); end";
+        let define = format!("create function sets_{number}() returns void language plpgsql as $$ {body} $$");
+        drop(pools.stage.direct(&define));
+        drop(user.query(&format!("select sets_{number}()")));
+        !checked.is_alive()
+    });
+    let log = checked.log();
+    assert!(log.contains(" FATAL ") && log.contains("chaos_check: work_mem is set, after: select sets_"), "{log}");
+}
+
+/// A poll that takes this long makes the pooler glance, and is not repeated unasked for fifty times as long.
+const SLOW: Duration = Duration::from_millis(300);
+
+/// Keeps the next poll waiting by a lock on one of the catalogues that it reads, which nothing else here does.
+fn slow_down_a_poll(pools: &Pools, user: &mut Client) {
+    let mut holder = pools.stage.client();
+    run(&mut holder, "begin; lock table pg_catalog.pg_policy in access exclusive mode");
+    let waits = "select count(*) from pg_locks l join pg_stat_activity a using (pid)
+        where l.relation = 'pg_policy'::regclass and not l.granted and a.usename = 'app'";
+    outer::eventually("the poll waits", || {
+        run(user, "select 1");
+        pools.stage.direct(waits) == "1"
+    });
+    std::thread::sleep(SLOW);
+    run(&mut holder, "rollback");
+}
+
+#[test]
+fn what_is_defined_past_the_pooler_is_seen_by_a_glance_where_the_poll_is_slow() {
+    let pools = Pools::new(UNCHECKED, "");
+    let (mut user, mut stranger) = (pools.client("app", "app"), pools.client("app", "app"));
+    run(&mut user, "select 1");
+    // By its schedule; and again since the first glance has nothing to be held against.
+    slow_down_a_poll(&pools, &mut user);
+    slow_down_a_poll(&pools, &mut user);
+    let begun = Instant::now();
+    let glances = "select count(*) from pg_stat_activity where usename = 'app' and query like '%pg_stat_get_tuples_%'";
+    outer::eventually("a glance", || {
+        run(&mut user, "select 1");
+        pools.stage.direct(glances) != "0"
+    });
+    drop(pools.stage.direct(FUNCTION.1));
+    let (mut first, mut last) = (0, Duration::ZERO);
+    while begun.elapsed() < SLOW * 40 {
+        run(&mut user, FUNCTION.2);
+        let read = leaks(&mut stranger);
+        first = first.max(read);
+        if read > 0 {
+            last = begun.elapsed();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    println!("{first} of 16 at first, for the last time after {last:?}");
+    assert!(first > 0, "nothing was defined past the pooler");
+    // Two questions, and twice the pause behind a poll that found nothing; the next poll by its schedule would come after 15 s.
+    assert!(last < SLOW * 20 + Duration::from_secs(3), "{last:?}");
+    assert_eq!(run(&mut user, "select current_setting('app.x', true)").value(), Some("secret"));
 }
