@@ -222,12 +222,12 @@ impl Worker {
         }
     }
 
-    /// Pools whose rows of the board this worker wants read anew each round.
     /// What the names of prepared statements on servers depend on: to be the same for all workers, and told to nobody.
     pub fn set_secret_of_names(&mut self, secret: &[u8; 32]) {
         self.catalog.set_secret(secret);
     }
 
+    /// Pools whose rows of the board this worker wants read anew each round.
     #[must_use]
     pub fn shared_pools(&self) -> &[PoolId] {
         &self.shared
