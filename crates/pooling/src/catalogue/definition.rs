@@ -1,13 +1,16 @@
 //! A definition that a client makes, as it is told to every pool of its database: CREATE FUNCTION, ALTER TABLE, DO.
 //!
 //! A pool that is told of it suspects the texts that meet what was defined, until the pool has read the catalogue anew. The
-//! text is sent along and not what it hides: each pool knows best what the names in it do.
+//! names in the text are sent along and not what it hides: each pool knows best what they do.
 //!
 //! Does not do: telling DROP, GRANT or COMMENT apart from nothing. They add no side effects.
 
+use std::sync::Arc;
+
 use sql::{Rules, Summary, Text, Word};
 
-use super::Known;
+use super::statement::Statement;
+use super::{Hidden, Known};
 use crate::id::ConnId;
 use crate::time::Time;
 
@@ -23,8 +26,7 @@ pub struct Definition {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// The texts of statements as a client sends them, and how they are read.
-    Text { source: Box<[u8]>, rules: Rules },
+    Text(Texts),
     /// Nobody knows what: every text is suspect.
     Anything,
     /// A table or the like, of which nobody has read the text: the next poll tells whether it hides something.
@@ -50,55 +52,63 @@ pub(crate) fn of_tag(tag: &[u8]) -> Option<What> {
     }
 }
 
-/// Whether a text begins as CREATE FUNCTION does: nothing but calls has to do with what it makes.
-fn makes_routine(text: &[u8]) -> bool {
-    let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(<[u8]>::to_ascii_lowercase);
-    let mut words = words.take(4).skip_while(|word| matches!(&word[..], b"create" | b"or" | b"replace"));
-    words.next().is_some_and(|word| matches!(&word[..], b"function" | b"procedure" | b"aggregate"))
+/// The texts of statements as a client sends them: read once, whatever number of pools learn of them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Texts {
+    source: Box<[u8]>,
+    rules: Rules,
+    /// Those that define something.
+    pub(super) statements: Box<[Statement]>,
+    /// All names in them, in order.
+    pub(super) mentioned: Arc<[Word]>,
+    /// What they do, whatever their names hide.
+    pub(super) hidden: Hidden,
+    pub(super) is_extension: bool,
+    pub(super) others_see: bool,
 }
 
-/// Whether a definition makes something that texts use without naming it: operators, casts, event triggers. Too much is found
-/// rather than too little.
-pub(super) fn has_no_name(text: &[u8]) -> bool {
-    let text = text.to_ascii_lowercase();
-    ["operator", "cast", "event"].iter().any(|word| text.windows(word.len()).any(|part| part == word.as_bytes()))
-}
+impl What {
+    pub(crate) fn read(source: &[u8], rules: Rules) -> What {
+        let text = Text::new(source, rules);
+        // One by one: a table that is made beside a function says nothing of the function.
+        let statements = text.statements().map(|statement| statement.source).filter(|source| !is_drop(source));
+        let statements: Box<[Statement]> = statements.map(|source| Statement::read(source, rules)).collect();
+        let mut mentioned: Vec<Word> = statements.iter().flat_map(|statement| &statement.mentioned).copied().collect();
+        mentioned.sort_unstable();
+        mentioned.dedup();
+        let hidden = statements.iter().fold(Hidden::NONE, |sum, statement| sum | statement.hidden | statement.certain);
+        What::Text(Texts {
+            source: source.into(),
+            rules,
+            hidden,
+            is_extension: statements.iter().any(|statement| statement.is_extension),
+            others_see: statements.iter().any(|statement| statement.others_see),
+            mentioned: mentioned.into(),
+            statements,
+        })
+    }
 
-/// Whether what a statement makes is there for others too: it is no temporary table, which is made all the time, and no table
-/// made by SELECT, which meets nothing.
-pub(super) fn others_see(text: &[u8]) -> bool {
-    let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(<[u8]>::to_ascii_lowercase);
-    let words: Vec<Vec<u8>> = words.take(5).collect();
-    let makes = words.first().is_some_and(|word| !matches!(&word[..], b"select" | b"with" | b"("));
-    makes && !words.iter().any(|word| matches!(&word[..], b"temp" | b"temporary"))
+    /// Whether it was read from this text, by these rules.
+    pub(crate) fn is_of(&self, source: &[u8], rules: Rules) -> bool {
+        matches!(self, What::Text(texts) if texts.rules == rules && *texts.source == *source)
+    }
 }
 
 impl Known {
     /// A definition is about to be sent, or was, by a server of this database. Whether it may hide something: then other pools
     /// of the database are to know it, too.
     pub(crate) fn learn(&mut self, what: &What, server: ConnId, now: Time) -> bool {
-        let (source, rules) = match what {
-            What::Text { source, rules } => (source, *rules),
+        match what {
             What::Anything => {
                 self.doubt(server, now);
-                return true;
+                true
             }
             What::Relation => {
                 self.ask_soon(now);
-                return true;
+                true
             }
-        };
-        // One by one: a table that is made beside a function says nothing of the function.
-        let mut hides = self.is_blank();
-        for statement in Text::new(source, rules).statements() {
-            let source = statement.source;
-            if is_drop(source) {
-                continue;
-            }
-            let summary = Summary::of(&Text::new(source, rules));
-            hides |= self.define(source, summary.words(), makes_routine(source), server, now);
+            What::Text(texts) => self.is_blank() | self.learn_texts(texts, server, now),
         }
-        hides
     }
 }
 
@@ -111,18 +121,6 @@ fn is_drop(statement: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn temporary_tables_are_their_sessions_own() {
-        for text in
-            ["create table t ()", "CREATE OR REPLACE VIEW v AS SELECT temp FROM t", "alter table temp_t add a int"]
-        {
-            assert!(others_see(text.as_bytes()), "{text}");
-        }
-        for text in ["create temp table t ()", "create  local\ntemporary table t ()", "select 1 into t"] {
-            assert!(!others_see(text.as_bytes()), "{text}");
-        }
-    }
 
     #[test]
     fn tags_tell_what_hides_something() {

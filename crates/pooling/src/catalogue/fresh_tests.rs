@@ -1,12 +1,14 @@
 //! What clients define just now, and what that does to what was defined before: before any catalogue shows it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sql::{Rules, Summary, Text};
 use wire::HEADER_LEN;
 use wire::backend::encode_data_row;
 
-use super::{Hidden, Known, Next, UNSURE};
+use super::{Hidden, Known, Next, Question, UNSURE};
+use crate::catalogue::What;
 use crate::id::{ConnId, Kind};
 use crate::time::Time;
 
@@ -28,10 +30,7 @@ fn hides(known: &Known, text: &str) -> Hidden {
 }
 
 fn define(known: &mut Known, text: &str, now: Time) {
-    let summary = Summary::of(&Text::new(text.as_bytes(), Rules::default()));
-    let makes_routine = ["create function", "create or replace function", "create aggregate"];
-    let only_calls = makes_routine.iter().any(|start| text.starts_with(start));
-    known.define(text.as_bytes(), summary.words(), only_calls, server(1), now);
+    known.learn(&What::read(text.as_bytes(), Rules::default()), server(1), now);
 }
 
 fn row(values: &[&str]) -> Vec<u8> {
@@ -104,6 +103,71 @@ fn what_meets_a_function_hides_what_that_does_once_it_is_another() {
     }
 }
 
+/// More places of a name.
+const PLACES: [(&str, &str); 13] = [
+    ("create table c (a int default a1()) inherits (b, s2)", "insert into s2 values (1)"),
+    ("create table c partition of s2 (a default a1()) for values in (1)", "insert into s2 values (1)"),
+    ("create table c (a int default a1() references s2 on delete set default)", "delete from s2"),
+    ("alter table if exists only s2 alter a set default a1()", "insert into s2 values (1)"),
+    ("create table if not exists s2 (a int default a1())", "insert into s2 values (1)"),
+    ("create rule r as on delete to s2 do also select a1()", "delete from s2"),
+    ("create trigger t before update on public.s2 execute function a1()", "update s2 set a = 1"),
+    ("create policy p on s2 to alice using (a1() is null)", "select * from s2"),
+    ("create view \"s2\" as select a1()", "select * from \"s2\""),
+    ("create view S2 as select a1()", "select * from s2"),
+    ("alter domain s2 add check (a1(value))", "select 1::s2"),
+    ("create domain public.s2 as int check (a1(value))", "select 1::s2"),
+    ("create type s2 (input = a1, output = a1)", "select 1::s2"),
+];
+
+/// Keywords that may be names: PostgreSQL takes each of these for a table's.
+#[rustfmt::skip]
+const NAMES: [&str; 24] = [
+    "policy", "rule", "owner", "key", "domain", "event", "type", "text", "name", "view", "trigger", "sequence", "schema", "index",
+    "insert", "update", "delete", "set", "drop", "add", "execute", "if", "language", "row",
+];
+
+#[test]
+fn a_name_that_is_spelled_like_a_keyword_hides_what_another_would() {
+    for (definition, text) in WRAPPERS.iter().chain(&PLACES) {
+        for name in NAMES {
+            let (definition, text) = (definition.replace("s2", name), text.replace("s2", name));
+            let definition = definition.replace("S2", &name.to_uppercase());
+            let mut known = known(&[]);
+            define(&mut known, A1, at(2));
+            define(&mut known, &definition, at(2));
+            assert!(hides(&known, &text).contains(Hidden::SETTINGS), "{definition}");
+        }
+    }
+}
+
+#[test]
+fn a_keyword_where_no_name_can_be_is_none() {
+    for definition in [
+        "create table if not exists c (a int default a1() references b on delete cascade on update set null)",
+        "create table c (a int default a1() references b on update no action on delete restrict)",
+        "create rule r as on delete to c do also select a1()",
+        "create trigger t before insert or update or delete on c for each row execute function a1()",
+        "alter table c alter a set default a1()",
+        "alter table c alter column a type text using a1()",
+        "create policy p on c for update using (a1() is null)",
+    ] {
+        let mut known = known(&[]);
+        define(&mut known, A1, at(2));
+        define(&mut known, definition, at(2));
+        for text in [
+            "insert into others values (1)",
+            "update others set z = 1",
+            "delete from others",
+            "create table if not exists others ()",
+            "select 1::text",
+            "alter table others add z int",
+        ] {
+            assert!(hides(&known, text).is_empty(), "{definition}: {text}");
+        }
+    }
+}
+
 #[test]
 fn what_meets_what_meets_a_new_function_hides_it_too() {
     let mut known = known(&[]);
@@ -128,7 +192,7 @@ fn what_was_read_hides_what_is_defined_now() {
     assert!(hides(&known, "select * from v").is_empty());
     define(&mut known, A1, at(2));
     assert!(hides(&known, "select * from v").contains(Hidden::SETTINGS));
-    known.settled(server(1), at(3));
+    known.settle(server(1), at(3), false);
     // What cannot be looked for is cleared; nobody keeps a server for it.
     define(
         &mut known,
@@ -136,7 +200,7 @@ fn what_was_read_hides_what_is_defined_now() {
         at(3),
     );
     assert!(hides(&known, "select * from v").contains(UNSURE) && !hides(&known, "select * from v").any(Hidden::LOAD));
-    known.settled(server(1), at(4));
+    known.settle(server(1), at(4), false);
     let rows = [
         ["plpgsql", "c", "s2", "begin perform a1(); end"],
         ["edge", "sa", "v", "s2"],
@@ -163,13 +227,82 @@ fn a_new_serial_column_puts_nobody_else_in_doubt() {
 }
 
 #[test]
+fn a_temporary_table_with_numbered_rows_is_no_reason_to_ask() {
+    let mut known = known(&[]);
+    for text in ["create temp table if not exists ts (id serial)", "CREATE LOCAL TEMPORARY TABLE ts (id serial)"] {
+        define(&mut known, text, at(1));
+        known.settle(server(1), at(1), false);
+        assert!(!known.wants(at(2), true) && known.wants(at(3), true), "{text}");
+        assert!(hides(&known, "insert into ts default values").is_empty(), "{text}");
+    }
+    define(&mut known, "create table ts ( temp int, id serial)", at(1));
+    assert_eq!(hides(&known, "insert into ts default values"), Hidden::SEQUENCE);
+}
+
+#[test]
+fn a_transaction_that_goes_on_is_no_reason_to_poll() {
+    let mut known = known(&[]);
+    poll_slowly(&mut known, at(3), Duration::from_millis(300));
+    define(&mut known, A1, at(4));
+    assert!(!known.wants(at(5), true) && known.wants(at(6), true));
+    assert_eq!(known.begin(server(0), true, at(6)), Question::Glance);
+    known.row(&row(&["1"]));
+    known.answered(at(6));
+    assert!(hides(&known, "select a1()").contains(Hidden::SETTINGS));
+}
+
+#[test]
+fn what_is_defined_is_polled_after_a_pause_that_the_last_poll_has_earned() {
+    let mut known = known(&[]);
+    poll_slowly(&mut known, at(3), Duration::from_millis(300));
+    define(&mut known, A1, at(4));
+    known.settle(server(1), at(5), false);
+    // The glance at six.
+    assert_eq!(known.begin(server(0), true, at(6)), Question::Glance);
+    known.row(&row(&["1"]));
+    known.answered(at(6));
+    assert_eq!(known.begin(server(0), true, at(18)), Question::Glance);
+    known.row(&row(&["1"]));
+    known.answered(at(18));
+    assert_eq!(known.begin(server(0), true, at(19)), Question::Poll, "15 s are over");
+    assert!(hides(&known, "select a1()").contains(Hidden::SETTINGS));
+}
+
+/// A poll that finds nothing, and the glance before it.
+fn poll_slowly(known: &mut Known, now: Time, took: Duration) {
+    known.begin(server(0), true, now);
+    known.row(&row(&["1"]));
+    assert_eq!(known.answered(now + took), Next::Nothing);
+    known.schedule.glanced(Some(row(&["1"]).into()), now + took + took * 10);
+    known.schedule.polled(now, now + took, false);
+}
+
+#[test]
+fn many_tables_in_one_text_are_read_once_for_all_pools() {
+    let text: String = (0..2200).map(|number| format!("create table t{number} (a int);")).collect();
+    let mut pools: Vec<Known> = (0..41).map(|_| known(&[])).collect();
+    let what = What::read(text.as_bytes(), Rules::default());
+    pools.iter_mut().for_each(|pool| assert!(pool.learn(&what, server(1), at(2))));
+    let What::Text(texts) = &what else { panic!("it is a text") };
+    assert_eq!(Arc::strong_count(&texts.mentioned), 42, "no pool keeps a list of its own");
+    // What one of the tables comes to hide is what nobody knows.
+    define(&mut pools[0], A1, at(2));
+    define(&mut pools[0], "create trigger t before insert on t2199 execute function a1()", at(2));
+    assert!(hides(&pools[0], "select 1 from others").contains(Hidden::SETTINGS));
+    assert!(hides(&pools[1], "select 1 from others").is_empty());
+    pools[0].settle(server(1), at(3), false);
+    read(&mut pools[0], "2", &[], at(4));
+    assert_eq!(Arc::strong_count(&texts.mentioned), 41);
+}
+
+#[test]
 fn what_is_mentioned_is_bounded() {
     let mut known = known(&[]);
     let words: String = (0..20_000).map(|number| format!("w{number}(); ")).collect();
     let text = format!("create function f() returns void language plpgsql as $$begin {words} end$$");
     define(&mut known, &text, at(2));
     assert_eq!(hides(&known, "select g()"), UNSURE);
-    known.settled(server(1), at(3));
+    known.settle(server(1), at(3), false);
     read(&mut known, "2", &[], at(4));
     assert!(hides(&known, "select g()").is_empty());
 }

@@ -4,7 +4,8 @@
 //! ```text
 //!   due ──► POLL ──► as it was ────────────────────────────► in a while: schedule.rs
 //!              └───► something changed ──► QUERY ──► read ──► in a while
-//!   a client defines something ──► noted as fresh, and due       └──► hides what nobody knew ──► News
+//!   a client defines something ──► noted as fresh                └──► hides what nobody knew ──► News
+//!          its transaction is over ──► due, after a pause by how long the last poll took
 //! ```
 //!
 //! Promises: nobody is served before the catalogue has been read for the first time, unless that takes long or fails. As long
@@ -24,10 +25,11 @@ use sql::{Marks, Word};
 pub use names::Names;
 
 use super::askers::Askers;
-use super::definition::{has_no_name, others_see};
+use super::definition::Texts;
 use super::mentions::Mentions;
 use super::news::News;
 use super::schedule::{Question, Schedule, WINDOW};
+use super::statement::Statement;
 use super::{Block, Catalogue, Hidden, Reading};
 use crate::id::ConnId;
 use crate::limits;
@@ -42,21 +44,10 @@ const FRESH_MAX: usize = 4096;
 /// How long after a poll the next is asked at the latest while the pool is used; what has not been polled for twice as long is in
 /// doubt.
 pub(super) const PERIOD: Duration = Duration::from_secs(30);
-/// How soon after the last time, if a client has defined something; and for how long a server is looked for that is not the
-/// only idle one.
-const SOON: Duration = Duration::from_secs(1);
+/// How soon after the last time at the earliest, if a client has defined something; and for how long a server is looked for that
+/// is not the only idle one.
+pub(super) const SOON: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(300);
-
-/// Words of definitions that are no names.
-#[rustfmt::skip]
-const KEYWORDS: [&str; 64] = [
-    "add", "after", "aggregate", "alter", "begin", "before", "bigint", "boolean", "by", "called", "cascade", "char", "constraint",
-    "create", "cursor", "declare", "default", "delete", "domain", "drop", "each", "event", "exists", "execute", "extension",
-    "function", "global", "if", "immutable", "index", "input", "insert", "int", "integer", "is", "key", "language", "local",
-    "name", "numeric", "of", "owner", "plpgsql", "policy", "procedure", "rename", "replace", "return", "returns", "row", "rule",
-    "schema", "security", "sequence", "set", "sql", "stable", "statement", "text", "trigger", "type", "update", "view",
-    "volatile",
-];
 
 /// Something that a client has defined.
 #[derive(Debug)]
@@ -160,11 +151,6 @@ pub(crate) struct Known {
     failures: u32,
 }
 
-/// By which the definition of a table tells that its rows are numbered by a sequence. PostgreSQL manual,
-/// "Serial Types" and "Identity Columns".
-const DRAWING: [&str; 8] =
-    ["serial", "serial2", "serial4", "serial8", "bigserial", "smallserial", "identity", "nextval"];
-
 impl Known {
     /// Of a pool that reads its clients' texts; `is_on`: and asks.
     pub(crate) fn new(is_on: bool) -> Known {
@@ -249,7 +235,7 @@ impl Known {
     }
 
     /// By what is known; before it is, by what PostgreSQL itself brings along.
-    fn read(&self, look: impl Fn(&Catalogue) -> Block) -> Block {
+    fn read<T>(&self, look: impl Fn(&Catalogue) -> T) -> T {
         self.catalogue.as_deref().map_or_else(|| look(&Catalogue::new([])), &look)
     }
 
@@ -259,48 +245,63 @@ impl Known {
         read.chain(&self.fresh_settings).map(|name| &**name)
     }
 
-    /// It is time to ask, since something was defined.
+    /// It is time to ask, since something was defined. Where asking has failed, it is not.
     pub(super) fn ask_soon(&mut self, now: Time) {
-        self.due = self.due.min((self.right_at + SOON).max(now));
+        if self.failures == 0 {
+            self.due = self.due.min((self.right_at + self.schedule.pause_for_fresh()).max(now));
+        }
     }
 
-    /// A text is sent that defines something. `only_calls`: what it makes are routines. Whether other pools are to know of it.
-    pub(super) fn define(&mut self, text: &[u8], words: &[Word], only_calls: bool, server: ConnId, now: Time) -> bool {
+    /// A text is sent that defines something. Whether other pools are to know of it.
+    pub(super) fn learn_texts(&mut self, texts: &Texts, server: ConnId, now: Time) -> bool {
         if !self.is_on {
             return false;
         }
-        self.ask_soon(now);
-        let has = |word: &str| words.iter().any(|found| found.name() == Word::of(word.as_bytes()));
-        let body = self.read(|catalogue| catalogue.hides_in_definition(text));
-        let touched = self.catalogue.as_deref().map_or(Hidden::NONE, |catalogue| catalogue.touches(words));
-        // Every definition is written as one. What a new function defines when it is called is found by the poll.
-        let said = body.hidden.without(Hidden::DEFINES);
-        let mut hidden = said | touched | self.fresh_among(words.iter().chain(&body.words));
+        if self.may_hide(texts) {
+            return texts.statements.iter().fold(false, |hides, text| self.define(text, server, now) | hides);
+        }
+        if texts.others_see && !self.mentions.add_text(&texts.mentioned, server, now) {
+            self.doubt(server, now);
+        }
+        texts.others_see
+    }
+
+    /// Whether anything in these texts may hide something. Most make tables, and say nothing else.
+    fn may_hide(&self, texts: &Texts) -> bool {
+        let known = |catalogue: &Catalogue| catalogue.touches(&texts.mentioned) | catalogue.definitions();
+        !texts.hidden.is_empty()
+            || texts.is_extension
+            || !self.read(known).is_empty()
+            || !self.fresh_among(texts.mentioned.iter()).is_empty()
+    }
+
+    fn define(&mut self, statement: &Statement, server: ConnId, now: Time) -> bool {
+        let body = statement.hidden | self.read(|catalogue| catalogue.hides(&statement.words)).without(Hidden::DEFINES);
+        let touched = self.catalogue.as_deref().map_or(Hidden::NONE, |catalogue| catalogue.touches(&statement.own));
+        let mut hidden = body | touched | self.fresh_among(statement.mentioned.iter());
         if self.catalogue.as_ref().is_none_or(|catalogue| catalogue.is_unknown()) {
             hidden = hidden.without(Hidden::UNKNOWN);
         }
-        if has("language") && !has("plpgsql") && !has("sql") {
-            hidden |= Hidden::UNKNOWN;
-        }
-        if DRAWING.iter().any(|word| has(word)) {
-            hidden |= Hidden::SEQUENCE;
-        }
-        if has("extension") {
+        hidden |= statement.certain;
+        if statement.is_extension {
             self.doubt(server, now);
         }
-        let is_keyword = |word: Word| KEYWORDS.iter().any(|keyword| Word::of(keyword.as_bytes()) == word.name());
-        let named = || words.iter().filter(|word| word.is_called() || !only_calls && !is_keyword(**word));
-        let is_met = has_no_name(text) || named().any(|word| self.is_met(*word, hidden));
-        if !self.mentions.add(words.iter().chain(&body.words).copied(), server, now) {
+        if !statement.others_see && hidden.without(Hidden::TEMPORARY | Hidden::SEQUENCE).is_empty() {
+            // Whoever has temporary tables keeps the server, and their sequences go with them.
+            return false;
+        }
+        let named = || statement.named.iter().copied();
+        let is_met = statement.has_no_name || named().any(|word| self.is_met(word, hidden));
+        if !self.mentions.add(statement.mentioned.iter().copied(), server, now) {
             self.doubt(server, now);
         }
         if hidden.is_empty() {
             // What it mentions may come to hide something.
-            return others_see(text);
+            return true;
         }
-        for name in body.settings {
+        for name in &statement.settings {
             if self.fresh_settings.len() < limits::CATALOGUE_SETTINGS_MAX {
-                self.fresh_settings.insert(name);
+                self.fresh_settings.insert(name.clone());
             } else {
                 hidden |= Hidden::DYNAMIC_SETTINGS;
             }
@@ -310,11 +311,11 @@ impl Known {
         }
         self.edition = Edition::NONE;
         for word in named() {
-            if self.fresh.len() >= FRESH_MAX && !self.fresh.contains_key(&word.name()) {
+            if self.fresh.len() >= FRESH_MAX && !self.fresh.contains_key(&word) {
                 self.doubt(server, now);
                 break;
             }
-            self.fresh.entry(word.name()).or_insert_with(|| Fresh::new(now)).add(hidden, server, now);
+            self.fresh.entry(word).or_insert_with(|| Fresh::new(now)).add(hidden, server, now);
         }
         true
     }
@@ -347,28 +348,22 @@ impl Known {
         if self.is_on {
             self.edition = Edition::NONE;
             self.doubt.get_or_insert_with(|| Fresh::new(now)).add(hidden, server, now);
-            self.ask_soon(now);
         }
     }
 
-    /// A transaction is over in which something was defined: from now on it can be read.
-    pub(crate) fn settled(&mut self, server: ConnId, now: Time) {
-        self.settled_by(server, now);
-        self.ask_soon(now);
-    }
-
-    /// The server of such a transaction is gone: whether it will commit is not known for a while.
-    pub(crate) fn interrupted(&mut self, server: ConnId, now: Time) {
-        self.settled_by(server, now + limits::HOUSEKEEPING);
-        self.ask_soon(now);
-    }
-
-    fn settled_by(&mut self, server: ConnId, at: Time) {
-        self.mentions.settled(server, at);
+    /// A transaction is over in which something was defined: from now on it can be read. `lost`: its server is gone, and whether
+    /// it will commit is not known for a while.
+    pub(crate) fn settle(&mut self, server: ConnId, now: Time, lost: bool) {
+        let at = if lost { now + limits::HOUSEKEEPING } else { now };
+        let mut is_known = self.mentions.settled(server, at);
         for fresh in self.fresh.values_mut().chain(&mut self.doubt) {
             if fresh.open.remove(&server) {
                 fresh.since = fresh.since.max(at);
+                is_known = true;
             }
+        }
+        if is_known {
+            self.ask_soon(now);
         }
     }
 
@@ -434,8 +429,9 @@ impl Known {
 
     /// A server is asked. `counts`: it counts changes.
     pub(crate) fn begin(&mut self, server: ConnId, counts: bool, now: Time) -> Question {
-        let fresh = self.catalogue.is_none() || self.is_old || !self.fresh.is_empty() || self.doubt.is_some();
-        let question = if fresh { Question::Poll } else { self.schedule.question(now, counts) };
+        let must_poll = self.catalogue.is_none() || self.is_old;
+        let may_poll = || self.has_settled() && self.schedule.may_poll_for_fresh(now);
+        let question = if must_poll || may_poll() { Question::Poll } else { self.schedule.question(now, counts) };
         let (is_broken, is_told, is_late) = (false, false, false);
         self.asking = Some(Asking {
             server,
@@ -512,9 +508,14 @@ impl Known {
         if self.fresh.is_empty() {
             self.fresh_settings.clear();
         }
-        let more = self.fresh.values().chain(&self.doubt).any(|fresh| fresh.open.is_empty());
+        let more = self.has_settled();
         (self.is_old, self.failures, self.right_at, self.right_since) = (false, 0, now, began);
-        self.due = now + if more { SOON } else { self.schedule.next(counts) };
+        self.due = now + if more { self.schedule.pause_for_fresh() } else { self.schedule.next(counts) };
+    }
+
+    /// Something was defined that can be read. What a transaction defines that goes on is no reason to ask.
+    fn has_settled(&self) -> bool {
+        self.fresh.values().chain(&self.doubt).any(|fresh| fresh.open.is_empty())
     }
 
     /// A server is no more.

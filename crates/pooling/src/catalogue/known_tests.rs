@@ -1,7 +1,7 @@
 //! What a pool knows as its clients define things, and as it asks.
 
 use super::*;
-use crate::catalogue::{Land, Row};
+use crate::catalogue::{Land, Row, What};
 use crate::id::Kind;
 use sql::{Rules, Summary, Text};
 use wire::HEADER_LEN;
@@ -20,9 +20,8 @@ fn hides(known: &Known, text: &str) -> Hidden {
     known.hides(summary.words(), summary.marks())
 }
 
-fn define(known: &mut Known, text: &str, only_calls: bool, now: Time) {
-    let summary = Summary::of(&Text::new(text.as_bytes(), Rules::default()));
-    known.define(text.as_bytes(), summary.words(), only_calls, server(1), now);
+fn define(known: &mut Known, text: &str, now: Time) {
+    known.learn(&What::read(text.as_bytes(), Rules::default()), server(1), now);
 }
 
 fn row(values: &[&str]) -> Vec<u8> {
@@ -69,7 +68,7 @@ fn a_new_table_s_rows_are_known_to_be_numbered() {
     for column in ["id serial", "id BIGSERIAL", "id int generated always as identity", "id int default nextval('s')"] {
         let mut known = Known::new(true);
         read(&mut known, "1", &[], at(1));
-        define(&mut known, &format!("create table orders ({column}, note text)"), false, at(2));
+        define(&mut known, &format!("create table orders ({column}, note text)"), at(2));
         assert_eq!(hides(&known, "insert into orders (note) values ('x')"), Hidden::SEQUENCE, "{column}");
         assert!(hides(&known, "insert into others values (1)").is_empty());
     }
@@ -79,20 +78,15 @@ fn a_new_table_s_rows_are_known_to_be_numbered() {
 fn what_a_client_defines_is_known_until_it_was_read() {
     let mut known = Known::new(true);
     read(&mut known, "1", &[("g", "begin perform pg_advisory_lock(1); end")], at(1));
-    define(
-        &mut known,
-        "create function f() returns void language plpgsql as $$begin set work_mem = 1; end$$",
-        true,
-        at(2),
-    );
+    define(&mut known, "create function f() returns void language plpgsql as $$begin set work_mem = 1; end$$", at(2));
     assert_eq!(hides(&known, "select f()"), Hidden::SETTINGS);
     assert!(hides(&known, "create table x (a int)").is_empty());
-    define(&mut known, "create trigger x before insert on t execute function g()", false, at(2));
+    define(&mut known, "create trigger x before insert on t execute function g()", at(2));
     assert_eq!(hides(&known, "insert into t default values"), Hidden::ADVISORY);
     // Read while the transaction that defines it is still open.
     read(&mut known, "1", &[], at(3));
     assert_eq!(hides(&known, "select f()"), Hidden::SETTINGS);
-    known.settled(server(1), at(4));
+    known.settle(server(1), at(4), false);
     read(&mut known, "2", &[("f", "begin null; end")], at(5));
     assert!(hides(&known, "select f()").is_empty());
 }
@@ -124,16 +118,43 @@ fn a_question_that_fails_is_asked_again_later_and_later() {
 }
 
 #[test]
+fn another_database_s_transactions_are_no_reason_to_ask() {
+    let mut known = Known::new(true);
+    read(&mut known, "1", &[], at(1));
+    known.settle(server(7), at(2), false);
+    assert!(!known.wants(at(2), true) && known.wants(at(3), true));
+}
+
+#[test]
+fn whoever_failed_to_ask_waits_though_something_is_defined() {
+    let mut known = Known::new(true);
+    for now in [at(1), at(2), at(4)] {
+        assert!(known.wants(now, true));
+        known.begin(server(0), false, now);
+        known.refused();
+        known.answered(now);
+    }
+    // Four seconds.
+    define(&mut known, "create table t (id serial)", at(5));
+    assert!(!known.wants(at(5), true));
+    known.settle(server(1), at(6), false);
+    known.doubt(server(2), at(6));
+    known.settle(server(2), at(6), true);
+    known.settle(server(7), at(6), false);
+    assert!(!known.wants(at(7), true) && known.wants(at(8), true));
+}
+
+#[test]
 fn what_is_fresh_is_bounded() {
     let mut known = Known::new(true);
     read(&mut known, "1", &[], at(1));
     for number in 0..=FRESH_MAX {
         let text = format!("create function f{number}() returns void language plpgsql as 'begin listen x; end'");
-        define(&mut known, &text, true, at(2));
+        define(&mut known, &text, at(2));
     }
     assert!(known.fresh.len() <= FRESH_MAX);
     assert_eq!(hides(&known, "select g()"), UNSURE);
-    known.settled(server(1), at(3));
+    known.settle(server(1), at(3), false);
     read(&mut known, "2", &[], at(4));
     assert!(known.fresh.is_empty() && hides(&known, "select g()").is_empty());
     let row = Row::Other { land: Land::Called, name: b"g" };
@@ -146,8 +167,8 @@ fn what_was_defined_past_the_pooler_is_news_and_what_its_clients_defined_is_not(
     read(&mut known, "1", &[("f", "begin null; end")], at(1));
     assert_eq!(known.take_news(), None, "before the first time everything was suspect");
     let text = "create function g() returns void language plpgsql as $$begin set work_mem = 1; end$$";
-    define(&mut known, text, true, at(2));
-    known.settled(server(1), at(2));
+    define(&mut known, text, at(2));
+    known.settle(server(1), at(2), false);
     read(&mut known, "2", &[("f", "begin null; end"), ("g", "begin set work_mem = 1; end")], at(3));
     assert_eq!(known.take_news(), None);
     read(&mut known, "3", &[("f", "begin listen x; end"), ("g", "begin set work_mem = 1; end")], at(6));
@@ -187,7 +208,7 @@ fn names_that_can_be_read_again_are_read_and_what_was_left_is_news() {
     known.begin(server(0), false, at(1));
     known.refused();
     known.answered(at(1));
-    define(&mut known, "create function f() returns void language plpgsql as 'begin listen x; end'", true, at(1));
+    define(&mut known, "create function f() returns void language plpgsql as 'begin listen x; end'", at(1));
     assert_eq!(hides(&known, "select f()"), Hidden::LISTEN, "what clients define is known all the same");
     known.begin(server(0), false, at(3));
     known.row(&row(&["1"]));

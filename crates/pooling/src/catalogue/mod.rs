@@ -58,6 +58,7 @@ mod news;
 mod reading;
 mod row;
 mod schedule;
+mod statement;
 
 #[cfg(test)]
 mod tests;
@@ -242,7 +243,11 @@ impl Catalogue {
 
     /// All that these names may do, however a text meets them.
     pub fn touches(&self, words: &[Word]) -> Hidden {
-        let found = words.iter().filter_map(|word| self.entry(word.name()));
+        let may_be_entry = |word: &&Word| {
+            let (at, bit) = place(**word, self.filter.len());
+            self.filter[at] & bit != 0
+        };
+        let found = words.iter().filter(may_be_entry).filter_map(|word| self.entry(word.name()));
         found.fold(self.everywhere, |sum, entry| sum | entry.finding.all())
     }
 

@@ -5,6 +5,8 @@
 //!              it takes longer              ──► the glance: unchanged ──► in 2 s
 //!                                                           changed   ──► the poll
 //!              and the poll at the latest when 50 times its duration have passed, but no later than in 30 s
+//!   a client has defined something, and its transaction is over:
+//!              the poll, when 50 times its duration have passed, but no sooner than after 1 s
 //! ```
 //!
 //! The glance ([`super::GLANCE`]) sums PostgreSQL's own counts of rows changed in its catalogues. It takes 0.1 ms whatever
@@ -13,7 +15,7 @@
 
 use std::time::Duration;
 
-use super::known::PERIOD;
+use super::known::{PERIOD, SOON};
 use crate::time::Time;
 
 /// How soon after one question the next is asked, on a pool in use.
@@ -45,6 +47,16 @@ impl Schedule {
     /// How long after a poll the next must be asked.
     fn pause(&self) -> Duration {
         (self.took * SHARE).clamp(WINDOW, PERIOD)
+    }
+
+    /// How long after a poll the next may be asked because of what clients have defined.
+    pub(super) fn pause_for_fresh(&self) -> Duration {
+        (self.took * SHARE).clamp(SOON, PERIOD)
+    }
+
+    /// Whether that is over.
+    pub(super) fn may_poll_for_fresh(&self, now: Time) -> bool {
+        now >= self.polled_at + self.pause_for_fresh()
     }
 
     /// What to ask now. `counts`: the server counts changes in a way that can be relied on.

@@ -21,13 +21,13 @@ use super::requests::Requests;
 use super::{Turn, Worker};
 use crate::action::{Action, Actions};
 use crate::catalogue::{Definition, Hidden, What, of_tag};
-use crate::id::{ConnId, WorkerId};
+use crate::id::{ConnId, PoolId, WorkerId};
 use crate::mail::{Mail, Place};
 use crate::server::Answerer;
 use crate::session::State;
 use crate::state::Reading;
 use crate::time::Time;
-use sql::Marks;
+use sql::{Marks, Rules};
 use wire::backend::Status;
 
 /// A definition that its session has not sent yet.
@@ -36,6 +36,29 @@ pub(crate) struct Announcement {
     definition: Arc<Definition>,
     /// Workers that have not noted it yet.
     missing: u16,
+}
+
+/// What a text changes that is about to be sent.
+#[derive(Copy, Clone, Debug)]
+enum Change<'t> {
+    Text(&'t [u8], Rules),
+    Anything,
+}
+
+impl Change<'_> {
+    fn is_told_by(self, what: &What) -> bool {
+        match self {
+            Change::Text(text, rules) => what.is_of(text, rules),
+            Change::Anything => *what == What::Anything,
+        }
+    }
+
+    fn read(self) -> What {
+        match self {
+            Change::Text(text, rules) => What::read(text, rules),
+            Change::Anything => What::Anything,
+        }
+    }
 }
 
 /// Who else there is.
@@ -60,17 +83,18 @@ impl OtherWorkers {
 impl Requests<'_> {
     /// A text is about to be sent that may change what names hide. False: not before the other workers know.
     pub(super) fn may_define(&mut self, text: Option<&[u8]>, reading: Reading) -> bool {
-        let Some(what) = self.definition(text, reading) else { return true };
+        let Some(change) = self.definition(text, reading) else { return true };
         self.server.is_unsettled = true;
-        if !self.pool.known.learn(&what, self.server_id, self.now) {
-            return true;
-        }
         let announcement = self.session.tracker.as_ref().and_then(|tracker| tracker.announcement.as_deref());
         if let Some(made) = announcement
-            && made.definition.what == what
             && made.definition.server == self.server_id
+            && change.is_told_by(&made.definition.what)
         {
             return made.missing == 0;
+        }
+        let what = change.read();
+        if !self.pool.known.learn(&what, self.server_id, self.now) {
+            return true;
         }
         let definition = self.announce(what, Some(self.conn));
         let missing = self.others.count();
@@ -103,11 +127,10 @@ impl Requests<'_> {
         definition
     }
 
-    fn definition(&mut self, text: Option<&[u8]>, reading: Reading) -> Option<What> {
-        let Some(text) = text.filter(|_| !reading.is_unknown()) else { return Some(What::Anything) };
+    fn definition<'t>(&mut self, text: Option<&'t [u8]>, reading: Reading) -> Option<Change<'t>> {
+        let Some(text) = text.filter(|_| !reading.is_unknown()) else { return Some(Change::Anything) };
         if reading.redefines() {
-            let read = |rules| What::Text { source: text.into(), rules };
-            return Some(self.rules().map_or(What::Anything, read));
+            return Some(self.rules().map_or(Change::Anything, |rules| Change::Text(text, rules)));
         }
         let known = &self.pool.known;
         let mut hidden = reading.hidden;
@@ -117,7 +140,7 @@ impl Requests<'_> {
         if hidden.any(Hidden::DYNAMIC) {
             hidden |= known.hides_in_strings(text).hidden;
         }
-        hidden.any(Hidden::DEFINES).then_some(What::Anything)
+        hidden.any(Hidden::DEFINES).then_some(Change::Anything)
     }
 }
 
@@ -214,18 +237,20 @@ impl Worker {
 
     /// A transaction is over that has defined something on this server, or the server is gone.
     #[cold]
-    pub(super) fn tell_settled(&mut self, turn: &mut Turn<'_>, server: ConnId, lost: bool) {
-        self.hear_of_settlement(turn.now, server, lost);
-        self.other_workers().post(turn.actions, || Mail::Settled { server, lost });
+    pub(super) fn tell_settled(&mut self, turn: &mut Turn<'_>, id: PoolId, server: ConnId, lost: bool) {
+        if self.definers.contains_key(&server) {
+            self.hear_of_settlement(turn.now, server, lost);
+            self.other_workers().post(turn.actions, || Mail::Settled { server, lost });
+        } else if let Some(pool) = self.pool_mut(id) {
+            // What no other pool is to know.
+            pool.known.settle(server, turn.now, lost);
+        }
     }
 
     pub(super) fn hear_of_settlement(&mut self, now: Time, server: ConnId, lost: bool) {
-        self.definers.remove(&server);
-        for pool in self.pools.iter_mut().flatten() {
-            match lost {
-                true => pool.known.interrupted(server, now),
-                false => pool.known.settled(server, now),
-            }
+        let Some(database) = self.definers.remove(&server) else { return };
+        for pool in self.pools.iter_mut().flatten().filter(|pool| pool.database.name_at_server() == &*database) {
+            pool.known.settle(server, now, lost);
         }
     }
 

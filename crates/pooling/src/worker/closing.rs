@@ -388,7 +388,7 @@ impl Worker {
         let freed = Mail::Freed { pool: id, worker: self.id, fresh: group == crate::server::Group::Opening };
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: freed, carrying: None });
         if server.is_unsettled {
-            self.tell_settled(turn, conn, true);
+            self.tell_settled(turn, id, conn, true);
         }
         self.touched.push(id);
         self.forget_database(turn.now, id);

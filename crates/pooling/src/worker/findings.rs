@@ -115,8 +115,10 @@ impl Worker {
         for definition in findings.words.iter_mut().flat_map(|words| std::mem::take(&mut words.definitions)) {
             self.note_definition(turn.now, &definition);
         }
-        if findings.settled {
-            self.tell_settled(turn, conn, false);
+        if findings.settled
+            && let Some(id) = self.servers.get(conn).map(|server| server.pool)
+        {
+            self.tell_settled(turn, id, conn, false);
         }
     }
 }

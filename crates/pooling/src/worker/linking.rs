@@ -348,7 +348,8 @@ impl Worker {
         }
         if std::mem::take(&mut server.is_unsettled) {
             // Announced, and never sent.
-            self.tell_settled(turn, server_id, false);
+            let id = server.pool;
+            self.tell_settled(turn, id, server_id, false);
         }
         if self.gates.has_seats() {
             self.leave_seat(turn, server_id);

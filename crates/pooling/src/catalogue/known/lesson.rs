@@ -74,7 +74,6 @@ impl Known {
         if self.right_since < lesson.right_since {
             self.is_right(lesson.right_since, true, lesson.right_at);
         }
-        let more = self.fresh.values().chain(&self.doubt).any(|fresh| fresh.open.is_empty());
-        self.due = if more { self.due.min(lesson.due) } else { lesson.due };
+        self.due = if self.has_settled() { self.due.min(lesson.due) } else { lesson.due };
     }
 }
