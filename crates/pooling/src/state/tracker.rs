@@ -11,9 +11,11 @@ mod meaning;
 mod naming;
 mod pieces;
 mod portals;
+mod restarting;
 mod under_way;
 
 pub(crate) use naming::Seen;
+use restarting::Restarting;
 use under_way::UnderWay;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,8 +105,7 @@ pub(crate) struct Tracker {
     ran_text: bool,
     /// Settings whose values are to be asked for.
     unread: BTreeSet<Box<[u8]>>,
-    /// Tracked parameters that the statements being answered have reset, by index.
-    restarting: u64,
+    restarting: Restarting,
     /// Some have been: the server may have other values than the session.
     restarted: bool,
     /// Where it listens, or wants to.
@@ -336,7 +337,7 @@ impl Tracker {
     pub(crate) fn failed(&mut self) {
         self.journal.failed();
         // What was reset in the same breath is as it was before.
-        self.restarting = 0;
+        self.restarting = Restarting::default();
     }
 
     pub(crate) fn void_front(&mut self) {
@@ -350,7 +351,7 @@ impl Tracker {
         if matches!(self.look, Look::Over) {
             self.look = Look::Due;
         }
-        self.restarted |= std::mem::take(&mut self.restarting) != 0;
+        self.restarted |= std::mem::take(&mut self.restarting).is_any();
         self.meant = None;
         if idle {
             self.portals.retain(|_, portal| portal.awaited > 0);
@@ -365,7 +366,10 @@ impl Tracker {
         match effect {
             Effect::Nothing | Effect::Execute(_) => {}
             Effect::Unknown => self.suspects |= Pins::ANYTHING | Pins::DYNAMIC,
-            Effect::Parameter { index, value } => self.mean(index, value.as_deref(), places),
+            Effect::Parameter { index, value } => {
+                self.restarting.set(index);
+                self.mean(index, value.as_deref(), places);
+            }
             Effect::End if tag == b"ROLLBACK\0" => {
                 self.journal.rolled_back();
                 self.forget_meant(places);
@@ -387,8 +391,8 @@ impl Tracker {
             Effect::Change(changes) => {
                 if changes.contains(&Change::ResetAll) {
                     self.mean_first(places);
+                    self.restarting.reset_all();
                 }
-                self.restarting |= if changes.contains(&Change::ResetAll) { u64::MAX } else { 0 };
                 changes.iter().for_each(|change| self.journal.change(change));
             }
             Effect::Prepare(kept) => {
@@ -410,7 +414,7 @@ impl Tracker {
                 self.forget_all_prepared(places);
                 self.mean_first(places);
                 self.journal.change(&Change::DiscardAll);
-                self.restarting = u64::MAX;
+                self.restarting.reset_all();
                 self.pins = self.pins & !Pins::SEQUENCE;
                 self.unnamed = None;
             }
@@ -418,7 +422,7 @@ impl Tracker {
             Effect::Restart(name) => {
                 let Some(index) = places.tracked.index(&name) else { return };
                 self.mean(index, places.first.and_then(|first| first.get(index)), places);
-                self.restarting |= 1 << (index & 63);
+                self.restarting.reset(index);
             }
             Effect::Pin(pins) => self.pins |= pins,
             Effect::Listen(_) | Effect::ListenAlone | Effect::Unlisten(_) => self.listen(effect, places.listens),
@@ -445,13 +449,9 @@ impl Tracker {
         self.suspects |= Pins::SETTINGS;
     }
 
-    /// Whether a tracked parameter that is reported now is so because the client has reset it.
-    pub(crate) fn is_restarting(&self, index: usize) -> bool {
-        self.restarting & 1 << (index & 63) != 0
-    }
-
-    pub(crate) fn is_restarting_any(&self) -> bool {
-        self.restarting != 0
+    /// What the statements being answered have reset of the tracked parameters.
+    pub(crate) fn restarting(&self) -> &Restarting {
+        &self.restarting
     }
 
     /// It is to keep its server because of this text.

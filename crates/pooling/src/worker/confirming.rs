@@ -82,7 +82,7 @@ impl Answers<'_> {
         let before = Arc::clone(&self.server.parameters);
         self.server.parameters = self.interned.intern(changed);
         let Some((_, session)) = self.session.as_mut().filter(|_| clients) else { return clients };
-        let is_restarting = session.tracker.as_ref().is_some_and(|tracker| tracker.is_restarting(index));
+        let is_restarting = session.tracker.as_ref().is_some_and(|tracker| tracker.restarting().is_reset(index));
         if is_restarting && session.reset_to.is_some() {
             // The server knows nothing of what this client began with: `restart` tells.
             return false;
@@ -174,19 +174,23 @@ impl Answers<'_> {
     }
 
     /// Parameters that the client has reset are again what it began with. Its server may have another value: the next one
-    /// is told.
+    /// is told. What it has set behind that is as the server tells.
     pub(super) fn restart(&mut self) {
         let Some((conn, session)) = &mut self.session else { return };
         let (Some(first), Some(tracker)) = (&session.reset_to, &session.tracker) else { return };
-        if !tracker.is_restarting_any() {
+        let restarting = *tracker.restarting();
+        if !restarting.is_any() {
             return;
         }
         let (conn, first) = (*conn, Arc::clone(first));
         let mut told = Vec::new();
-        for (index, name) in self.tracked.names().enumerate().filter(|(index, _)| tracker.is_restarting(*index)) {
-            let Some(value) = first.get(index).filter(|value| session.parameters.get(index) != Some(value)) else {
-                continue;
+        for (index, name) in self.tracked.names().enumerate() {
+            let value = match () {
+                () if restarting.is_reset(index) => first.get(index),
+                () if restarting.is_set(index) => self.server.parameters.get(index),
+                () => None,
             };
+            let Some(value) = value.filter(|value| session.parameters.get(index) != Some(value)) else { continue };
             let Some(changed) = session.parameters.with(index, value) else { continue };
             session.parameters = self.interned.intern(changed);
             ParameterStatus { name: name.as_bytes(), value }.encode(&mut told);
