@@ -416,7 +416,6 @@ impl Tracker {
                 self.journal.change(&Change::DiscardAll);
                 self.restarting.reset_all();
                 self.pins = self.pins & !Pins::SEQUENCE;
-                self.unnamed = None;
             }
             Effect::Asked { names, parameters, others } => self.ask_for(&names, others || !parameters.is_empty()),
             Effect::Restart(name) => {
