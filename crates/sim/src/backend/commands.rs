@@ -255,7 +255,7 @@ impl Backend {
                 said("DEALLOCATE")
             }
             Command::Deallocate(None) => {
-                self.statements.clear();
+                self.forget_named();
                 said("DEALLOCATE ALL")
             }
             // Those of the protocol have other names on a pooled server.
@@ -265,6 +265,11 @@ impl Backend {
                 selected(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>())
             }
         }
+    }
+
+    /// The unnamed statement stays, as in PostgreSQL.
+    fn forget_named(&mut self) {
+        self.statements.retain(|name, _| name.is_empty());
     }
 
     fn maker(&self) -> String {
@@ -477,7 +482,7 @@ impl Backend {
             Command::DiscardAll => {
                 self.unlock_all();
                 self.state.discard_all();
-                self.statements.clear();
+                self.forget_named();
                 self.portals.clear();
                 self.owner = None;
                 said("DISCARD ALL")
