@@ -56,9 +56,10 @@ impl Worker {
         if matches!(session.state, State::Leaving { .. }) {
             return;
         }
-        // In the midst of a server's message there is no place for one of ours.
+        // In the midst of a server's message there is no place for one of ours, nor behind its FATAL.
         let server = session.server().and_then(|id| self.servers.get(id));
-        let speakable = server.is_none_or(|server| server.skip == 0 || !server.skip_forward);
+        let is_within = |server: &Server| server.skip > 0 && server.skip_forward;
+        let speakable = server.is_none_or(|server| !server.last_words_told && !is_within(server));
         self.tell_of_end(turn, conn, text);
         self.depart(turn, conn);
         if speakable {
