@@ -86,8 +86,8 @@ impl Worker {
         let leaves = does(&self.settings, Fault::LeaveReserve);
         let Some(pool) = self.pool_mut(id) else { return };
         let waited = pool.queue.oldest().map(|waiter| turn.now.since(waiter.since));
-        let due = pool.rules.reserve_pool_size > 0 && waited.is_some_and(|waited| waited >= timeout) && !leaves;
-        if due && !pool.asked_reserve && turn.now >= pool.retry_at {
+        let due = pool.lacks_reserve() && waited.is_some_and(|waited| waited >= timeout) && !leaves;
+        if due && turn.now >= pool.retry_at {
             pool.asked_reserve = true;
             pool.asked += 1;
             let ask = Mail::Ask { pool: id, worker, reserve: true, classes: pool.queue.at_work() };

@@ -508,6 +508,14 @@ impl Pool {
         self.wanted().saturating_sub(coming).min(room)
     }
 
+    /// Whether a server of the reserve would serve somebody, and none is asked for: more wait than servers are idle or about to be, and
+    /// not for the pool's names.
+    pub(crate) fn lacks_reserve(&self) -> bool {
+        let coming = self.count(Group::Idle) + self.count(Group::Returning);
+        let may_have = self.rules.reserve_pool_size > 0 && !self.asked_reserve;
+        may_have && !self.known.is_awaited() && self.wanted() > coming
+    }
+
     /// Learns how long a link lasted.
     pub(crate) fn observe_service(&mut self, micros: u64) {
         self.service_us = if self.service_us == 0 { micros } else { (self.service_us * 7 + micros) / 8 };

@@ -307,8 +307,7 @@ impl Worker {
             self.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.retry_at);
             return;
         }
-        let reserve = pool.rules.reserve_pool_size > 0 && !pool.asked_reserve;
-        if let (Some(waiter), Some(timeout), true) = (pool.queue.oldest(), reserve_timeout, reserve) {
+        if let (Some(waiter), Some(timeout), true) = (pool.queue.oldest(), reserve_timeout, pool.lacks_reserve()) {
             let at = (waiter.since + timeout).max(turn.now + Duration::from_millis(1));
             self.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
         }
