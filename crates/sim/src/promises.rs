@@ -38,6 +38,10 @@ pub struct Promises {
     pub changes_user_limit: bool,
     /// A reload removes a database.
     pub removes_database: bool,
+    /// Clients leave in the midst of a COPY, between two messages.
+    pub leaves_copies: bool,
+    /// Servers die often, and the pooler is late to hear of it.
+    pub last_words: bool,
 }
 
 /// How many servers a pool may have beyond its size.
@@ -66,6 +70,7 @@ impl Promises {
         let dawdles = removes_database || chance(150);
         let (shared_channels, alters_tables, wrong_cancels) = (chance(250), chance(250), chance(250));
         let (keeps_minimum, changes_user_limit) = (chance(150), chance(100));
+        let (leaves_copies, last_words) = (chance(150), chance(100));
         Promises {
             dawdlers: if dawdles { random.range(50, 400) as u32 } else { 0 },
             shared_channels,
@@ -74,6 +79,8 @@ impl Promises {
             keeps_minimum,
             changes_user_limit,
             removes_database,
+            leaves_copies,
+            last_words,
         }
     }
 }
@@ -85,6 +92,11 @@ impl Plan {
         let Promises { dawdlers, keeps_minimum, changes_user_limit, removes_database, .. } = self.promises;
         if changes_user_limit || removes_database {
             self.reloads = self.reloads.max(random.range(1, 3) as u32);
+        }
+        if self.promises.last_words {
+            let mut random = stream(self.seed, b"lastword");
+            self.faults.every = random.skewed(5_000, 50_000);
+            self.faults.late_round = 300;
         }
         if dawdlers == 0 && !keeps_minimum {
             return;
@@ -134,6 +146,19 @@ impl Plan {
         }
         let mut random = stream(self.seed ^ u64::from(client) << 32 ^ u64::from(mark), b"dawdling");
         random.chance(self.promises.dawdlers).then(|| random.range(DAWDLE_US.0, DAWDLE_US.1))
+    }
+
+    /// Whether a client leaves in the midst of the COPY that it has just begun.
+    pub(crate) fn leaves_copy(&self, client: u32, mark: u32) -> bool {
+        let mut random = stream(self.seed ^ u64::from(client) << 32 ^ u64::from(mark), b"leaving ");
+        self.promises.leaves_copies && random.chance(200)
+    }
+
+    /// Whether a client that binds a statement of a changed table sends much behind it in the same batch.
+    pub(crate) fn goes_on_long(&self, client: u32, mark: u32) -> bool {
+        let mut random = stream(self.seed ^ u64::from(client) << 32 ^ u64::from(mark), b"longlong");
+        // Where everything comes in small pieces, it would take all the steps there are.
+        self.weather.pieces < 300 && !self.weather.bytewise && random.chance(150)
     }
 
     /// Which bit of a cancel's secret is wrong, if a client sends such a cancel now.

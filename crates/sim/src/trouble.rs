@@ -14,6 +14,7 @@ impl World {
         let pause = self.random.range(1, 2 * self.plan.faults.every);
         self.after(pause, Happening::Trouble);
         match self.random.below(20) {
+            _ if self.plan.promises.last_words => self.one_dies(),
             0..=8 => self.one_dies(),
             9..=14 => self.one_stalls(),
             15 | 16 => self.restart(),

@@ -308,6 +308,11 @@ impl Client {
             let data = vec![b'a' + (len % 26) as u8; len];
             self.send(tag::COPY_DATA, |out| frontend::encode_copy_data(out, &data));
         }
+        if turn.plan.leaves_copy(self.number, self.marks) && self.habits.vanishes_after.is_none() {
+            // All that was sent arrives, and nothing comes behind it.
+            self.habits.vanishes_after = Some(self.sent + (self.outbox.len() - self.outbox_at) as u64);
+            self.habits.vanishes_orderly = true;
+        }
         if turn.random.chance(700) {
             self.send(tag::COPY_DONE, frontend::encode_copy_done);
         } else {
@@ -485,6 +490,11 @@ impl Client {
         let mark = self.mark();
         self.bind(b"", name, Some(mark));
         self.execute(b"", 0);
+        if turn.plan.goes_on_long(self.number, self.marks) {
+            // More than is kept to be sent again.
+            let (target, name) = (Target::Portal, [b'p'; 9_000]);
+            (0..8).for_each(|_| self.send(tag::CLOSE, |out| Close { target, name: &name }.encode(out)));
+        }
         self.send(tag::SYNC, frontend::encode_sync);
     }
 
