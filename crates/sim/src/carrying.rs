@@ -227,6 +227,7 @@ impl World {
             (link.read, link.write, link.listed) = (true, false, false);
         }
         self.nodes[usize::from(node)].register(conn, id);
+        self.note_adoption(conn);
         self.list(id);
     }
 

@@ -3,11 +3,12 @@
 //!
 //! Judged is what a worker does with a server, by the board as it had read it: a waiter of its own is passed over for a
 //! stranger who is that much older; somebody who comes at that moment is, once an exchange of mailboxes has passed. A
-//! server that is on its way to the stranger's worker, or is being checked there, is an answer to its hunger.
+//! server that is on its way to the stranger's worker, or is being checked there, is an answer to its hunger; one that has come
+//! from there for those who waited here serves one of them first.
 
 use std::collections::BTreeMap;
 
-use pooling::{ConnId, Mail, PoolId, Snapshot, Time, WorkerId};
+use pooling::{ConnId, Kind, Mail, PoolId, Snapshot, Time, WorkerId};
 
 use crate::rounds::Letter;
 use crate::world::{Stage, World};
@@ -23,6 +24,8 @@ const FIRST_WORKER: u16 = 2;
 pub struct Strangers {
     flights: BTreeMap<(PoolId, u16, u16), Flights>,
     looks: BTreeMap<u16, Look>,
+    /// Servers that came from another worker and have served nobody since, and when they came.
+    came: BTreeMap<ConnId, u64>,
 }
 
 /// From one worker to another.
@@ -49,6 +52,13 @@ impl World {
         }
     }
 
+    /// A server has come from another worker.
+    pub(crate) fn note_adoption(&mut self, conn: ConnId) {
+        if conn.kind() == Kind::Server {
+            self.checks.strangers.came.insert(conn, self.now);
+        }
+    }
+
     /// A letter was refused: the other mailbox is full.
     pub(crate) fn note_refusal(&mut self, from: u16, mail: &Mail) {
         let Mail::Lend(lent) = mail else { return };
@@ -69,6 +79,13 @@ impl World {
 }
 
 pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
+    judge(world, worker, snapshot);
+    for server in snapshot.servers.iter().filter(|server| server.link.is_some()) {
+        world.checks.strangers.came.remove(&server.conn);
+    }
+}
+
+fn judge(world: &mut World, worker: u16, snapshot: &Snapshot) {
     let node = worker + FIRST_WORKER;
     let Some(machine) = world.nodes[usize::from(node)].worker() else { return };
     let shared: Vec<PoolId> = machine.shared_pools().to_vec();
@@ -106,6 +123,11 @@ fn overtaken(world: &World, worker: u16, snapshot: &Snapshot, before: &Look, loo
             None if came => (world.now, exchange),
             None => continue,
         };
+        // A server that came for those who waited here serves one of them first, though it had to be checked.
+        let came_at = client.link.and_then(|server| world.checks.strangers.came.get(&server));
+        if waited.is_some() && came_at.is_some_and(|&at| since <= at) {
+            continue;
+        }
         // The mean changes with every server that is released in the round: twice the greater one covers that.
         let times = if came { 2 } else { 2 * u64::from(pooling::limits::LONG_PATIENCE) };
         let mut patience = times * after.max(before.patience.get(&pool).copied().unwrap_or(0)) + slack;
