@@ -200,7 +200,7 @@ pub(crate) struct Pool {
     pub(crate) failures: u32,
     /// When the last of them was counted.
     pub(crate) failed_at: Time,
-    /// A login was refused for good, or the database is to be empty: nothing is opened for min_pool_size before this.
+    /// A login was refused for good: nothing is opened for min_pool_size before this.
     pub(crate) spare_after: Time,
     /// Which host is next.
     pub(crate) next_host: usize,

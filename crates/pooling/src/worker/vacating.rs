@@ -34,7 +34,6 @@ impl Worker {
     pub(super) fn vacate(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         let Some(pool) = self.pool_mut(id) else { return };
         pool.vacant_until = turn.now + limits::VACATING;
-        pool.spare_after = pool.spare_after.max(pool.vacant_until);
         let is_awaited = pool.queue.is_hungry() || !pool.welcoming.is_empty();
         let listens_for_nobody = pool.listener.as_ref().is_none_or(|listener| listener.is_unused());
         for conn in self.servers.ids() {
