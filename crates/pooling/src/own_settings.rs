@@ -6,7 +6,7 @@
 //!
 //! Judges only names and values that mean the same however they are read; others go to PostgreSQL as they are.
 
-use sql::{Assignment, Kind, Marks, Scope, Text, Value, Which, setting_key};
+use sql::{Assignment, Kind, Marks, Scope, Statement, Text, Value, Which, setting_key};
 use wire::{SqlState, sqlstate};
 
 use crate::limits;
@@ -61,25 +61,32 @@ pub(crate) fn is_named_in(text: &[u8]) -> bool {
 /// Statements that raise the errors of a text's, in their order. What SET LOCAL sets is over before it could matter, and a call of
 /// set_config beside something else may not be run, or not with this value.
 pub(crate) fn raised(text: &Text<'_>) -> Vec<Vec<u8>> {
+    text.statements().flat_map(|statement| raised_by(text, &statement)).collect()
+}
+
+/// Whether one statement of a text raises such an error.
+pub(crate) fn is_refused(text: &Text<'_>, statement: &Statement<'_>) -> bool {
+    !raised_by(text, statement).is_empty()
+}
+
+fn raised_by(text: &Text<'_>, statement: &Statement<'_>) -> Vec<Vec<u8>> {
     let mut raised = Vec::new();
     let mut judge = |name: &mut dyn Iterator<Item = u8>, value: Option<&[u8]>| {
         raised.extend(by_statement(&setting_key(name), value).map(|refusal| refusal.raised()));
     };
-    for statement in text.statements() {
-        match statement.kind {
-            Kind::Set(Assignment { name, scope: Scope::Session, value, .. }) => {
-                let value = if let Value::Given(value) = value { plain(value) } else { None };
-                judge(&mut name.bytes(), value);
-            }
-            Kind::Reset(Which::One(name)) => judge(&mut name.bytes(), None),
-            _ if statement.marks.any(Marks::SET_CONFIG) && statement.only_sets_config(text) => {
-                for call in statement.set_config_calls(text) {
-                    let Some(name) = call.name else { continue };
-                    judge(&mut name.iter().copied(), call.value.and_then(plain_text));
-                }
-            }
-            _ => {}
+    match statement.kind {
+        Kind::Set(Assignment { name, scope: Scope::Session, value, .. }) => {
+            let value = if let Value::Given(value) = value { plain(value) } else { None };
+            judge(&mut name.bytes(), value);
         }
+        Kind::Reset(Which::One(name)) => judge(&mut name.bytes(), None),
+        _ if statement.marks.any(Marks::SET_CONFIG) && statement.only_sets_config(text) => {
+            for call in statement.set_config_calls(text) {
+                let Some(name) = call.name else { continue };
+                judge(&mut name.iter().copied(), call.value.and_then(plain_text));
+            }
+        }
+        _ => {}
     }
     raised
 }

@@ -118,6 +118,16 @@ impl Reading {
         Pins::of(self.marks) | Pins::of_hidden(self.hidden)
     }
 
+    /// It may begin to listen.
+    pub(crate) fn listens(self) -> bool {
+        self.marks.any(Marks::LISTEN)
+    }
+
+    /// It may end a transaction.
+    pub(crate) fn ends_transaction(self) -> bool {
+        self.marks.any(Marks::TRANSACTION)
+    }
+
     /// It says something on a channel.
     pub(crate) fn notifies(self) -> bool {
         self.marks.any(Marks::NOTIFY)

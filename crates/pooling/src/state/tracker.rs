@@ -41,6 +41,7 @@ use crate::server::Reported;
 use crate::snapshot::PinSnapshot;
 use crate::time::Time;
 use crate::worker::announcing::Announcement;
+use crate::worker::splitting::Split;
 
 /// A prepared statement of the protocol that is more than plain.
 #[derive(Debug)]
@@ -124,6 +125,8 @@ pub(crate) struct Tracker {
     counted: Pins,
     /// What its client was told at login of parameters that are not tracked, where that is not what its pool's servers begin with.
     pub(crate) told: Option<Arc<Reported>>,
+    /// A text is being sent in two messages.
+    pub(crate) split: Option<Split>,
     /// It is counted among its pool's pinned sessions.
     pub(crate) seated: bool,
 }
@@ -199,7 +202,7 @@ impl Tracker {
     pub(crate) fn is_idle(&self) -> bool {
         let none_named = self.prepared.is_empty() && self.unnamed.is_none() && self.portals.is_empty();
         let none_set = self.state().is_base() && !self.journal.reverts(&Change::DiscardAll) && !self.journal.is_open();
-        none_named && none_set && self.is_settled() && self.is_silent()
+        none_named && none_set && self.is_settled() && self.is_silent() && self.split.is_none()
     }
 
     pub(crate) fn pins(&self) -> Pins {

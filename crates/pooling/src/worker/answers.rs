@@ -363,7 +363,7 @@ impl Answers<'_> {
                 let ready = ReadyForQuery::decode(body)?;
                 self.ready(ready.status)?;
                 // A client in statement mode must not take its BEGIN as done.
-                let told = clients && !self.findings.transaction_block;
+                let told = clients && !self.findings.transaction_block && !self.is_of_first_part();
                 Ok(told && (ready.status != Status::Idle || self.may_be_ready()))
             }
             tag::PARAMETER_STATUS => {
@@ -555,6 +555,7 @@ impl Answers<'_> {
             return Ok(());
         }
         let tries_again = std::mem::take(&mut self.findings.tries_again);
+        self.first_part_failed();
         self.server.answer_failed |= self.is_error_answer() && !tries_again;
         if self.server.overdue_since().is_some() && self.server.ledger.is_extended() && self.is_error_answer() {
             // What follows up to the Sync is skipped, and has its own time.

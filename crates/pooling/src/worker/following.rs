@@ -88,31 +88,38 @@ impl Requests<'_> {
         }
     }
 
-    /// A Query is sent. False: not yet.
-    pub(super) fn query(&mut self, at_hand: &[u8], whole: bool) -> bool {
+    /// A Query is sent. `Yes`: in another form, or not at all.
+    pub(super) fn query(&mut self, at_hand: &[u8], whole: bool, in_stream: bool) -> Renamed {
+        if self.is_rest_of_failed(at_hand.len(), in_stream) {
+            return Renamed::Yes;
+        }
         if !self.follows() {
             self.ended(Expect::Query);
-            return true;
+            return Renamed::No;
         }
         if !whole {
             self.begin_pieces(&at_hand[HEADER_LEN..]);
             self.ended(Expect::Query);
-            return true;
+            return Renamed::No;
         }
         let text = Query::unchecked(&at_hand[HEADER_LEN..]).map(|query| query.text);
         let reading = self.read_text(text);
         if self.session.tracker.is_some() || reading.is_active() || reading.names_statements() {
-            return self.query_followed(text, reading, false);
+            let split = self.split(text.unwrap_or_default(), reading, in_stream);
+            if split != Renamed::No {
+                return split;
+            }
+            return if self.query_followed(text, reading, false) { Renamed::No } else { Renamed::Later };
         }
         if self.sequences(reading, text.unwrap_or_default()) {
-            return self.query_followed(text, reading, true);
+            return if self.query_followed(text, reading, true) { Renamed::No } else { Renamed::Later };
         }
         self.ended(Expect::Query);
-        true
+        Renamed::No
     }
 
     #[cold]
-    fn query_followed(&mut self, text: Option<&[u8]>, reading: Reading, discards: bool) -> bool {
+    pub(super) fn query_followed(&mut self, text: Option<&[u8]>, reading: Reading, discards: bool) -> bool {
         let bytes = text.unwrap_or_default();
         let is_open = self.session.tracker.get_or_insert_default().is_open();
         let is_noted = reading.is_noted(is_open) || reading.names_statements();
@@ -124,7 +131,10 @@ impl Requests<'_> {
         self.bring_channels(reading);
         let mut remedy = Remedy::new();
         if reading.names_statements() {
-            let Some(brought) = self.remedy(reading, &effects, bytes) else { return false };
+            let Some(brought) = self.remedy(reading, &effects, bytes) else {
+                self.is_prepared_for();
+                return false;
+            };
             remedy = brought;
         }
         self.says(reading);
@@ -510,6 +520,9 @@ impl Requests<'_> {
             self.call_for_answers();
             return None;
         };
+        if !self.paces(&mut remedy) {
+            return None;
+        }
         let mut discards = false;
         let executed =
             effects.iter().filter_map(|effect| if let Effect::Execute(name) = effect { Some(name) } else { None });

@@ -6,6 +6,7 @@
 //! | `requests` | what a client's bytes mean, and what of them goes to its server |
 //! | `unlinked` | what of a client's bytes needs no server |
 //! | `following` | what its statements do to its session |
+//! | `splitting` | which texts are sent in two messages |
 //! | `checking` | whether a server can leave its session |
 //! | `pinning` | how many sessions may keep their servers, and who waits to |
 //! | `renaming` | what its statements are called there |
@@ -81,6 +82,7 @@ mod replaying;
 mod requests;
 mod resting;
 mod sampling;
+pub(crate) mod splitting;
 pub(crate) mod steering;
 mod stream;
 mod sweeping;

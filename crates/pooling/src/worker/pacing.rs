@@ -6,6 +6,7 @@
 
 use super::requests::Requests;
 use crate::limits;
+use crate::state::Remedy;
 
 impl Requests<'_> {
     /// Whether a message that needs a text of this length on its server waits until the server has answered what it was sent.
@@ -17,5 +18,35 @@ impl Requests<'_> {
             self.call_for_answers();
         }
         waits
+    }
+
+    /// Whether all that has to come in front of a message can be sent now. If not, only as much is sent as may be, and the
+    /// message waits.
+    pub(super) fn paces(&mut self, remedy: &mut Remedy) -> bool {
+        let Some(first) = remedy.first() else { return true };
+        let (first_len, mut len) = (first.len(), 0);
+        let fitting = remedy.iter().take_while(|text| {
+            len += text.len();
+            len <= limits::PREPARING_LEN_MAX
+        });
+        let mut count = fitting.count().max(1);
+        let is_all = count == remedy.len();
+        if self.must_pace(if is_all { len } else { first_len }) {
+            count = 0;
+        } else if is_all {
+            return true;
+        } else if self.server.ledger.len() > 0 {
+            self.call_for_answers();
+            count = 0;
+        }
+        for _ in remedy.drain(count..) {
+            self.server.on_server.take_back();
+        }
+        self.sent_some = count > 0;
+        if self.sent_some {
+            self.run_aside(remedy);
+            self.call_for_answers();
+        }
+        false
     }
 }

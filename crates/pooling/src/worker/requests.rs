@@ -170,6 +170,7 @@ impl Worker {
             reader: &mut self.reader,
             tracked: &self.tracked,
             holds: false,
+            sent_some: false,
             attends: false,
             definitions: Vec::new(),
             others,
@@ -248,6 +249,8 @@ pub(super) struct Requests<'a> {
     pub(super) tracked: &'a Tracked,
     /// What follows the message just sent waits until it has been answered.
     pub(super) holds: bool,
+    /// Some of what the message at hand needs has been sent, and it waits for the rest.
+    pub(super) sent_some: bool,
     /// It waits for its pool's listener.
     pub(super) attends: bool,
     /// What its texts define, for the other pools of its database.
@@ -434,9 +437,12 @@ impl Requests<'_> {
         let mapped = self.is_mapped();
         match header.tag {
             tag::TERMINATE => return Err(Ending::Terminate),
-            tag::QUERY if !self.query(at_hand, whole) => return Ok(false),
+            tag::QUERY => match self.query(at_hand, whole, in_stream) {
+                Renamed::No => self.queries += 1,
+                renamed => return Ok(renamed == Renamed::Yes),
+            },
             tag::EXECUTE if !self.execute(at_hand) => return Ok(false),
-            tag::QUERY | tag::EXECUTE => self.queries += 1,
+            tag::EXECUTE => self.queries += 1,
             tag::SYNC => self.ended(Expect::Sync),
             tag::FUNCTION_CALL => self.function_call(at_hand),
             tag::COPY_DONE | tag::COPY_FAIL => self.sent(Expect::CopyEnd),
