@@ -69,10 +69,21 @@ impl ServerExchange {
         Ok((exchange, server_first))
     }
 
+    /// The salt and the iterations that the client was told.
+    pub fn cost(&self) -> (&[u8], u32) {
+        (&self.verifier.salt, self.verifier.iterations)
+    }
+
     /// Bytes that it keeps on the heap; most of them are the client's.
     pub fn kept_len(&self) -> usize {
         let texts = self.header.capacity() + self.transcript.capacity() + self.nonce.capacity();
         texts + self.verifier.salt.capacity()
+    }
+
+    /// Takes the keys of `derived`, which was made for the salt and the iterations that `start` has told the client: with
+    /// other ones no proof fits.
+    pub fn set_verifier(&mut self, derived: Verifier) {
+        self.verifier = derived;
     }
 
     /// Reads the client's last message, the data of SASLResponse.

@@ -460,8 +460,10 @@ impl Door {
             Mail::Configure(settings) => {
                 self.kinds = Kinds::of(&settings);
                 self.tracked = Tracked::new(&settings.track_extra_parameters);
-                self.settings = settings;
-                self.verifiers.clear();
+                let old = std::mem::replace(&mut self.settings, settings);
+                let secrets = &self.settings.secrets;
+                self.verifiers
+                    .retain(|user, _| secrets.get(user).is_some_and(|now| old.secrets.get(user) == Some(now)));
             }
             Mail::Stop(stop) => {
                 self.stop = self.stop.max(Some(stop));

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use auth::{Keys, Md5Hash, Password, ScramError, Secret, ServerExchange, Verifier};
+use auth::{Keys, Md5Hash, Password, ScramError, Secret, ServerDone, ServerExchange, Verifier};
 use wire::backend::{self, Authentication};
 use wire::frontend::{self, Password as PasswordMessage, SaslInitial, SaslResponse, tag};
 use wire::{HEADER_LEN, Header, sqlstate};
@@ -41,7 +41,8 @@ pub(super) enum Proof {
     /// SASLResponse is awaited.
     SaslFinal {
         exchange: Box<ServerExchange>,
-        verifier: Verifier,
+        /// None: the password is stored in the clear, and its verifier is derived once the client has answered.
+        verifier: Option<Verifier>,
     },
 }
 
@@ -53,15 +54,20 @@ const JOB: usize = 768;
 pub(super) enum Given {
     /// A clear password of that many bytes.
     Clear(usize),
-    /// The first words of a SCRAM exchange, to be answered when it is done.
-    First(Vec<u8>),
+    /// The last words of a SCRAM exchange, to be checked against the verifier that is derived.
+    Final { exchange: Box<ServerExchange>, words: Vec<u8> },
+    /// Nothing any more: the proof is wrong, and the refusal shall take as long whoever the user is.
+    WrongProof,
 }
 
 impl Given {
-    fn len(&self) -> usize {
+    fn weight(&self) -> usize {
         match self {
-            Given::Clear(len) => *len,
-            Given::First(words) => words.len(),
+            Given::Clear(len) => heap::taken(*len),
+            Given::Final { exchange, words } => {
+                heap::taken(size_of::<ServerExchange>()) + exchange.kept_len() + heap::taken(words.len())
+            }
+            Given::WrongProof => 0,
         }
     }
 }
@@ -75,9 +81,10 @@ impl Proof {
     /// Memory that it takes, with what a hashing thread has of it.
     pub(super) fn weight(&self, user: &str) -> usize {
         match self {
-            Proof::Computing { given, .. } => heap::taken(given.len()) + heap::taken(user.len()) + JOB,
+            Proof::Computing { given, .. } => given.weight() + heap::taken(user.len()) + JOB,
             Proof::SaslFinal { exchange, verifier } => {
-                heap::taken(size_of::<ServerExchange>()) + heap::taken(verifier.salt.len()) + exchange.kept_len()
+                let salt = verifier.as_ref().map_or(0, |verifier| heap::taken(verifier.salt.len()));
+                heap::taken(size_of::<ServerExchange>()) + salt + exchange.kept_len()
             }
             Proof::Clear | Proof::Md5 { .. } | Proof::Sasl => 0,
         }
@@ -107,15 +114,18 @@ impl Kinds {
         }
         if settings.auth_type == AuthType::Scram {
             // Verifiers that are made of passwords.
-            let plain = kinds.all - kinds.scram - kinds.md5;
-            *kinds.iterations.entry(settings.scram_iterations).or_default() += plain;
+            *kinds.iterations.entry(settings.scram_iterations).or_default() += kinds.plain();
         }
         kinds
     }
 
+    fn plain(&self) -> u64 {
+        self.all - self.scram - self.md5
+    }
+
     /// The iterations of one of the verifiers, each as likely as it is common.
     fn iterations(&self, draw: u64) -> Option<u32> {
-        let mut index = draw % self.iterations.values().sum::<u64>().max(1);
+        let mut index = share(draw, self.iterations.values().sum());
         let drawn = self.iterations.iter().find(|(_, count)| {
             let is_here = index < **count;
             index = index.saturating_sub(**count);
@@ -123,6 +133,13 @@ impl Kinds {
         });
         drawn.map(|(iterations, _)| *iterations)
     }
+}
+
+/// Which of `count` things a draw from all 64-bit numbers means. One more or one fewer moves few draws to another thing, so
+/// that a reload does not give most names another answer.
+fn share(draw: u64, count: u64) -> u64 {
+    let index = (u128::from(draw) * u128::from(count)) >> 64;
+    u64::try_from(index).expect("a draw is below 2^64, so its share is below the count")
 }
 
 fn wrong_password() -> Refused {
@@ -222,7 +239,9 @@ impl Door {
                 self.proved(conn, actions)?;
             }
             Proof::Sasl => self.sasl_initial(conn, &user, body, actions)?,
-            Proof::SaslFinal { exchange, verifier } => self.sasl_final(conn, *exchange, &verifier, body, actions)?,
+            Proof::SaslFinal { exchange, verifier } => {
+                self.sasl_final(conn, exchange, verifier, &user, body, actions)?
+            }
             Proof::Computing { .. } => return Ok(false),
         }
         Ok(true)
@@ -259,7 +278,7 @@ impl Door {
     fn mock_secret(&self, user: &str) -> Secret {
         let mock = self.mock_verifier(user);
         let (draw, _) = mock.salt.split_first_chunk().expect("a salt is 16 bytes long");
-        let index = u64::from_le_bytes(*draw) % self.kinds.all.max(1);
+        let index = share(u64::from_le_bytes(*draw), self.kinds.all);
         // As long as most passwords are, so that it is compared as those are.
         let text: String = mock.stored_key.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
         if index < self.kinds.scram {
@@ -309,64 +328,91 @@ impl Door {
             let text = "client selected an invalid SASL authentication mechanism".to_owned();
             return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
         }
-        self.sasl_first(conn, user, initial.response.unwrap_or_default().to_vec(), actions)
+        self.sasl_first(conn, user, initial.response.unwrap_or_default(), actions)
     }
 
-    /// Answers the client's first words, with the verifier of a secret that is stored in the clear made before.
+    /// Answers the client's first words at once, whoever the user is: how long that takes says nothing about the user.
     fn sasl_first(
         &mut self,
         conn: ConnId,
         user: &str,
-        client_first: Vec<u8>,
-        actions: &mut Actions,
-    ) -> Result<(), Refused> {
-        let verifier = match usable(self.settings.secrets.get(user)) {
-            Some(Secret::Scram(verifier)) => verifier.clone(),
-            Some(Secret::Plain(password)) => match self.verifiers.get(user) {
-                Some(known) => known.clone(),
-                None => {
-                    let job = Job::DeriveVerifier {
-                        password: password.clone(),
-                        salt: self.random.bytes::<{ auth::scram::SALT_LEN }>().to_vec(),
-                        iterations: self.settings.scram_iterations,
-                    };
-                    let of = Secret::Plain(password.clone());
-                    actions.push(Action::Compute { conn, job });
-                    self.set_proof(conn, Proof::Computing { given: Given::First(client_first), of });
-                    return Ok(());
-                }
-            },
-            // An md5 hash proves nothing to SCRAM; like an unknown user.
-            Some(Secret::Md5(_)) | None => self.mock_verifier(user),
-        };
-        self.sasl_continue(conn, &client_first, verifier, actions)
-    }
-
-    fn sasl_continue(
-        &mut self,
-        conn: ConnId,
         client_first: &[u8],
-        verifier: Verifier,
         actions: &mut Actions,
     ) -> Result<(), Refused> {
+        let mut mock = self.mock_verifier(user);
+        let verifier = match usable(self.settings.secrets.get(user)) {
+            Some(Secret::Scram(verifier)) => Some(verifier.clone()),
+            Some(Secret::Plain(_)) => {
+                // The salt is the one that this name has without a secret: no reload that gives it one, or draws a new
+                // salt, tells that the user exists.
+                mock.iterations = self.settings.scram_iterations;
+                self.verifiers.get(user).filter(|known| known.iterations == mock.iterations).cloned()
+            }
+            // An md5 hash proves nothing to SCRAM; like an unknown user.
+            Some(Secret::Md5(_)) | None => Some(mock.clone()),
+        };
         let nonce = self.random.bytes();
-        let started = ServerExchange::start(client_first, verifier.clone(), &nonce);
+        let started = ServerExchange::start(client_first, verifier.clone().unwrap_or(mock), &nonce);
         let (exchange, server_first) = started.map_err(|error| self.sasl_failed(conn, error))?;
         actions.send_new(conn, |out| Authentication::SaslContinue(&server_first).encode(out));
         self.set_proof(conn, Proof::SaslFinal { exchange: Box::new(exchange), verifier });
         Ok(())
     }
 
+    /// Checks the client's last words, with the verifier of a password that is stored in the clear derived before.
     fn sasl_final(
         &mut self,
         conn: ConnId,
-        exchange: ServerExchange,
-        verifier: &Verifier,
+        exchange: Box<ServerExchange>,
+        verifier: Option<Verifier>,
+        user: &str,
         body: &[u8],
         actions: &mut Actions,
     ) -> Result<(), Refused> {
-        let response = SaslResponse::decode(body)?;
-        let done = exchange.finish(response.response).map_err(|error| self.sasl_failed(conn, error))?;
+        let words = SaslResponse::decode(body)?.response;
+        let Some(verifier) = verifier else { return self.derive(conn, user, exchange, words.to_vec(), actions) };
+        let finished = exchange.finish(words);
+        if matches!(finished, Err(ScramError::WrongProof)) && self.kinds.plain() > 0 {
+            // The refusal takes as long as for a password that is stored in the clear, and no longer: a stored verifier may
+            // have any number of iterations.
+            let (password, iterations) = (Password::new(""), self.settings.scram_iterations);
+            let job = Job::DeriveVerifier { password: password.clone(), salt: verifier.salt.clone(), iterations };
+            actions.push(Action::Compute { conn, job });
+            self.set_proof(conn, Proof::Computing { given: Given::WrongProof, of: Secret::Plain(password) });
+            return Ok(());
+        }
+        self.sasl_done(conn, finished, &verifier, actions)
+    }
+
+    /// Makes the verifier that the client's last words are checked against.
+    fn derive(
+        &mut self,
+        conn: ConnId,
+        user: &str,
+        exchange: Box<ServerExchange>,
+        words: Vec<u8>,
+        actions: &mut Actions,
+    ) -> Result<(), Refused> {
+        let Some(of @ Secret::Plain(password)) = usable(self.settings.secrets.get(user)) else {
+            // A reload has taken the password away meanwhile.
+            return Err(self.sasl_failed(conn, ScramError::WrongProof));
+        };
+        let (salt, iterations) = exchange.cost();
+        let job = Job::DeriveVerifier { password: password.clone(), salt: salt.to_vec(), iterations };
+        let of = of.clone();
+        actions.push(Action::Compute { conn, job });
+        self.set_proof(conn, Proof::Computing { given: Given::Final { exchange, words }, of });
+        Ok(())
+    }
+
+    fn sasl_done(
+        &mut self,
+        conn: ConnId,
+        finished: Result<ServerDone, ScramError>,
+        verifier: &Verifier,
+        actions: &mut Actions,
+    ) -> Result<(), Refused> {
+        let done = finished.map_err(|error| self.sasl_failed(conn, error))?;
         actions.send_new(conn, |out| Authentication::SaslFinal(&done.server_final).encode(out));
         if let Some(login) = self.logins.get_mut(conn) {
             login.keys = Some(Keys::from_verifier(verifier, done.client_key));
@@ -378,19 +424,23 @@ impl Door {
     pub(super) fn proof_computed(&mut self, conn: ConnId, done: Done, actions: &mut Actions) -> Result<(), Refused> {
         let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
         let Phase::Proving(Proof::Computing { given, of }) = &mut login.phase else { return Ok(()) };
-        let client_first = if let Given::First(words) = given { std::mem::take(words) } else { Vec::new() };
+        let given = std::mem::replace(given, Given::WrongProof);
         let user = login.wish.as_ref().map(|wish| wish.user.to_string()).unwrap_or_default();
         let is_current = usable(self.settings.secrets.get(&*user)).is_some_and(|secret| secret == of);
-        match done {
-            Done::Checked(true) if is_current => self.proved(conn, actions),
-            Done::Checked(_) => Err(self.unproved(conn, wrong_password())),
+        match (done, given) {
+            (Done::Checked(true), _) if is_current => self.proved(conn, actions),
+            (Done::Checked(_), _) => Err(self.unproved(conn, wrong_password())),
             // A reload has changed the secret meanwhile: what was made of the old one lets nobody in any more.
-            Done::Verifier(_) if !is_current => self.sasl_first(conn, &user, client_first, actions),
-            Done::Verifier(verifier) => {
-                self.verifiers.insert(user, Verifier::clone(&verifier));
-                self.sasl_continue(conn, &client_first, *verifier, actions)
+            (Done::Verifier(verifier), Given::Final { mut exchange, words }) if is_current => {
+                exchange.set_verifier(Verifier::clone(&verifier));
+                let finished = exchange.finish(&words);
+                let outcome = self.sasl_done(conn, finished, &verifier, actions);
+                self.verifiers.insert(user, *verifier);
+                outcome
             }
-            Done::Keys(_) => Ok(()),
+            (Done::Verifier(_), Given::Final { exchange, words }) => self.derive(conn, &user, exchange, words, actions),
+            (Done::Verifier(_), _) => Err(self.sasl_failed(conn, ScramError::WrongProof)),
+            (Done::Keys(_), _) => Ok(()),
         }
     }
 
@@ -412,7 +462,44 @@ fn usable(secret: Option<&Secret>) -> Option<&Secret> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::DoorId;
+    use crate::id::{DoorId, Kind};
+    use crate::mail::Mail;
+
+    /// The salt that a client is told who asks for this user.
+    fn salt(door: &mut Door, user: &str) -> String {
+        let (conn, mut actions) = (ConnId::new(Kind::Login, 0, 0, 0), Actions::default());
+        let answered = door.sasl_first(conn, user, b"n,,n=,r=nonce", &mut actions);
+        assert!(answered.is_ok());
+        let [Action::Send { piece, .. }] = actions.as_slice() else { panic!("{actions:?}") };
+        let told = String::from_utf8_lossy(actions.bytes(*piece, &[])).into_owned();
+        let (_, salt) = told.split_once(",s=").expect("server-first has a salt");
+        salt.to_owned()
+    }
+
+    #[test]
+    fn a_name_keeps_its_salt_whether_or_not_it_has_a_password() {
+        let settings = |users: &[&str]| {
+            let mut settings = Settings { auth_type: AuthType::Scram, ..Settings::default() };
+            let secrets = users.iter().map(|user| ((*user).to_owned(), Secret::Plain(Password::new("secret"))));
+            settings.secrets = secrets.collect();
+            Arc::new(settings)
+        };
+        let mut door = Door::new(DoorId(0), settings(&["ann"]), [7; 32]);
+        let before = ["ann", "bob", "eve"].map(|user| salt(&mut door, user));
+        let now = Time::default();
+        door.delivered(now, Mail::Configure(settings(&["ann", "bob"])), &mut Actions::default());
+        assert_eq!(["ann", "bob", "eve"].map(|user| salt(&mut door, user)), before);
+        assert_ne!(before[0], before[1]);
+    }
+
+    #[test]
+    fn a_share_moves_little_when_one_more_is_there() {
+        let draws: Vec<u64> = (0..1000_u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        // Half of the users have one kind of secret, half of them another: 50 of 100, then 50 of 101.
+        let moved = draws.iter().filter(|&&draw| (share(draw, 100) < 50) != (share(draw, 101) < 50)).count();
+        assert!(moved <= 10, "{moved}");
+        assert_eq!((share(u64::MAX, 3), share(0, 3), share(u64::MAX, 0)), (2, 0, 0));
+    }
 
     #[test]
     fn a_user_who_does_not_exist_has_the_iterations_of_one_who_does() {
