@@ -47,6 +47,38 @@ pub fn worst(settings: &Settings) -> Vec<Demand> {
     demands.collect()
 }
 
+/// Connections that the pools of all databases may have together, counted until there are `enough`: quick for thousands of
+/// users of thousands of databases. Not subtracted: what max_user_connections keeps pools of one user from having.
+#[must_use]
+pub fn at_most(settings: &Settings, enough: u64) -> u64 {
+    let mut sum = 0;
+    let databases = settings.databases.values().chain(settings.fallback.as_ref());
+    for database in databases {
+        sum += of_database_at_most(settings, database, enough.saturating_sub(sum));
+        if sum >= enough {
+            return enough;
+        }
+    }
+    capped(sum, settings.max_server_connections)
+}
+
+fn of_database_at_most(settings: &Settings, database: &Database, enough: u64) -> u64 {
+    let enough = capped(enough, database.max_db_connections.unwrap_or(settings.max_db_connections));
+    let mut sum = 0;
+    let mut suffices = |user: &str| {
+        sum += pool_size(settings, database, user);
+        sum >= enough
+    };
+    match &database.forced_user {
+        Some(user) => _ = suffices(user),
+        None if settings.auth_type == AuthType::Any => {}
+        None => {
+            _ = settings.secrets.iter().any(|(user, secret)| can_log_in(settings.auth_type, secret) && suffices(user))
+        }
+    }
+    sum.min(enough)
+}
+
 /// Who can log in at all: an empty password lets nobody in, and SCRAM cannot check an md5 hash.
 #[must_use]
 pub fn can_log_in(auth_type: AuthType, secret: &Secret) -> bool {

@@ -172,23 +172,27 @@ fn is_elsewhere(address: &Address) -> bool {
 /// Descriptors that are neither clients' nor servers': listeners, files, one to wait and one to be woken for each thread.
 const DESCRIPTORS_BESIDE: u64 = 64;
 
-/// Whether all clients and servers that the file allows can be there at once. `limit`: descriptors that the process may have,
-/// as `ulimit -Hn` tells.
+/// Whether all clients that the file allows can be there at once, each with a server if the pools allow as many. `limit`:
+/// descriptors that the process may have, as `ulimit -Hn` tells.
 #[must_use]
 pub fn descriptors(config: &Config, limit: u64) -> Option<Problem> {
     let clients = u64::from(config.pooling.max_client_conn);
-    let demands = demand::worst(&config.pooling);
-    let servers: u64 = demands.iter().map(|one| one.connections + one.each_further_name.unwrap_or_default()).sum();
     let beside = DESCRIPTORS_BESIDE + 4 * u64::from(config.pooling.workers);
-    let needed = clients + servers + beside;
-    if clients == 0 || needed <= limit {
+    // Most files have room enough whatever their pools are.
+    if clients == 0 || 2 * clients + beside <= limit {
         return None;
     }
-    let most = limit.saturating_sub(servers + beside);
+    let servers = demand::at_most(&config.pooling, clients);
+    let needed = clients + servers + beside;
+    if needed <= limit {
+        return None;
+    }
     let found = format!("\"{clients}\" beside {limit} file descriptors");
-    let expected = format!(
-        "at most {most}, or a limit (ulimit -n) of {needed} at least: {servers} may be servers', {beside} the process's own"
-    );
+    let parts = format!("{servers} may be servers', {beside} the process's own");
+    let expected = match limit.saturating_sub(servers + beside) {
+        0 => format!("a limit (ulimit -n) of {needed} at least: {parts}"),
+        most => format!("at most {most}, or a limit (ulimit -n) of {needed} at least: {parts}"),
+    };
     Some(Problem::warning(&config.place_of(Key::max_client_conn), "max_client_conn", found, expected))
 }
 
@@ -208,5 +212,19 @@ mod tests {
         let expected = "weir.ini:4: max_client_conn: found \"900\" beside 987 file descriptors, expected at most 899, or a \
             limit (ulimit -n) of 988 at least: 20 may be servers', 68 the process's own";
         assert_eq!(problem, expected);
+    }
+
+    #[test]
+    fn a_client_has_one_server_at_most_and_no_limit_is_never_advised() {
+        let users: String = (0..100).map(|number| format!("\"u{number}\" \"secret\"\n")).collect();
+        let entries: String = (0..12).map(|number| format!("d{number} =\n")).collect();
+        let file = format!(
+            "[pgbouncer]\nauth_type = trust\nauth_file = users\nworkers = 1\nmax_client_conn = 1000\n[databases]\n{entries}"
+        );
+        let read = |path: &str| Ok(if path == "users" { users.clone() } else { file.clone() }.into_bytes());
+        let config = crate::load_with("weir.ini", 1, &read).expect("a file that can be used");
+        assert_eq!(descriptors(&config, 20_000), None);
+        let problem = descriptors(&config, 900).expect("too few for all clients").to_string();
+        assert!(problem.contains("expected a limit (ulimit -n) of "), "{problem}");
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pooling::limiting::Kind;
 use pooling::snapshot::Snapshot;
-use pooling::{PoolKey, WorkerId};
+use pooling::{Level, PoolKey, WorkerId};
 
 /// What has happened, and to whom. `None`: to the whole process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,7 +95,12 @@ pub(crate) struct Announcer {
 
 impl Announcer {
     /// A period that lasted so long has ended: the lines for the log.
-    pub(crate) fn period_ended(&mut self, snapshots: &[Snapshot], turned_away: u64, lasted: Duration) -> Vec<String> {
+    pub(crate) fn period_ended(
+        &mut self,
+        snapshots: &[Snapshot],
+        turned_away: u64,
+        lasted: Duration,
+    ) -> Vec<(Level, String)> {
         let mut gains = Counts::new();
         for snapshot in snapshots {
             self.add_gains(snapshot.worker, counts(std::slice::from_ref(snapshot), 0), &mut gains);
@@ -104,7 +109,8 @@ impl Announcer {
         let was_told =
             |event: &Event, count: &Count| event.is_told_at_once() && count.count == 1 && !self.busy.contains(event);
         let news = gains.iter().filter(|(event, count)| !was_told(event, count));
-        let lines = news.map(|(event, count)| event.line(count.count, &count.detail, lasted)).collect();
+        let line = |event: &Event, count: &Count| (event.level(), event.line(count.count, &count.detail, lasted));
+        let lines = news.map(|(event, count)| line(event, count)).collect();
         self.busy = gains.into_keys().collect();
         lines
     }
@@ -130,6 +136,11 @@ impl Announcer {
 impl Event {
     fn is_told_at_once(&self) -> bool {
         self.pool.is_some() && self.class.is_some()
+    }
+
+    /// That `auto` changes a size is its work; of everything else a client has felt something.
+    fn level(&self) -> Level {
+        if self.name == POOL_SIZE { Level::Log } else { Level::Warning }
     }
 
     fn line(&self, count: u64, detail: &str, lasted: Duration) -> String {
@@ -167,8 +178,8 @@ mod tests {
         Snapshot { worker: Some(WorkerId(number)), refusals, ..Snapshot::default() }
     }
 
-    fn line(count: &str) -> String {
-        format!("pool shop/app: {count} of class \"api\" refused (tps, 53400) in the last 60 s")
+    fn line(count: &str) -> (Level, String) {
+        (Level::Warning, format!("pool shop/app: {count} of class \"api\" refused (tps, 53400) in the last 60 s"))
     }
 
     #[test]
@@ -178,8 +189,8 @@ mod tests {
         // One alone was told when it happened.
         assert_eq!(ended(38, 1), [line("38 requests")]);
         assert_eq!(ended(39, 1), [line("1 request")]);
-        assert_eq!(ended(39, 1), [""; 0]);
-        assert_eq!(ended(40, 1), [""; 0]);
+        assert_eq!(ended(39, 1), []);
+        assert_eq!(ended(40, 1), []);
         // The pool was forgotten, and is there again.
         assert_eq!(ended(7, 1), [line("7 requests")]);
     }
@@ -196,6 +207,14 @@ mod tests {
     #[test]
     fn what_is_told_by_nobody_else_is_told_the_first_time_too() {
         let lines = Announcer::default().period_ended(&[], 1, PERIOD);
-        assert_eq!(lines, ["1 client turned away for want of file descriptors (53300) in the last 60 s"]);
+        let text = "1 client turned away for want of file descriptors (53300) in the last 60 s";
+        assert_eq!(lines, [(Level::Warning, text.to_owned())]);
+    }
+
+    #[test]
+    fn a_size_that_auto_changes_is_no_warning() {
+        let event = |name| Event { pool: None, class: None, name, sqlstate: None };
+        assert_eq!(event(POOL_SIZE).level(), Level::Log);
+        assert_eq!(event(DESCRIPTORS).level(), Level::Warning);
     }
 }

@@ -41,6 +41,33 @@ pub enum Ending {
     Broken,
 }
 
+/// Something that is done once a period. Nothing else that happens puts it off.
+#[derive(Debug)]
+struct Recurring {
+    done: Instant,
+}
+
+impl Recurring {
+    fn new(now: Instant) -> Recurring {
+        Recurring { done: now }
+    }
+
+    /// How long until it is due.
+    fn left(&self, period: Duration, now: Instant) -> Duration {
+        period.saturating_sub(now.duration_since(self.done))
+    }
+
+    /// If it is due: how long ago it was done last. It counts as done now.
+    fn due(&mut self, period: Duration, now: Instant) -> Option<Duration> {
+        let since = now.duration_since(self.done);
+        let is_due = since >= period;
+        if is_due {
+            self.done = now;
+        }
+        is_due.then_some(since)
+    }
+}
+
 /// The control thread's state. `L` reads the configuration again, or says line by line what is wrong with it.
 #[derive(Debug)]
 pub struct Steward<P, L> {
@@ -68,22 +95,25 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
 
     /// Serves knocks until the process is to end, which is also when nobody can knock any more.
     pub fn run(&mut self, knocks: &Receiver<Knock>) -> Ending {
-        let mut period_began = Instant::now();
+        let (mut statistics, mut memory) = (Recurring::new(Instant::now()), Recurring::new(Instant::now()));
         loop {
             let period = self.loaded.stats_period.max(Duration::from_secs(1));
-            let left = period.saturating_sub(period_began.elapsed());
-            match knocks.recv_timeout(left.min(MEMORY_PERIOD)) {
+            let now = Instant::now();
+            match knocks.recv_timeout(statistics.left(period, now).min(memory.left(MEMORY_PERIOD, now))) {
                 Ok(knock) => {
                     if let Some(ending) = self.serve(knock) {
                         return ending;
                     }
                 }
-                Err(RecvTimeoutError::Timeout) if left > MEMORY_PERIOD => self.plane.give_memory_back(),
-                Err(RecvTimeoutError::Timeout) => {
-                    self.end_period(period_began.elapsed());
-                    period_began = Instant::now();
-                }
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ending::AtOnce,
+            }
+            let now = Instant::now();
+            if memory.due(MEMORY_PERIOD, now).is_some() {
+                self.plane.give_memory_back();
+            }
+            if let Some(lasted) = statistics.due(period, now) {
+                self.end_period(lasted);
             }
         }
     }
@@ -118,8 +148,8 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
     /// Closes a period of statistics that lasted that long.
     pub fn end_period(&mut self, lasted: Duration) {
         let snapshots = self.plane.look(false);
-        for line in self.announcer.period_ended(&snapshots, self.plane.turned_away(), lasted) {
-            self.plane.tell(Level::Warning, line);
+        for (level, line) in self.announcer.period_ended(&snapshots, self.plane.turned_away(), lasted) {
+            self.plane.tell(level, line);
         }
         let totals = by_database(&snapshots);
         let micros = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
@@ -213,5 +243,24 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
                 false
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_ends_however_often_somebody_knocks() {
+        let began = Instant::now();
+        let mut memory = Recurring::new(began);
+        let after = |millis| began + Duration::from_millis(millis);
+        let due: Vec<u64> = (1..=20)
+            .map(|knock| knock * 700)
+            .filter(|&millis| memory.due(Duration::from_secs(5), after(millis)).is_some())
+            .collect();
+        assert_eq!(due, [5_600, 11_200]);
+        assert_eq!(memory.left(Duration::from_secs(5), after(12_200)), Duration::from_secs(4));
+        assert_eq!(memory.left(Duration::from_secs(1), after(60_000)), Duration::ZERO);
     }
 }
