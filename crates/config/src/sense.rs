@@ -153,11 +153,12 @@ fn clear_text(settings: &Settings, values: &Values, entries: &Entries<'_>) -> Op
     let database = databases.find(|database| database.hosts.iter().any(is_elsewhere))?;
     let own = values.place(Key::server_tls_sslmode);
     let place = own.or(entries.databases.get(&database.name).map(|entry| &entry.place)).cloned().unwrap_or_default();
+    let found = if own.is_some() { quoted(mode) } else { format!("nothing, which means {}", quoted(mode)) };
     let expected = format!(
         "disable, if plain text is meant: TLS is not supported yet, and what goes to {} is not encrypted",
         quoted(&database.name)
     );
-    Some(Problem::warning(&place, "server_tls_sslmode", quoted(mode), expected))
+    Some(Problem::warning(&place, "server_tls_sslmode", found, expected))
 }
 
 /// Whether the way to an address leaves this machine, as far as its words tell.

@@ -24,7 +24,7 @@ fn check(place: &str, ini: &str, rules: &str) {
         config::load_with("weir.ini", 4, &read).unwrap_or_else(|problems| panic!("{place}\n{ini}{problems:#?}"));
     // An example is a part of a file, without its users.
     let lacks = |problem: &&config::Problem| {
-        ["no user who can log in", "no entry", "\"prefer\""].contains(&problem.found.as_str())
+        ["no user who can log in", "no entry", "nothing, which means \"prefer\""].contains(&problem.found.as_str())
     };
     let warnings: Vec<_> = config.warnings.iter().filter(|problem| !lacks(problem)).collect();
     assert!(warnings.is_empty(), "{place}\n{ini}{rules}{warnings:#?}");

@@ -149,7 +149,7 @@ Clients prove the same user and password, and get each a server for a transactio
 Examples:
   pgweir run 'postgres://app@db.example/shop'
   PGPASSWORD=secret pgweir run 'postgres://app@db.example/shop' --listen 27450 --pool-size 20
-  pgweir run 'postgres:///shop?host=/var/run/postgresql' --listen '*:6432'")]
+  PGPASSWORD=secret pgweir run 'postgres://app@/shop?host=/var/run/postgresql' --listen '*:6432'")]
     Run {
         /// The PostgreSQL to serve
         url: String,

@@ -4,6 +4,7 @@
 //! Promises: serving waits for none of it, and goes on whatever is found. Does not try again: clients are told themselves.
 
 use std::thread;
+use std::time::Duration;
 
 use auth::Secret;
 use config::Config;
@@ -68,8 +69,11 @@ struct Found {
     left: u64,
 }
 
+/// As long as a server may take to open by default (`server_connect_timeout`).
+const PATIENCE: Duration = Duration::from_secs(15);
+
 fn found(target: &Target) -> Result<Found, String> {
-    let mut monitor = Monitor::connect(target)?;
+    let mut monitor = Monitor::connect_within(target, PATIENCE)?;
     let mut setting = |name: &str| Ok::<_, String>(monitor.ask(&format!("SHOW {name}"))?.pop().unwrap_or_default());
     let (version, connections_max) = (setting("server_version")?, setting("max_connections")?);
     // Ours is free again in a moment.
@@ -100,7 +104,7 @@ fn place(target: &Target) -> String {
 
 fn refused(target: &Target, error: &str) -> String {
     let advice = advice(error).map(|advice| format!(" ({advice})")).unwrap_or_default();
-    format!("PostgreSQL at {} cannot be used yet: {error}{advice}", place(target))
+    format!("PostgreSQL at {} cannot be used: {error}{advice}", place(target))
 }
 
 /// What can be done about an error: by its SQLSTATE, else by the system's words.
@@ -146,7 +150,7 @@ mod tests {
     #[test]
     fn an_error_comes_in_the_servers_words_with_advice() {
         let text = refused(&target("db"), "28P01: password authentication failed for user \"app\"");
-        let expected = "PostgreSQL at db:5432, database \"shop\" cannot be used yet: 28P01: password authentication failed for user \
+        let expected = "PostgreSQL at db:5432, database \"shop\" cannot be used: 28P01: password authentication failed for user \
                         \"app\" (is the password right? It is taken from the URL, PGPASSWORD or ~/.pgpass)";
         assert_eq!(text, expected);
         assert!(refused(&target("db"), "XX000: strange").ends_with("XX000: strange"));

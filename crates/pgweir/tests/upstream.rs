@@ -126,7 +126,7 @@ fn a_server_that_answers_is_named_with_what_it_has_left() {
 fn a_server_that_refuses_is_quoted() {
     let words = b"SFATAL\0C3D000\0Mdatabase \"shop\" does not exist\0\0";
     let server = played(message(b'E', words), |_| "");
-    let line = Running::before(server).line("cannot be used yet");
+    let line = Running::before(server).line("cannot be used");
     assert!(line.contains("WARNING"), "{line}");
     assert!(line.contains("3D000: database \"shop\" does not exist (the database is named at the end"), "{line}");
 }
@@ -134,6 +134,6 @@ fn a_server_that_refuses_is_quoted() {
 #[test]
 fn a_server_that_is_not_there_keeps_nobody_from_starting() {
     let nobody = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port").port();
-    let line = Running::before(nobody).line("cannot be used yet");
+    let line = Running::before(nobody).line("cannot be used");
     assert!(line.contains("Connection refused") && line.contains("does PostgreSQL run there"), "{line}");
 }

@@ -100,9 +100,22 @@ impl Login {
                 put(out, b'p', &[&exchange.respond(&keys).map_err(words)?]);
             }
             12 => self.scram.as_ref().ok_or(under_way)?.verify(rest).map_err(words)?,
-            code => return Err(format!("the server asks for a login of kind {code}, which bench does not know")),
+            code => return Err(format!("the server asks for a login by {}, which pgweir cannot do", method(code))),
         }
         Ok(())
+    }
+}
+
+/// The name of a kind of login, by its code.
+//= pg18 protocol-message-formats#AuthenticationKerberosV5
+//= pg18 protocol-message-formats#AuthenticationGSS
+//= pg18 protocol-message-formats#AuthenticationSSPI
+fn method(code: u32) -> String {
+    match code {
+        2 => "Kerberos V5".to_owned(),
+        7 => "GSSAPI".to_owned(),
+        9 => "SSPI".to_owned(),
+        code => format!("a method of code {code}"),
     }
 }
 
@@ -132,5 +145,13 @@ mod tests {
             login.step(asked, &mut Vec::new()).expect("a kind that we know");
             assert_eq!(login.kind(), kind);
         }
+    }
+
+    #[test]
+    fn a_login_that_we_cannot_do_is_called_by_its_name() {
+        let account = Rc::new(Account::new("u", Some("p"), "d"));
+        let mut login = Login::start(&account, &mut Vec::new());
+        let error = login.step(&[0, 0, 0, 7], &mut Vec::new()).expect_err("GSSAPI");
+        assert_eq!(error, "the server asks for a login by GSSAPI, which pgweir cannot do");
     }
 }

@@ -56,12 +56,20 @@ struct Answer {
 }
 
 impl Monitor {
-    /// Logs in.
+    /// Logs in. An answer may take ten minutes, to statements too.
     ///
     /// # Errors
     /// In the server's words, with its SQLSTATE in front.
     pub fn connect(target: &Target) -> Result<Self, String> {
-        let stream = target.place()?.dial_blocking(PATIENCE)?;
+        Self::connect_within(target, PATIENCE)
+    }
+
+    /// Logs in. `patience`: how long to wait for the connection, and for each answer, to statements too.
+    ///
+    /// # Errors
+    /// In the server's words, with its SQLSTATE in front.
+    pub fn connect_within(target: &Target, patience: Duration) -> Result<Self, String> {
+        let stream = target.place()?.dial_blocking(patience)?;
         let mut monitor = Self { stream, frames: Frames::default(), login: "" };
         let mut out = Vec::new();
         let mut login = Login::start(&Rc::new(target.account()), &mut out);

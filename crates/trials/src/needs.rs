@@ -78,8 +78,10 @@ pub(crate) fn told(trials: &[Trial], scale: u32, measuring: Duration, place: &Pl
             place.shared_buffers + BESIDE_BYTES + trial.connections() as u64 * CONNECTION_BYTES < place.memory
         };
         let fits: String = trials.iter().filter(few).map(|trial| format!(" --only {}", trial.name)).collect();
-        told +=
-            &format!("\nWARNING: that is too much: the machine may swap, or end processes. Less is needed with{fits}");
+        told += "\nWARNING: that is too much: the machine may swap, or end processes.";
+        if !fits.is_empty() {
+            told += &format!(" Less is needed with{fits}");
+        }
     }
     told
 }

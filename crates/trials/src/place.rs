@@ -60,12 +60,12 @@ impl Place {
         }
     }
 
-    /// A socket that blocks, and gives up reading after `patience`.
+    /// A socket that blocks, and gives up connecting and reading after `patience`.
     pub(crate) fn dial_blocking(&self, patience: Duration) -> Result<Box<dyn Stream>, String> {
         let words = |error: std::io::Error| format!("cannot connect to {self}: {error}");
         match self {
             Place::Tcp(address) => {
-                let stream = TcpStream::connect(address).map_err(words)?;
+                let stream = TcpStream::connect_timeout(address, patience).map_err(words)?;
                 stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(patience))).map_err(words)?;
                 Ok(Box::new(stream))
             }

@@ -1,6 +1,6 @@
 //! `SHOW LISTS`: how many there are of each thing.
 //!
-//! The last row is ours: lines that the log could not be written.
+//! The last row is ours: how many lines could not be written to the log.
 //!
 //! PgBouncer's `free_…` are unused slots of its allocator, which we do not have: 0. So is what does not exist here.
 //= pgbouncer usage.md#show-lists
