@@ -130,6 +130,8 @@ struct Entry {
     failures: Failures,
     announced: Announced,
     life: Life,
+    /// When its servers were told last to leave their database.
+    vacated_at: Option<Time>,
 }
 
 impl Entry {
@@ -280,6 +282,7 @@ impl Coordinator {
             failures: Failures::default(),
             announced: Announced::default(),
             life: Life::Used,
+            vacated_at: None,
         };
         apply(&mut entry, &self.settings);
         self.maintains |= entry.min > 0;
@@ -526,7 +529,8 @@ impl Coordinator {
                 self.note_use(now, pool);
             }
             Event::Mail(Mail::Forgotten { pool }) => self.forgotten(pool),
-            Event::Mail(Mail::Empty { names }) => self.empty(now, &names, actions),
+            Event::Mail(Mail::Empty { pool, names }) => self.empty(now, pool, &names, actions),
+            Event::Mail(Mail::Emptied { names }) => self.emptied(&names),
             Event::Mail(Mail::Configure(settings)) => {
                 self.configure(settings, actions);
                 self.configure_limits(now, actions);

@@ -46,6 +46,10 @@ pub const PARAMETER_LEN_MAX: usize = 4096;
 /// So long PostgreSQL waits for a database to be without anybody, and we keep no free servers there.
 pub const VACATING: Duration = Duration::from_secs(5);
 
+/// So long after servers were told to leave a database, a statement that wants it without anybody makes no others leave, unless
+/// one has succeeded: whoever sends it needs no right to.
+pub const VACATE_AGAIN: Duration = Duration::from_secs(60);
+
 /// What clients begin with that a pool has learnt the spelling of, and how long one of these may be.
 pub const LEARNT_MAX: usize = 64;
 pub const LEARNT_LEN_MAX: usize = 1024;

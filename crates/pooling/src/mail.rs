@@ -107,6 +107,12 @@ pub enum Mail {
     },
     /// A statement was sent that wants nobody in databases with some of these names: DROP DATABASE.
     Empty {
+        /// Of the session that sends it.
+        pool: PoolId,
+        names: Box<[Word]>,
+    },
+    /// Such a statement has succeeded.
+    Emptied {
         names: Box<[Word]>,
     },
     /// What `Count` asked for.

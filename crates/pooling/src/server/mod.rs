@@ -208,6 +208,8 @@ pub(crate) struct Server {
     pub(crate) aside_failed: bool,
     /// What its client's transaction defines is fresh in the pool's catalogue.
     pub(crate) is_unsettled: bool,
+    /// A statement under way wants these databases to be empty; no names: several do.
+    pub(crate) emptying: Option<Box<[sql::Word]>>,
     /// Somebody may have left on it what nobody followed to its end: to be cleared before anybody else gets it.
     pub(crate) soiled: bool,
     /// The same, because of what was found to be defined past the pooler: whatever its session does does not undo it.

@@ -148,6 +148,9 @@ impl Answers<'_> {
     /// A command tag of a client's. It tells of a definition where the text was not read, or not as one.
     #[inline]
     pub(super) fn note_tag(&mut self, body: &[u8]) {
+        if self.server.emptying.is_some() {
+            self.note_emptied(body);
+        }
         if matches!(body, [b'C' | b'A', ..] | [b'D', b'O', ..]) && !self.server.is_unsettled {
             self.tag_may_define(body);
         }
@@ -171,6 +174,9 @@ impl Answers<'_> {
     /// ReadyForQuery: whether what was defined on this server is committed, or is not.
     #[inline]
     pub(super) fn settle_definitions(&mut self, status: Status) {
+        if self.server.emptying.is_some() {
+            self.server.emptying = None;
+        }
         // What is under way still may define something more.
         if self.server.is_unsettled && status == Status::Idle && self.server.ledger.len() <= 1 {
             self.server.is_unsettled = false;

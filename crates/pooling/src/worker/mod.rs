@@ -305,6 +305,7 @@ impl Worker {
             | Mail::Wants { .. }
             | Mail::Forgotten { .. }
             | Mail::Empty { .. }
+            | Mail::Emptied { .. }
             | Mail::Want { .. }
             | Mail::Unspent { .. }
             | Mail::Failed(_)

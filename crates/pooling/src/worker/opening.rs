@@ -174,6 +174,7 @@ impl Worker {
             sequences: Sequences::default(),
             aside_failed: false,
             is_unsettled: false,
+            emptying: None,
             soiled: false,
             tainted: false,
             worked_at: Time::ZERO,

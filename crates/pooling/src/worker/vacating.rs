@@ -1,7 +1,8 @@
 //! A client has said something that wants nobody in a database: our servers leave it.
 
-use sql::{Marks, Summary, Text};
+use sql::{Marks, Summary, Text, Word};
 
+use super::answers::Answers;
 use super::requests::Requests;
 use super::{Turn, Worker};
 use crate::action::Action;
@@ -21,8 +22,26 @@ impl Requests<'_> {
             return;
         }
         let Some(rules) = self.reader.rules(&self.server.parameters) else { return };
-        let names = Summary::of(&Text::new(text, rules)).words().into();
-        self.actions.push(Action::Post { to: Place::Coordinator, mail: Mail::Empty { names }, carrying: None });
+        let names: Box<[Word]> = Summary::of(&Text::new(text, rules)).words().into();
+        // Which of several has succeeded, no command tag says.
+        let is_alone = self.server.ledger.owing().0 == 0 && self.server.emptying.is_none();
+        self.server.emptying = Some(if is_alone { names.clone() } else { Box::default() });
+        let mail = Mail::Empty { pool: self.pool.id, names };
+        self.actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+    }
+}
+
+impl Answers<'_> {
+    /// A command tag, after a statement that wanted databases to be empty.
+    #[cold]
+    pub(super) fn note_emptied(&mut self, tag: &[u8]) {
+        if !matches!(tag, b"DROP DATABASE\0" | b"CREATE DATABASE\0") {
+            return;
+        }
+        if let Some(names) = self.server.emptying.take().filter(|names| !names.is_empty()) {
+            let mail = Mail::Emptied { names };
+            self.actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+        }
     }
 }
 
