@@ -24,7 +24,7 @@ use crate::state::{Effect, Effects, Marked, OnServer, Pins, Reading, Remedy, See
 pub(super) const ASIDE: &[u8] = b"aside_of_pgweir";
 
 /// Is an error. Names of ours are nobody's to prepare, execute or deallocate: others use what they stand for.
-const REFUSE_NAME: &[u8] = b"DO $$BEGIN RAISE USING ERRCODE = '42939', \
+pub(super) const REFUSE_NAME: &[u8] = b"DO $$BEGIN RAISE USING ERRCODE = '42939', \
     MESSAGE = 'names of prepared statements that begin with pgweir are reserved'; END$$";
 
 const DISCARD_SEQUENCES: &[u8] = b"DISCARD SEQUENCES";
@@ -94,6 +94,7 @@ impl Requests<'_> {
             return Renamed::Yes;
         }
         if !self.follows() {
+            self.holds |= self.refuses_names(&at_hand[HEADER_LEN..]);
             self.ended(Expect::Query);
             return Renamed::No;
         }

@@ -10,6 +10,7 @@
 //! | `checking` | whether a server can leave its session |
 //! | `pinning` | how many sessions may keep their servers, and who waits to |
 //! | `renaming` | what its statements are called there |
+//! | `reserving` | which texts it may not send there |
 //! | `answers` | what a server's bytes mean, and what of them goes to its client |
 //! | `limiting` | who begins a transaction within the limits of its class, and who waits to |
 //! | `holding` | the same, of who keeps its server between transactions |
@@ -80,6 +81,7 @@ mod refusing;
 mod renaming;
 mod replaying;
 mod requests;
+mod reserving;
 mod resting;
 mod sampling;
 pub(crate) mod splitting;

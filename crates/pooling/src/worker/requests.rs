@@ -366,6 +366,7 @@ impl Requests<'_> {
         let follows = self.pool.rules.follows();
         match header.tag {
             tag::QUERY | tag::FUNCTION_CALL if follows => Extent::Text,
+            tag::QUERY if self.searches_names() => Extent::Text,
             tag::PARSE if follows && !self.is_mapped() => Extent::Text,
             tag::EXECUTE if self.reads_portals() => Extent::Whole,
             tag::BIND if self.is_mapped() => Extent::Names,
@@ -392,7 +393,8 @@ impl Requests<'_> {
                     return Ok(at_hand.len() >= limits::CHUNK_LEN_MAX);
                 }
                 let long = header.body_len() > limits::UNNAMED_LEN_MAX;
-                let read = !self.pool.rules.follows() || at_hand.len() >= limits::CHUNK_LEN_MAX;
+                let passes = !self.pool.rules.follows() && !self.searches_names();
+                let read = passes || at_hand.len() >= limits::CHUNK_LEN_MAX;
                 Ok(header.tag == tag::PARSE && named == Some(false) && long && read)
             }
             Extent::Names => {
@@ -446,6 +448,7 @@ impl Requests<'_> {
             tag::SYNC => self.ended(Expect::Sync),
             tag::FUNCTION_CALL => self.function_call(at_hand),
             tag::COPY_DONE | tag::COPY_FAIL => self.sent(Expect::CopyEnd),
+            tag::PARSE if self.refuses_names(&at_hand[HEADER_LEN..]) => self.sent(Expect::Parse(None)),
             tag::PARSE if whole && self.calls_listener(&at_hand[HEADER_LEN..]) => return Ok(false),
             tag::PARSE => {
                 let named = at_hand.get(HEADER_LEN).is_some_and(|&first| first != 0);
@@ -496,8 +499,7 @@ impl Requests<'_> {
                     }
                 }
             }
-            // CopyData and Flush have no answer.
-            _ => {}
+            _ => {} // CopyData and Flush have no answer.
         }
         self.pass(header, at_hand, in_stream);
         Ok(true)
