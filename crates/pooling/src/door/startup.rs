@@ -147,15 +147,19 @@ impl Wish {
         tracked: &Tracked,
         settings: &Settings,
     ) -> Result<(), Refused> {
+        // As PostgreSQL reads them: the last `options` first, wherever it stands, so that a parameter beside it counts.
+        let options = message.parameters().filter(|(name, _)| *name == b"options").last();
+        if let Some((_, options)) = options {
+            self.read_options(options, tracked, settings)?;
+        }
         for (name, value) in message.parameters() {
             match name {
-                b"user" | b"database" => {}
+                b"user" | b"database" | b"options" => {}
                 b"replication" if is_off(value) => {}
                 b"replication" => {
                     let text = "replication connections are not supported yet".to_owned();
                     return Err(Refused(sqlstate::FEATURE_NOT_SUPPORTED, text));
                 }
-                b"options" => self.read_options(value, tracked, settings)?,
                 _ if name.starts_with(b"_pq_.") => {}
                 _ => self.read_parameter(name, value, "", tracked, settings)?,
             }
@@ -389,6 +393,17 @@ mod tests {
         assert!(error.contains("only '-c config=val' and '--config=val' are allowed"), "{error}");
         let error = read(&[("user", "u"), ("options", "-c geqo=off")], |_| ()).expect_err("not tracked");
         assert_eq!(error, "08P01 unsupported startup parameter in options: geqo");
+    }
+
+    #[test]
+    fn a_parameter_counts_beside_options_wherever_they_stand() {
+        let options = ("options", "-c client_encoding=SQL_ASCII -c timezone=UTC");
+        let parameter = ("client_encoding", "UTF8");
+        for asked in [[("user", "u"), parameter, options], [("user", "u"), options, parameter]] {
+            assert_eq!(parameters(&read(&asked, |_| ()).expect("fine")), ["timezone=UTC", "client_encoding=UTF8"]);
+        }
+        let twice = [("user", "u"), ("options", "-c timezone=UTC"), ("options", "-c datestyle=ISO")];
+        assert_eq!(parameters(&read(&twice, |_| ()).expect("fine")), ["datestyle=ISO"]);
     }
 
     #[test]
