@@ -11,7 +11,8 @@
 //!
 //! Promises: a session hears all that was committed after its own LISTEN was, and nothing that was committed before the
 //! message was sent that committed it; it is told outside of transactions only, before the ReadyForQuery that ends one. If
-//! the listener is lost, its sessions end. What it has said itself it is told behind the ParameterStatus of the same message, which
+//! the listener is lost, its sessions end. An UNLISTEN outside of a transaction block is sent once the listener has answered, so that
+//! what was said before it is heard. What it has said itself it is told behind the ParameterStatus of the same message, which
 //! PostgreSQL would send last: those are passed on as they come.
 //!
 //! While there is no listener, a session that has not begun a transaction waits without a server: that one may become it.
@@ -39,7 +40,7 @@ use crate::parameters::Tracked;
 use crate::sabotage::{Fault, does};
 use crate::server::{Answerer, Expect, Server, State as ServerState};
 use crate::session::{Session, State, virtual_pid};
-use crate::state::{Effect, Effects, Overflow, Pins, Reading, Wait, is_portable, write_identifier};
+use crate::state::{Effect, Effects, Overflow, Pins, Reading, Tracker, Wait, is_portable, write_identifier};
 
 pub(super) const UNLISTEN: &[u8] = b"UNLISTEN *";
 
@@ -51,9 +52,10 @@ impl Requests<'_> {
         let Some(tracker) = &self.session.tracker else { return true };
         let ends = effects.iter().any(|effect| *effect == Effect::End) && tracker.ears().is_some();
         let listens = effects.iter().any(|effect| matches!(effect, Effect::Listen(_)));
+        let leaves = self.leaves_listener(effects);
         // In a failed transaction there is nothing but its end; that may be under way.
         let failed = self.server.status == Status::Failed && self.server.ledger.is_clear();
-        if !(ends || listens) || failed {
+        if !(ends || listens || leaves) || failed {
             return true;
         }
         if listens && tracker.has_said() && self.server.ledger.awaits_own_ready() {
@@ -68,7 +70,7 @@ impl Requests<'_> {
         let commits = uncommitted && (ends || self.server.status == Status::Idle);
         match tracker.wait() {
             Wait::ToSend { .. } | Wait::ToBeReady => false,
-            Wait::Nothing if !(is_new || commits) => true,
+            Wait::Nothing if !(is_new || commits || leaves) => true,
             Wait::MaySend if !is_new => {
                 let ears = tracker.ears_mut();
                 ears.wait = Wait::Nothing;
@@ -84,6 +86,18 @@ impl Requests<'_> {
                 false
             }
         }
+    }
+
+    /// UNLISTEN outside of a transaction block, while the pool's listener listens for the session: what was said before has been told
+    /// to the listener, but may not have come here yet. PostgreSQL tells a session of it before it reads the UNLISTEN.
+    fn leaves_listener(&self, effects: &Effects) -> bool {
+        let is_shared = || self.pool.listener.as_ref().is_some_and(|listener| listener.server.is_some());
+        let hears = |tracker: &Tracker| tracker.ears().is_some_and(|ears| ears.interest().next().is_some());
+        let leaves = |effect: &Effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll);
+        effects.iter().any(leaves)
+            && self.server.status == Status::Idle
+            && self.session.tracker.as_deref().is_some_and(hears)
+            && is_shared()
     }
 
     /// A Parse comes, whole: whether it has to wait until there is a listener. Before anything of its batch is sent, the
