@@ -105,6 +105,11 @@ impl Process {
         self.outbox.len() + self.held.len()
     }
 
+    /// Nothing of what has come is still to be done.
+    pub(crate) fn has_read_all(&self) -> bool {
+        self.inbox.is_empty()
+    }
+
     pub(crate) fn serves(&self) -> bool {
         matches!(self.phase, Phase::Serving)
     }

@@ -15,8 +15,10 @@ pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
         let Some(process) = &world.postgres.processes[index as usize] else { return false };
         // What it has said the pooler has read, so it knows of the COPY.
         let is_told = link.up.is_empty() && process.unsent() == 0 && !link.told && !link.broken;
+        // And it has read all that the pooler has sent: there is no CopyDone of the client's on its way.
+        let has_read = link.down.is_empty() && process.has_read_all();
         let waits = matches!(link.asked.last, tag::QUERY | tag::EXECUTE | tag::FLUSH | tag::COPY_DATA);
-        process.serves() && process.backend.is_in_copy() && is_told && waits
+        process.serves() && process.backend.is_in_copy() && is_told && has_read && waits
     });
     if let Some(conn) = open.map(|server| server.conn).min() {
         world.fail(12, format!("{conn:?} has no client any more, and its COPY is not ended"));

@@ -48,6 +48,8 @@ impl Client {
         };
         let trouble =
             facts.trouble_at.is_some_and(|at| facts.now.saturating_sub(at) <= TROUBLE_US && self.engaged_at.is_some());
+        // Whoever kept a server is told what has gone with it, whatever ended it.
+        let words = words.split_once(" (lost with it: ").map_or(words, |(words, _)| words);
         match words {
             _ if words.starts_with("no such database") => {
                 self.habits.lost == Some(Nowhere::Database) || plan.is_removed(&self.name)
