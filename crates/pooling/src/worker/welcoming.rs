@@ -37,7 +37,8 @@ impl Worker {
         let pool = arrival.pool;
         let own_user = arrival.key.user == arrival.identity.user;
         let entry = self.ensure_pool(pool, arrival.key, arrival.homes);
-        let configured = entry.is_some();
+        // A login that waited may come after the reload that has removed its database.
+        let configured = entry.as_ref().is_some_and(|entry| !entry.removed);
         let mut identity = arrival.identity;
         if let (Some(entry), Some(identity)) = (entry, Arc::get_mut(&mut identity)) {
             identity.share_names(&entry.key);
