@@ -198,6 +198,9 @@ impl World {
         }
         if tray.configured {
             self.plan.reloads += 1;
+            if reloads {
+                self.checks.reloaded_at.push(self.now);
+            }
             self.spread_settings();
         }
         // At closing time the operator has already said how it ends.
