@@ -51,10 +51,8 @@ impl Worker {
                 None => first.begin_with(name, value),
             }
         }
-        let state = match arrival.console {
-            Some(rights) => State::Console { rights, asked: false },
-            None => State::Welcoming { since: turn.now },
-        };
+        let welcoming = State::Welcoming { since: turn.now };
+        let state = arrival.console.map_or(welcoming, |rights| State::Console { rights, asked: false });
         let session = Session {
             state,
             pool,
