@@ -1,6 +1,8 @@
 //! Each deliberate fault is caught within a minute, by an invariant that it breaks.
 #![cfg(feature = "sabotage")]
 
+use std::num::NonZero;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pooling::sabotage::Sabotage;
@@ -30,21 +32,37 @@ const PROMISED: [Sabotage; 11] = [
     Sabotage::RemoveSilently,
 ];
 
-/// The seed that catches it, if any does in time.
+fn is_caught_by(fault: Sabotage, seed: u64) -> bool {
+    // In most worlds classes are not told apart.
+    let classes = matches!(fault, Sabotage::OldestOfAnyClass | Sabotage::LendWhatWasLent);
+    // And in most of them sessions are not followed.
+    let fidelity = (fault == Sabotage::UnlistenForAll).then_some(Fidelity::Transparent);
+    // A server must travel.
+    let workers = (fault == Sabotage::RejuvenateLent).then_some(4);
+    let promises = PROMISED.contains(&fault);
+    let wishes = Wishes { seed, classes, promises, fidelity, workers, sabotage: Some(fault), ..Wishes::default() };
+    let failure = run::run(&wishes, false, false).failure;
+    failure.is_some_and(|failure| shows_as(fault).contains(&failure.invariant))
+}
+
+/// A seed that catches it, if any does in time. All cores look for one.
 fn hunt(fault: Sabotage) -> Option<u64> {
     let began = Instant::now();
-    (0..).take_while(|_| began.elapsed() < WITHIN).find(|&seed| {
-        // In most worlds classes are not told apart.
-        let classes = matches!(fault, Sabotage::OldestOfAnyClass | Sabotage::LendWhatWasLent);
-        // And in most of them sessions are not followed.
-        let fidelity = (fault == Sabotage::UnlistenForAll).then_some(Fidelity::Transparent);
-        // A server must travel.
-        let workers = (fault == Sabotage::RejuvenateLent).then_some(4);
-        let promises = PROMISED.contains(&fault);
-        let wishes = Wishes { seed, classes, promises, fidelity, workers, sabotage: Some(fault), ..Wishes::default() };
-        let failure = run::run(&wishes, false, false).failure;
-        failure.is_some_and(|failure| shows_as(fault).contains(&failure.invariant))
-    })
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let found = AtomicU64::new(u64::MAX);
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            let found = &found;
+            scope.spawn(move || {
+                let mut seeds = (first as u64..).step_by(threads);
+                let goes_on = |_: &u64| began.elapsed() < WITHIN && found.load(Ordering::Relaxed) == u64::MAX;
+                if let Some(seed) = seeds.by_ref().take_while(goes_on).find(|&seed| is_caught_by(fault, seed)) {
+                    found.fetch_min(seed, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    Some(found.into_inner()).filter(|&seed| seed != u64::MAX)
 }
 
 #[test]
