@@ -24,8 +24,8 @@ pub(crate) fn line(quiet: bool, level: &str, text: &str) {
 }
 
 /// The last line before the end.
-pub(crate) fn fatal(quiet: bool, text: &str) -> ExitCode {
-    line(quiet, "FATAL", text);
+pub(crate) fn fatal(text: &str) -> ExitCode {
+    line(false, "FATAL", text);
     ExitCode::from(FAILURE)
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn unusable(quiet: bool, problems: &[Problem]) -> ExitCode {
     for problem in problems {
         line(quiet, level(problem), &problem.to_string());
     }
-    fatal(quiet, "cannot load config file")
+    fatal("cannot load config file")
 }
 
 /// The system's words for an error, without its number.

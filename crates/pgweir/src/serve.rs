@@ -13,7 +13,7 @@ use std::thread;
 use config::{Config, Problem, Upstream};
 use control::pidfile::Pidfile;
 use control::{Asker, Ending, Knock, Loaded, Signal, Steward};
-use engine::{Asked, Engine, Handle, StartError};
+use engine::{Asked, Engine, Handle};
 use pooling::Level;
 use pooling::settings::PoolSize;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -29,7 +29,7 @@ pub(crate) const LISTEN: &str = "127.0.0.1:6432";
 /// Serves what a file says.
 pub(crate) fn serve_file(file: &Path, flags: &Flags) -> ExitCode {
     if flags.reboot {
-        return complain::fatal(flags.quiet, "online restart (-R) is not supported yet");
+        return complain::fatal("online restart (-R) is not supported yet");
     }
     if let Err(error) = File::open(file) {
         let text = format!("could not load file \"{}\": {}", file.display(), complain::why(&error));
@@ -61,7 +61,7 @@ pub(crate) fn serve_url(url: &str, listen: Option<&str>, pool_size: PoolSize, fl
     };
     let config = match config::from_url(url, &upstream) {
         Ok(config) => config,
-        Err(problem) => return complain::fatal(flags.quiet, &problem.to_string()),
+        Err(problem) => return complain::fatal(&problem.to_string()),
     };
     let fallback_user = demo::unprivileged().map(|account| account.name);
     let again = config.clone();
@@ -101,21 +101,7 @@ fn serve(
             Err(code) => code,
         },
         Ok(Prepared::Parent(code)) => code,
-        Err(Refusal::Start(text)) => complain::fatal(flags.quiet, &text),
-        Err(Refusal::NoLog(text)) => complain::fatal(false, &text),
-    }
-}
-
-/// Why nothing is served.
-enum Refusal {
-    Start(String),
-    /// There is no log that could say it: stderr gets it in spite of -q, as from PgBouncer.
-    NoLog(String),
-}
-
-impl From<String> for Refusal {
-    fn from(text: String) -> Refusal {
-        Refusal::Start(text)
+        Err(text) => complain::fatal(&text),
     }
 }
 
@@ -126,18 +112,16 @@ enum Prepared {
 }
 
 /// Everything that must happen while there is one thread.
-fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepared, Refusal> {
+fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepared, String> {
     if identity::is_root() && user.is_none() {
-        return Err(Refusal::Start(
-            "PgBouncer should not run as root: set user= in the file, or give -u USERNAME".to_owned(),
-        ));
+        return Err("PgBouncer should not run as root: set user= in the file, or give -u USERNAME".to_owned());
     }
     if flags.daemon && !daemon::is_child() {
         if config.process.pidfile.is_none() {
-            return Err(Refusal::Start("daemon needs pidfile configured".to_owned()));
+            return Err("daemon needs pidfile configured".to_owned());
         }
         if config.process.logfile.is_none() && !config.process.syslog {
-            return Err(Refusal::Start("daemon needs logfile configured".to_owned()));
+            return Err("daemon needs logfile configured".to_owned());
         }
         let parent = daemon::start().map_err(|why| format!("cannot go to the background: {why}"))?;
         return Ok(Prepared::Parent(parent));
@@ -151,11 +135,10 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
     dev::end_with_parent().map_err(|why| format!("cannot end with the parent: {why}"))?;
     if let Some(path) = &config.process.logfile {
         let opened = File::options().append(true).create(true).open(path);
-        opened
-            .map_err(|error| Refusal::NoLog(format!("could not open logfile '{path}': {}", complain::why(&error))))?;
+        opened.map_err(|error| format!("could not open logfile '{path}': {}", complain::why(&error)))?;
     }
     if is_served_already(config) {
-        return Err(Refusal::Start("unix socket is in use, cannot continue".to_owned()));
+        return Err("unix socket is in use, cannot continue".to_owned());
     }
     // Whoever reads the pidfile or hears that we listen may send one at once.
     let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
@@ -177,11 +160,8 @@ fn is_served_already(config: &Config) -> bool {
 /// Starts the data plane and says so, or why not.
 fn up(config: &Config, flags: &Flags) -> Result<Engine, ExitCode> {
     let loaded = settings::loaded(config);
-    let engine = Engine::start(&settings::options(&config.process, flags), loaded.settings).map_err(|error| {
-        // What is said nowhere else is said here in spite of -q, as PgBouncer does.
-        let has_no_log = matches!(error, StartError::Log(_));
-        complain::fatal(flags.quiet && !has_no_log, &error.to_string())
-    })?;
+    let engine = Engine::start(&settings::options(&config.process, flags), loaded.settings)
+        .map_err(|error| complain::fatal(&error.to_string()))?;
     let handle = engine.handle();
     for warning in &loaded.warnings {
         handle.log().say(Level::Warning, warning.clone());
@@ -191,7 +171,7 @@ fn up(config: &Config, flags: &Flags) -> Result<Engine, ExitCode> {
     }
     let version = control::version::text();
     handle.log().say(Level::Log, format!("process up: {version}, {} workers", handle.workers()));
-    let failed = |why| complain::fatal(flags.quiet, &format!("cannot let go of the terminal: {why}"));
+    let failed = |why| complain::fatal(&format!("cannot let go of the terminal: {why}"));
     announce::announce().map_err(failed)?;
     if daemon::is_child() {
         daemon::let_go().map_err(failed)?;
@@ -231,7 +211,7 @@ fn run(
         Ok(Ending::Soft | Ending::AtOnce) => ExitCode::SUCCESS,
         // Told in the log.
         Ok(Ending::Broken) => ExitCode::FAILURE,
-        Err(text) => complain::fatal(flags.quiet, &text),
+        Err(text) => complain::fatal(&text),
     }
 }
 
