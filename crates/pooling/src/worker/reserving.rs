@@ -36,8 +36,7 @@ impl Requests<'_> {
 /// Whether a text has the name of a statement on servers in it, quoted or not.
 fn has_server_name(text: &[u8]) -> bool {
     let mut rest = text;
-    while rest.len() >= RESERVED.len() + DIGITS && rest.contains(&b'_') {
-        let Some(at) = rest.iter().position(|&byte| byte == b'_') else { return false };
+    while let Some(at) = rest.iter().position(|&byte| byte == b'_') {
         let start = (at + 1).checked_sub(RESERVED.len()).map(|start| &rest[start..=at]);
         let digits = rest.get(at + 1..at + 1 + DIGITS);
         let is_reserved = start.is_some_and(|start| start.eq_ignore_ascii_case(RESERVED));
