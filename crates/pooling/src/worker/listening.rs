@@ -140,9 +140,10 @@ impl Requests<'_> {
         if tracker.ears().is_some_and(|ears| ears.is_interested(name)) {
             return true;
         }
+        // One that hears of a channel by the listener hears of the next by it, too, in the order in which it was said.
+        let hears = tracker.ears().is_some_and(|ears| ears.interest().next().is_some());
         let free = tracker.ears().is_none_or(|ears| !ears.alone && ears.has_room())
-            && !tracker.listens_alone()
-            && !tracker.pins().any(Pins::BACKEND_PID);
+            && (hears || !tracker.listens_alone() && !tracker.pins().any(Pins::BACKEND_PID));
         let encoding = self.server.parameters.get(Tracked::CLIENT_ENCODING);
         let same = encoding == base.parameters.get(Tracked::CLIENT_ENCODING);
         let is_utf8 = encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case(b"UTF8"));
