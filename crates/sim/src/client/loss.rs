@@ -18,11 +18,27 @@ impl Client {
 
     /// An error that says that the server is gone, where there was trouble.
     pub(super) fn is_loss(&self, message: u8, body: &[u8], facts: Circumstances, plan: &Plan) -> bool {
+        if self.is_given_up(message, body, facts, plan) {
+            return true;
+        }
         if !self.may_lose(plan) || facts.trouble_at.is_none() {
             return false;
         }
         let code = || Fields::decode(body).code().is_some_and(|code| code == b"08006" || code.starts_with(b"57P"));
         message == tag::ERROR && code() || self.is_failure_forgotten(message, body)
+    }
+
+    /// Its statement took longer than query_timeout, its server did not react to the cancel, and was closed.
+    fn is_given_up(&self, message: u8, body: &[u8], facts: Circumstances, plan: &Plan) -> bool {
+        let settings = &plan.settings;
+        let (Some(timeout), Some(grace)) = (settings.query_timeout, settings.query_cancel_timeout) else {
+            return false;
+        };
+        let waited = facts.now.saturating_sub(self.owed_from.unwrap_or(facts.now));
+        message == tag::ERROR
+            && plan.cancels_overdue(self.mode)
+            && Fields::decode(body).message() == Some(b"query timeout")
+            && u128::from(waited) >= (timeout + grace).as_micros()
     }
 
     /// A request had failed, the client knew, and its server was lost before the end of the answer: that error is all it
