@@ -471,3 +471,27 @@ fn a_lower_limit_holds_once_what_is_out_has_come_back() {
     assert_eq!(turn.allowances.len(), 1);
     assert_eq!(slots.out(), 1);
 }
+
+#[test]
+fn what_is_called_from_a_worker_is_not_counted_as_its_own() {
+    let mut slots = Slots::new(6, Over::Delay, 4);
+    slots.want(WorkerId(0), 3);
+    slots.want(WorkerId(1), 3);
+    // Two workers have three each: the two that want one call from one each.
+    let calls = [slots.want(WorkerId(2), 1).calls, slots.want(WorkerId(3), 1).calls].concat();
+    let called: BTreeSet<u16> = calls.iter().map(|call| call.worker.0).collect();
+    assert_eq!((calls.len(), called), (2, BTreeSet::from([0, 1])));
+}
+
+#[test]
+fn nobody_is_refused_before_every_worker_has_answered() {
+    let mut slots = Slots::new(2, Over::Reject, 3);
+    slots.want(WorkerId(0), 1);
+    slots.want(WorkerId(1), 1);
+    assert_eq!(slots.want(WorkerId(2), 1).calls.len(), 2);
+    // The first one uses what it has.
+    assert_eq!(slots.returned(WorkerId(0), 0, 1), Turn::default());
+    let turn = slots.returned(WorkerId(1), 0, 1);
+    let answers = turn.allowances.iter().map(|answer| (answer.worker, answer.granted, answer.answered));
+    assert_eq!(answers.collect::<Vec<_>>(), [(WorkerId(2), 0, 1)]);
+}

@@ -99,9 +99,15 @@ mod tests {
     use crate::id::{ConnId, Kind};
 
     fn queue() -> Queue {
+        queue_of(0, 0)
+    }
+
+    /// Of two classes with these priorities.
+    fn queue_of(default: u8, other: u8) -> Queue {
         let any = || vec![Pattern::All];
         let rule = Rule { databases: any(), users: any(), applications: any(), tags: Vec::new(), class: ClassId(1) };
-        let all = vec![Class::new("default"), Class::new("other")];
+        let class = |name, priority| Class { priority, ..Class::new(name) };
+        let all = vec![class("default", default), class("other", other)];
         Queue::new(&Classes { all, rules: vec![rule], ..Classes::default() }, 2)
     }
 
@@ -142,5 +148,19 @@ mod tests {
         assert!(!queue.yields_to(&stranger(0), Duration::from_millis(6), now));
         let first = queue.first_of([stranger(0), stranger(1)].into_iter(), now);
         assert_eq!(first.map(|stranger| stranger.class), Some(ClassId(1)));
+    }
+
+    #[test]
+    fn the_higher_priority_goes_first_whoever_has_had_less() {
+        for (own, strangers, yields) in [(0, 1, true), (1, 0, false)] {
+            let mut queue = queue_of(own, strangers);
+            // The class of lower priority has had nothing yet, the other one ten milliseconds.
+            let served = ClassId(u8::from(yields));
+            queue.begin(served, Time(0));
+            queue.end(served, Time(0), Time(10_000));
+            queue.push(ClassId(0), ConnId::new(Kind::Client, 0, 1, 0), Time(9_000), Time(10_000));
+            let stranger = Stranger { worker: WorkerId(1), class: ClassId(1), since: Time(9_000) };
+            assert_eq!(queue.yields_to(&stranger, Duration::from_millis(2), Time(10_000)), yields);
+        }
     }
 }
