@@ -1,7 +1,7 @@
 //! What a server has by what is known of it, held against what it says itself: the comparison of `chaos_check`.
 //!
-//! That a value is right is seen by setting it again: it must not change. Does not see names with a dot that nobody
-//! knows of, since no PostgreSQL lists them.
+//! That a value is right is seen by setting it again: it must not change. PostgreSQL does not list settings whose names have a dot,
+//! so it is asked for those that any session has set, and for those that functions set. Does not see others.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,6 +28,17 @@ pg_catalog.current_setting('role'), \
 pg_catalog.current_setting('session_authorization') <> (SELECT pg_catalog.pg_get_userbyid(usesysid) \
 FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid())), ";
 
+/// Of settings with a dot, those that have a value that neither a library nor a default of the role or database gives them. Between
+/// the two parts stand their names. What is excepted is read once, and only where a value was found.
+const FOREIGN: (&str, &str) = (
+    "(SELECT pg_catalog.string_agg(pg_catalog.quote_literal(n) || '=' || \
+pg_catalog.quote_literal(pg_catalog.current_setting(n, true)), ',' ORDER BY n) FROM pg_catalog.unnest(ARRAY[",
+    "NULL]::pg_catalog.text[]) n WHERE pg_catalog.current_setting(n, true) <> '' \
+AND n <> ALL (ARRAY(SELECT pg_catalog.lower(name) FROM pg_catalog.pg_settings)) \
+AND n <> ALL (ARRAY(SELECT pg_catalog.lower(pg_catalog.split_part(c, '=', 1)) \
+FROM pg_catalog.pg_db_role_setting, pg_catalog.unnest(setconfig) c))), ",
+);
+
 /// Settings that PostgreSQL accepts and does not list, and those of one transaction.
 const UNLISTED: [&[u8]; 5] = [
     b"default_with_oids",
@@ -41,6 +52,8 @@ const UNLISTED: [&[u8]; 5] = [
 pub(crate) struct Known {
     state: Arc<State>,
     prepared: BTreeSet<Vec<u8>>,
+    /// Settings with a dot that the server must not have.
+    foreign: Vec<Box<[u8]>>,
 }
 
 /// One row of the answer.
@@ -51,13 +64,22 @@ struct Found {
     settings: Vec<(Vec<u8>, Vec<u8>)>,
     role: Vec<u8>,
     is_anothers: bool,
+    foreign: Vec<(Vec<u8>, Vec<u8>)>,
     own: Vec<u8>,
 }
 
 impl Known {
-    pub(crate) fn new(state: Option<&Arc<State>>, on_server: &OnServer) -> Known {
+    /// `dotted`: settings with a dot that some session has, or had.
+    pub(crate) fn new(state: Option<&Arc<State>>, on_server: &OnServer, dotted: &BTreeSet<Box<[u8]>>) -> Known {
         let prepared = on_server.names().map(<[u8]>::to_vec).collect();
-        Known { state: state.map(Arc::clone).unwrap_or_default(), prepared }
+        let state = state.map(Arc::clone).unwrap_or_default();
+        let foreign = dotted.iter().filter(|name| !state.settings.contains_key(*name) && name.is_ascii());
+        Known { foreign: foreign.cloned().collect(), state, prepared }
+    }
+
+    /// Settings with a dot that the server has.
+    pub(crate) fn dotted(&self) -> impl Iterator<Item = &[u8]> {
+        self.state.names().filter(|name| name.contains(&b'.'))
     }
 
     /// Everything is set again, where that needs nobody else's rights, and the question is asked once more.
@@ -83,6 +105,12 @@ impl Known {
             out.extend_from_slice(UNHURRIED.as_bytes());
         }
         out.extend_from_slice(QUERY.as_bytes());
+        out.extend_from_slice(FOREIGN.0.as_bytes());
+        for name in &self.foreign {
+            quote_literal(name, out);
+            out.push(b',');
+        }
+        out.extend_from_slice(FOREIGN.1.as_bytes());
         // One argument is always there: PostgreSQL refuses concat_ws of a separator alone.
         out.extend_from_slice(b"pg_catalog.concat_ws(',', ''");
         for name in self.state.settings.keys().filter(|name| name.contains(&b'.')) {
@@ -118,6 +146,9 @@ impl Known {
         if first.is_anothers && self.state.identity.authorization.is_none() {
             return Some("its session is another's".to_owned());
         }
+        if let Some((name, value)) = first.foreign.first() {
+            return Some(format!("{} is set to {}", name.escape_ascii(), value.escape_ascii()));
+        }
         self.difference_in_names(&first, tracked).or_else(|| match Found::read(last?) {
             Some(again) if again == first => None,
             Some(again) => Some(format!("setting it again changed {first:?} to {again:?}")),
@@ -143,7 +174,8 @@ impl Found {
     fn read(row: &[u8]) -> Option<Found> {
         let row = DataRow::decode(row).ok()?;
         let columns: Vec<Option<&[u8]>> = row.values().collect();
-        let [temporary, hold, advisory, listening, prepared, settings, role, is_anothers, own] = columns[..] else {
+        let [temporary, hold, advisory, listening, prepared, settings, role, is_anothers, foreign, own] = columns[..]
+        else {
             return None;
         };
         let is_true = |column: Option<&[u8]>| column == Some(b"t");
@@ -153,6 +185,7 @@ impl Found {
             settings: pairs(settings.unwrap_or_default())?,
             role: role?.to_vec(),
             is_anothers: is_true(is_anothers),
+            foreign: pairs(foreign.unwrap_or_default())?,
             own: own.unwrap_or_default().to_vec(),
         })
     }
@@ -164,9 +197,13 @@ mod tests {
     use super::*;
 
     fn row(left: &[u8; 4], prepared: &str, settings: &str, role: &str) -> Vec<u8> {
-        let mut body = 9_u16.to_be_bytes().to_vec();
+        row_with(left, prepared, settings, role, "")
+    }
+
+    fn row_with(left: &[u8; 4], prepared: &str, settings: &str, role: &str, foreign: &str) -> Vec<u8> {
+        let mut body = 10_u16.to_be_bytes().to_vec();
         let left = left.iter().map(std::slice::from_ref);
-        let rest = [prepared.as_bytes(), settings.as_bytes(), role.as_bytes(), b"f", b""];
+        let rest = [prepared.as_bytes(), settings.as_bytes(), role.as_bytes(), b"f", foreign.as_bytes(), b""];
         for column in left.chain(rest) {
             body.extend((column.len() as i32).to_be_bytes());
             body.extend_from_slice(column);
@@ -184,7 +221,7 @@ mod tests {
         }
         let mut server = OnServer::default();
         server.insert(b"p", b"PREPARE p AS SELECT 1"[..].into());
-        Known::new(Some(&Arc::new(state)), &server)
+        Known::new(Some(&Arc::new(state)), &server, &BTreeSet::from([b"app.user"[..].into(), b"app.other"[..].into()]))
     }
 
     #[test]
@@ -200,6 +237,7 @@ mod tests {
             (row(b"ffff", "'p'=''", set, "r"), Some("its role is r")),
             (row(b"ffff", "'p'=''", "'work_mem'='1024','jit'='off'", "none"), Some("jit is set")),
             (row(b"ffff", "'p'=''", "", "none"), Some("work_mem is not set")),
+            (row_with(b"ffff", "'p'=''", set, "none", "'app.other'='x'"), Some("app.other is set to x")),
         ];
         for (row, difference) in table {
             assert_eq!(known().difference(&[row.clone(), row], &tracked).as_deref(), difference);
@@ -212,7 +250,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_missing_is_a_difference() {
         let tracked = Tracked::new(&["IntervalStyle".to_owned()]);
-        let nothing = Known::new(None, &OnServer::default());
+        let nothing = Known::new(None, &OnServer::default(), &BTreeSet::new());
         let clean = row(b"ffff", "", "", "none");
         assert_eq!(nothing.difference(std::slice::from_ref(&clean), &tracked), None);
         assert_eq!(nothing.difference(&[], &tracked).as_deref(), Some("it answers with 0 rows"));
@@ -234,12 +272,12 @@ mod tests {
             known.write_text(&mut text);
             String::from_utf8(text).expect("ASCII")
         };
-        let nothing = text(&Known::new(None, &OnServer::default()));
+        let nothing = text(&Known::new(None, &OnServer::default(), &BTreeSet::new()));
         assert!(nothing.ends_with("pg_catalog.concat_ws(',', '')") && !nothing.contains("timeout"), "{nothing}");
         let mut state = State::default();
         let again = Some(Again::Clause(b"statement_timeout = 1"[..].into()));
         state.apply(&Change::Set { name: b"statement_timeout"[..].into(), again });
-        let hasty = text(&Known::new(Some(&Arc::new(state)), &OnServer::default()));
+        let hasty = text(&Known::new(Some(&Arc::new(state)), &OnServer::default(), &BTreeSet::new()));
         assert_eq!(hasty.matches(UNHURRIED).count(), 2, "{hasty}");
     }
 
@@ -251,5 +289,7 @@ mod tests {
         assert_eq!(text.matches("pg_my_temp_schema").count(), 2);
         assert!(text.contains("; SELECT") || text.contains(";SET SESSION app.user = '7';"), "{text}");
         assert!(text.contains("pg_catalog.current_setting('app.user', true)"), "{text}");
+        // What it has itself is no other session's.
+        assert_eq!((text.matches("ARRAY['app.other',NULL]").count(), text.matches("ARRAY[").count()), (2, 2), "{text}");
     }
 }

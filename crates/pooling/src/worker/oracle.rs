@@ -6,12 +6,13 @@
 //! refuses to answer, or answers something else, ends the process too: nothing has been compared. One that is lost while it
 //! is asked is nobody's any more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wire::frontend::Query;
 
 use super::{Turn, Worker};
 use crate::id::ConnId;
+use crate::limits;
 use crate::observe::{Level, Topic};
 use crate::server::{Answerer, Chore, Expect, State as ServerState};
 use crate::state::Known;
@@ -20,6 +21,8 @@ use crate::state::Known;
 pub(super) struct Oracle {
     /// Servers that somebody has had.
     had: BTreeMap<ConnId, Had>,
+    /// Settings with a dot that were seen on any server: at most [`limits::CATALOGUE_SETTINGS_MAX`].
+    dotted: BTreeSet<Box<[u8]>>,
 }
 
 #[derive(Debug)]
@@ -56,10 +59,15 @@ impl Worker {
         let Some(server) = self.servers.get(server_id).filter(|server| server.close_needed.is_none()) else {
             return false;
         };
-        let follows = self.pools[server.pool.0 as usize].as_ref().is_some_and(|pool| pool.rules.follows());
-        let had = oracle.had.get_mut(&server_id).filter(|had| follows && had.asked.is_none());
-        let Some(had) = had else { return false };
-        let known = Known::new(server.session_state.as_ref(), &server.on_server);
+        let pool = self.pools[server.pool.0 as usize].as_ref().filter(|pool| pool.rules.follows());
+        let had = oracle.had.get_mut(&server_id).filter(|had| had.asked.is_none());
+        let (Some(pool), Some(had)) = (pool, had) else { return false };
+        // What functions set is said by the catalogue, though nobody may have called them.
+        let mut dotted = oracle.dotted.clone();
+        dotted.extend(pool.known.settings().map(Box::from));
+        let known = Known::new(server.session_state.as_ref(), &server.on_server, &dotted);
+        let room = limits::CATALOGUE_SETTINGS_MAX.saturating_sub(oracle.dotted.len());
+        oracle.dotted.extend(known.dotted().map(Box::from).take(room));
         let mut text = Vec::new();
         known.write_text(&mut text);
         had.asked = Some(known);
