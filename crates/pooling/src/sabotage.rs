@@ -37,6 +37,8 @@ pub enum Sabotage {
     LeaveCopyOpen,
     /// Whoever says UNLISTEN says it for all (breaks I11).
     UnlistenForAll,
+    /// Somebody who is idle is told what another has said when it asks for something (breaks I9).
+    WithholdNews,
     /// A server is read although its client does not take what it says (breaks I10).
     ReadOn,
     /// A pool keeps one server fewer than min_pool_size (breaks I12).
@@ -55,7 +57,7 @@ pub enum Sabotage {
 
 #[cfg(feature = "sabotage")]
 impl Sabotage {
-    pub const ALL: [Sabotage; 20] = [
+    pub const ALL: [Sabotage; 21] = [
         Sabotage::ReleaseAtFirstReady,
         Sabotage::ForwardLateCancel,
         Sabotage::LoseLentServer,
@@ -69,6 +71,7 @@ impl Sabotage {
         Sabotage::KeepUserLimit,
         Sabotage::LeaveCopyOpen,
         Sabotage::UnlistenForAll,
+        Sabotage::WithholdNews,
         Sabotage::ReadOn,
         Sabotage::OneTooFew,
         Sabotage::LeaveReserve,
@@ -193,6 +196,7 @@ pub(crate) enum Fault {
     KeepUserLimit,
     LeaveCopyOpen,
     UnlistenForAll,
+    WithholdNews,
     ReadOn,
     OneTooFew,
     LeaveReserve,

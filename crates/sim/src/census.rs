@@ -78,6 +78,8 @@ pub struct Census {
     pub dawdled: u64,
     /// Notifications that another client has said.
     pub strangers_heard: u64,
+    /// Of them, those that had to come.
+    pub strangers_owed: u64,
     /// Databases that a reload has removed.
     pub databases_removed: u64,
 }
@@ -141,6 +143,7 @@ impl Census {
             ("altered", self.altered),
             ("dawdled", self.dawdled),
             ("strangers_heard", self.strangers_heard),
+            ("strangers_owed", self.strangers_owed),
             ("databases_removed", self.databases_removed),
             ("quiet_ends", self.quiet_ends),
             ("shared", self.shared),
@@ -221,6 +224,7 @@ impl Census {
         self.altered += other.altered;
         self.dawdled += other.dawdled;
         self.strangers_heard += other.strangers_heard;
+        self.strangers_owed += other.strangers_owed;
         self.databases_removed += other.databases_removed;
         self.quiet_ends += other.quiet_ends;
         self.shared += other.shared;

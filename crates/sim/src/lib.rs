@@ -48,6 +48,7 @@ pub mod world;
 
 mod carrying;
 mod desk;
+mod notifying;
 mod postgres;
 mod random;
 mod rounds;

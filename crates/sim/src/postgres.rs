@@ -78,6 +78,15 @@ impl Process {
             && !self.backend.is_in_copy()
     }
 
+    /// Tells what was said on its channels, if it has nothing else to do. Whether there was something.
+    pub(crate) fn tell_heard(&mut self) -> bool {
+        let before = self.outbox.len();
+        if self.may_tell() {
+            self.backend.tell_heard(&mut self.outbox);
+        }
+        self.outbox.len() > before
+    }
+
     /// It waits for its client, outside of a transaction.
     fn may_tell(&self) -> bool {
         let rests = matches!(self.phase, Phase::Serving) && !self.works && self.held.is_empty() && !self.ending;
@@ -132,7 +141,7 @@ pub(crate) struct Postgres {
     pub(crate) starting_until: Vec<u64>,
     /// Somebody else takes all of PostgreSQL's connections until then.
     pub(crate) full_until: u64,
-    shared: Server,
+    pub(crate) shared: Server,
 }
 
 impl Postgres {
@@ -238,30 +247,13 @@ impl World {
             let whom = format!("server {} of {}/{}", process.number, process.database, process.user);
             self.fail(complaint.invariant, format!("{whom}: {}", complaint.text));
         }
+        self.note_said();
         if ends {
             self.close_peer_side(id, Leaving::Orderly);
             return;
         }
         self.postgres.processes[index as usize] = Some(process);
         self.tell_heard();
-    }
-
-    /// Processes that have nothing to do tell at once what was said on their channels.
-    fn tell_heard(&mut self) {
-        if !self.postgres.shared.borrow().is_heard() {
-            return;
-        }
-        for index in 0..self.postgres.processes.len() {
-            let Some(process) = self.postgres.processes[index].as_mut().filter(|process| process.may_tell()) else {
-                continue;
-            };
-            let before = process.outbox.len();
-            process.backend.tell_heard(&mut process.outbox);
-            let number = process.number;
-            if process.outbox.len() > before {
-                self.after(0, Happening::Process { index: index as u32, number });
-            }
-        }
     }
 
     /// Works on what has come. True: the process has ended.

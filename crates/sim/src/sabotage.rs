@@ -20,6 +20,7 @@ pub fn shows_as(fault: Sabotage) -> &'static [u8] {
         Sabotage::KeepUserLimit | Sabotage::RejuvenateLent => &[5],
         Sabotage::LeaveCopyOpen | Sabotage::OneTooFew => &[12],
         Sabotage::UnlistenForAll | Sabotage::KeepStatements => &[11],
+        Sabotage::WithholdNews => &[9],
         Sabotage::ReadOn => &[10],
         Sabotage::LeaveReserve => &[6],
         Sabotage::ForgiveIdleTransactions | Sabotage::RemoveSilently => &[8],

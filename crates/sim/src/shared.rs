@@ -28,6 +28,8 @@ pub struct Shared {
     ears: BTreeMap<u64, Ears>,
     /// Columns that tables have beyond their first.
     added: BTreeMap<String, usize>,
+    /// What was said since this was asked last.
+    said: Vec<(String, String)>,
     pub book: Rc<RefCell<Book>>,
 }
 
@@ -97,10 +99,16 @@ impl Shared {
     /// A transaction that said this is committed.
     pub fn notify(&mut self, pid: i32, notices: Vec<(String, String)>) {
         for (channel, payload) in notices {
+            self.said.push((channel.clone(), payload.clone()));
             for ears in self.ears.values_mut().filter(|ears| ears.channels.contains(&channel)) {
                 ears.heard.push((pid, channel.clone(), payload.clone()));
             }
         }
+    }
+
+    /// Channels and payloads, since this was asked last.
+    pub fn take_said(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.said)
     }
 
     /// What a session has to pass on.

@@ -18,12 +18,13 @@ const WITHIN: Duration = Duration::from_secs(60);
 const OPEN: [Sabotage; 1] = [Sabotage::KeepStatements];
 
 /// What settings promise that most worlds seldom ask for.
-const PROMISED: [Sabotage; 11] = [
+const PROMISED: [Sabotage; 12] = [
     Sabotage::LinkBeforeFatal,
     Sabotage::LeaveCopyOpen,
     Sabotage::HalfASecret,
     Sabotage::KeepUserLimit,
     Sabotage::UnlistenForAll,
+    Sabotage::WithholdNews,
     Sabotage::ReadOn,
     Sabotage::OneTooFew,
     Sabotage::LeaveReserve,
@@ -36,7 +37,8 @@ fn is_caught_by(fault: Sabotage, seed: u64) -> bool {
     // In most worlds classes are not told apart.
     let classes = matches!(fault, Sabotage::OldestOfAnyClass | Sabotage::LendWhatWasLent);
     // And in most of them sessions are not followed.
-    let fidelity = (fault == Sabotage::UnlistenForAll).then_some(Fidelity::Transparent);
+    let hears = matches!(fault, Sabotage::UnlistenForAll | Sabotage::WithholdNews);
+    let fidelity = hears.then_some(Fidelity::Transparent);
     // A server must travel.
     let workers = (fault == Sabotage::RejuvenateLent).then_some(4);
     let promises = PROMISED.contains(&fault);

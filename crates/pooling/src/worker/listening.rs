@@ -450,11 +450,13 @@ impl Worker {
     ) {
         const UNREADABLE: &str = "a notification is not in the session's client_encoding";
         const TOO_MANY: &str = "too many notifications that the client has not read";
+        let withheld = does(&self.settings, Fault::WithholdNews);
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let readable = said.payload.is_ascii() && said.channel.is_ascii()
             || session.parameters.get(Tracked::CLIENT_ENCODING) == encoding;
         let Some(tracker) = &mut session.tracker else { return };
         match tracker.hear(said.channel, message) {
+            Ok(true) if withheld => {}
             Ok(true) if readable => self.tell_unread(turn, conn),
             Ok(true) => self.refuse_session(turn, conn, sqlstate::UNTRANSLATABLE_CHARACTER, UNREADABLE),
             Ok(false) => {}

@@ -147,6 +147,12 @@ impl Backend {
         self.status
     }
 
+    /// Whether it listens to a channel, by what it has committed.
+    #[must_use]
+    pub fn listens_to(&self, channel: &str) -> bool {
+        self.state.kept().channels.contains(channel)
+    }
+
     /// The reported parameters as they are.
     #[must_use]
     pub fn values(&self) -> Values {

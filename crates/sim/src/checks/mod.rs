@@ -11,7 +11,7 @@
 //! | I6 nobody waits beside an idle server | `i06_idle` |
 //! | I7 order | `i07_order` within a worker, `i07_strangers` between workers |
 //! | I8 told why, and in time | in the model clients; and `i08_last_words`, `i08_deadlines`, `i08_idle_transactions`, `i08_removed` |
-//! | I9 state | in `book`: at every statement, the state of the server that runs it and the twin's |
+//! | I9 state | in `book`: at every statement, the state of the server that runs it and the twin's; and `client/news`: what others say reaches who listens |
 //! | I10 memory | `i10_memory`; and the door weighs what its logins keep, in full |
 //! | I12 capacity | `i12_capacity`; `i12_copies`: a COPY whose client is gone; `i12_minimum`: min_pool_size |
 //! | I13 shares | `i13_shares`, in worlds made for it |

@@ -62,6 +62,7 @@ impl Client {
         }
         if message == tag::NOTIFICATION && self.is_strangers_news(body) {
             census.strangers_heard += 1;
+            census.strangers_owed += u64::from(self.hear_news(body));
             return Ok(());
         }
         if matches!(self.phase, Phase::Hostile { .. }) {

@@ -274,7 +274,7 @@ impl Client {
         }
     }
 
-    fn shared_channel(&self) -> String {
+    pub(super) fn shared_channel(&self) -> String {
         format!("all_of_{}", self.name)
     }
 

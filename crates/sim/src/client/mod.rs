@@ -13,6 +13,7 @@ mod hurry;
 mod login;
 mod loss;
 mod memory;
+mod news;
 mod turn;
 
 use std::cell::RefCell;
@@ -196,6 +197,7 @@ pub struct Client {
     told: Option<String>,
     /// When it last was in the middle of something with a server.
     engaged_at: Option<u64>,
+    news: news::News,
 }
 
 impl Client {
@@ -214,10 +216,8 @@ impl Client {
             ANY_NAME => format!("auto{}", random.below(6)),
             name => name.to_owned(),
         };
-        let key = pooling::PoolKey {
-            database: name.as_str().into(),
-            user: plan.users[plan.databases[database].forced.unwrap_or(user)].name.as_str().into(),
-        };
+        let at_server = &plan.users[plan.databases[database].forced.unwrap_or(user)].name;
+        let key = pooling::PoolKey { database: name.as_str().into(), user: at_server.as_str().into() };
         let habits = Habits::draw(number, plan, random);
         let (defaults, login) = (plan.databases[database].defaults, key.user.to_string());
         let server = Shared::new(Rc::clone(book));
@@ -268,6 +268,7 @@ impl Client {
             dawdled: 0,
             told: None,
             engaged_at: None,
+            news: news::News::default(),
         }
     }
 
@@ -342,6 +343,10 @@ impl Client {
             wants.leave = Some(Leaving::Orderly);
             return Ok(wants);
         }
+        let is_read = self.inbox.is_empty() && link.down.is_empty();
+        if is_read && plan.faults.every == 0 && !facts.closing_time {
+            self.judge_news(facts.now)?;
+        }
         self.misbehave(facts, random, census, &mut wants);
         if matches!(self.phase, Phase::Ready) && self.console.is_some() {
             self.work_at_console(facts, plan, random, &mut wants);
@@ -352,6 +357,7 @@ impl Client {
             wants.leave = Some(Leaving::Orderly);
         }
         self.write(link, &mut wants);
+        self.settle_news(facts.now);
         if self.is_engaged() {
             self.engaged_at = Some(facts.now);
         }
