@@ -98,7 +98,7 @@ pub enum Command {
 }
 
 /// How the pooler's question begins, and what stands in it if it wants settings, too.
-const CHECK: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_depend";
+pub(crate) const CHECK: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_depend";
 const CHECKED_SETTINGS: &str = "FROM pg_catalog.pg_settings WHERE source = 'session')";
 
 impl Command {

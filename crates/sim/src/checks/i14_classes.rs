@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 
 use pooling::{ConnId, Kind};
+use wire::HEADER_LEN;
 
+use crate::command::CHECK;
 use crate::network::{LinkId, Peer};
 use crate::statement::Mark;
 use crate::world::{Stage, World};
@@ -61,9 +63,10 @@ struct Span {
 #[derive(Copy, Clone, Debug)]
 struct Seat {
     /// Whose it is, or was last: what the pooler says of its own accord is charged to that class, unless a client's message
-    /// follows in the same step.
+    /// follows in the same step. Its question behind a client's text is about that client.
     lane: Option<usize>,
     named: bool,
+    asks: bool,
     since: u64,
     until: Option<u64>,
 }
@@ -108,16 +111,16 @@ impl Contested {
         }
     }
 
-    /// Something is sent to a server.
-    fn sent(&mut self, now: u64, id: LinkId, whose: Option<(u32, usize)>) {
-        let free = Seat { lane: None, named: true, since: now, until: Some(now) };
+    /// Something is sent to a server. `asks`: it is the pooler's question what the session before has left.
+    fn sent(&mut self, now: u64, id: LinkId, whose: Option<(u32, usize)>, asks: bool) {
+        let free = Seat { lane: None, named: true, asks: false, since: now, until: Some(now) };
         let seat = self.seats.entry(id).or_insert(free);
         if let Some(until) = seat.until.take() {
             let goes_on = until == now && !seat.named;
             match seat.lane {
                 // What was said in front of this was for it.
                 Some(lane) if goes_on => self.lanes[lane].served -= (until - seat.since) as i64,
-                _ => (seat.since, seat.named) = (now, false),
+                _ => (seat.since, seat.named, seat.asks) = (now, asks, asks),
             }
             if let Some(lane) = seat.lane {
                 self.lanes[lane].begin(seat.since);
@@ -150,7 +153,7 @@ impl Contested {
         let lasted = now - seat.since;
         lane.leave(seat.since);
         lane.served += lasted as i64;
-        lane.holds += u64::from(seat.named);
+        lane.holds += u64::from(seat.named && !seat.asks);
         self.longest_us = self.longest_us.max(lasted);
     }
 
@@ -229,7 +232,8 @@ impl World {
             client.is_heard();
         }
         let whose = whose.map(|number| (number, contest.crowd_of(number)));
-        self.checks.contested.sent(self.now, id, whose);
+        let asks = bytes.get(HEADER_LEN..).is_some_and(|text| text.starts_with(CHECK.as_bytes()));
+        self.checks.contested.sent(self.now, id, whose, asks);
     }
 
     /// The pooler has read what a server said.
