@@ -18,7 +18,8 @@
 //! While there is no listener, a session that has not begun a transaction waits without a server: that one may become it.
 //!
 //! Where one connection cannot listen for all (the pool has one server, the session another encoding, the name is cut by
-//! the server, no server was to be had in time), the session listens on its own server and keeps it.
+//! the server, no server was to be had in time, the session knows its server's pid, a function may have said LISTEN), the session
+//! listens on its own server and keeps it. If it hears of other channels by the listener, the order between the two is not kept.
 //!
 //! Does not do: within a transaction, `pg_listening_channels()` shows what its server listens to, not the session.
 //!
@@ -140,10 +141,13 @@ impl Requests<'_> {
         if tracker.ears().is_some_and(|ears| ears.is_interested(name)) {
             return true;
         }
-        // One that hears of a channel by the listener hears of the next by it, too, in the order in which it was said.
+        // Its own server tells it of what it listens to there from a commit on. Before that, one that hears of a channel by the listener
+        // can hear of the next by it, too: in the order in which it was said.
         let hears = tracker.ears().is_some_and(|ears| ears.interest().next().is_some());
+        let alone = if hears { tracker.channels().alone } else { tracker.listens_alone() };
         let free = tracker.ears().is_none_or(|ears| !ears.alone && ears.has_room())
-            && (hears || !tracker.listens_alone() && !tracker.pins().any(Pins::BACKEND_PID));
+            && !alone
+            && !tracker.pins().any(Pins::BACKEND_PID);
         let encoding = self.server.parameters.get(Tracked::CLIENT_ENCODING);
         let same = encoding == base.parameters.get(Tracked::CLIENT_ENCODING);
         let is_utf8 = encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case(b"UTF8"));
