@@ -266,6 +266,37 @@ fn chaos_check_ends_the_process_where_a_setting_is_left_that_nobody_knows_of() {
     assert!(log.contains(" FATAL ") && log.contains("chaos_check: work_mem is set, after: select sets_"), "{log}");
 }
 
+/// What a pool's PostgreSQL gives a setting by itself is nobody's; what a function that nobody knows of leaves there is.
+#[test]
+fn chaos_check_ends_the_process_where_another_session_has_a_setting_with_a_dot() {
+    let pools = Pools::new(UNCHECKED, "");
+    drop(pools.stage.direct(
+        "alter role app set app.tenant = 'the default'; alter role postgres set app.tenant = 'of another'",
+    ));
+    let (ini, users) = files(&pools.stage, "chaos_check = 1", "");
+    let mut checked = Pooler::start_program(&binary(), &ini, &users, None, &[("PGWEIR_CHAOS", "1")]);
+    let login = || Client::login(checked.address(), "app", "app").unwrap_or_else(|gone| panic!("login: {gone}"));
+    let (mut owner, mut user) = (login(), login());
+    for _ in 0..3 {
+        // From here on the pooler asks for the name.
+        run(&mut owner, "set app.tenant = 'owner'");
+        run(&mut owner, "select 1");
+        run(&mut user, "select current_setting('app.tenant')");
+    }
+    assert!(checked.is_alive(), "{}", checked.log());
+    let mut number = 0;
+    outer::eventually("the process ends", || {
+        number += 1;
+        let body = "begin perform set_config('app.' || 'tenant', 'of another', false); end";
+        let define = format!("create function leaves_{number}() returns void language plpgsql as $$ {body} $$");
+        drop(pools.stage.direct(&define));
+        drop(user.query(&format!("select leaves_{number}()")));
+        !checked.is_alive()
+    });
+    let log = checked.log();
+    assert!(log.contains("chaos_check: app.tenant is set to of another, after: select leaves_"), "{log}");
+}
+
 /// A poll that takes this long makes the pooler glance, and is not repeated unasked for fifty times as long.
 const SLOW: Duration = Duration::from_millis(300);
 

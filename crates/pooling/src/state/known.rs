@@ -1,7 +1,8 @@
 //! What a server has by what is known of it, held against what it says itself: the comparison of `chaos_check`.
 //!
 //! That a value is right is seen by setting it again: it must not change. PostgreSQL does not list settings whose names have a dot,
-//! so it is asked for those that any session has set, and for those that functions set. Does not see others.
+//! so it is asked for those that sessions of this worker have left on servers, and for those that functions set. Does not see others,
+//! and takes for a session's what postgresql.conf or connect_query gives such a name.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,15 +29,17 @@ pg_catalog.current_setting('role'), \
 pg_catalog.current_setting('session_authorization') <> (SELECT pg_catalog.pg_get_userbyid(usesysid) \
 FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid())), ";
 
-/// Of settings with a dot, those that have a value that neither a library nor a default of the role or database gives them. Between
-/// the two parts stand their names. What is excepted is read once, and only where a value was found.
+/// Of settings with a dot, those that have a value, unless a library has defined them, or the value is the default of this role or
+/// database. Between the two parts stand their names. What is excepted is read once, and only where a value was found.
 const FOREIGN: (&str, &str) = (
     "(SELECT pg_catalog.string_agg(pg_catalog.quote_literal(n) || '=' || \
 pg_catalog.quote_literal(pg_catalog.current_setting(n, true)), ',' ORDER BY n) FROM pg_catalog.unnest(ARRAY[",
     "NULL]::pg_catalog.text[]) n WHERE pg_catalog.current_setting(n, true) <> '' \
 AND n <> ALL (ARRAY(SELECT pg_catalog.lower(name) FROM pg_catalog.pg_settings)) \
-AND n <> ALL (ARRAY(SELECT pg_catalog.lower(pg_catalog.split_part(c, '=', 1)) \
-FROM pg_catalog.pg_db_role_setting, pg_catalog.unnest(setconfig) c))), ",
+AND n || '=' || pg_catalog.current_setting(n, true) <> ALL (ARRAY(\
+SELECT pg_catalog.lower(pg_catalog.split_part(c, '=', 1)) || pg_catalog.substr(c, pg_catalog.strpos(c, '=')) \
+FROM pg_catalog.pg_db_role_setting, pg_catalog.unnest(setconfig) c, pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) own \
+WHERE setdatabase IN (0, own.datid) AND setrole IN (0, own.usesysid)))), ",
 );
 
 /// Settings that PostgreSQL accepts and does not list, and those of one transaction.
@@ -69,7 +72,7 @@ struct Found {
 }
 
 impl Known {
-    /// `dotted`: settings with a dot that some session has, or had.
+    /// `dotted`: settings with a dot that may be on it without being the session's.
     pub(crate) fn new(state: Option<&Arc<State>>, on_server: &OnServer, dotted: &BTreeSet<Box<[u8]>>) -> Known {
         let prepared = on_server.names().map(<[u8]>::to_vec).collect();
         let state = state.map(Arc::clone).unwrap_or_default();

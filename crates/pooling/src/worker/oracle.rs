@@ -21,7 +21,7 @@ use crate::state::Known;
 pub(super) struct Oracle {
     /// Servers that somebody has had.
     had: BTreeMap<ConnId, Had>,
-    /// Settings with a dot that were seen on any server: at most [`limits::CATALOGUE_SETTINGS_MAX`].
+    /// Settings with a dot that were left on servers of this worker: at most [`limits::CATALOGUE_SETTINGS_MAX`].
     dotted: BTreeSet<Box<[u8]>>,
 }
 
@@ -67,7 +67,9 @@ impl Worker {
         dotted.extend(pool.known.settings().map(Box::from));
         let known = Known::new(server.session_state.as_ref(), &server.on_server, &dotted);
         let room = limits::CATALOGUE_SETTINGS_MAX.saturating_sub(oracle.dotted.len());
-        oracle.dotted.extend(known.dotted().map(Box::from).take(room));
+        let new: Vec<Box<[u8]>> =
+            known.dotted().filter(|name| !oracle.dotted.contains(*name)).map(Box::from).take(room).collect();
+        oracle.dotted.extend(new);
         let mut text = Vec::new();
         known.write_text(&mut text);
         had.asked = Some(known);
