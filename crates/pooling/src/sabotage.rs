@@ -35,9 +35,9 @@ pub enum Sabotage {
     KeepUserLimit,
     /// A COPY whose client has gone is not ended (breaks I12).
     LeaveCopyOpen,
-    /// Whoever says UNLISTEN says it for all (breaks I11).
+    /// Whoever says UNLISTEN says it for all (breaks I9, I11).
     UnlistenForAll,
-    /// Somebody who is idle is told what another has said when it asks for something (breaks I9).
+    /// An idle client is not told of notifications until its next request (breaks I9).
     WithholdNews,
     /// A server is read although its client does not take what it says (breaks I10).
     ReadOn,

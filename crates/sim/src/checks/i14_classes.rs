@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 
 use pooling::{ConnId, Kind};
-use wire::HEADER_LEN;
 
 use crate::command::CHECK;
 use crate::network::{LinkId, Peer};
@@ -63,7 +62,7 @@ struct Span {
 #[derive(Copy, Clone, Debug)]
 struct Seat {
     /// Whose it is, or was last: what the pooler says of its own accord is charged to that class, unless a client's message
-    /// follows in the same step. Its question behind a client's text is about that client.
+    /// follows in the same step. What it asks behind a client's text is charged to that client's class, and is no hold.
     lane: Option<usize>,
     named: bool,
     asks: bool,
@@ -111,7 +110,7 @@ impl Contested {
         }
     }
 
-    /// Something is sent to a server. `asks`: it is the pooler's question what the session before has left.
+    /// Something is sent to a server. `asks`: the pooler asks what the last session has left.
     fn sent(&mut self, now: u64, id: LinkId, whose: Option<(u32, usize)>, asks: bool) {
         let free = Seat { lane: None, named: true, asks: false, since: now, until: Some(now) };
         let seat = self.seats.entry(id).or_insert(free);
@@ -127,6 +126,7 @@ impl Contested {
             }
         }
         let Some((number, class)) = whose else { return };
+        seat.asks = false;
         if !seat.named {
             seat.named = true;
             if let Some(lane) = seat.lane.replace(class) {
@@ -232,7 +232,7 @@ impl World {
             client.is_heard();
         }
         let whose = whose.map(|number| (number, contest.crowd_of(number)));
-        let asks = bytes.get(HEADER_LEN..).is_some_and(|text| text.starts_with(CHECK.as_bytes()));
+        let asks = bytes.windows(CHECK.len()).any(|part| part == CHECK.as_bytes());
         self.checks.contested.sent(self.now, id, whose, asks);
     }
 

@@ -16,7 +16,7 @@ impl Client {
         plan.faults.every > 0 && self.mode != PoolMode::Session
     }
 
-    /// An error that says that the server is gone, where there was trouble.
+    /// An error that says that the server is gone, where there was trouble, or where it was closed for a statement that does not end.
     pub(super) fn is_loss(&self, message: u8, body: &[u8], facts: Circumstances, plan: &Plan) -> bool {
         if self.is_given_up(message, body, facts, plan) {
             return true;
@@ -28,7 +28,8 @@ impl Client {
         message == tag::ERROR && code() || self.is_failure_forgotten(message, body)
     }
 
-    /// Its statement took longer than query_timeout, its server did not react to the cancel, and was closed.
+    /// Its statement has taken longer than query_timeout and query_cancel_timeout together, and its server was closed. Does not look
+    /// whether a cancel was sent before: that is I4's.
     fn is_given_up(&self, message: u8, body: &[u8], facts: Circumstances, plan: &Plan) -> bool {
         let settings = &plan.settings;
         let (Some(timeout), Some(grace)) = (settings.query_timeout, settings.query_cancel_timeout) else {
@@ -37,6 +38,7 @@ impl Client {
         let waited = facts.now.saturating_sub(self.owed_from.unwrap_or(facts.now));
         message == tag::ERROR
             && plan.cancels_overdue(self.mode)
+            && Fields::decode(body).code() == Some(b"57014")
             && Fields::decode(body).message() == Some(b"query timeout")
             && u128::from(waited) >= (timeout + grace).as_micros()
     }

@@ -1,7 +1,7 @@
 //! What others say on a channel that a client listens to: it hears of it, where it stays idle for long enough.
 //!
-//! Looked at in worlds where no server dies or stalls, since a session is told when its listener is lost. Does not look at those that
-//! say UNLISTEN or leave in time.
+//! Looked at in worlds where PostgreSQL has no trouble, since a session is told when its listener is lost. Does not look at those that
+//! say UNLISTEN or leave in time, nor at session mode; nor whether something comes twice.
 
 use wire::backend::Notification;
 
