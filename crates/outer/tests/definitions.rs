@@ -270,9 +270,11 @@ fn chaos_check_ends_the_process_where_a_setting_is_left_that_nobody_knows_of() {
 #[test]
 fn chaos_check_ends_the_process_where_another_session_has_a_setting_with_a_dot() {
     let pools = Pools::new(UNCHECKED, "");
-    drop(pools.stage.direct(
-        "alter role app set app.tenant = 'the default'; alter role postgres set app.tenant = 'of another'",
-    ));
+    drop(
+        pools
+            .stage
+            .direct("alter role app set app.tenant = 'the default'; alter role postgres set app.tenant = 'of another'"),
+    );
     let (ini, users) = files(&pools.stage, "chaos_check = 1", "");
     let mut checked = Pooler::start_program(&binary(), &ini, &users, None, &[("PGWEIR_CHAOS", "1")]);
     let login = || Client::login(checked.address(), "app", "app").unwrap_or_else(|gone| panic!("login: {gone}"));
