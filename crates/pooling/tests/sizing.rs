@@ -10,7 +10,8 @@ mod tokens;
 use std::time::Duration;
 
 use model::{Curve, Model, Rule};
-use pooling::sizing::Sizing;
+use pooling::Time;
+use pooling::sizing::{Seen, Sizing};
 
 const FLOOR: u32 = 2;
 const CEILING: u32 = 80;
@@ -319,4 +320,25 @@ fn a_size_that_is_reached_late_is_not_given_up() {
     model.run(&mut rule, second(30), |_, _| {});
     assert!(!rule.changes().any(|change| change.why.contains("16 servers could not be opened")), "{}", rule.why());
     assert_eq!(rule.settled(), Some(16));
+}
+
+/// The first crowd: what two servers do while the others open says nothing of the size that is aimed at.
+#[test]
+fn a_search_begins_when_the_first_servers_are_there() {
+    let mut rule = Sizing::new(FLOOR, CEILING, 8);
+    let window = Duration::from_millis(200);
+    let mut now = Time::ZERO;
+    let mut observe = |rule: &mut Sizing, open: u32| {
+        now = now + window;
+        let seen = Seen { span: window, completed: 100, busy: window * open, waited: window * 40, waiting: 40, open };
+        rule.observe(now, seen);
+    };
+    for _ in 0..10 {
+        observe(&mut rule, 2);
+        assert!(!rule.is_searching() && rule.size() == 8, "{}", rule.why());
+    }
+    for _ in 0..5 {
+        observe(&mut rule, 8);
+    }
+    assert!(rule.is_searching(), "{}", rule.why());
 }
