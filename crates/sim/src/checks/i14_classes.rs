@@ -62,10 +62,9 @@ struct Span {
 #[derive(Copy, Clone, Debug)]
 struct Seat {
     /// Whose it is, or was last: what the pooler says of its own accord is charged to that class, unless a client's message
-    /// follows in the same step. What it asks behind a client's text is charged to that client's class, and is no hold.
+    /// follows in the same step. What it asks behind a client's text is charged to that client's class, as a part of that hold.
     lane: Option<usize>,
     named: bool,
-    asks: bool,
     since: u64,
     until: Option<u64>,
 }
@@ -112,21 +111,23 @@ impl Contested {
 
     /// Something is sent to a server. `asks`: the pooler asks what the last session has left.
     fn sent(&mut self, now: u64, id: LinkId, whose: Option<(u32, usize)>, asks: bool) {
-        let free = Seat { lane: None, named: true, asks: false, since: now, until: Some(now) };
+        let free = Seat { lane: None, named: true, since: now, until: Some(now) };
         let seat = self.seats.entry(id).or_insert(free);
         if let Some(until) = seat.until.take() {
-            let goes_on = until == now && !seat.named;
+            let goes_on = until == now && (asks || !seat.named);
             match seat.lane {
-                // What was said in front of this was for it.
-                Some(lane) if goes_on => self.lanes[lane].served -= (until - seat.since) as i64,
-                _ => (seat.since, seat.named, seat.asks) = (now, asks, asks),
+                // What was said in front of this was for it, and what is asked behind it is about it.
+                Some(lane) if goes_on => {
+                    self.lanes[lane].served -= (until - seat.since) as i64;
+                    self.lanes[lane].holds -= u64::from(seat.named);
+                }
+                _ => (seat.since, seat.named) = (now, false),
             }
             if let Some(lane) = seat.lane {
                 self.lanes[lane].begin(seat.since);
             }
         }
         let Some((number, class)) = whose else { return };
-        seat.asks = false;
         if !seat.named {
             seat.named = true;
             if let Some(lane) = seat.lane.replace(class) {
@@ -153,7 +154,7 @@ impl Contested {
         let lasted = now - seat.since;
         lane.leave(seat.since);
         lane.served += lasted as i64;
-        lane.holds += u64::from(seat.named && !seat.asks);
+        lane.holds += u64::from(seat.named);
         self.longest_us = self.longest_us.max(lasted);
     }
 
