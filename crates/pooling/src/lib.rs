@@ -94,9 +94,7 @@ pub trait Machine {
     fn next_deadline(&self) -> Option<Time>;
 
     /// Whether `Event::RoundEnded` means anything to it now. Telling it all the same does no harm.
-    fn awaits_round_end(&self) -> bool {
-        true
-    }
+    fn awaits_round_end(&self) -> bool;
 
     /// A buffer whose bytes were carried out, for use again.
     fn recycle(&mut self, buffer: Vec<u8>);

@@ -342,3 +342,27 @@ fn a_search_begins_when_the_first_servers_are_there() {
     }
     assert!(rule.is_searching(), "{}", rule.why());
 }
+
+#[test]
+fn a_search_ends_when_the_load_goes_away() {
+    let mut rule = Sizing::new(FLOOR, CEILING, 8);
+    let mut model = Model::new(Curve::Peak { peak: 32.0, contention: 0.0, alone: 1000.0 }, 500, 0.0, 1);
+    model.run(&mut rule, second(2), |_, _| {});
+    assert!(rule.is_searching());
+    model.clients = 1;
+    model.run(&mut rule, second(1), |_, _| {});
+    assert_eq!((rule.is_searching(), rule.why()), (false, "the load went away while looking"));
+}
+
+/// Slow transactions of a few clients say nothing of a size that many clients settled.
+#[test]
+fn a_size_is_not_looked_for_again_under_a_light_load() {
+    let mut rule = Sizing::new(FLOOR, CEILING, 8);
+    let mut model = Model::new(Curve::Peak { peak: 16.0, contention: 0.0, alone: 1000.0 }, 500, 0.0, 1);
+    model.run(&mut rule, second(15), |_, _| {});
+    let (settled, changes) = (rule.settled(), rule.account().change_count);
+    assert_eq!(settled, Some(16));
+    (model.clients, model.curve) = (3, Curve::Peak { peak: 16.0, contention: 0.0, alone: 20.0 });
+    model.run(&mut rule, second(60), |_, _| {});
+    assert_eq!((rule.settled(), rule.account().change_count), (settled, changes), "{}", rule.why());
+}

@@ -270,4 +270,20 @@ mod tests {
             assert!((steps - drift * drift).abs() < 0.4 * drift * drift + 0.001, "{noise} {drift}: {steps}");
         }
     }
+
+    /// The sample of five looks at four servers, of which somebody waits at these.
+    fn sample(waits: [bool; 5]) -> Sample {
+        let mut window = Window::default();
+        let span = Duration::from_millis(40);
+        let seen = |waits| Seen { span, completed: 20, waiting: u32::from(waits), open: 4, ..Seen::default() };
+        let samples = waits.map(|waits| window.add(seen(waits)));
+        samples.into_iter().flatten().last().expect("100 transactions in 200 ms fill a window")
+    }
+
+    #[test]
+    fn one_who_waits_at_last_says_less_than_somebody_at_every_look() {
+        assert!(sample([true; 5]).saturated);
+        assert!(!sample([false, false, false, false, true]).saturated);
+        assert!(!sample([true, true, true, true, false]).saturated);
+    }
 }
