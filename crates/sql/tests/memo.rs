@@ -60,6 +60,29 @@ fn all_else_tells_texts_apart() {
     }
 }
 
+/// Each bit of a name of many chunks counts, whatever stands before it.
+#[test]
+fn one_letter_tells_long_texts_apart() {
+    let key = Key::from_seed(7);
+    let mut names: Vec<String> = vec![format!("select {}", "a".repeat(80))];
+    for at in 7..87 {
+        for letter in ["b", "c", "e", "i", "q"] {
+            let mut name = names[0].clone();
+            name.replace_range(at..=at, letter);
+            names.push(name);
+        }
+    }
+    let prints: std::collections::BTreeSet<[u64; 2]> =
+        names.iter().map(|name| text(name).fingerprint(&key).expect("tokens").bits()).collect();
+    assert_eq!(prints.len(), names.len());
+    // No bit is likelier to be set than not: 32 of 64 on average, which by chance differs by some tenths.
+    for word in 0..2 {
+        let ones: u32 = prints.iter().map(|bits| bits[word].count_ones()).sum();
+        let mean = f64::from(ones) / prints.len() as f64;
+        assert!((31.0..33.0).contains(&mean), "{mean} ones in word {word}");
+    }
+}
+
 #[test]
 fn a_name_behind_an_operator_is_no_encoded_one() {
     let key = Key::from_seed(7);
