@@ -106,6 +106,10 @@ impl Machine for Actor {
         self.deadline
     }
 
+    fn awaits_round_end(&self) -> bool {
+        true
+    }
+
     fn recycle(&mut self, _: Vec<u8>) {}
 }
 
