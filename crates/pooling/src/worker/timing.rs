@@ -94,7 +94,11 @@ impl Worker {
         if let Some(Wait::ToSend { since }) = session.tracker.as_ref().map(|tracker| tracker.wait())
             && pool.is_some_and(Pool::wants_listener)
         {
-            earliest.add(since, Some(limits::LISTENER_WAIT), Due::ListenAlone);
+            // One that has no server would wait for one to listen alone, and keep it: whichever comes is better used as the listener.
+            match session.server() {
+                Some(_) => earliest.add(since, Some(limits::LISTENER_WAIT), Due::ListenAlone),
+                None => earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout")),
+            }
         }
         match session.state {
             State::Welcoming { since } | State::Waiting { since, line: Line::Login, .. } => {
