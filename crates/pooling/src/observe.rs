@@ -159,4 +159,14 @@ mod tests {
         assert_eq!(shown(&name(64)), name(63) + "…");
         assert_eq!(shown(&"ä".repeat(5_000)), "ä".repeat(31) + "…");
     }
+    #[test]
+    fn a_line_is_wanted_by_its_topic_and_its_level() {
+        let hearing = |on: bool, debug| Hearing { connections: on, disconnections: on, pooler_errors: on, debug };
+        for topic in [Topic::Connections, Topic::Disconnections, Topic::PoolerErrors] {
+            assert!(hearing(true, false).wants(Level::Log, topic) && hearing(true, true).wants(Level::Debug, topic));
+            assert!(!hearing(true, false).wants(Level::Debug, topic) && !hearing(false, true).wants(Level::Log, topic));
+        }
+        assert!(hearing(false, false).wants(Level::Log, Topic::General));
+        assert!(!hearing(false, false).wants(Level::Debug, Topic::General));
+    }
 }

@@ -340,6 +340,14 @@ mod tests {
     }
 
     #[test]
+    fn a_size_shows_what_its_servers_wait_for() {
+        let mut sizing = crate::sizing::Sizing::new(2, 8, 4);
+        assert_eq!(sizing.account().waits, None);
+        sizing.hear(&told(&[[Some("IO"), Some("WALSync"), Some("4")]]).expect("an answer"));
+        assert_eq!(sizing.account().waits.as_deref(), Some("of 4 busy: 0 compute, 4 wait for IO WALSync"));
+    }
+
+    #[test]
     fn a_question_under_way_outlives_other_settings() {
         let mut asked = Asked::default();
         asked.begin(server());
