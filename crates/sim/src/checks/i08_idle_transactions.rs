@@ -1,6 +1,6 @@
 //! I8: nobody stays idle in a transaction for longer than idle_transaction_timeout allows: as PostgreSQL sees it.
 
-use crate::world::World;
+use crate::world::{Stage, World};
 
 /// A round may be that late, and what a client reads slowly is not idle time.
 const SLACK_US: u64 = 200_000;
@@ -8,8 +8,9 @@ const SLACK_US: u64 = 200_000;
 pub fn check(world: &mut World) {
     let plan = &world.plan;
     let Some(timeout) = plan.settings.idle_transaction_timeout else { return };
-    // Who reads slowly is not idle before it has read all.
-    if plan.manners.slow > 0 || plan.reloads > 0 {
+    // Who reads slowly is not idle before it has read all, nor whose answer comes in pieces of a few bytes; which may still be so when
+    // the weather is fair again at the end.
+    if plan.manners.slow > 0 || plan.weather.pieces > 0 || plan.reloads > 0 || world.stage != Stage::Working {
         return;
     }
     // What was sent may be on its way, each way and in pieces.
