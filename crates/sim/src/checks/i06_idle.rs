@@ -182,7 +182,9 @@ fn lonely(world: &World) -> Option<String> {
     let (tries, exchange) = (tries(&world.plan), exchange_us(&world.plan));
     pools.iter().find_map(|(&(pool, hungry), seen)| {
         let since = seen.waiting_since?;
-        let mut others = pools.iter().filter(|((other, at), _)| *other == pool && *at != hungry);
+        // One that was told to stop at once lends nothing, though the others have not been told yet.
+        let works = |at: u16| world.nodes.get(usize::from(at) + 2).is_some_and(|node| !node.finished);
+        let mut others = pools.iter().filter(|((other, at), _)| *other == pool && *at != hungry && works(*at));
         let (idle_at, idle_since) = others.find_map(|(&(_, at), other)| {
             let both = other.idle_since?.max(since);
             let limit = tries * (2 * seen.patience.max(other.patience) + exchange);
