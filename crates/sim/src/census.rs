@@ -164,7 +164,8 @@ impl Census {
         let never = self.rows().into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name);
         let never = never.filter(|name| !elsewhere.contains(name));
         // At PostgreSQL, limits are counted where sessions are not followed (I5).
-        let not_there: &[&str] = if followed { &["limits_met"] } else { &["overdue", "late", "hasty", "altered"] };
+        let not_there: &[&str] =
+            if followed { &["limits_met"] } else { &["overdue", "late", "hasty", "altered", "strangers_owed"] };
         never.filter(|name| !not_there.contains(name)).collect()
     }
 
