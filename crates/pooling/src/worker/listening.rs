@@ -57,6 +57,10 @@ impl Requests<'_> {
         // In a failed transaction there is nothing but its end; that may be under way.
         let failed = self.server.status == Status::Failed && self.server.ledger.is_clear();
         if !(ends || listens || leaves) || failed {
+            // It may have waited all the same: answers that came meanwhile have shown that it need not. What comes next is to wait anew.
+            if let Some(tracker) = self.session.tracker.as_mut().filter(|tracker| tracker.wait() == Wait::MaySend) {
+                tracker.ears_mut().wait = Wait::Nothing;
+            }
             return true;
         }
         if listens && tracker.has_said() && self.server.ledger.awaits_own_ready() {
@@ -67,7 +71,9 @@ impl Requests<'_> {
         let is_new = self.choose_listeners(effects);
         let (awaited, _) = self.server.ledger.owing();
         let Some(tracker) = &mut self.session.tracker else { return true };
-        let uncommitted = tracker.ears().is_some_and(|ears| ears.has_more_than(tracker.channels()));
+        // An UNLISTEN under way takes away what is committed, and what says LISTEN behind it is not yet.
+        let has_more = tracker.ears().is_some_and(|ears| ears.has_more_than(tracker.channels()));
+        let uncommitted = has_more || tracker.ears().is_some() && tracker.is_unlistening();
         let commits = uncommitted && (ends || self.server.status == Status::Idle);
         match tracker.wait() {
             Wait::ToSend { .. } | Wait::ToBeReady => false,

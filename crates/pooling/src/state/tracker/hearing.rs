@@ -77,6 +77,12 @@ impl Tracker {
         self.channels().is_empty() && self.state().channels().is_empty()
     }
 
+    /// What is under way ends some of what it listens to.
+    pub(crate) fn is_unlistening(&self) -> bool {
+        let ends = |effect: &Effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll);
+        self.sent.any(ends)
+    }
+
     pub(crate) fn ears(&self) -> Option<&Ears> {
         self.ears.as_deref()
     }
