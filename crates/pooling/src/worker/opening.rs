@@ -61,6 +61,10 @@ impl Worker {
             return;
         }
         self.rouse(turn, id);
+        if self.stop == Some(Stop::WaitForServers) {
+            // It would be given back at once, and asked for again.
+            return;
+        }
         let Some(pool) = self.pool_mut(id) else { return };
         if turn.now < pool.retry_at {
             self.arm_pool(turn, id);

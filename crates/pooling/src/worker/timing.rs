@@ -95,9 +95,11 @@ impl Worker {
             && pool.is_some_and(Pool::wants_listener)
         {
             // One that has no server would wait for one to listen alone, and keep it: whichever comes is better used as the listener.
-            match session.server() {
-                Some(_) => earliest.add(since, Some(limits::LISTENER_WAIT), Due::ListenAlone),
-                None => earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout")),
+            // While pgweir stops none comes, and it is told so.
+            if session.server().is_some() || self.stop.is_some() {
+                earliest.add(since, Some(limits::LISTENER_WAIT), Due::ListenAlone);
+            } else {
+                earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
             }
         }
         match session.state {
