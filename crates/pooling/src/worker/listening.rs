@@ -239,12 +239,13 @@ impl Answers<'_> {
             self.findings.words().heard.push(body.to_vec());
             return false;
         }
-        let clients = self.is_clients();
+        // Also while the server answers what the pooler asks it about its session.
+        let is_chore = matches!(self.server.ledger.owner(), Some(Answerer::Chore | Answerer::Nobody));
         let Some(tracker) = self.tracker() else { return false };
         // It hears of its other channels by the listener.
         let channel = Notification::decode(body).map(|said| said.channel);
         let shared = channel.is_ok_and(|channel| tracker.ears().is_some_and(|ears| ears.is_interested(channel)));
-        clients && tracker.listens_alone() && !shared
+        !is_chore && tracker.listens_alone() && !shared
     }
 }
 
