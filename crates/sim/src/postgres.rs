@@ -346,6 +346,10 @@ impl World {
         let application = self.application_at(process);
         let progress = process.backend.message(header.tag, body, &mut process.held);
         self.note_run(process, begins, application);
+        // What belongs to a COPY that is over has no answer whose end could be seen.
+        if matches!(header.tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL) && process.is_idle() {
+            self.note_rest(process.link);
+        }
         if progress == Progress::Done && matches!(header.tag, tag::QUERY | tag::SYNC) && self.is_at_work(process, index)
         {
             return Some(true);

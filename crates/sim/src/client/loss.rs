@@ -29,7 +29,7 @@ impl Client {
     }
 
     /// Its statement has taken longer than query_timeout and query_cancel_timeout together, and its server was closed. Does not look
-    /// whether a cancel was sent before: that is I4's.
+    /// whether a cancel was sent before.
     fn is_given_up(&self, message: u8, body: &[u8], facts: Circumstances, plan: &Plan) -> bool {
         let settings = &plan.settings;
         let (Some(timeout), Some(grace)) = (settings.query_timeout, settings.query_cancel_timeout) else {
