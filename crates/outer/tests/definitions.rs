@@ -245,38 +245,44 @@ fn what_is_defined_past_the_pooler_crosses_for_a_moment_only() {
     assert!(last < Duration::from_secs(4), "{last:?}");
 }
 
-#[test]
-fn chaos_check_ends_the_process_where_a_setting_is_left_that_nobody_knows_of() {
-    let pools = Pools::new(UNCHECKED, "");
+/// A second pooler over the same pools, with chaos_check.
+fn checked(pools: &Pools) -> Pooler {
     let (ini, users) = files(&pools.stage, "chaos_check = 1", "");
-    let mut checked = Pooler::start_program(&binary(), &ini, &users, None, &[("PGWEIR_CHAOS", "1")]);
-    let mut user = Client::login(checked.address(), "app", "app").unwrap_or_else(|gone| panic!("login: {gone}"));
-    run(&mut user, "select 1");
+    Pooler::start_program(&binary(), &ini, &users, None, &[("PGWEIR_CHAOS", "1")])
+}
+
+/// Defines functions past the pooler and calls each by it, until chaos_check ends the process. Returns its log.
+fn log_at_the_end(pools: &Pools, mut checked: Pooler, user: &mut Client, set_config: &str) -> String {
     let mut number = 0;
     outer::eventually("the process ends", || {
         // Not seen by a poll before it is called, but for rare ones.
         number += 1;
-        let body = "begin perform set_config('work_mem', '9MB', false); end";
-        let define = format!("create function sets_{number}() returns void language plpgsql as $$ {body} $$");
+        let body = format!("begin perform {set_config}; end");
+        let define = format!("create function leaves_{number}() returns void language plpgsql as $$ {body} $$");
         drop(pools.stage.direct(&define));
-        drop(user.query(&format!("select sets_{number}()")));
+        drop(user.query(&format!("select leaves_{number}()")));
         !checked.is_alive()
     });
-    let log = checked.log();
-    assert!(log.contains(" FATAL ") && log.contains("chaos_check: work_mem is set, after: select sets_"), "{log}");
+    checked.log()
 }
 
-/// What a pool's PostgreSQL gives a setting by itself is nobody's; what a function that nobody knows of leaves there is.
 #[test]
-fn chaos_check_ends_the_process_where_another_session_has_a_setting_with_a_dot() {
+fn chaos_check_ends_the_process_where_a_setting_is_left_that_nobody_knows_of() {
     let pools = Pools::new(UNCHECKED, "");
-    drop(
-        pools
-            .stage
-            .direct("alter role app set app.tenant = 'the default'; alter role postgres set app.tenant = 'of another'"),
-    );
-    let (ini, users) = files(&pools.stage, "chaos_check = 1", "");
-    let mut checked = Pooler::start_program(&binary(), &ini, &users, None, &[("PGWEIR_CHAOS", "1")]);
+    let checked = checked(&pools);
+    let mut user = Client::login(checked.address(), "app", "app").unwrap_or_else(|gone| panic!("login: {gone}"));
+    run(&mut user, "select 1");
+    let log = log_at_the_end(&pools, checked, &mut user, "set_config('work_mem', '9MB', false)");
+    assert!(log.contains(" FATAL ") && log.contains("chaos_check: work_mem is set, after: select leaves_"), "{log}");
+}
+
+/// What PostgreSQL gives a role's sessions by itself is no leak; the same value that a function has left is one.
+#[test]
+fn chaos_check_ends_the_process_where_a_setting_with_a_dot_is_left() {
+    let pools = Pools::new(UNCHECKED, "");
+    drop(pools.stage.direct("alter role app set app.tenant = 'the default'"));
+    drop(pools.stage.direct("alter role postgres set app.tenant = 'of another'"));
+    let mut checked = checked(&pools);
     let login = || Client::login(checked.address(), "app", "app").unwrap_or_else(|gone| panic!("login: {gone}"));
     let (mut owner, mut user) = (login(), login());
     for _ in 0..3 {
@@ -286,16 +292,7 @@ fn chaos_check_ends_the_process_where_another_session_has_a_setting_with_a_dot()
         run(&mut user, "select current_setting('app.tenant')");
     }
     assert!(checked.is_alive(), "{}", checked.log());
-    let mut number = 0;
-    outer::eventually("the process ends", || {
-        number += 1;
-        let body = "begin perform set_config('app.' || 'tenant', 'of another', false); end";
-        let define = format!("create function leaves_{number}() returns void language plpgsql as $$ {body} $$");
-        drop(pools.stage.direct(&define));
-        drop(user.query(&format!("select leaves_{number}()")));
-        !checked.is_alive()
-    });
-    let log = checked.log();
+    let log = log_at_the_end(&pools, checked, &mut user, "set_config('app.' || 'tenant', 'of another', false)");
     assert!(log.contains("chaos_check: app.tenant is set to of another, after: select leaves_"), "{log}");
 }
 
