@@ -356,7 +356,7 @@ impl Reader<'_> {
         self.take("as").then_some(())?;
         let start = self.tokens.first()?.1;
         self.tokens = &[];
-        Some(Command::Prepare { name, body: self.text[start..].trim().to_owned() })
+        Some(Command::Prepare { name, body: self.text[start..].trim_ascii().to_owned() })
     }
 
     fn create(&mut self) -> Option<Command> {

@@ -86,7 +86,7 @@ impl Body {
     pub fn parse(text: &str) -> Body {
         let mut words = text.split_ascii_whitespace();
         let Some(first) = words.next() else { return Body::Empty };
-        let rest = text.trim()[first.len()..].trim();
+        let rest = text.trim_ascii()[first.len()..].trim_ascii();
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
         let known = match first.to_ascii_lowercase().as_str() {
             "select" if rest == "1/0" => Some(Body::Fail),
@@ -158,7 +158,7 @@ pub fn split(text: &str) -> Vec<Statement> {
             _ => {}
         }
     }
-    if !text[start..].trim().is_empty() {
+    if !text[start..].trim_ascii().is_empty() {
         statements.push(Statement::parse(&text[start..]));
     }
     statements
@@ -188,6 +188,8 @@ mod tests {
         assert_eq!(parsed, Statement { body: Body::Select { rows: 3, len: 100 }, mark: Some(mark) });
         assert_eq!(Statement::parse(" ").body, Body::Empty);
         assert_eq!(Statement::parse("vacuum").body, Body::SyntaxError);
+        // PostgreSQL 15 takes no vertical tab and no space of Unicode for one between words.
+        assert_eq!(Statement::parse("\u{b}\u{2003}commit").body, Body::SyntaxError);
         assert_eq!(Statement::parse("select pg_sleep(20)").body, Body::Sleep { micros: 20 });
         assert_eq!(Statement::parse("copy (select 2, 10) to stdout").body, Body::CopyOut { rows: 2, len: 10 });
         assert_eq!(Statement::parse("select 1/0 /* */").body, Body::Fail);
