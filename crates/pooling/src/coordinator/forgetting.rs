@@ -20,8 +20,10 @@ use crate::limits;
 use crate::mail::{Mail, Place};
 use crate::time::Time;
 
-/// While there are too many unused ones, they are looked at this often.
+/// While there are too many unused ones, they are looked at this often,
 const PAUSE: Duration = Duration::from_millis(100);
+/// and at once when they are so many more: who waits for servers is gone through once for all of these.
+const BATCH: usize = limits::UNUSED_POOLS_MAX / 4;
 
 /// Where a pool is in its life.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -102,7 +104,11 @@ impl Coordinator {
             return;
         };
         let by_time = self.settings.autodb_idle_timeout.map(|timeout| since + timeout);
-        let by_number = (self.unused.len() > limits::UNUSED_POOLS_MAX).then_some(now + PAUSE);
+        let by_number = match self.unused.len().checked_sub(limits::UNUSED_POOLS_MAX) {
+            None | Some(0) => None,
+            Some(1..BATCH) => Some(now + PAUSE),
+            Some(_) => Some(now),
+        };
         let soonest = by_time.into_iter().chain(by_number).min();
         let earlier = self.forget_at.filter(|at| *at > now);
         self.forget_at = soonest.map(|at| earlier.map_or(at, |earlier| earlier.min(at)));
