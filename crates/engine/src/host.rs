@@ -6,8 +6,9 @@
 //!    └────────── interests that changed are told to the kernel ◄────────── mail between neighbours ◄────┘
 //! ```
 //!
-//! Passers are clients that are logging in and clients that leave: [`PASSERS_MAX`] a round, so that thousands who come or go at
-//! once are no stall for those who are at work. Who is left out is ready still, and before whoever gets ready later.
+//! Passers are clients that are logging in, that arrive from another thread's door, and that leave: [`PASSERS_MAX`] a round of
+//! those who arrive and of the others, so that thousands who come or go at once are no stall for those who are at work, and
+//! none pile up here whose clients have left already. Who is left out is ready still, and before whoever gets ready later.
 //!
 //! Promises: the contract of `pooling::Machine`, to the letter; one clock read a round; in the steady state no system
 //! call but `recv`, `send` and a share of `epoll_wait`, no lock, no allocation. Servers come before clients, else a
@@ -37,8 +38,8 @@ use crate::tenant::Tenant;
 /// Tellings of `RoundEnded` without a wait between them, while neighbours on this thread go on writing to each other.
 const EXCHANGES_MAX: usize = 16;
 
-/// Clients that are logging in or leaving, of whom something is told in one round: a millisecond's worth.
-const PASSERS_MAX: usize = 32;
+/// Clients that are logging in or leaving, of whom something is told in one round: a millisecond's worth. As many arrive.
+pub(crate) const PASSERS_MAX: usize = 32;
 
 /// A longer wait would not fit the argument of `epoll_pwait` and need a newer system call, which sandboxes may forbid.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
@@ -82,6 +83,8 @@ pub(crate) struct Host {
     pub(crate) thread: usize,
     pub(crate) mailbox: Arc<Letterbox>,
     pub(crate) letters: VecDeque<Letter>,
+    /// Sessions from another thread's door. No other letter waits behind one: what others write may come before it anyway.
+    arrivals: VecDeque<LocalMail>,
     pub(crate) local: VecDeque<LocalMail>,
     /// As last read; `seen` has the versions of its rows.
     pub(crate) board: Board,
@@ -136,6 +139,7 @@ impl Host {
             thread: plan.thread,
             mailbox,
             letters: VecDeque::new(),
+            arrivals: VecDeque::new(),
             local: VecDeque::new(),
             seen: Vec::new(),
             now: Time::ZERO,
@@ -167,7 +171,7 @@ impl Host {
     fn wait(&mut self) {
         self.connections.settle(&mut self.poll);
         let mut timeout = self.timeout();
-        let has_mail = !self.local.is_empty() || !self.letters.is_empty();
+        let has_mail = !self.local.is_empty() || !self.letters.is_empty() || !self.arrivals.is_empty();
         if has_mail || !self.mailbox.lie_down() {
             timeout = Some(Duration::ZERO);
         }
@@ -226,7 +230,9 @@ impl Host {
     fn open_letter(&mut self, letter: Letter) {
         match letter {
             Letter::Mail { to, mail, fd } => {
-                self.deliver(LocalMail { to, mail, parcel: fd.map(|fd| Parcel { fd, registered: None }) });
+                let arrives = matches!(mail, Mail::Arrive(_));
+                let letter = LocalMail { to, mail, parcel: fd.map(|fd| Parcel { fd, registered: None }) };
+                if arrives { self.arrivals.push_back(letter) } else { self.deliver(letter) }
             }
             Letter::Computed { conn, done } => {
                 if let Some(who) = self.resident_of(conn) {
@@ -294,6 +300,10 @@ impl Host {
         }
         if passers > 0 {
             self.serve_passers();
+        }
+        for _ in 0..PASSERS_MAX.min(self.arrivals.len()) {
+            let Some(letter) = self.arrivals.pop_front() else { break };
+            self.deliver(letter);
         }
     }
 

@@ -9,7 +9,7 @@ use outer::{Client, Stage, Wishes, frontend};
 const DATABASES: usize = 24_000;
 /// So many connections at a time.
 const BATCH: usize = 1_000;
-const GROWTH_KB_MAX: u64 = 64 * 1024;
+const GROWTH_KB_MAX: u64 = 40 * 1024;
 
 /// Logs in again and again; how long each login took.
 fn honest_logins(address: std::net::SocketAddr, ends: &AtomicBool) -> Vec<Duration> {

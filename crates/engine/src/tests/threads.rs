@@ -6,9 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use auth::Secret;
-use pooling::{Action, Event, Job, Kind, Mail, Place, PoolId, Snapshot, WorkerId};
+use pooling::arrival::{Arrival, Identity};
+use pooling::startup_parameters::StartupParameters;
+use pooling::{Action, Event, Job, Kind, Mail, Peer, Place, PoolId, PoolKey, Serial, Snapshot, Time, WorkerId};
 
 use super::{PATIENCE, Script, Stage, ping};
+use crate::host::PASSERS_MAX;
 use crate::letter::OFFERED_MAX;
 
 /// The door sends every client on to a worker with its first byte, which the worker echoes as the rest.
@@ -112,6 +115,79 @@ fn a_full_mailbox_gives_the_message_back_with_its_socket() {
     drop(sender);
     let counters = stage.counters();
     assert_eq!(counters.returned, 2);
+}
+
+/// A session from the door.
+fn arriving() -> Mail {
+    let name = super::conn(Kind::Login, 0, 0);
+    let (database, user): (Arc<str>, Arc<str>) = ("d".into(), "u".into());
+    let identity = Identity {
+        serial: Serial(1),
+        name,
+        database: Arc::clone(&database),
+        user: Arc::clone(&user),
+        peer: Peer::Unix { pid: 1, uid: 1 },
+        connected_at: Time::ZERO,
+    };
+    Mail::Arrive(Box::new(Arrival {
+        identity: Arc::new(identity),
+        pool: PoolId(0),
+        worker: WorkerId(0),
+        key: PoolKey { database, user },
+        homes: 1,
+        console: None,
+        parameters: StartupParameters::default(),
+        stable_backend_pid: None,
+        deadline_ms: 0,
+        reports_limits: false,
+        keys: None,
+        leftover: Vec::new(),
+    }))
+}
+
+/// While the worker stands still, the door lets three times as many in as arrive in a round, and says something else behind them.
+#[test]
+fn many_who_arrive_at_once_are_let_in_a_few_a_round() {
+    const COUNT: usize = PASSERS_MAX * 3;
+    let worker = Place::Worker(WorkerId(0));
+    let (sender, go_on): (Sender<()>, _) = channel();
+    let go_on = Arc::new(Mutex::new(go_on));
+    let stage = Stage::open(2, move |place| {
+        let go_on = Arc::clone(&go_on);
+        let mut arrived = 0;
+        Some(match place {
+            Place::Door(_) => Box::new(move |actor, event| match *event {
+                Event::Received { bytes: b"many", .. } => {
+                    let letters = (0..COUNT).map(|_| arriving()).chain([Mail::Cancel { pid: 2, secret: 0 }]);
+                    let posts = letters.map(|mail| Action::Post { to: worker, mail, carrying: None });
+                    posts.chain(actor.echo(event)).collect()
+                }
+                _ => actor.echo(event),
+            }),
+            Place::Worker(WorkerId(0)) => Box::new(move |actor, event| {
+                match event {
+                    Event::Mail(Mail::Cancel { pid: 1, .. }) => {
+                        actor.note("stands still");
+                        let _ = go_on.lock().expect("one waits").recv_timeout(PATIENCE);
+                    }
+                    Event::Mail(Mail::Cancel { .. }) => actor.note(format!("the last letter behind {arrived}.")),
+                    Event::Mail(Mail::Arrive(_)) => {
+                        arrived += 1;
+                        actor.note(format!("arrived {arrived}."));
+                    }
+                    _ => {}
+                }
+                Vec::new()
+            }),
+            Place::Worker(_) | Place::Coordinator => Box::new(|_, _| Vec::new()),
+        })
+    });
+    stage.engine().handle().post(worker, Mail::Cancel { pid: 1, secret: 0 });
+    stage.expect("stands still");
+    ping(&mut stage.tcp(), b"many");
+    drop(sender);
+    stage.expect("the last letter behind 0.");
+    stage.expect(&format!("arrived {COUNT}."));
 }
 
 #[test]
