@@ -11,7 +11,7 @@ use rustix::net::Shutdown;
 use crate::connect::{Dial, ends};
 use crate::connections::{Parcel, Phase};
 use crate::host::{Aftermath, Host, LocalMail};
-use crate::letter::{Letter, may_be_refused};
+use crate::letter::Letter;
 use crate::poll::Interest;
 use crate::shared::Asked;
 
@@ -180,9 +180,9 @@ impl Host {
         }
         let fd = parcel.map(|parcel| self.unregister(parcel));
         let mailbox = &self.shared.boxes[thread];
-        let (is_lend, may_be_refused) = (matches!(mail, Mail::Lend(_)), may_be_refused(&mail));
+        let (is_lend, may_be_returned) = (matches!(mail, Mail::Lend(_)), mail.may_be_returned());
         let letter = Letter::Mail { to, mail, fd };
-        let posted = if may_be_refused { mailbox.offer(letter) } else { Ok(mailbox.insist(letter)) };
+        let posted = if may_be_returned { mailbox.offer(letter) } else { Ok(mailbox.insist(letter)) };
         match posted {
             Ok(rung) => {
                 self.counters.wakes_sent += u64::from(rung);

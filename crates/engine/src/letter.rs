@@ -9,7 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::mailbox::{Bell, Mailbox};
 use crate::resolve::Resolved;
 
-/// Letters that may be refused and are waiting, before the next is: lends, arrivals and begging of one round.
+/// Letters that are waiting, before the next is refused that may be ([`Mail::may_be_returned`]).
 pub(crate) const OFFERED_MAX: usize = 1024;
 
 /// One thread's box.
@@ -40,11 +40,6 @@ pub(crate) enum Letter {
     },
     /// End the thread, closing everything.
     Leave,
-}
-
-/// Whether the sender can live with having it back. All else must arrive.
-pub(crate) fn may_be_refused(mail: &Mail) -> bool {
-    matches!(mail, Mail::Lend(_) | Mail::Arrive(_) | Mail::Beg { .. })
 }
 
 /// An eventfd in the reader's epoll.

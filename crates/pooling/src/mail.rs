@@ -1,6 +1,7 @@
 //! What machines tell each other: doors, workers, the coordinator, and the control plane.
 //!
-//! Mailboxes are bounded. A full one returns the message (`Event::Returned`), it never blocks.
+//! A full mailbox never blocks: it returns what may be returned ([`Mail::may_be_returned`], `Event::Returned`), and takes the rest
+//! above its bound. Of that there is no more than of the logins, servers or console's clients that it is about.
 
 use std::sync::Arc;
 
@@ -234,6 +235,15 @@ pub enum Mail {
         bytes: Vec<u8>,
         close: bool,
     },
+}
+
+impl Mail {
+    /// Whether a full mailbox returns it: the sender can live with that. A client that has logged in always arrives, as
+    /// max_client_conn has already counted it.
+    #[must_use]
+    pub fn may_be_returned(&self) -> bool {
+        matches!(self, Mail::Lend(_) | Mail::Beg { .. })
+    }
 }
 
 /// One worker's counts of a pool since the worker's start, and what is there now: what its size is found by.

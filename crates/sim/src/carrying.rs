@@ -182,8 +182,7 @@ impl World {
             }
         }
         let lend = matches!(mail, Mail::Lend(_));
-        let refusable = lend || matches!(mail, Mail::Beg { .. } | Mail::Arrive(_));
-        let full = refusable && self.plan_holds() && self.random.chance(self.plan.faults.full_mailbox);
+        let full = mail.may_be_returned() && self.plan_holds() && self.random.chance(self.plan.faults.full_mailbox);
         if full {
             self.census.returned_mail += 1;
             self.note_refusal(node, &mail);

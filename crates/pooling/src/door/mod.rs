@@ -78,20 +78,19 @@ struct Login {
 }
 
 impl Login {
-    fn new(name: ConnId, phase: Phase, peer: Peer, since: Time) -> Login {
-        let (inbox, flow, armed) = (Vec::new(), Flow::default(), Armed::default());
+    fn new(name: ConnId, peer: Peer, since: Time) -> Login {
         Login {
             name,
-            phase,
+            phase: Phase::Greeting,
             peer,
             since,
-            inbox,
-            flow,
+            inbox: Vec::new(),
+            flow: Flow::default(),
             wish: None,
             keys: None,
             failure: None,
             weight: weight::EMPTY,
-            armed,
+            armed: Armed::default(),
         }
     }
 }
@@ -162,7 +161,7 @@ impl Door {
         if self.logins.len() >= limits::LOGINS_MAX {
             return None;
         }
-        let conn = self.take_in(|conn| Login::new(conn.name_of_login(), Phase::Greeting, peer, now));
+        let conn = self.take_in(|conn| Login::new(conn.name_of_login(), peer, now));
         self.arm(conn);
         Some(conn)
     }
@@ -404,20 +403,6 @@ impl Door {
         }
     }
 
-    /// A worker's mailbox was full: the client cannot be let in.
-    fn returned(&mut self, now: Time, mail: Mail, actions: &mut Actions) {
-        let Mail::Arrive(arrival) = mail else {
-            debug_assert!(false, "a door posts nothing else that may be returned");
-            return;
-        };
-        let Identity { name, peer, connected_at, .. } = *arrival.identity;
-        let conn = self.take_in(|_| Login::new(name, Phase::Applying, peer, connected_at));
-        actions.push(Action::Adopt { conn });
-        let text = "too many clients are logging in at this moment".to_owned();
-        self.refuse(now, conn, &Refused(sqlstate::TOO_MANY_CONNECTIONS, text), actions);
-        depart(arrival.pool, arrival.worker, arrival.identity.user.clone(), actions);
-    }
-
     fn tell(&self, conn: ConnId, level: Level, topic: Topic, text: &str, actions: &mut Actions) {
         if !actions.hears(level, topic) {
             return;
@@ -504,7 +489,7 @@ impl crate::Machine for Door {
             }
             Event::Computed { conn, done } => self.computed(now, conn, done, actions),
             Event::Mail(mail) => self.delivered(now, mail, actions),
-            Event::Returned(mail) => self.returned(now, mail, actions),
+            Event::Returned(mail) => debug_assert!(false, "a door posts nothing that may be returned: {mail:?}"),
             Event::DeadlineReached => self.deadline_reached(now, actions),
             Event::RoundEnded => {
                 self.shed(now, actions);

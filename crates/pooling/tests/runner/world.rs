@@ -337,9 +337,9 @@ impl World {
         if self.report.shows_mail {
             self.note(format!("mail {} -> {}: {}", place_name(from), place_name(to), mail_name(&mail)));
         }
-        let refusable = matches!(mail, Mail::Lend(_) | Mail::Beg { .. } | Mail::Arrive(_));
+        let returnable = mail.may_be_returned();
         match to {
-            Place::Worker(worker) if refusable && self.full.contains(&worker) => {
+            Place::Worker(worker) if returnable && self.full.contains(&worker) => {
                 self.refused.push_back((mail, socket));
             }
             _ => self.letters.push_back(Letter { to, mail, carrying: socket }),

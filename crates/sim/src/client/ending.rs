@@ -72,7 +72,6 @@ impl Client {
             "no more connections allowed (max_client_conn)" => settings.max_client_conn <= plan.clients,
             // Its turn would come after client_login_timeout. A reload may have brought the limit.
             "too many clients of your class log in at this moment" => !matches!(self.phase, Phase::Ready),
-            "too many clients are logging in at this moment" => plan.faults.full_mailbox > 0,
             "transaction blocks not allowed in statement pooling mode" => {
                 self.mode == PoolMode::Statement && self.began_block
             }
