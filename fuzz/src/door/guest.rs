@@ -30,7 +30,6 @@ pub(super) struct Guest {
     pub(super) conn: Option<ConnId>,
     pub(super) peer: Peer,
     pub(super) fate: Fate,
-    pub(super) comes_back: bool,
     /// It was closed with its last words on their way.
     pub(super) was_told: bool,
     /// It gave the answer that only its user's password gives.
@@ -56,7 +55,6 @@ impl Guest {
             conn: Some(conn),
             peer,
             fate: Fate::Undecided,
-            comes_back: false,
             was_told: false,
             proved: false,
             room: None,

@@ -72,8 +72,6 @@ struct World<'a> {
     seats: [Option<usize>; GUESTS],
     letters: VecDeque<(Place, Mail)>,
     jobs: VecDeque<(ConnId, Job)>,
-    /// The next client to arrive at its worker finds the mailbox full.
-    full: bool,
     /// Sessions at the worker, by who they are.
     welcomed: Vec<Mail>,
     stopped: bool,
@@ -98,7 +96,6 @@ impl<'a> World<'a> {
             seats: [None; GUESTS],
             letters: VecDeque::new(),
             jobs: VecDeque::new(),
-            full: false,
             welcomed: Vec::new(),
             stopped: false,
             actions: Actions::new(),
@@ -113,9 +110,9 @@ impl<'a> World<'a> {
             if place == Place::Coordinator { &mut self.coordinator } else { &mut self.door };
         machine.step(self.now, &board, event, &mut actions);
         let mut list = actions.take();
-        let (mut blocked, mut returned) = (None, None);
+        let mut blocked = None;
         for action in list.drain(..) {
-            self.carry_out(action, &actions, chunk, &mut blocked, &mut returned);
+            self.carry_out(action, &actions, chunk, &mut blocked);
         }
         actions.put_back(list);
         actions.clear(drop);
@@ -124,25 +121,13 @@ impl<'a> World<'a> {
         if let Some(conn) = blocked {
             self.step(place, Event::Blocked { conn });
         }
-        if let Some((mail, guest)) = returned {
-            self.guests[guest].comes_back = true;
-            self.step(place, Event::Returned(mail));
-            assert!(!self.guests[guest].comes_back, "a client that comes back is adopted");
-        }
     }
 
     fn guest(&mut self, conn: ConnId) -> Option<&mut Guest> {
         self.guests.iter_mut().find(|guest| guest.conn == Some(conn))
     }
 
-    fn carry_out(
-        &mut self,
-        action: Action,
-        actions: &Actions,
-        chunk: &[u8],
-        blocked: &mut Option<ConnId>,
-        returned: &mut Option<(Mail, usize)>,
-    ) {
+    fn carry_out(&mut self, action: Action, actions: &Actions, chunk: &[u8], blocked: &mut Option<ConnId>) {
         match action {
             Action::Send { conn, piece } => {
                 let guest = self.guest(conn).expect("only who is there is told something");
@@ -163,7 +148,7 @@ impl<'a> World<'a> {
             Action::Post { to: Place::Worker(worker), mail, carrying } => {
                 assert!(worker.0 < self.settings.workers, "there is no worker {}", worker.0);
                 match carrying {
-                    Some(conn) => *returned = self.arrive(mail, conn),
+                    Some(conn) => self.arrive(mail, conn),
                     None if let Mail::Forget { pool } = mail => {
                         // Who was let in has left since, or the coordinator would not ask.
                         self.letters.push_back((Place::Coordinator, Mail::Forgotten { pool }));
@@ -173,18 +158,13 @@ impl<'a> World<'a> {
                 }
             }
             Action::Post { to, mail, .. } => self.letters.push_back((to, mail)),
-            Action::Adopt { conn } => {
-                let back = self.guests.iter_mut().find(|guest| guest.comes_back);
-                let guest = back.expect("only who comes back is adopted");
-                (guest.comes_back, guest.conn) = (false, Some(conn));
-                guest.fate = Fate::Undecided;
-            }
             Action::Tell(fact) => assert!(!fact.text.is_empty()),
             Action::Interest { conn, read, .. } => {
                 self.guest(conn).expect("only who is there is listened to").reading = read;
             }
             Action::Finished => {}
-            Action::Open { .. }
+            Action::Adopt { .. }
+            | Action::Open { .. }
             | Action::Publish { .. }
             | Action::PublishClasses { .. }
             | Action::AskControl { .. }
@@ -203,12 +183,11 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A client that has logged in comes to its worker, or back.
-    fn arrive(&mut self, mail: Mail, conn: ConnId) -> Option<(Mail, usize)> {
+    /// A client that has logged in comes to its worker.
+    fn arrive(&mut self, mail: Mail, conn: ConnId) {
         let Mail::Arrive(arrival) = &mail else { panic!("a client travels with {mail:?}") };
         let trusts = self.trusts;
-        let index = self.guests.iter().position(|guest| guest.conn == Some(conn)).expect("it was there");
-        let guest = &mut self.guests[index];
+        let guest = self.guest(conn).expect("it was there");
         assert!(
             guest.proved || guest.is_owner(arrival) || trusts,
             "{} got in without a password",
@@ -220,11 +199,7 @@ impl<'a> World<'a> {
         guest.pending.clear();
         guest.conn = None;
         guest.fate = Fate::Welcome;
-        if std::mem::take(&mut self.full) {
-            return Some((mail, index));
-        }
         self.welcomed.push(mail);
-        None
     }
 
     /// Time passes, from deadline to deadline.

@@ -146,7 +146,6 @@ impl World<'_> {
 
     fn steer(&mut self) {
         match self.tape.byte() % 4 {
-            0 => self.full = true,
             1 => self.depart(),
             2 if !self.stopped => {
                 self.stopped = true;

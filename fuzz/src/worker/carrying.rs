@@ -94,11 +94,11 @@ impl World<'_> {
         if let Some(index) = socket {
             self.sockets[index].id = None;
         }
-        let refusable = matches!(mail, Mail::Lend(_) | Mail::Beg { .. } | Mail::Arrive(_));
+        let returnable = mail.may_be_returned();
         if let Place::Worker(worker) = to {
             assert!(usize::from(worker.0) < self.workers.len(), "there is no worker {}", worker.0);
         }
-        if refusable && self.full {
+        if returnable && self.full {
             self.refused.push_back((from, mail, socket));
         } else {
             self.letters.push_back((to, mail, socket));
