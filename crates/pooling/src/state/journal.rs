@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Change, State};
+use super::{Change, State, rights};
 use crate::limits;
 
 #[derive(Debug)]
@@ -60,6 +60,15 @@ impl Journal {
             Change::DiscardAll => self.reverted.extend(first.kept().map(Box::from)),
         }
         Arc::make_mut(&mut self.now).apply_over(&first, change);
+    }
+
+    /// Whose rights this was changed with is not known.
+    pub(crate) fn bind(&mut self, change: &Change) {
+        if let Change::Set { name, .. } = change
+            && rights::may_be_needed(name)
+        {
+            Arc::make_mut(&mut self.now).bind(name);
+        }
     }
 
     /// A session begins with this.

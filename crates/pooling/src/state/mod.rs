@@ -85,6 +85,13 @@ struct Setting {
     by: Option<Arc<Identity>>,
 }
 
+impl Setting {
+    /// Nobody knows who has set it, nor whether the login may.
+    fn is_anybodys(&self) -> bool {
+        self.again.is_none() && self.by.is_some()
+    }
+}
+
 /// What a session has set, by names in lower case. What is not here is as it was when the server was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
@@ -236,8 +243,18 @@ impl State {
     /// As [`State::apply`], of a setting that the server tells of. Who had set it `before` has most likely done so now.
     fn learn(&mut self, name: &[u8], again: Option<Again>, before: &State) {
         self.set(name, again.as_ref());
-        if let (Some(known), Some(setting)) = (before.settings.get(name), self.settings.get_mut(name)) {
-            setting.by.clone_from(&known.by);
+        match (before.settings.get(name), self.settings.get_mut(name)) {
+            (Some(known), Some(_)) if known.is_anybodys() => self.bind(name),
+            (Some(known), Some(setting)) => setting.by.clone_from(&known.by),
+            _ => {}
+        }
+    }
+
+    /// Nobody knows who has set this, which may have needed rights that the login has not: it holds on this server alone.
+    fn bind(&mut self, name: &[u8]) {
+        if let Some(setting) = self.settings.get_mut(name) {
+            self.len -= setting.again.take().map_or(0, |again| again.bytes().len());
+            setting.by = Some(Arc::default());
         }
     }
 

@@ -168,7 +168,8 @@ impl Followed {
             let tracked = tracked();
             let told = self.told.get_or_insert_with(|| Arc::new(tracked.empty()));
             let (on_server, listens) = (&mut self.on_server, &mut self.listens);
-            let places = Places { on_server, listens, names: None, tracked: &tracked, told, first: None };
+            let (names, first, sets_locally) = (None, None, false);
+            let places = Places { on_server, listens, names, tracked: &tracked, told, first, sets_locally };
             self.tracker.confirmed(tag, places);
         }
         self.tracker.finished();

@@ -59,6 +59,8 @@ const NOTED: Marks = union(&[
 /// Marks of statements that speak of statements by name.
 const NAMING: Marks = union(&[Marks::PREPARE, Marks::EXECUTE, Marks::DEALLOCATE, Marks::STATE_READ]);
 
+const SETTING_LOCALLY: Marks = union(&[Marks::SET_LOCAL, Marks::BLOCK, Marks::CALL, Marks::UNKNOWN]);
+
 const DEFINING: Marks = union(&[Marks::RELATIONS, Marks::ROUTINES]);
 
 /// Marks of texts that must be looked at whatever the session has done before.
@@ -107,6 +109,12 @@ impl Reading {
             marks if marks.any(DEFINING) => Defines::Unclear,
             _ => Defines::Nothing,
         }
+    }
+
+    /// It may set something until the end of its transaction, whose rights it has among it. Not told by it: what functions set.
+    #[inline]
+    pub(crate) fn may_set_locally(self) -> bool {
+        self.marks.any(SETTING_LOCALLY)
     }
 
     pub(crate) fn names_statements(self) -> bool {

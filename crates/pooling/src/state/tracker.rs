@@ -153,6 +153,8 @@ pub(crate) struct Places<'a> {
     /// Of the tracked parameters, what the server has told last, and what its pool's servers begin with.
     pub(crate) told: &'a Arc<Parameters>,
     pub(crate) first: Option<&'a Arc<Parameters>>,
+    /// Whose rights it has is not known: another's may hold for the transaction alone.
+    pub(crate) sets_locally: bool,
 }
 
 impl Tracker {
@@ -396,7 +398,12 @@ impl Tracker {
                     self.mean_first(places);
                     self.restarting.reset_all();
                 }
-                changes.iter().for_each(|change| self.journal.change(change));
+                for change in &*changes {
+                    self.journal.change(change);
+                    if places.sets_locally {
+                        self.journal.bind(change);
+                    }
+                }
             }
             Effect::Prepare(kept) => {
                 if let Some(text) = &kept.statement.text {

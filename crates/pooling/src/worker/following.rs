@@ -270,6 +270,7 @@ impl Requests<'_> {
             None => self.server.on_server.has(name),
         };
         self.server.defines = self.server.defines.max(reading.defines());
+        self.server.sets_locally |= reading.may_set_locally();
         let mut followed = None;
         if self.session.tracker.is_some() || is_active {
             if statement.is_some() {
@@ -418,6 +419,7 @@ impl Requests<'_> {
         let (reader, known) = (&mut self.reader, &mut self.pool.known);
         let reading = text.map_or(Reading::UNKNOWN, |text| reader.read(text, parameters, known));
         self.server.defines = self.server.defines.max(reading.defines());
+        self.server.sets_locally |= reading.may_set_locally();
         reading
     }
 

@@ -160,6 +160,7 @@ impl Worker {
                     tracked: &self.tracked,
                     told: &server.parameters,
                     first: None,
+                    sets_locally: false,
                 };
                 tracker.confirmed(b"SET\0", places);
             }
