@@ -111,12 +111,15 @@ pub(crate) struct Ears {
     /// Oldest first.
     unread: Vec<Unread>,
     unread_len: usize,
+    /// Why something may have been said that nobody heard: it is told so between transactions, as what was said would be.
+    pub(crate) missed: Option<Box<str>>,
 }
 
 impl Ears {
     /// There is nothing to remember.
     pub(crate) fn is_idle(&self) -> bool {
-        self.interest.is_empty() && self.unread.is_empty() && !self.alone && self.wait == Wait::Nothing
+        let waits = self.alone || self.wait != Wait::Nothing || self.missed.is_some();
+        self.interest.is_empty() && self.unread.is_empty() && !waits
     }
 
     pub(crate) fn interest(&self) -> impl Iterator<Item = &[u8]> {
@@ -191,6 +194,11 @@ impl Ears {
 
     pub(crate) fn has_unread(&self) -> bool {
         !self.unread.is_empty()
+    }
+
+    /// Whether there is anything to tell its client between transactions.
+    pub(crate) fn has_news(&self) -> bool {
+        self.has_unread() || self.missed.is_some()
     }
 
     /// In no transaction: what the client is to be told, of the channels that it listens to.

@@ -32,7 +32,7 @@ mod tracker;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) use channels::{Overflow, Wait, is_portable};
+pub(crate) use channels::{Ears, Overflow, Wait, is_portable};
 pub(crate) use effects::{Effect, Effects};
 pub(crate) use known::Known;
 pub use pins::Pins;

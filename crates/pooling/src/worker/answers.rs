@@ -99,8 +99,8 @@ impl Worker {
                 if findings.reverted {
                     self.mend(turn, conn, session);
                 }
-                if findings.ears {
-                    self.heard_end(turn, conn, session, findings.withheld);
+                if findings.ears && self.heard_end(turn, conn, session, findings.withheld) {
+                    return;
                 }
                 self.question_syncs(turn, conn);
                 if gated {

@@ -41,7 +41,7 @@ use crate::parameters::Tracked;
 use crate::sabotage::{Fault, does};
 use crate::server::{Answerer, Expect, Server, State as ServerState};
 use crate::session::{Session, State, virtual_pid};
-use crate::state::{Effect, Effects, Overflow, Pins, Reading, Tracker, Wait, is_portable, write_identifier};
+use crate::state::{Ears, Effect, Effects, Overflow, Pins, Reading, Tracker, Wait, is_portable, write_identifier};
 
 pub(super) const UNLISTEN: &[u8] = b"UNLISTEN *";
 
@@ -212,9 +212,15 @@ impl Answers<'_> {
     fn hears_first(&mut self) -> bool {
         self.findings.ears = true;
         // The answer to what was said last: nothing was sent behind it, so nothing has to wait with it.
-        let last = self.server.ledger.len() == 1 && self.server.gated;
+        let alone = self.server.ledger.len() == 1;
+        let last = alone && self.server.gated;
         let Some((conn, session)) = &mut self.session else { return true };
         let Some(tracker) = &mut session.tracker else { return true };
+        if alone && tracker.has_missed() {
+            // It would be told of this before it is told that it is ready, so that is all that it is told.
+            self.findings.withheld = true;
+            return false;
+        }
         if !last && tracker.has_said() {
             // What it has said is not to be heard before it is told that it was said.
             return true;
@@ -364,15 +370,22 @@ impl Worker {
         }
     }
 
-    /// A transaction is over. `withheld`: its ReadyForQuery is.
-    pub(super) fn heard_end(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId, withheld: bool) {
+    /// A transaction is over. `withheld`: its ReadyForQuery is. Returns whether the session is, too.
+    pub(super) fn heard_end(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId, withheld: bool) -> bool {
         if !withheld {
-            return self.settle_channels(turn, server_id, conn);
+            self.settle_channels(turn, server_id, conn);
+            return false;
         }
-        let Some(id) = self.sessions.get(conn).map(|session| session.pool) else { return };
-        let Some(pool) = self.pool_mut(id) else { return };
+        let Some(session) = self.sessions.get(conn) else { return true };
+        if let Some(why) = session.tracker.as_ref().and_then(|tracker| tracker.ears()?.missed.clone()) {
+            self.refuse_session(turn, conn, sqlstate::ADMIN_SHUTDOWN, &why);
+            return true;
+        }
+        let id = session.pool;
+        let Some(pool) = self.pool_mut(id) else { return false };
         pool.listener.get_or_insert_default().wait(conn);
         self.attend(turn, id);
+        false
     }
 
     /// The listener was not to be had in time: the session listens on its own server.
@@ -478,8 +491,8 @@ impl Worker {
     /// Tells a client what was said, if this is a moment for it: between transactions, and it has read all else.
     pub(super) fn tell_unread(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let has = session.tracker.as_ref().and_then(|tracker| tracker.ears()).is_some_and(|ears| ears.has_unread());
-        if !has {
+        let has_news = session.tracker.as_ref().and_then(|tracker| tracker.ears()).is_some_and(Ears::has_news);
+        if !has_news {
             return;
         }
         let between = match session.state {
@@ -490,21 +503,32 @@ impl Worker {
         let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.wait() != Wait::ToBeReady) else {
             return;
         };
-        if between && session.flow.is_clear() {
+        if let Some(why) = tracker.ears().and_then(|ears| ears.missed.clone()).filter(|_| between) {
+            self.refuse_session(turn, conn, sqlstate::ADMIN_SHUTDOWN, &why);
+        } else if between && session.flow.is_clear() {
             let unread = tracker.take_unread();
             turn.actions.send_new(conn, |out| out.extend_from_slice(&unread));
         }
     }
 
-    /// The listener's connection is gone. Who listened has missed something; who was only about to goes on by itself.
+    /// The listener's connection is gone. Who listened has missed something, and is told so where it would have been told that:
+    /// not within a transaction, whose answers it may be reading. Who was only about to listen goes on by itself.
     pub(super) fn listener_lost(&mut self, turn: &mut Turn<'_>, id: PoolId, why: &str) {
         let Some(listener) = self.pool_mut(id).and_then(|pool| pool.listener.take()) else { return };
         for conn in listener.everybody() {
-            let Some(tracker) = self.sessions.get(conn).and_then(|session| session.tracker.as_ref()) else { continue };
+            let Some(session) = self.sessions.get_mut(conn) else { continue };
+            let Some(tracker) = &mut session.tracker else { continue };
+            let server = match session.state {
+                State::Linked { server } => self.servers.get(server),
+                _ => None,
+            };
+            let text = format!("{LOST}: {why}");
             if tracker.is_deaf() && matches!(tracker.wait(), Wait::ToSend { .. }) {
                 self.listen_alone(turn, conn);
+            } else if tracker.wait() == Wait::Nothing && server.is_some_and(|server| !server.is_clean()) {
+                tracker.ears_mut().missed = Some(text.into());
             } else {
-                self.refuse_session(turn, conn, sqlstate::ADMIN_SHUTDOWN, &format!("{LOST}: {why}"));
+                self.refuse_session(turn, conn, sqlstate::ADMIN_SHUTDOWN, &text);
             }
         }
     }

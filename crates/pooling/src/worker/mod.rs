@@ -115,7 +115,7 @@ use crate::sabotage::{Fault, does};
 use crate::server::{Server, State as ServerState};
 use crate::session::{Session, State as SessionState};
 use crate::settings::Settings;
-use crate::state::Reader;
+use crate::state::{Ears, Reader};
 use crate::table::Table;
 use crate::time::Time;
 
@@ -419,9 +419,8 @@ impl Worker {
                 self.bury(turn, conn, true);
                 return;
             }
-            let unread =
-                session.tracker.as_ref().and_then(|tracker| tracker.ears()).is_some_and(|ears| ears.has_unread());
-            if unread {
+            let has_news = session.tracker.as_ref().and_then(|tracker| tracker.ears()).is_some_and(Ears::has_news);
+            if has_news {
                 self.tell_unread(turn, conn);
             } else if session.flow.is_clear() && matches!(session.state, SessionState::Console { .. }) {
                 self.console_received(turn, conn);

@@ -119,6 +119,11 @@ impl Tracker {
         }
     }
 
+    /// Nobody knows what was said, since its listener was lost.
+    pub(crate) fn has_missed(&self) -> bool {
+        self.ears.as_ref().is_some_and(|ears| ears.missed.is_some())
+    }
+
     /// In no transaction: what the client is to be told of what was said.
     pub(crate) fn take_unread(&mut self) -> Vec<u8> {
         match self.ears.as_mut().filter(|ears| ears.has_unread()) {
