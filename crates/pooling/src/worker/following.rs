@@ -516,8 +516,15 @@ impl Requests<'_> {
         if effects.iter().filter_map(Effect::statement).any(|name| name.starts_with(prepared::RESERVED)) {
             return Some(vec![REFUSE_NAME.to_vec()]);
         }
+        let names = self.session.names.as_deref();
+        let is_changing = |name: &[u8]| names.is_some_and(|names| names.is_changing(name));
+        if self.server.ledger.awaits_ready() && effects.iter().filter_map(Effect::statement).any(is_changing) {
+            // What it is depends on whether a batch under way fails, of which the rest is skipped.
+            self.call_for_answers();
+            return None;
+        }
         let tracker = self.session.tracker.get_or_insert_default();
-        let (names, known, seen) = (self.session.names.as_deref(), &self.pool.known, Seen::by(reading, text));
+        let (known, seen) = (&self.pool.known, Seen::by(reading, text));
         let remedy = settled(self.server, |on_server| tracker.remedy(effects, names, on_server, known, &seen));
         let Some(mut remedy) = remedy else {
             self.call_for_answers();
