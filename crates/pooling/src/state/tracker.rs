@@ -393,18 +393,7 @@ impl Tracker {
                 self.keep_if_lost();
                 self.forget_meant(places);
             }
-            Effect::Change(changes) => {
-                if changes.contains(&Change::ResetAll) {
-                    self.mean_first(places);
-                    self.restarting.reset_all();
-                }
-                for change in &*changes {
-                    self.journal.change(change);
-                    if places.sets_locally {
-                        self.journal.bind(change);
-                    }
-                }
-            }
+            Effect::Change(changes) => self.change(&changes, places),
             Effect::Prepare(kept) => {
                 if let Some(text) = &kept.statement.text {
                     places.on_server.insert(&kept.name, Arc::clone(text));
@@ -438,6 +427,19 @@ impl Tracker {
             Effect::Unpin(pins) => self.pins = self.pins & !pins,
         }
         self.pin_listener();
+    }
+
+    fn change(&mut self, changes: &[Change], places: &mut Places<'_>) {
+        if changes.contains(&Change::ResetAll) {
+            self.mean_first(places);
+            self.restarting.reset_all();
+        }
+        for change in changes {
+            self.journal.change(change);
+            if places.sets_locally {
+                self.journal.bind(change);
+            }
+        }
     }
 
     fn ask_for(&mut self, names: &[Box<[u8]>], others: bool) {

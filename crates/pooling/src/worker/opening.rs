@@ -144,11 +144,7 @@ impl Worker {
     fn open_server(&mut self, turn: &mut Turn<'_>, id: PoolId, serial: Serial) {
         let empty = self.interned.intern(self.tracked.empty());
         let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
-        let hosts = &pool.database.hosts;
-        let address = Arc::new(hosts[pool.next_host % hosts.len()].clone());
-        if pool.database.load_balance_hosts == crate::settings::LoadBalanceHosts::RoundRobin {
-            pool.next_host = (pool.next_host + 1) % hosts.len();
-        }
+        let address = Arc::new(pool.take_host());
         pool.enter(State::Connecting.group());
         let opened_for = Arc::clone(&pool.database);
         let named = |name| Server {

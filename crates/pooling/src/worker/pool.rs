@@ -21,7 +21,7 @@ use crate::parameters::{Parameters, Tracked};
 use crate::queue::{Line, Queue};
 use crate::server::{Group, Reported, Server, State};
 use crate::session;
-use crate::settings::{Database, Fidelity, PoolMode, PoolSize, Settings};
+use crate::settings::{Address, Database, Fidelity, LoadBalanceHosts, PoolMode, PoolSize, Settings};
 use crate::sizing::Account;
 use crate::snapshot::{FidelityCounts, Totals};
 use crate::spelling::Learnt;
@@ -292,6 +292,16 @@ impl Pool {
             waits: None,
             armed: Armed::default(),
         }
+    }
+
+    /// Where the next server is to be opened.
+    pub(crate) fn take_host(&mut self) -> Address {
+        let hosts = &self.database.hosts;
+        let host = hosts[self.next_host % hosts.len()].clone();
+        if self.database.load_balance_hosts == LoadBalanceHosts::RoundRobin {
+            self.next_host = (self.next_host + 1) % hosts.len();
+        }
+        host
     }
 
     /// A row of an answer to the pooler itself.
