@@ -74,7 +74,9 @@ impl Requests<'_> {
         // An UNLISTEN under way takes away what is committed, and what says LISTEN behind it is not yet.
         let has_more = tracker.ears().is_some_and(|ears| ears.has_more_than(tracker.channels()));
         let uncommitted = has_more || tracker.ears().is_some() && tracker.is_unlistening();
-        let commits = uncommitted && (ends || self.server.status == Status::Idle);
+        // What is under way may end the transaction that the server was in when it told last.
+        let alone = self.server.status == Status::Idle || self.server.ledger.awaits_own_ready();
+        let commits = uncommitted && (ends || alone);
         match tracker.wait() {
             Wait::ToSend { .. } | Wait::ToBeReady => false,
             Wait::Nothing if !(is_new || commits || leaves) => true,
