@@ -83,7 +83,8 @@ pub(crate) struct Host {
     pub(crate) thread: usize,
     pub(crate) mailbox: Arc<Letterbox>,
     pub(crate) letters: VecDeque<Letter>,
-    /// Sessions from another thread's door. No other letter waits behind one: what others write may come before it anyway.
+    /// Sessions from another thread's door. Other letters go before them, as they may have come before anyway; but a worker is not
+    /// told to stop before it knows of all who are to be told of that.
     arrivals: VecDeque<LocalMail>,
     pub(crate) local: VecDeque<LocalMail>,
     /// As last read; `seen` has the versions of its rows.
@@ -231,6 +232,9 @@ impl Host {
         match letter {
             Letter::Mail { to, mail, fd } => {
                 let arrives = matches!(mail, Mail::Arrive(_));
+                if matches!(mail, Mail::Stop(_)) {
+                    self.let_arrive(usize::MAX);
+                }
                 let letter = LocalMail { to, mail, parcel: fd.map(|fd| Parcel { fd, registered: None }) };
                 if arrives { self.arrivals.push_back(letter) } else { self.deliver(letter) }
             }
@@ -247,7 +251,10 @@ impl Host {
             }
             Letter::Count { ticket } => self.shared.replies.counters(ticket, self.counted()),
             Letter::CloseListeners { keep_unix } => self.close_listeners(keep_unix),
-            Letter::Leave => self.leaving = true,
+            Letter::Leave => {
+                self.let_arrive(usize::MAX);
+                self.leaving = true;
+            }
         }
     }
 
@@ -301,7 +308,12 @@ impl Host {
         if passers > 0 {
             self.serve_passers();
         }
-        for _ in 0..PASSERS_MAX.min(self.arrivals.len()) {
+        self.let_arrive(PASSERS_MAX);
+    }
+
+    /// Sessions from another thread's door, the oldest first.
+    fn let_arrive(&mut self, count_max: usize) {
+        for _ in 0..count_max.min(self.arrivals.len()) {
             let Some(letter) = self.arrivals.pop_front() else { break };
             self.deliver(letter);
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use auth::Secret;
 use pooling::arrival::{Arrival, Identity};
 use pooling::startup_parameters::StartupParameters;
-use pooling::{Action, Event, Job, Kind, Mail, Peer, Place, PoolId, PoolKey, Serial, Snapshot, Time, WorkerId};
+use pooling::{Action, Event, Job, Kind, Mail, Peer, Place, PoolId, PoolKey, Serial, Snapshot, Stop, Time, WorkerId};
 
 use super::{PATIENCE, Script, Stage, ping};
 use crate::host::PASSERS_MAX;
@@ -145,10 +145,11 @@ fn arriving() -> Mail {
     }))
 }
 
-/// While the worker stands still, the door lets three times as many in as arrive in a round, and says something else behind them.
-#[test]
-fn many_who_arrive_at_once_are_let_in_a_few_a_round() {
-    const COUNT: usize = PASSERS_MAX * 3;
+/// So many letters come to a worker at once: three times as many who arrive as do in a round, then these.
+const MANY: usize = PASSERS_MAX * 3;
+
+/// What the worker notes of them is told by the stage.
+fn many_arrive(last: fn() -> Mail) -> Stage {
     let worker = Place::Worker(WorkerId(0));
     let (sender, go_on): (Sender<()>, _) = channel();
     let go_on = Arc::new(Mutex::new(go_on));
@@ -158,7 +159,7 @@ fn many_who_arrive_at_once_are_let_in_a_few_a_round() {
         Some(match place {
             Place::Door(_) => Box::new(move |actor, event| match *event {
                 Event::Received { bytes: b"many", .. } => {
-                    let letters = (0..COUNT).map(|_| arriving()).chain([Mail::Cancel { pid: 2, secret: 0 }]);
+                    let letters = (0..MANY).map(|_| arriving()).chain([last()]);
                     let posts = letters.map(|mail| Action::Post { to: worker, mail, carrying: None });
                     posts.chain(actor.echo(event)).collect()
                 }
@@ -170,11 +171,11 @@ fn many_who_arrive_at_once_are_let_in_a_few_a_round() {
                         actor.note("stands still");
                         let _ = go_on.lock().expect("one waits").recv_timeout(PATIENCE);
                     }
-                    Event::Mail(Mail::Cancel { .. }) => actor.note(format!("the last letter behind {arrived}.")),
                     Event::Mail(Mail::Arrive(_)) => {
                         arrived += 1;
                         actor.note(format!("arrived {arrived}."));
                     }
+                    Event::Mail(_) => actor.note(format!("the last letter behind {arrived}.")),
                     _ => {}
                 }
                 Vec::new()
@@ -182,12 +183,25 @@ fn many_who_arrive_at_once_are_let_in_a_few_a_round() {
             Place::Worker(_) | Place::Coordinator => Box::new(|_, _| Vec::new()),
         })
     });
+    // It stands still until all are there.
     stage.engine().handle().post(worker, Mail::Cancel { pid: 1, secret: 0 });
     stage.expect("stands still");
     ping(&mut stage.tcp(), b"many");
     drop(sender);
+    stage
+}
+
+#[test]
+fn many_who_arrive_at_once_are_let_in_a_few_a_round() {
+    let stage = many_arrive(|| Mail::Cancel { pid: 2, secret: 0 });
     stage.expect("the last letter behind 0.");
-    stage.expect(&format!("arrived {COUNT}."));
+    stage.expect(&format!("arrived {MANY}."));
+}
+
+#[test]
+fn a_worker_is_told_to_stop_behind_all_who_arrive() {
+    let stage = many_arrive(|| Mail::Stop(Stop::WaitForClients));
+    stage.expect(&format!("the last letter behind {MANY}."));
 }
 
 #[test]
