@@ -172,15 +172,20 @@ impl<'t> Argument<'t> {
     }
 }
 
-/// The mark for what stands between `start` and `end`, where set_config is named. No string has a say in it.
-pub(crate) fn mark(text: &Text<'_>, start: usize, end: usize) -> Marks {
+/// The marks for what stands between `start` and `end`, where set_config is named. No string has a say in it.
+pub(crate) fn marks(text: &Text<'_>, start: usize, end: usize) -> Marks {
     let mut calls = SetConfigs::between(text, start, end);
+    let (mut lasts, mut passes) = (false, false);
     while let Some(mention) = calls.mention() {
-        if !matches!(mention, Mention::Call(Some([_, _, Argument::Bool(true)]))) {
-            return Marks::SET_CONFIG;
-        }
+        let local = match mention {
+            Mention::Call(Some([_, _, Argument::Bool(local)])) => Some(local),
+            _ => None,
+        };
+        lasts |= local != Some(true);
+        passes |= local != Some(false);
     }
-    Marks::SET_LOCAL
+    let rights = if passes { Marks::LOCAL_RIGHTS } else { Marks::NONE };
+    rights | if lasts { Marks::SET_CONFIG } else { Marks::SET_LOCAL }
 }
 
 /// The three arguments before a closing parenthesis; the cursor stands at the first, and then behind the parenthesis.

@@ -134,8 +134,9 @@ impl Kind<'_> {
             Kind::PrepareTransaction => Marks::TWO_PHASE,
             Kind::CommitPrepared | Kind::RollbackPrepared => Marks::TWO_PHASE | Marks::ALONE,
             Kind::Set(Assignment { scope, name, .. }) => {
-                let seeds = name.lowercase().eq(b"seed".iter().copied());
-                of_a_scope(*scope) | if_so(seeds, Marks::SEED)
+                let is = |other: &[u8]| name.lowercase().eq(other.iter().copied());
+                let rights = *scope == Scope::Local && (is(b"role") || is(b"session_authorization"));
+                of_a_scope(*scope) | if_so(is(b"seed"), Marks::SEED) | if_so(rights, Marks::LOCAL_RIGHTS)
             }
             Kind::SetCharacteristics { scope, .. } => of_a_scope(*scope),
             Kind::SetTransaction => Marks::SET_LOCAL,

@@ -43,6 +43,8 @@ marks! {
     /// SET LOCAL, SET TRANSACTION, SET CONSTRAINTS, and set_config whose last argument is the word `true`: until the
     /// transaction's end.
     SET_LOCAL = 8;
+    /// SET LOCAL ROLE and SESSION AUTHORIZATION, and set_config of whatever unless its last argument is the word `false`.
+    LOCAL_RIGHTS = 46;
     RESET = 9;
     DISCARD = 10;
     /// PREPARE of a statement.

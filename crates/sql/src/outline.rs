@@ -45,7 +45,7 @@ pub(crate) fn outline(text: &Text<'_>, at: usize, words: Option<&mut Words>) -> 
     Ok(found.map(|outline| {
         let mut marks = walk.marks();
         if marks.any(Marks::SET_CONFIG) {
-            marks = marks.without(Marks::SET_CONFIG) | calls::mark(text, outline.start, outline.end);
+            marks = marks.without(Marks::SET_CONFIG) | calls::marks(text, outline.start, outline.end);
         }
         Outline { marks, has_body: walk.body == Body::Closed, ..outline }
     }))

@@ -235,7 +235,7 @@ pub(crate) struct Server {
     pub(crate) answer_failed: bool,
     /// What other clients have prepared may mean something else once its client's transaction is over.
     pub(crate) defines: Defines,
-    /// Something may have been set for one transaction alone since its client was linked, and whose rights it has among it.
+    /// Its client's transaction may have another's rights for itself alone.
     pub(crate) sets_locally: bool,
     /// Its client asked for a cancel before it was answered itself.
     pub(crate) cancel_wanted: bool,

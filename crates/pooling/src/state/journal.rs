@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Change, State, rights};
+use super::{Change, State};
 use crate::limits;
 
 #[derive(Debug)]
@@ -64,9 +64,7 @@ impl Journal {
 
     /// Whose rights this was changed with is not known.
     pub(crate) fn bind(&mut self, change: &Change) {
-        if let Change::Set { name, .. } = change
-            && rights::may_be_needed(name)
-        {
+        if let Change::Set { name, .. } = change {
             Arc::make_mut(&mut self.now).bind(name);
         }
     }

@@ -38,7 +38,7 @@ pub(crate) use known::Known;
 pub use pins::Pins;
 pub(crate) use prepared::{OnServer, Remedy, of_protocol as prepare_of_protocol};
 pub(crate) use reading::{Defines, Reader, Reading, Sketch};
-pub(crate) use tracker::{Marked, Places, Seen, Settled, Tracker};
+pub(crate) use tracker::{Circumstances, Marked, Places, Seen, Settled, Tracker};
 
 use sql::{is_dangerous, quoted_setting, setting_key};
 
@@ -250,9 +250,16 @@ impl State {
         }
     }
 
-    /// Nobody knows who has set this, which may have needed rights that the login has not: it holds on this server alone.
+    /// As [`State::bind`], if it was otherwise `before`.
+    fn bind_if_new(&mut self, name: &[u8], before: &State) {
+        if self.settings.get(name) != before.settings.get(name) {
+            self.bind(name);
+        }
+    }
+
+    /// Nobody knows who has set this: if that may have needed rights that the login has not, it holds on this server alone.
     fn bind(&mut self, name: &[u8]) {
-        if let Some(setting) = self.settings.get_mut(name) {
+        if let Some(setting) = self.settings.get_mut(name).filter(|_| rights::may_be_needed(name)) {
             self.len -= setting.again.take().map_or(0, |again| again.bytes().len());
             setting.by = Some(Arc::default());
         }

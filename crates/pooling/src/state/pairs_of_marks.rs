@@ -13,7 +13,7 @@ use crate::catalogue::{Hidden, Known};
 use crate::parameters::{Parameters, Tracked};
 
 /// A statement for each mark.
-const STATEMENTS: [(Marks, &str); 46] = [
+const STATEMENTS: [(Marks, &str); 47] = [
     (Marks::UNKNOWN, "frobnicate t"),
     (Marks::BEGIN, "begin"),
     (Marks::COMMIT, "commit"),
@@ -23,6 +23,7 @@ const STATEMENTS: [(Marks, &str); 46] = [
     (Marks::TWO_PHASE, "prepare transaction 'x'"),
     (Marks::SET, "set work_mem = '1MB'"),
     (Marks::SET_LOCAL, "set local jit = off"),
+    (Marks::LOCAL_RIGHTS, "set local role boss"),
     (Marks::RESET, "reset app.x"),
     (Marks::DISCARD, "discard sequences"),
     (Marks::PREPARE, "prepare p as select 1"),
@@ -85,7 +86,7 @@ const AROUND_EXPRESSIONS: [&str; 16] = [
 type Question = (&'static str, fn(Reading) -> bool);
 
 /// What a [`Reading`] tells of a text's marks. None may be taken away by what else the text does.
-const QUESTIONS: [Question; 19] = [
+const QUESTIONS: [Question; 20] = [
     ("is_noted", |reading| reading.is_noted(false)),
     ("is_noted in a transaction", |reading| reading.is_noted(true)),
     ("defines", |reading| reading.defines() >= Defines::Unclear),
@@ -99,6 +100,7 @@ const QUESTIONS: [Question; 19] = [
     ("executes", Reading::executes),
     ("sets_by_function", Reading::sets_by_function),
     ("is_unknown", Reading::is_unknown),
+    ("may_set_locally", Reading::may_set_locally),
     ("uses_sequences", Reading::uses_sequences),
     ("advances_sequences", Reading::advances_sequences),
     ("draws", Reading::draws),

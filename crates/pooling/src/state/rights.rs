@@ -19,8 +19,8 @@ const OF_SUPERUSERS: [&[u8]; 53] = [
     b"wal_sender_timeout", b"wal_skip_threshold", b"zero_damaged_pages",
 ];
 
-/// Of extensions: what is behind the dot does not matter.
-const OF_EXTENSIONS: [&[u8]; 5] = [b"auto_explain.", b"pg_stat_statements.", b"pg_trgm.", b"plpgsql.", b"sepgsql."];
+/// Of extensions: how their names begin.
+const OF_EXTENSIONS: [&[u8]; 4] = [b"auto_explain.", b"pg_stat_statements.", b"plpgsql.variable_conflict", b"sepgsql."];
 
 /// Whether setting it may need rights beyond those of any user.
 pub(super) fn may_be_needed(name: &[u8]) -> bool {
@@ -36,5 +36,6 @@ mod tests {
         assert!(OF_SUPERUSERS.is_sorted());
         assert!(may_be_needed(b"log_statement") && may_be_needed(b"auto_explain.log_analyze"));
         assert!(!may_be_needed(b"work_mem") && !may_be_needed(b"app.user_id"));
+        assert!(!may_be_needed(b"pg_trgm.similarity_threshold") && !may_be_needed(b"plpgsql.extra_warnings"));
     }
 }

@@ -10,11 +10,13 @@ mod hearing;
 mod meaning;
 mod naming;
 mod pieces;
+mod places;
 mod portals;
 mod restarting;
 mod under_way;
 
 pub(crate) use naming::Seen;
+pub(crate) use places::{Circumstances, Places};
 use restarting::Restarting;
 use under_way::UnderWay;
 
@@ -141,20 +143,6 @@ enum Look {
     Asked(Check, Pins, Pins),
     /// Answered, or in vain: the same question would have the same answer, until the client has asked for something more.
     Over,
-}
-
-/// Where what a statement did is noted besides.
-pub(crate) struct Places<'a> {
-    pub(crate) on_server: &'a mut OnServer,
-    /// The server listens to something.
-    pub(crate) listens: &'a mut bool,
-    pub(crate) names: Option<&'a mut Names>,
-    pub(crate) tracked: &'a Tracked,
-    /// Of the tracked parameters, what the server has told last, and what its pool's servers begin with.
-    pub(crate) told: &'a Arc<Parameters>,
-    pub(crate) first: Option<&'a Arc<Parameters>>,
-    /// Whose rights it has is not known: another's may hold for the transaction alone.
-    pub(crate) sets_locally: bool,
 }
 
 impl Tracker {
@@ -532,8 +520,9 @@ impl Tracker {
 
     /// The server has answered. If its row, or none, is not what was expected, what is suspected stays so, and the server
     /// with it; or is cleared, if it is one that answers nothing as expected. Says whether something was found that nothing had told; a value that was changed out of sight shows only
-    /// where the setting's name was not known. `is_utf8`: what the row is written in; `is_readable`: it has answered other questions.
-    pub(crate) fn answered(&mut self, tracked: &Tracked, is_utf8: bool, is_readable: bool) -> bool {
+    /// where the setting's name was not known.
+    pub(crate) fn answered(&mut self, tracked: &Tracked, circumstances: Circumstances) -> bool {
+        let Circumstances { is_utf8, is_readable, sets_locally } = circumstances;
         let row = self.row.take();
         if !matches!(self.look, Look::Asked(..)) {
             return false;
@@ -568,9 +557,13 @@ impl Tracker {
             let is_unset = value.is_empty() && (name.contains(&b'.') || is_identity(&name));
             let is_known = value.is_ascii() || is_utf8 && value.len() <= limits::PARAMETER_LEN_MAX;
             let again = is_known.then(|| Again::Value(value.as_slice().into()));
-            match is_unset {
-                true => state.apply(&Change::Reset(name.into())),
-                false => state.learn(&name, again, self.state()),
+            if is_unset {
+                state.apply(&Change::Reset(name.into()));
+                continue;
+            }
+            state.learn(&name, again, self.state());
+            if sets_locally {
+                state.bind_if_new(&name, self.state());
             }
         }
         let untold = |name: &&[u8]| !check.names.iter().any(|known| **known == **name);

@@ -18,7 +18,7 @@ use crate::parameters::Tracked;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
 use crate::settings::Fidelity;
-use crate::state::{Pins, Settled, State, Tracker};
+use crate::state::{Circumstances, Pins, Settled, State, Tracker};
 
 /// How a server is cleared that nobody can vouch for.
 pub(super) const CLEAR: &[u8] = b"DISCARD ALL";
@@ -94,8 +94,12 @@ impl Answers<'_> {
     /// statement may be under way already, and take long.
     pub(super) fn check_answered(&mut self) {
         let Some(tracker) = self.session.as_mut().and_then(|(_, session)| session.tracker.as_mut()) else { return };
-        let is_utf8 = self.server.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8");
-        let missed = tracker.answered(self.tracked, is_utf8, !self.pool.known.is_unreadable());
+        let circumstances = Circumstances {
+            is_utf8: self.server.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8"),
+            is_readable: !self.pool.known.is_unreadable(),
+            sets_locally: self.server.sets_locally,
+        };
+        let missed = tracker.answered(self.tracked, circumstances);
         self.pool.fidelity.missed += u64::from(missed);
         if tracker.stays_pinned(self.now) {
             count_pinned(tracker, self.pool);

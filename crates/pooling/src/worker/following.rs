@@ -270,7 +270,7 @@ impl Requests<'_> {
             None => self.server.on_server.has(name),
         };
         self.server.defines = self.server.defines.max(reading.defines());
-        self.server.sets_locally |= reading.may_set_locally();
+        self.may_set_locally(reading);
         let mut followed = None;
         if self.session.tracker.is_some() || is_active {
             if statement.is_some() {
@@ -419,7 +419,7 @@ impl Requests<'_> {
         let (reader, known) = (&mut self.reader, &mut self.pool.known);
         let reading = text.map_or(Reading::UNKNOWN, |text| reader.read(text, parameters, known));
         self.server.defines = self.server.defines.max(reading.defines());
-        self.server.sets_locally |= reading.may_set_locally();
+        self.may_set_locally(reading);
         reading
     }
 
@@ -504,6 +504,15 @@ impl Requests<'_> {
             Some(rules) => Effects::read(&Text::new(text, rules), self.tracked),
             None => Effects::default(),
         }
+    }
+
+    /// Whose rights what follows runs with may not be known any more, until the transaction ends.
+    #[inline]
+    fn may_set_locally(&mut self, reading: Reading) {
+        if self.server.sets_locally && self.server.is_clean() {
+            self.server.sets_locally = false;
+        }
+        self.server.sets_locally |= reading.may_set_locally();
     }
 
     pub(super) fn rules(&mut self) -> Option<Rules> {

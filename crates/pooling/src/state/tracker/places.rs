@@ -1,0 +1,32 @@
+//! What a tracker needs to know besides what its session says.
+
+use std::sync::Arc;
+
+use crate::parameters::{Parameters, Tracked};
+use crate::prepared::Names;
+use crate::state::prepared::OnServer;
+
+/// In which a server tells what a session has left on it.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Circumstances {
+    /// Its row is written in UTF-8.
+    pub(crate) is_utf8: bool,
+    /// It has answered other questions.
+    pub(crate) is_readable: bool,
+    /// As [`Places::sets_locally`].
+    pub(crate) sets_locally: bool,
+}
+
+/// Where what a statement did is noted besides.
+pub(crate) struct Places<'a> {
+    pub(crate) on_server: &'a mut OnServer,
+    /// The server listens to something.
+    pub(crate) listens: &'a mut bool,
+    pub(crate) names: Option<&'a mut Names>,
+    pub(crate) tracked: &'a Tracked,
+    /// Of the tracked parameters, what the server has told last, and what its pool's servers begin with.
+    pub(crate) told: &'a Arc<Parameters>,
+    pub(crate) first: Option<&'a Arc<Parameters>>,
+    /// Whose rights it has is not known: another's may hold for the transaction alone.
+    pub(crate) sets_locally: bool,
+}
