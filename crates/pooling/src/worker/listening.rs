@@ -103,10 +103,9 @@ impl Requests<'_> {
         let is_shared = || self.pool.listener.as_ref().is_some_and(|listener| listener.server.is_some());
         let hears = |tracker: &Tracker| tracker.ears().is_some_and(|ears| ears.interest().next().is_some());
         let leaves = |effect: &Effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll);
-        effects.iter().any(leaves)
-            && self.server.status == Status::Idle
-            && self.session.tracker.as_deref().is_some_and(hears)
-            && is_shared()
+        // What is under way may end the transaction that the server was in when it told last.
+        let may_be_alone = self.server.status == Status::Idle || self.server.ledger.awaits_own_ready();
+        effects.iter().any(leaves) && may_be_alone && self.session.tracker.as_deref().is_some_and(hears) && is_shared()
     }
 
     /// A Parse comes, whole: whether it has to wait until there is a listener. Before anything of its batch is sent, the
@@ -218,7 +217,7 @@ impl Answers<'_> {
         let last = alone && self.server.gated;
         let Some((conn, session)) = &mut self.session else { return true };
         let Some(tracker) = &mut session.tracker else { return true };
-        if alone && tracker.has_missed() {
+        if alone && tracker.missed().is_some() {
             // It would be told of this before it is told that it is ready, so that is all that it is told.
             self.findings.withheld = true;
             return false;
@@ -379,7 +378,7 @@ impl Worker {
             return false;
         }
         let Some(session) = self.sessions.get(conn) else { return true };
-        if let Some(why) = session.tracker.as_ref().and_then(|tracker| tracker.ears()?.missed.clone()) {
+        if let Some(why) = session.tracker.as_ref().and_then(|tracker| tracker.missed().map(str::to_owned)) {
             self.refuse_session(turn, conn, sqlstate::ADMIN_SHUTDOWN, &why);
             return true;
         }
@@ -505,7 +504,7 @@ impl Worker {
         let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.wait() != Wait::ToBeReady) else {
             return;
         };
-        if let Some(why) = tracker.ears().and_then(|ears| ears.missed.clone()).filter(|_| between) {
+        if let Some(why) = tracker.missed().filter(|_| between).map(str::to_owned) {
             self.refuse_session(turn, conn, sqlstate::ADMIN_SHUTDOWN, &why);
         } else if between && session.flow.is_clear() {
             let unread = tracker.take_unread();
@@ -525,10 +524,15 @@ impl Worker {
                 _ => None,
             };
             let text = format!("{LOST}: {why}");
-            if tracker.is_deaf() && matches!(tracker.wait(), Wait::ToSend { .. }) {
+            let waits = matches!(tracker.wait(), Wait::ToSend { .. });
+            if tracker.is_deaf() && waits {
                 self.listen_alone(turn, conn);
-            } else if tracker.wait() == Wait::Nothing && server.is_some_and(|server| !server.is_clean()) {
+            } else if tracker.wait() != Wait::ToBeReady && server.is_some_and(|server| !server.is_clean()) {
                 tracker.ears_mut().missed = Some(text.into());
+                // What waits for the listener goes on without one.
+                if waits {
+                    self.listen_alone(turn, conn);
+                }
             } else {
                 self.refuse_session(turn, conn, sqlstate::ADMIN_SHUTDOWN, &text);
             }

@@ -31,8 +31,15 @@ impl Tracker {
 
     /// ReadyForQuery.
     pub(super) fn hear_ready(&mut self, idle: bool) {
+        let is_deaf = idle && self.is_deaf();
         match &mut self.ears {
-            Some(ears) => ears.ready(idle, self.journal.before().channels()),
+            Some(ears) => {
+                ears.ready(idle, self.journal.before().channels());
+                if is_deaf {
+                    // It listened to nothing after all, and what it says from now on the next listener hears.
+                    ears.missed = None;
+                }
+            }
             None if idle && self.said == Some(0) => self.said = None,
             None => {}
         }
@@ -119,9 +126,9 @@ impl Tracker {
         }
     }
 
-    /// Nobody knows what was said, since its listener was lost.
-    pub(crate) fn has_missed(&self) -> bool {
-        self.ears.as_ref().is_some_and(|ears| ears.missed.is_some())
+    /// Nobody knows what was said to it, since its listener was lost: why.
+    pub(crate) fn missed(&self) -> Option<&str> {
+        self.ears.as_ref().and_then(|ears| ears.missed.as_deref()).filter(|_| !self.is_deaf())
     }
 
     /// In no transaction: what the client is to be told of what was said.
