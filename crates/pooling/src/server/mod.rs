@@ -288,6 +288,8 @@ impl Server {
     pub(crate) fn query_answered(&mut self) {
         if self.overdue != Overdue::No {
             self.overdue = if self.cancels > 0 { Overdue::Answered } else { Overdue::No };
+            // One that waited for an answer of our own to go comes too late.
+            self.cancel_wanted = false;
         }
     }
 
