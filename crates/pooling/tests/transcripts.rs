@@ -120,8 +120,8 @@ fn guarded<T>(play: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 }
 
 fn difference(transcript: &Transcript, answers: &[Vec<String>]) -> String {
-    let differs = transcript.blocks.iter().zip(answers).find(|(block, answer)| block.expected != **answer);
-    let Some((block, answer)) = differs else { return "is not laid out as UPDATE=1 would write it".to_owned() };
-    let (input, expected, found) = (block.input.join("\n"), block.expected.join("\n"), answer.join("\n"));
+    let differs = transcript.steps.iter().zip(answers).find(|(step, answer)| step.expected != **answer);
+    let Some((step, answer)) = differs else { return "is not laid out as UPDATE=1 would write it".to_owned() };
+    let (input, expected, found) = (&step.input, step.expected.join("\n"), answer.join("\n"));
     format!("{input}\n---- expected\n{expected}\n---- found\n{found}")
 }

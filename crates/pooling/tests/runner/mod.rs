@@ -14,12 +14,12 @@ mod world;
 
 use pooling::Settings;
 
-use transcript::{Block, Transcript};
+use transcript::Transcript;
 use watch::Watch;
 use words::Words;
 use world::{Cut, World};
 
-/// What a transcript's blocks led to, or the line that went wrong.
+/// What followed from each of a transcript's lines, or the line that went wrong.
 pub(crate) fn play(transcript: &Transcript) -> Result<Vec<Vec<String>>, String> {
     Ok(play_cut(transcript, Cut::Nowhere)?.answers)
 }
@@ -34,7 +34,7 @@ struct Played {
 
 fn play_cut(transcript: &Transcript, cut: Cut) -> Result<Played, String> {
     let mut stage = Stage::default();
-    let answers = transcript.blocks.iter().map(|block| stage.play(block, cut)).collect::<Result<_, _>>()?;
+    let answers = transcript.steps.iter().map(|step| stage.play(&step.input, cut)).collect::<Result<_, _>>()?;
     let Some(world) = stage.world else { return Err("nothing happens in it".to_owned()) };
     let bytes = world.sockets.into_iter().map(|socket| (socket.name, socket.all)).collect();
     Ok(Played { answers, bytes, sends: world.sent })
@@ -82,22 +82,20 @@ struct Stage {
 }
 
 impl Stage {
-    fn play(&mut self, block: &Block, cut: Cut) -> Result<Vec<String>, String> {
+    fn play(&mut self, line: &str, cut: Cut) -> Result<Vec<String>, String> {
+        let told = self.line(line, cut);
         let mut seen = Vec::new();
-        for line in &block.input {
-            let told = self.line(line, cut);
-            if let Some(world) = &mut self.world {
-                seen.extend(world.report.take());
-                seen.extend(self.watch.changes(world));
-                world.violation().map_err(|why| format!("'{line}': {why}\n{}", seen.join("\n")))?;
-            }
-            told.map_err(|why| format!("'{line}': {why}"))?;
+        if let Some(world) = &mut self.world {
+            seen.extend(world.report.take());
+            seen.extend(self.watch.changes(world));
+            world.violation().map_err(|why| format!("'{line}': {why}\n{}", seen.join("\n")))?;
         }
+        told.map_err(|why| format!("'{line}': {why}"))?;
         Ok(seen)
     }
 
     fn line(&mut self, line: &str, cut: Cut) -> Result<(), String> {
-        if line.starts_with('#') {
+        if line.starts_with('#') || line.is_empty() {
             return Ok(());
         }
         if self.world.is_none() {

@@ -1,26 +1,30 @@
-//! A transcript's file: a header in prose, then blocks of lines that happen, `----`, and what follows from them.
+//! A transcript's file: a header in prose, then what happens, a line each, and below it, indented, what follows from it.
 
 use std::fmt::Write as _;
 
 /// Sends are cut in two at every place up to here.
 pub(crate) const SPLIT_LEN_MAX: usize = 160;
 
+/// Before what follows.
+const INDENT: &str = "    ";
+
+const SPLIT: &str = "also split at every byte";
+
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     /// Comment lines at the top.
     pub(crate) header: Vec<String>,
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) steps: Vec<Step>,
     /// `also split at every byte`
     pub(crate) splits: bool,
 }
 
+/// One line that happens; a comment or an empty line is one at which nothing does.
 #[derive(Debug, Default)]
-pub(crate) struct Block {
-    pub(crate) input: Vec<String>,
+pub(crate) struct Step {
+    pub(crate) input: String,
     pub(crate) expected: Vec<String>,
 }
-
-const SPLIT: &str = "also split at every byte";
 
 impl Transcript {
     pub(crate) fn read(text: &str) -> Result<Transcript, String> {
@@ -36,23 +40,13 @@ impl Transcript {
         if prose < 30 {
             return Err("a transcript begins with what it shows, in prose".to_owned());
         }
-        let mut block = Block::default();
-        let mut answered = false;
         for line in lines {
-            match line {
-                SPLIT => transcript.splits = true,
-                "----" => answered = true,
-                "" if answered => {
-                    transcript.blocks.push(std::mem::take(&mut block));
-                    answered = false;
-                }
-                "" => {}
-                line if answered => block.expected.push(line.to_owned()),
-                line => block.input.push(line.to_owned()),
+            match (line.strip_prefix(INDENT), transcript.steps.last_mut()) {
+                _ if line == SPLIT => transcript.splits = true,
+                (Some(follows), Some(step)) => step.expected.push(follows.to_owned()),
+                (Some(_), None) => return Err(format!("'{line}' follows from nothing")),
+                (None, _) => transcript.steps.push(Step { input: line.to_owned(), expected: Vec::new() }),
             }
-        }
-        if !block.input.is_empty() {
-            transcript.blocks.push(block);
         }
         Ok(transcript)
     }
@@ -68,17 +62,14 @@ impl Transcript {
         for line in &self.header {
             let _ = writeln!(text, "{line}");
         }
-        for (index, (block, answer)) in self.blocks.iter().zip(answers).enumerate() {
-            text.push('\n');
-            if index == 0 && self.splits {
-                let _ = writeln!(text, "{SPLIT}");
-            }
-            for line in &block.input {
-                let _ = writeln!(text, "{line}");
-            }
-            let _ = writeln!(text, "----");
+        text.push('\n');
+        if self.splits {
+            let _ = writeln!(text, "{SPLIT}");
+        }
+        for (step, answer) in self.steps.iter().zip(answers) {
+            let _ = writeln!(text, "{}", step.input);
             for line in answer {
-                let _ = writeln!(text, "{line}");
+                let _ = writeln!(text, "{INDENT}{line}");
             }
         }
         text
