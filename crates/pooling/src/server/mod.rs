@@ -236,7 +236,7 @@ pub(crate) struct Server {
     /// What other clients have prepared may mean something else once its client's transaction is over.
     pub(crate) defines: Defines,
     /// Its client's transaction may have another's rights for itself alone.
-    pub(crate) sets_locally: bool,
+    pub(crate) local_rights: bool,
     /// Its client asked for a cancel before it was answered itself.
     pub(crate) cancel_wanted: bool,
     pub(crate) overdue: Overdue,

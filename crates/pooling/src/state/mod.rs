@@ -87,7 +87,7 @@ struct Setting {
 
 impl Setting {
     /// Nobody knows who has set it, nor whether the login may.
-    fn is_anybodys(&self) -> bool {
+    fn is_of_unknown_role(&self) -> bool {
         self.again.is_none() && self.by.is_some()
     }
 }
@@ -244,7 +244,7 @@ impl State {
     fn learn(&mut self, name: &[u8], again: Option<Again>, before: &State) {
         self.set(name, again.as_ref());
         match (before.settings.get(name), self.settings.get_mut(name)) {
-            (Some(known), Some(_)) if known.is_anybodys() => self.bind(name),
+            (Some(known), Some(_)) if known.is_of_unknown_role() => self.bind(name),
             (Some(known), Some(setting)) => setting.by.clone_from(&known.by),
             _ => {}
         }

@@ -100,7 +100,7 @@ const QUESTIONS: [Question; 20] = [
     ("executes", Reading::executes),
     ("sets_by_function", Reading::sets_by_function),
     ("is_unknown", Reading::is_unknown),
-    ("may_set_locally", Reading::may_set_locally),
+    ("may_have_local_rights", Reading::may_have_local_rights),
     ("uses_sequences", Reading::uses_sequences),
     ("advances_sequences", Reading::advances_sequences),
     ("draws", Reading::draws),
@@ -170,8 +170,8 @@ impl Followed {
             let tracked = tracked();
             let told = self.told.get_or_insert_with(|| Arc::new(tracked.empty()));
             let (on_server, listens) = (&mut self.on_server, &mut self.listens);
-            let (names, first, sets_locally) = (None, None, false);
-            let places = Places { on_server, listens, names, tracked: &tracked, told, first, sets_locally };
+            let (names, first, local_rights) = (None, None, false);
+            let places = Places { on_server, listens, names, tracked: &tracked, told, first, local_rights };
             self.tracker.confirmed(tag, places);
         }
         self.tracker.finished();

@@ -59,7 +59,7 @@ const NOTED: Marks = union(&[
 /// Marks of statements that speak of statements by name.
 const NAMING: Marks = union(&[Marks::PREPARE, Marks::EXECUTE, Marks::DEALLOCATE, Marks::STATE_READ]);
 
-const SETTING_LOCALLY: Marks = union(&[Marks::LOCAL_RIGHTS, Marks::BLOCK, Marks::CALL, Marks::UNKNOWN]);
+const WITH_LOCAL_RIGHTS: Marks = union(&[Marks::LOCAL_RIGHTS, Marks::BLOCK, Marks::CALL, Marks::UNKNOWN]);
 
 const DEFINING: Marks = union(&[Marks::RELATIONS, Marks::ROUTINES]);
 
@@ -113,8 +113,8 @@ impl Reading {
 
     /// It may have another's rights until the end of its transaction. Not told by it: what functions do.
     #[inline]
-    pub(crate) fn may_set_locally(self) -> bool {
-        self.marks.any(SETTING_LOCALLY)
+    pub(crate) fn may_have_local_rights(self) -> bool {
+        self.marks.any(WITH_LOCAL_RIGHTS)
     }
 
     pub(crate) fn names_statements(self) -> bool {

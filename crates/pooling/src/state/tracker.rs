@@ -424,7 +424,7 @@ impl Tracker {
         }
         for change in changes {
             self.journal.change(change);
-            if places.sets_locally {
+            if places.local_rights {
                 self.journal.bind(change);
             }
         }
@@ -522,7 +522,7 @@ impl Tracker {
     /// with it; or is cleared, if it is one that answers nothing as expected. Says whether something was found that nothing had told; a value that was changed out of sight shows only
     /// where the setting's name was not known.
     pub(crate) fn answered(&mut self, tracked: &Tracked, circumstances: Circumstances) -> bool {
-        let Circumstances { is_utf8, is_readable, sets_locally } = circumstances;
+        let Circumstances { is_utf8, is_readable, local_rights } = circumstances;
         let row = self.row.take();
         if !matches!(self.look, Look::Asked(..)) {
             return false;
@@ -562,7 +562,7 @@ impl Tracker {
                 continue;
             }
             state.learn(&name, again, self.state());
-            if sets_locally {
+            if local_rights {
                 state.bind_if_new(&name, self.state());
             }
         }

@@ -97,7 +97,7 @@ impl Answers<'_> {
         let circumstances = Circumstances {
             is_utf8: self.server.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8"),
             is_readable: !self.pool.known.is_unreadable(),
-            sets_locally: self.server.sets_locally,
+            local_rights: self.server.local_rights,
         };
         let missed = tracker.answered(self.tracked, circumstances);
         self.pool.fidelity.missed += u64::from(missed);

@@ -66,7 +66,7 @@ impl Answers<'_> {
             tracked: self.tracked,
             told: &self.server.parameters,
             first: self.pool.base.as_ref().map(|base| &base.parameters),
-            sets_locally: self.server.sets_locally,
+            local_rights: self.server.local_rights,
         };
         tracker.confirmed(tag, places);
     }

@@ -270,7 +270,7 @@ impl Requests<'_> {
             None => self.server.on_server.has(name),
         };
         self.server.defines = self.server.defines.max(reading.defines());
-        self.may_set_locally(reading);
+        self.note_local_rights(reading);
         let mut followed = None;
         if self.session.tracker.is_some() || is_active {
             if statement.is_some() {
@@ -419,7 +419,7 @@ impl Requests<'_> {
         let (reader, known) = (&mut self.reader, &mut self.pool.known);
         let reading = text.map_or(Reading::UNKNOWN, |text| reader.read(text, parameters, known));
         self.server.defines = self.server.defines.max(reading.defines());
-        self.may_set_locally(reading);
+        self.note_local_rights(reading);
         reading
     }
 
@@ -508,11 +508,11 @@ impl Requests<'_> {
 
     /// Whose rights what follows runs with may not be known any more, until the transaction ends.
     #[inline]
-    fn may_set_locally(&mut self, reading: Reading) {
-        if self.server.sets_locally && self.server.is_clean() {
-            self.server.sets_locally = false;
+    fn note_local_rights(&mut self, reading: Reading) {
+        if self.server.local_rights && self.server.is_clean() {
+            self.server.local_rights = false;
         }
-        self.server.sets_locally |= reading.may_set_locally();
+        self.server.local_rights |= reading.may_have_local_rights();
     }
 
     pub(super) fn rules(&mut self) -> Option<Rules> {

@@ -226,7 +226,7 @@ impl Worker {
         server.query_at = turn.now;
         server.transaction_at = Some(turn.now);
         server.last_words_told = false;
-        server.sets_locally = false;
+        server.local_rights = false;
         #[cfg(feature = "sabotage")]
         {
             server.status_seen = false;

@@ -170,7 +170,7 @@ impl Worker {
             reported: Vec::new(),
             session_state: None,
             defines: Defines::Nothing,
-            sets_locally: false,
+            local_rights: false,
             on_server: OnServer::default(),
             sequences: Sequences::default(),
             aside_failed: false,

@@ -160,7 +160,7 @@ impl Worker {
                     tracked: &self.tracked,
                     told: &server.parameters,
                     first: None,
-                    sets_locally: false,
+                    local_rights: false,
                 };
                 tracker.confirmed(b"SET\0", places);
             }

@@ -13,8 +13,8 @@ pub(crate) struct Circumstances {
     pub(crate) is_utf8: bool,
     /// It has answered other questions.
     pub(crate) is_readable: bool,
-    /// As [`Places::sets_locally`].
-    pub(crate) sets_locally: bool,
+    /// As [`Places::local_rights`].
+    pub(crate) local_rights: bool,
 }
 
 /// Where what a statement did is noted besides.
@@ -28,5 +28,5 @@ pub(crate) struct Places<'a> {
     pub(crate) told: &'a Arc<Parameters>,
     pub(crate) first: Option<&'a Arc<Parameters>>,
     /// Whose rights it has is not known: another's may hold for the transaction alone.
-    pub(crate) sets_locally: bool,
+    pub(crate) local_rights: bool,
 }
