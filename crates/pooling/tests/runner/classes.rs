@@ -6,7 +6,7 @@ use std::time::Duration;
 use pooling::Settings;
 use pooling::classes::{Class, ClassId, Long, Overflow, Pattern, Rule, TagPattern};
 
-use super::settings::span;
+use super::settings::seconds;
 
 /// Adds a class that is described by pairs, and the rule that leads to it.
 pub(crate) struct Described {
@@ -42,7 +42,7 @@ impl Described {
             "max" => class.max = Some(count()?),
             "max_waiting" => class.max_waiting = Some(count()?),
             "long" => *long = Some(value.to_owned()),
-            "long_after" => *long_after = span(value)?,
+            "long_after" => *long_after = seconds(value)?,
             "to_database" => class.database = Some(value.into()),
             "overflow" if value == "drop-oldest" => class.overflow = Overflow::DropOldest,
             _ => return Err(format!("'{key}' says nothing of a class")),

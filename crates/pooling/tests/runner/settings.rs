@@ -1,4 +1,8 @@
-//! The lines at a transcript's head that say how the pooler is set up: `pool size=1 mode=transaction`.
+//! The lines at a transcript's head that say how the pooler is set up: `pool default_pool_size=1 pool_mode=transaction`.
+//!
+//! Names and values are those of the configuration file: times are seconds, 0 switches off, flags are 0 or 1. There are
+//! besides: `auto_pool_size_start` and `reads_catalogue`, which no file sets; a port behind each host of a list; and the
+//! rules of classes, see `classes.rs`.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,8 +18,8 @@ use pooling::settings::{
 use super::classes::Described;
 use super::words::Words;
 
-/// What every transcript starts from: PgBouncer's defaults (and so `fidelity=classic`: the statements of most are made
-/// up), one database `db`, three users who need no password.
+/// What every transcript starts from: PgBouncer's defaults (and so `pool_fidelity=classic`: the statements of most are
+/// made up), one database `db`, three users who need no password.
 pub(crate) fn initial() -> Settings {
     let mut settings = Settings {
         auth_type: AuthType::Trust,
@@ -37,8 +41,8 @@ fn database(name: &str) -> Database {
 }
 
 fn address(text: &str) -> Result<Address, String> {
-    let (host, port) = text.rsplit_once(':').ok_or_else(|| format!("'{text}' is no host:port"))?;
-    let port = port.parse().map_err(|_| format!("'{port}' is no port"))?;
+    let (host, port) = text.rsplit_once(':').unwrap_or((text, "5432"));
+    let port = number(port)?;
     let host = match host.parse::<IpAddr>() {
         Ok(ip) => Host::Ip(ip),
         Err(_) if host.starts_with('/') => Host::Unix(host.to_owned()),
@@ -101,7 +105,7 @@ fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("'{value}' is no number"))
 }
 
-/// `5s`, `20ms`, `3us`.
+/// How long a verb takes: `5s`, `20ms`, `3us`.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let count: u64 = number(digits)?;
@@ -113,8 +117,22 @@ pub(crate) fn span(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// Seconds, with a fraction if wanted.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    number(text).map(Duration::from_secs_f64)
+}
+
+/// Seconds; 0 switches it off.
 fn timeout(text: &str) -> Result<Option<Duration>, String> {
-    if text == "off" { Ok(None) } else { span(text).map(Some) }
+    Ok(Some(seconds(text)?).filter(|time| !time.is_zero()))
+}
+
+fn flag(text: &str) -> Result<bool, String> {
+    match text {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        other => Err(format!("'{other}' is neither 0 nor 1")),
+    }
 }
 
 fn fidelity(value: &str) -> Result<Fidelity, String> {
@@ -145,14 +163,14 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
         return Ok(());
     }
     match key {
-        "size" | "default_pool_size" => settings.default_pool_size = size(value)?,
+        "default_pool_size" => settings.default_pool_size = size(value)?,
         "auto_pool_size_min" => settings.auto_pool_size_min = number(value)?,
         "auto_pool_size_max" => settings.auto_pool_size_max = number(value)?,
         "auto_pool_size_start" => settings.auto_pool_size_start = number(value)?,
-        "mode" | "pool_mode" => settings.pool_mode = mode(value)?,
-        "fidelity" | "pool_fidelity" => settings.pool_fidelity = fidelity(value)?,
-        "min" | "min_pool_size" => settings.min_pool_size = number(value)?,
-        "reserve" | "reserve_pool_size" => settings.reserve_pool_size = number(value)?,
+        "pool_mode" => settings.pool_mode = mode(value)?,
+        "pool_fidelity" => settings.pool_fidelity = fidelity(value)?,
+        "min_pool_size" => settings.min_pool_size = number(value)?,
+        "reserve_pool_size" => settings.reserve_pool_size = number(value)?,
         "max_pinned" => settings.max_pinned = number(value)?,
         "max_client_conn" => settings.max_client_conn = number(value)?,
         "max_db_connections" => settings.max_db_connections = number(value)?,
@@ -167,20 +185,20 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
         "auth_type" => settings.auth_type = auth_type(value)?,
         "admin_users" => settings.admin_users = names(value).collect(),
         "stats_users" => settings.stats_users = names(value).collect(),
-        "server_check_query" => settings.server_check_query = (value != "off").then(|| value.to_owned()),
+        "server_check_query" => settings.server_check_query = check_query(value),
         "server_reset_query" => settings.server_reset_query = value.to_owned(),
-        "server_reset_query_always" => settings.server_reset_query_always = value == "1",
-        "catalogue" => settings.reads_catalogue = value == "on",
-        "chaos_rotate" => settings.chaos.rotate = value == "1",
-        "chaos_poison" => settings.chaos.poison = value == "1",
-        "chaos_check" => settings.chaos.check = value == "1",
-        "chaos_close" => settings.chaos.close = value == "1",
+        "server_reset_query_always" => settings.server_reset_query_always = flag(value)?,
+        "reads_catalogue" => settings.reads_catalogue = flag(value)?,
+        "chaos_rotate" => settings.chaos.rotate = flag(value)?,
+        "chaos_poison" => settings.chaos.poison = flag(value)?,
+        "chaos_check" => settings.chaos.check = flag(value)?,
+        "chaos_close" => settings.chaos.close = flag(value)?,
         "chaos_seed" => settings.chaos.seed = number(value)?,
-        "server_fast_close" => settings.server_fast_close = value == "1",
-        "server_round_robin" => settings.server_round_robin = value == "1",
+        "server_fast_close" => settings.server_fast_close = flag(value)?,
+        "server_round_robin" => settings.server_round_robin = flag(value)?,
         "ignore_startup_parameters" => settings.ignore_startup_parameters = names(value).collect(),
         "track_extra_parameters" => settings.track_extra_parameters = names(value).collect(),
-        "application_name_add_host" => settings.application_name_add_host = value == "1",
+        "application_name_add_host" => settings.application_name_add_host = flag(value)?,
         "login_notify_message" => settings.login_notify_message = value.to_owned(),
         "scram_iterations" => settings.scram_iterations = number(value)?,
         other => return Err(format!("'{other}' is no setting")),
@@ -201,21 +219,34 @@ fn set_timeout(settings: &mut Settings, key: &str, value: &str) -> Result<bool, 
         "client_login_timeout" => &mut settings.client_login_timeout,
         "server_connect_timeout" => &mut settings.server_connect_timeout,
         "server_idle_timeout" => &mut settings.server_idle_timeout,
-        "server_lifetime" => &mut settings.server_lifetime,
         "cancel_wait_timeout" => &mut settings.cancel_wait_timeout,
         "autodb_idle_timeout" => &mut settings.autodb_idle_timeout,
+        // 0 is a value here: used once, then closed.
+        "server_lifetime" => {
+            settings.server_lifetime = Some(seconds(value)?);
+            return Ok(true);
+        }
         "server_login_retry" => {
-            settings.server_login_retry = span(value)?;
+            settings.server_login_retry = seconds(value)?;
             return Ok(true);
         }
         "server_check_delay" => {
-            settings.server_check_delay = span(value)?;
+            settings.server_check_delay = seconds(value)?;
             return Ok(true);
         }
         _ => return Ok(false),
     };
     *place = timeout(value)?;
     Ok(true)
+}
+
+/// Nothing: no check. `<empty>`: the empty query.
+fn check_query(value: &str) -> Option<String> {
+    match value {
+        "" => None,
+        "<empty>" => Some(String::new()),
+        query => Some(query.to_owned()),
+    }
 }
 
 fn auth_type(value: &str) -> Result<AuthType, String> {
@@ -232,6 +263,10 @@ fn auth_type(value: &str) -> Result<AuthType, String> {
 fn set_database(entry: &mut Database, key: &str, value: &str) -> Result<(), String> {
     match key {
         "host" => entry.hosts = value.split(',').map(address).collect::<Result<_, _>>()?,
+        "port" => {
+            let port = number(value)?;
+            entry.hosts.iter_mut().for_each(|address| address.port = port);
+        }
         "load_balance_hosts" if value == "disable" => entry.load_balance_hosts = LoadBalanceHosts::Disable,
         "dbname" => entry.dbname = Some(value.to_owned()),
         "user" => entry.forced_user = Some(value.to_owned()),
@@ -240,10 +275,10 @@ fn set_database(entry: &mut Database, key: &str, value: &str) -> Result<(), Stri
         "min_pool_size" => entry.min_pool_size = Some(number(value)?),
         "reserve_pool_size" => entry.reserve_pool_size = Some(number(value)?),
         "pool_mode" => entry.pool_mode = Some(mode(value)?),
-        "stable_backend_pid" => entry.stable_backend_pid = Some(value == "1"),
+        "stable_backend_pid" => entry.stable_backend_pid = Some(flag(value)?),
         "max_db_connections" => entry.max_db_connections = Some(number(value)?),
         "max_db_client_connections" => entry.max_db_client_connections = Some(number(value)?),
-        "server_lifetime" => entry.server_lifetime = Some(timeout(value)?),
+        "server_lifetime" => entry.server_lifetime = Some(Some(seconds(value)?)),
         "query_wait_timeout" => entry.query_wait_timeout = Some(timeout(value)?),
         "connect_query" => entry.connect_query = Some(value.to_owned()),
         "client_encoding" | "datestyle" | "timezone" => entry.startup.push((key.to_owned(), value.to_owned())),
@@ -264,7 +299,10 @@ fn set_class(classes: &mut Classes, name: &str, key: &str, value: &str) -> Resul
         "tps" => limits.transactions = rate(value)?,
         "qps" => limits.queries = rate(value)?,
         "logins" => limits.logins = rate(value)?,
-        "max_active" => limits.active = (value != "off").then(|| number(value)).transpose()?,
+        "tps_burst" => burst(&mut limits.transactions, value)?,
+        "qps_burst" => burst(&mut limits.queries, value)?,
+        "logins_burst" => burst(&mut limits.logins, value)?,
+        "max_active" => limits.active = Some(number(value)?).filter(|most| *most > 0),
         "over" if value == "reject" => limits.over = Over::Reject,
         "over" if value == "delay" => limits.over = Over::Delay,
         "applications" | "users" => {
@@ -287,19 +325,21 @@ fn set_class(classes: &mut Classes, name: &str, key: &str, value: &str) -> Resul
     Ok(())
 }
 
-/// `100/20`: so many a second, and at once.
+/// Events a second, and as many at once; 0: no limit.
 fn rate(value: &str) -> Result<Option<Rate>, String> {
-    if value == "off" {
-        return Ok(None);
-    }
-    let (per_second, burst) = value.split_once('/').unwrap_or((value, "1"));
-    Ok(Some(Rate { per_second: number(per_second)?, burst: number(burst)? }))
+    let per_second = number(value)?;
+    Ok((per_second > 0).then_some(Rate { per_second, burst: per_second }))
+}
+
+fn burst(rate: &mut Option<Rate>, value: &str) -> Result<(), String> {
+    rate.as_mut().ok_or("the rate comes before its burst")?.burst = number(value)?;
+    Ok(())
 }
 
 fn set_user(entry: &mut UserSettings, key: &str, value: &str) -> Result<(), String> {
     match key {
         "pool_mode" => entry.pool_mode = Some(mode(value)?),
-        "stable_backend_pid" => entry.stable_backend_pid = Some(value == "1"),
+        "stable_backend_pid" => entry.stable_backend_pid = Some(flag(value)?),
         "pool_size" => entry.pool_size = Some(size(value)?),
         "reserve_pool_size" => entry.reserve_pool_size = Some(number(value)?),
         "max_user_connections" => entry.max_user_connections = Some(number(value)?),

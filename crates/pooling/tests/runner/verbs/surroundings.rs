@@ -105,7 +105,7 @@ fn switch(world: &mut World, words: &mut Words<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// `reload pool size=2`, `reload database db host=127.0.0.1:5433`
+/// `reload pool default_pool_size=2`, `reload database db host=127.0.0.1 port=5433`
 fn reload(world: &mut World, words: Words<'_>) -> Result<(), String> {
     if !words.is_empty() && !settings::apply(&mut world.settings, words)? {
         return Err("reload pool, database, user or secret …".to_owned());
