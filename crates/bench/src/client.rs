@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use client::{Frames, frontend, put};
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 
 use crate::fake::Answer;
-use crate::frames::{Frames, put, startup};
 use crate::setup::USER;
 use crate::transaction::Script;
 
@@ -68,18 +68,18 @@ impl Work {
             // Each is written when it is asked.
             Style::Unique | Style::Transaction(..) => {}
             Style::Extended => {
-                put(&mut request, b'P', &[b"\0", sql.as_bytes(), b"\0\0\0"].concat());
+                put(&mut request, b'P', &[b"\0", sql.as_bytes(), b"\0\0\0"]);
                 bind_and_execute(&mut request, "");
             }
             Style::Prepared => {
                 let mut parse = Vec::new();
-                put(&mut parse, b'P', &[b"P0_1\0", sql.as_bytes(), b"\0\0\0"].concat());
-                put(&mut parse, b'S', b"");
+                put(&mut parse, b'P', &[b"P0_1\0", sql.as_bytes(), b"\0\0\0"]);
+                put(&mut parse, b'S', &[]);
                 prepare = Some(parse);
                 bind_and_execute(&mut request, "P0_1");
             }
         }
-        let login = startup(&[("user", user), ("database", database), ("application_name", "bench")]);
+        let login = frontend::startup(&[("user", user), ("database", database), ("application_name", "bench")]);
         let (user, password) = (user.to_owned(), password.to_owned());
         let number = AtomicU64::new(0);
         Work { login, user, password, style, prepare, request, number, rows, row_bytes, may_be_refused: false }
@@ -95,7 +95,7 @@ impl Work {
     pub fn asking(application: &str, database: &str, sql: &str, row_bytes: usize) -> Work {
         let mut request = Vec::new();
         query(&mut request, sql);
-        let login = startup(&[("user", USER), ("database", database), ("application_name", application)]);
+        let login = frontend::startup(&[("user", USER), ("database", database), ("application_name", application)]);
         let (user, password, style, number) = (USER.to_owned(), String::new(), Style::Simple, AtomicU64::new(0));
         Work { login, user, password, style, prepare: None, request, number, rows: 1, row_bytes, may_be_refused: false }
     }
@@ -155,15 +155,15 @@ impl Work {
 }
 
 fn query(out: &mut Vec<u8>, sql: &str) {
-    put(out, b'Q', &[sql.as_bytes(), b"\0"].concat());
+    put(out, b'Q', &[sql.as_bytes(), b"\0"]);
 }
 
 /// Bind, Describe, Execute and Sync for a statement, with the unnamed portal and no parameters.
 fn bind_and_execute(out: &mut Vec<u8>, statement: &str) {
-    put(out, b'B', &[b"\0", statement.as_bytes(), b"\0\0\0\0\0\0\0"].concat());
-    put(out, b'D', b"P\0");
-    put(out, b'E', b"\0\0\0\0\0");
-    put(out, b'S', b"");
+    put(out, b'B', &[b"\0", statement.as_bytes(), b"\0\0\0\0\0\0\0"]);
+    put(out, b'D', &[b"P\0"]);
+    put(out, b'E', &[b"\0\0\0\0\0"]);
+    put(out, b'S', &[]);
 }
 
 enum Phase {
@@ -299,23 +299,23 @@ fn authenticate(scram: &mut Option<ScramSha256>, work: &Work, body: &[u8], out: 
     let (code, rest) = body.split_first_chunk::<4>().ok_or("a short authentication message")?;
     match u32::from_be_bytes(*code) {
         0 => {}
-        3 => put(out, b'p', &[work.password.as_bytes(), b"\0"].concat()),
+        3 => put(out, b'p', &[work.password.as_bytes(), b"\0"]),
         5 => {
             let salt = rest.first_chunk::<4>().ok_or("md5 without a salt")?;
             let hash = md5_hash(work.user.as_bytes(), work.password.as_bytes(), *salt);
-            put(out, b'p', &[hash.as_bytes(), b"\0"].concat());
+            put(out, b'p', &[hash.as_bytes(), b"\0"]);
         }
         10 => {
             let exchange = ScramSha256::new(work.password.as_bytes(), ChannelBinding::unsupported());
             let first = exchange.message();
             let length = (first.len() as u32).to_be_bytes();
-            put(out, b'p', &[SCRAM_SHA_256.as_bytes(), b"\0", &length, first].concat());
+            put(out, b'p', &[SCRAM_SHA_256.as_bytes(), b"\0", &length, first]);
             *scram = Some(exchange);
         }
         11 => {
             let exchange = scram.as_mut().ok_or("SCRAM goes on, but never began")?;
             exchange.update(rest).map_err(|error| error.to_string())?;
-            put(out, b'p', exchange.message());
+            put(out, b'p', &[exchange.message()]);
         }
         12 => {
             let exchange = scram.as_mut().ok_or("SCRAM ends, but never began")?;

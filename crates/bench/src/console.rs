@@ -1,11 +1,14 @@
 //! A question to a pooler's admin console, outside every timed slice.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::frames::{Frames, put, startup, text};
+use client::{Connection, Gone, Place, Trusted, frontend};
+
 use crate::setup::USER;
+
+/// How long the console may be silent.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The answer to a SHOW command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,62 +28,15 @@ impl Table {
 
 /// Asks the console at a port, as the load's user, trusted. Errors: whatever is not a table.
 pub fn ask(port: u16, command: &str) -> Result<Table, String> {
-    let words = |error: std::io::Error| format!("console: {error}");
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(words)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5))).map_err(words)?;
-    let mut question = startup(&[("user", USER), ("database", "pgbouncer")]);
-    put(&mut question, b'Q', &[command.as_bytes(), b"\0"].concat());
-    stream.write_all(&question).map_err(words)?;
-    let mut frames = Frames::default();
-    let mut table = Table::default();
-    let mut ready = 0;
-    let mut buffer = [0; 8192];
-    while ready < 2 {
-        let count = stream.read(&mut buffer).map_err(words)?;
-        if count == 0 {
-            return Err("console: the connection was closed".to_owned());
-        }
-        frames.feed(&buffer[..count], |tag, body| {
-            match tag {
-                b'T' => table.columns = columns(body)?,
-                b'D' => table.rows.push(row(body)?),
-                b'E' => return Err(format!("console: {}", body.escape_ascii())),
-                b'Z' => ready += 1,
-                _ => {}
-            }
-            Ok(())
-        })?;
+    let words = |gone: Gone| format!("console: {gone}");
+    let place = Place::Tcp((Ipv4Addr::LOCALHOST, port).into());
+    let mut console = Connection::open(place, PATIENCE).map_err(|error| format!("console: {error}"))?;
+    console.log_in(&frontend::startup(&[("user", USER), ("database", "pgbouncer")]), &mut Trusted).map_err(words)?;
+    let answer = console.query(command).map_err(words)?;
+    match answer.errors.first() {
+        Some(error) => Err(format!("console: {}: {}", error.sqlstate, error.message)),
+        None => Ok(Table { columns: answer.names, rows: answer.rows }),
     }
-    Ok(table)
-}
-
-//= pg18 protocol-message-formats#RowDescription
-fn columns(body: &[u8]) -> Result<Vec<String>, String> {
-    let mut rest = body.get(2..).ok_or("a short RowDescription")?;
-    let mut names = Vec::new();
-    while !rest.is_empty() {
-        let (name, after) = text(rest)?;
-        names.push(name.to_owned());
-        rest = after.get(18..).ok_or("a short RowDescription")?;
-    }
-    Ok(names)
-}
-
-//= pg18 protocol-message-formats#DataRow
-fn row(body: &[u8]) -> Result<Vec<Option<String>>, String> {
-    let mut rest = body.get(2..).ok_or("a short DataRow")?;
-    let mut values = Vec::new();
-    while let Some((length, after)) = rest.split_first_chunk::<4>() {
-        let Ok(length) = usize::try_from(i32::from_be_bytes(*length)) else {
-            values.push(None);
-            rest = after;
-            continue;
-        };
-        let value = after.get(..length).ok_or("a short DataRow")?;
-        values.push(Some(String::from_utf8_lossy(value).into_owned()));
-        rest = &after[length..];
-    }
-    Ok(values)
 }
 
 #[cfg(test)]
@@ -88,18 +44,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_read_and_summed() {
-        let column = |name: &str| [name.as_bytes(), b"\0", &[0; 18]].concat();
-        let described = [&b"\0\x02"[..], &column("database"), &column("lends")].concat();
-        let value = |text: &str| [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat();
-        let first = [&b"\0\x02"[..], &value("a"), &value("3")].concat();
-        let second = [&b"\0\x02"[..], &[0xff; 4], &value("4")].concat();
-        let columns = columns(&described).expect("well formed");
-        let rows = vec![row(&first).expect("well formed"), row(&second).expect("well formed")];
-        assert_eq!(rows[1], vec![None, Some("4".to_owned())]);
+    fn columns_are_summed() {
+        let text = |text: &str| Some(text.to_owned());
+        let columns = ["database", "lends"].map(str::to_owned).to_vec();
+        let rows = vec![vec![text("a"), text("3")], vec![None, text("4")]];
         let table = Table { columns, rows };
         assert_eq!(table.sum("lends"), Some(7));
         assert_eq!(table.sum("loans"), None);
-        assert!(row(b"\0\x01\0\0\0\x09x").is_err());
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::frames::{Frames, put, text};
+use client::{Frames, put, text};
 
 /// What a statement of the load returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Question {
             body.extend_from_slice(&value.map_or(-1, |value| value.len() as i32).to_be_bytes());
             body.extend_from_slice(value.unwrap_or_default());
         }
-        put(out, b'D', &body);
+        put(out, b'D', &[&body]);
         complete(out, "SELECT 1");
     }
 }
@@ -232,12 +232,12 @@ impl FakeServer {
 
 impl Session {
     fn welcome(&self, out: &mut Vec<u8>) {
-        put(out, b'R', &[0; 4]);
+        put(out, b'R', &[&[0; 4]]);
         for (name, value) in &self.parameters {
             report(out, name, value);
         }
-        put(out, b'K', &[0, 0, 1, 0, 0, 0, 0, 7]);
-        put(out, b'Z', b"I");
+        put(out, b'K', &[&[0, 0, 1, 0, 0, 0, 0, 7]]);
+        put(out, b'Z', &[b"I"]);
     }
 
     /// Sets a reported parameter; says under which name PostgreSQL reports it, if it does and it changed.
@@ -254,7 +254,7 @@ impl Session {
         match (phase, tag) {
             (Phase::Over, _) | (_, b'X') => return Ok(Phase::Over),
             (_, b'S') => {
-                put(out, b'Z', &[self.status]);
+                put(out, b'Z', &[&[self.status]]);
                 self.flush = true;
             }
             (Phase::Skipping, _) => return Ok(Phase::Skipping),
@@ -277,7 +277,7 @@ impl Session {
     fn simple(&mut self, sql: &str, out: &mut Vec<u8>) {
         let statements: Vec<&str> = sql.split(';').map(str::trim).filter(|one| !one.is_empty()).collect();
         if statements.is_empty() {
-            put(out, b'I', b"");
+            put(out, b'I', &[]);
         }
         for statement in statements {
             match plan(statement) {
@@ -288,7 +288,7 @@ impl Session {
                 }
             }
         }
-        put(out, b'Z', &[self.status]);
+        put(out, b'Z', &[&[self.status]]);
         self.flush = true;
     }
 
@@ -353,14 +353,14 @@ impl Session {
                     return Ok(Err(("42P05", format!("prepared statement \"{name}\" already exists"))));
                 }
                 self.statements.insert(name.to_owned(), plan(text(rest)?.0));
-                put(out, b'1', b"");
+                put(out, b'1', &[]);
             }
             b'B' => {
                 let (portal, rest) = text(body)?;
                 let name = text(rest)?.0;
                 let Some(plan) = self.statements.get(name) else { return Ok(Err(unknown("prepared statement", name))) };
                 self.portals.insert(portal.to_owned(), *plan);
-                put(out, b'2', b"");
+                put(out, b'2', &[]);
             }
             b'D' => return self.describe(body, out),
             b'E' => {
@@ -372,7 +372,7 @@ impl Session {
                 let (kind, rest) = body.split_first().ok_or("an empty Close")?;
                 let named = if *kind == b'S' { &mut self.statements } else { &mut self.portals };
                 named.remove(text(rest)?.0);
-                put(out, b'3', b"");
+                put(out, b'3', &[]);
             }
             tag => return Err(format!("a message '{}' that the fake does not know", tag.escape_ascii())),
         }
@@ -386,10 +386,10 @@ impl Session {
             if *kind == b'S' { (&self.statements, "prepared statement") } else { (&self.portals, "portal") };
         let Some(plan) = named.get(name) else { return Ok(Err(unknown(noun, name))) };
         if *kind == b'S' {
-            put(out, b't', &[0, 0]);
+            put(out, b't', &[&[0, 0]]);
         }
         match plan {
-            Plan::Empty | Plan::Other => put(out, b'n', b""),
+            Plan::Empty | Plan::Other => put(out, b'n', &[]),
             plan => row_description(out, plan.columns()),
         }
         Ok(Ok(()))
@@ -424,7 +424,7 @@ fn plan(sql: &str) -> Plan {
 
 fn execute(out: &mut Vec<u8>, plan: Plan) {
     match plan {
-        Plan::Empty => put(out, b'I', b""),
+        Plan::Empty => put(out, b'I', &[]),
         Plan::Other => complete(out, "SET"),
         Plan::Select(answer) => {
             rows(out, answer);
@@ -438,7 +438,7 @@ fn execute(out: &mut Vec<u8>, plan: Plan) {
 //= pg18 protocol-message-formats#RowDescription
 fn row_description(out: &mut Vec<u8>, columns: u16) {
     let column = b"v\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0";
-    put(out, b'T', &[&columns.to_be_bytes()[..], &column.repeat(columns.into())].concat());
+    put(out, b'T', &[&columns.to_be_bytes()[..], &column.repeat(columns.into())]);
 }
 
 //= pg18 protocol-message-formats#DataRow
@@ -454,15 +454,15 @@ fn rows(out: &mut Vec<u8>, answer: Answer) {
 }
 
 fn complete(out: &mut Vec<u8>, tag: &str) {
-    put(out, b'C', &[tag.as_bytes(), b"\0"].concat());
+    put(out, b'C', &[tag.as_bytes(), b"\0"]);
 }
 
 fn report(out: &mut Vec<u8>, name: &str, value: &str) {
-    put(out, b'S', &[name.as_bytes(), b"\0", value.as_bytes(), b"\0"].concat());
+    put(out, b'S', &[name.as_bytes(), b"\0", value.as_bytes(), b"\0"]);
 }
 
 fn error(out: &mut Vec<u8>, sqlstate: &str, message: &str) {
-    put(out, b'E', format!("SERROR\0VERROR\0C{sqlstate}\0M{message}\0\0").as_bytes());
+    put(out, b'E', &[format!("SERROR\0VERROR\0C{sqlstate}\0M{message}\0\0").as_bytes()]);
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The fake PostgreSQL, message by message.
 
 use super::*;
-use crate::frames::startup;
+use client::frontend::startup;
 
 /// Tags of the answers, and the body of the last.
 fn tags(bytes: &[u8]) -> String {
@@ -29,7 +29,7 @@ fn ready() -> FakeServer {
 fn ask(server: &mut FakeServer, messages: &[(u8, &[u8])]) -> (String, bool) {
     let mut bytes = Vec::new();
     for (tag, body) in messages {
-        put(&mut bytes, *tag, body);
+        put(&mut bytes, *tag, &[body]);
     }
     let mut out = Vec::new();
     let flush = server.receive(&bytes, &mut out).expect("well formed questions");
@@ -40,7 +40,7 @@ fn ask(server: &mut FakeServer, messages: &[(u8, &[u8])]) -> (String, bool) {
 fn the_query_and_its_answer_have_the_sizes_that_the_record_names() {
     let mut server = ready();
     let mut query = Vec::new();
-    put(&mut query, b'Q', &[Answer::Small.sql().as_bytes(), b"\0"].concat());
+    put(&mut query, b'Q', &[Answer::Small.sql().as_bytes(), b"\0"]);
     assert_eq!(query.len(), 57);
     let mut out = Vec::new();
     assert_eq!(server.receive(&query, &mut out), Ok(true));
@@ -52,7 +52,7 @@ fn large_answers_are_a_hundred_kilobytes() {
     for (answer, count) in [(Answer::Rows, 1000), (Answer::Value, 1)] {
         let mut server = ready();
         let mut query = Vec::new();
-        put(&mut query, b'Q', &[answer.sql().as_bytes(), b"\0"].concat());
+        put(&mut query, b'Q', &[answer.sql().as_bytes(), b"\0"]);
         let mut out = Vec::new();
         server.receive(&query, &mut out).expect("a query");
         assert_eq!(tags(&out), format!("T{}CZI", "D".repeat(count)));
@@ -65,7 +65,7 @@ fn encryption_is_refused_and_the_startup_packet_may_follow_at_once() {
     let mut server = FakeServer::default();
     let mut bytes = [&8u32.to_be_bytes()[..], &80_877_103u32.to_be_bytes()].concat();
     bytes.extend(startup(&[("user", "bench")]));
-    put(&mut bytes, b'Q', b"\0");
+    put(&mut bytes, b'Q', &[b"\0"]);
     let mut out = Vec::new();
     assert_eq!(server.receive(&bytes, &mut out), Ok(true));
     assert_eq!(out[0], b'N');
@@ -84,7 +84,7 @@ fn a_cancel_request_ends_the_connection() {
 fn what_a_pooler_asks_for_itself_is_answered_as_by_an_empty_database() {
     let rows = |sql: &str| {
         let mut message = Vec::new();
-        put(&mut message, b'Q', &[sql.as_bytes(), b"\0"].concat());
+        put(&mut message, b'Q', &[sql.as_bytes(), b"\0"]);
         let (mut out, mut rows) = (Vec::new(), Vec::new());
         ready().receive(&message, &mut out).expect("a query");
         let row = |tag, body: &[u8]| {

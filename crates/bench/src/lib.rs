@@ -19,7 +19,6 @@ pub mod expected;
 pub mod fairness;
 pub mod fake;
 pub mod figures;
-pub mod frames;
 pub mod half_load;
 pub mod idle;
 pub mod instructions;

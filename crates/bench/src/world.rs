@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use client::put;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::client::{Client, Progress, Work};
 use crate::fake::FakeServer;
-use crate::frames::put;
 use crate::interrupt;
 use crate::stats::Seeded;
 
@@ -493,7 +493,7 @@ impl World {
 
     fn say_goodbye(&mut self, slot: usize) -> Result<(), String> {
         if let Some(connection) = &mut self.slots[slot] {
-            put(&mut connection.out, b'X', b"");
+            put(&mut connection.out, b'X', &[]);
         }
         self.flush(slot)?;
         self.close(slot);

@@ -3,7 +3,7 @@
 //! ```text
 //!   tests/*.rs ──► Stage ──┬─► Pooler   a process of its own, from an ini file        (pooler.rs)
 //!                          ├─► Cluster  PostgreSQL of its own                         (demo)
-//!                          └─► Client   a client that can also misbehave              (client.rs, message.rs)
+//!                          └─► Client   a client that can also misbehave              (crate client)
 //!                              psql, pgbench, psycopg                                 (tools.rs)
 //!                              drivers in sessions that keep state                    (program.rs, python/)
 //! ```
@@ -16,16 +16,13 @@
 //!
 //! Each test prints what it measured. Tests of one program run one at a time, so that each has the machine to itself.
 
-mod client;
 pub mod examples;
-mod message;
 mod pooler;
 mod program;
 mod stage;
 mod tools;
 
-pub use client::{Answer, Client, Gone, ServerError};
-pub use message::{Message, frontend};
+pub use client::{Answer, Connection as Client, Gone, Message, ServerError, frontend};
 pub use pooler::{Pooler, binary};
 pub use program::{Checks, Program};
 pub use stage::{Stage, Wishes, eventually};

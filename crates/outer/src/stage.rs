@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use client::Connection as Client;
 use demo::{Binaries, Cluster, Options};
 
-use crate::client::Client;
 use crate::pooler::Pooler;
 
 /// The database the tests use; the one user is `postgres`.

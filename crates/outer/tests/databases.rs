@@ -62,6 +62,6 @@ fn a_database_is_dropped_right_after_its_clients_have_left() {
 #[test]
 fn process_ids_are_not_used_again_at_once() {
     let stage = Stage::set(&Wishes::default());
-    let pids: BTreeSet<u32> = (0..32).map(|_| stage.client().cancel_key().1).collect();
+    let pids: BTreeSet<u32> = (0..32).map(|_| stage.client().cancel_key().0).collect();
     assert_eq!(pids.len(), 32, "{pids:?}");
 }

@@ -59,7 +59,7 @@ fn past(stage: &Stage, sql: &str) {
 }
 
 fn pid(client: &Client) -> u32 {
-    client.cancel_key().1
+    client.cancel_key().0
 }
 
 #[test]

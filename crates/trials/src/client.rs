@@ -5,7 +5,8 @@
 
 use std::rc::Rc;
 
-use crate::frames::{Frames, refusal};
+use client::{Frames, Login as _, refusal};
+
 use crate::login::{Account, Login};
 use crate::scripts::{Draw, Script};
 
@@ -96,8 +97,8 @@ fn message(phase: &mut Phase, script: Script, tag: u8, body: &[u8], out: &mut Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frames::put;
     use crate::scripts::Dice;
+    use client::put;
 
     fn client(script: Script) -> (Client, Vec<u8>) {
         let mut out = Vec::new();

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use client::Place;
 use demo::{Account, Guard, free_port, random_password, unprivileged};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::login;
-use crate::place::Place;
 use crate::plan::Mode;
 use crate::target::Target;
 

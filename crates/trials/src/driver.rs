@@ -15,13 +15,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use client::Place;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use crate::client::{Client, Progress};
 use crate::interrupt;
 use crate::login::Account;
-use crate::place::Place;
 use crate::scripts::{Dice, Script};
 
 /// When a load ends.

@@ -10,8 +10,7 @@ use std::io::Read;
 use std::rc::Rc;
 
 use auth::{Challenge, ClientExchange, Keys, Md5Hash};
-
-use crate::frames::{put, startup};
+use client::{frontend, put};
 
 /// The name that all of this program's connections go by; a pooler hands its clients' on.
 pub(crate) const APPLICATION: &str = "pgweir bench";
@@ -54,23 +53,35 @@ pub(crate) const MD5: &str = "md5";
 pub(crate) const SCRAM: &str = "SCRAM";
 
 impl Login {
+    /// Nothing has been sent yet.
+    pub(crate) fn new(account: &Rc<Account>) -> Self {
+        Self { account: Rc::clone(account), scram: None, kind: "trust" }
+    }
+
+    /// The startup packet that it begins with.
+    pub(crate) fn startup(account: &Account) -> Vec<u8> {
+        frontend::startup(&[
+            ("user", &account.user),
+            ("database", &account.database),
+            ("application_name", APPLICATION),
+        ])
+    }
+
     /// Begins with the startup packet.
     pub(crate) fn start(account: &Rc<Account>, out: &mut Vec<u8>) -> Self {
-        out.extend_from_slice(&startup(&account.user, &account.database, APPLICATION));
-        Self { account: Rc::clone(account), scram: None, kind: "trust" }
+        out.extend_from_slice(&Self::startup(account));
+        Self::new(account)
     }
 
     /// How the server has been proved who it is that logs in.
     pub(crate) fn kind(&self) -> &'static str {
         self.kind
     }
+}
 
-    /// Takes an Authentication message and writes what it asks for.
-    ///
-    /// # Errors
-    /// A kind of login that we do not know, a server that does not know the password itself.
+impl client::Login for Login {
     //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
-    pub(crate) fn step(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+    fn step(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         let (code, rest) = body.split_first_chunk::<4>().ok_or("a short authentication message")?;
         let words = |error: auth::ScramError| format!("SCRAM: {error}");
         let under_way = "SCRAM goes on, but has not begun";
@@ -130,6 +141,7 @@ fn nonce() -> Result<[u8; auth::scram::NONCE_LEN], String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use client::Login as _;
 
     #[test]
     fn a_login_is_called_by_what_the_server_asked_for() {

@@ -6,9 +6,9 @@ use std::io::ErrorKind;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::frames::{Frames, put, refusal};
+use client::{Connection, Gone, ServerError, frontend};
+
 use crate::login::{APPLICATION, Login};
-use crate::place::Stream;
 use crate::target::Target;
 
 /// Making ten million rows may take a while; an answer within a load of thousands too.
@@ -42,17 +42,8 @@ pub(crate) fn ours(since: f64) -> String {
 
 /// One connection.
 pub struct Monitor {
-    stream: Box<dyn Stream>,
-    frames: Frames,
+    connection: Connection,
     login: &'static str,
-}
-
-/// What a batch of messages came to.
-#[derive(Default)]
-struct Answer {
-    rows: Vec<String>,
-    error: Option<String>,
-    is_whole: bool,
 }
 
 impl Monitor {
@@ -69,14 +60,13 @@ impl Monitor {
     /// # Errors
     /// In the server's words, with its SQLSTATE in front.
     pub fn connect_within(target: &Target, patience: Duration) -> Result<Self, String> {
-        let stream = target.place()?.dial_blocking(patience)?;
-        let mut monitor = Self { stream, frames: Frames::default(), login: "" };
-        let mut out = Vec::new();
-        let mut login = Login::start(&Rc::new(target.account()), &mut out);
-        monitor.send(&mut out)?;
-        monitor.exchange(Some(&mut login))?;
-        monitor.login = login.kind();
-        Ok(monitor)
+        let place = target.place()?;
+        let words = |error| format!("cannot connect to {place}: {error}");
+        let mut connection = Connection::open(place.clone(), patience).map_err(words)?;
+        let account = Rc::new(target.account());
+        let mut login = Login::new(&account);
+        connection.log_in(&Login::startup(&account), &mut login).map_err(gone)?;
+        Ok(Self { connection, login: login.kind() })
     }
 
     /// How it has logged in: as everybody of this role and from this machine does.
@@ -89,10 +79,11 @@ impl Monitor {
     /// # Errors
     /// In the server's words.
     pub fn ask(&mut self, sql: &str) -> Result<Vec<String>, String> {
-        let mut out = Vec::new();
-        put(&mut out, b'Q', &[sql.as_bytes(), b"\0"]);
-        self.send(&mut out)?;
-        self.exchange(None)
+        let answer = self.connection.query(sql).map_err(gone)?;
+        match answer.errors.first() {
+            Some(error) => Err(words(error)),
+            None => Ok(answer.rows.into_iter().map(line).collect()),
+        }
     }
 
     /// The first column of the first row as a number; 0 if there is none.
@@ -113,72 +104,45 @@ impl Monitor {
         let rows = self.ask("SELECT extract(epoch FROM clock_timestamp())")?;
         rows.first().and_then(|row| row.parse().ok()).ok_or_else(|| "the server does not tell the time".to_owned())
     }
-
-    fn send(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
-        let sent = self.stream.write_all(out);
-        out.clear();
-        sent.map_err(|error| format!("cannot write to the server: {error}"))
-    }
-
-    /// Reads up to ReadyForQuery.
-    fn exchange(&mut self, mut login: Option<&mut Login>) -> Result<Vec<String>, String> {
-        let (mut answer, mut buffer, mut out) = (Answer::default(), [0; 8192], Vec::new());
-        while !answer.is_whole {
-            let count = match self.stream.read(&mut buffer) {
-                // A signal: whoever asked to end is heard behind the answer, so that none stays in the way of the next one.
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                read => read.map_err(|error| format!("no answer: {error}"))?,
-            };
-            if count == 0 {
-                return Err(answer.error.unwrap_or_else(|| "the server closed the connection".to_owned()));
-            }
-            self.frames.feed(&buffer[..count], |tag, body| answer.take(tag, body, &mut login, &mut out))?;
-            self.send(&mut out)?;
-        }
-        answer.error.map_or(Ok(answer.rows), Err)
-    }
 }
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        let _ = self.stream.write_all(b"X\0\0\0\x04");
+        // Without waiting to be told what became of it.
+        let _ = self.connection.write(&frontend::terminate());
     }
 }
 
-impl Answer {
-    fn take(&mut self, tag: u8, body: &[u8], login: &mut Option<&mut Login>, out: &mut Vec<u8>) -> Result<(), String> {
-        match (tag, login) {
-            (b'R', Some(login)) => login.step(body, out)?,
-            (b'D', _) => self.rows.push(row(body)),
-            (b'E', _) => self.error = self.error.take().or_else(|| Some(refusal(body))),
-            (b'Z', _) => self.is_whole = true,
-            _ => {}
-        }
-        Ok(())
-    }
+/// Columns with bars between them; NULL is empty.
+fn line(row: Vec<Option<String>>) -> String {
+    row.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>().join("|")
 }
 
-/// A DataRow's columns: a count, then for each a length (-1 is NULL) and its bytes.
-//= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-DATAROW
-fn row(body: &[u8]) -> String {
-    let mut rest = body.get(2..).unwrap_or_default();
-    let mut columns = Vec::new();
-    while let Some((length, after)) = rest.split_first_chunk::<4>() {
-        let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(0).min(after.len());
-        let (value, after) = after.split_at(length);
-        columns.push(String::from_utf8_lossy(value).into_owned());
-        rest = after;
+fn words(error: &ServerError) -> String {
+    format!("{}: {}", error.sqlstate, error.message)
+}
+
+/// A connection that has ended, or whose server is silent.
+fn gone(gone: Gone) -> String {
+    match gone.told {
+        Some(error) => words(&error),
+        None if gone.how.kind() == ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
+        None if gone.how.kind() == ErrorKind::Other => gone.how.to_string(),
+        None if gone.how.kind() == ErrorKind::BrokenPipe => format!("cannot write to the server: {}", gone.how),
+        None => format!("no answer: {}", gone.how),
     }
-    columns.join("|")
 }
 
 /// A server that is played: keeps what it is asked, and answers what a run must know.
 #[cfg(test)]
 pub(crate) mod played {
     use std::io::{self, Read, Write};
+    use std::path::PathBuf;
     use std::sync::{Arc, Mutex};
 
-    use super::{ErrorKind, Frames, Monitor, put};
+    use client::{Connection, Frames, Place, Stream, put};
+
+    use super::{ErrorKind, Monitor};
 
     pub(crate) struct Played {
         pub(crate) asked: Arc<Mutex<Vec<String>>>,
@@ -194,9 +158,12 @@ pub(crate) mod played {
         }
 
         pub(crate) fn monitor(self) -> Monitor {
-            Monitor { stream: Box::new(self), frames: Frames::default(), login: "" }
+            let connection = Connection::over(Box::new(self), Place::Unix(PathBuf::new()));
+            Monitor { connection, login: "" }
         }
     }
+
+    impl Stream for Played {}
 
     impl Write for Played {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -250,8 +217,6 @@ mod tests {
 
     #[test]
     fn rows_are_columns_with_bars() {
-        let body = [&[0, 2][..], &[0, 0, 0, 1, b'a'], &[255, 255, 255, 255]].concat();
-        assert_eq!(row(&body), "a|");
-        assert_eq!(row(&[0, 1, 0, 0, 0, 9, b'x']), "x", "a length beyond the message is cut");
+        assert_eq!(line(vec![Some("a".to_owned()), None]), "a|");
     }
 }

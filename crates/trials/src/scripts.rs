@@ -4,7 +4,7 @@
 //! statement. Differs in where the tables are: in a schema of their own, named in every statement, so that no session has to
 //! be told (which a pooler in transaction mode could not keep).
 
-use crate::frames::put;
+use client::put;
 
 /// Where everything of ours is.
 pub(crate) const SCHEMA: &str = "pgweir_bench";

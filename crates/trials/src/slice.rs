@@ -11,12 +11,13 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use client::Place;
+
 use crate::contestant::{AUTO_SIZE_MAX, Pooler, Program, Size};
 use crate::driver::{Crowd, Length, Load, Outcome};
 use crate::interrupt;
 use crate::login::Account;
 use crate::pgbench;
-use crate::place::Place;
 use crate::plan::{Mode, Trial};
 use crate::proc;
 use crate::sample::{Figure, Metric, Sample, Way};

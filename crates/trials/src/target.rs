@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use client::Place;
 use demo::{Cluster, Options, find_or_install};
 
 use crate::login::Account;
-use crate::place::Place;
 use crate::proc;
 
 /// Where it is, and who we are there.

@@ -8,7 +8,7 @@ use crate::manifest::{Dependency, For, dependencies};
 use crate::tree::{Tree, crate_of};
 
 /// A crate, and which of ours it may import.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     ("wire", &[]),
     ("auth", &[]),
     ("sql", &[]),
@@ -16,12 +16,13 @@ const LAYERS: [(&str, &[&str]); 15] = [
     ("engine", &["pooling", "wire", "auth"]),
     ("control", &["engine", "pooling", "wire"]),
     ("config", &["pooling", "auth"]),
-    ("demo", &[]),
-    ("trials", &["auth", "demo"]),
+    ("client", &[]),
+    ("demo", &["client"]),
+    ("trials", &["auth", "client", "demo"]),
     ("pgweir", &["wire", "auth", "pooling", "engine", "control", "config", "demo", "trials"]),
     ("sim", &["control", "pooling", "wire", "auth"]),
-    ("bench", &["wire", "demo"]),
-    ("outer", &["wire", "demo"]),
+    ("bench", &["client"]),
+    ("outer", &["client", "demo"]),
     ("regress", &["demo", "outer"]),
     ("xtask", &[]),
 ];

@@ -1,10 +1,11 @@
-//! A client that says exactly what a test wants, sensible or not. Logs in without a password.
+//! A client that blocks, and says exactly what its caller wants, sensible or not.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::io::{self, ErrorKind};
+use std::net::Shutdown;
 use std::time::Duration;
 
 use crate::message::{Message, frontend};
+use crate::place::{Place, Stream};
 
 /// A client that hears nothing for this long fails its test: nothing hangs for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -73,22 +74,41 @@ impl From<io::Error> for Gone {
     }
 }
 
-pub struct Client {
-    stream: TcpStream,
+/// What a login makes of the server's demands.
+pub trait Login {
+    /// Takes the body of an Authentication message and appends what it asks for.
+    ///
+    /// # Errors
+    /// Why this cannot be a login, in words.
+    fn step(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), String>;
+}
+
+/// Logs in where nobody is asked for a password.
+pub struct Trusted;
+
+impl Login for Trusted {
+    fn step(&mut self, body: &[u8], _out: &mut Vec<u8>) -> Result<(), String> {
+        if body == [0; 4] { Ok(()) } else { Err("a password is asked for, and there is none".to_owned()) }
+    }
+}
+
+/// A connection.
+pub struct Connection {
+    stream: Box<dyn Stream>,
     buffer: Vec<u8>,
     read: usize,
     pid: u32,
     key: u32,
-    address: SocketAddr,
+    place: Place,
 }
 
-impl Client {
-    /// Logs in as `user` into `database`.
+impl Connection {
+    /// Logs in as `user` into `database`, without a password.
     ///
     /// # Errors
     /// What it was told instead.
-    pub fn login(address: SocketAddr, user: &str, database: &str) -> Result<Self, Gone> {
-        let mut client = Self::connect(address)?;
+    pub fn login(place: impl Into<Place>, user: &str, database: &str) -> Result<Self, Gone> {
+        let mut client = Self::connect(place)?;
         client.send(&frontend::startup(&[("user", user), ("database", database)]))?;
         client.answer()?;
         Ok(client)
@@ -98,12 +118,47 @@ impl Client {
     ///
     /// # Errors
     /// If nobody listens.
-    pub fn connect(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, buffer: Vec::new(), read: 0, pid: 0, key: 0, address })
+    pub fn connect(place: impl Into<Place>) -> io::Result<Self> {
+        Self::open(place.into(), PATIENCE)
+    }
+
+    /// The same. `patience`: how long to wait for the connection, and for each message.
+    ///
+    /// # Errors
+    /// If nobody listens.
+    pub fn open(place: Place, patience: Duration) -> io::Result<Self> {
+        Ok(Self::over(place.dial_blocking(patience)?, place))
+    }
+
+    /// Speaks over a socket that is there already.
+    #[must_use]
+    pub fn over(stream: Box<dyn Stream>, place: Place) -> Self {
+        Self { stream, buffer: Vec::new(), read: 0, pid: 0, key: 0, place }
+    }
+
+    /// Logs in with this startup packet, by whatever `login` can.
+    ///
+    /// # Errors
+    /// What the server says against it, or what `login` does.
+    pub fn log_in(&mut self, startup: &[u8], login: &mut impl Login) -> Result<(), Gone> {
+        self.send(startup)?;
+        let mut out = Vec::new();
+        loop {
+            let message = self.receive()?;
+            match message.tag {
+                b'R' => login.step(&message.body, &mut out).map_err(io::Error::other)?,
+                // Nothing but the end may follow it.
+                b'E' => {
+                    let how = ErrorKind::ConnectionAborted.into();
+                    return Err(Gone { told: Some(ServerError::read(&message)), how });
+                }
+                b'K' => self.keep_key(&message),
+                b'Z' => return Ok(()),
+                _ => {}
+            }
+            self.send(&out)?;
+            out.clear();
+        }
     }
 
     /// One statement by the simple protocol.
@@ -118,7 +173,7 @@ impl Client {
     /// One statement by the extended protocol, prepared under `name` if it is not empty.
     ///
     /// # Errors
-    /// As [`Client::query`].
+    /// As [`Connection::query`].
     pub fn extended(&mut self, name: &str, sql: &str, values: &[&str]) -> Result<Answer, Gone> {
         let parts = [frontend::parse(name, sql), frontend::bind(name, values), frontend::execute(), frontend::sync()];
         self.send(&parts.concat())?;
@@ -128,10 +183,18 @@ impl Client {
     /// Executes a statement that was prepared earlier.
     ///
     /// # Errors
-    /// As [`Client::query`].
+    /// As [`Connection::query`].
     pub fn prepared(&mut self, name: &str, values: &[&str]) -> Result<Answer, Gone> {
         self.send(&[frontend::bind(name, values), frontend::execute(), frontend::sync()].concat())?;
         self.answer()
+    }
+
+    /// Writes bytes as they are, whatever the other side has said meanwhile.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
     }
 
     /// Sends bytes as they are.
@@ -225,7 +288,7 @@ impl Client {
         let [tag, a, b, c, d] = self.buffer[self.read..self.read + 5].try_into().expect("five bytes are there");
         self.read += 5;
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
-        Ok((tag, length.checked_sub(4).ok_or(io::ErrorKind::InvalidData)?))
+        Ok((tag, length.checked_sub(4).ok_or(ErrorKind::InvalidData)?))
     }
 
     /// Asks, on a connection of its own, that this client's query be cancelled. Returns once the pooler has taken note.
@@ -233,13 +296,13 @@ impl Client {
     /// # Errors
     /// If nobody listens.
     pub fn cancel(&self) -> io::Result<()> {
-        cancel(self.address, self.pid, self.key)
+        cancel(&self.place, self.pid, self.key)
     }
 
-    /// What another thread needs to cancel this client's query.
+    /// The process id and the secret that cancel this client's query.
     #[must_use]
-    pub fn cancel_key(&self) -> (SocketAddr, u32, u32) {
-        (self.address, self.pid, self.key)
+    pub fn cancel_key(&self) -> (u32, u32) {
+        (self.pid, self.key)
     }
 
     /// Vanishes: with an RST if the other side has sent something that was not read.
@@ -253,7 +316,7 @@ impl Client {
     }
 
     pub fn set_patience(&self, patience: Duration) {
-        self.stream.set_read_timeout(Some(patience)).expect("a timeout above zero");
+        self.stream.set_patience(patience).expect("a timeout above zero");
     }
 
     fn keep_key(&mut self, message: &Message) {
@@ -264,7 +327,7 @@ impl Client {
     fn take_message(&mut self) -> io::Result<Option<Message>> {
         let unread = &self.buffer[self.read..];
         let Some((&[tag, a, b, c, d], rest)) = unread.split_first_chunk::<5>() else { return Ok(None) };
-        let length = (u32::from_be_bytes([a, b, c, d]) as usize).checked_sub(4).ok_or(io::ErrorKind::InvalidData)?;
+        let length = (u32::from_be_bytes([a, b, c, d]) as usize).checked_sub(4).ok_or(ErrorKind::InvalidData)?;
         let Some(body) = rest.get(..length) else { return Ok(None) };
         let body = body.to_vec();
         self.read += 5 + length;
@@ -275,20 +338,24 @@ impl Client {
         self.buffer.drain(..self.read);
         self.read = 0;
         let mut chunk = [0; 65_536];
-        match self.stream.read(&mut chunk)? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            count => {
-                self.buffer.extend(&chunk[..count]);
-                Ok(())
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    self.buffer.extend(&chunk[..count]);
+                    return Ok(());
+                }
+                // A signal: an answer that is left unread would be taken for the next one.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
     }
 }
 
 /// Sends a CancelRequest and waits until the other side closes, which says that it has been dealt with.
-pub(crate) fn cancel(address: SocketAddr, pid: u32, key: u32) -> io::Result<()> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+fn cancel(place: &Place, pid: u32, key: u32) -> io::Result<()> {
+    let mut stream = place.dial_blocking(PATIENCE)?;
     stream.write_all(&frontend::cancel(pid, key))?;
     let mut nothing = [0; 16];
     // A reset instead of an orderly end means the same: it is over.

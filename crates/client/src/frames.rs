@@ -1,9 +1,9 @@
-//! Message borders of PostgreSQL's protocol 3, for both ends of the load.
+//! Message borders of PostgreSQL's protocol 3, for both ends of a load.
 //!
 //! Promises: hands out whole messages however the bytes were split; copies only what was split.
-//! Does not: use our `wire` crate. The load must not share a mistake with what it measures.
+//! Does not know what a message means.
 
-/// No message of the load is longer (1 MiB): a length beyond it is a broken contestant, not a reason to allocate.
+/// No message of a load is longer (1 MiB): a length beyond it is a broken server, not a reason to allocate.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Cuts a stream of bytes into messages and keeps what is not yet whole.
@@ -15,7 +15,8 @@ pub struct Frames {
 impl Frames {
     /// Calls `each` with tag and body of every whole message in `bytes` and what was left from before.
     ///
-    /// Errors: a length below 4 or beyond the limit; whatever `each` returns, after which the stream is not to be used.
+    /// # Errors
+    /// A length below 4 or beyond the limit; whatever `each` returns, after which the stream is not to be used.
     pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(u8, &[u8]) -> Result<(), String>) -> Result<(), String> {
         if self.rest.is_empty() {
             let used = split(bytes, &mut each)?;
@@ -50,34 +51,12 @@ fn first(bytes: &[u8]) -> Result<Option<(u8, &[u8])>, String> {
     Ok(rest.get(..length - 4).map(|body| (header[0], body)))
 }
 
-/// Appends one message.
-pub fn put(out: &mut Vec<u8>, tag: u8, body: &[u8]) {
+/// Appends one message, its body in parts.
+pub fn put(out: &mut Vec<u8>, tag: u8, body: &[&[u8]]) {
+    let length = 4 + body.iter().map(|part| part.len()).sum::<usize>();
     out.push(tag);
-    out.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
-    out.extend_from_slice(body);
-}
-
-/// The text up to the next zero byte, and what follows it.
-pub fn text(bytes: &[u8]) -> Result<(&str, &[u8]), String> {
-    let end = bytes.iter().position(|byte| *byte == 0).ok_or("a text without its zero byte")?;
-    let text = std::str::from_utf8(&bytes[..end]).map_err(|error| format!("a text that is not UTF-8: {error}"))?;
-    Ok((text, &bytes[end + 1..]))
-}
-
-/// A startup packet of protocol 3.0 with these parameters.
-//= pg18 protocol-message-formats#StartupMessage
-pub fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
-    let mut body = 196_608u32.to_be_bytes().to_vec();
-    for (name, value) in parameters {
-        body.extend_from_slice(name.as_bytes());
-        body.push(0);
-        body.extend_from_slice(value.as_bytes());
-        body.push(0);
-    }
-    body.push(0);
-    let mut packet = (body.len() as u32 + 4).to_be_bytes().to_vec();
-    packet.extend_from_slice(&body);
-    packet
+    out.extend_from_slice(&u32::try_from(length).expect("our own messages are short").to_be_bytes());
+    body.iter().for_each(|part| out.extend_from_slice(part));
 }
 
 #[cfg(test)]
@@ -99,9 +78,9 @@ mod tests {
     #[test]
     fn messages_come_out_whole_however_they_are_split() {
         let mut bytes = Vec::new();
-        put(&mut bytes, b'Q', b"SELECT 1\0");
-        put(&mut bytes, b'S', b"");
-        put(&mut bytes, b'D', &[7; 300]);
+        put(&mut bytes, b'Q', &[b"SELECT 1", b"\0"]);
+        put(&mut bytes, b'S', &[]);
+        put(&mut bytes, b'D', &[&[7; 300]]);
         let whole = all(&[&bytes]).expect("well formed");
         assert_eq!(whole.len(), 3);
         for cut in 0..bytes.len() {
@@ -118,12 +97,5 @@ mod tests {
             bytes.extend_from_slice(&length.to_be_bytes());
             assert!(all(&[&bytes]).is_err(), "{length}");
         }
-    }
-
-    #[test]
-    fn texts_end_with_their_zero() {
-        assert_eq!(text(b"ab\0cd"), Ok(("ab", &b"cd"[..])));
-        assert!(text(b"ab").is_err());
-        assert!(text(b"\xff\0").is_err());
     }
 }

@@ -1,7 +1,8 @@
 //! Where a server listens, and how to get a socket to it.
 
 use std::fmt;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 
 /// One address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
     Tcp(SocketAddr),
     /// The socket itself, not its directory.
     Unix(PathBuf),
@@ -26,7 +27,7 @@ impl Place {
     ///
     /// # Errors
     /// Nobody knows the name.
-    pub(crate) fn of(host: &str, port: u16) -> Result<Self, String> {
+    pub fn of(host: &str, port: u16) -> Result<Self, String> {
         if host.starts_with('/') {
             return Ok(Place::Unix(PathBuf::from(host).join(format!(".s.PGSQL.{port}"))));
         }
@@ -35,7 +36,10 @@ impl Place {
     }
 
     /// A socket that does not block, its connection perhaps still under way.
-    pub(crate) fn dial(&self) -> Result<OwnedFd, String> {
+    ///
+    /// # Errors
+    /// The system refuses; nobody listens on a Unix socket.
+    pub fn dial(&self) -> Result<OwnedFd, String> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let family = match self {
             Place::Unix(_) => AddressFamily::UNIX,
@@ -61,17 +65,21 @@ impl Place {
     }
 
     /// A socket that blocks, and gives up connecting and reading after `patience`.
-    pub(crate) fn dial_blocking(&self, patience: Duration) -> Result<Box<dyn Stream>, String> {
-        let words = |error: std::io::Error| format!("cannot connect to {self}: {error}");
+    ///
+    /// # Errors
+    /// Nobody listens there, or not in time.
+    pub fn dial_blocking(&self, patience: Duration) -> io::Result<Box<dyn Stream>> {
         match self {
             Place::Tcp(address) => {
-                let stream = TcpStream::connect_timeout(address, patience).map_err(words)?;
-                stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(patience))).map_err(words)?;
+                let stream = TcpStream::connect_timeout(address, patience)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(patience))?;
+                stream.set_write_timeout(Some(patience))?;
                 Ok(Box::new(stream))
             }
             Place::Unix(path) => {
-                let stream = UnixStream::connect(path).map_err(words)?;
-                stream.set_read_timeout(Some(patience)).map_err(words)?;
+                let stream = UnixStream::connect(path)?;
+                stream.set_read_timeout(Some(patience))?;
                 Ok(Box::new(stream))
             }
         }
@@ -88,10 +96,46 @@ fn connect_unix(socket: &OwnedFd, address: &SocketAddrUnix) -> Result<(), Errno>
     Err(Errno::AGAIN)
 }
 
-/// Either kind of socket.
-pub(crate) trait Stream: std::io::Read + std::io::Write + Send {}
+/// Either kind of socket, or one that is played.
+pub trait Stream: Read + Write + Send {
+    /// # Errors
+    /// The socket is gone.
+    fn shutdown(&self, _how: Shutdown) -> io::Result<()> {
+        Ok(())
+    }
 
-impl<T: std::io::Read + std::io::Write + Send> Stream for T {}
+    /// # Errors
+    /// No time at all.
+    fn set_patience(&self, _patience: Duration) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Stream for TcpStream {
+    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        TcpStream::shutdown(self, how)
+    }
+
+    fn set_patience(&self, patience: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(patience))
+    }
+}
+
+impl Stream for UnixStream {
+    fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        UnixStream::shutdown(self, how)
+    }
+
+    fn set_patience(&self, patience: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(patience))
+    }
+}
+
+impl From<SocketAddr> for Place {
+    fn from(address: SocketAddr) -> Self {
+        Place::Tcp(address)
+    }
+}
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
