@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use measure::process;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::contestant::Premises;
-use crate::process;
 use crate::setup::Side;
 use crate::world::{Mode, World};
 

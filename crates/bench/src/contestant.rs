@@ -5,16 +5,19 @@
 //! Does not: know what makes one contestant different from another, beyond the ini lines in its description.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use measure::{process, program};
+use rustix::process::Signal;
 
-use crate::process;
+/// How long a contestant may take to listen, and to end.
+const STARTS_WITHIN: Duration = Duration::from_secs(30);
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The description of a contestant.
 #[derive(Clone, Debug)]
@@ -43,8 +46,8 @@ impl Contestant {
         let pair = |part: &str| part.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
         let settings = parts.map(|part| pair(part).ok_or_else(wrong)).collect::<Result<_, _>>()?;
         let program = fs::canonicalize(program).map_err(|error| format!("no program {program}: {error}"))?;
-        let version = version(&program)?;
-        Ok(Contestant { program: Some(program), settings, ..Contestant::bare(name, &version) })
+        let version = program::version(&program)?;
+        Ok(Contestant { program: Some(program), settings, ..Contestant::bare(name, own_version(&version)) })
     }
 
     /// The direct connection.
@@ -75,15 +78,6 @@ impl Contestant {
         let settings = self.settings.iter().cloned().chain(more).collect();
         Contestant { name: name.to_owned(), settings, ..self.clone() }
     }
-}
-
-fn version(program: &Path) -> Result<String, String> {
-    let output = Command::new(program).arg("--version").output();
-    let output = output.map_err(|error| format!("cannot run {}: {error}", program.display()))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let first = text.lines().next().map(str::trim).filter(|line| !line.is_empty());
-    let first = first.ok_or(format!("{} --version says nothing", program.display()))?;
-    Ok(own_version(first).to_owned())
 }
 
 /// pgweir tells the PgBouncer whose console it speaks, and itself in parentheses: here it is itself that counts.
@@ -248,32 +242,18 @@ impl Running {
     }
 
     fn wait_until_it_listens(&mut self) -> Result<(), String> {
-        let limit = Instant::now() + Duration::from_secs(30);
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
-            let gone = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            if gone.is_some() || Instant::now() >= limit {
-                return Err(format!("{} does not listen; it wrote:\n{}", self.name, self.log()));
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        let port = self.port;
+        if self.child.as_mut().is_some_and(|child| program::awaits_clients(child, port, STARTS_WITHIN)) {
+            return Ok(());
         }
-        Ok(())
+        Err(format!("{} does not listen; it wrote:\n{}", self.name, self.log()))
     }
 
     /// Asks it to stop (SIGINT), then insists.
     pub fn stop(&mut self) {
-        let Some(mut child) = self.child.take() else { return };
-        if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process(pid, Signal::INT);
+        if let Some(mut child) = self.child.take() {
+            program::end(&mut child, Signal::INT, ENDS_WITHIN);
         }
-        let limit = Instant::now() + Duration::from_secs(5);
-        while Instant::now() < limit {
-            if let Ok(Some(_)) = child.try_wait() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let _ = child.kill();
-        let _ = child.wait();
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Promises: computes from the record alone, so that a figure can be checked, or computed anew, years later.
 
+use measure::statistics::{Estimate, Verdict, estimate, judge, paired_ratios};
 use serde_json::Value;
 
 use crate::scenario::{CLASSIC, Figure, Pair, SCENARIOS, Threshold};
-use crate::stats::{Estimate, Verdict, estimate, judge, paired_ratios};
 
 /// The bootstrap's seed: any fixed number, so that a record always gives the same table.
 const SEED: u64 = 20;

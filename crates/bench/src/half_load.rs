@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
+use measure::statistics::Seeded;
 use serde_json::{Map, Value, json};
 
 use crate::contestant::{Contestant, Premises};
 use crate::rounds::{self, Pace};
 use crate::scenario::Scenario;
 use crate::setup::{self, Placement, Side};
-use crate::stats::Seeded;
 use crate::world::{Mode, World};
 use crate::{calls, console};
 

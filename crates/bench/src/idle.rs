@@ -4,13 +4,13 @@
 //! and everybody connected, in a fresh process each round. Where an allocator asks the kernel for huge pages, the
 //! figure moves in steps of 2 MiB, 419 bytes a client at 5,000: that memory is really used, so it is counted.
 
+use measure::process::anonymous_bytes;
+use measure::statistics::Seeded;
 use serde_json::{Map, Value, json};
 
 use crate::contestant::{Contestant, Premises};
-use crate::process::anonymous_bytes;
 use crate::scenario::Scenario;
 use crate::setup::{self, Placement, Side};
-use crate::stats::Seeded;
 use crate::world::{Mode, World};
 
 /// Measures every contestant in each round, in a random order.

@@ -9,10 +9,10 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::callgrind::{self, Profile};
-use crate::client::Style;
 use crate::contestant::{Contestant, Premises};
 use crate::scenario::{CLASSIC, SCENARIOS, Scenario};
 use crate::setup::{self, Placement};
+use crate::style::Style;
 use crate::world::{Mode, World};
 
 /// Transactions of the short and the long run.

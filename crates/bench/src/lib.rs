@@ -1,10 +1,10 @@
 //! Measures the shipped binary beside PgBouncer and a direct connection, and keeps the raw samples.
 //!
 //! The pieces, in the order of one measurement: [`scenario`] says what is measured, [`expected`] how long it takes; [`contestant`] starts what is
-//! measured, as [`setup`] says ([`relay`] is one of our own); [`world`] makes the load, with [`client`]s on one side and a [`fake`] PostgreSQL on the
-//! other; [`process`] reads what a contestant has used; [`rounds`] alternates the contestants; [`calls`], [`idle`],
+//! measured, as [`setup`] says ([`relay`] is one of our own); [`world`] makes the load, with clients that ask in a [`style`] on one side and a
+//! [`fake`] PostgreSQL on the other; [`measure::process`] reads what a contestant has used; [`rounds`] alternates the contestants; [`calls`], [`idle`],
 //! [`half_load`], [`pgbench`], [`sizing`] and [`instructions`] measure what CPU time does not show, [`fairness`] who waits for whom,
-//! [`rates`] how exactly limits hold; [`stats`] says what the samples
+//! [`rates`] how exactly limits hold; [`measure::statistics`] says what the samples
 //! mean; [`record`] keeps them, [`report`] makes the table, and [`versus`] that of two builds.
 //!
 //! Promises: every figure rests on raw samples that the record keeps; contestants are compared within a round only;
@@ -12,7 +12,6 @@
 
 pub mod callgrind;
 pub mod calls;
-pub mod client;
 pub mod console;
 pub mod contestant;
 pub mod expected;
@@ -22,10 +21,8 @@ pub mod figures;
 pub mod half_load;
 pub mod idle;
 pub mod instructions;
-pub mod interrupt;
 pub mod machine;
 pub mod pgbench;
-pub mod process;
 pub mod rates;
 pub mod rates_table;
 pub mod record;
@@ -37,7 +34,6 @@ pub mod scenario;
 pub mod setup;
 pub mod sizing;
 pub mod sizing_table;
-pub mod stats;
-pub mod transaction;
+pub mod style;
 pub mod versus;
 pub mod world;

@@ -1,11 +1,10 @@
 //! Where and when a record was made.
 
 use std::fs;
-use std::process::Command;
 
+use measure::machine::said;
+use measure::process;
 use serde_json::{Value, json};
-
-use crate::process;
 
 /// Kernel, processor, cores and memory.
 pub fn machine() -> Value {
@@ -38,12 +37,6 @@ pub fn commit_words() -> Option<String> {
 /// The time now, as 2026-01-31T12:00:00Z.
 pub fn now() -> String {
     said("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]).unwrap_or_else(|| "unknown".to_owned())
-}
-
-/// What a program says, on one line; `None` if it cannot be run or fails.
-pub fn said(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(arguments).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 fn after<'a>(text: &'a str, name: &str) -> Option<&'a str> {

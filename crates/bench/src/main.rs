@@ -5,14 +5,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bench::contestant::{Contestant, Premises};
-use bench::machine::{commit_words, said};
+use bench::machine::commit_words;
 use bench::relay::{Relay, Route};
 use bench::rounds::Pace;
 use bench::run::{self, Plan};
 use bench::scenario::SCENARIOS;
 use bench::sizing::{self, Part};
-use bench::{fairness, interrupt, rates, record, report, versus};
+use bench::{fairness, rates, record, report, versus};
 use lexopt::prelude::*;
+use measure::interrupt;
+use measure::machine::said;
 
 const HELP: &str = "\
 Measures pgweir beside PgBouncer and a direct connection.
@@ -157,7 +159,7 @@ fn print_report(options: &Options) -> Result<bool, String> {
 fn measure(options: &Options, null: bool) -> Result<bool, String> {
     let contestants = contestants(options, null)?;
     let plan = plan(options, (run::ROUNDS, run::SLICE_MS));
-    interrupt::listen()?;
+    interrupt::listen(interrupt::USUAL)?;
     let place = Premises::open(options.keep)?;
     let label = match (null, options.quick) {
         (true, _) => "null",
@@ -181,7 +183,7 @@ fn sizing(options: &Options) -> Result<bool, String> {
         rounds: options.rounds.unwrap_or(2) as usize,
         measured: Duration::from_secs(options.seconds.unwrap_or(8)),
     };
-    interrupt::listen()?;
+    interrupt::listen(interrupt::USUAL)?;
     let place = Premises::open(options.keep)?;
     let pgweir = pgweir(options, "")?;
     let out = options.out.as_deref().unwrap_or(Path::new("bench/results"));
@@ -205,7 +207,7 @@ fn rates(options: &Options) -> Result<bool, String> {
         rounds: options.rounds.unwrap_or(3) as usize,
         measured: Duration::from_secs(options.seconds.unwrap_or(12)),
     };
-    interrupt::listen()?;
+    interrupt::listen(interrupt::USUAL)?;
     let place = Premises::open(options.keep)?;
     let pgweir = pgweir(options, "")?;
     let out = options.out.as_deref().unwrap_or(Path::new("bench/results"));
@@ -244,7 +246,7 @@ fn versus(options: &Options) -> Result<bool, String> {
     if plan.wanted.is_empty() {
         plan.wanted = versus::USUAL.map(str::to_owned).to_vec();
     }
-    interrupt::listen()?;
+    interrupt::listen(interrupt::USUAL)?;
     let place = Premises::open(options.keep)?;
     let (record, whole) = run::all(&place, &contestants, &plan, "ab", options.out.as_deref())?;
     print!("{}", versus::table(&record.value));
@@ -261,7 +263,7 @@ fn fairness(options: &Options) -> Result<bool, String> {
     let slice = Duration::from_millis(options.slice_ms.unwrap_or(if options.quick { 1000 } else { 4000 }));
     let seed = options.seed.unwrap_or(u64::from(std::process::id()));
     let plan = fairness::Plan { rounds, slice, seed, wanted: options.scenarios.clone() };
-    interrupt::listen()?;
+    interrupt::listen(interrupt::USUAL)?;
     let place = Premises::open(options.keep)?;
     let out = options.out.as_deref().unwrap_or(Path::new("bench/results"));
     let folder = fairness::run(&place, (&pgweir, &pgbouncer), &plan, out)?;
@@ -282,7 +284,7 @@ fn instructions(options: &Options) -> Result<bool, String> {
     if programs.is_empty() {
         return Err("of which program? bench instructions PROGRAM...".to_owned());
     }
-    interrupt::listen()?;
+    interrupt::listen(interrupt::USUAL)?;
     let place = Premises::open(options.keep)?;
     run::print_instructions(&place, &programs, &options.scenarios, options.functions).map(|()| true)
 }

@@ -10,16 +10,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use measure::interrupt;
+use measure::machine::said;
+use measure::pgbench::Report;
+use measure::process::{self, pin_self};
+use measure::statistics::Seeded;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value, json};
 
 use crate::contestant::{Contestant, Premises, Running, free_port};
-use crate::interrupt;
-use crate::machine::said;
-use crate::process::{self, pin_self};
 use crate::scenario::{Kind, Scenario};
 use crate::setup::{self, Placement, USER, Upstream};
-use crate::stats::Seeded;
 
 /// What a cluster is like.
 #[derive(Clone, Copy, Debug)]
@@ -262,13 +263,11 @@ fn slice(
 
 /// Transactions, transactions a second and mean latency in ms; `None` if a transaction failed.
 fn parse(text: &str) -> Option<(u64, f64, f64)> {
-    let after = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
-    let number = |name: &str| after(name)?.split_whitespace().next()?.split('/').next()?.parse::<f64>().ok();
-    if number("number of failed transactions: ").is_some_and(|failed| failed > 0.0) {
+    let report = Report::read(text);
+    if report.failed.is_some_and(|failed| failed > 0) {
         return None;
     }
-    let done = number("number of transactions actually processed: ")?;
-    Some((done as u64, number("tps = ")?, number("latency average = ")?))
+    Some((report.transactions?, report.tps?, report.latency_mean_ms?))
 }
 
 #[cfg(test)]

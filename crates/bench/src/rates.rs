@@ -10,16 +10,17 @@
 
 use std::time::{Duration, Instant};
 
+use measure::interrupt;
+use measure::process::{self, pin_self};
 use serde_json::{Map, Value, json};
 
-use crate::client::{Style, Work};
 use crate::contestant::{Contestant, Premises, Running};
 use crate::fake::Answer;
-use crate::process::{self, pin_self};
 use crate::record::Record;
+use crate::run;
 use crate::setup::{self, USER};
+use crate::style::{Style, work};
 use crate::world::{Mode, World};
-use crate::{interrupt, run};
 
 /// What is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,7 +203,7 @@ fn ini(room: &Premises, pgweir: &Contestant, class: &str, server: u16, port: u16
 }
 
 fn load(world: &mut World, running: &Running, plan: &Plan, limited: Limited) -> Result<Value, String> {
-    let work = Work::new(USER, "", "bench", Style::Simple, Answer::Small).may_be_refused();
+    let work = work(USER, "", "bench", Style::Simple, Answer::Small).may_be_refused();
     let fleet = world.fleet(running.port, work);
     if limited == Limited::Logins {
         world.start(fleet, Mode::Storm { at_a_time: LOGINS_AT_ONCE })?;

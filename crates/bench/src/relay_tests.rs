@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::client::{Style, Work};
 use crate::contestant::{Premises, free_port};
 use crate::fake::Answer;
+use crate::style::{Style, work};
 use crate::world::{Mode, World};
 
 /// Turns until it is told to stop; says how many sockets were open then.
@@ -28,7 +28,7 @@ fn through(host: impl Fn(&Premises) -> String, answer: Answer) {
     let route = Route { listen_port, host: host(&place), port: world.port };
     let stop = Arc::new(AtomicBool::new(false));
     let relay = turning(Relay::open(route).expect("it listens"), Arc::clone(&stop));
-    let fleet = world.fleet(listen_port, Work::new("bench", "", "bench", Style::Simple, answer));
+    let fleet = world.fleet(listen_port, work("bench", "", "bench", Style::Simple, answer));
     world.connect(fleet, 8).expect("eight logins pass through");
     assert_eq!(world.fake_links(), 8, "a server for each client");
     world.start(fleet, Mode::Closed).expect("questions");

@@ -4,6 +4,7 @@
 
 use std::fmt::Write;
 
+use measure::statistics::{Estimate, Verdict};
 use serde_json::Value;
 
 use crate::figures::{
@@ -12,7 +13,6 @@ use crate::figures::{
 };
 use crate::instructions::FIDELITY;
 use crate::scenario::{self, CLASSIC};
-use crate::stats::{Estimate, Verdict};
 use crate::{rates_table, sizing_table};
 
 /// The whole report, in Markdown.

@@ -5,11 +5,11 @@
 
 use std::time::{Duration, Instant};
 
+use measure::process::{self, Usage};
+use measure::statistics::{Seeded, quantile};
 use serde_json::{Map, Value, json};
 
-use crate::process::{self, Usage};
 use crate::setup::Side;
-use crate::stats::{Seeded, quantile};
 use crate::world::{Mode, World};
 
 /// How long and how often.

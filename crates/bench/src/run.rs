@@ -3,18 +3,19 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use measure::interrupt;
+use measure::process::{self, pin_self};
+use measure::statistics::Seeded;
 use serde_json::{Map, Value, json};
 
 use crate::contestant::{Contestant, Premises};
 use crate::pgbench::{self, Cluster};
-use crate::process::{self, pin_self};
 use crate::record::Record;
 use crate::rounds::{self, Pace};
 use crate::scenario::{Kind, Proof, SCENARIOS, Scenario};
 use crate::setup::{self, Placement, Side};
-use crate::stats::Seeded;
 use crate::world::{Mode, World};
-use crate::{calls, expected, half_load, idle, instructions, interrupt};
+use crate::{calls, expected, half_load, idle, instructions};
 
 /// The name under which instruction counts are asked for.
 pub const INSTRUCTIONS: &str = "instructions";

@@ -2,8 +2,8 @@
 //!
 //! Promises: everything that makes one scenario different from another stands in this table, and the record repeats it.
 
-use crate::client::Style;
 use crate::fake::Answer;
+use crate::style::Style;
 
 /// How clients prove who they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 
 use std::path::PathBuf;
 
-use crate::client::Work;
 use crate::contestant::{Contestant, Premises, Running};
 use crate::scenario::{CLASSES, CLASSIC, Kind, Proof, Scenario};
+use crate::style::work;
 use crate::world::{FleetId, World};
 
 /// User, database and password of the load.
@@ -154,7 +154,7 @@ pub fn start(
     wrapper: &[String],
     cores: &[usize],
 ) -> Result<Side, String> {
-    let work = Work::new(USER, PASSWORD, "bench", scenario.style, scenario.answer);
+    let work = work(USER, PASSWORD, "bench", scenario.style, scenario.answer);
     if contestant.program.is_none() {
         let fleet = world.fleet(world.port, work);
         return Ok(Side { name: contestant.name.clone(), fleet, running: None });

@@ -15,19 +15,20 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use measure::interrupt;
+use measure::login::Account;
+use measure::process::{self, pin_self};
+use measure::script::{PGBENCH, Script};
+use measure::statistics::quantile;
+use measure::work::{First, Question, Transaction, Work};
 use serde_json::{Map, Value, json};
 
-use crate::client::{Style, Work};
 use crate::contestant::{Contestant, Premises, Running};
-use crate::fake::Answer;
 use crate::pgbench::{Cluster, Terms};
-use crate::process::{self, pin_self};
 use crate::record::Record;
 use crate::setup::{self, USER};
-use crate::stats::quantile;
-use crate::transaction::Script;
 use crate::world::{Mode, World};
-use crate::{console, interrupt, run};
+use crate::{console, run};
 
 /// Sizes that auto is held against.
 pub const SIZES: [u32; 7] = [2, 4, 8, 16, 32, 64, 100];
@@ -76,11 +77,19 @@ pub struct Part {
     pub clients: usize,
 }
 
+/// A script in the names of parts.
+fn key(script: Script) -> &'static str {
+    match script {
+        Script::TpcB => "tpcb",
+        Script::Select => "select",
+    }
+}
+
 impl Part {
     /// Those that are meant by `select:500`, or by `select`. Errors: it names no script, or no number.
     pub fn parse(text: &str) -> Result<Vec<Part>, String> {
         let (name, clients) = text.split_once(':').map_or((text, None), |(name, clients)| (name, Some(clients)));
-        let script = [Script::TpcB, Script::Select].into_iter().find(|script| script.name() == name);
+        let script = [Script::TpcB, Script::Select].into_iter().find(|script| key(*script) == name);
         let script = script.ok_or(format!("'{name}' is neither tpcb nor select"))?;
         let part = |clients| Part { script, clients };
         let Some(clients) = clients else { return Ok(CLIENTS.map(part).to_vec()) };
@@ -96,7 +105,7 @@ impl Part {
     }
 
     fn name(self) -> String {
-        format!("sizing-{}-{}", self.script.name(), self.clients)
+        format!("sizing-{}-{}", key(self.script), self.clients)
     }
 }
 
@@ -141,7 +150,7 @@ pub fn all(
     let mut record = Record::begin(out, "sizing", std::slice::from_ref(pgweir), description)?;
     let mut whole = true;
     for &part in &plan.parts {
-        let about = format!("{}, {} clients", part.script.name(), part.clients);
+        let about = format!("{}, {} clients", key(part.script), part.clients);
         eprintln!("{about}");
         let mut result = json!({ "name": part.name(), "about": about, "clients": part.clients, "kind": "sizing" });
         result["postgresql"] = cluster.described();
@@ -239,7 +248,9 @@ impl Slices<'_> {
     fn load(&self, room: &Premises, running: &Running, size: Option<u32>) -> Result<Value, String> {
         let Part { script, clients } = self.part;
         let mut world = World::open(&room.folder)?;
-        let work = Work::new(USER, "", "bench", Style::Transaction(script, TERMS.scale), Answer::Small);
+        let transaction = Transaction { script, tables: PGBENCH, scale: TERMS.scale, seed: 0 };
+        let account = Account::new(USER, None, "bench", "bench");
+        let work = Work::new(account, First::Nothing, Question::Transaction(transaction));
         let fleet = world.fleet(running.port, work);
         let began = Instant::now();
         world.connect(fleet, clients)?;

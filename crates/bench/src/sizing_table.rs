@@ -5,10 +5,10 @@
 
 use std::fmt::Write;
 
+use measure::statistics::{Seeded, quantile};
 use serde_json::Value;
 
 use crate::sizing::AUTO;
-use crate::stats::{Seeded, quantile};
 
 const RESAMPLES: usize = 4000;
 

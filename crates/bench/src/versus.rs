@@ -5,11 +5,11 @@
 
 use std::fmt::Write;
 
+use measure::statistics::Estimate;
 use serde_json::Value;
 
 use crate::contestant::Contestant;
 use crate::figures::{cpu_ns_each, middle, ratio, speed};
-use crate::stats::Estimate;
 
 /// Names of the two builds in the table.
 pub const BUILDS: [&str; 2] = ["before", "after"];

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use client::put;
-use rustix::event::{Timespec, epoll};
+use measure::client::{Client, Progress};
+use measure::interrupt;
+use measure::sockets::{Connection, Ready, Sockets};
+use measure::statistics::Seeded;
+use measure::work::Work;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::client::{Client, Progress, Work};
 use crate::fake::FakeServer;
-use crate::interrupt;
-use crate::stats::Seeded;
 
 /// How the clients of a fleet ask.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,22 +66,9 @@ enum Peer {
     Client { client: Client, fleet: usize, since: Instant },
 }
 
-struct Connection {
-    socket: OwnedFd,
-    peer: Peer,
-    out: Vec<u8>,
-    sent: usize,
-    /// A registered wish to hear when the socket can be written.
-    wants_write: bool,
-}
-
 /// The load and the fake PostgreSQL.
 pub struct World {
-    epoll: OwnedFd,
-    slots: Vec<Option<Connection>>,
-    generations: Vec<u32>,
-    free: Vec<usize>,
-    read: Box<[u8]>,
+    sockets: Sockets<Peer>,
     fleets: Vec<Fleet>,
     /// Slots of clients that think, and until when.
     thinking: BinaryHeap<Reverse<(Instant, usize)>>,
@@ -91,6 +79,8 @@ pub struct World {
     path: PathBuf,
 }
 
+/// The most that one read takes.
+const READ_BYTES: usize = 256 << 10;
 /// An open load that is this far behind measures nothing but its own queue.
 const LATE_MAX: usize = 100_000;
 /// Nothing in a measurement takes this long; whatever does has stalled.
@@ -109,13 +99,9 @@ impl World {
         std::fs::set_permissions(&path, everybody).map_err(words("open the Unix socket to everybody"))?;
         tcp.set_nonblocking(true).map_err(words("set a socket"))?;
         unix.set_nonblocking(true).map_err(words("set a socket"))?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(words("create an epoll"))?;
+        let sockets = Sockets::open(READ_BYTES).map_err(words("create an epoll"))?;
         let mut world = World {
-            epoll,
-            slots: Vec::new(),
-            generations: Vec::new(),
-            free: Vec::new(),
-            read: vec![0; 256 << 10].into_boxed_slice(),
+            sockets,
             fleets: Vec::new(),
             thinking: BinaryHeap::new(),
             random: Seeded::new(1),
@@ -248,16 +234,9 @@ impl World {
         let due = [self.serve_arrivals()?, self.wake_thinkers()?];
         let wake = due.into_iter().flatten().fold(limit, Instant::min);
         let rest = wake.saturating_duration_since(Instant::now());
-        let timeout = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: i64::from(rest.subsec_nanos()) };
-        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 256];
-        let count = match epoll::wait(&self.epoll, &mut events[..], Some(&timeout)) {
-            Ok(count) => count,
-            Err(Errno::INTR) => 0,
-            Err(error) => return Err(words("wait for events")(error)),
-        };
-        for event in &events[..count] {
-            let (token, flags) = (event.data.u64(), event.flags);
-            self.event(token, flags)?;
+        self.sockets.wait(rest).map_err(words("wait for events"))?;
+        while let Some(ready) = self.sockets.next_ready() {
+            self.event(ready)?;
         }
         Ok(())
     }
@@ -292,7 +271,7 @@ impl World {
     }
 
     fn fleet_of(&self, slot: usize) -> Option<usize> {
-        match &self.slots[slot].as_ref()?.peer {
+        match &self.sockets.get(slot)?.peer {
             Peer::Client { fleet, .. } => Some(*fleet),
             Peer::Door | Peer::Fake(_) => None,
         }
@@ -329,20 +308,15 @@ impl World {
         Ok(())
     }
 
-    fn event(&mut self, token: u64, flags: epoll::EventFlags) -> Result<(), String> {
-        let slot = (token & 0xffff_ffff) as usize;
-        // An earlier event of this batch may have closed the connection and its slot may serve another.
-        if self.generations[slot] != (token >> 32) as u32 {
-            return Ok(());
-        }
-        let Some(connection) = &self.slots[slot] else { return Ok(()) };
-        if matches!(connection.peer, Peer::Door) {
+    fn event(&mut self, ready: Ready) -> Result<(), String> {
+        let slot = ready.slot;
+        if self.sockets.get(slot).is_some_and(|connection| matches!(connection.peer, Peer::Door)) {
             return self.accept(slot);
         }
-        if flags.contains(epoll::EventFlags::OUT) {
+        if ready.can_write {
             self.flush(slot)?;
         }
-        if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+        if ready.can_read {
             self.receive(slot)?;
         }
         Ok(())
@@ -350,9 +324,9 @@ impl World {
 
     fn accept(&mut self, door: usize) -> Result<(), String> {
         loop {
-            let Some(listener) = &self.slots[door] else { return Ok(()) };
+            let Some(listener) = self.sockets.get(door) else { return Ok(()) };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            let socket = match rustix::net::accept_with(&listener.socket, flags) {
+            let socket = match rustix::net::accept_with(listener.socket(), flags) {
                 Ok(socket) => socket,
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(()),
                 Err(error) => return Err(words("accept a connection")(error)),
@@ -383,45 +357,29 @@ impl World {
     }
 
     fn add(&mut self, socket: OwnedFd, peer: Peer, out: Vec<u8>) -> Result<usize, String> {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.generations.push(0);
-            self.slots.len() - 1
-        });
-        let token = u64::from(self.generations[slot]) << 32 | slot as u64;
-        let flags = epoll::EventFlags::IN;
-        epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token), flags).map_err(words("watch a socket"))?;
-        self.slots[slot] = Some(Connection { socket, peer, out, sent: 0, wants_write: false });
-        Ok(slot)
+        self.sockets.add(socket, peer, out).map_err(words("watch a socket"))
     }
 
-    /// Closes a connection; the kernel takes it out of the epoll.
     fn close(&mut self, slot: usize) {
-        let Some(connection) = self.slots[slot].take() else { return };
-        self.generations[slot] = self.generations[slot].wrapping_add(1);
-        self.free.push(slot);
-        match connection.peer {
-            Peer::Door => {}
-            Peer::Fake(_) => self.fake_links -= 1,
-            Peer::Client { fleet, .. } => self.fleets[fleet].connected -= 1,
+        match self.sockets.close(slot) {
+            None | Some(Peer::Door) => {}
+            Some(Peer::Fake(_)) => self.fake_links -= 1,
+            Some(Peer::Client { fleet, .. }) => self.fleets[fleet].connected -= 1,
         }
     }
 
     fn receive(&mut self, slot: usize) -> Result<(), String> {
-        let Some(connection) = &mut self.slots[slot] else { return Ok(()) };
-        let count = match rustix::io::read(connection.socket.as_fd(), &mut self.read[..]) {
-            Ok(count) => count,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
-            Err(Errno::CONNRESET | Errno::PIPE) => 0,
+        let (connection, bytes) = match self.sockets.receive(slot) {
+            Ok(Some(received)) => received,
+            Ok(None) => return Ok(()),
+            Err(Errno::CONNRESET | Errno::PIPE) => return self.lost(slot),
             Err(error) => return Err(words("read")(error)),
         };
-        let bytes = &self.read[..count];
+        if bytes.is_empty() {
+            return self.lost(slot);
+        }
         match &mut connection.peer {
             Peer::Door => Ok(()),
-            Peer::Fake(_) if count == 0 => {
-                self.close(slot);
-                Ok(())
-            }
             Peer::Fake(server) => {
                 let flush = server.receive(bytes, &mut connection.out)?;
                 if server.is_over() {
@@ -431,12 +389,23 @@ impl World {
                 }
                 Ok(())
             }
-            Peer::Client { .. } if count == 0 => Err("the contestant closed a client's connection".to_owned()),
             Peer::Client { client, fleet, .. } => {
                 let progress = client.receive(bytes, &mut connection.out)?;
                 let fleet = *fleet;
                 self.progressed(slot, fleet, progress)
             }
+        }
+    }
+
+    /// The other side has closed a connection. Errors: it was a client's.
+    fn lost(&mut self, slot: usize) -> Result<(), String> {
+        match self.sockets.get(slot).map(|connection| &connection.peer) {
+            None | Some(Peer::Door) => Ok(()),
+            Some(Peer::Fake(_)) => {
+                self.close(slot);
+                Ok(())
+            }
+            Some(Peer::Client { .. }) => Err("the contestant closed a client's connection".to_owned()),
         }
     }
 
@@ -470,7 +439,7 @@ impl World {
     }
 
     fn count(&mut self, slot: usize, fleet: usize) {
-        let Some(Connection { peer: Peer::Client { since, .. }, .. }) = &self.slots[slot] else { return };
+        let Some(Connection { peer: Peer::Client { since, .. }, .. }) = self.sockets.get(slot) else { return };
         let waited = since.elapsed().as_nanos();
         self.fleets[fleet].done += 1;
         self.fleets[fleet].latencies_ns.push(u32::try_from(waited).unwrap_or(u32::MAX));
@@ -478,21 +447,21 @@ impl World {
 
     /// A client asks; its latency counts from `from`.
     fn ask(&mut self, slot: usize, from: Instant) -> Result<(), String> {
-        if let Some(Connection { peer: Peer::Client { since, .. }, .. }) = &mut self.slots[slot] {
+        if let Some(Connection { peer: Peer::Client { since, .. }, .. }) = self.sockets.get_mut(slot) {
             *since = from;
         }
         self.ask_again(slot)
     }
 
     fn ask_again(&mut self, slot: usize) -> Result<(), String> {
-        if let Some(Connection { peer: Peer::Client { client, .. }, out, .. }) = &mut self.slots[slot] {
+        if let Some(Connection { peer: Peer::Client { client, .. }, out, .. }) = self.sockets.get_mut(slot) {
             client.ask(out);
         }
         self.flush(slot)
     }
 
     fn say_goodbye(&mut self, slot: usize) -> Result<(), String> {
-        if let Some(connection) = &mut self.slots[slot] {
+        if let Some(connection) = self.sockets.get_mut(slot) {
             put(&mut connection.out, b'X', &[]);
         }
         self.flush(slot)?;
@@ -500,33 +469,8 @@ impl World {
         Ok(())
     }
 
-    /// Sends what can be sent, and asks to be told when the rest can.
     fn flush(&mut self, slot: usize) -> Result<(), String> {
-        let Some(connection) = &mut self.slots[slot] else { return Ok(()) };
-        while connection.sent < connection.out.len() {
-            let rest = &connection.out[connection.sent..];
-            match rustix::net::send(&connection.socket, rest, rustix::net::SendFlags::NOSIGNAL) {
-                Ok(count) => connection.sent += count,
-                Err(Errno::AGAIN | Errno::NOTCONN) => break,
-                Err(Errno::INTR) => {}
-                // The read side will say what happened.
-                Err(Errno::PIPE | Errno::CONNRESET) => connection.sent = connection.out.len(),
-                Err(error) => return Err(words("write")(error)),
-            }
-        }
-        let blocked = connection.sent < connection.out.len();
-        if !blocked {
-            connection.out.clear();
-            connection.sent = 0;
-        }
-        if blocked == connection.wants_write {
-            return Ok(());
-        }
-        connection.wants_write = blocked;
-        let token = u64::from(self.generations[slot]) << 32 | slot as u64;
-        let flags = if blocked { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
-        epoll::modify(&self.epoll, &connection.socket, epoll::EventData::new_u64(token), flags)
-            .map_err(words("watch a socket"))
+        self.sockets.flush(slot).map_err(words("write"))
     }
 }
 

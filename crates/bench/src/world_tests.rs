@@ -1,8 +1,8 @@
 //! The load against the fake PostgreSQL with nothing between them.
 
 use super::*;
-use crate::client::Style;
 use crate::fake::Answer;
+use crate::style::{Style, work};
 
 /// A world in a folder of its own, which the test removes.
 fn world(name: &str) -> (World, std::path::PathBuf) {
@@ -13,7 +13,7 @@ fn world(name: &str) -> (World, std::path::PathBuf) {
 
 fn direct(world: &mut World, style: Style, answer: Answer) -> FleetId {
     let port = world.port;
-    world.fleet(port, Work::new("bench", "", "bench", style, answer))
+    world.fleet(port, work("bench", "", "bench", style, answer))
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_storm_logs_in_again_and_again() {
 fn nobody_to_talk_to_is_an_error() {
     let (mut world, folder) = world("nobody");
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port").local_addr().expect("its number").port();
-    let fleet = world.fleet(free, Work::new("bench", "", "bench", Style::Simple, Answer::Small));
+    let fleet = world.fleet(free, work("bench", "", "bench", Style::Simple, Answer::Small));
     assert!(world.connect(fleet, 1).is_err());
     std::fs::remove_dir_all(folder).expect("ours");
 }

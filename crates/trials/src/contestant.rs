@@ -4,20 +4,20 @@
 //! directory when its value is dropped, or when we are killed.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use client::Place;
 use demo::{Account, Guard, free_port, random_password, unprivileged};
-use rustix::process::{Pid, Signal, kill_process};
+use measure::{login, program};
+use rustix::process::Signal;
 
-use crate::login;
 use crate::plan::Mode;
-use crate::target::Target;
+use crate::target::{APPLICATION, Target};
 
 /// What clients of a pooler call the database.
 const DATABASE: &str = "bench";
@@ -87,9 +87,7 @@ impl Program {
     }
 
     fn asked(path: &Path) -> Option<Self> {
-        let output = Command::new(path).arg("--version").output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let version = text.lines().next()?.trim().strip_prefix("PgBouncer ")?.to_owned();
+        let version = program::version(path).ok()?.strip_prefix("PgBouncer ")?.to_owned();
         Some(Self { name: "pgbouncer", path: path.to_owned(), version })
     }
 }
@@ -154,7 +152,7 @@ impl Pooler {
 
     /// Who its clients are.
     pub(crate) fn account(&self) -> login::Account {
-        login::Account::new(&self.user, Some(&self.password), DATABASE)
+        login::Account::new(&self.user, Some(&self.password), DATABASE, APPLICATION)
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -169,30 +167,16 @@ impl Pooler {
     }
 
     fn wait_until_it_listens(&mut self) -> Result<(), String> {
-        let limit = Instant::now() + PATIENCE;
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
-            if !matches!(self.child.try_wait(), Ok(None)) || Instant::now() > limit {
-                return Err(format!("it does not listen\n{}", self.complaints()));
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        if program::awaits_clients(&mut self.child, self.port, PATIENCE) {
+            return Ok(());
         }
-        Ok(())
+        Err(format!("it does not listen\n{}", self.complaints()))
     }
 }
 
 impl Drop for Pooler {
     fn drop(&mut self) {
-        for signal in [Signal::QUIT, Signal::KILL] {
-            if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-                // It is not waited for yet, so that the number is still its own.
-                let _ = kill_process(pid, signal);
-            }
-            let limit = Instant::now() + PATIENCE;
-            while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < limit {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        }
-        let _ = self.child.wait();
+        program::end(&mut self.child, Signal::QUIT, PATIENCE);
         let _ = fs::remove_dir_all(&self.dir);
     }
 }

@@ -11,18 +11,16 @@
 //! Does not pause between transactions, and does not run on more than one core: it asks a hundred thousand times a second,
 //! several times what PostgreSQL answers on the cores it leaves.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use client::Place;
-use rustix::event::{Timespec, epoll};
+use measure::client::{Client, Progress};
+use measure::interrupt;
+use measure::sockets::{Connection, Sockets};
+use measure::work::Work;
 use rustix::io::Errno;
-
-use crate::client::{Client, Progress};
-use crate::interrupt;
-use crate::login::Account;
-use crate::scripts::{Dice, Script};
+use rustix::net::{SendFlags, send};
 
 /// When a load ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,18 +41,14 @@ const LOOK: Duration = Duration::from_millis(100);
 /// What a load is.
 pub(crate) struct Load {
     pub(crate) place: Place,
-    pub(crate) account: Rc<Account>,
     /// Those that work.
     pub(crate) clients: usize,
     /// Those that only log in and stay.
     pub(crate) idle: usize,
     pub(crate) logins_at_once: usize,
-    pub(crate) script: Script,
     pub(crate) length: Length,
     /// Whether a client leaves when it has done its part: in session mode others wait for its server.
     pub(crate) leave: bool,
-    pub(crate) scale: u32,
-    pub(crate) seed: u64,
 }
 
 /// What came of it.
@@ -69,12 +63,8 @@ pub(crate) struct Outcome {
     pub(crate) cut: bool,
 }
 
-struct Connection {
-    socket: OwnedFd,
+struct Peer {
     client: Client,
-    out: Vec<u8>,
-    sent: usize,
-    wants_write: bool,
     since: Instant,
     done: u32,
     is_busy: bool,
@@ -82,13 +72,18 @@ struct Connection {
     is_bystander: bool,
 }
 
+/// The most that one read takes.
+const READ_BYTES: usize = 1 << 16;
+/// Terminate.
+const GOODBYE: &[u8] = b"X\0\0\0\x04";
+
 /// All clients of a load.
 pub(crate) struct Crowd {
     load: Load,
-    epoll: OwnedFd,
-    slots: Vec<Option<Connection>>,
-    read: Vec<u8>,
-    dice: Dice,
+    work: Arc<Work>,
+    sockets: Sockets<Peer>,
+    /// Connections that were begun.
+    dialled: usize,
     logged_in: usize,
     busy: usize,
     /// Nobody begins a transaction after this.
@@ -98,15 +93,12 @@ pub(crate) struct Crowd {
 
 impl Crowd {
     /// Nobody is connected yet.
-    pub(crate) fn open(load: Load) -> Result<Self, String> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| format!("no epoll: {error}"))?;
-        let dice = Dice::new(load.seed, load.scale);
+    pub(crate) fn open(load: Load, work: Work) -> Result<Self, String> {
         Ok(Self {
             load,
-            epoll,
-            slots: Vec::new(),
-            read: vec![0; 1 << 16],
-            dice,
+            work: Arc::new(work),
+            sockets: Sockets::open(READ_BYTES).map_err(|error| format!("no epoll: {error}"))?,
+            dialled: 0,
             logged_in: 0,
             busy: 0,
             until: Instant::now(),
@@ -123,7 +115,7 @@ impl Crowd {
         let wanted = self.load.clients + self.load.idle;
         let (mut seen, mut last) = (0, began);
         while self.logged_in < wanted {
-            while self.slots.len() < wanted && self.slots.len() - self.logged_in < self.load.logins_at_once {
+            while self.dialled < wanted && self.dialled - self.logged_in < self.load.logins_at_once {
                 self.dial()?;
             }
             self.turn().map_err(|why| format!("after {} logins: {why}", self.logged_in))?;
@@ -149,8 +141,8 @@ impl Crowd {
             Length::Each(_, time) => (Duration::ZERO, time),
         };
         self.until = began + given_up;
-        for slot in 0..self.slots.len() {
-            let is_bystander = self.slots[slot].as_ref().is_none_or(|one| one.is_bystander);
+        for slot in 0..self.sockets.len() {
+            let is_bystander = self.sockets.get(slot).is_none_or(|one| one.peer.is_bystander);
             if !is_bystander {
                 self.ask(slot)?;
             }
@@ -170,91 +162,71 @@ impl Crowd {
 
     /// Everybody says goodbye.
     pub(crate) fn leave(mut self) {
-        for connection in self.slots.iter_mut().filter_map(Option::as_mut) {
+        for connection in self.sockets.iter_mut() {
             // Whoever is in the middle of something just goes.
-            if !connection.is_busy {
-                let _ = rustix::net::send(&connection.socket, b"X\0\0\0\x04", rustix::net::SendFlags::NOSIGNAL);
+            if !connection.peer.is_busy {
+                say_goodbye(connection);
             }
         }
     }
 
     fn dial(&mut self) -> Result<(), String> {
         let socket = self.load.place.dial()?;
-        let slot = self.slots.len();
-        let data = epoll::EventData::new_u64(slot as u64);
-        epoll::add(&self.epoll, &socket, data, epoll::EventFlags::IN).map_err(words("watch a socket"))?;
         let mut out = Vec::new();
-        let client = Client::start(&self.load.account, self.load.script, &mut out);
-        self.slots.push(Some(Connection {
-            socket,
-            client,
-            out,
-            sent: 0,
-            wants_write: false,
-            since: Instant::now(),
-            done: 0,
-            is_busy: false,
-            is_bystander: slot < self.load.idle,
-        }));
+        let client = Client::start(&self.work, &mut out);
+        let is_bystander = self.dialled < self.load.idle;
+        let peer = Peer { client, since: Instant::now(), done: 0, is_busy: false, is_bystander };
+        let slot = self.sockets.add(socket, peer, out).map_err(words("watch a socket"))?;
+        self.dialled += 1;
         self.flush(slot)
     }
 
     /// Waits for something to happen, and acts on it.
     fn turn(&mut self) -> Result<(), String> {
         interrupt::check()?;
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
-        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 256];
-        let count = match epoll::wait(&self.epoll, &mut events[..], Some(&timeout)) {
-            Ok(count) => count,
-            Err(Errno::INTR) => 0,
-            Err(error) => return Err(words("wait for events")(error)),
-        };
-        for event in &events[..count] {
-            let (slot, flags) = (usize::try_from(event.data.u64()).expect("our own slots"), event.flags);
-            if flags.contains(epoll::EventFlags::OUT) {
-                self.flush(slot)?;
+        self.sockets.wait(LOOK).map_err(words("wait for events"))?;
+        while let Some(ready) = self.sockets.next_ready() {
+            if ready.can_write {
+                self.flush(ready.slot)?;
             }
-            if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
-                self.receive(slot)?;
+            if ready.can_read {
+                self.receive(ready.slot)?;
             }
         }
         Ok(())
     }
 
     fn receive(&mut self, slot: usize) -> Result<(), String> {
-        let Some(connection) = &mut self.slots[slot] else { return Ok(()) };
-        let count = match rustix::io::read(connection.socket.as_fd(), &mut self.read[..]) {
-            Ok(count) => count,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
-            Err(error) => return Err(words("read an answer")(error)),
-        };
-        if count == 0 {
+        let received = self.sockets.receive(slot).map_err(words("read an answer"))?;
+        let Some((connection, bytes)) = received else { return Ok(()) };
+        if bytes.is_empty() {
             return Err("the server closed a client's connection".to_owned());
         }
-        let progress = connection.client.receive(&self.read[..count], &mut connection.out)?;
+        let progress = connection.peer.client.receive(bytes, &mut connection.out)?;
         self.flush(slot)?;
         match progress {
             Progress::More => Ok(()),
-            Progress::LoggedIn => {
+            Progress::Ready => {
                 self.logged_in += 1;
                 Ok(())
             }
-            Progress::Done => self.done(slot),
+            Progress::Answered => self.done(slot),
+            Progress::Refused => unreachable!("no limit is set in a trial, and no refusal is taken for an answer"),
         }
     }
 
     /// A transaction is over: the next one, or none.
     fn done(&mut self, slot: usize) -> Result<(), String> {
-        let Some(connection) = &mut self.slots[slot] else { return Ok(()) };
-        let now = Instant::now();
-        let waited = u32::try_from((now - connection.since).as_micros()).unwrap_or(u32::MAX);
-        connection.done += 1;
-        connection.is_busy = false;
+        let Some(connection) = self.sockets.get_mut(slot) else { return Ok(()) };
+        let (now, peer) = (Instant::now(), &mut connection.peer);
+        let waited = u32::try_from((now - peer.since).as_micros()).unwrap_or(u32::MAX);
+        peer.done += 1;
+        peer.is_busy = false;
         self.busy -= 1;
         self.outcome.done += 1;
         self.outcome.latencies_us.push(waited);
         let is_late = now >= self.until;
-        let has_done_its_part = matches!(self.load.length, Length::Each(count, _) if connection.done >= count);
+        let has_done_its_part = matches!(self.load.length, Length::Each(count, _) if peer.done >= count);
         if !is_late && !has_done_its_part {
             return self.ask(slot);
         }
@@ -262,49 +234,29 @@ impl Crowd {
             self.outcome.cut = true;
         }
         if self.load.leave {
-            let _ = rustix::net::send(&connection.socket, b"X\0\0\0\x04", rustix::net::SendFlags::NOSIGNAL);
-            self.slots[slot] = None;
+            say_goodbye(connection);
+            self.sockets.close(slot);
         }
         Ok(())
     }
 
     fn ask(&mut self, slot: usize) -> Result<(), String> {
-        let Some(connection) = &mut self.slots[slot] else { return Ok(()) };
-        connection.since = Instant::now();
-        connection.is_busy = true;
+        let Some(connection) = self.sockets.get_mut(slot) else { return Ok(()) };
+        connection.peer.since = Instant::now();
+        connection.peer.is_busy = true;
         self.busy += 1;
-        connection.client.ask(self.dice.draw(), &mut connection.out);
+        connection.peer.client.ask(&mut connection.out);
         self.flush(slot)
     }
 
-    /// Sends what can be sent, and asks to be told when the rest can.
     fn flush(&mut self, slot: usize) -> Result<(), String> {
-        let Some(connection) = &mut self.slots[slot] else { return Ok(()) };
-        while connection.sent < connection.out.len() {
-            let rest = &connection.out[connection.sent..];
-            match rustix::net::send(&connection.socket, rest, rustix::net::SendFlags::NOSIGNAL) {
-                Ok(count) => connection.sent += count,
-                Err(Errno::AGAIN | Errno::NOTCONN) => break,
-                Err(Errno::INTR) => {}
-                // The read side will say what happened.
-                Err(Errno::PIPE | Errno::CONNRESET) => connection.sent = connection.out.len(),
-                Err(error) => return Err(words("write")(error)),
-            }
-        }
-        let is_blocked = connection.sent < connection.out.len();
-        if !is_blocked {
-            connection.out.clear();
-            connection.sent = 0;
-        }
-        if is_blocked == connection.wants_write {
-            return Ok(());
-        }
-        connection.wants_write = is_blocked;
-        let data = epoll::EventData::new_u64(slot as u64);
-        let write = if is_blocked { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
-        let flags = epoll::EventFlags::IN | write;
-        epoll::modify(&self.epoll, &connection.socket, data, flags).map_err(words("watch a socket"))
+        self.sockets.flush(slot).map_err(words("write"))
     }
+}
+
+fn say_goodbye(connection: &Connection<Peer>) {
+    // If it is gone already, so much the better.
+    let _ = send(connection.socket(), GOODBYE, SendFlags::NOSIGNAL);
 }
 
 /// When a load has ended that was to last until then at least. That nobody else was served behind the last answer is not the rate's,

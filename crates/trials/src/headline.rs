@@ -1,8 +1,9 @@
 //! A sentence a test: what came of it, for somebody who reads nothing else.
 
+use measure::script::Script;
+
 use crate::plan::{Mode, Trial};
 use crate::sample::{Metric, Samples, Way, number};
-use crate::scripts::Script;
 
 const PGWEIR: Way = Way::Pgweir(Mode::Transaction);
 

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   plan ──► run ──► slice ──┬─► contestant   the pooler, a child process
-//!  (the tests,  (rounds)     ├─► driver       the load: client, login, scripts
-//!   as a table)              └─► watch        locks, runnable processes (proc, monitor)
+//!  (the tests,  (rounds)     ├─► driver       the load, made of measure's clients
+//!   as a table)              └─► watch        locks, runnable processes (monitor, measure's process)
 //!              │
 //!              └──► sample ──► record ──► CSV, table, page
 //! ```
@@ -15,12 +15,9 @@
 //! Does not know anything of pgweir's inside, and does not tune anybody: PostgreSQL's and the poolers' defaults, but for what is stated.
 
 mod arithmetic;
-mod client;
 mod contestant;
 mod driver;
 mod headline;
-mod interrupt;
-mod login;
 mod machine;
 mod monitor;
 mod needs;
@@ -28,7 +25,6 @@ mod page;
 mod pgbench;
 mod plan;
 mod plot;
-mod proc;
 mod progress;
 mod record;
 mod run;

@@ -1,11 +1,11 @@
 //! What a reader must know of the machine and the server to make sense of the figures.
 
+use measure::login::SCRAM;
+use measure::machine::{load_average, machine_memory, memory_limit};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::contestant::login_of_clients;
-use crate::login::SCRAM;
 use crate::monitor::Monitor;
-use crate::proc;
 use crate::run::Options;
 use crate::sample::number;
 use crate::slice::Ground;
@@ -27,10 +27,10 @@ pub(crate) fn facts(
 ) -> Result<Vec<(String, String)>, String> {
     let mut facts = Vec::new();
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
-    let (all, _) = proc::machine_memory();
+    let (all, _) = machine_memory();
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let limit = proc::memory_limit().map_or_else(|| "none".to_owned(), gigabytes);
+    let limit = memory_limit().map_or_else(|| "none".to_owned(), gigabytes);
     let mut setting = |name: &str| -> Result<String, String> {
         Ok(monitor.ask(&format!("SHOW {name}"))?.first().cloned().unwrap_or_default())
     };
@@ -39,7 +39,7 @@ pub(crate) fn facts(
         "machine",
         format!("{cores} cores, {} of memory, limit on it: {limit}, Linux {}", gigabytes(all), kernel.trim()),
     );
-    fact("load average before", proc::load_average());
+    fact("load average before", load_average());
     let whose = match (is_embedded, ground.around.postmaster) {
         (true, _) => "embedded, started for this run",
         (false, Some(_)) => "yours, on this machine",

@@ -3,13 +3,13 @@
 //! Promises: blocks until the answer is there; rows come as text, with `|` between columns.
 
 use std::io::ErrorKind;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Connection, Gone, ServerError, frontend};
+use measure::login::Login;
 
-use crate::login::{APPLICATION, Login};
-use crate::target::Target;
+use crate::target::{APPLICATION, Target};
 
 /// Making ten million rows may take a while; an answer within a load of thousands too.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -63,9 +63,9 @@ impl Monitor {
         let place = target.place()?;
         let words = |error| format!("cannot connect to {place}: {error}");
         let mut connection = Connection::open(place.clone(), patience).map_err(words)?;
-        let account = Rc::new(target.account());
+        let account = Arc::new(target.account());
         let mut login = Login::new(&account);
-        connection.log_in(&Login::startup(&account), &mut login).map_err(gone)?;
+        connection.log_in(&account.startup(), &mut login).map_err(gone)?;
         Ok(Self { connection, login: login.kind() })
     }
 

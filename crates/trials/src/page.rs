@@ -8,13 +8,14 @@
 //! differ, and what can be compared is the ratio within a column.
 
 use askama::Template;
+use measure::statistics::Range;
 
 use crate::arithmetic;
 use crate::headline::{headline, megabytes};
 use crate::plan::{Mode, Source, Theirs, Trial};
 use crate::plot::{Bar, Drawing, Whose, bars};
 use crate::record::Record;
-use crate::sample::{Figure, Metric, Samples, Way, number};
+use crate::sample::{Metric, Samples, Way, number};
 use crate::table;
 
 const STYLE: &str = include_str!("../templates/page.css");
@@ -215,7 +216,7 @@ fn short(note: &str) -> &str {
 fn theirs(trial: &Trial, metric: Metric) -> Vec<Bar> {
     let bar = |way: Way, theirs: &Theirs| {
         let value = metric.of(theirs)?;
-        let figure = Some(Figure { median: value, low: value, high: value });
+        let figure = Some(Range { median: value, low: value, high: value });
         Some(Bar { name: way.label().to_owned(), whose: whose(way), figure, words: String::new() })
     };
     let pgbouncer = Way::PgBouncer;

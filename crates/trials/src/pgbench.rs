@@ -8,9 +8,12 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use measure::pgbench::Report;
+
 use crate::driver::Length;
 use crate::plan::Trial;
 use crate::sample::Metric;
+use crate::scripts::for_pgbench;
 use crate::target::Target;
 
 /// On PATH, or beside the newest PostgreSQL that Debian has installed.
@@ -43,7 +46,7 @@ pub(crate) fn measure(
     let mut child = command.spawn().map_err(|error| format!("cannot start pgbench: {error}"))?;
     let mut input = child.stdin.take().expect("asked for above");
     // If it has ended already it says why.
-    let _ = input.write_all(trial.script.for_pgbench().as_bytes());
+    let _ = input.write_all(for_pgbench(trial.script).as_bytes());
     drop(input);
     let output = child.wait_with_output().map_err(|error| format!("pgbench: {error}"))?;
     if !output.status.success() {
@@ -53,16 +56,9 @@ pub(crate) fn measure(
 }
 
 fn read(text: &str) -> BTreeMap<Metric, f64> {
-    let number = |name: &str| {
-        let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-        rest.split_whitespace().next()?.parse().ok()
-    };
-    let lines = [
-        (Metric::Tps, "tps = "),
-        (Metric::LatencyMean, "latency average = "),
-        (Metric::Connect, "initial connection time = "),
-    ];
-    lines.into_iter().filter_map(|(metric, name)| Some((metric, number(name)?))).collect()
+    let Report { tps, latency_mean_ms, connect_ms, .. } = Report::read(text);
+    let values = [(Metric::Tps, tps), (Metric::LatencyMean, latency_mean_ms), (Metric::Connect, connect_ms)];
+    values.into_iter().filter_map(|(metric, value)| Some((metric, value?))).collect()
 }
 
 #[cfg(test)]

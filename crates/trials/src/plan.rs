@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use measure::script::Script;
+
 use crate::driver::Length;
-use crate::scripts::Script;
 
 /// The documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

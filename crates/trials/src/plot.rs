@@ -3,10 +3,11 @@
 //! Promises: a name has the whole width, so that none is cut; colours are the light page's, which the page's style maps to its own
 //! by their values, so that light, dark and paper are the page's matter.
 
+use measure::statistics::Range;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::sample::{Figure, number};
+use crate::sample::number;
 
 /// One bar.
 #[derive(Debug)]
@@ -14,7 +15,7 @@ pub(crate) struct Bar {
     pub(crate) name: String,
     pub(crate) whose: Whose,
     /// `None`: there is no value, and `words` say why.
-    pub(crate) figure: Option<Figure>,
+    pub(crate) figure: Option<Range>,
     pub(crate) words: String,
 }
 
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     fn bar(name: &str, median: f64) -> Bar {
-        let figure = Some(Figure { median, low: median, high: median });
+        let figure = Some(Range { median, low: median, high: median });
         Bar { name: name.to_owned(), whose: Whose::Direct, figure, words: String::new() }
     }
 

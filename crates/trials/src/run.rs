@@ -7,20 +7,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use demo::Cluster;
+use measure::interrupt;
+use measure::machine::{load_average, machine_memory, memory_limit};
+use measure::process;
+use measure::statistics::Seeded;
 
 use crate::contestant::Program;
 use crate::driver::Length;
-use crate::interrupt;
 use crate::machine;
 use crate::monitor::Monitor;
 use crate::needs;
 use crate::pgbench;
 use crate::plan::{Trial, chosen};
-use crate::proc;
 use crate::progress::Progress;
 use crate::record::Record;
 use crate::sample::{Metric, Way, number};
-use crate::scripts::Dice;
 use crate::slice::{Around, Ground, slice};
 use crate::table;
 use crate::tables::Tables;
@@ -62,7 +63,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         trials = trials.into_iter().map(Trial::shortened).collect();
     }
     needs::check_files(&trials, machine::raise_descriptor_limit())?;
-    interrupt::listen()?;
+    interrupt::listen(interrupt::WITH_THE_TERMINAL)?;
     let pgbouncer = Program::pgbouncer()?;
     let pgweir = Program::ourselves(&options.version);
     let pgbench = pgbench::find();
@@ -87,7 +88,7 @@ pub fn run(options: &Options) -> Result<(), String> {
             break;
         }
     }
-    record.facts.push(("load average after".to_owned(), proc::load_average()));
+    record.facts.push(("load average after".to_owned(), load_average()));
     drop(tables);
     drop(cluster);
     if !record.samples.0.is_empty() {
@@ -123,10 +124,11 @@ fn around(cluster: Option<&Cluster>, monitor: &mut Monitor) -> Result<Around, St
     let room = monitor.room()?.saturating_sub(courtesy);
     let backend = u32::try_from(monitor.number("SELECT pg_backend_pid()")?).unwrap_or(0);
     // A server elsewhere may have a number that is somebody else's here.
-    let is_here = |parent: &u32| proc::name(*parent).starts_with("post") && proc::name(backend).starts_with("post");
+    let is_here =
+        |parent: &u32| process::name(*parent).starts_with("post") && process::name(backend).starts_with("post");
     let postmaster = match cluster {
         Some(cluster) => Some(cluster.pid()),
-        None => proc::parent_of(backend).filter(is_here),
+        None => process::parent_of(backend).filter(is_here),
     };
     Ok(Around { postmaster, room })
 }
@@ -134,8 +136,8 @@ fn around(cluster: Option<&Cluster>, monitor: &mut Monitor) -> Result<Around, St
 /// Where PostgreSQL is, and what there is of memory.
 fn place(around: &Around, monitor: &mut Monitor) -> Result<needs::Place, String> {
     const BLOCKS: &str = "SELECT setting::bigint * 8192 FROM pg_settings WHERE name = 'shared_buffers'";
-    let (_, available) = proc::machine_memory();
-    let memory = proc::memory_limit().map_or(available, |limit| limit.min(available));
+    let (_, available) = machine_memory();
+    let memory = memory_limit().map_or(available, |limit| limit.min(available));
     let shared_buffers = monitor.number(BLOCKS)?;
     Ok(needs::Place { room: around.room, shared_buffers, is_here: around.postmaster.is_some(), memory })
 }
@@ -156,11 +158,11 @@ fn rounds(
     progress: &Progress,
     record: &mut Record,
 ) -> Result<(), String> {
-    let mut dice = Dice::new(trial.clients as u64, 1);
+    let mut random = Seeded::new(trial.clients as u64);
     for round in 1..=rounds {
         let has = Has { pgbouncer: ground.pgbouncer.is_some(), pgbench: ground.pgbench.is_some() };
         let mut ways = ways(trial, has);
-        shuffle(&mut ways, &mut dice);
+        random.shuffle(&mut ways);
         for way in ways {
             let what = format!("{}, round {round} of {rounds}: {}", trial.name, way.label());
             progress.step(&what);
@@ -195,13 +197,6 @@ fn ways(trial: &Trial, has: Has) -> Vec<Way> {
         ways.push(Way::Pgbench);
     }
     ways
-}
-
-fn shuffle(ways: &mut [Way], dice: &mut Dice) {
-    for at in (1..ways.len()).rev() {
-        let other = usize::try_from(dice.next() % (at as u64 + 1)).expect("it is at most `at`");
-        ways.swap(at, other);
-    }
 }
 
 /// How long all of it takes, roughly.

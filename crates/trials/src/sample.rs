@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use measure::statistics::Range;
+
 use crate::plan::{Mode, Theirs};
 
 /// Who is measured.
@@ -129,48 +131,27 @@ pub(crate) struct Sample {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples(pub Vec<Sample>);
 
-/// A median and the range it comes from.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Figure {
-    pub(crate) median: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
-}
-
-impl Figure {
-    /// `None` of nothing.
-    pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
-        values.retain(|value| value.is_finite());
-        values.sort_by(f64::total_cmp);
-        let (low, high) = (*values.first()?, *values.last()?);
-        let middle = values.len() / 2;
-        let median =
-            if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) };
-        Some(Self { median, low, high })
-    }
-}
-
 impl Samples {
     /// A figure of one way over all rounds.
-    pub(crate) fn figure(&self, trial: &str, way: Way, metric: Metric) -> Option<Figure> {
+    pub(crate) fn figure(&self, trial: &str, way: Way, metric: Metric) -> Option<Range> {
         let ours = self.0.iter().filter(|sample| sample.trial == trial && sample.way == way);
-        Figure::of(ours.filter_map(|sample| sample.values.get(&metric).copied()).collect())
+        Range::of(ours.filter_map(|sample| sample.values.get(&metric).copied()).collect())
     }
 
     /// One way divided by another, round by round.
-    pub(crate) fn ratio(&self, trial: &str, of: Way, by: Way, metric: Metric) -> Option<Figure> {
+    pub(crate) fn ratio(&self, trial: &str, of: Way, by: Way, metric: Metric) -> Option<Range> {
         let value = |way, round| {
             let mut all = self.0.iter();
             let one = all.find(|sample| sample.trial == trial && sample.way == way && sample.round == round)?;
             one.values.get(&metric).copied()
         };
         let rounds = self.0.iter().map(|sample| sample.round).max().unwrap_or(0);
-        Figure::of((1..=rounds).filter_map(|round| Some(value(of, round)? / value(by, round)?)).collect())
+        Range::of((1..=rounds).filter_map(|round| Some(value(of, round)? / value(by, round)?)).collect())
     }
 
     /// Cores that other programs used, over all samples.
-    pub(crate) fn others(&self) -> Option<Figure> {
-        Figure::of(self.0.iter().filter_map(|sample| sample.values.get(&Metric::Others).copied()).collect())
+    pub(crate) fn others(&self) -> Option<Range> {
+        Range::of(self.0.iter().filter_map(|sample| sample.values.get(&Metric::Others).copied()).collect())
     }
 
     /// Whether a way was not to be had in any round.

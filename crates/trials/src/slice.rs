@@ -8,19 +8,21 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use client::Place;
+use measure::interrupt;
+use measure::login::Account;
+use measure::statistics::Range;
+use measure::work::{First, Question, Transaction, Work};
+use measure::{machine, process};
 
 use crate::contestant::{AUTO_SIZE_MAX, Pooler, Program, Size};
 use crate::driver::{Crowd, Length, Load, Outcome};
-use crate::interrupt;
-use crate::login::Account;
 use crate::pgbench;
 use crate::plan::{Mode, Trial};
-use crate::proc;
-use crate::sample::{Figure, Metric, Sample, Way};
+use crate::sample::{Metric, Sample, Way};
+use crate::scripts::TABLES;
 use crate::tables::Tables;
 use crate::target::Target;
 use crate::watch::{self, Seen, Wanted};
@@ -94,13 +96,13 @@ fn measure(
         Some(pooler) => (pooler.place(), pooler.account()),
         None => (ground.target.place()?, ground.target.account()),
     };
-    let load = load(trial, way, place, account, tables.scale, round);
+    let load = load(trial, way, place);
     let blame = |why: String| match &pooler {
         Some(pooler) => format!("{why}\n{}", pooler.complaints()),
         None => why,
     };
     let leave = load.leave;
-    let mut crowd = Crowd::open(load)?;
+    let mut crowd = Crowd::open(load, work(trial, account, tables.scale, round))?;
     let mut values = Values::new();
     let connect = crowd.connect().map_err(blame)?;
     values.insert(Metric::Connect, milliseconds(connect));
@@ -144,28 +146,30 @@ fn pooler(ground: &Ground<'_>, trial: &Trial, way: Way) -> Result<Option<Pooler>
     Pooler::start(program, ground.target, mode, size).map(Some)
 }
 
-fn load(trial: &Trial, way: Way, place: Place, account: Account, scale: u32, round: u32) -> Load {
+fn load(trial: &Trial, way: Way, place: Place) -> Load {
     Load {
         place,
-        account: Rc::new(account),
         clients: trial.clients,
         idle: trial.idle,
         logins_at_once: trial.threads,
-        script: trial.script,
         length: trial.length,
         leave: matches!(way, Way::Pgweir(Mode::Session) | Way::PgBouncer(Mode::Session)),
-        scale,
-        // The same rows for every way of a round.
-        seed: u64::from(round),
     }
+}
+
+fn work(trial: &Trial, account: Account, scale: u32, round: u32) -> Work {
+    // The same rows for every way of a round.
+    let seed = u64::from(round);
+    let transaction = Transaction { script: trial.script, tables: TABLES, scale, seed };
+    Work::new(account, First::Nothing, Question::Transaction(transaction))
 }
 
 /// The time now, and the processor time that the machine and the test have used. The pooler is a child of ours; PostgreSQL's own
 /// processes are its children, whoever has started it.
 fn used(ground: &Ground<'_>) -> (Instant, f64, f64) {
     let families = [Some(std::process::id()), ground.around.postmaster];
-    let ours = families.into_iter().flatten().map(proc::cpu_of_family).sum();
-    (Instant::now(), proc::machine_cpu(), ours)
+    let ours = families.into_iter().flatten().map(process::cpu_of_family).sum();
+    (Instant::now(), machine::machine_cpu(), ours)
 }
 
 /// Cores that others used between two of these.
@@ -176,9 +180,9 @@ fn others(before: (Instant, f64, f64), after: (Instant, f64, f64)) -> f64 {
 
 fn memory(ground: &Ground<'_>, pooler: Option<&Pooler>, values: &mut Values) {
     let megabytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let server = ground.around.postmaster.and_then(proc::memory_of_family);
+    let server = ground.around.postmaster.and_then(process::memory_of_family);
     values.extend(server.map(|bytes| (Metric::ServerMemory, megabytes(bytes))));
-    let pooler = pooler.and_then(|pooler| proc::memory(pooler.pid()));
+    let pooler = pooler.and_then(|pooler| process::memory(pooler.pid()));
     values.extend(pooler.map(|bytes| (Metric::PoolerMemory, megabytes(bytes))));
 }
 
@@ -217,7 +221,7 @@ fn note_seen(seen: &Seen, values: &mut Values) {
     let most = |numbers: &[u64]| numbers.iter().max().map(|most| *most as f64);
     values.extend(most(&seen.locks).map(|most| (Metric::Locks, most)));
     values.extend(most(&seen.connections).map(|most| (Metric::Connections, most)));
-    let commands = Figure::of(seen.commands.iter().copied().map(milliseconds).collect());
+    let commands = Range::of(seen.commands.iter().copied().map(milliseconds).collect());
     values.extend(commands.map(|figure| (Metric::Command, figure.median)));
 }
 

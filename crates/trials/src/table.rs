@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
+use measure::statistics::Range;
+
 use crate::arithmetic;
 use crate::plan::{Mode, Source, Theirs, Trial};
 use crate::record::Record;
-use crate::sample::{Figure, Metric, Samples, Way, number};
+use crate::sample::{Metric, Samples, Way, number};
 
 /// Columns that are shown, where anybody has a figure for them.
 const SHOWN: [Metric; 9] = [
@@ -48,7 +50,7 @@ fn rows(samples: &Samples, trial: &Trial) -> Vec<Vec<String>> {
 }
 
 /// A median, and the range where there is one.
-fn shown(figure: Figure) -> String {
+fn shown(figure: Range) -> String {
     let [median, low, high] = [figure.median, figure.low, figure.high].map(number);
     if low == high { median } else { format!("{median} [{low}\u{2013}{high}]") }
 }

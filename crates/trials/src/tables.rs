@@ -5,7 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::interrupt;
+use measure::interrupt;
+
 use crate::monitor::{Monitor, ours};
 use crate::progress::Progress;
 use crate::scripts::{SCHEMA, tables};

@@ -4,9 +4,11 @@ use std::path::Path;
 
 use client::Place;
 use demo::{Cluster, Options, find_or_install};
+use measure::login::Account;
+use measure::machine::{machine_memory, memory_limit};
 
-use crate::login::Account;
-use crate::proc;
+/// The name that all of this program's connections go by; a pooler hands its clients' on.
+pub(crate) const APPLICATION: &str = "pgweir bench";
 
 /// Where it is, and who we are there.
 #[derive(Clone, Debug)]
@@ -27,7 +29,7 @@ impl Target {
     }
 
     pub(crate) fn account(&self) -> Account {
-        Account::new(&self.user, self.password.as_deref(), &self.database)
+        Account::new(&self.user, self.password.as_deref(), &self.database, APPLICATION)
     }
 }
 
@@ -65,7 +67,7 @@ impl Embedded {
 
     /// An eighth of the memory, as much as 1 GB.
     fn shared_buffers_mb() -> u64 {
-        let all = proc::machine_memory().0;
-        (proc::memory_limit().map_or(all, |limit| limit.min(all)) >> 23).clamp(128, 1024)
+        let all = machine_memory().0;
+        (memory_limit().map_or(all, |limit| limit.min(all)) >> 23).clamp(128, 1024)
     }
 }

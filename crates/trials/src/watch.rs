@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use measure::machine::unrelated_command;
+use measure::process;
+
 use crate::monitor::{Monitor, ours};
-use crate::proc;
 
 /// Between two looks at processes, at locks, and between two commands.
 const PROCESSES_EVERY: Duration = Duration::from_millis(50);
@@ -45,8 +47,7 @@ pub(crate) fn during<T>(wanted: Wanted<'_>, load: impl FnOnce() -> T) -> (T, See
         let Wanted { postmaster, monitor, since, command } = wanted;
         let runnable = scope.spawn(move || every(PROCESSES_EVERY, over, || runnable(postmaster)));
         let locks = scope.spawn(move || every(LOCKS_EVERY, over, || locks(monitor, since)));
-        let commands =
-            scope.spawn(move || every(COMMAND_EVERY, over, || proc::unrelated_command().filter(|_| command)));
+        let commands = scope.spawn(move || every(COMMAND_EVERY, over, || unrelated_command().filter(|_| command)));
         let result = load();
         over.store(true, Ordering::Relaxed);
         let mut seen = Seen { runnable: joined(runnable), commands: joined(commands), ..Seen::default() };
@@ -77,7 +78,7 @@ fn every<T>(pause: Duration, over: &AtomicBool, mut look: impl FnMut() -> Option
 }
 
 fn runnable(postmaster: Option<u32>) -> Option<usize> {
-    Some(proc::runnable(&proc::children(postmaster?)))
+    Some(process::runnable(&process::children(postmaster?)))
 }
 
 /// Locks held, and connections: the load's, nobody else's.

@@ -16,17 +16,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use measure::interrupt;
+use measure::process::{self, pin_self};
+use measure::statistics::{Seeded, quantile};
 use serde_json::{Map, Value, json};
+use side::{Arm, Crowd, Sharing, Side};
 
 use crate::console;
 use crate::contestant::{Contestant, Premises};
 use crate::pgbench::{Cluster, Terms};
-use crate::process::{self, pin_self};
-use crate::stats::{Seeded, quantile};
 use crate::world::{FleetId, Mode, World};
-use crate::{interrupt, machine, record, run, setup};
-
-use side::{Arm, Crowd, Sharing, Side};
+use crate::{machine, record, run, setup};
 
 /// Five milliseconds in which a server is taken and the cores are not.
 const SLEEP: &str = "select pg_sleep(0.005)";

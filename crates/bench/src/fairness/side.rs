@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::client::Work;
 use crate::contestant::{Contestant, Premises, Running};
 use crate::setup::USER;
+use crate::style::asking;
 use crate::world::{FleetId, World};
 
 /// Servers of each pool.
@@ -66,7 +66,7 @@ impl Side {
         let mut fleets = Vec::new();
         for crowd in crowds {
             let database = if arm.sharing == Sharing::Apart { crowd.name } else { "bench" };
-            let fleet = world.fleet(running.port, Work::asking(crowd.name, database, crowd.sql, crowd.row_bytes));
+            let fleet = world.fleet(running.port, asking(crowd.name, database, crowd.sql, crowd.row_bytes));
             world.connect(fleet, crowd.clients).map_err(|error| blame(&running, &error))?;
             fleets.push(fleet);
         }

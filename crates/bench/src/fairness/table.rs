@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
+use measure::statistics::{median, quantile};
 use serde_json::Value;
-
-use crate::stats::{median, quantile};
 
 /// A line of text; writing to a String cannot fail.
 macro_rules! line {

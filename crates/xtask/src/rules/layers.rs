@@ -8,7 +8,7 @@ use crate::manifest::{Dependency, For, dependencies};
 use crate::tree::{Tree, crate_of};
 
 /// A crate, and which of ours it may import.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("wire", &[]),
     ("auth", &[]),
     ("sql", &[]),
@@ -18,10 +18,11 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ("config", &["pooling", "auth"]),
     ("client", &[]),
     ("demo", &["client"]),
-    ("trials", &["auth", "client", "demo"]),
+    ("measure", &["auth", "client"]),
+    ("trials", &["client", "demo", "measure"]),
     ("pgweir", &["wire", "auth", "pooling", "engine", "control", "config", "demo", "trials"]),
     ("sim", &["control", "pooling", "wire", "auth"]),
-    ("bench", &["client"]),
+    ("bench", &["client", "measure"]),
     ("outer", &["client", "demo"]),
     ("regress", &["demo", "outer"]),
     ("xtask", &[]),

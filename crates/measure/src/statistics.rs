@@ -49,6 +49,25 @@ pub struct Estimate {
     pub samples: usize,
 }
 
+/// A median and the range that it comes from: for samples that are too few for an interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    pub median: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Range {
+    /// Of those that are numbers; `None` of nothing.
+    #[must_use]
+    pub fn of(mut samples: Vec<f64>) -> Option<Self> {
+        samples.retain(|sample| sample.is_finite());
+        samples.sort_by(f64::total_cmp);
+        let (low, high) = (*samples.first()?, *samples.last()?);
+        Some(Self { median: median_of_sorted(&samples)?, low, high })
+    }
+}
+
 /// How often the bootstrap draws anew. The interval's ends then move by less than a hundredth of its width between seeds.
 const RESAMPLES: usize = 10_000;
 
@@ -147,6 +166,13 @@ mod tests {
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
+    }
+
+    #[test]
+    fn a_range_is_of_numbers_only() {
+        assert_eq!(Range::of(vec![f64::NAN]), None);
+        let range = Range { median: 2.5, low: 1.0, high: 9.0 };
+        assert_eq!(Range::of(vec![9.0, f64::INFINITY, 2.0, 1.0, 3.0]), Some(range));
     }
 
     #[test]

@@ -3,37 +3,43 @@
 //! Promises: SCRAM's slow key derivation happens once for a salt, not once a login, so that thousands of logins measure the
 //! server and not this program. Does not offer TLS.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use auth::{Challenge, ClientExchange, Keys, Md5Hash};
 use client::{frontend, put};
 
-/// The name that all of this program's connections go by; a pooler hands its clients' on.
-pub(crate) const APPLICATION: &str = "pgweir bench";
-
 /// Who logs in, and where.
-pub(crate) struct Account {
-    pub(crate) user: String,
-    pub(crate) password: Option<String>,
-    pub(crate) database: String,
-    keys: RefCell<HashMap<Challenge, Rc<Keys>>>,
+pub struct Account {
+    pub user: String,
+    pub password: Option<String>,
+    pub database: String,
+    /// The name that the connection goes by; a pooler hands it on.
+    pub application: String,
+    keys: Mutex<HashMap<Challenge, Arc<Keys>>>,
 }
 
 impl Account {
-    pub(crate) fn new(user: &str, password: Option<&str>, database: &str) -> Self {
-        let (user, database) = (user.to_owned(), database.to_owned());
-        Self { user, password: password.map(str::to_owned), database, keys: RefCell::default() }
+    #[must_use]
+    pub fn new(user: &str, password: Option<&str>, database: &str, application: &str) -> Self {
+        let [user, database, application] = [user, database, application].map(str::to_owned);
+        Self { user, password: password.map(str::to_owned), database, application, keys: Mutex::default() }
     }
 
-    fn keys(&self, challenge: Challenge) -> Result<Rc<Keys>, String> {
+    /// The startup packet that a login begins with.
+    #[must_use]
+    pub fn startup(&self) -> Vec<u8> {
+        let Self { user, database, application, .. } = self;
+        frontend::startup(&[("user", user), ("database", database), ("application_name", application)])
+    }
+
+    fn keys(&self, challenge: Challenge) -> Result<Arc<Keys>, String> {
         let password = self.password()?;
-        let mut known = self.keys.borrow_mut();
-        let derive = || Rc::new(Keys::derive(password, &challenge.salt, challenge.iterations));
-        Ok(Rc::clone(known.entry(challenge.clone()).or_insert_with(derive)))
+        let mut known = self.keys.lock().expect("nobody panics with it");
+        let derive = || Arc::new(Keys::derive(password, &challenge.salt, challenge.iterations));
+        Ok(Arc::clone(known.entry(challenge.clone()).or_insert_with(derive)))
     }
 
     fn password(&self) -> Result<&str, String> {
@@ -42,39 +48,26 @@ impl Account {
 }
 
 /// One login under way.
-pub(crate) struct Login {
-    account: Rc<Account>,
+pub struct Login {
+    account: Arc<Account>,
     scram: Option<ClientExchange>,
     kind: &'static str,
 }
 
-/// The two kinds that a run's poolers may ask for, in words.
-pub(crate) const MD5: &str = "md5";
-pub(crate) const SCRAM: &str = "SCRAM";
+/// The two kinds that poolers ask for, in words.
+pub const MD5: &str = "md5";
+pub const SCRAM: &str = "SCRAM";
 
 impl Login {
     /// Nothing has been sent yet.
-    pub(crate) fn new(account: &Rc<Account>) -> Self {
-        Self { account: Rc::clone(account), scram: None, kind: "trust" }
-    }
-
-    /// The startup packet that it begins with.
-    pub(crate) fn startup(account: &Account) -> Vec<u8> {
-        frontend::startup(&[
-            ("user", &account.user),
-            ("database", &account.database),
-            ("application_name", APPLICATION),
-        ])
-    }
-
-    /// Begins with the startup packet.
-    pub(crate) fn start(account: &Rc<Account>, out: &mut Vec<u8>) -> Self {
-        out.extend_from_slice(&Self::startup(account));
-        Self::new(account)
+    #[must_use]
+    pub fn new(account: &Arc<Account>) -> Self {
+        Self { account: Arc::clone(account), scram: None, kind: "trust" }
     }
 
     /// How the server has been proved who it is that logs in.
-    pub(crate) fn kind(&self) -> &'static str {
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
         self.kind
     }
 }
@@ -145,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_login_is_called_by_what_the_server_asked_for() {
-        let account = Rc::new(Account::new("u", Some("p"), "d"));
+        let account = Arc::new(Account::new("u", Some("p"), "d", "a"));
         let table: [(&[u8], &str); 4] = [
             (&[0, 0, 0, 0], "trust"),
             (&[0, 0, 0, 3], "a password in the clear"),
@@ -153,7 +146,7 @@ mod tests {
             (b"\0\0\0\x0aSCRAM-SHA-256\0\0", SCRAM),
         ];
         for (asked, kind) in table {
-            let mut login = Login::start(&account, &mut Vec::new());
+            let mut login = Login::new(&account);
             login.step(asked, &mut Vec::new()).expect("a kind that we know");
             assert_eq!(login.kind(), kind);
         }
@@ -161,8 +154,8 @@ mod tests {
 
     #[test]
     fn a_login_that_we_cannot_do_is_called_by_its_name() {
-        let account = Rc::new(Account::new("u", Some("p"), "d"));
-        let mut login = Login::start(&account, &mut Vec::new());
+        let account = Arc::new(Account::new("u", Some("p"), "d", "a"));
+        let mut login = Login::new(&account);
         let error = login.step(&[0, 0, 0, 7], &mut Vec::new()).expect_err("GSSAPI");
         assert_eq!(error, "the server asks for a login by GSSAPI, which pgweir cannot do");
     }

@@ -1,0 +1,85 @@
+//! The machine as a whole: its memory, its processors' time, its load, and what a record says of it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::process::field;
+
+/// Of a second, in what the kernel tells programs: the same on every Linux.
+pub(crate) const TICKS: f64 = 100.0;
+
+/// The machine's memory in bytes: all of it, and what could be had.
+pub fn machine_memory() -> (u64, u64) {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let value = |name| field(&text, name).unwrap_or(0) << 10;
+    (value("MemTotal:"), value("MemAvailable:"))
+}
+
+/// What this program and its children may use of it, if a control group says: cgroup v2, then v1.
+pub fn memory_limit() -> Option<u64> {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let path = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").trim_start_matches('/').to_owned();
+    let base = Path::new("/sys/fs/cgroup");
+    let places = [base.join(path).join("memory.max"), base.join("memory/memory.limit_in_bytes")];
+    let limits = places.iter().filter_map(|place| fs::read_to_string(place).ok()?.trim().parse::<u64>().ok());
+    // Version 1 says "no limit" with a number beyond all memory.
+    limits.filter(|limit| *limit < 1 << 60).min()
+}
+
+/// Processor time that the whole machine has used, in seconds since it started.
+pub fn machine_cpu() -> f64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default();
+    // user, nice, system, (idle, iowait,) irq, softirq: proc_stat(5).
+    let fields: Vec<u64> = line.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
+    let ticks: u64 = [0, 1, 2, 5, 6].iter().filter_map(|at| fields.get(*at)).sum();
+    ticks as f64 / TICKS
+}
+
+/// The three load averages, for the record only.
+pub fn load_average() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}
+
+/// How long an unrelated command takes: `ls -l /`, started and waited for.
+pub fn unrelated_command() -> Option<Duration> {
+    let began = Instant::now();
+    let mut command = Command::new("/bin/ls");
+    command.args(["-l", "/"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().ok().map(|_| began.elapsed())
+}
+
+/// What a program says, on one line; `None` if it cannot be run or fails.
+#[must_use]
+pub fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::cpu_of_family;
+
+    #[test]
+    fn our_own_time_is_a_part_of_the_machines() {
+        let (ours, all) = (cpu_of_family(std::process::id()), machine_cpu());
+        let until = Instant::now() + Duration::from_secs(10);
+        while cpu_of_family(std::process::id()) < ours + 0.05 {
+            assert!(Instant::now() < until, "we compute");
+        }
+        // Ticks are counted a little later for the machine than for us.
+        assert!(machine_cpu() - all > 0.02, "{all} {}", machine_cpu());
+    }
+
+    #[test]
+    fn the_machine_has_memory() {
+        let (all, free) = machine_memory();
+        assert!(all > 1 << 28 && free > 0 && free <= all);
+        assert!(unrelated_command().is_some());
+        assert_eq!(load_average().split(' ').count(), 3);
+    }
+}

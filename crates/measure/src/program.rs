@@ -1,0 +1,53 @@
+//! A contestant's process: its version, when it listens, how it ends.
+
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Between two looks whether a process listens, or has ended.
+const LISTENS_EVERY: Duration = Duration::from_millis(10);
+const ENDS_EVERY: Duration = Duration::from_millis(5);
+
+/// The first line that `PROGRAM --version` says.
+///
+/// # Errors
+/// It cannot be run, or says nothing.
+pub fn version(program: &Path) -> Result<String, String> {
+    let output = Command::new(program).arg("--version").output();
+    let output = output.map_err(|error| format!("cannot run {}: {error}", program.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let first = text.lines().next().map(str::trim).filter(|line| !line.is_empty());
+    Ok(first.ok_or_else(|| format!("{} --version says nothing", program.display()))?.to_owned())
+}
+
+/// Waits until somebody listens on a port of 127.0.0.1. `false`: the process has ended before, or the time is up.
+pub fn awaits_clients(child: &mut Child, port: u16, patience: Duration) -> bool {
+    let limit = Instant::now() + patience;
+    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        if !matches!(child.try_wait(), Ok(None)) || Instant::now() > limit {
+            return false;
+        }
+        std::thread::sleep(LISTENS_EVERY);
+    }
+    true
+}
+
+/// Asks a process to end, by a signal, and kills it if it has not done so in time. It is waited for.
+pub fn end(child: &mut Child, signal: Signal, patience: Duration) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // It is not waited for yet, so that the number is still its own.
+        let _ = kill_process(pid, signal);
+    }
+    let limit = Instant::now() + patience;
+    while Instant::now() < limit {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(ENDS_EVERY);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
