@@ -18,7 +18,7 @@ help:
 	@echo 'make test-regress  PostgreSQL'\''s own regression suites through pgweir (make test-regress ARGS=--help)'
 	@echo 'make bench  measure against PgBouncer and a direct connection, some 20 minutes (make bench ARGS=--help)'
 	@echo 'make ab BEFORE=PROGRAM'
-	@echo '            an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see bench/README.md)'
+	@echo '            an earlier build of pgweir beside this tree and PgBouncer: is the change worth it? (see crates/bench/README.md)'
 	@echo 'make build  only the release binary, $(TARGET)/release/pgweir'
 
 run: build

@@ -19,7 +19,7 @@ use measure::machine::said;
 const HELP: &str = "\
 Measures pgweir beside PgBouncer and a direct connection.
 
-  bench [OPTIONS]        measure; the record and its table land in bench/results
+  bench [OPTIONS]        measure; the record and its table land in crates/bench/results
   bench ab BEFORE AFTER  two builds of pgweir and PgBouncer in the same rounds: prints the ratios, in about a minute and
                          a half, and keeps nothing (unless --out). BEFORE and AFTER are PROGRAM[,KEY=VALUE...].
                          The same from the tree: make ab BEFORE=PROGRAM, which builds AFTER
@@ -52,7 +52,7 @@ Measures pgweir beside PgBouncer and a direct connection.
   --contestant NAME=PATH[,KEY=VALUE...]
                          instead of pgweir and PgBouncer; may be given again
   --functions            with the instructions, the 40 costliest functions, source files and source lines
-  --out FOLDER           where records go (bench/results)
+  --out FOLDER           where records go (crates/bench/results)
   --keep                 keep the folder with ini files and logs";
 
 /// The command line.
@@ -166,7 +166,7 @@ fn measure(options: &Options, null: bool) -> Result<bool, String> {
         (false, true) => "quick",
         (false, false) => "full",
     };
-    let out = options.out.as_deref().unwrap_or(Path::new("bench/results"));
+    let out = options.out.as_deref().unwrap_or(Path::new("crates/bench/results"));
     let (record, whole) = run::all(&place, &contestants, &plan, label, Some(out))?;
     record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
     Ok(whole)
@@ -186,7 +186,7 @@ fn sizing(options: &Options) -> Result<bool, String> {
     interrupt::listen(interrupt::USUAL)?;
     let place = Premises::open(options.keep)?;
     let pgweir = pgweir(options, "")?;
-    let out = options.out.as_deref().unwrap_or(Path::new("bench/results"));
+    let out = options.out.as_deref().unwrap_or(Path::new("crates/bench/results"));
     let (record, whole) = sizing::all(&place, &pgweir, &plan, options.cluster.as_deref(), Some(out))?;
     record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
     Ok(whole)
@@ -210,7 +210,7 @@ fn rates(options: &Options) -> Result<bool, String> {
     interrupt::listen(interrupt::USUAL)?;
     let place = Premises::open(options.keep)?;
     let pgweir = pgweir(options, "")?;
-    let out = options.out.as_deref().unwrap_or(Path::new("bench/results"));
+    let out = options.out.as_deref().unwrap_or(Path::new("crates/bench/results"));
     let (record, whole) = rates::all(&place, &pgweir, &plan, Some(out))?;
     record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
     Ok(whole)
@@ -265,7 +265,7 @@ fn fairness(options: &Options) -> Result<bool, String> {
     let plan = fairness::Plan { rounds, slice, seed, wanted: options.scenarios.clone() };
     interrupt::listen(interrupt::USUAL)?;
     let place = Premises::open(options.keep)?;
-    let out = options.out.as_deref().unwrap_or(Path::new("bench/results"));
+    let out = options.out.as_deref().unwrap_or(Path::new("crates/bench/results"));
     let folder = fairness::run(&place, (&pgweir, &pgbouncer), &plan, out)?;
     eprintln!("{}", folder.display());
     Ok(true)

@@ -4,18 +4,25 @@
 //! that failed stands in the record with its error.
 
 use std::fs;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use crate::contestant::Contestant;
 use crate::{machine, report};
 
+/// What a compressed file begins with (RFC 1952).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// A record and its place in the tree.
 #[derive(Debug)]
 pub struct Record {
     pub value: Value,
-    /// `None`: it is not to be kept.
+    /// Without the endings of its two files. `None`: it is not to be kept.
     path: Option<PathBuf>,
 }
 
@@ -28,7 +35,7 @@ impl Record {
         run: Value,
     ) -> Result<Record, String> {
         let (date, machine) = (machine::now(), machine::machine());
-        let path = results.map(|results| results.join(name(&date, &machine, label)).with_extension("json"));
+        let path = results.map(|results| results.join(name(&date, &machine, label)));
         if let Some(folder) = path.as_deref().and_then(Path::parent) {
             fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         }
@@ -62,8 +69,8 @@ impl Record {
 
     fn write(&self) -> Result<(), String> {
         let Some(path) = &self.path else { return Ok(()) };
-        let failed = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
-        fs::write(path, text(&self.value)).map_err(failed)?;
+        let failed = |error: io::Error| format!("cannot write {}: {error}", path.display());
+        keep(&path.with_extension("json.gz"), &self.value)?;
         fs::write(path.with_extension("md"), report::table(&self.value)).map_err(failed)
     }
 
@@ -80,10 +87,25 @@ pub(crate) fn name(date: &str, machine: &Value, label: &str) -> PathBuf {
     Path::new(&day).join(format!("{label}-{time}"))
 }
 
-/// Reads a record.
+/// Writes raw samples, compressed. The same samples are the same bytes.
+pub(crate) fn keep(path: &Path, samples: &Value) -> Result<(), String> {
+    let failed = |error: io::Error| format!("cannot write {}: {error}", path.display());
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(text(samples).as_bytes()).map_err(failed)?;
+    fs::write(path, encoder.finish().map_err(failed)?).map_err(failed)
+}
+
+/// Reads a record, compressed or not.
 pub fn read(path: &Path) -> Result<Value, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    serde_json::from_str(&text).map_err(|error| format!("{} is no record: {error}", path.display()))
+    let failed = |error: io::Error| format!("cannot read {}: {error}", path.display());
+    let bytes = fs::read(path).map_err(failed)?;
+    let mut text = Vec::new();
+    if bytes.starts_with(&GZIP) {
+        MultiGzDecoder::new(&bytes[..]).read_to_end(&mut text).map_err(failed)?;
+    } else {
+        text = bytes;
+    }
+    serde_json::from_slice(&text).map_err(|error| format!("{} is no record: {error}", path.display()))
 }
 
 /// JSON with one line for each round: readable, and a changed sample is one line of a diff.
@@ -130,6 +152,15 @@ mod tests {
         });
         let text = text(&record);
         assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), record);
+        let folder = std::env::temp_dir().join(format!("bench-record-{}", std::process::id()));
+        fs::create_dir(&folder).expect("a fresh folder");
+        let [plain, compressed] = ["a.json", "a.json.gz"].map(|name| folder.join(name));
+        fs::write(&plain, &text).expect("ours");
+        keep(&compressed, &record).expect("ours");
+        assert_eq!([read(&plain), read(&compressed)], [Ok(record.clone()), Ok(record)]);
+        fs::write(&compressed, GZIP).expect("ours");
+        assert!(read(&compressed).is_err(), "it is cut off");
+        fs::remove_dir_all(&folder).expect("ours");
         assert!(text.lines().any(|line| line.trim_start().starts_with(r#"{"order""#)), "a round is a line:\n{text}");
     }
 }

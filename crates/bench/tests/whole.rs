@@ -88,8 +88,8 @@ fn two_builds_are_compared_and_leave_nothing_behind() {
     let day = fs::read_dir(&out).expect("records").flatten().next().expect("one day").path();
     let records: Vec<_> = fs::read_dir(day).expect("records").flatten().map(|entry| entry.path()).collect();
     assert_eq!(records.len(), 2, "the record and its table: {records:?}");
-    let record = records.iter().find(|path| path.extension().is_some_and(|end| end == "json")).expect("a record");
-    let text = fs::read_to_string(record).expect("readable");
+    let record = records.iter().find(|path| path.extension().is_some_and(|end| end == "gz")).expect("a record");
+    let text = bench::record::read(record).expect("readable").to_string();
     assert!(text.contains("\"pgweir 0.0.1\"") && !text.contains("PgBouncer 1.0"), "it is called by its own name");
 }
 

@@ -42,7 +42,7 @@ Runs PostgreSQL's own regression suites through pgweir and counts what passes.
   --pgbouncer PATH    PgBouncer's program; otherwise one is fetched
   --only NAME,NAME    of serial, only these tests after test_setup, with nothing promised: for working on one of them
   --seed N            where the choice between idle servers begins (0)
-  --record            keep the table and each test's verdict in regress/results
+  --record            keep the table and each test's verdict in crates/regress/results
   --diffs             print the differences of failed tests
   --keep              leave the last run's files in /tmp
 ";
@@ -151,7 +151,7 @@ fn all(wishes: &Wishes) -> Result<bool, String> {
         only: wishes.only.clone(),
         seed: wishes.seed,
     };
-    let results = ours.join("../../regress/results");
+    let results = ours.join("results");
     let record = if wishes.record { Some(Record::begin(&results, &versions)?) } else { None };
     let mut reports: Vec<(Report, Option<usize>)> = Vec::new();
     for &suite in &wishes.suites {

@@ -125,12 +125,10 @@ pub fn run(
             _ => bench.crowd()?,
         };
         fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-        let write = |name: &str, text: String| {
-            let path = folder.join(name);
-            fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
-        };
-        write("samples.json", record::text(&value))?;
-        write("table.md", table::table(&value))?;
+        record::keep(&folder.join("samples.json.gz"), &value)?;
+        let table_path = folder.join("table.md");
+        fs::write(&table_path, table::table(&value))
+            .map_err(|error| format!("cannot write {}: {error}", table_path.display()))?;
     }
     Ok(folder)
 }

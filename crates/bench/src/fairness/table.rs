@@ -40,7 +40,7 @@ pub fn table(record: &Value) -> String {
         record["rounds"],
         record["seed"]
     );
-    line!(out, "Medians over the rounds; in brackets the least and the most. Every sample is in samples.json.");
+    line!(out, "Medians over the rounds; in brackets the least and the most. Every sample is in samples.json.gz.");
     greedy(&mut out, &record["greedy"], &record["slice_ms"]);
     weights(&mut out, &record["weights"]);
     crowd(&mut out, &record["crowd"]);
