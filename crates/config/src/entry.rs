@@ -8,9 +8,9 @@ use std::time::Duration;
 use pooling::settings::{Fidelity, PoolMode, PoolSize};
 
 use crate::pairs;
-use crate::problem::{Place, Problem, one_of, quoted};
+use crate::problem::{Place, Problem, quoted};
 use crate::table::{self, FIDELITIES, POOL_MODES};
-use crate::value::{INT_MAX, Kind, Value, seconds, whole};
+use crate::value::{INT_MAX, Kind, Value, one_of, seconds, whole};
 
 /// One parameter of an entry, for the manual and for suggestions.
 #[derive(Clone, Debug)]

@@ -34,15 +34,14 @@ mod sense;
 pub mod settings;
 mod suggest;
 mod support;
-pub mod table;
 pub mod url;
 pub mod userlist;
 pub mod users;
-pub mod value;
 
+pub use crate::settings::{AdminSettings, Process};
+pub use ::settings::{table, value};
 pub use explain::explain;
 pub use load::{Config, ConfigRow, load, load_with};
 pub use problem::{Problem, Severity};
 pub use sense::descriptors;
-pub use settings::{AdminSettings, Process};
 pub use url::{Upstream, from_url};

@@ -15,7 +15,7 @@ const LINE_CHARS_MAX: usize = 100;
 const INTRODUCTION: &str = "\
 # Settings
 
-Made from the table in `crates/config/src/table.rs`; change it there and run `UPDATE=1 cargo test -p config`.
+Made from the table in `crates/settings/src/table.rs`; change it there and run `UPDATE=1 cargo test -p config`.
 
 pgweir reads PgBouncer's `pgbouncer.ini` as PgBouncer does: `[section]`, `name = value`, `;` and `#` for comment lines,
 `%include FILE`, the last assignment wins. Names that hold other characters than letters, digits, `_`, `.`, `-` and `*` go in

@@ -135,7 +135,7 @@ impl Parameters {
         for (name, allowed) in ALLOWED {
             let value = self.get(name).filter(|value| !allowed.contains(value));
             if let Some(value) = value {
-                let expected = format!("{}: the others are not supported yet", crate::problem::one_of(allowed));
+                let expected = format!("{}: the others are not supported yet", crate::value::one_of(allowed));
                 return Err(wrong(name, &quoted(value), &expected));
             }
         }

@@ -6,8 +6,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::problem::one_of;
-
 /// Longer times mean "never" to everybody, and must not overflow anybody's arithmetic.
 const SECONDS_MAX: f64 = 100.0 * 365.0 * 86_400.0;
 
@@ -196,6 +194,16 @@ pub fn statements(list: &str) -> Option<BTreeMap<u64, u32>> {
         }
     }
     Some(all)
+}
+
+/// `a, b or c`.
+#[must_use]
+pub fn one_of(names: &[&str]) -> String {
+    match names {
+        [] => "nothing".to_owned(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
 }
 
 #[cfg(test)]
