@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pooling::Level;
 use pooling::limiting::Kind;
 use pooling::snapshot::Snapshot;
-use pooling::{Level, PoolKey, WorkerId};
+use units::{PoolKey, WorkerId};
 
 /// What has happened, and to whom. `None`: to the whole process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

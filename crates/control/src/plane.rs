@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::{ConnId, Level, Settings, Snapshot, Stop, WorkerId};
+use pooling::{Level, Settings, Snapshot, Stop};
+use units::{ConnId, WorkerId};
 
 /// The data plane, seen from here.
 pub trait Plane {

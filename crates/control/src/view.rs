@@ -7,7 +7,8 @@ use std::time::Duration;
 use jiff::Zoned;
 use pooling::settings::{CONSOLE_DATABASE, Database, Host, PoolMode};
 use pooling::snapshot::{PoolSnapshot, ServerSnapshot};
-use pooling::{ConnId, PoolId, PoolKey, Settings, Snapshot, Time};
+use pooling::{Settings, Snapshot};
+use units::{ConnId, PoolId, PoolKey, Time};
 
 use crate::averages::Averages;
 use crate::plane::{SettingRow, WorkerFacts};

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use control::{Asker, Ending, Knock, Loaded, Plane, Signal, Steward, WorkerFacts};
 use pooling::settings::PoolSize;
-use pooling::{ConnId, Level, Question, Settings, Snapshot, Stop, WorkerId};
+use pooling::{Level, Question, Settings, Snapshot, Stop};
+use units::{ConnId, WorkerId};
 use wire::{HEADER_LEN, Header, backend};
 
 /// What the data plane was asked, one line each.

@@ -5,8 +5,9 @@
 
 use std::os::fd::OwnedFd;
 
-use pooling::{Action, ConnId, Event, Fact, Hangup, Kind, Level, Mail, Place, PoolId};
+use pooling::{Action, Event, Fact, Hangup, Level, Mail, Place};
 use rustix::net::Shutdown;
+use units::{ConnId, Kind, PoolId};
 
 use crate::connect::{Dial, ends};
 use crate::connections::{Parcel, Phase};
@@ -124,7 +125,7 @@ impl Host {
                 }
             }
             Action::AskControl { conn, question } => {
-                let worker = pooling::WorkerId(conn.owner());
+                let worker = units::WorkerId(conn.owner());
                 // Nobody listens only while the process ends.
                 let _ = self.shared.questions.send(Asked { conn, worker, question });
             }

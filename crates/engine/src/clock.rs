@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use pooling::Time;
+use units::Time;
 
 /// Copied to every thread, so that all of them count from the same zero.
 #[derive(Copy, Clone, Debug)]

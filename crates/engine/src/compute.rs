@@ -8,7 +8,8 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use pooling::{ConnId, Job};
+use pooling::Job;
+use units::ConnId;
 
 use crate::letter::{Letter, Letterbox};
 

@@ -8,11 +8,12 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
+use pooling::Ends;
 use pooling::settings::{Address, Host};
-use pooling::{ConnId, Ends};
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, getpeername, getsockname};
 use socket2::{Domain, SockAddr, Socket, Type};
+use units::ConnId;
 
 use crate::options::TcpOptions;
 use crate::resolve::Resolved;

@@ -12,7 +12,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use pooling::{ConnId, Kind};
+use units::{ConnId, Kind};
 
 use crate::poll::{Interest, Poll, SeatId, Token};
 

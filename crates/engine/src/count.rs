@@ -3,7 +3,7 @@
 //! Tests hold the loop to its promises by these: one clock read a round, no `epoll_ctl` in the steady state, how many
 //! system calls a transaction takes.
 
-use pooling::WorkerId;
+use units::WorkerId;
 
 /// One thread's counts, and whose they are.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

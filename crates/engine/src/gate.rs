@@ -12,9 +12,10 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use pooling::{Peer, Time};
+use pooling::Peer;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use rustix::process::{Resource, getrlimit, setrlimit};
+use units::Time;
 use wire::backend::ErrorResponse;
 
 use crate::listener::{Accepted, Listener, Listening};

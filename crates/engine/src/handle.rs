@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use pooling::{ConnId, Mail, Place, Settings, Snapshot, Stop, Time, WorkerId};
+use pooling::{Mail, Place, Settings, Snapshot, Stop};
+use units::{ConnId, Time, WorkerId};
 
 use crate::count::ThreadCounters;
 use crate::letter::Letter;

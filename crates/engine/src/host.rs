@@ -22,8 +22,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::limits::CHUNK_LEN_MAX;
-use pooling::{Actions, Board, ConnId, Event, Hangup, Kind, Mail, Place, Time};
+use pooling::{Actions, Board, Event, Hangup, Mail, Place};
+use units::limits::CHUNK_LEN_MAX;
+use units::{ConnId, Kind, Time};
 
 use crate::connect::Dialer;
 use crate::connections::{Connections, Parcel, Phase};

@@ -3,8 +3,9 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use pooling::{ConnId, Done, Mail, Place};
+use pooling::{Done, Mail, Place};
 use rustix::event::{EventfdFlags, eventfd};
+use units::ConnId;
 
 use crate::mailbox::{Bell, Mailbox};
 use crate::resolve::Resolved;

@@ -21,7 +21,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use pooling::settings::{Address, Host};
-use pooling::{About, ConnId, Fact, Hearing, Level, Peer, Time, Topic};
+use pooling::{About, Fact, Hearing, Level, Peer, Topic};
+use units::{ConnId, Time};
 
 use crate::clock::Clock;
 use crate::options::LogOptions;

@@ -6,8 +6,9 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pooling::limits::CHUNK_LEN_MAX;
-use pooling::{Actions, ConnId, Event, Hangup, Level, Place};
+use pooling::{Actions, Event, Hangup, Level, Place};
+use units::ConnId;
+use units::limits::CHUNK_LEN_MAX;
 
 use crate::host::{Host, kinds_of};
 

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pooling::ConnId;
+use units::ConnId;
 
 use crate::letter::{Letter, Letterbox};
 

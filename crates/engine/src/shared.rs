@@ -6,7 +6,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use pooling::{ConnId, DoorId, Place, Question, Settings, Snapshot, WorkerId};
+use pooling::{Place, Question, Settings, Snapshot};
+use units::{ConnId, DoorId, WorkerId};
 
 use crate::clock::Clock;
 use crate::compute::Computers;

@@ -11,7 +11,8 @@ use std::sync::OnceLock;
 
 use pooling::board::ClassCell;
 use pooling::classes::CLASSES_MAX;
-use pooling::{Board, Cell, PoolId, Time, WorkerId};
+use pooling::{Board, Cell};
+use units::{PoolId, Time, WorkerId};
 
 use super::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -6,9 +6,10 @@
 
 use std::io::IoSlice;
 
-use pooling::{Action, Actions, ConnId, Event, Hangup, Piece};
+use pooling::{Action, Actions, Event, Hangup, Piece};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
+use units::ConnId;
 
 use crate::carry::GATHER_MAX;
 use crate::connect::outcome;

@@ -20,9 +20,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pooling::board::ClassCell;
-use pooling::{Board, Cell, PoolId, Time, WorkerId};
+use pooling::{Board, Cell};
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
+use units::{PoolId, Time, WorkerId};
 
 use mailbox::{Bell, Mailbox};
 use shared_board::SharedBoard;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use control::{Asker, Plane, WorkerFacts};
 use engine::{Counters, Handle};
-use pooling::{Level, Settings, Snapshot, Stop, WorkerId};
+use pooling::{Level, Settings, Snapshot, Stop};
+use units::WorkerId;
 
 use crate::memory;
 

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
+use units::{ConnId, PoolId};
+
 use crate::board::{Cell, ClassCell};
-use crate::id::{ConnId, PoolId};
 use crate::mail::{Mail, Place};
 use crate::observe::{Fact, Hearing, Level, Topic};
 use crate::settings::Address;
@@ -198,8 +199,9 @@ impl Actions {
 
 #[cfg(test)]
 mod tests {
+    use units::Kind;
+
     use super::*;
-    use crate::id::Kind;
 
     #[test]
     fn one_step_may_keep_a_buffer_of_every_client_there_is() {

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use auth::Keys;
+use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 
-use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::observe::Peer;
 use crate::startup_parameters::StartupParameters;
-use crate::time::Time;
 
 /// Who a client is. Set at login and never changed.
 #[derive(Debug)]

@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::id::{PoolId, WorkerId};
-use crate::time::Time;
+use units::{PoolId, Time, WorkerId};
 
 /// One worker's part of one pool's row.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

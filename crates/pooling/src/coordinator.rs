@@ -27,18 +27,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId, limits};
+
 use crate::action::{Action, Actions};
 use crate::board::Board;
 use crate::classes::ClassSet;
 use crate::event::Event;
-use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::invariants::Violation;
-use crate::limits;
 use crate::mail::{Application, Grant, Mail, Place, Refusal, Stop};
 use crate::observe::{About, Fact, Level, Peer, Topic, shown};
 use crate::sabotage::{Fault, does};
 use crate::settings::Settings;
-use crate::time::Time;
 
 use announcing::Announced;
 use asking::{Ask, Cap, Contest, Yield};

@@ -2,7 +2,8 @@
 //!
 //! If something can happen to the pooler, it is a line here.
 
-use crate::id::ConnId;
+use units::ConnId;
+
 use crate::mail::Mail;
 use crate::observe::Ends;
 use crate::work::Done;

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use sql::Fingerprint;
+use units::ConnId;
 
-use crate::id::ConnId;
 use crate::snapshot::LongCounts;
 
 /// Nobody grows this: a client that makes up statements by the thousand only has the oldest forgotten.

@@ -10,10 +10,9 @@
 //! One rule gives back-pressure both ways and bounds memory: a connection with a backlog stops the reading of whoever
 //! feeds it. A connection owns a buffer only while something is unsent.
 
+use units::{ConnId, heap, limits};
+
 use crate::action::{Action, Actions};
-use crate::heap;
-use crate::id::ConnId;
-use crate::limits;
 
 /// The flow state of one connection.
 #[derive(Debug)]
@@ -99,8 +98,9 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
+    use units::Kind;
+
     use super::*;
-    use crate::id::Kind;
 
     #[test]
     fn a_backlog_shrinks_from_the_front_and_gives_its_buffer_back() {

@@ -7,11 +7,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::id::ConnId;
-use crate::limits;
+use units::{ConnId, Time, limits};
+
 use crate::server::{Group, State as ServerState};
 use crate::session::{Line, State};
-use crate::time::Time;
 use crate::worker::Worker;
 use crate::worker::steering::Parts;
 

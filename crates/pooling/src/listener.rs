@@ -17,8 +17,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::id::ConnId;
-use crate::limits;
+use units::{ConnId, limits};
+
 use crate::state::write_identifier;
 
 /// One pool's, on one worker.
@@ -113,8 +113,9 @@ impl Listener {
 
 #[cfg(test)]
 mod tests {
+    use units::Kind;
+
     use super::*;
-    use crate::id::Kind;
 
     fn session(slot: u32) -> ConnId {
         ConnId::new(Kind::Client, 0, slot, 0)

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use sql::Word;
+use units::{ConnId, DoorId, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use crate::arrival::Arrival;
 use crate::catalogue::Definition;
 use crate::classes::{ClassId, ClassSet};
-use crate::id::{ConnId, DoorId, PoolId, PoolKey, Serial, WorkerId};
 use crate::limiting::{Allowance, CallBack, Limit};
 use crate::observe::Peer;
 use crate::refusals::News;
@@ -18,7 +18,6 @@ use crate::server::Lent;
 use crate::settings::{Address, Settings};
 use crate::sizing::Account;
 use crate::snapshot::LimitCounts;
-use crate::time::Time;
 use crate::waits::Waits;
 
 /// A machine's address.

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::id::ConnId;
-use crate::limits;
+use units::{ConnId, limits};
 
 /// How much a fact matters.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

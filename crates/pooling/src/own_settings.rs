@@ -7,9 +7,9 @@
 //! Judges only names and values that mean the same however they are read; others go to PostgreSQL as they are.
 
 use sql::{Assignment, Kind, Marks, Scope, Statement, Text, Value, Which, setting_key};
+use units::limits;
 use wire::{SqlState, sqlstate};
 
-use crate::limits;
 use crate::observe::shown;
 use crate::parameters::milliseconds;
 

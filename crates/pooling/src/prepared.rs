@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use sql::Rules;
+use units::limits;
 use wire::frontend::Parse;
 
 use crate::catalogue::Known;
-use crate::limits;
 use crate::shape::{self, Fingerprint, Shape};
 use crate::state::{self, Effect, Reading, Sketch};
 use crate::unnamed::Version;

@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use units::{PoolId, PoolKey, Time};
 use wire::{SqlState, sqlstate};
 
-use crate::id::{PoolId, PoolKey};
 use crate::limiting::Kind;
-use crate::time::Time;
 
 /// Why a request was refused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

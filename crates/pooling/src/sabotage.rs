@@ -1,10 +1,11 @@
 //! Deliberate faults, to show that the simulator finds such bugs. Without the feature `sabotage`, which no release
 //! build has, every function here is a constant that the compiler removes.
 
+use units::Time;
+
 use crate::queue::{Queue, Waiter};
 use crate::server::Server;
 use crate::settings::Settings;
-use crate::time::Time;
 
 /// One fault.
 #[cfg(feature = "sabotage")]

@@ -12,16 +12,16 @@
 
 use std::sync::Arc;
 
+use units::deadline::Armed;
+use units::{ConnId, PoolId, Time};
+
 use crate::arrival::{ConsoleRights, Identity};
 use crate::classes::{ClassId, Standing};
-use crate::deadline::Armed;
 use crate::experience::Origin;
 use crate::flow::Flow;
-use crate::id::{ConnId, PoolId};
 use crate::parameters::Parameters;
 use crate::prepared::Names;
 use crate::state::{Tracker, Wait};
-use crate::time::Time;
 use crate::unnamed::Unnamed;
 
 /// What a session is doing. What is not valid in a state is not a field of it.
@@ -176,8 +176,9 @@ pub fn may_be_real_pid(pid: i32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use units::Kind;
+
     use super::*;
-    use crate::id::Kind;
 
     #[test]
     fn a_virtual_pid_tells_worker_and_slot_and_is_no_real_pid() {

@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
+
 use crate::catalogue::Names;
 use crate::classes::ClassId;
-use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
 use crate::limiting::Kind;
 use crate::observe::Peer;
 use crate::refusals::RefusalCounts;
 use crate::settings::{Address, Fidelity, PoolMode};
 use crate::sizing::Account;
 use crate::state::Pins;
-use crate::time::Time;
 
 /// One worker at one moment.
 #[derive(Clone, Debug, Default)]

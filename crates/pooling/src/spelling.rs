@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::limits;
+use units::limits;
+
 use crate::parameters::{Parameters, Tracked};
 use crate::server::Reported;
 use crate::state::State;

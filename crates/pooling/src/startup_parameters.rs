@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use crate::heap;
+use units::heap;
 
 /// Names and values in the order of the packet, no name twice.
 #[derive(Debug, Default)]

@@ -4,10 +4,10 @@
 
 use std::ops::Range;
 
+use units::limits;
 use wire::backend::{Fields, field};
 use wire::{put_cstr, sqlstate};
 
-use crate::limits;
 use crate::prepared::{Names, RESERVED, StatementId};
 
 const DIGITS: usize = 32;

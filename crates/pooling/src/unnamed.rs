@@ -11,9 +11,8 @@
 
 use std::collections::VecDeque;
 
+use units::limits;
 use wire::frontend::Parse;
-
-use crate::limits;
 
 /// Tells one unnamed statement from all others on a worker.
 pub(crate) type Version = u64;

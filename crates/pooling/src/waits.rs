@@ -15,10 +15,8 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use units::{ConnId, Time};
 use wire::backend::DataRow;
-
-use crate::id::ConnId;
-use crate::time::Time;
 
 /// Rows of an answer that are kept: the most frequent ones, since it is sorted.
 const ROWS_MAX: usize = 12;
@@ -289,7 +287,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::Kind as Of;
+    use units::Kind as Of;
     use wire::HEADER_LEN;
     use wire::backend::encode_data_row;
 

@@ -10,8 +10,8 @@ mod tokens;
 use std::time::Duration;
 
 use model::{Curve, Model, Rule};
-use pooling::Time;
 use pooling::sizing::{Seen, Sizing};
+use units::Time;
 
 const FLOOR: u32 = 2;
 const CEILING: u32 = 80;

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use pooling::settings::{Address, AuthType, Database, Host, PoolMode};
-use pooling::{Action, Actions, Board, ConnId, Coordinator, Door, DoorId, Event, Machine, Peer, Place};
-use pooling::{Settings, Time, Worker, WorkerId};
+use pooling::{Action, Actions, Board, Coordinator, Door, Event, Machine, Peer, Place};
+use pooling::{Settings, Worker};
+use units::{ConnId, DoorId, Time, WorkerId};
 use wire::{backend, frontend};
 
 fn settings() -> Arc<Settings> {

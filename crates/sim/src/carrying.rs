@@ -1,6 +1,7 @@
 //! Carries out what a machine asks for, as the engine does, on model sockets and model mailboxes.
 
-use pooling::{Action, Actions, ConnId, Kind, Machine, Mail, Place, Source};
+use pooling::{Action, Actions, Machine, Mail, Place, Source};
+use units::{ConnId, Kind};
 
 use crate::network::{LinkId, Peer};
 use crate::rounds::Letter;

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::{Asker, Knock, Loaded, Plane, Steward, WorkerFacts};
-use pooling::{ConnId, Kind, Level, Mail, Place, Question, Settings, Snapshot, Stop};
+use pooling::{Level, Mail, Place, Question, Settings, Snapshot, Stop};
+use units::{ConnId, Kind};
 use wire::{HEADER_LEN, Header};
 
 use crate::network::Peer;

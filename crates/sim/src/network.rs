@@ -7,7 +7,7 @@
 //!
 //! A stream holds no more than its buffer: a writer gets less than it wanted written, as with a socket.
 
-use pooling::ConnId;
+use units::ConnId;
 
 use crate::asking::Asked;
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Md5Hash, Password, Secret, Verifier};
+use pooling::Settings;
 use pooling::settings::{Address, AuthType, Chaos, Database, Fidelity, Host, PoolMode, PoolSize, UserSettings};
-use pooling::{PoolKey, Settings};
+use units::PoolKey;
 
 use crate::contest::Contest;
 use crate::curve::Curve;

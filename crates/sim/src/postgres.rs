@@ -463,7 +463,7 @@ impl World {
     /// A pool whose servers belong to one client until they are reset.
     fn is_session_pool(&self, process: &Process) -> bool {
         let database = process.dbname.as_str().into();
-        let key = pooling::PoolKey { database, user: process.user.as_str().into() };
+        let key = units::PoolKey { database, user: process.user.as_str().into() };
         self.plan.mode(&key) == PoolMode::Session && !self.plan.settings.server_reset_query.is_empty()
     }
 

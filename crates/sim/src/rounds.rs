@@ -7,7 +7,8 @@
 use std::collections::VecDeque;
 
 use pooling::work::Done;
-use pooling::{Actions, Board, ConnId, Coordinator, Door, Event, Hangup, Kind, Machine, Mail, Place, Time, Worker};
+use pooling::{Actions, Board, Coordinator, Door, Event, Hangup, Machine, Mail, Place, Worker};
+use units::{ConnId, Kind, Time};
 
 use crate::network::LinkId;
 use crate::world::World;

@@ -140,7 +140,7 @@ impl World {
             to: std::net::SocketAddr::from(([10, 0, 0, 2], 6432)),
         };
         let crate::rounds::Machinery::Door(door) = &mut self.nodes[0].machinery else { return id };
-        let Some(conn) = door.accept(pooling::Time(self.now), address) else {
+        let Some(conn) = door.accept(units::Time(self.now), address) else {
             self.fail(8, "the door takes nobody any more");
             return id;
         };

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 
 use pooling::work::Job;
-use pooling::{Board, ConnId, Coordinator, Door, DoorId, Place, Worker, WorkerId};
+use pooling::{Board, Coordinator, Door, Place, Worker};
+use units::{ConnId, DoorId, WorkerId};
 
 use crate::book::Book;
 use crate::census::Census;

@@ -3,7 +3,7 @@
 use auth::{ClientExchange, Keys, Md5Hash};
 use pooling::arrival::Arrival;
 use pooling::observe::Peer;
-use pooling::{ConnId, limits};
+use units::{ConnId, limits};
 use wire::backend::{Authentication, Fields, tag};
 use wire::frontend;
 use wire::{HEADER_LEN, Header};

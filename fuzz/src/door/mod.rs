@@ -17,9 +17,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::limits;
-use pooling::{Action, Actions, Board, ConnId, Coordinator, Door, DoorId, Event, Job, Machine};
-use pooling::{Mail, Place, Settings, Time};
+use pooling::{Action, Actions, Board, Coordinator, Door, Event, Job, Machine};
+use pooling::{Mail, Place, Settings};
+use units::{ConnId, DoorId, Time, limits};
 
 use guest::{Fate, Guest};
 use wire::frontend::PASSWORD_LEN_MAX;

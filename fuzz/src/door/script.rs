@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use pooling::mail::Stop;
 use pooling::observe::Peer;
-use pooling::{DoorId, Event, Hangup, Mail, Place};
+use pooling::{Event, Hangup, Mail, Place};
+use units::DoorId;
 use wire::frontend;
 
 use super::guest::{Fate, Guest};

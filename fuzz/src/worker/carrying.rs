@@ -1,6 +1,7 @@
 //! Carries out what the machines ask for, as the engine must.
 
-use pooling::{Action, Actions, ConnId, Event, Hangup, Kind, Mail, Place};
+use pooling::{Action, Actions, Event, Hangup, Mail, Place};
+use units::{ConnId, Kind};
 
 use super::World;
 use super::server::Process;

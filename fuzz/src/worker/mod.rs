@@ -23,9 +23,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pooling::mail::Stop;
-use pooling::{Actions, Board, ConnId, Coordinator, Door, DoorId, Event, Job, Machine};
-use pooling::{Mail, Place, Settings, Time, Worker, WorkerId};
+use pooling::{Actions, Board, Coordinator, Door, Event, Job, Machine};
+use pooling::{Mail, Place, Settings, Worker};
 use sim::shared::Server;
+use units::{ConnId, DoorId, Time, WorkerId};
 
 use client::Client;
 use socket::Socket;
@@ -145,7 +146,7 @@ impl<'a> World<'a> {
 
     fn place(conn: ConnId) -> Place {
         match conn.kind() {
-            pooling::Kind::Login => Place::Door(DoorId(0)),
+            units::Kind::Login => Place::Door(DoorId(0)),
             _ => Place::Worker(WorkerId(conn.owner())),
         }
     }
@@ -322,7 +323,7 @@ impl<'a> World<'a> {
         self.tell_everybody(|| Mail::Stop(Stop::Immediate));
         self.wait(LONG);
         assert_eq!(self.finished.len(), self.workers.len(), "a worker does not finish");
-        let open = self.sockets.iter().filter_map(|socket| socket.id).find(|conn| conn.kind() != pooling::Kind::Login);
+        let open = self.sockets.iter().filter_map(|socket| socket.id).find(|conn| conn.kind() != units::Kind::Login);
         assert!(open.is_none(), "I12: {open:?} is left open");
         let held: u32 = self.coordinator.pools().map(|(pool, _)| self.coordinator.held(pool)).sum();
         assert_eq!(held, 0, "I12: tokens are lost");

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pooling::mail::Stop;
-use pooling::{Hangup, Kind, Mail};
+use pooling::{Hangup, Mail};
+use units::Kind;
 use wire::backend::{self, Authentication, ErrorResponse, Status};
 use wire::frontend::{self, Target};
 use wire::sqlstate;
@@ -264,7 +265,7 @@ impl World<'_> {
                 self.tell_everybody(|| Mail::Configure(Arc::clone(&settings)));
             }
             2 => {
-                let place = pooling::Place::Worker(pooling::WorkerId(0));
+                let place = pooling::Place::Worker(units::WorkerId(0));
                 self.letters.push_back((place, Mail::Look { ticket: 7, detail: true }, None));
             }
             3 | 4 if !self.stopped => {

@@ -2,11 +2,12 @@
 
 use auth::scram::{MECHANISM, NONCE_LEN};
 use auth::{Md5Hash, ServerExchange, Verifier};
-use pooling::{ConnId, Event, Kind, Mail, Place, WorkerId};
+use pooling::{Event, Mail, Place};
 use sim::backend::{Backend, Progress};
 use sim::parameters::{DEFAULTS, NAMES, value};
 use sim::shared::Server;
 use sim::statement::{Body, split};
+use units::{ConnId, Kind, WorkerId};
 use wire::backend::{self, Authentication, BackendKeyData, ParameterStatus, Status};
 use wire::frontend::{self, Password, SaslInitial, SaslResponse, Startup, StartupMessage, len_max, tag};
 use wire::{HEADER_LEN, Header, cstr};

@@ -1,6 +1,6 @@
 //! One connection: what is on its way to the pooler, what its socket still takes, who is at the far end.
 
-use pooling::{ConnId, Kind};
+use units::{ConnId, Kind};
 
 use super::server::Process;
 
@@ -49,7 +49,7 @@ impl Socket {
 
     /// The next bytes on their way, so many at most if that is not zero; none: the end.
     pub(super) fn read(&mut self, piece: usize) -> Vec<u8> {
-        let all = pooling::limits::CHUNK_LEN_MAX.min(self.incoming.len());
+        let all = units::limits::CHUNK_LEN_MAX.min(self.incoming.len());
         // Pieces of a byte of something long would only take time.
         let len = if piece == 0 { all } else { piece.max(self.incoming.len() / 64).min(all) };
         self.incoming.drain(..len).collect()

@@ -6,7 +6,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use pooling::snapshot::{ClientSnapshot, PinSnapshot};
-use pooling::{ConnId, Peer, Snapshot};
+use pooling::{Peer, Snapshot};
+use units::ConnId;
 
 use super::socket::{end, unix};
 use crate::table::{Column, Table, Value, count, int, text, words};

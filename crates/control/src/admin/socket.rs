@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use pooling::Serial;
+use units::Serial;
 
 use crate::table::{Column, Value, count, int, text, words};
 

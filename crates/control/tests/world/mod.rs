@@ -22,7 +22,8 @@ use pooling::snapshot::{
     PoolSnapshot, Rotations, ServerSnapshot, StatementCounts, Totals,
 };
 use pooling::state::Pins;
-use pooling::{ConnId, Peer, PoolId, PoolKey, Serial, Settings, Snapshot, Time, WorkerId};
+use pooling::{Peer, Settings, Snapshot};
+use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 
 pub(crate) struct World {
     pub(crate) settings: Settings,

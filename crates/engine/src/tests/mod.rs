@@ -15,7 +15,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pooling::{Action, Actions, Board, ConnId, Event, Kind, Machine, Peer, Piece, Place, Settings, Source, Time};
+use pooling::{Action, Actions, Board, Event, Machine, Peer, Piece, Place, Settings, Source};
+use units::{ConnId, Kind, Time};
 
 use crate::shared::Builder;
 use crate::tenant::Tenant;

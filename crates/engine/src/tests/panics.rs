@@ -81,7 +81,7 @@ fn a_machine_that_panics_for_ever_is_made_anew() {
         is_first.then(|| -> Script {
             Box::new(|actor, event| {
                 if let Event::Received { .. } = event {
-                    actor.deadline = Some(pooling::Time::ZERO);
+                    actor.deadline = Some(units::Time::ZERO);
                 }
                 actor.echo(event)
             })

@@ -7,8 +7,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
 use pooling::settings::{Address, Host};
-use pooling::{Action, Event, Kind, Mail, Piece, Place, Source};
+use pooling::{Action, Event, Mail, Piece, Place, Source};
 use socket2::SockRef;
+use units::Kind;
 
 use super::{PATIENCE, Script, Stage, client, ping, rest};
 
@@ -280,7 +281,7 @@ fn opening(address: Address) -> impl Fn(Place) -> Option<Script> + Send + Sync {
 
 fn open_server(stage: &Stage) {
     let mail = Mail::Cancel { pid: 0, secret: 0 };
-    stage.engine().handle().post(Place::Worker(pooling::WorkerId(0)), mail);
+    stage.engine().handle().post(Place::Worker(units::WorkerId(0)), mail);
 }
 
 #[test]

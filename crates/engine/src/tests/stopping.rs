@@ -114,7 +114,7 @@ fn full_machine() -> Box<dyn crate::tenant::Tenant> {
         backlog: Default::default(),
         slots: super::SLOTS_MAX,
         deadline: None,
-        now: pooling::Time::ZERO,
+        now: units::Time::ZERO,
         fault: None,
         notes,
     })

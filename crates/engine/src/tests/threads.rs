@@ -8,7 +8,8 @@ use std::time::Duration;
 use auth::Secret;
 use pooling::arrival::{Arrival, Identity};
 use pooling::startup_parameters::StartupParameters;
-use pooling::{Action, Event, Job, Kind, Mail, Peer, Place, PoolId, PoolKey, Serial, Snapshot, Stop, Time, WorkerId};
+use pooling::{Action, Event, Job, Mail, Peer, Place, Snapshot, Stop};
+use units::{Kind, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use super::{PATIENCE, Script, Stage, ping};
 use crate::host::PASSERS_MAX;

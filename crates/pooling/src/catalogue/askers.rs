@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::limits;
+use units::limits;
 
 #[derive(Debug, Default)]
 pub(crate) struct Askers {

@@ -8,11 +8,10 @@
 use std::sync::Arc;
 
 use sql::{Rules, Summary, Text, Word};
+use units::{ConnId, Time};
 
 use super::statement::Statement;
 use super::{Hidden, Known};
-use crate::id::ConnId;
-use crate::time::Time;
 
 /// What is defined, and by which server's transaction.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sql::{Rules, Summary, Text};
+use units::{ConnId, Kind, Time};
 use wire::HEADER_LEN;
 use wire::backend::encode_data_row;
 
 use super::{Hidden, Known, Next, Question, UNSURE};
 use crate::catalogue::What;
-use crate::id::{ConnId, Kind};
-use crate::time::Time;
 
 const A1: &str =
     "create function a1() returns void language plpgsql as $$begin perform set_config('app.x', '1', false); end$$";

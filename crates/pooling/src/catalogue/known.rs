@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sql::{Marks, Word};
+use units::{ConnId, Time, limits};
 
 pub use names::Names;
 
@@ -31,9 +32,6 @@ use super::news::News;
 use super::schedule::{Question, Schedule, WINDOW};
 use super::statement::Statement;
 use super::{Block, Catalogue, Hidden, Reading};
-use crate::id::ConnId;
-use crate::limits;
-use crate::time::Time;
 
 /// What stands for the unknown: a check tells what is there.
 const UNSURE: Hidden = Hidden::DYNAMIC;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::catalogue::{Land, Row, What};
-use crate::id::Kind;
 use sql::{Rules, Summary, Text};
+use units::Kind;
 use wire::HEADER_LEN;
 use wire::backend::encode_data_row;
 

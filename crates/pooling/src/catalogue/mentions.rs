@@ -7,9 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sql::Word;
-
-use crate::id::ConnId;
-use crate::time::Time;
+use units::{ConnId, Time};
 
 /// How many words are kept.
 const WORDS_MAX: usize = 16_384;

@@ -1,8 +1,8 @@
 //! What a catalogue hides that an older one of the same database did not tell.
 
 use super::{Catalogue, Hidden};
-use crate::time::Time;
 use sql::Word;
+use units::Time;
 
 /// Side effects that nobody knew: servers that have run anything since may have what they leave behind.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -15,9 +15,9 @@ use super::body::Body;
 use super::hidden::Hidden;
 use super::row::{Land, Row, Take};
 use super::{Catalogue, Entry};
-use crate::limits::{CATALOGUE_EDGES_MAX, CATALOGUE_NAMES_MAX, CATALOGUE_SETTINGS_MAX};
 use sql::Word;
 use std::collections::BTreeSet;
+use units::limits::{CATALOGUE_EDGES_MAX, CATALOGUE_NAMES_MAX, CATALOGUE_SETTINGS_MAX};
 use wire::Error;
 
 /// What a name hides, by how a text meets it.

@@ -15,8 +15,9 @@
 
 use std::time::Duration;
 
+use units::Time;
+
 use super::known::{PERIOD, SOON};
-use crate::time::Time;
 
 /// How soon after one question the next is asked, on a pool in use.
 pub(super) const WINDOW: Duration = Duration::from_secs(2);

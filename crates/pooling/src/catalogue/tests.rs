@@ -210,7 +210,7 @@ fn beyond_its_bounds_anything_may_hide() {
         reading.row(&body(&format!("f{number}"), &source));
     }
     let catalogue = reading.finish();
-    assert_eq!(catalogue.settings().len(), crate::limits::CATALOGUE_SETTINGS_MAX);
+    assert_eq!(catalogue.settings().len(), units::limits::CATALOGUE_SETTINGS_MAX);
     assert_eq!(hides(&catalogue, "select f1()"), Hidden::SETTINGS);
     assert_eq!(hides(&catalogue, "select f69()"), Hidden::SETTINGS | Hidden::DYNAMIC_SETTINGS);
 }

@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
+use units::Time;
+
 use crate::action::Actions;
 use crate::observe::{About, Fact, Level, Topic};
 use crate::refusals::{News, Reason};
-use crate::time::Time;
 
 use super::Coordinator;
 

@@ -15,14 +15,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use units::{PoolId, Time, WorkerId, limits};
+
 use super::sharing::{Claim, Group, SLICE};
 use super::{Coordinator, Entry, post};
 use crate::action::Actions;
 use crate::classes::{ClassId, ClassSet};
-use crate::id::{PoolId, WorkerId};
-use crate::limits;
 use crate::mail::{Mail, Place};
-use crate::time::Time;
 
 /// A class's weight is divided among so many pools without being rounded much, and all of them together are no overflow.
 const WEIGHT_PARTS: u32 = 1 << 12;

@@ -3,10 +3,11 @@
 //! Promises: a reason is told once in `server_login_retry` for each pool, however many workers try again meanwhile and however
 //! often; another reason is told at once. At most [`REASONS_MAX`] reasons are known of a pool: beyond them nothing is told.
 
+use units::Time;
+
 use crate::action::Actions;
 use crate::mail::Failure;
 use crate::observe::{About, Fact, Level, Topic};
-use crate::time::Time;
 
 use super::Coordinator;
 

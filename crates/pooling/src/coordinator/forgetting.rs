@@ -13,12 +13,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use units::{PoolId, Time, WorkerId, limits};
+
 use super::{CONSOLE, Coordinator, Entry, post};
 use crate::action::Actions;
-use crate::id::{PoolId, WorkerId};
-use crate::limits;
 use crate::mail::{Mail, Place};
-use crate::time::Time;
 
 /// While there are too many unused ones, they are looked at this often,
 const PAUSE: Duration = Duration::from_millis(100);

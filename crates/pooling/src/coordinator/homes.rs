@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use units::{PoolId, WorkerId};
+
 use super::{Coordinator, Entry, lower, sizing};
 use crate::board::Board;
-use crate::id::{PoolId, WorkerId};
 
 /// What lives on a worker.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,19 +9,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use units::{ConnId, Time, WorkerId, limits};
+
 use super::{Coordinator, post};
 use crate::action::Actions;
 use crate::classes::{Class, Over, Rate};
-use crate::id::{ConnId, WorkerId};
 use crate::limiting::bucket::Bucket;
 use crate::limiting::slots::{self, Slots};
 use crate::limiting::tap::Tap;
 use crate::limiting::{Allowance, Kind, Limit, TICK};
-use crate::limits;
 use crate::mail::{Application, Mail, Place, Refusal};
 use crate::settings::Settings;
 use crate::snapshot::LimitCounts;
-use crate::time::Time;
 
 /// How often what came of logins is told.
 const TELL: Duration = Duration::from_millis(100);

@@ -24,8 +24,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::id::PoolId;
-use crate::time::Time;
+use units::{PoolId, Time};
 
 /// A token that was given to a hungry pool stays there for so long: a connection costs PostgreSQL some 5 ms to open, and
 /// this makes that two per cent.

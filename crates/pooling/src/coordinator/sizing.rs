@@ -14,13 +14,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use units::{PoolId, Time, WorkerId};
+
 use super::{Coordinator, Entry, post};
 use crate::action::Actions;
-use crate::id::{PoolId, WorkerId};
 use crate::mail::{Counted, Mail, Place};
 use crate::settings::{Database, PoolMode, PoolSize, Settings, UserSettings};
 use crate::sizing::{Account, LOOK, Seen, Sizing};
-use crate::time::Time;
 use crate::waits::Waits;
 
 /// How often a pool is looked at that nobody waits for.

@@ -5,13 +5,11 @@
 //! and that once a minute as long as none has succeeded.
 
 use sql::Word;
+use units::{PoolId, Time, limits};
 
 use super::{Coordinator, post};
 use crate::action::Actions;
-use crate::id::PoolId;
-use crate::limits;
 use crate::mail::{Mail, Place};
-use crate::time::Time;
 
 impl Coordinator {
     /// Whatever pool has servers in a database that is called by one of `names`, at a server of pool `from`, is to leave it, and

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use auth::{Keys, Md5Hash, Password, ScramError, Secret, ServerDone, ServerExchange, Verifier};
+use units::{ConnId, Time, heap};
 use wire::backend::{self, Authentication};
 use wire::frontend::{self, Password as PasswordMessage, SaslInitial, SaslResponse, tag};
 use wire::{HEADER_LEN, Header, sqlstate};
@@ -16,11 +17,8 @@ use wire::{HEADER_LEN, Header, sqlstate};
 use super::startup::Wish;
 use super::{Door, Phase, Refused};
 use crate::action::{Action, Actions};
-use crate::heap;
-use crate::id::ConnId;
 use crate::observe::{Level, Topic, shown};
 use crate::settings::{AuthType, Settings};
-use crate::time::Time;
 use crate::work::{Done, Job};
 
 /// Where a proof stands.
@@ -461,8 +459,9 @@ fn usable(secret: Option<&Secret>) -> Option<&Secret> {
 
 #[cfg(test)]
 mod tests {
+    use units::{DoorId, Kind};
+
     use super::*;
-    use crate::id::{DoorId, Kind};
     use crate::mail::Mail;
 
     /// The salt that a client is told who asks for this user.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use units::{ConnId, PoolKey, heap, limits};
 use wire::backend::NegotiateVersion;
 use wire::frontend::StartupMessage;
 use wire::sqlstate;
@@ -13,9 +14,6 @@ use super::Refused;
 use crate::action::Actions;
 use crate::arrival::ConsoleRights;
 use crate::classes::{ClassId, Subject};
-use crate::heap;
-use crate::id::{ConnId, PoolKey};
-use crate::limits;
 use crate::observe::{Peer, shown};
 use crate::own_settings::{self, DEADLINE, REPORT_LIMITS, STABLE_BACKEND_PID};
 use crate::parameters::{Tracked, clean_application_name, milliseconds};

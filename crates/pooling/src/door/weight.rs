@@ -6,15 +6,12 @@
 //! first, then the others, the oldest first. An ordinary login takes some milliseconds, so whoever fills the door falls over
 //! itself and nobody else.
 
+use units::{ConnId, Time, heap, limits};
 use wire::sqlstate;
 
 use super::{Door, Login, Phase, Refused};
 use crate::action::Actions;
-use crate::heap;
-use crate::id::ConnId;
 use crate::invariants::Violation;
-use crate::limits;
-use crate::time::Time;
 
 /// A connection that has said nothing yet: its entries in the table of logins, among the deadlines and in the engine.
 pub(super) const EMPTY: usize = size_of::<Login>() + 160;
@@ -126,10 +123,11 @@ impl Login {
 mod tests {
     use std::sync::Arc;
 
+    use units::DoorId;
+
     use super::*;
     use crate::board::Board;
     use crate::event::Event;
-    use crate::id::DoorId;
     use crate::observe::Peer;
     use crate::settings::{AuthType, Settings};
     use crate::{Action, Machine};

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use units::Time;
+
 use crate::classes::Rate;
-use crate::time::Time;
 
 /// A token, in the units that a bucket counts: what a rate of one a second brings in a microsecond is one.
 const TOKEN: u64 = 1_000_000;

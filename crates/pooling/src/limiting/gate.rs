@@ -8,12 +8,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use units::Time;
+
 use super::purse::Purse;
 use super::seats::Seats;
 use super::{CallBack, Exceeded, Kind, Limit};
 use crate::classes::{Class, Limits, Over, Rate};
 use crate::refusals::Reason;
-use crate::time::Time;
 
 /// What a gate says to who comes.
 #[derive(Clone, Debug, PartialEq, Eq)]

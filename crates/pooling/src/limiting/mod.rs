@@ -26,8 +26,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::WorkerId;
-use crate::time::Time;
+use units::{Time, WorkerId};
 
 /// How much more than is wanted a worker is given, if there is so much: what the rate brings in that time.
 pub const AHEAD: Duration = Duration::from_millis(10);

@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
+use units::Time;
+
 use super::{Allowance, KEPT};
 use crate::classes::Rate;
-use crate::time::Time;
 
 /// Tokens of one rate on one worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,8 +6,9 @@
 
 use std::time::Duration;
 
+use units::Time;
+
 use super::{Allowance, CallBack, FULL, KEPT};
-use crate::time::Time;
 
 /// When to try again, as long as none has been used to the end here.
 const UNKNOWN: Duration = Duration::from_millis(100);

@@ -6,10 +6,11 @@
 
 use std::collections::VecDeque;
 
+use units::WorkerId;
+
 use super::tap::add;
 use super::{Allowance, CallBack};
 use crate::classes::Over;
-use crate::id::WorkerId;
 
 /// Slots of one limit.
 #[derive(Clone, Debug)]

@@ -5,11 +5,11 @@
 
 use std::collections::VecDeque;
 
+use units::{Time, WorkerId};
+
 use super::bucket::Bucket;
 use super::{AHEAD, Allowance, TICK};
 use crate::classes::{Over, Rate};
-use crate::id::WorkerId;
-use crate::time::Time;
 
 /// Where tokens of one rate come from.
 #[derive(Clone, Debug)]

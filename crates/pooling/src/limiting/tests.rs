@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use units::random::Random;
+use units::{Time, WorkerId};
+
 use super::purse::Purse;
 use super::seats::Seats;
 use super::slots::{Slots, Turn};
 use super::tap::Tap;
 use super::{AHEAD, Allowance, CallBack};
 use crate::classes::{Over, Rate};
-use crate::id::WorkerId;
-use crate::random::Random;
-use crate::time::Time;
 
 /// What happens at a moment; moments of the same time happen in order of their making.
 struct Agenda<E> {

@@ -3,7 +3,7 @@
 //! A server is charged for from its link until it is free again. What is still running counts with the time it has taken so
 //! far, and at first with what this class's links take on average: who has just been given ten servers has had them.
 
-use crate::time::Time;
+use units::Time;
 
 /// Virtual time of one microsecond of one server, at weight 1.
 const SCALE: u64 = 1 << 10;

@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::id::ConnId;
-use crate::time::Time;
+use units::{ConnId, Time};
 
 #[derive(Debug, Default)]
 pub(crate) struct Line {
@@ -99,8 +98,9 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
+    use units::Kind;
+
     use super::*;
-    use crate::id::Kind;
 
     fn session(slot: u32) -> ConnId {
         ConnId::new(Kind::Client, 0, slot, 0)

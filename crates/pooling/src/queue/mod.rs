@@ -23,10 +23,10 @@ mod pace;
 
 use std::time::Duration;
 
+use units::{ConnId, Time, WorkerId};
+
 use crate::classes::{Class, ClassId, ClassSet, Classes, DEFAULT};
-use crate::id::{ConnId, WorkerId};
 use crate::snapshot::ClassCounts;
-use crate::time::Time;
 
 use account::Account;
 pub(crate) use line::{Line, Waiter};

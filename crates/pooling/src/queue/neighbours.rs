@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use units::{Time, WorkerId};
+
 use super::Queue;
 use super::account::scaled;
 use crate::board::ClassCell;
 use crate::classes::ClassId;
-use crate::id::WorkerId;
-use crate::time::Time;
 
 /// Of each class on each other worker: the server time that has been charged here.
 #[derive(Debug, Default)]
@@ -94,9 +94,10 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use units::{ConnId, Kind};
+
     use super::*;
     use crate::classes::{Class, Classes, Pattern, Rule};
-    use crate::id::{ConnId, Kind};
 
     fn queue() -> Queue {
         queue_of(0, 0)

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use crate::time::Time;
+use units::Time;
 
 /// Over how many of those who are served the time between them is smoothed: its error is then some 20 %.
 const SPAN: u64 = 16;
@@ -65,8 +65,9 @@ impl Pace {
 mod tests {
     use std::collections::VecDeque;
 
+    use units::random::Random;
+
     use super::*;
-    use crate::random::Random;
 
     /// How long links last, in a model of a pool.
     #[derive(Copy, Clone, Debug)]

@@ -1,9 +1,10 @@
 //! A pool of model servers with clients in closed loops: who gets how much.
 
+use units::Kind;
+use units::random::Random;
+
 use super::*;
 use crate::classes::{Pattern, Rule};
-use crate::id::Kind;
-use crate::random::Random;
 
 const MILLISECOND: u64 = 1000;
 const SECOND: u64 = 1_000_000;

@@ -255,7 +255,7 @@ fn a_vanished_client_is_owed_nothing() {
 
 #[test]
 fn the_counts_are_those_of_the_entries() {
-    let mut random = crate::random::Random::new([7; 32]);
+    let mut random = units::random::Random::new([7; 32]);
     let mut below = move |bound: u32| random.secret().unsigned_abs() % bound;
     let (owners, mut ledger) = ([CLIENT, Answerer::Prepare, Answerer::Chore], Ledger::default());
     let expects =

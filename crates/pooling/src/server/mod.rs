@@ -17,18 +17,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use auth::{Challenge, ClientExchange};
+use units::deadline::Armed;
+use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId, limits};
 use wire::backend::Status;
 
-use crate::deadline::Armed;
 use crate::flow::Flow;
-use crate::id::{ConnId, PoolId, PoolKey, Serial, WorkerId};
-use crate::limits;
 use crate::parameters::Parameters;
 use crate::prepared::Prepared;
 use crate::settings::{Address, Database};
 use crate::shape::Described;
 use crate::state::{Defines, OnServer, State as SessionState};
-use crate::time::Time;
 use crate::unnamed::Version;
 use crate::worker::classing::Charge;
 use crate::worker::matching::Verdict;

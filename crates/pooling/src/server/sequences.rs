@@ -2,7 +2,7 @@
 //!
 //! //= pg18 functions-sequence
 
-use crate::id::ConnId;
+use units::ConnId;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sequences {

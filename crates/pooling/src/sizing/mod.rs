@@ -30,7 +30,8 @@ use std::time::Duration;
 
 pub use evidence::Seen;
 
-use crate::time::Time;
+use units::Time;
+
 use crate::waits::Waits;
 use belief::Belief;
 use evidence::{Sample, Unrest, Window};

@@ -7,10 +7,11 @@
 use std::f64::consts::{FRAC_1_SQRT_2, TAU};
 use std::time::Duration;
 
+use units::Time;
+
 use super::evidence::Sample;
 use super::settled::Rest;
 use super::{Mode, SEARCH_END, SEARCH_MAX, Sizing};
-use crate::time::Time;
 
 /// What more looks may still bring on average, as a logarithm of throughput, is not worth them below this.
 const FINE: f64 = 0.003;

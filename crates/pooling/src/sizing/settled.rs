@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
+use units::Time;
+
 use super::belief::Difference;
 use super::evidence::{Record, Sample};
 use super::{Mode, PAUSE_MAX, PAUSE_MIN, PROBE_WINDOWS, REST_MIN, STEP, Sizing, percent};
-use crate::time::Time;
 
 /// So many standard errors better, and the size is another one.
 const SURE: f64 = 2.2;

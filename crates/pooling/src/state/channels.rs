@@ -9,8 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::limits;
-use crate::time::Time;
+use units::{Time, limits};
 
 /// Longer names are cut by the server, at a character.
 //= pg18 sql-syntax-lexical#SQL-SYNTAX-IDENTIFIERS

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use sql::{
     Assignment, Discarded, Isolation, Kind, Marks, Modes, Name, Scope, Statement, Text, Value, Which, setting_key,
 };
+use units::limits;
 
 use super::pins::Pins;
 use super::{Again, Change};
-use crate::limits;
 use crate::parameters::Tracked;
 
 /// A statement of SQL's PREPARE.

@@ -8,8 +8,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use units::limits;
+
 use super::{Change, State};
-use crate::limits;
 
 #[derive(Debug)]
 struct Savepoint {

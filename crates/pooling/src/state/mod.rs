@@ -41,8 +41,8 @@ pub(crate) use reading::{Defines, Reader, Reading, Sketch};
 pub(crate) use tracker::{Circumstances, Marked, Places, Seen, Settled, Tracker};
 
 use sql::{is_dangerous, quoted_setting, setting_key};
+use units::limits;
 
-use crate::limits;
 use crate::parameters::{is_list_of_names, milliseconds, quote_literal, write_set_config};
 use channels::Channels;
 

@@ -296,7 +296,7 @@ fn an_execute_of_what_nobody_has_seen_may_do_anything() {
     session.run("execute p", &[b"SELECT 1\0"]);
     assert!(session.tracker.suspected().any(Pins::ADVISORY) && session.tracker.suspected().any(Pins::DYNAMIC));
     // Also where it was too long to be kept.
-    let long = format!("prepare p as select '{}', pg_advisory_lock(1)", "x".repeat(crate::limits::STATEMENT_LEN_MAX));
+    let long = format!("prepare p as select '{}', pg_advisory_lock(1)", "x".repeat(units::limits::STATEMENT_LEN_MAX));
     let mut session = Followed::default();
     session.run(&long, &[b"PREPARE\0"]);
     session.run("execute p", &[b"SELECT 1\0"]);

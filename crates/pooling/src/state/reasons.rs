@@ -2,8 +2,9 @@
 //!
 //! Promises: of each kind the statement that was first, as long as the kind may be there; at most one text a kind.
 
+use units::limits;
+
 use super::pins::Pins;
-use crate::limits;
 
 /// Oldest first.
 #[derive(Debug, Default)]

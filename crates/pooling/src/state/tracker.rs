@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sql::{Marks, Pieces};
+use units::{Time, limits};
 use wire::frontend::bind_parameter;
 
 use super::channels::Ears;
@@ -36,12 +37,10 @@ use super::reading::Reading;
 use super::reasons::Reasons;
 use super::{Again, Change, State};
 use crate::catalogue::{Hidden, Known};
-use crate::limits;
 use crate::parameters::{Parameters, Tracked};
 use crate::prepared::Names;
 use crate::server::Reported;
 use crate::snapshot::PinSnapshot;
-use crate::time::Time;
 use crate::worker::announcing::Announcement;
 use crate::worker::splitting::Split;
 

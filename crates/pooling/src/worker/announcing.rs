@@ -21,13 +21,12 @@ use super::requests::Requests;
 use super::{Turn, Worker};
 use crate::action::{Action, Actions};
 use crate::catalogue::{Definition, Hidden, What, of_tag};
-use crate::id::{ConnId, PoolId, WorkerId};
 use crate::mail::{Mail, Place};
 use crate::server::Answerer;
 use crate::session::State;
 use crate::state::Reading;
-use crate::time::Time;
 use sql::{Marks, Rules};
+use units::{ConnId, PoolId, Time, WorkerId};
 use wire::backend::Status;
 
 /// A definition that its session has not sent yet.

@@ -5,6 +5,7 @@
 //!
 //! //= pg18 protocol-flow
 
+use units::{ConnId, Time, limits};
 use wire::backend::{Fields, ParameterStatus, ReadyForQuery, Status, tag};
 use wire::{HEADER_LEN, Header, sqlstate};
 
@@ -15,13 +16,10 @@ use super::pool::Pool;
 use super::stream::Stream;
 use super::{Turn, Worker};
 use crate::action::{Actions, Source};
-use crate::id::ConnId;
-use crate::limits;
 use crate::parameters::{Interned, Tracked};
 use crate::server::{Answerer, Chore, Entry, Expect, Overdue, Server, State, Unexpected};
 use crate::session::Session;
 use crate::settings::PoolMode;
-use crate::time::Time;
 use crate::unnamed;
 
 impl Worker {

@@ -6,6 +6,8 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
 
+use units::deadline::Armed;
+use units::{ConnId, PoolId, Time, limits};
 use wire::backend::{self, ErrorResponse, Status};
 use wire::frontend::{CancelRequest, tag};
 use wire::{Header, sqlstate};
@@ -13,14 +15,10 @@ use wire::{Header, sqlstate};
 use super::gates::Outcome;
 use super::{Turn, Worker};
 use crate::action::Action;
-use crate::deadline::Armed;
 use crate::flow::Flow;
-use crate::id::{ConnId, PoolId};
-use crate::limits;
 use crate::sabotage::{Fault, does};
 use crate::server::{Answerer, State as ServerState};
 use crate::session::{self, Line, State};
-use crate::time::Time;
 
 /// As PostgreSQL words it.
 pub(super) const BY_REQUEST: &str = "canceling statement due to user request";

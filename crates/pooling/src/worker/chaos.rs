@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use units::{ConnId, PoolId, limits};
+
 use super::oracle::Oracle;
 use super::poisoning::Poisoner;
 use super::{Turn, Worker};
-use crate::id::{ConnId, PoolId};
-use crate::limits;
 use crate::observe::{About, Fact, Level, Topic};
 use crate::parameters::Tracked;
 use crate::settings::{PoolMode, Settings};

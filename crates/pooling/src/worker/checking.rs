@@ -8,12 +8,12 @@
 
 use std::sync::Arc;
 
+use units::ConnId;
 use wire::frontend::Query;
 
 use super::answers::Answers;
 use super::pinning::count_pinned;
 use super::{Turn, Worker};
-use crate::id::ConnId;
 use crate::parameters::Tracked;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
+use units::ConnId;
 use wire::backend::Status;
 use wire::frontend::Query;
 
 use super::checking::CLEAR;
 use super::listening::UNLISTEN;
 use super::{Turn, Worker};
-use crate::id::ConnId;
 use crate::server::{Answerer, Chore, Expect, State};
 use crate::settings::PoolMode;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sql::{Text, begins_transaction};
+use units::{ConnId, Time, WorkerId, limits};
 
 use super::first_text::first_text;
 use super::pool::Pool;
@@ -14,13 +15,10 @@ use crate::board::{Board, ClassCell};
 use crate::classes::{ClassId, ClassSet, Classes, DEFAULT, Standing, Subject};
 use crate::commented::Commented;
 use crate::experience::Origin;
-use crate::id::{ConnId, WorkerId};
-use crate::limits;
 use crate::parameters::{Parameters, Tracked};
 use crate::queue::{Queue, Stranger};
 use crate::session::{Line, Session, State};
 use crate::settings::{PoolMode, Settings};
-use crate::time::Time;
 
 /// How much a class is served is told to other workers no more often.
 const TOLD_EVERY: Duration = Duration::from_millis(1);

@@ -1,5 +1,6 @@
 //! How sessions and servers end. Whoever is closed is told why, unless it left by itself or half a message is under way.
 
+use units::{ConnId, limits};
 use wire::backend::{self, ErrorResponse, Status};
 use wire::frontend::{self, CopyFail, Query};
 use wire::{SqlState, sqlstate};
@@ -7,8 +8,6 @@ use wire::{SqlState, sqlstate};
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::event::Hangup;
-use crate::id::ConnId;
-use crate::limits;
 use crate::mail::{Mail, Place};
 use crate::observe::{About, Fact, Level, Topic};
 use crate::sabotage::{Fault, does};

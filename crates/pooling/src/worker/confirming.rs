@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use units::ConnId;
 use wire::backend::{self, ParameterStatus, Status};
 
 use super::answers::Answers;
 use super::matching::Verdict;
 use crate::action::Actions;
-use crate::id::ConnId;
 use crate::server::{Answerer, Entry, Expect};
 use crate::session::Session;
 use crate::shape::Described;

@@ -2,6 +2,7 @@
 //!
 //! //= pgbouncer usage.md#admin-console
 
+use units::{ConnId, limits};
 use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, ParameterStatus, Status};
 use wire::frontend::{Query, tag};
 use wire::{HEADER_LEN, sqlstate};
@@ -10,8 +11,6 @@ use super::ending::{Ending, checked_header};
 use super::{Turn, Worker};
 use crate::action::{Action, Question};
 use crate::arrival::ConsoleRights;
-use crate::id::ConnId;
-use crate::limits;
 use crate::session::{State, virtual_pid};
 
 /// What a console client is told about its "server"; the version is the one that tools look for.

@@ -6,6 +6,7 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-COPY
 
+use units::ConnId;
 use wire::backend::{ErrorResponse, Fields};
 use wire::frontend::{self, Close, CopyFail, Target, tag};
 use wire::sqlstate;
@@ -15,7 +16,6 @@ use super::ending::Ending;
 use super::following::ASIDE;
 use super::requests::Requests;
 use super::{Turn, Worker};
-use crate::id::ConnId;
 use crate::server::{Answerer, Expect};
 
 /// PostgreSQL's words where it cannot tell any more what it has read.

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
+use units::ConnId;
 use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
 use super::{Turn, Worker};
 use crate::classes::Overflow;
-use crate::id::ConnId;
 use crate::refusals::Reason;
 use crate::session::{Line, State};
 

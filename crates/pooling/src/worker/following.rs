@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sql::{Pieces, Rules, Text};
+use units::limits;
 use wire::HEADER_LEN;
 use wire::backend::Status;
 use wire::frontend::{self, Bind, BindNames, Close, Execute, Parse, Query, Target, tag};
 
 use super::renaming::Renamed;
 use super::requests::Requests;
-use crate::limits;
 use crate::own_settings;
 use crate::parameters::{Parameters, Tracked};
 use crate::prepared::{self, Statement};

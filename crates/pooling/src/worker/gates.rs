@@ -7,15 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sql::Key;
+use units::{ConnId, Time, limits};
 
-use crate::id::ConnId;
 use crate::limiting::gate::{Gate, StatementGate, Told};
 use crate::limiting::{FULL, Kind, Limit};
-use crate::limits;
 use crate::session::{Admission, Session};
 use crate::settings::Settings;
 use crate::snapshot::{LimitCounts, StatementCounts};
-use crate::time::Time;
 
 /// What fingerprints of statements that limits name depend on: users write them down, so it never changes.
 const FINGERPRINTS: u64 = 0x7067_7765_6972;
@@ -353,7 +351,7 @@ mod tests {
     fn statements_that_nobody_uses_are_forgotten_and_those_in_use_are_not() {
         let mut gates = Gates::new(&Settings::default());
         let allowance = crate::limiting::Allowance {
-            worker: crate::id::WorkerId(0),
+            worker: units::id::WorkerId(0),
             granted: 1,
             answered: 1,
             remaining: 0,

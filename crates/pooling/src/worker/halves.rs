@@ -6,14 +6,11 @@
 //!
 //! Nothing is counted for messages that are whole, or short: what all keep is added up when it may be too much.
 
+use units::{ConnId, Time, heap, limits};
 use wire::sqlstate;
 
 use super::{Turn, Worker};
-use crate::heap;
-use crate::id::ConnId;
-use crate::limits;
 use crate::session::State;
-use crate::time::Time;
 
 /// Once sessions are refused: so much below the bound, since adding up is worth a number of them.
 const SHED_PARTS: usize = 16;

@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use units::{ConnId, Time};
 use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
@@ -19,10 +20,8 @@ use super::gates::Outcome;
 use super::pinning::PINNED;
 use super::{Turn, Worker};
 use crate::commented::{self, Commented};
-use crate::id::ConnId;
 use crate::refusals::Reason;
 use crate::session::{Line, Session, State};
-use crate::time::Time;
 
 /// As PostgreSQL words its own timeouts.
 pub(super) const WORDS: &str = "canceling statement due to deadline";

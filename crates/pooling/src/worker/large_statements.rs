@@ -7,13 +7,13 @@
 //!
 //! Does not do: reading such a text for what it does to the session. So its server is closed when the client has left.
 
+use units::limits;
 use wire::frontend::{Describe, Parse, Target};
 use wire::{HEADER_LEN, Header};
 
 use super::ending::Ending;
 use super::renaming::Renamed;
 use super::requests::Requests;
-use crate::limits;
 use crate::server::Expect;
 use crate::state::Pins;
 

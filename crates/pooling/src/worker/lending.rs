@@ -4,19 +4,18 @@
 //! begs where nobody waits; it is the sender's to answer for until the other side has acknowledged it. Does not open or close
 //! servers.
 
+use units::deadline::Owner;
+use units::{ConnId, PoolId, Time, WorkerId, limits};
+
 use super::pool::Pool;
 use super::steering::concerns_servers;
 use super::sweeping::taint;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::board::{Board, Cell};
-use crate::deadline::Owner;
-use crate::id::{ConnId, PoolId, WorkerId};
-use crate::limits;
 use crate::mail::{Mail, Place};
 use crate::sabotage::{Fault, does};
 use crate::server::{Chore, Group, Lent, Server, State as ServerState};
-use crate::time::Time;
 
 impl Worker {
     /// Who on another worker is to be served before our own oldest waiter, by what the board says.
@@ -118,7 +117,7 @@ impl Worker {
             taint(&mut server, news);
         }
         server.state = ServerState::Held;
-        server.armed = crate::deadline::Armed::default();
+        server.armed = units::deadline::Armed::default();
         server.flow.restart();
         // Versions are the other worker's.
         server.unnamed = crate::unnamed::UNKNOWN;

@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use sql::Text;
+use units::{ConnId, PoolId, Time};
 use wire::backend::{self, ErrorResponse, ParameterStatus, Status};
 use wire::frontend::tag;
 use wire::{Header, sqlstate};
@@ -23,13 +24,11 @@ use super::{Turn, Worker};
 use crate::action::{Action, Source};
 use crate::classes::{ClassId, Over};
 use crate::commented::Commented;
-use crate::id::{ConnId, PoolId};
 use crate::limiting::gate::{Gate, Passage, StatementGate, Told};
 use crate::limiting::{Allowance, CallBack, Kind, Limit, TICK};
 use crate::mail::{Mail, Place};
 use crate::server::State as ServerState;
 use crate::session::{Admission, Line, Rest, Session, State};
-use crate::time::Time;
 
 /// Whether a session's messages go on.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -5,18 +5,17 @@
 
 use std::sync::Arc;
 
+use units::{ConnId, PoolId, Time, limits};
+
 use super::matching::Verdict;
 use super::pool::Pool;
 use super::{Turn, Worker};
 use crate::action::Source;
 use crate::commented::Commented;
-use crate::id::{ConnId, PoolId};
-use crate::limits;
 use crate::mail::Stop;
 use crate::server::{Chore, Group, Overdue, Server, State as ServerState};
 use crate::session::{Admission, Line, State};
 use crate::settings::{Fidelity, PoolMode};
-use crate::time::Time;
 use crate::waits::Asked;
 
 /// What clients of a database are told that a reload has taken away, as in PgBouncer.

@@ -28,6 +28,7 @@
 
 use std::sync::Arc;
 
+use units::{ConnId, PoolId};
 use wire::backend::{self, Notification, Status};
 use wire::frontend::{Parse, Query};
 use wire::sqlstate;
@@ -36,7 +37,6 @@ use super::answers::Answers;
 use super::checking::CLEAR;
 use super::requests::Requests;
 use super::{Turn, Worker};
-use crate::id::{ConnId, PoolId};
 use crate::parameters::Tracked;
 use crate::sabotage::{Fault, does};
 use crate::server::{Answerer, Expect, Server, State as ServerState};

@@ -15,6 +15,7 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
+use units::limits;
 use wire::backend::{ErrorResponse, Fields, Status, field, tag};
 use wire::frontend::{self, Describe, Target};
 use wire::sqlstate;
@@ -22,7 +23,6 @@ use wire::sqlstate;
 use super::answers::Answers;
 use super::large_statements::TOO_LARGE;
 use super::requests::Requests;
-use crate::limits;
 use crate::prepared::{Statement, StatementId, Trial};
 use crate::server::{Answerer, Expect};
 use crate::shape::{Fingerprint, Shape, UNKNOWN};

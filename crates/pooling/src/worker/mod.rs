@@ -98,26 +98,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sql::Key;
+use units::deadline::Deadlines;
+use units::random::Random;
+use units::table::Table;
+use units::{ConnId, Kind, PoolId, Time, WorkerId, limits};
 
 use crate::action::{Action, Actions};
 use crate::board::Board;
-use crate::deadline::Deadlines;
 use crate::event::{Event, Hangup};
 use crate::flow::Flow;
-use crate::id::{ConnId, Kind, PoolId, WorkerId};
-use crate::limits;
 use crate::mail::{Mail, Stop};
 use crate::parameters::{Interned, Tracked};
 use crate::prepared::Catalog;
-use crate::random::Random;
 use crate::refusals::Refusals;
 use crate::sabotage::{Fault, does};
 use crate::server::{Server, State as ServerState};
 use crate::session::{Session, State as SessionState};
 use crate::settings::Settings;
 use crate::state::{Ears, Reader};
-use crate::table::Table;
-use crate::time::Time;
 
 use cancelling::Canceller;
 use chaos::Chaos;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{ClientExchange, Keys, Md5Hash, Secret};
+use units::deadline::Armed;
+use units::{ConnId, PoolId, PoolKey, Serial, Time, limits};
 use wire::backend::{Authentication, BackendKeyData, Fields, ParameterStatus, ReadyForQuery, Status, tag};
 use wire::frontend::{self, Password, SaslInitial, SaslResponse};
 use wire::{HEADER_LEN, Header, SqlState, sqlstate};
@@ -17,10 +19,7 @@ use super::findings::Broken;
 use super::pool::{Base, Pool};
 use super::{Turn, Worker};
 use crate::action::Action;
-use crate::deadline::Armed;
 use crate::flow::Flow;
-use crate::id::{ConnId, PoolId, PoolKey, Serial};
-use crate::limits;
 use crate::mail::{Failure, Grant, Mail, Place, Stop};
 use crate::observe::{Ends, Level, Topic};
 use crate::prepared::Prepared;
@@ -29,7 +28,6 @@ use crate::server::{Chore, Group, Ledger, Overdue, Sequences, Server, State};
 use crate::settings::{Address, Database, Host};
 use crate::shape::Described;
 use crate::state::{Defines, OnServer};
-use crate::time::Time;
 use crate::work::{Done, Job};
 
 /// After a failure, the first pause before the next try.

@@ -8,11 +8,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use units::{ConnId, limits};
 use wire::frontend::Query;
 
 use super::{Turn, Worker};
-use crate::id::ConnId;
-use crate::limits;
 use crate::observe::{Level, Topic};
 use crate::server::{Answerer, Chore, Expect, State as ServerState};
 use crate::state::Known;

@@ -14,12 +14,12 @@
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
 //! //= pgbouncer config.md#query_timeout
 
+use units::ConnId;
 use wire::backend::{Fields, Status};
 use wire::{HEADER_LEN, sqlstate};
 
 use super::answers::Answers;
 use super::{Turn, Worker};
-use crate::id::ConnId;
 use crate::observe::{Level, Topic};
 use crate::server::Overdue;
 use crate::session::State;

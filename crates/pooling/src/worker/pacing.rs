@@ -4,8 +4,9 @@
 //! them. The server's unsent bytes would grow with each (I10). So the client's messages wait once enough is under way, until
 //! the server has answered: by then it has read all of it.
 
+use units::limits;
+
 use super::requests::Requests;
-use crate::limits;
 use crate::state::Remedy;
 
 impl Requests<'_> {

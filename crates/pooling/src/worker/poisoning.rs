@@ -11,11 +11,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sql::Text;
+use units::{ConnId, PoolId};
 
 use super::chaos::Dice;
 use super::{Turn, Worker};
 use crate::catalogue::Known;
-use crate::id::{ConnId, PoolId};
 use crate::observe::{Level, Topic};
 use crate::server::Chore;
 use crate::state::{Effects, Places, Seen, State, Tracker};

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Challenge, Keys};
+use units::deadline::Armed;
+use units::{ConnId, PoolId, PoolKey, Time, WorkerId, limits};
 use wire::backend::ParameterStatus;
 
 use super::classing::{Charge, Published};
 use crate::board::Cell;
 use crate::catalogue::{Known, counts_changes};
 use crate::classes::ClassId;
-use crate::deadline::Armed;
 use crate::experience::{Experience, Origin};
-use crate::id::{ConnId, PoolId, PoolKey, WorkerId};
-use crate::limits;
 use crate::listener::Listener;
 use crate::parameters::{Parameters, Tracked};
 use crate::queue::{Line, Queue};
@@ -25,7 +24,6 @@ use crate::settings::{Address, Database, Fidelity, LoadBalanceHosts, PoolMode, P
 use crate::sizing::Account;
 use crate::snapshot::{FidelityCounts, Totals};
 use crate::spelling::Learnt;
-use crate::time::Time;
 use crate::waits::Asked;
 
 /// What the settings mean for one pool: user over database over global.

@@ -11,13 +11,13 @@
 
 use std::sync::Arc;
 
+use units::ConnId;
 use wire::Header;
 use wire::backend::{self, ErrorResponse, Status};
 use wire::frontend::tag;
 
 use super::{Turn, Worker};
 use crate::action::Action;
-use crate::id::ConnId;
 use crate::mail::{Mail, Place};
 use crate::refusals::{News, Reason};
 use crate::session::{Line, Rest, Session, State};

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
+use units::limits;
 use wire::frontend::{self, BindNames, Close, Describe, Parse, Target};
 use wire::{HEADER_LEN, Header, backend};
 
 use super::ending::Ending;
 use super::matching::Match;
 use super::requests::Requests;
-use crate::limits;
 use crate::prepared::{self, Statement, StatementId};
 use crate::server::{Answerer, Expect};
 use crate::session::Rest;

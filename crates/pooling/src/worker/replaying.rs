@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use units::ConnId;
 use wire::backend::{Fields, ParameterStatus, Status};
 use wire::frontend::Query;
 
 use super::{Turn, Worker};
-use crate::id::ConnId;
 use crate::parameters::{Parameters, Tracked};
 use crate::server::{Answerer, Expect, Reported, Server};
 use crate::session::Session;

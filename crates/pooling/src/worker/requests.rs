@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use units::{ConnId, Time, limits};
 use wire::backend::Status;
 use wire::frontend::{BindNames, Parse, tag};
 use wire::{HEADER_LEN, Header};
@@ -20,14 +21,11 @@ use super::unlinked::{Begun, Unlinked};
 use super::{Turn, Worker};
 use crate::action::{Actions, Source};
 use crate::catalogue::Definition;
-use crate::id::ConnId;
-use crate::limits;
 use crate::parameters::Tracked;
 use crate::prepared::Catalog;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::{Rest, Session, State};
 use crate::state::Reader;
-use crate::time::Time;
 use crate::unnamed;
 
 impl Worker {

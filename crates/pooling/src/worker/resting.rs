@@ -8,12 +8,12 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
+use units::{ConnId, PoolId};
 use wire::backend::Status;
 use wire::frontend;
 
 use super::pool::Pool;
 use super::{Turn, Worker};
-use crate::id::{ConnId, PoolId};
 use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
 use crate::settings::PoolMode;

@@ -5,8 +5,9 @@
 //!
 //! Does not ask a server that has a session's settings: with another role it might not be shown what the others wait for.
 
+use units::{ConnId, PoolId};
+
 use super::{Turn, Worker};
-use crate::id::{ConnId, PoolId};
 use crate::server::{Chore, Group};
 use crate::waits::{Asked, Waits};
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use units::{ConnId, PoolId, Time, limits};
+
 use super::chaos::Chaos;
 use super::linking::DATABASE_REMOVED;
 use super::pool::{Pool, Rules};
 use super::yielding::SURPLUS;
 use super::{Turn, Worker};
 use crate::action::Action;
-use crate::id::{ConnId, PoolId};
-use crate::limits;
 use crate::mail::{Counted, Mail, Place, Stop};
 use crate::parameters::Tracked;
 use crate::sabotage::{Fault, does};
@@ -20,7 +20,6 @@ use crate::settings::{Database, PoolMode, Settings};
 use crate::sizing::Account;
 use crate::snapshot::{ClientSnapshot, FidelitySnapshot, PoolSnapshot, ServerSnapshot, Snapshot};
 use crate::state::Pins;
-use crate::time::Time;
 use crate::waits::Asked;
 
 impl Worker {
@@ -208,7 +207,7 @@ impl Worker {
         for (index, pool) in pools.iter().enumerate() {
             place[pool.id.0 as usize] = index;
         }
-        let mut count = |id: crate::id::PoolId, add: &mut dyn FnMut(&mut PoolSnapshot)| {
+        let mut count = |id: units::id::PoolId, add: &mut dyn FnMut(&mut PoolSnapshot)| {
             if let Some(pool) = place.get(id.0 as usize).and_then(|&index| pools.get_mut(index)) {
                 add(pool);
             }
@@ -265,7 +264,7 @@ impl Worker {
 
     fn client_snapshot(&self, conn: ConnId, session: &Session) -> ClientSnapshot {
         let pool = self.pool(session.pool);
-        let key = pool.map(|pool| pool.key.clone()).unwrap_or_else(|| crate::id::PoolKey {
+        let key = pool.map(|pool| pool.key.clone()).unwrap_or_else(|| units::id::PoolKey {
             database: session.identity.database.clone(),
             user: session.identity.user.clone(),
         });
@@ -325,13 +324,13 @@ impl Worker {
 
     /// How much longer than one's own waiter a stranger must have waited to be served first (I7), here and now.
     #[must_use]
-    pub fn patience(&self, pool: crate::id::PoolId) -> Option<Duration> {
+    pub fn patience(&self, pool: units::id::PoolId) -> Option<Duration> {
         self.pool(pool).map(Pool::patience)
     }
 
     /// Whether a pool's first clients wait until it is known what its database's names hide.
     #[must_use]
-    pub fn awaits_names(&self, pool: crate::id::PoolId) -> bool {
+    pub fn awaits_names(&self, pool: units::id::PoolId) -> bool {
         self.pool(pool).is_some_and(|pool| pool.known.is_awaited())
     }
 

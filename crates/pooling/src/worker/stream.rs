@@ -1,7 +1,8 @@
 //! Walking over received bytes: what was decided to pass on is sent as it lies, in runs as long as possible.
 
+use units::ConnId;
+
 use crate::action::{Actions, Source};
-use crate::id::ConnId;
 
 /// A place in received bytes, and the run behind it that is to be sent and has not been.
 ///

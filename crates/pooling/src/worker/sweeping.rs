@@ -10,9 +10,10 @@
 //! What a session has set through the pooler is kept as ever: it is set again where it goes on. A setting that came out of such a
 //! function, which its session never knew to be followed, is lost, since nobody can tell whose it was.
 
+use units::PoolId;
+
 use super::{Turn, Worker};
 use crate::catalogue::News;
-use crate::id::PoolId;
 use crate::server::{Group, Server};
 use crate::state::Pins;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use units::deadline::Owner;
+use units::{ConnId, Kind, PoolId, Time, limits};
 use wire::backend::{ErrorResponse, Status};
 use wire::sqlstate;
 
@@ -9,14 +11,10 @@ use super::pinning::PINNED;
 use super::pool::{Pool, Rules};
 use super::welcoming::write_notice;
 use super::{Turn, Worker};
-use crate::deadline::Owner;
-use crate::id::{ConnId, Kind, PoolId};
-use crate::limits;
 use crate::sabotage::{Fault, does};
 use crate::server::{Chore, State as ServerState};
 use crate::session::{Line, Session, State};
 use crate::state::Wait;
-use crate::time::Time;
 
 /// What a session's time is up for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The first messages of a session without a server: what PostgreSQL would ignore, and what can be answered here, needs
 //! none.
 
+use units::{ConnId, limits};
 use wire::backend;
 use wire::frontend::{BindNames, Close, Target, tag};
 use wire::{HEADER_LEN, Header};
@@ -8,8 +9,6 @@ use wire::{HEADER_LEN, Header};
 use super::ending::{Ending, checked_header};
 use super::{Turn, Worker};
 use crate::action::Actions;
-use crate::id::ConnId;
-use crate::limits;
 use crate::session::{Rest, Session, State};
 
 /// What a session that is not linked has at hand.

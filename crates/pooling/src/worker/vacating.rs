@@ -1,17 +1,15 @@
 //! A client has said something that wants nobody in a database: our servers leave it.
 
 use sql::{Marks, Summary, Text, Word};
+use units::{ConnId, PoolId, Time, limits};
 
 use super::answers::Answers;
 use super::requests::Requests;
 use super::{Turn, Worker};
 use crate::action::Action;
-use crate::id::{ConnId, PoolId};
-use crate::limits;
 use crate::mail::{Mail, Place};
 use crate::server::{Group, Server, State};
 use crate::state::Reading;
-use crate::time::Time;
 
 const WHY: &str = "its database is to be empty";
 

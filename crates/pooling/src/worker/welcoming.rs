@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use units::deadline::Armed;
+use units::{ConnId, PoolId};
 use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, Status};
 use wire::{SqlState, sqlstate};
 
@@ -15,9 +17,7 @@ use super::pool::Base;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::arrival::Arrival;
-use crate::deadline::Armed;
 use crate::flow::Flow;
-use crate::id::{ConnId, PoolId};
 use crate::mail::Stop;
 use crate::parameters::Tracked;
 use crate::server::Reported;

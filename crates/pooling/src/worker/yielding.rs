@@ -1,10 +1,11 @@
 //! What is given back to the coordinator because another pool's turn has come at a cap that both share, and what is not
 //! asked for any more.
 
+use units::PoolId;
+
 use super::pool::Pool;
 use super::{Turn, Worker};
 use crate::action::Action;
-use crate::id::PoolId;
 use crate::mail::{Mail, Place};
 use crate::server::Group;
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pooling::ConnId;
+use units::ConnId;
 use wire::backend::{Authentication, BackendKeyData, tag};
 use wire::{HEADER_LEN, Header};
 

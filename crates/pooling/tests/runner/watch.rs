@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pooling::ConnId;
+use units::ConnId;
 
 use super::socket::Role;
 use super::world::World;

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use pooling::limits;
-use pooling::{Action, Actions, Board, ConnId, Coordinator, Door, DoorId, Event, Kind, Machine};
-use pooling::{Mail, Place, Settings, Time, Worker, WorkerId};
+use pooling::{Action, Actions, Board, Coordinator, Door, Event, Machine};
+use pooling::{Mail, Place, Settings, Worker};
+use units::{ConnId, DoorId, Kind, Time, WorkerId, limits};
 
 use super::report::Report;
 use super::socket::{Role, Socket};

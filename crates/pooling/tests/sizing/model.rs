@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use pooling::Time;
 use pooling::sizing::Seen;
+use units::Time;
 
 const TICK: Duration = Duration::from_millis(20);
 

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use pooling::Time;
 use pooling::sizing::Seen;
+use units::Time;
 
 use crate::model::Rule;
 

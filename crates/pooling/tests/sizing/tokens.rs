@@ -5,10 +5,8 @@ use std::sync::Arc;
 use pooling::classes::ClassSet;
 use pooling::mail::{Application, Counted};
 use pooling::settings::{Address, Database, Host, PoolMode, PoolSize};
-use pooling::{
-    Action, Actions, Board, ConnId, Coordinator, DoorId, Event, Machine, Mail, Peer, Place, PoolId, PoolKey, Settings,
-    Time, WorkerId,
-};
+use pooling::{Action, Actions, Board, Coordinator, Event, Machine, Mail, Peer, Place, Settings};
+use units::{ConnId, DoorId, PoolId, PoolKey, Time, WorkerId};
 
 use crate::model::{Chance, Curve};
 

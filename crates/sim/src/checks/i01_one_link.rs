@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pooling::{ConnId, Snapshot};
+use pooling::Snapshot;
+use units::ConnId;
 
 use crate::world::World;
 

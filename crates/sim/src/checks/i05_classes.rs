@@ -8,10 +8,11 @@
 
 use std::collections::BTreeMap;
 
+use pooling::Settings;
 use pooling::classes::{Limits, Rate, Subject};
 use pooling::limiting::Kind;
 use pooling::settings::{Fidelity, PoolMode};
-use pooling::{PoolKey, Settings, Time};
+use units::{PoolKey, Time};
 
 use crate::network::{LinkId, Peer};
 use crate::parameters::{self, APPLICATION_NAME};

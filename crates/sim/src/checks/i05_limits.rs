@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pooling::{ConnId, Kind, Settings};
+use pooling::Settings;
+use units::{ConnId, Kind};
 
 use crate::network::{LinkId, Peer};
 use crate::postgres::Process;

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use pooling::Snapshot;
 use pooling::snapshot::PoolSnapshot;
-use pooling::{PoolId, Snapshot, Time};
+use units::{PoolId, Time};
 
 use crate::plan::Plan;
 use crate::promises::reserve;

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use pooling::Snapshot;
 use pooling::classes::ClassId;
-use pooling::{ConnId, Snapshot, Time};
+use units::{ConnId, Time};
 
 use crate::world::World;
 

@@ -8,7 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use pooling::{ConnId, Kind, Mail, PoolId, Snapshot, Time, WorkerId};
+use pooling::{Mail, Snapshot};
+use units::{ConnId, Kind, PoolId, Time, WorkerId};
 
 use crate::rounds::Letter;
 use crate::world::{Stage, World};
@@ -129,7 +130,7 @@ fn overtaken(world: &World, worker: u16, snapshot: &Snapshot, before: &Look, loo
             continue;
         }
         // The mean changes with every server that is released in the round: twice the greater one covers that.
-        let times = if came { 2 } else { 2 * u64::from(pooling::limits::LONG_PATIENCE) };
+        let times = if came { 2 } else { 2 * u64::from(units::limits::LONG_PATIENCE) };
         let mut patience = times * after.max(before.patience.get(&pool).copied().unwrap_or(0)) + slack;
         let Some((other, stranger)) = oldest_stranger(world, worker, pool) else { continue };
         if came {

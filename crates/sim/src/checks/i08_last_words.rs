@@ -1,7 +1,7 @@
 //! I8: a client is not handed to a server whose last words had come before the round began: it would be told somebody
 //! else's end. Hence servers are told of before clients.
 
-use pooling::{ConnId, Kind};
+use units::{ConnId, Kind};
 
 use crate::network::LinkId;
 use crate::world::World;

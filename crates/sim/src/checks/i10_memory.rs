@@ -1,6 +1,7 @@
 //! I10: what is kept for a connection is bounded, and whoever feeds one that does not take its bytes is not read meanwhile.
 
-use pooling::{ConnId, Snapshot, limits};
+use pooling::Snapshot;
+use units::{ConnId, limits};
 
 use crate::network::{LinkId, Peer};
 use crate::world::World;

@@ -2,7 +2,7 @@
 //! whether the pools of a database that was removed are forgotten.
 
 use pooling::settings::CONSOLE_DATABASE;
-use pooling::{PoolKey, Time};
+use units::{PoolKey, Time};
 
 use crate::rounds::Machinery;
 use crate::world::World;

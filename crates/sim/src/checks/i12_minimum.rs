@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pooling::PoolId;
+use units::PoolId;
 
 use crate::rounds::Machinery;
 use crate::world::World;

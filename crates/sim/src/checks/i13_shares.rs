@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use pooling::{ConnId, PoolId, Snapshot};
+use pooling::Snapshot;
+use units::{ConnId, PoolId};
 
 use crate::rounds::Machinery;
 use crate::world::{Stage, World};

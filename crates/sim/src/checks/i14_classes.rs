@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pooling::{ConnId, Kind};
+use units::{ConnId, Kind};
 
 use crate::command::CHECK;
 use crate::network::{LinkId, Peer};
@@ -15,7 +15,7 @@ use crate::statement::Mark;
 use crate::world::{Stage, World};
 
 /// A stranger's head start: `limits::STRANGER`.
-const STRANGER_US: u64 = pooling::limits::STRANGER.as_micros() as u64;
+const STRANGER_US: u64 = units::limits::STRANGER.as_micros() as u64;
 
 /// What was seen so far.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use pooling::PoolId;
 use pooling::sizing::{PAUSE_MIN, REST_MIN, SEARCH_END, Sizing};
+use units::PoolId;
 
 use crate::rounds::Machinery;
 use crate::world::World;
@@ -145,8 +145,8 @@ fn judge(world: &mut World) {
 mod tests {
     use std::time::Duration;
 
-    use pooling::Time;
     use pooling::sizing::Seen;
+    use units::Time;
 
     use super::*;
 

@@ -39,7 +39,8 @@ pub mod i14_classes;
 pub mod i15_sizes;
 
 use pooling::snapshot::ClientSnapshot;
-use pooling::{Place, Snapshot, Time};
+use pooling::{Place, Snapshot};
+use units::Time;
 
 use crate::rounds::Machinery;
 use crate::world::World;

@@ -217,7 +217,7 @@ impl Client {
             name => name.to_owned(),
         };
         let at_server = &plan.users[plan.databases[database].forced.unwrap_or(user)].name;
-        let key = pooling::PoolKey { database: name.as_str().into(), user: at_server.as_str().into() };
+        let key = units::PoolKey { database: name.as_str().into(), user: at_server.as_str().into() };
         let habits = Habits::draw(number, plan, random);
         let (defaults, login) = (plan.databases[database].defaults, key.user.to_string());
         let server = Shared::new(Rc::clone(book));

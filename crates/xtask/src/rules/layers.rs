@@ -8,21 +8,22 @@ use crate::manifest::{Dependency, For, dependencies};
 use crate::tree::{Tree, crate_of};
 
 /// A crate, and which of ours it may import.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
+    ("units", &[]),
     ("wire", &[]),
     ("auth", &[]),
     ("sql", &[]),
     ("settings", &[]),
-    ("pooling", &["wire", "sql", "auth"]),
-    ("engine", &["pooling", "wire", "auth"]),
-    ("control", &["engine", "pooling", "wire"]),
+    ("pooling", &["units", "wire", "sql", "auth"]),
+    ("engine", &["units", "pooling", "wire", "auth"]),
+    ("control", &["units", "engine", "pooling", "wire"]),
     ("config", &["pooling", "auth", "settings"]),
     ("client", &[]),
     ("demo", &["client"]),
     ("measure", &["auth", "client"]),
     ("trials", &["client", "demo", "measure"]),
-    ("pgweir", &["wire", "auth", "pooling", "engine", "control", "config", "demo", "trials"]),
-    ("sim", &["control", "pooling", "wire", "auth"]),
+    ("pgweir", &["units", "wire", "auth", "pooling", "engine", "control", "config", "demo", "trials"]),
+    ("sim", &["units", "control", "pooling", "wire", "auth"]),
     ("bench", &["client", "measure"]),
     ("outer", &["client", "demo"]),
     ("regress", &["demo", "outer"]),

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use units::Time;
+
 use super::super::news::News;
 use super::super::schedule::Schedule;
 use super::super::{Catalogue, Hidden};
 use super::Known;
-use crate::time::Time;
 
 /// What one pool has learned, for the others of its database.
 #[derive(Debug)]

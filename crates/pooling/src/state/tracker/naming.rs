@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sql::{Marks, Rules, Text};
+use units::limits;
 
 use super::{Effect, Effects, Kept, Known, Names, OnServer, Pins, Places, Reading, Remedy, Tracked, Tracker, prepared};
-use crate::limits;
 use crate::prepared::Statement;
 
 /// Which names of statements a text may see, besides those that it speaks of as SQL does.

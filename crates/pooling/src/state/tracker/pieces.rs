@@ -1,10 +1,10 @@
 //! Texts that are too long to be at hand at once: what they may leave is known when their end has passed.
 
 use sql::{Marks, Pieces};
+use units::limits;
 
 use super::{Pins, Reading, Tracker};
 use crate::catalogue::{Hidden, Known};
-use crate::limits;
 
 impl Tracker {
     /// A text begins that will pass in pieces.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use units::limits;
+
 use super::{Marked, Portal, Tracker};
-use crate::limits;
 use crate::state::Pins;
 
 impl Tracker {

@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 
+use units::limits;
+
 use super::{Effect, Effects};
-use crate::limits;
 
 /// What a Query or an Execute will do.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use pooling::state::Pins;
-use pooling::{Event, Mail, Stop, WorkerId};
+use pooling::{Event, Mail, Stop};
+use units::WorkerId;
 
 use crate::runner::backend;
 use crate::runner::settings;

@@ -50,7 +50,7 @@ pub struct Serial(pub i32);
 
 impl Serial {
     /// The next number. It is an int4 on the console: after 2³¹ − 1 it begins again.
-    pub(crate) fn advance(&mut self) -> Serial {
+    pub fn advance(&mut self) -> Serial {
         self.0 = self.0.checked_add(1).unwrap_or(1);
         *self
     }
@@ -82,7 +82,7 @@ impl ConnId {
     pub const SLOTS_MAX: usize = 1 << SLOT_BITS;
 
     /// `owner` is the worker's or the door's number; the kind tells which.
-    pub(crate) fn new(kind: Kind, owner: u16, slot: u32, generation: u32) -> ConnId {
+    pub fn new(kind: Kind, owner: u16, slot: u32, generation: u32) -> ConnId {
         debug_assert!(u32::from(owner) < 1 << OWNER_BITS && slot < 1 << SLOT_BITS);
         let generation = u64::from(generation) & ((1 << GENERATION_BITS) - 1);
         let head = (kind as u64) << OWNER_BITS | u64::from(owner);
@@ -127,7 +127,7 @@ impl ConnId {
 
     /// What the log and the console call the client of this login, from here until it leaves: with the kind of a client, so
     /// that it is never 0. Only such names are shown of clients, so that none is another client's.
-    pub(crate) fn name_of_login(self) -> ConnId {
+    pub fn name_of_login(self) -> ConnId {
         assert_eq!(self.kind(), Kind::Login, "clients are named when they connect");
         ConnId::new(Kind::Client, self.owner(), self.slot() as u32, self.generation())
     }

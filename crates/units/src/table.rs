@@ -17,7 +17,7 @@ struct Slot<T> {
 
 /// A table of one kind of connection.
 #[derive(Debug)]
-pub(crate) struct Table<T> {
+pub struct Table<T> {
     kind: Kind,
     owner: u16,
     blocks: Vec<Box<[Slot<T>; BLOCK]>>,
@@ -32,16 +32,20 @@ pub(crate) struct Table<T> {
 const KEPT: usize = 8;
 
 impl<T> Table<T> {
-    pub(crate) fn new(kind: Kind, owner: u16) -> Table<T> {
+    pub fn new(kind: Kind, owner: u16) -> Table<T> {
         Table { kind, owner, blocks: Vec::new(), free: VecDeque::new(), len: 0, generation: 0 }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Puts a value in, made with the id it gets.
-    pub(crate) fn insert_with(&mut self, make: impl FnOnce(ConnId) -> T) -> ConnId {
+    pub fn insert_with(&mut self, make: impl FnOnce(ConnId) -> T) -> ConnId {
         if self.free.is_empty() {
             self.grow();
         }
@@ -63,7 +67,7 @@ impl<T> Table<T> {
     }
 
     /// Gives the memory of a large table back that nobody uses. No id that it has given out comes again.
-    pub(crate) fn shrink_if_empty(&mut self) {
+    pub fn shrink_if_empty(&mut self) {
         if self.len > 0 || self.blocks.len() <= KEPT {
             return;
         }
@@ -74,18 +78,18 @@ impl<T> Table<T> {
     }
 
     #[inline]
-    pub(crate) fn get(&self, id: ConnId) -> Option<&T> {
+    pub fn get(&self, id: ConnId) -> Option<&T> {
         let slot = &self.blocks.get(id.slot() / BLOCK)?[id.slot() % BLOCK];
         if slot.id == id { slot.value.as_ref() } else { None }
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut T> {
+    pub fn get_mut(&mut self, id: ConnId) -> Option<&mut T> {
         let slot = &mut self.blocks.get_mut(id.slot() / BLOCK)?[id.slot() % BLOCK];
         if slot.id == id { slot.value.as_mut() } else { None }
     }
 
-    pub(crate) fn remove(&mut self, id: ConnId) -> Option<T> {
+    pub fn remove(&mut self, id: ConnId) -> Option<T> {
         let slot = &mut self.blocks.get_mut(id.slot() / BLOCK)?[id.slot() % BLOCK];
         if slot.id != id {
             return None;
@@ -98,17 +102,17 @@ impl<T> Table<T> {
     }
 
     /// The id of whatever is in a slot now.
-    pub(crate) fn id_at(&self, slot: usize) -> Option<ConnId> {
+    pub fn id_at(&self, slot: usize) -> Option<ConnId> {
         let entry = &self.blocks.get(slot / BLOCK)?[slot % BLOCK];
         entry.value.as_ref().map(|_| entry.id)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (ConnId, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (ConnId, &T)> {
         let slots = self.blocks.iter().flat_map(|block| block.iter());
         slots.filter_map(|slot| slot.value.as_ref().map(|value| (slot.id, value)))
     }
 
-    pub(crate) fn ids(&self) -> Vec<ConnId> {
+    pub fn ids(&self) -> Vec<ConnId> {
         self.iter().map(|(id, _)| id).collect()
     }
 }

@@ -12,14 +12,14 @@ use crate::time::Time;
 
 /// Whose deadline it is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Owner {
+pub enum Owner {
     Conn(ConnId),
     Pool(PoolId),
 }
 
 /// Kept by the owner: the moment of its one live entry.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Armed(Time);
+pub struct Armed(Time);
 
 impl Default for Armed {
     fn default() -> Armed {
@@ -29,25 +29,25 @@ impl Default for Armed {
 
 /// All entries of one machine, earliest first. Entries whose owner moved on are passed over.
 #[derive(Debug, Default)]
-pub(crate) struct Deadlines {
+pub struct Deadlines {
     heap: BinaryHeap<Reverse<(Time, Owner)>>,
 }
 
 impl Deadlines {
     /// Sees to it that the owner is looked at no later than `at`.
-    pub(crate) fn arm(&mut self, owner: Owner, armed: &mut Armed, at: Time) {
+    pub fn arm(&mut self, owner: Owner, armed: &mut Armed, at: Time) {
         if at < armed.0 {
             armed.0 = at;
             self.heap.push(Reverse((at, owner)));
         }
     }
 
-    pub(crate) fn next(&self) -> Option<Time> {
+    pub fn next(&self) -> Option<Time> {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }
 
     /// The next entry that is due, if any.
-    pub(crate) fn pop_due(&mut self, now: Time) -> Option<(Time, Owner)> {
+    pub fn pop_due(&mut self, now: Time) -> Option<(Time, Owner)> {
         let due = self.next()? <= now;
         if !due {
             return None;
@@ -59,12 +59,12 @@ impl Deadlines {
 impl Armed {
     /// Whether its owner is looked at by then anyway.
     #[inline]
-    pub(crate) fn is_by(self, at: Time) -> bool {
+    pub fn is_by(self, at: Time) -> bool {
         self.0 <= at
     }
 
     /// Whether an entry that came due is this owner's live one; it is then spent.
-    pub(crate) fn spend(&mut self, at: Time) -> bool {
+    pub fn spend(&mut self, at: Time) -> bool {
         let live = self.0 == at;
         if live {
             self.0 = Time::NEVER;

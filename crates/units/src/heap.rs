@@ -3,7 +3,7 @@
 //! Weighing counts what is taken, not what is used: a client of 3,000 one-byte strings must not be worth 3,000 bytes.
 
 /// What the allocator hands out for `len` bytes. mimalloc has four sizes for each power of two, and none below 8.
-pub(crate) fn taken(len: usize) -> usize {
+pub fn taken(len: usize) -> usize {
     match len {
         0 => 0,
         1..=64 => len.next_multiple_of(8),
@@ -16,14 +16,14 @@ pub(crate) fn taken(len: usize) -> usize {
 
 /// Moves bytes to a smaller allocation if there is one that fits. An allocator that is asked to shrink one in place does not
 /// do so for less than half of it.
-pub(crate) fn fit(bytes: &mut Vec<u8>) {
+pub fn fit(bytes: &mut Vec<u8>) {
     if taken(bytes.capacity()) > taken(bytes.len()) {
         *bytes = bytes.as_slice().to_vec();
     }
 }
 
 /// An `Arc<str>`: two counts before its text.
-pub(crate) fn of_name(name: &str) -> usize {
+pub fn of_name(name: &str) -> usize {
     taken(2 * size_of::<usize>() + name.len())
 }
 

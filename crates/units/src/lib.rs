@@ -1,0 +1,14 @@
+//! What every room shares: ids, time, deadlines, tables by id, random numbers, weights of memory, and all bounds.
+//!
+//! Knows no session, no server, no queue. Nothing here decides.
+
+pub mod deadline;
+pub mod heap;
+pub mod id;
+pub mod limits;
+pub mod random;
+pub mod table;
+pub mod time;
+
+pub use id::{ConnId, DoorId, Kind, PoolId, PoolKey, Serial, WorkerId};
+pub use time::Time;
