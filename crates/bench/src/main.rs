@@ -12,76 +12,103 @@ use bench::run::{self, Plan};
 use bench::scenario::SCENARIOS;
 use bench::sizing::{self, Part};
 use bench::{fairness, rates, record, report, versus};
-use lexopt::prelude::*;
+use clap::{Parser, ValueEnum};
 use measure::interrupt;
 use measure::machine::said;
 
-const HELP: &str = "\
-Measures pgweir beside PgBouncer and a direct connection.
-
-  bench [OPTIONS]        measure; the record and its table land in crates/bench/results
-  bench ab BEFORE AFTER  two builds of pgweir and PgBouncer in the same rounds: prints the ratios, in about a minute and
+/// What stands below the options in the help.
+const COMMANDS: &str = "\
+Commands:
+  (none)                 measure; the record and its table land in crates/bench/results
+  ab BEFORE AFTER        two builds of pgweir and PgBouncer in the same rounds: prints the ratios, in about a minute and
                          a half, and keeps nothing (unless --out). BEFORE and AFTER are PROGRAM[,KEY=VALUE...].
                          The same from the tree: make ab BEFORE=PROGRAM, which builds AFTER
-  bench instructions PROGRAM...
+  instructions PROGRAM...
                          user-space instructions per transaction, counted by callgrind: one client, simple, simple with each
                          text another, and prepared, and 64 clients on 20 servers
                          (--scenario simple,unique,prepared,simple-64: only these)
-  bench fairness         who waits for whom among crowds of clients of a real PostgreSQL, some ten minutes: with --scenario
+  fairness               who waits for whom among crowds of clients of a real PostgreSQL, some ten minutes: with --scenario
                          greedy, weights or crowd only these; --rounds (5), --slice-ms (4000)
-  bench null [OPTIONS]   PgBouncer beside itself: every interval should hold 1
-  bench sizing [--only SCRIPT[:CLIENTS],...] [--seconds N] [--rounds N] [--sizes N,N,...] [--cluster FOLDER]
-                         pool_size = auto beside fixed sizes, on a PostgreSQL of its own with fsync on: SCRIPT is select or
-                         tpcb, 50, 500 and 4000 clients; some 20 minutes, a part some 3. FOLDER keeps the tables for the next time
-  bench rates [--only tps|qps|logins|RATE,...] [--seconds N] [--rounds N]
-                         how exactly limits of 1, 100 and 10000 transactions, queries or logins (1000) a second hold with four
-                         workers, delaying and rejecting; some 15 minutes
-  bench report FILE      print the table of a record
-  bench relay INI        be the relay: recv and send, nothing else (contestants' ini files name its sockets)
-  bench list             name the scenarios
+  null                   PgBouncer beside itself: every interval should hold 1
+  sizing                 pool_size = auto beside fixed sizes, on a PostgreSQL of its own with fsync on; some 20 minutes, a part
+                         some 3 (--only SCRIPT[:CLIENTS],... where SCRIPT is select or tpcb and CLIENTS 50, 500 or 4000)
+  rates                  how exactly limits of 1, 100 and 10000 transactions, queries or logins (1000) a second hold with four
+                         workers, delaying and rejecting; some 15 minutes (--only tps|qps|logins|RATE,...)
+  report FILE            print the table of a record
+  relay INI              be the relay: recv and send, nothing else (contestants' ini files name its sockets)
+  list                   name the scenarios";
 
-  --quick                few short rounds: a look, not a record
-  --scenario NAME,NAME   only these
-  --rounds N             paired rounds of each scenario (41)
-  --slice-ms N           length of a timed slice (250)
-  --seed N               seed of the order of contestants
-  --placement same|split load and contestant on the same core (same), or on one each
-  --pgweir PATH          pgweir's program; otherwise the one beside this program
-  --built                the one beside this program was just built from this tree: the record names the commit
-  --pgbouncer PATH       PgBouncer's; otherwise $PGBOUNCER, or one that is fetched into .cache
-  --contestant NAME=PATH[,KEY=VALUE...]
-                         instead of pgweir and PgBouncer; may be given again
-  --functions            with the instructions, the 40 costliest functions, source files and source lines
-  --out FOLDER           where records go (crates/bench/results)
-  --keep                 keep the folder with ini files and logs";
-
-/// The command line.
-#[derive(Debug, Default)]
+/// Measures pgweir beside PgBouncer and a direct connection.
+#[derive(Debug, Parser)]
+#[command(about, after_help = COMMANDS)]
 struct Options {
+    /// One of those below
     command: Option<String>,
-    /// What follows the command.
+    /// What follows the command
     operands: Vec<String>,
+    /// Few short rounds: a look, not a record
+    #[arg(long)]
     quick: bool,
-    keep: bool,
-    split: bool,
-    functions: bool,
-    built: bool,
+    /// Only these
+    #[arg(long = "scenario", value_name = "NAME,NAME", value_delimiter = ',')]
     scenarios: Vec<String>,
+    /// Paired rounds of each scenario (41)
+    #[arg(long, value_name = "N")]
     rounds: Option<u64>,
+    /// Length of a timed slice (250)
+    #[arg(long, value_name = "N")]
     slice_ms: Option<u64>,
+    /// Seed of the order of contestants
+    #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Load and contestant on the same core, or on one each
+    #[arg(long, value_enum, default_value_t = Cores::Same)]
+    placement: Cores,
+    /// pgweir's program; otherwise the one beside this program
+    #[arg(long, value_name = "PATH")]
     pgweir: Option<PathBuf>,
+    /// The one beside this program was just built from this tree: the record names the commit
+    #[arg(long)]
+    built: bool,
+    /// PgBouncer's; otherwise $PGBOUNCER, or one that is fetched into .cache
+    #[arg(long, value_name = "PATH")]
     pgbouncer: Option<PathBuf>,
+    /// Instead of pgweir and PgBouncer; may be given again
+    #[arg(long = "contestant", value_name = "NAME=PATH[,KEY=VALUE...]")]
     contestants: Vec<String>,
-    out: Option<PathBuf>,
+    /// With the instructions, the 40 costliest functions, source files and source lines
+    #[arg(long)]
+    functions: bool,
+    /// Parts of sizing or rates
+    #[arg(long, value_name = "PART,PART", value_delimiter = ',')]
     only: Vec<String>,
-    sizes: Vec<String>,
+    /// Fixed sizes of sizing
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    sizes: Vec<u32>,
+    /// Length of a slice of sizing (8) or rates (12)
+    #[arg(long, value_name = "N")]
     seconds: Option<u64>,
+    /// Keeps sizing's tables for the next time
+    #[arg(long, value_name = "FOLDER")]
     cluster: Option<PathBuf>,
+    /// Where records go (crates/bench/results)
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Keep the folder with ini files and logs
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Where load and contestant run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Cores {
+    Same,
+    Split,
 }
 
 fn main() -> ExitCode {
-    let outcome = options().map_err(|error| error.to_string()).and_then(|options| match options.command.as_deref() {
+    let options = Options::parse();
+    let outcome = match options.command.as_deref() {
         None => measure(&options, false),
         Some("null") => measure(&options, true),
         Some("ab") => versus(&options),
@@ -96,12 +123,8 @@ fn main() -> ExitCode {
             println!("{:24} user-space instructions per transaction, by callgrind", run::INSTRUCTIONS);
             Ok(true)
         }
-        Some("help") => {
-            println!("{HELP}");
-            Ok(true)
-        }
         Some(other) => Err(format!("no command '{other}'; see --help")),
-    });
+    };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -110,43 +133,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn options() -> Result<Options, lexopt::Error> {
-    let mut options = Options::default();
-    let mut parser = lexopt::Parser::from_env();
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("help") | Short('h') => options.command = Some("help".to_owned()),
-            Long("quick") => options.quick = true,
-            Long("functions") => options.functions = true,
-            Long("built") => options.built = true,
-            Long("keep") => options.keep = true,
-            Long("scenario") => options.scenarios.extend(parser.value()?.string()?.split(',').map(str::to_owned)),
-            Long("rounds") => options.rounds = Some(parser.value()?.parse()?),
-            Long("slice-ms") => options.slice_ms = Some(parser.value()?.parse()?),
-            Long("seed") => options.seed = Some(parser.value()?.parse()?),
-            Long("placement") => {
-                options.split = match parser.value()?.string()?.as_str() {
-                    "same" => false,
-                    "split" => true,
-                    other => return Err(format!("--placement is 'same' or 'split', not '{other}'").into()),
-                }
-            }
-            Long("pgweir") => options.pgweir = Some(parser.value()?.into()),
-            Long("pgbouncer") => options.pgbouncer = Some(parser.value()?.into()),
-            Long("contestant") => options.contestants.push(parser.value()?.string()?),
-            Long("only") => options.only.extend(parser.value()?.string()?.split(',').map(str::to_owned)),
-            Long("sizes") => options.sizes.extend(parser.value()?.string()?.split(',').map(str::to_owned)),
-            Long("seconds") => options.seconds = Some(parser.value()?.parse()?),
-            Long("cluster") => options.cluster = Some(parser.value()?.into()),
-            Long("out") => options.out = Some(parser.value()?.into()),
-            Value(command) if options.command.is_none() => options.command = Some(command.string()?),
-            Value(operand) => options.operands.push(operand.string()?),
-            other => return Err(other.unexpected()),
-        }
-    }
-    Ok(options)
 }
 
 fn print_report(options: &Options) -> Result<bool, String> {
@@ -175,11 +161,9 @@ fn measure(options: &Options, null: bool) -> Result<bool, String> {
 /// pool_size = auto beside fixed sizes.
 fn sizing(options: &Options) -> Result<bool, String> {
     let parts = options.only.iter().map(|text| Part::parse(text)).collect::<Result<Vec<_>, _>>()?.concat();
-    let number = |text: &String| text.parse().map_err(|_| format!("'{text}' is no size"));
-    let sizes: Vec<u32> = options.sizes.iter().map(number).collect::<Result<_, _>>()?;
     let plan = sizing::Plan {
         parts: if parts.is_empty() { Part::all() } else { parts },
-        sizes: if sizes.is_empty() { sizing::SIZES.to_vec() } else { sizes },
+        sizes: if options.sizes.is_empty() { sizing::SIZES.to_vec() } else { options.sizes.clone() },
         rounds: options.rounds.unwrap_or(2) as usize,
         measured: Duration::from_secs(options.seconds.unwrap_or(8)),
     };
@@ -296,7 +280,7 @@ fn plan(options: &Options, (rounds, slice_ms): (u64, u64)) -> Plan {
     let slice = Duration::from_millis(usual(options.slice_ms, slice_ms, 120));
     let pace = Pace { rounds: usual(options.rounds, rounds, 5) as usize, warm_up: slice / 4, slice };
     let seed = usual(options.seed, u64::from(std::process::id()), 1);
-    Plan { pace, quick, seed, split: options.split, wanted: options.scenarios.clone(), bare: false }
+    Plan { pace, quick, seed, split: options.placement == Cores::Split, wanted: options.scenarios.clone(), bare: false }
 }
 
 fn contestants(options: &Options, null: bool) -> Result<Vec<Contestant>, String> {

@@ -22,7 +22,7 @@ mod watchdog;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use lexopt::prelude::*;
+use clap::Parser;
 
 use crate::record::Record;
 use crate::route::{Between, Route};
@@ -30,49 +30,41 @@ use crate::run::{Bench, Report};
 use crate::suite::Suite;
 use crate::verdict::Verdict;
 
-const HELP: &str = "\
-Runs PostgreSQL's own regression suites through pgweir and counts what passes.
-
-  regress [OPTIONS]
-
-  --suite NAME,NAME   serial, parallel, isolation, contrib (serial)
-  --path NAME,NAME    direct, session, stable, transaction, rotate, poison, check, close, pgbouncer-session,
-                      pgbouncer-transaction, pgbouncer-rotate (direct, session, transaction, rotate)
-  --pgweir PATH       pgweir's program; otherwise the one beside this program
-  --pgbouncer PATH    PgBouncer's program; otherwise one is fetched
-  --only NAME,NAME    of serial, only these tests after test_setup, with nothing promised: for working on one of them
-  --seed N            where the choice between idle servers begins (0)
-  --record            keep the table and each test's verdict in crates/regress/results
-  --diffs             print the differences of failed tests
-  --keep              leave the last run's files in /tmp
-";
-
-/// What the command line asks for.
+/// Runs PostgreSQL's own regression suites through pgweir and counts what passes.
+#[derive(Parser)]
 struct Wishes {
+    /// serial, parallel, isolation, contrib
+    #[arg(long = "suite", value_name = "NAME,NAME", value_delimiter = ',', value_parser = Suite::named, default_value = "serial")]
     suites: Vec<Suite>,
+    /// direct, session, stable, transaction, rotate, poison, check, close, pgbouncer-session, pgbouncer-transaction, pgbouncer-rotate
+    #[arg(long = "path", value_name = "NAME,NAME", value_delimiter = ',', value_parser = Route::named,
+          default_values = ["direct", "session", "transaction", "rotate"])]
     routes: Vec<Route>,
-    pgweir: PathBuf,
+    /// pgweir's program; otherwise the one beside this program
+    #[arg(long, value_name = "PATH")]
+    pgweir: Option<PathBuf>,
+    /// PgBouncer's program; otherwise one is fetched
+    #[arg(long, value_name = "PATH")]
     pgbouncer: Option<PathBuf>,
+    /// Of serial, only these tests after test_setup, with nothing promised: for working on one of them
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     only: Vec<String>,
+    /// Where the choice between idle servers begins
+    #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u32,
+    /// Keep the table and each test's verdict in crates/regress/results
+    #[arg(long)]
     record: bool,
+    /// Print the differences of failed tests
+    #[arg(long)]
     diffs: bool,
+    /// Leave the last run's files in /tmp
+    #[arg(long)]
     keep: bool,
 }
 
 fn main() -> ExitCode {
-    let wishes = match wishes() {
-        Ok(Some(wishes)) => wishes,
-        Ok(None) => {
-            print!("{HELP}");
-            return ExitCode::SUCCESS;
-        }
-        Err(why) => {
-            eprintln!("regress: {why}\n\n{HELP}");
-            return ExitCode::from(2);
-        }
-    };
-    match all(&wishes) {
+    match all(&Wishes::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(why) => {
@@ -82,55 +74,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn wishes() -> Result<Option<Wishes>, String> {
-    let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("pgweir")));
-    let mut wishes = Wishes {
-        suites: vec![Suite::Serial],
-        routes: ["direct", "session", "transaction", "rotate"].map(Route::named).into_iter().flatten().collect(),
-        pgweir: beside.unwrap_or_default(),
-        pgbouncer: None,
-        only: Vec::new(),
-        seed: 0,
-        record: false,
-        diffs: false,
-        keep: false,
-    };
-    let mut words = lexopt::Parser::from_env();
-    while let Some(word) = words.next().map_err(|error| error.to_string())? {
-        match word {
-            Long("suite") => {
-                wishes.suites = value(&mut words)?.split(',').map(Suite::named).collect::<Result<_, _>>()?
-            }
-            Long("path") => {
-                wishes.routes = value(&mut words)?.split(',').map(Route::named).collect::<Result<_, _>>()?
-            }
-            Long("pgweir") => wishes.pgweir = value(&mut words)?.into(),
-            Long("pgbouncer") => wishes.pgbouncer = Some(value(&mut words)?.into()),
-            Long("only") => wishes.only = value(&mut words)?.split(',').map(str::to_owned).collect(),
-            Long("seed") => wishes.seed = value(&mut words)?.parse().map_err(|_| "--seed wants a number".to_owned())?,
-            Long("record") => wishes.record = true,
-            Long("diffs") => wishes.diffs = true,
-            Long("keep") => wishes.keep = true,
-            Long("help") | Short('h') => return Ok(None),
-            other => return Err(other.unexpected().to_string()),
-        }
-    }
-    Ok(Some(wishes))
-}
-
-fn value(words: &mut lexopt::Parser) -> Result<String, String> {
-    let value = words.value().map_err(|error| error.to_string())?;
-    value.into_string().map_err(|_| "a value is not UTF-8".to_owned())
-}
-
 /// Every suite over every path. True if all kept their promises.
 fn all(wishes: &Wishes) -> Result<bool, String> {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR"));
     let promises = ours.join("expected.txt");
     let promises = std::fs::read_to_string(&promises).map_err(|error| format!("{}: {error}", promises.display()))?;
     let needs_pgweir = wishes.routes.iter().any(|route| route.between == Between::Pgweir);
-    if needs_pgweir && !wishes.pgweir.is_file() {
-        return Err(format!("no pgweir in {}: build it, or say --pgweir PATH", wishes.pgweir.display()));
+    let beside = || Some(std::env::current_exe().ok()?.parent()?.join("pgweir"));
+    let pgweir = wishes.pgweir.clone().or_else(beside).unwrap_or_default();
+    if needs_pgweir && !pgweir.is_file() {
+        return Err(format!("no pgweir in {}: build it, or say --pgweir PATH", pgweir.display()));
     }
     let stock = stock::Stock::get(&ours.join("../../.cache"), &mut |line| eprintln!("{line}"))?;
     let versions = format!("PostgreSQL {}", stock.version);
@@ -141,7 +94,6 @@ fn all(wishes: &Wishes) -> Result<bool, String> {
         None if needs_pgbouncer => Some(fetch_pgbouncer(ours)?),
         named => named.clone(),
     };
-    let pgweir = wishes.pgweir.clone();
     let bench = Bench {
         stock,
         place,
