@@ -5,16 +5,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::process::field;
-
-/// Of a second, in what the kernel tells programs: the same on every Linux.
-pub(crate) const TICKS: f64 = 100.0;
+use procfs::{CpuTime, Current, CurrentSI, KernelStats, LoadAverage, Meminfo};
 
 /// The machine's memory in bytes: all of it, and what could be had.
+#[must_use]
 pub fn machine_memory() -> (u64, u64) {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let value = |name| field(&text, name).unwrap_or(0) << 10;
-    (value("MemTotal:"), value("MemAvailable:"))
+    Meminfo::current().map_or((0, 0), |memory| (memory.mem_total, memory.mem_available.unwrap_or(0)))
 }
 
 /// What this program and its children may use of it, if a control group says: cgroup v2, then v1.
@@ -30,18 +26,20 @@ pub fn memory_limit() -> Option<u64> {
 
 /// Processor time that the whole machine has used, in seconds since it started.
 pub fn machine_cpu() -> f64 {
-    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let line = text.lines().next().unwrap_or_default();
-    // user, nice, system, (idle, iowait,) irq, softirq: proc_stat(5).
-    let fields: Vec<u64> = line.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
-    let ticks: u64 = [0, 1, 2, 5, 6].iter().filter_map(|at| fields.get(*at)).sum();
-    ticks as f64 / TICKS
+    let Ok(stat) = KernelStats::current() else { return 0.0 };
+    let CpuTime { user, nice, system, irq, softirq, .. } = stat.total;
+    let ticks = user + nice + system + irq.unwrap_or(0) + softirq.unwrap_or(0);
+    ticks as f64 / procfs::ticks_per_second() as f64
 }
 
 /// The three load averages, for the record only.
+#[must_use]
 pub fn load_average() -> String {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+    let average = LoadAverage::current();
+    average.map_or_else(
+        |_| String::new(),
+        |LoadAverage { one, five, fifteen, .. }| format!("{one:.2} {five:.2} {fifteen:.2}"),
+    )
 }
 
 /// How long an unrelated command takes: `ls -l /`, started and waited for.

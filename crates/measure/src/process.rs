@@ -4,12 +4,9 @@
 //! what it shares (Pss) and the page tables that map it, so that a sum over thousands of backends counts shared buffers once.
 //! Does not: see threads that have ended; a contestant that starts a thread for each login would look cheaper than it is (none does).
 
-use std::fs;
-
+use procfs::process::{Process, Stat, Task};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-
-use crate::machine::TICKS;
 
 /// Processes whose memory is read one by one; of more, every n-th is read and the sum scaled up.
 const READ_MAX: usize = 400;
@@ -38,24 +35,26 @@ impl Usage {
     }
 }
 
-/// Threads of a process. Errors: the process is gone.
-fn tasks(pid: u32) -> Result<Vec<u32>, String> {
-    let folder = format!("/proc/{pid}/task");
-    let entries = fs::read_dir(&folder).map_err(|error| format!("cannot read {folder}: {error}"))?;
-    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+/// Errors: the process is gone.
+fn process(pid: u32) -> Result<Process, String> {
+    let number = i32::try_from(pid).map_err(|_| format!("no process has the number {pid}"))?;
+    Process::new(number).map_err(|error| format!("process {pid}: {error}"))
+}
+
+/// Threads of a process, but for those that end between the listing and the reading. Errors: the process is gone.
+fn tasks(pid: u32) -> Result<impl Iterator<Item = Task>, String> {
+    let tasks = process(pid)?.tasks().map_err(|error| format!("threads of process {pid}: {error}"))?;
+    Ok(tasks.flatten())
 }
 
 /// Reads what a process has used. Errors: the process is gone.
 pub fn usage(pid: u32) -> Result<Usage, String> {
     let mut sum = Usage::default();
     for task in tasks(pid)? {
-        let folder = format!("/proc/{pid}/task/{task}");
-        // A thread may end between the listing and the reading.
-        let Ok(schedule) = fs::read_to_string(format!("{folder}/schedstat")) else { continue };
-        let Ok(status) = fs::read_to_string(format!("{folder}/status")) else { continue };
-        sum.cpu_ns += schedule.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0);
-        sum.voluntary += field(&status, "voluntary_ctxt_switches:").unwrap_or(0);
-        sum.involuntary += field(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0);
+        let (Ok(schedule), Ok(status)) = (task.schedstat(), task.status()) else { continue };
+        sum.cpu_ns += schedule.sum_exec_runtime;
+        sum.voluntary += status.voluntary_ctxt_switches.unwrap_or(0);
+        sum.involuntary += status.nonvoluntary_ctxt_switches.unwrap_or(0);
         sum.threads += 1;
     }
     Ok(sum)
@@ -63,28 +62,31 @@ pub fn usage(pid: u32) -> Result<Usage, String> {
 
 /// Anonymous memory of a process in bytes, its share of what it shares: heap and stacks, not the program's file.
 pub fn anonymous_bytes(pid: u32) -> Result<u64, String> {
-    let path = format!("/proc/{pid}/smaps_rollup");
-    let rollup = fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
-    let kilobytes = field(&rollup, "Pss_Anon:").or_else(|| field(&rollup, "Anonymous:"));
-    kilobytes.map(|number| number << 10).ok_or(format!("{path} says nothing of anonymous memory"))
+    let process = process(pid)?;
+    rolled_up(&process, &["Pss_Anon", "Anonymous"])
+        .ok_or(format!("the kernel does not say what memory process {pid} has"))
+}
+
+/// The first of these figures that the kernel has of a process's memory, in bytes.
+fn rolled_up(process: &Process, names: &[&str]) -> Option<u64> {
+    let rollup = process.smaps_rollup().ok()?;
+    let figures = &rollup.memory_map_rollup.iter().next()?.extension.map;
+    names.iter().find_map(|name| figures.get(*name).copied())
 }
 
 /// Whether every thread of the process is being traced: strace has arrived.
 pub fn is_traced(pid: u32) -> Result<bool, String> {
-    let traced = |task: &u32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/task/{task}/status")).unwrap_or_default();
-        field(&status, "TracerPid:").is_some_and(|tracer| tracer != 0)
-    };
-    Ok(tasks(pid)?.iter().all(traced))
+    Ok(tasks(pid)?.all(|task| task.status().is_ok_and(|status| status.tracerpid != 0)))
 }
 
 /// The children of a process, whichever of its threads has started them.
+#[must_use]
 pub fn children(parent: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let Ok(tasks) = tasks(parent) else { return Vec::new() };
     let mut all = Vec::new();
     for task in tasks {
-        match fs::read_to_string(task.path().join("children")) {
-            Ok(listed) => all.extend(listed.split_whitespace().filter_map(|word| word.parse::<u32>().ok())),
+        match task.children() {
+            Ok(listed) => all.extend(listed),
             Err(_) => return children_by_search(parent),
         }
     }
@@ -93,46 +95,47 @@ pub fn children(parent: u32) -> Vec<u32> {
 
 /// Where the kernel was built without the list.
 fn children_by_search(parent: u32) -> Vec<u32> {
-    let names = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.file_name());
-    let numbers = names.filter_map(|name| name.to_str()?.parse().ok());
-    numbers.filter(|number| parent_of(*number) == Some(parent)).collect()
+    let stats = procfs::process::all_processes().into_iter().flatten().flatten().flat_map(|process| process.stat());
+    stats.filter(|stat| number(stat.ppid) == Some(parent)).filter_map(|stat| number(stat.pid)).collect()
+}
+
+fn number(pid: i32) -> Option<u32> {
+    u32::try_from(pid).ok()
+}
+
+/// State, parent, name and times of a process, if it is alive.
+fn stat(pid: u32) -> Option<Stat> {
+    process(pid).ok()?.stat().ok()
 }
 
 /// The parent of a process, if it is alive.
-pub fn parent_of(process: u32) -> Option<u32> {
-    stat(process)?.1.split(' ').next()?.parse().ok()
-}
-
-/// Whether a process runs or waits for a core only.
-fn is_runnable(process: u32) -> bool {
-    stat(process).is_some_and(|(state, _)| state == 'R')
+#[must_use]
+pub fn parent_of(pid: u32) -> Option<u32> {
+    number(stat(pid)?.ppid)
 }
 
 /// How many of them run or wait for a core only.
-pub fn runnable(processes: &[u32]) -> usize {
-    processes.iter().filter(|process| is_runnable(**process)).count()
+#[must_use]
+pub fn runnable(pids: &[u32]) -> usize {
+    pids.iter().filter(|pid| stat(**pid).is_some_and(|stat| stat.state == 'R')).count()
 }
 
-/// State and what follows it in proc_pid_stat(5). The name before it is in parentheses and may hold anything.
-fn stat(process: u32) -> Option<(char, String)> {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    let (state, rest) = text.rsplit_once(") ")?.1.split_once(' ')?;
-    Some((state.chars().next()?, rest.to_owned()))
-}
-
-/// The name of a process, as `comm` says.
-pub fn name(process: u32) -> String {
-    fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim_end().to_owned()
+/// The name of a process; empty if it is gone.
+#[must_use]
+pub fn name(pid: u32) -> String {
+    stat(pid).map(|stat| stat.comm).unwrap_or_default()
 }
 
 /// Bytes of one process and what maps them; `None` if it is gone or not ours to look at.
-pub fn memory(process: u32) -> Option<u64> {
-    let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    Some((field(&rollup, "Pss:")? + field(&status, "VmPTE:").unwrap_or(0)) << 10)
+#[must_use]
+pub fn memory(pid: u32) -> Option<u64> {
+    let process = process(pid).ok()?;
+    let tables = process.status().ok()?.vmpte.unwrap_or(0) << 10;
+    Some(rolled_up(&process, &["Pss"])? + tables)
 }
 
 /// Bytes of a process and all its children; `None` if the kernel does not say.
+#[must_use]
 pub fn memory_of_family(parent: u32) -> Option<u64> {
     let children = children(parent);
     let step = children.len().div_ceil(READ_MAX).max(1);
@@ -144,17 +147,14 @@ pub fn memory_of_family(parent: u32) -> Option<u64> {
     Some(memory(parent)? + sum * children.len() as u64 / read.len() as u64)
 }
 
-/// Processor time of a process, of the children it has waited for, and of those it has now.
+/// Processor time of a process, of the children it has waited for, and of those it has now, in seconds.
+#[must_use]
 pub fn cpu_of_family(parent: u32) -> f64 {
-    let own = cpu(parent, 4);
-    own + children(parent).into_iter().map(|child| cpu(child, 2)).sum::<f64>()
-}
-
-/// utime, stime, cutime, cstime of proc_pid_stat(5), the first so many of them, in seconds.
-fn cpu(process: u32, count: usize) -> f64 {
-    let Some((_, rest)) = stat(process) else { return 0.0 };
-    let ticks = rest.split(' ').skip(10).take(count).filter_map(|field| field.parse::<u64>().ok());
-    ticks.sum::<u64>() as f64 / TICKS
+    let own = |stat: Stat| stat.utime + stat.stime;
+    let waited_for = |stat: &Stat| u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
+    let parents = stat(parent).map_or(0, |stat| waited_for(&stat) + own(stat));
+    let childrens: u64 = children(parent).into_iter().filter_map(stat).map(own).sum();
+    (parents + childrens) as f64 / procfs::ticks_per_second() as f64
 }
 
 /// Cores that this process may use.
@@ -171,7 +171,7 @@ pub fn pin_self(cores: &[usize]) -> Result<(), String> {
 /// Keeps every thread of a process on these cores, whatever the process asked for itself.
 pub fn pin(pid: u32, cores: &[usize]) -> Result<(), String> {
     for task in tasks(pid)? {
-        let task = i32::try_from(task).ok().and_then(Pid::from_raw).ok_or("thread numbers fit")?;
+        let task = Pid::from_raw(task.tid).ok_or("threads have numbers above zero")?;
         // A thread that has ended meanwhile needs no core.
         let _ = sched_setaffinity(Some(task), &set(cores));
     }
@@ -182,12 +182,6 @@ fn set(cores: &[usize]) -> CpuSet {
     let mut set = CpuSet::new();
     cores.iter().for_each(|core| set.set(*core));
     set
-}
-
-/// The number after a name at the start of a line.
-pub(crate) fn field(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -219,14 +213,6 @@ mod tests {
     fn a_process_that_is_gone_is_an_error() {
         assert!(usage(u32::MAX).is_err());
         assert!(anonymous_bytes(u32::MAX).is_err());
-    }
-
-    #[test]
-    fn numbers_are_found_by_the_start_of_their_line() {
-        let text = "voluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3 x\n";
-        assert_eq!(field(text, "voluntary_ctxt_switches:"), Some(12));
-        assert_eq!(field(text, "nonvoluntary_ctxt_switches:"), Some(3));
-        assert_eq!(field(text, "TracerPid:"), None);
     }
 
     #[test]
