@@ -5,13 +5,13 @@
 //! Does not: know what makes one contestant different from another, beyond the ini lines in its description.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use demo::{free_port, unprivileged};
 use measure::{process, program};
 use rustix::process::Signal;
 
@@ -102,7 +102,10 @@ pub struct Premises {
 impl Premises {
     /// Makes the folder. Errors: root without a user `postgres` or `nobody`, or a folder that cannot be made.
     pub fn open(keep: bool) -> Result<Premises, String> {
-        let user = if rustix::process::getuid().is_root() { Some(unprivileged()?) } else { None };
+        let user = unprivileged().map(|account| (account.uid, account.gid));
+        if user.is_none() && rustix::process::geteuid().is_root() {
+            return Err("root needs a user 'postgres' or 'nobody' to run the contestants as".to_owned());
+        }
         // A run that was killed leaves its folder, and its process number comes again one day.
         let path = |turn: u32| std::env::temp_dir().join(format!("pgweir-bench-{}-{turn}", std::process::id()));
         let make = |folder: PathBuf| Premises::make(folder.clone(), user, folder, keep);
@@ -153,12 +156,10 @@ impl Premises {
     }
 
     /// A copy of a program that the unprivileged user can run, wherever the original lies.
-    pub fn copy(&self, contestant: &str, program: &Path) -> Result<PathBuf, String> {
+    pub fn copy(&self, contestant: &str, original: &Path) -> Result<PathBuf, String> {
         let path = self.programs.join(format!("program-{contestant}"));
         if !path.exists() {
-            fs::copy(program, &path).map_err(|error| format!("cannot copy {}: {error}", program.display()))?;
-            let mode = fs::Permissions::from_mode(0o755);
-            fs::set_permissions(&path, mode).map_err(|error| error.to_string())?;
+            program::copy(original, &path)?;
         }
         Ok(path)
     }
@@ -170,19 +171,6 @@ impl Drop for Premises {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
-}
-
-/// User and group of `postgres` (initdb likes it) or `nobody`.
-fn unprivileged() -> Result<(u32, u32), String> {
-    let users = fs::read_to_string("/etc/passwd").map_err(|error| format!("cannot read the users: {error}"))?;
-    for wanted in ["postgres", "nobody"] {
-        let line = users.lines().find(|line| line.split(':').next() == Some(wanted));
-        let mut fields = line.unwrap_or_default().split(':').skip(2).map(str::parse);
-        if let (Some(Ok(user)), Some(Ok(group))) = (fields.next(), fields.next()) {
-            return Ok((user, group));
-        }
-    }
-    Err("root needs a user 'postgres' or 'nobody' to run the contestants as".to_owned())
 }
 
 /// A contestant at work.
@@ -207,7 +195,7 @@ impl Running {
     ) -> Result<Running, String> {
         let program = contestant.program.as_deref().ok_or("the direct connection is not started")?;
         let program = place.copy(&contestant.name, program)?;
-        let port = free_port()?;
+        let port = free_port();
         let text = ini(port);
         let file = place.write(&format!("{}-{port}.ini", contestant.name), &text)?;
         let log = format!("{}-{port}.log", contestant.name);
@@ -261,12 +249,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// A port that was free a moment ago.
-pub fn free_port() -> Result<u16, String> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| format!("no free port: {error}"))?;
-    listener.local_addr().map(|address| address.port()).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

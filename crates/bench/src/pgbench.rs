@@ -18,9 +18,10 @@ use measure::statistics::Seeded;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value, json};
 
-use crate::contestant::{Contestant, Premises, Running, free_port};
+use crate::contestant::{Contestant, Premises, Running};
 use crate::scenario::{Kind, Scenario};
 use crate::setup::{self, Placement, USER, Upstream};
+use demo::free_port;
 
 /// What a cluster is like.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +109,7 @@ impl Cluster {
 
     /// Starts it and waits until it answers.
     fn serve(programs: PathBuf, place: Premises, folder: &Path, terms: Terms) -> Result<Cluster, String> {
-        let port = free_port()?;
+        let port = free_port();
         let mut postgres = place.command(&programs.join("postgres"), "postgres.log")?;
         postgres.arg("-D").arg(folder).args(["-p", &port.to_string()]);
         for setting in terms.settings {

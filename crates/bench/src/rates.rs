@@ -11,13 +11,13 @@
 use std::time::{Duration, Instant};
 
 use measure::interrupt;
+use measure::machine::raise_descriptor_limit;
 use measure::process::{self, pin_self};
 use serde_json::{Map, Value, json};
 
 use crate::contestant::{Contestant, Premises, Running};
 use crate::fake::Answer;
 use crate::record::Record;
-use crate::run;
 use crate::setup::{self, USER};
 use crate::style::{Style, work};
 use crate::world::{Mode, World};
@@ -91,7 +91,7 @@ pub fn all(
     plan: &Plan,
     out: Option<&std::path::Path>,
 ) -> Result<(Record, bool), String> {
-    run::raise_descriptor_limit();
+    raise_descriptor_limit();
     pin_self(&process::cores())?;
     let description = json!({
         "rounds": plan.rounds,

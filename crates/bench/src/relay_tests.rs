@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::contestant::{Premises, free_port};
+use crate::contestant::Premises;
 use crate::fake::Answer;
 use crate::style::{Style, work};
 use crate::world::{Mode, World};
+use demo::free_port;
 
 /// Turns until it is told to stop; says how many sockets were open then.
 fn turning(mut relay: Relay, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<usize> {
@@ -24,7 +25,7 @@ fn turning(mut relay: Relay, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<u
 fn through(host: impl Fn(&Premises) -> String, answer: Answer) {
     let place = Premises::open(false).expect("a folder");
     let mut world = World::open(&place.folder).expect("loopback sockets");
-    let listen_port = free_port().expect("a port");
+    let listen_port = free_port();
     let route = Route { listen_port, host: host(&place), port: world.port };
     let stop = Arc::new(AtomicBool::new(false));
     let relay = turning(Relay::open(route).expect("it listens"), Arc::clone(&stop));
@@ -66,7 +67,7 @@ fn large_answers_pass_whole() {
 fn a_reader_that_stops_stops_the_writer_and_nothing_is_lost() {
     use std::io::{ErrorKind, Read, Write};
     let upstream = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let listen_port = free_port().expect("a port");
+    let listen_port = free_port();
     let port = upstream.local_addr().expect("its number").port();
     let mut relay = Relay::open(Route { listen_port, host: "127.0.0.1".to_owned(), port }).expect("it listens");
     let mut client = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, listen_port)).expect("accepted");

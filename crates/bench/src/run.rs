@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use measure::interrupt;
+use measure::machine::raise_descriptor_limit;
 use measure::process::{self, pin_self};
 use measure::statistics::Seeded;
 use serde_json::{Map, Value, json};
@@ -84,6 +85,7 @@ pub fn all(
     if let Some(unknown) = plan.wanted.iter().find(|name| !known(name)) {
         return Err(format!("no scenario '{unknown}'; `list` names them"));
     }
+    // Thousands of clients need as many descriptors; contestants inherit the limit. Where it stays too low a scenario fails and says so.
     raise_descriptor_limit();
     let random = Seeded::new(plan.seed);
     let mut bench = Bench { place, contestants, plan, cores: process::cores(), random, cluster: None };
@@ -139,14 +141,6 @@ fn kind_name(kind: Kind) -> &'static str {
 /// What stands in the record for a scenario that is about pgweir alone.
 fn without_pgweir() -> Map<String, Value> {
     Map::from_iter([("notes".to_owned(), json!(["pgweir is not among the contestants"]))])
-}
-
-/// Thousands of clients need as many descriptors; contestants inherit the limit.
-pub(crate) fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // Without it the scenario with many clients fails and says so.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 impl Bench<'_> {

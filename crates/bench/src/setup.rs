@@ -4,6 +4,8 @@
 
 use std::path::PathBuf;
 
+use measure::program::last_lines;
+
 use crate::contestant::{Contestant, Premises, Running};
 use crate::scenario::{CLASSES, CLASSIC, Kind, Proof, Scenario};
 use crate::style::work;
@@ -176,8 +178,6 @@ impl Side {
     /// Puts the contestant's name and log before an error.
     pub fn blame(&self, error: &str) -> String {
         let log = self.running.as_ref().map(Running::log).unwrap_or_default();
-        let last: Vec<&str> = log.lines().rev().take(5).collect();
-        let last: Vec<&str> = last.into_iter().rev().collect();
-        format!("{}: {error}\n{}", self.name, last.join("\n"))
+        format!("{}: {error}\n{}", self.name, last_lines(&log, 5))
     }
 }

@@ -17,18 +17,19 @@ use std::time::{Duration, Instant};
 
 use measure::interrupt;
 use measure::login::Account;
+use measure::machine::raise_descriptor_limit;
 use measure::process::{self, pin_self};
 use measure::script::{PGBENCH, Script};
 use measure::statistics::quantile;
 use measure::work::{First, Question, Transaction, Work};
 use serde_json::{Map, Value, json};
 
+use crate::console;
 use crate::contestant::{Contestant, Premises, Running};
 use crate::pgbench::{Cluster, Terms};
 use crate::record::Record;
 use crate::setup::{self, USER};
 use crate::world::{Mode, World};
-use crate::{console, run};
 
 /// Sizes that auto is held against.
 pub const SIZES: [u32; 7] = [2, 4, 8, 16, 32, 64, 100];
@@ -127,7 +128,7 @@ pub fn all(
     kept: Option<&Path>,
     out: Option<&Path>,
 ) -> Result<(Record, bool), String> {
-    run::raise_descriptor_limit();
+    raise_descriptor_limit();
     pin_self(&process::cores())?;
     let cluster = match kept {
         Some(folder) => Cluster::keep(place, TERMS, folder)?,

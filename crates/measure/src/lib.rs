@@ -1,4 +1,4 @@
-//! What `bench` and `trials` measure with.
+//! What `bench` and `trials` measure with, and how the outer tests look at a process.
 //!
 //! ```text
 //!   the load       work ──► client ──► sockets       one thread, one epoll, thousands of clients; login, script

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use procfs::{CpuTime, Current, CurrentSI, KernelStats, LoadAverage, Meminfo};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The machine's memory in bytes: all of it, and what could be had.
 #[must_use]
@@ -40,6 +41,14 @@ pub fn load_average() -> String {
         |_| String::new(),
         |LoadAverage { one, five, fifteen, .. }| format!("{one:.2} {five:.2} {fifteen:.2}"),
     )
+}
+
+/// Raises the limit on open files as far as it goes, for us and our children; what it is then, `None`: there is none.
+pub fn raise_descriptor_limit() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    // What the kernel refuses shows in what it is afterwards.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    getrlimit(Resource::Nofile).current
 }
 
 /// How long an unrelated command takes: `ls -l /`, started and waited for.

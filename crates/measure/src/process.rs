@@ -4,6 +4,8 @@
 //! what it shares (Pss) and the page tables that map it, so that a sum over thousands of backends counts shared buffers once.
 //! Does not: see threads that have ended; a contestant that starts a thread for each login would look cheaper than it is (none does).
 
+use std::time::Duration;
+
 use procfs::process::{Process, Stat, Task};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -147,6 +149,25 @@ pub fn memory_of_family(parent: u32) -> Option<u64> {
     Some(memory(parent)? + sum * children.len() as u64 / read.len() as u64)
 }
 
+/// Resident memory of a process in kB, and the most it ever was; `None` if it is gone.
+#[must_use]
+pub fn resident_kb(pid: u32) -> Option<(u64, u64)> {
+    let status = process(pid).ok()?.status().ok()?;
+    Some((status.vmrss?, status.vmhwm?))
+}
+
+/// Open descriptors; `None` if it is gone or not ours to look at.
+#[must_use]
+pub fn descriptors(pid: u32) -> Option<usize> {
+    process(pid).ok()?.fd_count().ok()
+}
+
+/// Processor time of a process, user and system together; `None` if it is gone.
+#[must_use]
+pub fn cpu(pid: u32) -> Option<Duration> {
+    stat(pid).map(|stat| time(stat.utime + stat.stime))
+}
+
 /// Processor time of a process, of the children it has waited for, and of those it has now, in seconds.
 #[must_use]
 pub fn cpu_of_family(parent: u32) -> f64 {
@@ -154,7 +175,11 @@ pub fn cpu_of_family(parent: u32) -> f64 {
     let waited_for = |stat: &Stat| u64::try_from(stat.cutime + stat.cstime).unwrap_or(0);
     let parents = stat(parent).map_or(0, |stat| waited_for(&stat) + own(stat));
     let childrens: u64 = children(parent).into_iter().filter_map(stat).map(own).sum();
-    (parents + childrens) as f64 / procfs::ticks_per_second() as f64
+    time(parents + childrens).as_secs_f64()
+}
+
+fn time(ticks: u64) -> Duration {
+    Duration::from_secs_f64(ticks as f64 / procfs::ticks_per_second() as f64)
 }
 
 /// Cores that this process may use.
@@ -188,7 +213,7 @@ fn set(cores: &[usize]) -> CpuSet {
 mod tests {
     use super::*;
     use std::process::Command;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     #[test]
     fn our_own_usage_only_grows() {
@@ -226,6 +251,9 @@ mod tests {
         assert!(memory_of_family(own) > memory(own).map(|bytes| bytes / 2));
         child.kill().and_then(|()| child.wait()).expect("it is ours");
         assert_eq!(memory(child.id()), None);
+        assert!(resident_kb(own).is_some_and(|(now, most)| 0 < now && now <= most));
+        assert!(descriptors(own).is_some_and(|count| count >= 3));
+        assert_eq!((resident_kb(child.id()), descriptors(child.id()), cpu(child.id())), (None, None, None));
     }
 
     #[test]

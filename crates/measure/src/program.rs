@@ -1,6 +1,9 @@
 //! A contestant's process: its version, when it listens, how it ends.
 
+use std::fs;
+use std::io;
 use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -21,6 +24,23 @@ pub fn version(program: &Path) -> Result<String, String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let first = text.lines().next().map(str::trim).filter(|line| !line.is_empty());
     Ok(first.ok_or_else(|| format!("{} --version says nothing", program.display()))?.to_owned())
+}
+
+/// A copy of a program that every user may run: the original may lie where contestants cannot reach it, and a build may replace it.
+///
+/// # Errors
+/// It cannot be read, or not written there.
+pub fn copy(program: &Path, to: &Path) -> Result<(), String> {
+    let words = |error: io::Error| format!("cannot copy {}: {error}", program.display());
+    fs::copy(program, to).map_err(words)?;
+    fs::set_permissions(to, fs::Permissions::from_mode(0o755)).map_err(words)
+}
+
+/// The end of a log, where a program says what went wrong.
+#[must_use]
+pub fn last_lines(log: &str, count: usize) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
 /// Waits until somebody listens on a port of 127.0.0.1. `false`: the process has ended before, or the time is up.
@@ -50,4 +70,16 @@ pub fn end(child: &mut Child, signal: Signal, patience: Duration) {
     }
     let _ = child.kill();
     let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_ends_with_its_last_lines() {
+        assert_eq!(last_lines("a\nb\nc\n", 2), "b\nc");
+        assert_eq!(last_lines("a", 2), "a");
+        assert_eq!(last_lines("", 2), "");
+    }
 }

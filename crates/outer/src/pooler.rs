@@ -3,14 +3,17 @@
 use std::env;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use demo::{Account, Guard};
+use measure::{process, program};
+
+/// How long a pooler may take to listen.
+const STARTS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A running pooler. Dropping it kills it and removes its directory; its log is printed if a test is failing.
 pub struct Pooler {
@@ -44,7 +47,7 @@ impl Pooler {
     /// If it does not come up within ten seconds.
     #[must_use]
     pub fn start_program(
-        program: &Path,
+        binary: &Path,
         ini: &str,
         users: &str,
         fds: Option<u32>,
@@ -58,8 +61,7 @@ impl Pooler {
         fs::write(dir.join("pooler.ini"), ini).expect("a fresh directory is writable");
         fs::write(dir.join("users.txt"), users).expect("a fresh directory is writable");
         // The account may not reach our build directory (below /root, for example).
-        fs::copy(program, dir.join("pooler")).expect("the binary is readable");
-        fs::set_permissions(dir.join("pooler"), fs::Permissions::from_mode(0o755)).expect("ours");
+        program::copy(binary, &dir.join("pooler")).expect("the binary is readable");
         if let Some(Account { uid, gid, .. }) = account {
             for name in ["", "pooler.ini", "users.txt"] {
                 std::os::unix::fs::chown(dir.join(name), Some(uid), Some(gid)).expect("root may");
@@ -105,12 +107,7 @@ impl Pooler {
     /// If it is gone.
     #[must_use]
     pub fn resident_kb(&self) -> (u64, u64) {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
-        let value = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("every process has it");
-            line.trim().trim_end_matches(" kB").parse().expect("a number of kB")
-        };
-        (value("VmRSS:"), value("VmHWM:"))
+        process::resident_kb(self.pid()).expect("it runs")
     }
 
     /// Open descriptors.
@@ -119,7 +116,7 @@ impl Pooler {
     /// If it is gone.
     #[must_use]
     pub fn descriptors(&self) -> usize {
-        fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it runs, and we are root or its user").count()
+        process::descriptors(self.pid()).expect("it runs, and we are root or its user")
     }
 
     /// Processor time used, user and system together.
@@ -128,29 +125,19 @@ impl Pooler {
     /// If it is gone.
     #[must_use]
     pub fn cpu(&self) -> Duration {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("it runs");
-        let after_name = stat.rsplit_once(") ").expect("the name is in parentheses").1;
-        // utime and stime are fields 14 and 15 of proc_pid_stat(5), in hundredths of a second; the rest starts at field 3.
-        let ticks = after_name.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().expect("a number"));
-        Duration::from_millis(ticks.sum::<u64>() * 10)
+        process::cpu(self.pid()).expect("it runs")
     }
 
     fn wait_until_it_listens(&mut self) {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while TcpStream::connect(self.address()).is_err() {
-            assert!(self.is_alive(), "the pooler ended:\n{}", self.log());
-            assert!(Instant::now() < deadline, "the pooler does not listen within 10 s:\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let listens = program::awaits_clients(&mut self.process, self.port, STARTS_WITHIN);
+        assert!(listens, "the pooler does not listen within 10 s, or has ended:\n{}", self.log());
     }
 }
 
 impl Drop for Pooler {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let log = self.log();
-            let lines: Vec<&str> = log.lines().collect();
-            eprintln!("the pooler's log ends with:\n{}", lines[lines.len().saturating_sub(30)..].join("\n"));
+            eprintln!("the pooler's log ends with:\n{}", program::last_lines(&self.log(), 30));
         }
         let _ = self.process.kill();
         let _ = self.process.wait();

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -161,9 +161,7 @@ impl Pooler {
 
     /// The end of its log, where it says what went wrong.
     pub(crate) fn complaints(&self) -> String {
-        let log = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(4)..].join("\n")
+        program::last_lines(&fs::read_to_string(self.dir.join("log")).unwrap_or_default(), 4)
     }
 
     fn wait_until_it_listens(&mut self) -> Result<(), String> {
@@ -185,10 +183,14 @@ fn spawn(program: &Program, dir: &Path, account: Option<&Account>) -> Result<Chi
     let words = |error: std::io::Error| format!("cannot start it: {error}");
     let log = File::create(dir.join("log")).map_err(words)?;
     // The account may not reach a build directory; a link to ourselves is followed while we are still who we are.
-    let path = if program.path.starts_with("/proc") { program.path.clone() } else { copied(program, dir)? };
+    let is_ourselves = program.path.starts_with("/proc");
+    let path = if is_ourselves { program.path.clone() } else { dir.join(program.name) };
+    if !is_ourselves {
+        program::copy(&program.path, &path)?;
+    }
     let mut command = in_its_own_session(&path);
     match account {
-        Some(account) if program.path.starts_with("/proc") => drop(command.arg("--user").arg(&account.name)),
+        Some(account) if is_ourselves => drop(command.arg("--user").arg(&account.name)),
         Some(account) => account.apply(&mut command),
         None => {}
     }
@@ -209,14 +211,6 @@ fn in_its_own_session(path: &Path) -> Command {
     let mut command = Command::new(path);
     command.process_group(0);
     command
-}
-
-fn copied(program: &Program, dir: &Path) -> Result<PathBuf, String> {
-    let copy = dir.join(program.name);
-    let words = |error: std::io::Error| format!("cannot copy {}: {error}", program.path.display());
-    fs::copy(&program.path, &copy).map_err(words)?;
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).map_err(words)?;
-    Ok(copy)
 }
 
 /// How a pooler's clients log in, in words.

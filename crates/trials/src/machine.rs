@@ -2,21 +2,12 @@
 
 use measure::login::SCRAM;
 use measure::machine::{load_average, machine_memory, memory_limit};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::contestant::login_of_clients;
 use crate::monitor::Monitor;
 use crate::run::Options;
 use crate::sample::number;
 use crate::slice::Ground;
-
-/// Raises the limit on open files as far as it goes, for us and our children; what it is then, `None`: there is none.
-pub(crate) fn raise_descriptor_limit() -> Option<u64> {
-    let limit = getrlimit(Resource::Nofile);
-    // What the kernel refuses shows in what it is afterwards.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    getrlimit(Resource::Nofile).current
-}
 
 /// Names and values, in the order in which they are read.
 pub(crate) fn facts(

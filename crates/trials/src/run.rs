@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use demo::Cluster;
 use measure::interrupt;
-use measure::machine::{load_average, machine_memory, memory_limit};
+use measure::machine::{load_average, machine_memory, memory_limit, raise_descriptor_limit};
 use measure::process;
 use measure::statistics::Seeded;
 
@@ -62,7 +62,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     if options.quick {
         trials = trials.into_iter().map(Trial::shortened).collect();
     }
-    needs::check_files(&trials, machine::raise_descriptor_limit())?;
+    needs::check_files(&trials, raise_descriptor_limit())?;
     interrupt::listen(interrupt::WITH_THE_TERMINAL)?;
     let pgbouncer = Program::pgbouncer()?;
     let pgweir = Program::ourselves(&options.version);

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use measure::interrupt;
+use measure::machine::raise_descriptor_limit;
 use measure::process::{self, pin_self};
 use measure::statistics::{Seeded, quantile};
 use serde_json::{Map, Value, json};
@@ -26,7 +27,7 @@ use crate::console;
 use crate::contestant::{Contestant, Premises};
 use crate::pgbench::{Cluster, Terms};
 use crate::world::{FleetId, Mode, World};
-use crate::{machine, record, run, setup};
+use crate::{machine, record, setup};
 
 /// Five milliseconds in which a server is taken and the cores are not.
 const SLEEP: &str = "select pg_sleep(0.005)";
@@ -107,7 +108,7 @@ pub fn run(
     }
     let (date, machine) = (machine::now(), machine::machine());
     let folder = out.join(record::name(&date, &machine, "fairness"));
-    run::raise_descriptor_limit();
+    raise_descriptor_limit();
     let cores = process::cores();
     pin_self(&cores)?;
     let cluster = Cluster::empty(place, TERMS)?;

@@ -24,8 +24,8 @@ const LAYERS: [(&str, &[&str]); 19] = [
     ("trials", &["client", "demo", "measure"]),
     ("pgweir", &["units", "wire", "auth", "pooling", "engine", "control", "config", "demo", "trials"]),
     ("sim", &["units", "control", "pooling", "wire", "auth"]),
-    ("bench", &["client", "measure"]),
-    ("outer", &["client", "demo"]),
+    ("bench", &["client", "demo", "measure"]),
+    ("outer", &["client", "demo", "measure"]),
     ("regress", &["demo", "outer"]),
     ("xtask", &[]),
 ];
