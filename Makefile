@@ -5,7 +5,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH):/usr/sbin:/sbin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := cargo
 
-.PHONY: help run build test test-full test-regress fuzz bench ab lint toolchain
+.PHONY: help run build test test-full test-regress fuzz worlds bench ab lint toolchain
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo 'make test   every test, those against a real PostgreSQL included; fetches what they need'
 	@echo 'make test-full  the rest of what PostgreSQL'\''s own suites can tell: poisoned, checked, closed, in parallel; half an hour'
 	@echo 'make fuzz   search for input that breaks a parser or a decision (make fuzz TIME=600 ARGS=wire)'
+	@echo 'make worlds  simulate worlds that nobody has tried (make worlds TIME=600 ARGS="--promises --fidelity strict")'
 	@echo 'make lint   formatting, clippy, and the house rules of STYLE.md'
 	@echo 'make test-regress  PostgreSQL'\''s own regression suites through pgweir (make test-regress ARGS=--help)'
 	@echo 'make bench  measure against PgBouncer and a direct connection, some 20 minutes (make bench ARGS=--help)'
@@ -36,6 +37,10 @@ test-full: build
 # Each target for TIME seconds; needs a C++ compiler.
 fuzz: toolchain
 	@TIME=$(or $(TIME),60) tools/fuzz $(ARGS)
+
+# Every world that fails prints a line; `--seed N --verbose` shows one of them.
+worlds: toolchain
+	$(CARGO) run --profile sim -p sim -- --time $(or $(TIME),60) --keep-going $(ARGS)
 
 # Direct, in session mode and in transaction mode, with counts that must be reached: crates/regress/expected.txt.
 test-regress: build

@@ -23,11 +23,19 @@ impl World {
                 Action::Send { conn, piece } => {
                     debug_assert!(piece.source != Source::Chunk || !chunk.is_empty());
                     self.trace.mix(conn.to_bits() ^ u64::from(piece.len));
+                    self.trace.see(&conn.to_bits().to_le_bytes());
+                    self.trace.see(actions.bytes(piece, chunk));
                     self.send(node, conn, actions.bytes(piece, chunk), &mut blocked);
                 }
                 Action::Interest { conn, read, write } => self.interest(node, conn, read, write),
-                Action::Close { conn, .. } => self.close(node, conn),
-                Action::Open { conn, address } => self.open(node, conn, address.port),
+                Action::Close { conn, .. } => {
+                    self.trace.see(format!("close {conn:?}").as_bytes());
+                    self.close(node, conn);
+                }
+                Action::Open { conn, address } => {
+                    self.trace.see(format!("open {conn:?} {}", address.port).as_bytes());
+                    self.open(node, conn, address.port);
+                }
                 Action::Compute { conn, job } => {
                     let micros = self.random.range(10, 3_000);
                     self.after(micros, Happening::Computed { node, conn, job: Box::new(job) });
@@ -47,7 +55,7 @@ impl World {
                 Action::Finished => self.nodes[usize::from(node)].finished = true,
                 Action::AskControl { conn, question } => self.asked(node, conn, question),
                 Action::Report { ticket, snapshot } => self.reported(node, ticket, *snapshot),
-                Action::Tell(_) => {}
+                Action::Tell(fact) => self.trace.see(fact.text.as_bytes()),
             }
         }
         actions.put_back(list);

@@ -1,7 +1,8 @@
 //! The simulator's command line.
 //!
 //! `sim --seed N [--steps M] [--workers W] [--verbose]` runs one seed; `sim --time SECONDS` runs fresh seeds until the
-//! time is up; `--sabotage NAME` (with the feature) says how long it takes to catch a deliberate fault.
+//! time is up; `--hashes` prints for each what the world saw of it, to be compared before and after a change that nobody
+//! may see; `--sabotage NAME` (with the feature) says how long it takes to catch a deliberate fault.
 
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -12,7 +13,7 @@ use sim::census::Census;
 use sim::plan::Wishes;
 use sim::run;
 
-const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--shares] [--classes] [--promises] [--sizes] [--fidelity NAME] [--keep-going] [--verbose] [--sabotage NAME]";
+const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--shares] [--classes] [--promises] [--sizes] [--fidelity NAME] [--keep-going] [--verbose] [--hashes] [--sabotage NAME]";
 
 #[derive(Debug, Default)]
 struct Arguments {
@@ -21,6 +22,8 @@ struct Arguments {
     seeds: u64,
     time: Option<Duration>,
     verbose: bool,
+    /// Prints what the world saw of each seed, as a hash, and nothing that differs from run to run.
+    hashes: bool,
     /// Tells each failure in a line and goes on.
     keep_going: bool,
     sabotage: Option<String>,
@@ -73,6 +76,9 @@ fn many(arguments: &Arguments) -> ExitCode {
         let outcome = run::run(&wishes, false, false);
         drop(done);
         total.add(&outcome.census);
+        if arguments.hashes {
+            println!("seed {}: seen {:016x}", wishes.seed, outcome.seen);
+        }
         if let Some(failure) = outcome.failure {
             let after = began.elapsed().as_secs_f64();
             if let Some(name) = &arguments.sabotage {
@@ -93,6 +99,9 @@ fn many(arguments: &Arguments) -> ExitCode {
             print!("{}", run::report(&wishes, &failure, &run::replay(&wishes)));
             return ExitCode::FAILURE;
         }
+    }
+    if arguments.hashes {
+        return if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let good = summary(arguments, &total, began.elapsed());
     if good && failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -130,7 +139,8 @@ fn summary(arguments: &Arguments, total: &Census, elapsed: Duration) -> bool {
     }
     let followed = arguments.wishes.fidelity.is_some_and(|fidelity| fidelity != Fidelity::Classic);
     let never = total.never(followed);
-    if arguments.time.is_some_and(|time| time >= Duration::from_secs(30)) && !never.is_empty() {
+    let many = arguments.time.is_some_and(|time| time >= Duration::from_secs(30)) || arguments.seeds >= 500;
+    if many && !never.is_empty() {
         println!("never happened: {}", never.join(", "));
         return false;
     }
@@ -166,6 +176,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
                 arguments.wishes.fidelity = Some(found.ok_or_else(|| format!("no such fidelity: {name}"))?);
             }
             "--keep-going" => arguments.keep_going = true,
+            "--hashes" => arguments.hashes = true,
             "--verbose" => arguments.verbose = true,
             "--sabotage" => {
                 let name = words.next().ok_or("--sabotage wants a name")?;

@@ -23,6 +23,8 @@ static HOOK: Once = Once::new();
 pub struct Outcome {
     pub census: Census,
     pub hash: u64,
+    /// See [`Trace::seen`].
+    pub seen: u64,
     pub failure: Option<Failure>,
     pub lines: Vec<String>,
 }
@@ -61,7 +63,7 @@ pub fn run(wishes: &Wishes, records: bool, prints: bool) -> Outcome {
             Some(Failure { invariant, text: format!("panic: {words}"), step: world.census().steps })
         }
     };
-    Outcome { census: *world.census(), hash: world.hash(), failure, lines: world.take_lines() }
+    Outcome { census: *world.census(), hash: world.hash(), seen: world.seen(), failure, lines: world.take_lines() }
 }
 
 /// The command that runs a seed again.

@@ -5,9 +5,13 @@ use std::collections::VecDeque;
 /// Lines kept for the report of a failure.
 const LINES_MAX: usize = 4_000;
 
+/// Where FNV-1a begins.
+const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+
 #[derive(Debug, Default)]
 pub struct Trace {
     hash: u64,
+    seen: u64,
     lines: Option<VecDeque<String>>,
     prints: bool,
 }
@@ -16,7 +20,7 @@ impl Trace {
     /// `records`: keep lines, which costs time; `prints`: and show each at once.
     #[must_use]
     pub fn new(records: bool, prints: bool) -> Trace {
-        Trace { hash: 0xcbf2_9ce4_8422_2325, lines: (records || prints).then(VecDeque::new), prints }
+        Trace { hash: BASIS, seen: BASIS, lines: (records || prints).then(VecDeque::new), prints }
     }
 
     /// Mixes something into the hash.
@@ -28,6 +32,21 @@ impl Trace {
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash
+    }
+
+    /// Mixes in what the world outside sees of the pooler: bytes, connections, lines of the log.
+    pub fn see(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.seen = (self.seen ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        // Where one thing ends and the next begins.
+        self.seen = (self.seen ^ 0x100).wrapping_mul(0x0100_0000_01b3);
+    }
+
+    /// The hash of all that the world outside has seen: the same before and after a change of the code alone.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.seen
     }
 
     #[must_use]

@@ -407,6 +407,12 @@ impl World {
         self.after(pause, Happening::Visit);
     }
 
+    /// The hash of what clients, servers and the log have seen: see [`Trace::seen`].
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.trace.seen()
+    }
+
     /// The hash of everything that happened.
     #[must_use]
     pub fn hash(&self) -> u64 {
