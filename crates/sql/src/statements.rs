@@ -8,6 +8,7 @@ use crate::kind::Kind;
 use crate::marks::Marks;
 use crate::outline::{Outline, outline};
 use crate::text::Text;
+use crate::transactions::behind_comments;
 use crate::{definitions, grammar};
 use std::ops::Range;
 
@@ -71,6 +72,16 @@ impl Statement<'_> {
         self.start..self.start + self.source.len()
     }
 
+    /// Whether its first word is this one, which is in ASCII.
+    pub fn begins_with(&self, word: &str) -> bool {
+        let (first, rest) = match behind_comments(self.source).split_at_checked(word.len()) {
+            Some(parts) => parts,
+            None => return false,
+        };
+        let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..);
+        first.eq_ignore_ascii_case(word.as_bytes()) && !rest.first().is_some_and(goes_on)
+    }
+
     fn unknown(self) -> Self {
         Statement { kind: Kind::Unknown, marks: self.marks | Marks::UNKNOWN, ..self }
     }
@@ -111,5 +122,26 @@ fn classify<'t>(head: &Head<'_, 't>, marks: Marks) -> (Kind<'t>, Marks) {
         b"copy" => (Kind::Copy, marks),
         b"fetch" | b"move" => (Kind::Fetch, marks),
         _ => (grammar::kind(head).unwrap_or(Kind::Unknown), marks),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::text::{Rules, Text};
+
+    #[test]
+    fn a_first_word_is_known_behind_comments_and_in_any_case() {
+        let begins = |text: &str| {
+            let text = Text::new(text.as_bytes(), Rules::default());
+            text.statements().last().is_some_and(|statement| statement.begins_with("lock"))
+        };
+        assert!(begins("commit; /* x */ LOCK t") && begins("lock"));
+        assert!(
+            !begins("locked")
+                && !begins("lock_t")
+                && !begins("loc")
+                && !begins("select lock")
+                && !begins("lock; select 1")
+        );
     }
 }

@@ -37,7 +37,7 @@ fn is_begin(text: &[u8]) -> bool {
 }
 
 /// What stands behind the comments that a text begins with; nothing if one of them does not end.
-fn behind_comments(text: &[u8]) -> &[u8] {
+pub(crate) fn behind_comments(text: &[u8]) -> &[u8] {
     let mut rest = text.trim_ascii_start();
     while rest.len() > 1 && scan::is_comment(rest, 0) {
         let Some(end) = scan::any_comment(rest, 0) else { return &[] };

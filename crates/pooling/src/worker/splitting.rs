@@ -11,12 +11,13 @@
 //!
 //! Blanks stand for what was sent before, so that an error's position is that in the client's text.
 //!
-//! Does not do: texts of sessions that listen, whose ReadyForQuery behind a COMMIT may have to wait. And a syntax error behind the
+//! Does not do: a statement that would mean something else as the only one of its text, such as VACUUM: its text is sent whole, and
+//! what it needs in front. Texts of sessions that listen, whose ReadyForQuery behind a COMMIT may have to wait. And a syntax error behind the
 //! COMMIT is found after it, not before.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
 
-use sql::{Kind, Statement, Text, Which};
+use sql::{Assignment, Kind, Marks, Scope, Statement, Text, Which};
 use wire::HEADER_LEN;
 use wire::frontend::{self, Query};
 
@@ -106,17 +107,35 @@ impl Requests<'_> {
             _ => hidden || names_own && own_settings::is_refused(&text, statement),
         };
         let (mut has_ended, mut behind_end) = (false, None);
-        for statement in text.statements() {
-            if has_ended {
+        let mut statements = text.statements().peekable();
+        while let Some(statement) = statements.next() {
+            let follows_end = has_ended;
+            if follows_end {
                 behind_end = Some(statement.start);
             }
             has_ended =
                 matches!(statement.kind, Kind::Commit { .. } | Kind::Rollback { .. } | Kind::PrepareTransaction);
             if !has_ended && behind_end.is_some() && needs(&statement) {
-                return behind_end;
+                let is_alone = follows_end && statements.peek().is_none();
+                return behind_end.filter(|_| !is_alone || is_same_alone(&statement));
             }
         }
         None
+    }
+}
+
+/// Whether a statement does the same as the only one of its text. PostgreSQL runs a text of several in a transaction block: VACUUM is
+/// refused there, LOCK and DECLARE are not, and a procedure may not end the transaction.
+fn is_same_alone(statement: &Statement<'_>) -> bool {
+    let is_plain =
+        || statement.kind == Kind::Plain && !statement.marks.any(Marks::ALONE) && !statement.begins_with("lock");
+    let session = |assignment: &Assignment<'_>| assignment.scope == Scope::Session;
+    match &statement.kind {
+        Kind::Execute(_) | Kind::Deallocate(_) | Kind::Prepare { .. } | Kind::Reset(_) | Kind::Copy | Kind::Fetch => {
+            true
+        }
+        Kind::Set(assignment) => session(assignment),
+        _ => is_plain(),
     }
 }
 
