@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Zoned;
 use pooling::{Level, Settings, Snapshot, Stop};
 use units::{ConnId, WorkerId};
 
@@ -27,6 +28,9 @@ pub trait Plane {
 
     /// Wire messages for a console client; `close` ends its session.
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool);
+
+    /// What the wall clock shows.
+    fn wall_clock(&self) -> Zoned;
 
     /// Lines of the log that were lost since the start.
     fn log_lines_lost(&mut self) -> u64;

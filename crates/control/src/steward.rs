@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use jiff::Zoned;
 use pooling::{Level, Question, Stop};
 
 use crate::admin::Detail;
@@ -196,7 +195,7 @@ impl<P: Plane, L: FnMut() -> Result<Loaded, Vec<String>>> Steward<P, L> {
             turned_away,
             log_lines_lost,
             shows_statements: admin,
-            now: Zoned::now(),
+            now: self.plane.wall_clock(),
         };
         match (show, show.table(&view)) {
             (_, Some(table)) => Answer::Rows(table),

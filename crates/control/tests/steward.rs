@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use control::{Asker, Ending, Knock, Loaded, Plane, Signal, Steward, WorkerFacts};
+use jiff::Zoned;
 use pooling::settings::PoolSize;
 use pooling::{Level, Question, Settings, Snapshot, Stop};
 use units::{ConnId, WorkerId};
@@ -27,6 +28,10 @@ impl FakePlane {
 }
 
 impl Plane for FakePlane {
+    fn wall_clock(&self) -> Zoned {
+        Zoned::default()
+    }
+
     fn look(&mut self, detail: bool) -> Vec<Snapshot> {
         self.note(format!("look detail={detail}"));
         self.snapshots.clone()

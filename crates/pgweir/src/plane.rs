@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use control::{Asker, Plane, WorkerFacts};
 use engine::{Counters, Handle};
+use jiff::Zoned;
 use pooling::{Level, Settings, Snapshot, Stop};
 use units::WorkerId;
 
@@ -27,6 +28,10 @@ impl EnginePlane {
 }
 
 impl Plane for EnginePlane {
+    fn wall_clock(&self) -> Zoned {
+        Zoned::now()
+    }
+
     fn look(&mut self, detail: bool) -> Vec<Snapshot> {
         let mut snapshots = self.handle.look(detail, LOOK);
         snapshots.sort_by_key(|snapshot| snapshot.worker);
