@@ -9,7 +9,7 @@
 //!   how to read, text 0x1e another text
 //! ```
 
-use pooling::catalogue::{Catalogue, Hidden, Land, Row};
+use session_state::catalogue::{Catalogue, Hidden, Land, Row};
 use sql::{
     Assignment, Encoding, Key, Kind, Lexer, Marks, Memo, Rules, Statement, Summary, Text, Token, Which, quoted_setting,
     setting_key,

@@ -100,9 +100,9 @@ fn what_a_pooler_asks_for_itself_is_answered_as_by_an_empty_database() {
     let value = |value: &[u8]| [&(value.len() as u32).to_be_bytes(), value].concat();
     let none = [value(b"f"), value(b"f"), value(b"f"), vec![0xff; 4], value(b"")].concat();
     assert_eq!(rows(left), ("TDCZI".to_owned(), vec![[vec![0, 5], none].concat()]));
-    assert_eq!(rows(include_str!("../../pooling/src/catalogue/query.sql")), ("TCZI".to_owned(), Vec::new()));
+    assert_eq!(rows(include_str!("../../session_state/src/catalogue/query.sql")), ("TCZI".to_owned(), Vec::new()));
     let poll = [vec![0, 2], value(b"0"), vec![0xff; 4]].concat();
-    assert_eq!(rows(include_str!("../../pooling/src/catalogue/poll.sql")), ("TDCZI".to_owned(), vec![poll]));
+    assert_eq!(rows(include_str!("../../session_state/src/catalogue/poll.sql")), ("TDCZI".to_owned(), vec![poll]));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use outer::{Answer, Client, Stage, Wishes};
-use pooling::catalogue::{Catalogue, Hidden, POLL, QUERY, Reading};
+use session_state::catalogue::{Catalogue, Hidden, POLL, QUERY, Reading};
 use sql::{Rules, Summary, Text};
 use wire::HEADER_LEN;
 use wire::backend::encode_data_row;

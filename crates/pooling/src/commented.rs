@@ -4,9 +4,8 @@
 
 use std::sync::LazyLock;
 
+use session_state::parameters::milliseconds;
 use sql::WantedTag;
-
-use crate::parameters::milliseconds;
 
 /// What a client calls it in a comment.
 pub(crate) const TAG: &[u8] = b"deadline_ms";

@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use units::names::shown;
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId, limits};
 
 use crate::action::{Action, Actions};
@@ -35,7 +36,7 @@ use crate::classes::ClassSet;
 use crate::event::Event;
 use crate::invariants::Violation;
 use crate::mail::{Application, Grant, Mail, Place, Refusal, Stop};
-use crate::observe::{About, Fact, Level, Peer, Topic, shown};
+use crate::observe::{About, Fact, Level, Peer, Topic};
 use crate::sabotage::{Fault, does};
 use crate::settings::Settings;
 

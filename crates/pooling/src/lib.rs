@@ -18,7 +18,6 @@
 pub mod action;
 pub mod arrival;
 pub mod board;
-pub mod catalogue;
 pub mod classes;
 pub mod coordinator;
 pub mod door;
@@ -28,8 +27,6 @@ pub mod invariants;
 pub mod limiting;
 pub mod mail;
 pub mod observe;
-pub mod parameters;
-pub mod prepared;
 pub mod refusals;
 pub mod sabotage;
 pub mod server;
@@ -38,7 +35,6 @@ pub mod settings;
 pub mod sizing;
 pub mod snapshot;
 pub mod startup_parameters;
-pub mod state;
 pub mod waits;
 pub mod work;
 pub mod worker;
@@ -46,12 +42,7 @@ pub mod worker;
 mod commented;
 mod experience;
 mod listener;
-mod own_settings;
 mod queue;
-mod shape;
-mod spelling;
-mod statement_errors;
-mod unnamed;
 
 use units::{ConnId, Time};
 

@@ -17,9 +17,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use session_state::state::write_identifier;
 use units::{ConnId, limits};
-
-use crate::state::write_identifier;
 
 /// One pool's, on one worker.
 #[derive(Debug, Default)]

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
+use session_state::catalogue::Definition;
 use sql::Word;
 use units::{ConnId, DoorId, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use crate::arrival::Arrival;
-use crate::catalogue::Definition;
 use crate::classes::{ClassId, ClassSet};
 use crate::limiting::{Allowance, CallBack, Limit};
 use crate::observe::Peer;

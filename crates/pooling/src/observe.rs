@@ -1,9 +1,9 @@
 //! Facts told to whoever writes the log. Text in the log is an interface: words and shapes as PgBouncer's.
 
-use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use units::names::shown;
 use units::{ConnId, limits};
 
 /// How much a fact matters.
@@ -66,16 +66,6 @@ pub enum About {
         user: Arc<str>,
         address: Arc<crate::settings::Address>,
     },
-}
-
-/// A name that a client has chosen, as messages and the log show it: a longer one than PostgreSQL's names can be is cut, so
-/// that nobody fills a log with one.
-pub(crate) fn shown(name: &str) -> Cow<'_, str> {
-    if name.len() <= limits::SHOWN_NAME_LEN_MAX {
-        return Cow::Borrowed(name);
-    }
-    let end = (0..=limits::SHOWN_NAME_LEN_MAX).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
-    Cow::Owned(format!("{}…", &name[..end]))
 }
 
 impl About {

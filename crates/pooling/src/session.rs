@@ -12,6 +12,10 @@
 
 use std::sync::Arc;
 
+use session_state::parameters::Parameters;
+use session_state::prepared::Names;
+use session_state::state::{Tracker, Wait};
+use session_state::unnamed::Unnamed;
 use units::deadline::Armed;
 use units::{ConnId, PoolId, Time};
 
@@ -19,10 +23,6 @@ use crate::arrival::{ConsoleRights, Identity};
 use crate::classes::{ClassId, Standing};
 use crate::experience::Origin;
 use crate::flow::Flow;
-use crate::parameters::Parameters;
-use crate::prepared::Names;
-use crate::state::{Tracker, Wait};
-use crate::unnamed::Unnamed;
 
 /// What a session is doing. What is not valid in a state is not a field of it.
 #[derive(Debug)]

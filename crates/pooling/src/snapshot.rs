@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use session_state::catalogue::Names;
+use session_state::state::{PinSnapshot, Pins};
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 
-use crate::catalogue::Names;
 use crate::classes::ClassId;
 use crate::limiting::Kind;
 use crate::observe::Peer;
 use crate::refusals::RefusalCounts;
 use crate::settings::{Address, Fidelity, PoolMode};
 use crate::sizing::Account;
-use crate::state::Pins;
 
 /// One worker at one moment.
 #[derive(Clone, Debug, Default)]
@@ -313,15 +313,6 @@ pub struct ClientSnapshot {
     pub class: ClassId,
     /// Why it keeps its server between transactions, if it does.
     pub pin: Option<PinSnapshot>,
-}
-
-/// A session that keeps its server.
-#[derive(Clone, Debug)]
-pub struct PinSnapshot {
-    pub since: Time,
-    pub kinds: Pins,
-    /// The beginning of the statement that was the reason.
-    pub statement: String,
 }
 
 /// A server, as SHOW SERVERS lists it.

@@ -4,7 +4,7 @@
 //! client's it is: `select 3 100 /*c17.42*/`. The model server echoes that in every row, and compares its state with
 //! the client's twin's at that statement (I9). Statements of the pooler itself carry no such comment.
 
-use pooling::catalogue;
+use session_state::catalogue;
 
 use crate::command::Command;
 

@@ -6,6 +6,7 @@ pub mod deadline;
 pub mod heap;
 pub mod id;
 pub mod limits;
+pub mod names;
 pub mod random;
 pub mod table;
 pub mod time;

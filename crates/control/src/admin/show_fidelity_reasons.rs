@@ -3,7 +3,7 @@
 //!
 //! A transaction that ran pinned for several reasons counts for each.
 
-use pooling::state::Pins;
+use session_state::state::Pins;
 
 use crate::table::{Column, Table, big, numeric, text, words};
 use crate::view::View;

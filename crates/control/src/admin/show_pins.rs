@@ -5,8 +5,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use pooling::snapshot::{ClientSnapshot, PinSnapshot};
+use pooling::snapshot::ClientSnapshot;
 use pooling::{Peer, Snapshot};
+use session_state::state::PinSnapshot;
 use units::ConnId;
 
 use super::socket::{end, unix};

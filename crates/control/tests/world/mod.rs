@@ -11,18 +11,18 @@ use auth::Secret;
 use control::averages::{Averages, by_database};
 use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
-use pooling::catalogue::Names;
 use pooling::classes::{Class, ClassId, Classes, Limits, Over, Pattern, Rate, Rule};
 use pooling::limiting::Kind;
 use pooling::refusals::{Reason, RefusalCounts};
 use pooling::settings::{Address, Database, Fidelity, Host, PoolMode, PoolSize, StatementLimits, UserSettings};
 use pooling::sizing::{Account, Change};
 use pooling::snapshot::{
-    ClassCounts, ClientSnapshot, FidelityCounts, FidelitySnapshot, LimitCounts, LongCounts, PinCounts, PinSnapshot,
-    PoolSnapshot, Rotations, ServerSnapshot, StatementCounts, Totals,
+    ClassCounts, ClientSnapshot, FidelityCounts, FidelitySnapshot, LimitCounts, LongCounts, PinCounts, PoolSnapshot,
+    Rotations, ServerSnapshot, StatementCounts, Totals,
 };
-use pooling::state::Pins;
 use pooling::{Peer, Settings, Snapshot};
+use session_state::catalogue::Names;
+use session_state::state::{PinSnapshot, Pins};
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 
 pub(crate) struct World {

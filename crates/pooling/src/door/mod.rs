@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use auth::{Keys, Verifier};
+use session_state::parameters::Tracked;
 use units::deadline::{Armed, Deadlines, Owner};
 use units::random::Random;
 use units::table::Table;
@@ -35,7 +36,6 @@ use crate::flow::Flow;
 use crate::limiting::Exceeded;
 use crate::mail::{Application, Mail, Place, Refusal, Stop};
 use crate::observe::{About, Fact, Level, Peer, Topic};
-use crate::parameters::Tracked;
 use crate::session;
 use crate::settings::Settings;
 use crate::work::Done;

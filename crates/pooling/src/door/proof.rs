@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use auth::{Keys, Md5Hash, Password, ScramError, Secret, ServerDone, ServerExchange, Verifier};
+use units::names::shown;
 use units::{ConnId, Time, heap};
 use wire::backend::{self, Authentication};
 use wire::frontend::{self, Password as PasswordMessage, SaslInitial, SaslResponse, tag};
@@ -17,7 +18,7 @@ use wire::{HEADER_LEN, Header, sqlstate};
 use super::startup::Wish;
 use super::{Door, Phase, Refused};
 use crate::action::{Action, Actions};
-use crate::observe::{Level, Topic, shown};
+use crate::observe::{Level, Topic};
 use crate::settings::{AuthType, Settings};
 use crate::work::{Done, Job};
 

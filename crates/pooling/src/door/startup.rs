@@ -5,6 +5,10 @@
 
 use std::sync::Arc;
 
+use session_state::own_settings;
+use session_state::own_settings::{DEADLINE, REPORT_LIMITS, STABLE_BACKEND_PID};
+use session_state::parameters::{Tracked, clean_application_name, milliseconds};
+use units::names::shown;
 use units::{ConnId, PoolKey, heap, limits};
 use wire::backend::NegotiateVersion;
 use wire::frontend::StartupMessage;
@@ -14,9 +18,7 @@ use super::Refused;
 use crate::action::Actions;
 use crate::arrival::ConsoleRights;
 use crate::classes::{ClassId, Subject};
-use crate::observe::{Peer, shown};
-use crate::own_settings::{self, DEADLINE, REPORT_LIMITS, STABLE_BACKEND_PID};
-use crate::parameters::{Tracked, clean_application_name, milliseconds};
+use crate::observe::Peer;
 use crate::settings::{AuthType, CONSOLE_DATABASE, Fidelity, PoolMode, Settings};
 use crate::startup_parameters::StartupParameters;
 

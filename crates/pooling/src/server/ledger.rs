@@ -13,11 +13,11 @@ mod copying;
 
 use std::collections::VecDeque;
 
+use session_state::prepared::StatementId;
 use wire::backend::tag;
 
 use self::copying::{CopyIn, Unsure};
 use super::counts::Counts;
-use crate::prepared::StatementId;
 
 /// Who an answer belongs to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

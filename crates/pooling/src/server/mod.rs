@@ -17,20 +17,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use auth::{Challenge, ClientExchange};
+use session_state::base::Base;
+use session_state::parameters::{Parameters, Reported};
+use session_state::prepared::Prepared;
+use session_state::shape::Described;
+use session_state::state::{Defines, OnServer, State as SessionState};
+use session_state::unnamed::Version;
 use units::deadline::Armed;
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId, limits};
 use wire::backend::Status;
 
 use crate::flow::Flow;
-use crate::parameters::Parameters;
-use crate::prepared::Prepared;
 use crate::settings::{Address, Database};
-use crate::shape::Described;
-use crate::state::{Defines, OnServer, State as SessionState};
-use crate::unnamed::Version;
 use crate::worker::classing::Charge;
 use crate::worker::matching::Verdict;
-use crate::worker::pool::Base;
 
 pub(crate) use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
 pub(crate) use sequences::Sequences;
@@ -111,9 +111,6 @@ impl Chore {
         }
     }
 }
-
-/// ParameterStatus: names and values, in the server's order.
-pub(crate) type Reported = Vec<(Box<[u8]>, Box<[u8]>)>;
 
 /// A login in progress.
 #[derive(Debug, Default)]

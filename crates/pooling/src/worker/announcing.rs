@@ -20,22 +20,14 @@ use super::answers::Answers;
 use super::requests::Requests;
 use super::{Turn, Worker};
 use crate::action::{Action, Actions};
-use crate::catalogue::{Definition, Hidden, What, of_tag};
 use crate::mail::{Mail, Place};
 use crate::server::Answerer;
 use crate::session::State;
-use crate::state::Reading;
+use session_state::catalogue::{Announcement, Definition, Hidden, What, of_tag};
+use session_state::state::Reading;
 use sql::{Marks, Rules};
 use units::{ConnId, PoolId, Time, WorkerId};
 use wire::backend::Status;
-
-/// A definition that its session has not sent yet.
-#[derive(Debug)]
-pub(crate) struct Announcement {
-    definition: Arc<Definition>,
-    /// Workers that have not noted it yet.
-    missing: u16,
-}
 
 /// What a text changes that is about to be sent.
 #[derive(Copy, Clone, Debug)]

@@ -5,6 +5,8 @@
 //!
 //! //= pg18 protocol-flow
 
+use session_state::parameters::{Interned, Tracked};
+use session_state::unnamed;
 use units::{ConnId, Time, limits};
 use wire::backend::{Fields, ParameterStatus, ReadyForQuery, Status, tag};
 use wire::{HEADER_LEN, Header, sqlstate};
@@ -16,11 +18,9 @@ use super::pool::Pool;
 use super::stream::Stream;
 use super::{Turn, Worker};
 use crate::action::{Actions, Source};
-use crate::parameters::{Interned, Tracked};
 use crate::server::{Answerer, Chore, Entry, Expect, Overdue, Server, State, Unexpected};
 use crate::session::Session;
 use crate::settings::PoolMode;
-use crate::unnamed;
 
 impl Worker {
     pub(super) fn server_received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {

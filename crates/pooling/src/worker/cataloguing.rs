@@ -3,10 +3,11 @@
 //! Promises: no client waits for it as long as another server may be opened, but a pool's very first ones, who wait for
 //! [`limits::FIRST_NAMES`] at most; and no pool stands still because it fails.
 
+use session_state::catalogue;
+use session_state::catalogue::{Next, Question};
 use units::{ConnId, PoolId};
 
 use super::{Turn, Worker};
-use crate::catalogue::{self, Next, Question};
 use crate::observe::{Level, Topic};
 use crate::server::{Chore, State};
 

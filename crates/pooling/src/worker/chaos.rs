@@ -7,13 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use session_state::parameters::Tracked;
 use units::{ConnId, PoolId, limits};
 
 use super::oracle::Oracle;
 use super::poisoning::Poisoner;
 use super::{Turn, Worker};
 use crate::observe::{About, Fact, Level, Topic};
-use crate::parameters::Tracked;
 use crate::settings::{PoolMode, Settings};
 use crate::snapshot::Rotations;
 

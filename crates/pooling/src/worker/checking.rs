@@ -8,17 +8,17 @@
 
 use std::sync::Arc;
 
+use session_state::parameters::Tracked;
+use session_state::state::{Circumstances, Pins, Settled, State, Tracker};
 use units::ConnId;
 use wire::frontend::Query;
 
 use super::answers::Answers;
 use super::pinning::count_pinned;
 use super::{Turn, Worker};
-use crate::parameters::Tracked;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
 use crate::settings::Fidelity;
-use crate::state::{Circumstances, Pins, Settled, State, Tracker};
 
 /// How a server is cleared that nobody can vouch for.
 pub(super) const CLEAR: &[u8] = b"DISCARD ALL";
@@ -39,7 +39,7 @@ impl Worker {
             Settled::Ask(check) => {
                 pool.fidelity.checks += 1;
                 server.ledger.sent(Answerer::Check, Expect::Query);
-                server.unnamed = crate::unnamed::NONE;
+                server.unnamed = session_state::unnamed::NONE;
                 let mut text = Vec::new();
                 check.write_text(&mut text);
                 turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));

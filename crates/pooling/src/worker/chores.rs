@@ -44,7 +44,7 @@ impl Worker {
         self.turn_server(turn, server_id, State::Busy(chore));
         let Some(server) = self.servers.get_mut(server_id) else { return };
         server.ledger.sent(Answerer::Chore, Expect::Query);
-        server.unnamed = crate::unnamed::NONE;
+        server.unnamed = session_state::unnamed::NONE;
         turn.actions.send_new(server_id, |out| Query { text: query }.encode(out));
         server.flow.watch(server_id, true, turn.actions);
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use session_state::parameters::{Parameters, Tracked};
 use sql::{Text, begins_transaction};
 use units::{ConnId, Time, WorkerId, limits};
 
@@ -15,7 +16,6 @@ use crate::board::{Board, ClassCell};
 use crate::classes::{ClassId, ClassSet, Classes, DEFAULT, Standing, Subject};
 use crate::commented::Commented;
 use crate::experience::Origin;
-use crate::parameters::{Parameters, Tracked};
 use crate::queue::{Queue, Stranger};
 use crate::session::{Line, Session, State};
 use crate::settings::{PoolMode, Settings};

@@ -1,5 +1,6 @@
 //! How sessions and servers end. Whoever is closed is told why, unless it left by itself or half a message is under way.
 
+use session_state::state::Pins;
 use units::{ConnId, limits};
 use wire::backend::{self, ErrorResponse, Status};
 use wire::frontend::{self, CopyFail, Query};
@@ -14,7 +15,6 @@ use crate::sabotage::{Fault, does};
 use crate::server::{Chore, Server, State as ServerState};
 use crate::session::{Session, State};
 use crate::settings::PoolMode;
-use crate::state::Pins;
 
 impl Worker {
     pub(super) fn client_hung_up(&mut self, turn: &mut Turn<'_>, conn: ConnId) {

@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use session_state::shape::Described;
+use session_state::state::{Defines, Effects, Marked, Pins, Places, Reading, Tracker};
+use session_state::unnamed;
+use session_state::unnamed::Unnamed;
 use units::ConnId;
 use wire::backend::{self, ParameterStatus, Status};
 
@@ -10,9 +14,6 @@ use super::matching::Verdict;
 use crate::action::Actions;
 use crate::server::{Answerer, Entry, Expect};
 use crate::session::Session;
-use crate::shape::Described;
-use crate::state::{Defines, Effects, Marked, Pins, Places, Reading, Tracker};
-use crate::unnamed::{self, Unnamed};
 
 impl Answers<'_> {
     /// Commands that make statements unknown to the server.

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use session_state::prepared;
+use session_state::prepared::{Statement, StatementId};
+use session_state::state::{Effect, Effects, Remedy};
 use wire::frontend::Parse;
 
 use super::requests::Requests;
-use crate::prepared::{self, Statement, StatementId};
-use crate::state::{Effect, Effects, Remedy};
 
 impl Requests<'_> {
     /// Adds to each EXECUTE among the effects of a text what the statement does that it runs.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use session_state::catalogue::Definition;
 use units::ConnId;
 use wire::SqlState;
 
 use super::copying::Astray;
 use super::{Turn, Worker};
-use crate::catalogue::Definition;
 use crate::server::Unexpected;
 
 /// A server that cannot be trusted any more, and why.

@@ -6,6 +6,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use session_state::parameters::{Parameters, Tracked};
+use session_state::prepared::Statement;
+use session_state::state::{Effect, Effects, Marked, OnServer, Pins, Reading, Remedy, Seen, Tracker};
+use session_state::{own_settings, prepared};
 use sql::{Pieces, Rules, Text};
 use units::limits;
 use wire::HEADER_LEN;
@@ -14,11 +18,7 @@ use wire::frontend::{self, Bind, BindNames, Close, Execute, Parse, Query, Target
 
 use super::renaming::Renamed;
 use super::requests::Requests;
-use crate::own_settings;
-use crate::parameters::{Parameters, Tracked};
-use crate::prepared::{self, Statement};
 use crate::server::{Answerer, Expect, Server};
-use crate::state::{Effect, Effects, Marked, OnServer, Pins, Reading, Remedy, Seen, Tracker};
 
 /// The name of what is run aside. No client has it: their statements are called otherwise on servers.
 pub(super) const ASIDE: &[u8] = b"aside_of_pgweir";
@@ -483,7 +483,7 @@ impl Requests<'_> {
         if between {
             self.stream.flush(self.server_id, self.actions);
             self.server.ledger.sent(Answerer::Mend, Expect::Query);
-            self.server.unnamed = crate::unnamed::NONE;
+            self.server.unnamed = session_state::unnamed::NONE;
             self.actions.send_new(self.server_id, |out| Query { text: DISCARD_SEQUENCES }.encode(out));
         }
         between

@@ -7,6 +7,7 @@
 //!
 //! Does not do: reading such a text for what it does to the session. So its server is closed when the client has left.
 
+use session_state::state::Pins;
 use units::limits;
 use wire::frontend::{Describe, Parse, Target};
 use wire::{HEADER_LEN, Header};
@@ -15,7 +16,6 @@ use super::ending::Ending;
 use super::renaming::Renamed;
 use super::requests::Requests;
 use crate::server::Expect;
-use crate::state::Pins;
 
 /// What a client is told where its session cannot keep its server.
 pub(super) const TOO_LARGE: &str = "named prepared statement too large, or too many of them in one session";

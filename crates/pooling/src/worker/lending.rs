@@ -120,7 +120,7 @@ impl Worker {
         server.armed = units::deadline::Armed::default();
         server.flow.restart();
         // Versions are the other worker's.
-        server.unnamed = crate::unnamed::UNKNOWN;
+        server.unnamed = session_state::unnamed::UNKNOWN;
         server.parameters = self.interned.intern((*server.parameters).clone());
         pool.enter(Group::Recovering);
         let conn = self.servers.insert_with(|_| server);

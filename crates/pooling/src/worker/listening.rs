@@ -28,6 +28,10 @@
 
 use std::sync::Arc;
 
+use session_state::parameters::Tracked;
+use session_state::state::{
+    Ears, Effect, Effects, Overflow, Pins, Reading, Tracker, Wait, is_portable, write_identifier,
+};
 use units::{ConnId, PoolId};
 use wire::backend::{self, Notification, Status};
 use wire::frontend::{Parse, Query};
@@ -37,11 +41,9 @@ use super::answers::Answers;
 use super::checking::CLEAR;
 use super::requests::Requests;
 use super::{Turn, Worker};
-use crate::parameters::Tracked;
 use crate::sabotage::{Fault, does};
 use crate::server::{Answerer, Expect, Server, State as ServerState};
 use crate::session::{Session, State, virtual_pid};
-use crate::state::{Ears, Effect, Effects, Overflow, Pins, Reading, Tracker, Wait, is_portable, write_identifier};
 
 pub(super) const UNLISTEN: &[u8] = b"UNLISTEN *";
 
@@ -192,7 +194,7 @@ impl Requests<'_> {
         }
         self.stream.flush(self.server_id, self.actions);
         self.server.ledger.sent(Answerer::Replay, Expect::Query);
-        (self.server.unnamed, self.server.listens) = (crate::unnamed::NONE, true);
+        (self.server.unnamed, self.server.listens) = (session_state::unnamed::NONE, true);
         self.actions.send_new(self.server_id, |out| Query { text: &text }.encode(out));
     }
 
@@ -293,7 +295,7 @@ impl Worker {
     fn ask(&mut self, turn: &mut Turn<'_>, server_id: ConnId, text: &[u8]) {
         let Some(server) = self.servers.get_mut(server_id) else { return };
         server.ledger.sent(Answerer::Chore, Expect::Query);
-        server.unnamed = crate::unnamed::NONE;
+        server.unnamed = session_state::unnamed::NONE;
         server.query_at = turn.now;
         turn.actions.send_new(server_id, |out| Query { text }.encode(out));
     }

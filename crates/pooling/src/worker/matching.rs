@@ -15,6 +15,8 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
 
+use session_state::prepared::{Statement, StatementId, Trial};
+use session_state::shape::{Fingerprint, Shape, UNKNOWN};
 use units::limits;
 use wire::backend::{ErrorResponse, Fields, Status, field, tag};
 use wire::frontend::{self, Describe, Target};
@@ -23,9 +25,7 @@ use wire::sqlstate;
 use super::answers::Answers;
 use super::large_statements::TOO_LARGE;
 use super::requests::Requests;
-use crate::prepared::{Statement, StatementId, Trial};
 use crate::server::{Answerer, Expect};
-use crate::shape::{Fingerprint, Shape, UNKNOWN};
 
 /// What PostgreSQL says of a statement whose columns have become others.
 const CHANGED: &str = "cached plan must not change result type";

@@ -97,6 +97,9 @@ mod yielding;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use session_state::parameters::{Interned, Tracked};
+use session_state::prepared::Catalog;
+use session_state::state::{Ears, Reader};
 use sql::Key;
 use units::deadline::Deadlines;
 use units::random::Random;
@@ -108,14 +111,11 @@ use crate::board::Board;
 use crate::event::{Event, Hangup};
 use crate::flow::Flow;
 use crate::mail::{Mail, Stop};
-use crate::parameters::{Interned, Tracked};
-use crate::prepared::Catalog;
 use crate::refusals::Refusals;
 use crate::sabotage::{Fault, does};
 use crate::server::{Server, State as ServerState};
 use crate::session::{Session, State as SessionState};
 use crate::settings::Settings;
-use crate::state::{Ears, Reader};
 
 use cancelling::Canceller;
 use chaos::Chaos;

@@ -1,9 +1,9 @@
 //! Names of statements that a server says as it knows them, and its client does not.
 
+use session_state::statement_errors::with_client_name;
 use wire::backend::tag;
 
 use super::answers::Answers;
-use crate::statement_errors::with_client_name;
 
 impl Answers<'_> {
     /// An error of its client's names a statement as servers know it: the client gets it with its own name.

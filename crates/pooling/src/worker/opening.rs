@@ -9,6 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{ClientExchange, Keys, Md5Hash, Secret};
+use session_state::base::Base;
+use session_state::prepared::Prepared;
+use session_state::shape::Described;
+use session_state::state::{Defines, OnServer};
 use units::deadline::Armed;
 use units::{ConnId, PoolId, PoolKey, Serial, Time, limits};
 use wire::backend::{Authentication, BackendKeyData, Fields, ParameterStatus, ReadyForQuery, Status, tag};
@@ -16,18 +20,15 @@ use wire::frontend::{self, Password, SaslInitial, SaslResponse};
 use wire::{HEADER_LEN, Header, SqlState, sqlstate};
 
 use super::findings::Broken;
-use super::pool::{Base, Pool};
+use super::pool::Pool;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::flow::Flow;
 use crate::mail::{Failure, Grant, Mail, Place, Stop};
 use crate::observe::{Ends, Level, Topic};
-use crate::prepared::Prepared;
 use crate::sabotage::{Fault, does};
 use crate::server::{Chore, Group, Ledger, Overdue, Sequences, Server, State};
 use crate::settings::{Address, Database, Host};
-use crate::shape::Described;
-use crate::state::{Defines, OnServer};
 use crate::work::{Done, Job};
 
 /// After a failure, the first pause before the next try.
@@ -163,7 +164,7 @@ impl Worker {
             prepared: Prepared::default(),
             described: Described::default(),
             verdict: super::matching::Verdict::None,
-            unnamed: crate::unnamed::NONE,
+            unnamed: session_state::unnamed::NONE,
             parameters: empty,
             reported: Vec::new(),
             session_state: None,

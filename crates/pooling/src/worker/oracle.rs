@@ -8,13 +8,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use session_state::state::Known;
 use units::{ConnId, limits};
 use wire::frontend::Query;
 
 use super::{Turn, Worker};
 use crate::observe::{Level, Topic};
 use crate::server::{Answerer, Chore, Expect, State as ServerState};
-use crate::state::Known;
 
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
@@ -75,7 +75,7 @@ impl Worker {
         self.turn_server(turn, server_id, ServerState::Busy(Chore::Compare));
         let Some(server) = self.servers.get_mut(server_id) else { return false };
         server.ledger.sent(Answerer::Check, Expect::Query);
-        server.unnamed = crate::unnamed::NONE;
+        server.unnamed = session_state::unnamed::NONE;
         turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
         server.flow.watch(server_id, true, turn.actions);
         true

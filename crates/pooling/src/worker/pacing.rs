@@ -4,10 +4,10 @@
 //! them. The server's unsent bytes would grow with each (I10). So the client's messages wait once enough is under way, until
 //! the server has answered: by then it has read all of it.
 
+use session_state::state::Remedy;
 use units::limits;
 
 use super::requests::Requests;
-use crate::state::Remedy;
 
 impl Requests<'_> {
     /// Whether a message that needs a text of this length on its server waits until the server has answered what it was sent.

@@ -8,6 +8,7 @@
 //! Whoever has a server already (it is in a transaction, or in the midst of a pipeline) is never held back: others may wait for
 //! what it has. What pins out of sight is found when it has happened. Both stay pinned and are counted.
 
+use session_state::state::{Reader, Tracker};
 use units::{ConnId, PoolId};
 use wire::frontend::{BindNames, Parse, Query, tag};
 use wire::{HEADER_LEN, Header};
@@ -17,7 +18,6 @@ use sql::Marks;
 use super::pool::Pool;
 use super::{Turn, Worker};
 use crate::session::{Line, Session, State};
-use crate::state::{Reader, Tracker};
 
 /// What a text says about itself: whoever runs it keeps its server.
 const PINNING: [Marks; 9] = [

@@ -10,15 +10,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use session_state::catalogue::Known;
+use session_state::state::{Effects, Places, Seen, State, Tracker};
 use sql::Text;
 use units::{ConnId, PoolId};
 
 use super::chaos::Dice;
 use super::{Turn, Worker};
-use crate::catalogue::Known;
 use crate::observe::{Level, Topic};
 use crate::server::Chore;
-use crate::state::{Effects, Places, Seen, State, Tracker};
 
 /// Anybody may set these.
 const SETTINGS: [&str; 22] = [

@@ -1,29 +1,27 @@
 //! Servers of one database and user on one worker, and who waits for them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Challenge, Keys};
+use session_state::base::Base;
+use session_state::catalogue::Known;
+use session_state::spelling::Learnt;
 use units::deadline::Armed;
 use units::{ConnId, PoolId, PoolKey, Time, WorkerId, limits};
-use wire::backend::ParameterStatus;
 
 use super::classing::{Charge, Published};
 use crate::board::Cell;
-use crate::catalogue::{Known, counts_changes};
 use crate::classes::ClassId;
 use crate::experience::{Experience, Origin};
 use crate::listener::Listener;
-use crate::parameters::{Parameters, Tracked};
 use crate::queue::{Line, Queue};
-use crate::server::{Group, Reported, Server, State};
+use crate::server::{Group, Server, State};
 use crate::session;
 use crate::settings::{Address, Database, Fidelity, LoadBalanceHosts, PoolMode, PoolSize, Settings};
 use crate::sizing::Account;
 use crate::snapshot::{FidelityCounts, Totals};
-use crate::spelling::Learnt;
 use crate::waits::Asked;
 
 /// What the settings mean for one pool: user over database over global.
@@ -103,53 +101,6 @@ impl Rules {
         let session = self.mode == PoolMode::Session && self.client_idle_timeout.is_some();
         let running = [self.query_timeout, self.idle_transaction_timeout, self.transaction_timeout];
         session || running.iter().any(Option::is_some)
-    }
-}
-
-/// What a freshly logged-in server reports: what clients are told at their login.
-#[derive(Debug)]
-pub(crate) struct Base {
-    /// All ParameterStatus, in the server's order.
-    pub(crate) reported: Reported,
-    /// The tracked ones among them.
-    pub(crate) parameters: Arc<Parameters>,
-    /// Such a server counts what changes in its catalogues, and the counts can be relied on.
-    pub(crate) counts_changes: bool,
-    /// All of them as messages, for whoever has nothing of its own.
-    encoded: Vec<u8>,
-    /// Of each: where its message lies, and which tracked one it is.
-    places: Vec<(Range<usize>, Option<usize>)>,
-}
-
-impl Base {
-    pub(crate) fn new(reported: Reported, parameters: Arc<Parameters>, tracked: &Tracked) -> Base {
-        let (mut encoded, mut places) = (Vec::new(), Vec::new());
-        for (name, value) in &reported {
-            let start = encoded.len();
-            ParameterStatus { name, value }.encode(&mut encoded);
-            places.push((start..encoded.len(), tracked.index(name)));
-        }
-        let version = reported.iter().find(|(name, _)| **name == *b"server_version");
-        let counts_changes = version.is_some_and(|(_, version)| counts_changes(version));
-        Base { reported, parameters, counts_changes, encoded, places }
-    }
-
-    /// Appends what a client with these values is told; `others`: of parameters that are not tracked.
-    pub(crate) fn write(&self, own: &Parameters, others: &Reported, out: &mut Vec<u8>) {
-        // What lies between two values of the client's own is copied in one run.
-        let mut from = 0;
-        for ((name, reported), (place, tracked)) in self.reported.iter().zip(&self.places) {
-            let value = match tracked {
-                Some(index) => own.get(*index).filter(|value| *value != &**reported),
-                None => others.iter().find(|(other, _)| other == name).map(|(_, value)| &**value),
-            };
-            if let Some(value) = value {
-                out.extend_from_slice(&self.encoded[from..place.start]);
-                ParameterStatus { name, value }.encode(out);
-                from = place.end;
-            }
-        }
-        out.extend_from_slice(&self.encoded[from..]);
     }
 }
 

@@ -5,6 +5,11 @@
 
 use std::sync::Arc;
 
+use session_state::prepared::{Statement, StatementId};
+use session_state::shape::Fingerprint;
+use session_state::state::State;
+use session_state::unnamed::Unnamed;
+use session_state::{prepared, unnamed};
 use units::limits;
 use wire::frontend::{self, BindNames, Close, Describe, Parse, Target};
 use wire::{HEADER_LEN, Header, backend};
@@ -12,12 +17,8 @@ use wire::{HEADER_LEN, Header, backend};
 use super::ending::Ending;
 use super::matching::Match;
 use super::requests::Requests;
-use crate::prepared::{self, Statement, StatementId};
 use crate::server::{Answerer, Expect};
 use crate::session::Rest;
-use crate::shape::Fingerprint;
-use crate::state::State;
-use crate::unnamed::{self, Unnamed};
 
 /// What became of a message that names a statement.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

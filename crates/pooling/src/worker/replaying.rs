@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use session_state::parameters::{Parameters, Reported, Tracked};
+use session_state::spelling::{Learnt, Told};
+use session_state::state::{Risk, State};
 use units::ConnId;
 use wire::backend::{Fields, ParameterStatus, Status};
 use wire::frontend::Query;
 
 use super::{Turn, Worker};
-use crate::parameters::{Parameters, Tracked};
-use crate::server::{Answerer, Expect, Reported, Server};
+use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
-use crate::spelling::{Learnt, Told};
-use crate::state::{Risk, State};
 
 impl Worker {
     /// The server accepted its session's parameters; they are now what the server reports.
@@ -84,7 +84,7 @@ impl Worker {
             return;
         }
         server.ledger.sent(Answerer::Mend, Expect::Query);
-        server.unnamed = crate::unnamed::NONE;
+        server.unnamed = session_state::unnamed::NONE;
         server.gated |= risk == Risk::High;
         turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
     }
@@ -138,7 +138,7 @@ pub(super) fn replay(
         return false;
     }
     server.ledger.sent(Answerer::Replay, Expect::Query);
-    server.unnamed = crate::unnamed::NONE;
+    server.unnamed = session_state::unnamed::NONE;
     server.gated = !session.confirmed || risk == Risk::High;
     turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
     true

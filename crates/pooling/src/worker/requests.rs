@@ -7,6 +7,11 @@
 
 use std::sync::Arc;
 
+use session_state::catalogue::Definition;
+use session_state::parameters::Tracked;
+use session_state::prepared::Catalog;
+use session_state::state::Reader;
+use session_state::unnamed;
 use units::{ConnId, Time, limits};
 use wire::backend::Status;
 use wire::frontend::{BindNames, Parse, tag};
@@ -20,13 +25,8 @@ use super::stream::Stream;
 use super::unlinked::{Begun, Unlinked};
 use super::{Turn, Worker};
 use crate::action::{Actions, Source};
-use crate::catalogue::Definition;
-use crate::parameters::Tracked;
-use crate::prepared::Catalog;
 use crate::server::{Answerer, Expect, Server};
 use crate::session::{Rest, Session, State};
-use crate::state::Reader;
-use crate::unnamed;
 
 impl Worker {
     pub(super) fn client_received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {

@@ -6,9 +6,10 @@
 //!
 //! Does not do: names behind the first 64 kB of a text, names with escapes, and names that a function or a block makes up.
 
+use session_state::prepared::RESERVED;
+
 use super::following::REFUSE_NAME;
 use super::requests::Requests;
-use crate::prepared::RESERVED;
 use crate::settings::PoolMode;
 
 /// Hexadecimal digits behind [`RESERVED`].
@@ -19,7 +20,7 @@ impl Requests<'_> {
     #[inline]
     pub(super) fn searches_names(&self) -> bool {
         let rules = &self.pool.rules;
-        self.server.prepared.len() > 0 && !rules.follows() && rules.mode != PoolMode::Session && !self.is_unheard()
+        !self.server.prepared.is_empty() && !rules.follows() && rules.mode != PoolMode::Session && !self.is_unheard()
     }
 
     /// A message with a text is about to be sent. If that has such a name in it, it is refused by an error in front of it.

@@ -17,6 +17,8 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
 
+use session_state::own_settings;
+use session_state::state::{Reading, Split};
 use sql::{Assignment, Kind, Marks, Scope, Statement, Text, Which};
 use wire::HEADER_LEN;
 use wire::frontend::{self, Query};
@@ -24,20 +26,7 @@ use wire::frontend::{self, Query};
 use super::answers::Answers;
 use super::renaming::Renamed;
 use super::requests::Requests;
-use crate::own_settings;
 use crate::server::Expect;
-use crate::state::Reading;
-
-/// How far a text is that was sent in two messages.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Split {
-    /// Its first part is under way.
-    UnderWay,
-    /// Some of the statements that it needs are being prepared, and nothing of it is sent.
-    Preparing,
-    /// That has failed: the rest is not to be sent.
-    Failed,
-}
 
 impl Requests<'_> {
     /// Sends the first part of a Query that has to be sent in two. `No`: it is not such a one.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use session_state::parameters::Tracked;
+use session_state::state::Pins;
 use units::{ConnId, PoolId, Time, limits};
 
 use super::chaos::Chaos;
@@ -12,14 +14,12 @@ use super::yielding::SURPLUS;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::mail::{Counted, Mail, Place, Stop};
-use crate::parameters::Tracked;
 use crate::sabotage::{Fault, does};
 use crate::server::{Chore, Group, Server, State as ServerState};
 use crate::session::{Session, State, virtual_pid};
 use crate::settings::{Database, PoolMode, Settings};
 use crate::sizing::Account;
 use crate::snapshot::{ClientSnapshot, FidelitySnapshot, PoolSnapshot, ServerSnapshot, Snapshot};
-use crate::state::Pins;
 use crate::waits::Asked;
 
 impl Worker {

@@ -10,12 +10,12 @@
 //! What a session has set through the pooler is kept as ever: it is set again where it goes on. A setting that came out of such a
 //! function, which its session never knew to be followed, is lost, since nobody can tell whose it was.
 
+use session_state::catalogue::News;
+use session_state::state::Pins;
 use units::PoolId;
 
 use super::{Turn, Worker};
-use crate::catalogue::News;
 use crate::server::{Group, Server};
-use crate::state::Pins;
 
 const WHY: &str = "something was defined past the pooler that leaves what cannot be cleared";
 

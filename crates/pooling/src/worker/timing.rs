@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use session_state::state::Wait;
 use units::deadline::Owner;
 use units::{ConnId, Kind, PoolId, Time, limits};
 use wire::backend::{ErrorResponse, Status};
@@ -14,7 +15,6 @@ use super::{Turn, Worker};
 use crate::sabotage::{Fault, does};
 use crate::server::{Chore, State as ServerState};
 use crate::session::{Line, Session, State};
-use crate::state::Wait;
 
 /// What a session's time is up for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

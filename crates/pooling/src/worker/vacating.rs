@@ -1,5 +1,6 @@
 //! A client has said something that wants nobody in a database: our servers leave it.
 
+use session_state::state::Reading;
 use sql::{Marks, Summary, Text, Word};
 use units::{ConnId, PoolId, Time, limits};
 
@@ -9,7 +10,6 @@ use super::{Turn, Worker};
 use crate::action::Action;
 use crate::mail::{Mail, Place};
 use crate::server::{Group, Server, State};
-use crate::state::Reading;
 
 const WHY: &str = "its database is to be empty";
 

@@ -7,23 +7,22 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use session_state::base::Base;
+use session_state::parameters::{Reported, Tracked};
+use session_state::spelling::{Learnt, canonical};
+use session_state::state::{State as SessionState, Tracker};
 use units::deadline::Armed;
 use units::{ConnId, PoolId};
 use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, Status};
 use wire::{SqlState, sqlstate};
 
 use super::pinning::count_pinned;
-use super::pool::Base;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::arrival::Arrival;
 use crate::flow::Flow;
 use crate::mail::Stop;
-use crate::parameters::Tracked;
-use crate::server::Reported;
 use crate::session::{Admission, Line, Rest, Session, State, virtual_pid};
-use crate::spelling::{Learnt, canonical};
-use crate::state::{State as SessionState, Tracker};
 
 /// The code of a NOTICE about a name that is cut.
 const NAME_TOO_LONG: SqlState = SqlState(*b"42622");

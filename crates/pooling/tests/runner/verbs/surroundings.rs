@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pooling::state::Pins;
 use pooling::{Event, Mail, Stop};
+use session_state::state::Pins;
 use units::WorkerId;
 
 use crate::runner::backend;

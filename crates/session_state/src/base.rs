@@ -1,0 +1,58 @@
+//! What a freshly logged-in server reports: what clients are told at their login.
+//!
+//! Does not know which pool it is the base of.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use wire::backend::ParameterStatus;
+
+use crate::catalogue::counts_changes;
+use crate::parameters::{Parameters, Reported, Tracked};
+
+/// What a freshly logged-in server reports: what clients are told at their login.
+#[derive(Debug)]
+pub struct Base {
+    /// All ParameterStatus, in the server's order.
+    pub reported: Reported,
+    /// The tracked ones among them.
+    pub parameters: Arc<Parameters>,
+    /// Such a server counts what changes in its catalogues, and the counts can be relied on.
+    pub counts_changes: bool,
+    /// All of them as messages, for whoever has nothing of its own.
+    encoded: Vec<u8>,
+    /// Of each: where its message lies, and which tracked one it is.
+    places: Vec<(Range<usize>, Option<usize>)>,
+}
+
+impl Base {
+    pub fn new(reported: Reported, parameters: Arc<Parameters>, tracked: &Tracked) -> Base {
+        let (mut encoded, mut places) = (Vec::new(), Vec::new());
+        for (name, value) in &reported {
+            let start = encoded.len();
+            ParameterStatus { name, value }.encode(&mut encoded);
+            places.push((start..encoded.len(), tracked.index(name)));
+        }
+        let version = reported.iter().find(|(name, _)| **name == *b"server_version");
+        let counts_changes = version.is_some_and(|(_, version)| counts_changes(version));
+        Base { reported, parameters, counts_changes, encoded, places }
+    }
+
+    /// Appends what a client with these values is told; `others`: of parameters that are not tracked.
+    pub fn write(&self, own: &Parameters, others: &Reported, out: &mut Vec<u8>) {
+        // What lies between two values of the client's own is copied in one run.
+        let mut from = 0;
+        for ((name, reported), (place, tracked)) in self.reported.iter().zip(&self.places) {
+            let value = match tracked {
+                Some(index) => own.get(*index).filter(|value| *value != &**reported),
+                None => others.iter().find(|(other, _)| other == name).map(|(_, value)| &**value),
+            };
+            if let Some(value) = value {
+                out.extend_from_slice(&self.encoded[from..place.start]);
+                ParameterStatus { name, value }.encode(out);
+                from = place.end;
+            }
+        }
+        out.extend_from_slice(&self.encoded[from..]);
+    }
+}

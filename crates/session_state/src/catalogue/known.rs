@@ -1,0 +1,540 @@
+//! What one pool knows of its database's names: the catalogue as it was read last, what clients of the pooler have defined
+//! since, and when to ask again.
+//!
+//! ```text
+//!   due ──► POLL ──► as it was ────────────────────────────► in a while: schedule.rs
+//!              └───► something changed ──► QUERY ──► read ──► in a while
+//!   a client defines something ──► noted as fresh                └──► hides what nobody knew ──► News
+//!          its transaction is over ──► due, after a pause by how long the last poll took
+//! ```
+//!
+//! Promises: nobody is served before the catalogue has been read for the first time, unless that takes long or fails. As long
+//! as it was not read, or has grown old unasked, every text is suspect of what a check finds.
+//! What a client defines is known from before it was sent until it has been read. Does not do: asking, and telling other
+//! pools of it.
+
+mod lesson;
+mod names;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sql::{Marks, Word};
+use units::{ConnId, Time, limits};
+
+pub use names::Names;
+
+use super::askers::Askers;
+use super::definition::Texts;
+use super::mentions::Mentions;
+use super::news::News;
+use super::schedule::{Question, Schedule, WINDOW};
+use super::statement::Statement;
+use super::{Block, Catalogue, Hidden, Reading};
+
+/// What stands for the unknown: a check tells what is there.
+const UNSURE: Hidden = Hidden::DYNAMIC;
+
+/// How many names that clients have defined are kept until they have been read; beyond it, every text is suspect.
+const FRESH_MAX: usize = 4096;
+
+/// How long after a poll the next is asked at the latest while the pool is used; what has not been polled for twice as long is in
+/// doubt.
+pub(super) const PERIOD: Duration = Duration::from_secs(30);
+/// How soon after the last time at the earliest, if a client has defined something; and for how long a server is looked for that
+/// is not the only idle one.
+pub(super) const SOON: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(300);
+
+/// Something that a client has defined.
+#[derive(Debug)]
+struct Fresh {
+    hidden: Hidden,
+    /// Servers whose transactions may go on that define it.
+    open: BTreeSet<ConnId>,
+    /// When the last of them was over, or when it was sent.
+    since: Time,
+}
+
+impl Fresh {
+    fn new(now: Time) -> Fresh {
+        Fresh { hidden: Hidden::NONE, open: BTreeSet::new(), since: now }
+    }
+
+    fn add(&mut self, hidden: Hidden, server: ConnId, now: Time) {
+        self.hidden |= hidden;
+        self.open.insert(server);
+        self.since = self.since.max(now);
+    }
+
+    /// Whether a catalogue that was asked for then may not show it.
+    fn outlasts(&self, began: Time) -> bool {
+        !self.open.is_empty() || self.since >= began
+    }
+}
+
+/// A question under way.
+#[derive(Debug)]
+struct Asking {
+    server: ConnId,
+    question: Question,
+    /// The server counts changes.
+    counts: bool,
+    began: Time,
+    /// What the poll has answered.
+    polled: Option<Box<[u8]>>,
+    reading: Option<Reading>,
+    is_broken: bool,
+    /// It was told why.
+    is_told: bool,
+    /// Nobody waits for it any more.
+    is_late: bool,
+}
+
+/// What an answer leads to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    Poll,
+    Read,
+    Nothing,
+    /// For the first time since it went well.
+    Complain,
+    /// It goes well again.
+    Recovered,
+}
+
+/// Which edition of what some pool knows: a note made by it holds as long as the pool has it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edition(u64);
+
+impl Edition {
+    /// Of a pool that has learned something since its last edition. No note is made by it.
+    const NONE: Edition = Edition(0);
+    /// Of a note that was never made. No pool has it.
+    pub const NEVER: Edition = Edition(u64::MAX);
+}
+
+/// What a pool knows.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Of all that [`Known::hides`] looks at: whatever changes that takes it away.
+    edition: Edition,
+    is_on: bool,
+    catalogue: Option<Arc<Catalogue>>,
+    fresh: BTreeMap<Word, Fresh>,
+    fresh_settings: BTreeSet<Box<[u8]>>,
+    /// What else clients' definitions name.
+    mentions: Mentions,
+    /// What any text may hide: more was defined than is kept, or nobody knows what, or what no text names.
+    doubt: Option<Fresh>,
+    /// Nobody has asked for too long.
+    is_old: bool,
+    /// Who asks for currval or lastval.
+    pub askers: Askers,
+    /// What the poll said before the catalogue was read.
+    polled: Option<Box<[u8]>>,
+    asking: Option<Asking>,
+    due: Time,
+    /// The server answered otherwise than PostgreSQL does when it was asked last.
+    is_unreadable: bool,
+    /// When it was last certain that the catalogue is right.
+    right_at: Time,
+    /// When the poll was asked that has told so.
+    right_since: Time,
+    schedule: Schedule,
+    news: Option<News>,
+    /// When the last news were found, and what they were.
+    last_news: Option<(Time, News)>,
+    failures: u32,
+}
+
+impl Known {
+    /// Of a pool that reads its clients' texts; `is_on`: and asks.
+    pub fn new(is_on: bool) -> Known {
+        Known { is_on, ..Known::default() }
+    }
+
+    /// New settings hold. `other`: and the database may be another. Whether it begins anew.
+    pub fn configure(&mut self, is_on: bool, other: bool) -> bool {
+        let anew = other || is_on != self.is_on;
+        if anew {
+            *self = Known::new(is_on);
+        }
+        anew
+    }
+
+    #[inline]
+    pub(crate) fn edition(&self) -> Edition {
+        self.edition
+    }
+
+    /// Gives it an edition if it has none. `last`: the last that was given to any pool whose notes lie beside this one's.
+    pub fn publish(&mut self, last: &mut Edition) -> Edition {
+        if self.edition == Edition::NONE {
+            last.0 += 1;
+            self.edition = *last;
+        }
+        self.edition
+    }
+
+    /// What a text may do beside what it says.
+    #[inline]
+    pub fn hides(&self, words: &[Word], marks: Marks) -> Hidden {
+        if self.is_on { self.look_up(words, marks) } else { Hidden::NONE }
+    }
+
+    fn look_up(&self, words: &[Word], marks: Marks) -> Hidden {
+        if self.is_unreadable && self.catalogue.is_none() {
+            return self.fresh_among(words.iter());
+        }
+        let Some(catalogue) = self.catalogue.as_deref().filter(|catalogue| !catalogue.is_unknown()) else {
+            return UNSURE;
+        };
+        let mut hidden = catalogue.hides(words);
+        if marks.any(Marks::RELATIONS) {
+            hidden |= catalogue.definitions();
+        }
+        if !self.fresh.is_empty() {
+            hidden |= self.fresh_among(words.iter());
+        }
+        if self.is_unreadable {
+            return hidden;
+        }
+        let doubt = self.doubt.as_ref().map_or(Hidden::NONE, |doubt| doubt.hidden);
+        hidden | doubt | if self.is_old { UNSURE } else { Hidden::NONE }
+    }
+
+    /// What a text does that runs a body of its own.
+    pub fn hides_in_block(&self, text: &[u8]) -> Block {
+        let mut block = self.read(|catalogue| catalogue.hides_in_block(text));
+        let known = self.catalogue.as_ref().map_or(self.is_unreadable, |catalogue| !catalogue.is_unknown());
+        if self.is_on && !known {
+            block.hidden = block.hidden.without(Hidden::UNKNOWN) | UNSURE;
+        }
+        if !self.fresh.is_empty() {
+            // Which of its words are names of functions is not looked at: what is fresh is read soon.
+            block.hidden = self.fresh.values().fold(block.hidden, |sum, fresh| sum | fresh.hidden);
+        }
+        block
+    }
+
+    /// What the strings in a text may do, if they are run.
+    pub fn hides_in_strings(&self, text: &[u8]) -> Block {
+        let mut block = self.read(|catalogue| catalogue.hides_in_strings(text));
+        block.hidden |= self.fresh_among(block.words.iter());
+        block
+    }
+
+    /// What clients have defined that has one of these names.
+    fn fresh_among<'w>(&self, words: impl Iterator<Item = &'w Word>) -> Hidden {
+        let found = words.filter_map(|word| self.fresh.get(&word.name()));
+        found.fold(Hidden::NONE, |sum, fresh| sum | fresh.hidden)
+    }
+
+    /// By what is known; before it is, by what PostgreSQL itself brings along.
+    fn read<T>(&self, look: impl Fn(&Catalogue) -> T) -> T {
+        self.catalogue.as_deref().map_or_else(|| look(&Catalogue::new([])), &look)
+    }
+
+    /// Settings with a dot in their names that bodies change.
+    pub fn settings(&self) -> impl Iterator<Item = &[u8]> {
+        let read = self.catalogue.iter().flat_map(|catalogue| catalogue.settings());
+        read.chain(&self.fresh_settings).map(|name| &**name)
+    }
+
+    /// It is time to ask, since something was defined. Where asking has failed, it is not.
+    pub(super) fn ask_soon(&mut self, now: Time) {
+        if self.failures == 0 {
+            self.due = self.due.min((self.right_at + self.schedule.pause_for_fresh()).max(now));
+        }
+    }
+
+    /// A text is sent that defines something. Whether other pools are to know of it.
+    pub(super) fn learn_texts(&mut self, texts: &Texts, server: ConnId, now: Time) -> bool {
+        if !self.is_on {
+            return false;
+        }
+        if self.may_hide(texts) {
+            return texts.statements.iter().fold(false, |hides, text| self.define(text, server, now) | hides);
+        }
+        if texts.others_see && !self.mentions.add_text(&texts.mentioned, server, now) {
+            self.doubt(server, now);
+        }
+        texts.others_see
+    }
+
+    /// Whether anything in these texts may hide something. Most make tables, and say nothing else.
+    fn may_hide(&self, texts: &Texts) -> bool {
+        let known = |catalogue: &Catalogue| catalogue.touches(&texts.mentioned) | catalogue.definitions();
+        !texts.hidden.is_empty()
+            || texts.is_extension
+            || !self.read(known).is_empty()
+            || !self.fresh_among(texts.mentioned.iter()).is_empty()
+    }
+
+    fn define(&mut self, statement: &Statement, server: ConnId, now: Time) -> bool {
+        let body = statement.hidden | self.read(|catalogue| catalogue.hides(&statement.words)).without(Hidden::DEFINES);
+        let touched = self.catalogue.as_deref().map_or(Hidden::NONE, |catalogue| catalogue.touches(&statement.own));
+        let mut hidden = body | touched | self.fresh_among(statement.mentioned.iter());
+        if self.catalogue.as_ref().is_none_or(|catalogue| catalogue.is_unknown()) {
+            hidden = hidden.without(Hidden::UNKNOWN);
+        }
+        hidden |= statement.certain;
+        if statement.is_extension {
+            self.doubt(server, now);
+        }
+        if !statement.others_see && hidden.without(Hidden::TEMPORARY | Hidden::SEQUENCE).is_empty() {
+            // Whoever has temporary tables keeps the server, and their sequences go with them.
+            return false;
+        }
+        let named = || statement.named.iter().copied();
+        let is_met = statement.has_no_name || named().any(|word| self.is_met(word, hidden));
+        if !self.mentions.add(statement.mentioned.iter().copied(), server, now) {
+            self.doubt(server, now);
+        }
+        if hidden.is_empty() {
+            // What it mentions may come to hide something.
+            return true;
+        }
+        for name in &statement.settings {
+            if self.fresh_settings.len() < limits::CATALOGUE_SETTINGS_MAX {
+                self.fresh_settings.insert(name.clone());
+            } else {
+                hidden |= Hidden::DYNAMIC_SETTINGS;
+            }
+        }
+        if is_met {
+            self.suspect_all(hidden, server, now);
+        }
+        self.edition = Edition::NONE;
+        for word in named() {
+            if self.fresh.len() >= FRESH_MAX && !self.fresh.contains_key(&word) {
+                self.doubt(server, now);
+                break;
+            }
+            self.fresh.entry(word).or_insert_with(|| Fresh::new(now)).add(hidden, server, now);
+        }
+        true
+    }
+
+    /// Whether something that was defined before may meet this name, and does not hide this yet.
+    fn is_met(&self, name: Word, hidden: Hidden) -> bool {
+        let catalogue = self.catalogue.as_deref();
+        let before = catalogue.map_or(Hidden::NONE, |catalogue| catalogue.touches(&[name]));
+        let is_new = !(before | self.fresh_among([name.name()].iter())).contains(hidden);
+        let is_mentioned = || self.mentions.has(name) || catalogue.is_some_and(|catalogue| catalogue.mentions(name));
+        is_new && is_mentioned()
+    }
+
+    /// Any text may hide this until it has been read: what meets it is not known by its name. Nobody is to keep a server for
+    /// good because of that: what no check finds is cleared with the server.
+    fn suspect_all(&mut self, hidden: Hidden, server: ConnId, now: Time) {
+        match hidden.without(Hidden::UNKEPT) {
+            hidden if hidden.is_empty() => {}
+            hidden if Hidden::CHECKED.contains(hidden) => self.doubt_of(hidden, server, now),
+            _ => self.doubt(server, now),
+        }
+    }
+
+    /// Something is sent that may define anything.
+    pub fn doubt(&mut self, server: ConnId, now: Time) {
+        self.doubt_of(UNSURE, server, now);
+    }
+
+    fn doubt_of(&mut self, hidden: Hidden, server: ConnId, now: Time) {
+        if self.is_on {
+            self.edition = Edition::NONE;
+            self.doubt.get_or_insert_with(|| Fresh::new(now)).add(hidden, server, now);
+        }
+    }
+
+    /// A transaction is over in which something was defined: from now on it can be read. `lost`: its server is gone, and whether
+    /// it will commit is not known for a while.
+    pub fn settle(&mut self, server: ConnId, now: Time, lost: bool) {
+        let at = if lost { now + limits::HOUSEKEEPING } else { now };
+        let mut is_known = self.mentions.settled(server, at);
+        for fresh in self.fresh.values_mut().chain(&mut self.doubt) {
+            if fresh.open.remove(&server) {
+                fresh.since = fresh.since.max(at);
+                is_known = true;
+            }
+        }
+        if is_known {
+            self.ask_soon(now);
+        }
+    }
+
+    /// A server is about to be used.
+    #[inline]
+    pub fn aged(&mut self, now: Time) {
+        if self.is_on && !self.is_old && now > self.right_at + PERIOD + PERIOD {
+            (self.is_old, self.edition) = (true, Edition::NONE);
+        }
+    }
+
+    /// Whether an idle server should be asked. `others`: it is not the only one.
+    pub fn wants(&self, now: Time, others: bool) -> bool {
+        let at = if others || self.catalogue.is_none() { self.due } else { self.due + SOON };
+        self.is_on && self.asking.is_none() && now >= at
+    }
+
+    /// Whoever wants a server waits, since nothing is known yet: not for long, and not again once asking has failed.
+    #[inline]
+    pub fn is_awaited(&self) -> bool {
+        let is_late = || self.asking.as_ref().is_some_and(|asking| asking.is_late);
+        self.catalogue.is_none() && self.is_on && self.failures == 0 && !is_late()
+    }
+
+    /// It takes too long to be waited for.
+    pub fn is_late(&mut self) {
+        if let Some(asking) = &mut self.asking {
+            asking.is_late = true;
+        }
+    }
+
+    /// Texts are to be looked up, and there is nothing to look them up in.
+    pub fn is_blank(&self) -> bool {
+        self.is_on && !self.is_unreadable && self.catalogue.as_ref().is_none_or(|catalogue| catalogue.is_unknown())
+    }
+
+    /// Asking has failed: neither are its checks to be understood.
+    pub fn is_unreadable(&self) -> bool {
+        self.is_unreadable
+    }
+
+    pub fn names(&self) -> Names {
+        match () {
+            () if !self.is_on => Names::Off,
+            () if self.is_unreadable => Names::Unreadable,
+            () if self.catalogue.is_none() => Names::Reading,
+            () => Names::Read,
+        }
+    }
+
+    pub fn is_asking(&self) -> bool {
+        self.asking.is_some()
+    }
+
+    /// Whoever waits for a server waits a little longer: it is high time to ask.
+    pub fn is_overdue(&self, now: Time) -> bool {
+        self.is_on
+            && self.asking.is_none()
+            && self.failures == 0
+            && self.catalogue.is_some()
+            && now >= self.due + WINDOW
+    }
+
+    /// A server is asked. `counts`: it counts changes.
+    pub fn begin(&mut self, server: ConnId, counts: bool, now: Time) -> Question {
+        let must_poll = self.catalogue.is_none() || self.is_old;
+        let may_poll = || self.has_settled() && self.schedule.may_poll_for_fresh(now);
+        let question = if must_poll || may_poll() { Question::Poll } else { self.schedule.question(now, counts) };
+        let (is_broken, is_told, is_late) = (false, false, false);
+        self.asking = Some(Asking {
+            server,
+            question,
+            counts,
+            began: now,
+            polled: None,
+            reading: None,
+            is_broken,
+            is_told,
+            is_late,
+        });
+        question
+    }
+
+    /// A row has come: the body of a DataRow.
+    pub fn row(&mut self, body: &[u8]) {
+        let Some(asking) = &mut self.asking else { return };
+        match &mut asking.reading {
+            Some(reading) => asking.is_broken |= reading.data_row(body).is_err(),
+            None => asking.polled = Some(body.into()),
+        }
+    }
+
+    /// An error has come. Whether it is the first since it went well.
+    pub fn refused(&mut self) -> bool {
+        let Some(asking) = &mut self.asking else { return false };
+        (asking.is_broken, asking.is_told) = (true, true);
+        !self.is_unreadable
+    }
+
+    /// The answer has come to its end.
+    pub fn answered(&mut self, now: Time) -> Next {
+        let Some(mut asking) = self.asking.take() else { return Next::Nothing };
+        if asking.question == Question::Glance {
+            // Whatever it says that is not what it said before is a reason to poll.
+            if !self.schedule.glanced(asking.polled.take(), now) {
+                self.due = now + WINDOW;
+                return Next::Nothing;
+            }
+            (asking.question, asking.began, asking.is_broken, asking.is_told) = (Question::Poll, now, false, false);
+            self.asking = Some(asking);
+            return Next::Poll;
+        }
+        if asking.is_broken || asking.polled.is_none() {
+            self.edition = Edition::NONE;
+            self.failed(now);
+            let begins = !std::mem::replace(&mut self.is_unreadable, true);
+            return if begins && !asking.is_told { Next::Complain } else { Next::Nothing };
+        }
+        match asking.reading.take() {
+            None if self.catalogue.is_none() || asking.polled != self.polled => {
+                self.schedule.polled(asking.began, now, true);
+                asking.reading = Some(Reading::new());
+                self.asking = Some(asking);
+                return Next::Read;
+            }
+            None => self.schedule.polled(asking.began, now, false),
+            Some(reading) => {
+                self.replace(Arc::new(reading.finish()), now);
+                self.polled = asking.polled;
+            }
+        }
+        self.is_right(asking.began, asking.counts, now);
+        if std::mem::take(&mut self.is_unreadable) { Next::Recovered } else { Next::Nothing }
+    }
+
+    /// The catalogue is as it was when a poll began.
+    fn is_right(&mut self, began: Time, counts: bool, now: Time) {
+        self.edition = Edition::NONE;
+        self.fresh.retain(|_, fresh| fresh.outlasts(began));
+        self.doubt.take_if(|fresh| !fresh.outlasts(began));
+        self.mentions.read(began);
+        if self.fresh.is_empty() {
+            self.fresh_settings.clear();
+        }
+        let more = self.has_settled();
+        (self.is_old, self.failures, self.right_at, self.right_since) = (false, 0, now, began);
+        self.due = now + if more { self.schedule.pause_for_fresh() } else { self.schedule.next(counts) };
+    }
+
+    /// Something was defined that can be read. What a transaction defines that goes on is no reason to ask.
+    fn has_settled(&self) -> bool {
+        self.fresh.values().chain(&self.doubt).any(|fresh| fresh.open.is_empty())
+    }
+
+    /// A server is no more.
+    pub fn lost(&mut self, server: ConnId, now: Time) {
+        if self.asking.as_ref().is_some_and(|asking| asking.server == server) {
+            self.asking = None;
+            self.failed(now);
+        }
+    }
+
+    fn failed(&mut self, now: Time) {
+        let pause = SOON.saturating_mul(1 << self.failures.min(16)).min(RETRY_MAX);
+        self.failures += 1;
+        self.due = now + pause;
+    }
+}
+
+#[cfg(test)]
+#[path = "known_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[path = "fresh_tests.rs"]
+mod fresh_tests;

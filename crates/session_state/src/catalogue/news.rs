@@ -1,0 +1,46 @@
+//! What a catalogue hides that an older one of the same database did not tell.
+
+use super::{Catalogue, Hidden};
+use sql::Word;
+use units::Time;
+
+/// Side effects that nobody knew: servers that have run anything since may have what they leave behind.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    pub hidden: Hidden,
+    /// The last time at which it is certain that they were not there.
+    pub since: Time,
+}
+
+impl Catalogue {
+    /// `known`: what clients of the pooler have defined meanwhile, by name.
+    pub(super) fn news(&self, older: &Catalogue, known: impl Fn(Word) -> Hidden) -> Hidden {
+        if older.is_unknown() {
+            return Hidden::NONE;
+        }
+        if self.is_unknown() {
+            return Hidden::UNKNOWN;
+        }
+        let mut news = self.everywhere.without(older.everywhere) | self.definitions.without(older.definitions);
+        for entry in &self.entries {
+            let before = older.entry(entry.name).map(|entry| entry.finding).unwrap_or_default();
+            let defined = known(entry.name);
+            let pairs = [
+                (entry.finding.called, before.called),
+                (entry.finding.named, before.named),
+                (entry.finding.writing, before.writing),
+                (entry.finding.filling, before.filling),
+            ];
+            for (now, before) in pairs {
+                news |= now.without(before | defined);
+            }
+        }
+        // These leave nothing that is anybody's.
+        news.without(Hidden::DEFINES | Hidden::SEQUENCE | Hidden::CURRVAL | Hidden::BACKEND_PID | Hidden::STATE_READ)
+    }
+
+    /// Whether it names settings that the older one does not, and `known` does not either: nobody has asked for these.
+    pub(super) fn has_other_settings(&self, older: &Catalogue, known: impl Fn(&[u8]) -> bool) -> bool {
+        self.settings.iter().any(|name| older.settings.binary_search(name).is_err() && !known(name))
+    }
+}

@@ -1,0 +1,17 @@
+//! What a session is and leaves behind: settings, prepared statements, what it keeps on its server, and what the names of a
+//! database hide.
+//!
+//! Values that know no worker, no server and no queue. Nothing here decides who is linked to whom: it tells what a session
+//! has set, what a server has, what to say to the one to make it the other ([`state`]), and what a statement may have left
+//! behind ([`catalogue`]).
+
+pub mod base;
+pub mod catalogue;
+pub mod own_settings;
+pub mod parameters;
+pub mod prepared;
+pub mod shape;
+pub mod spelling;
+pub mod state;
+pub mod statement_errors;
+pub mod unnamed;

@@ -1,0 +1,585 @@
+//! Session state as a value: what a session has set, what a server has, and the SETs that make the one the other.
+//!
+//! ```text
+//!   session ──► State { app.user_id, statement_timeout, role }
+//!   server  ──► State { statement_timeout, search_path }      difference: RESET search_path; SET app.user_id = '7'; SET ROLE …
+//! ```
+//!
+//! A value never changes while it is shared, so that a transaction's beginning and its savepoints are copies of a pointer.
+//! A setting is kept as the clause that its client wrote: set again, it means the same. What PostgreSQL reports by
+//! itself (`TimeZone`, `DateStyle` and so on) is not here but in [`crate::parameters`].
+//!
+//! Does not do: deciding when. It knows nothing of messages, transactions and servers.
+//!
+//! //= pg18 sql-set
+//! //= pg18 sql-reset
+
+mod channels;
+pub mod check;
+mod effects;
+mod haste;
+mod journal;
+mod known;
+#[cfg(test)]
+mod pairs_of_marks;
+mod pins;
+mod prepared;
+mod reading;
+mod reasons;
+mod rights;
+mod split;
+mod tracker;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use channels::{Ears, Overflow, Wait, is_portable};
+pub use effects::{Effect, Effects};
+pub use known::Known;
+pub use pins::{PinSnapshot, Pins};
+pub use prepared::{OnServer, Remedy, of_protocol as prepare_of_protocol};
+pub use reading::{Defines, Reader, Reading, Sketch};
+pub use split::Split;
+pub use tracker::{Circumstances, Marked, Places, Seen, Settled, Tracker};
+
+use sql::{is_dangerous, quoted_setting, setting_key};
+use units::limits;
+
+use crate::parameters::{is_list_of_names, milliseconds, quote_literal, write_set_config};
+use channels::Channels;
+
+/// Who statements run as, beyond the login: the clauses of SET SESSION AUTHORIZATION and SET ROLE.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    authorization: Option<Box<[u8]>>,
+    role: Option<Box<[u8]>>,
+}
+
+impl Identity {
+    fn is_login(&self) -> bool {
+        *self == Identity::default()
+    }
+}
+
+/// How a setting is set again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// By SET SESSION and this, as its client wrote it.
+    Clause(Box<[u8]>),
+    /// To this value as the server shows it, in UTF-8.
+    Value(Box<[u8]>),
+}
+
+impl Again {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Again::Clause(bytes) | Again::Value(bytes) => bytes,
+        }
+    }
+}
+
+/// One setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Setting {
+    /// `None`: it cannot be set again by what is known of it.
+    again: Option<Again>,
+    /// Who set it, where that may have needed rights that the login has not; `None`: whoever.
+    by: Option<Arc<Identity>>,
+}
+
+impl Setting {
+    /// Nobody knows who has set it, nor whether the login may.
+    fn is_of_unknown_role(&self) -> bool {
+        self.again.is_none() && self.by.is_some()
+    }
+}
+
+/// What a session has set, by names in lower case. What is not here is as it was when the server was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    settings: BTreeMap<Box<[u8]>, Setting>,
+    identity: Identity,
+    /// Of sessions only: a server that has listened is told to forget it.
+    channels: Channels,
+    /// Of names and clauses.
+    len: usize,
+    /// More was set than is kept.
+    overflowed: bool,
+}
+
+/// One change of a session's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// `None`: to something that cannot be set again.
+    Set {
+        name: Box<[u8]>,
+        again: Option<Again>,
+    },
+    Reset(Box<[u8]>),
+    /// SET ROLE NONE: whatever the session began with.
+    NoRole,
+    /// Role and authorization stay. //= pg18 sql-reset
+    ResetAll,
+    /// They go as well, and the channels.
+    DiscardAll,
+    Channels(channels::Change),
+}
+
+impl Change {
+    fn is_bound(&self) -> bool {
+        matches!(self, Change::Set { again: None, .. })
+    }
+}
+
+/// How much harm is done if a difference is refused and the client's statement runs all the same.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Risk {
+    /// There is no difference.
+    None,
+    Low,
+    /// It would run with another's rights, or see another's rows.
+    High,
+}
+
+impl State {
+    /// Nothing was set. What it listens to is not asked: that is no server's.
+    pub fn is_base(&self) -> bool {
+        self.settings.is_empty() && self.identity.is_login() && !self.overflowed
+    }
+
+    /// Something was set with rights that the login may not have: it may not be able to reset it, and the role may be no
+    /// more when somebody has to.
+    pub fn needs_clearing(&self) -> bool {
+        self.settings.iter().any(|(name, setting)| setting.by.is_some() || quoted_setting(name).is_none())
+    }
+
+    /// Something was set that cannot be set on another server.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.overflowed || self.settings.values().any(|setting| setting.again.is_none())
+    }
+
+    /// What is made without a schema's name may be temporary. //= pg18 runtime-config-client#GUC-SEARCH-PATH
+    fn makes_temporary(&self) -> bool {
+        let path = self.settings.get(&b"search_path"[..]).and_then(|setting| setting.again.as_ref());
+        path.is_some_and(|path| path.bytes().to_ascii_lowercase().windows(7).any(|part| part == b"pg_temp"))
+    }
+
+    /// What decides, besides the reported parameters, which tables a text's names mean and what its constants are.
+    pub fn meaning(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        let settings = [&b"search_path"[..], b"default_text_search_config"].into_iter();
+        let settings = settings.map(|name| self.settings.get(name)?.again.as_ref().map(Again::bytes));
+        settings.chain([self.identity.authorization.as_deref(), self.identity.role.as_deref()])
+    }
+
+    /// How long its session can wait for a server; `None`: it does not say, or nothing that is understood.
+    pub fn deadline_ms(&self) -> Option<u32> {
+        match self.settings.get(&b"pgweir.deadline_ms"[..])?.again.as_ref()? {
+            Again::Value(value) => milliseconds(value),
+            Again::Clause(clause) => {
+                let value = clause.trim_ascii();
+                let value = value.strip_suffix(b"'").unwrap_or(value);
+                let start = value.iter().rposition(|byte| matches!(byte, b'=' | b'\''));
+                let start = start.or_else(|| value.iter().rposition(u8::is_ascii_whitespace));
+                milliseconds(&value[start? + 1..])
+            }
+        }
+    }
+
+    /// A session begins with a setting of its own, in its startup packet. //= pg18 libpq-connect (options)
+    pub fn begin_with(&mut self, name: &[u8], value: &[u8]) {
+        let name = setting_key(name.iter().copied());
+        self.set(&name, Some(&Again::Value(value.into())));
+    }
+
+    /// As [`State::apply`], in a session that began with settings of its own: these are what a reset brings back.
+    fn apply_over(&mut self, first: &State, change: &Change) {
+        match change {
+            Change::Reset(name) if **name == *b"role" => self.identity.role.clone_from(&first.identity.role),
+            Change::Reset(name) if **name == *b"session_authorization" => self.identity = first.identity.clone(),
+            Change::Reset(name) => match first.settings.get(name) {
+                Some(setting) => self.put(name, setting.clone()),
+                None => self.apply(change),
+            },
+            Change::ResetAll | Change::DiscardAll => {
+                self.apply(change);
+                if *change == Change::DiscardAll {
+                    self.identity = first.identity.clone();
+                }
+                first.settings.iter().for_each(|(name, setting)| self.put(name, setting.clone()));
+            }
+            Change::Set { .. } | Change::NoRole | Change::Channels(_) => self.apply(change),
+        }
+    }
+
+    /// As its session's startup packet says it.
+    pub fn value(&self, name: &[u8]) -> Option<&[u8]> {
+        match self.settings.get(&setting_key(name.iter().copied())[..])?.again.as_ref()? {
+            Again::Value(value) => Some(value),
+            Again::Clause(_) => None,
+        }
+    }
+
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Set { name, again } => self.set(name, again.as_ref()),
+            Change::Reset(name) => match &**name {
+                b"role" => self.identity.role = None,
+                b"session_authorization" => self.identity = Identity::default(),
+                // Where it was set it is empty now, not unknown again.
+                name if name.contains(&b'.') && self.settings.contains_key(name) => {
+                    self.set(name, Some(&Again::Value(Box::default())));
+                }
+                name => self.remove(name),
+            },
+            Change::NoRole => self.identity.role = None,
+            Change::ResetAll => self.clear(),
+            Change::DiscardAll => {
+                self.clear();
+                self.identity = Identity::default();
+                self.channels.remove(None);
+            }
+            Change::Channels(change) => self.channels.apply(change),
+        }
+    }
+
+    /// As [`State::apply`], of a setting that the server tells of. Who had set it `before` has most likely done so now.
+    fn learn(&mut self, name: &[u8], again: Option<Again>, before: &State) {
+        self.set(name, again.as_ref());
+        match (before.settings.get(name), self.settings.get_mut(name)) {
+            (Some(known), Some(_)) if known.is_of_unknown_role() => self.bind(name),
+            (Some(known), Some(setting)) => setting.by.clone_from(&known.by),
+            _ => {}
+        }
+    }
+
+    /// As [`State::bind`], if it was otherwise `before`.
+    fn bind_if_new(&mut self, name: &[u8], before: &State) {
+        if self.settings.get(name) != before.settings.get(name) {
+            self.bind(name);
+        }
+    }
+
+    /// Nobody knows who has set this: if that may have needed rights that the login has not, it holds on this server alone.
+    fn bind(&mut self, name: &[u8]) {
+        if let Some(setting) = self.settings.get_mut(name).filter(|_| rights::may_be_needed(name)) {
+            self.len -= setting.again.take().map_or(0, |again| again.bytes().len());
+            setting.by = Some(Arc::default());
+        }
+    }
+
+    /// Of all that is set.
+    fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.settings.keys().map(|name| &**name)
+    }
+
+    /// And whose rights it has.
+    fn kept(&self) -> impl Iterator<Item = &[u8]> {
+        let authorization = self.identity.authorization.is_some().then_some(&b"session_authorization"[..]);
+        let role = self.identity.role.is_some().then_some(&b"role"[..]);
+        self.names().chain(authorization).chain(role)
+    }
+
+    fn forget(&mut self, name: &[u8]) {
+        match name {
+            b"role" => self.identity.role = None,
+            b"session_authorization" => self.identity = Identity::default(),
+            name => self.remove(name),
+        }
+    }
+
+    pub fn channels(&self) -> &Channels {
+        &self.channels
+    }
+
+    /// Takes out what a server lists by itself: not what the application calls its own.
+    fn forget_listed(&mut self) {
+        let listed = self.settings.keys().filter(|name| !name.contains(&b'.')).cloned();
+        listed.collect::<Vec<_>>().iter().for_each(|name| self.remove(name));
+    }
+
+    fn clear(&mut self) {
+        self.settings.clear();
+        self.len = 0;
+        self.overflowed = false;
+    }
+
+    fn set(&mut self, name: &[u8], again: Option<&Again>) {
+        match name {
+            b"role" => {
+                let role = clause(name, again);
+                self.overflowed |= role.is_none();
+                return self.assume(Identity { role, ..self.identity.clone() });
+            }
+            // It ends the role, too. //= pg18 sql-set-session-authorization
+            b"session_authorization" => {
+                return self.assume(Identity { authorization: clause(name, again), role: None });
+            }
+            _ => {}
+        }
+        let by = (!self.identity.is_login() && rights::may_be_needed(name)).then(|| Arc::new(self.identity.clone()));
+        self.put(name, Setting { again: again.cloned(), by });
+    }
+
+    fn put(&mut self, name: &[u8], mut setting: Setting) {
+        self.remove(name);
+        if self.len + name.len() > limits::SETTINGS_LEN_MAX {
+            self.overflowed = true;
+            return;
+        }
+        let len = |setting: &Setting| name.len() + setting.again.as_ref().map_or(0, |again| again.bytes().len());
+        if self.len + len(&setting) > limits::SETTINGS_LEN_MAX {
+            setting.again = None;
+        }
+        self.len += len(&setting);
+        self.settings.insert(name.into(), setting);
+    }
+
+    fn assume(&mut self, identity: Identity) {
+        // Somebody whom nobody knows how to become again must not be forgotten.
+        self.overflowed |= identity.is_login();
+        self.identity = identity;
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        if let Some(before) = self.settings.remove(name) {
+            self.len -= name.len() + before.again.map_or(0, |again| again.bytes().len());
+        }
+    }
+
+    /// Appends the statements that give a server with the state `found` this one, each with its semicolon.
+    pub fn write_difference(&self, found: &State, out: &mut Vec<u8>) -> Risk {
+        let mut writer = Writer { identity: found.identity.clone(), risk: Risk::None, out };
+        for (name, setting) in &found.settings {
+            if !self.settings.contains_key(name) {
+                debug_assert!(setting.by.is_none(), "what another than the login has set is cleared, not reset");
+                if rights::may_be_needed(name) {
+                    writer.assume(None);
+                }
+                writer.reset(name);
+            }
+        }
+        // Where names are looked up comes before what names something.
+        let first = self.settings.get_key_value(&b"search_path"[..]);
+        let last = self.settings.iter().filter(|(name, _)| State::comes_last(name));
+        let others = self.settings.iter();
+        let others = others.filter(|(name, _)| ***name != *b"search_path" && !State::comes_last(name));
+        for (name, setting) in first.into_iter().chain(others).chain(last) {
+            let Some(again) = setting.again.as_ref().filter(|_| found.settings.get(name) != Some(setting)) else {
+                continue;
+            };
+            if rights::may_be_needed(name) {
+                writer.assume(setting.by.as_deref());
+            }
+            writer.set(name, again);
+        }
+        writer.assume(Some(&self.identity));
+        writer.risk
+    }
+}
+
+/// Statements, and who they run as.
+struct Writer<'a> {
+    identity: Identity,
+    risk: Risk,
+    out: &'a mut Vec<u8>,
+}
+
+impl Writer<'_> {
+    /// What follows runs as this one; `None`: as the login.
+    fn assume(&mut self, identity: Option<&Identity>) {
+        let login = Identity::default();
+        let wanted = identity.unwrap_or(&login);
+        if self.identity == *wanted {
+            return;
+        }
+        self.risk = Risk::High;
+        if self.identity.authorization != wanted.authorization {
+            // Only the login may assume another authorization, whoever it is now.
+            if self.identity.authorization.is_some() || self.identity.role.is_some() {
+                self.out.extend_from_slice(b"RESET SESSION AUTHORIZATION;RESET ROLE;");
+            }
+            if let Some(clause) = &wanted.authorization {
+                self.write_set(clause);
+            }
+            self.identity = Identity { authorization: wanted.authorization.clone(), role: None };
+        }
+        if self.identity.role != wanted.role {
+            match &wanted.role {
+                Some(clause) => self.write_set(clause),
+                None => self.out.extend_from_slice(b"RESET ROLE;"),
+            }
+            self.identity.role.clone_from(&wanted.role);
+        }
+    }
+
+    fn set(&mut self, name: &[u8], again: &Again) {
+        self.rise(name);
+        match again {
+            Again::Clause(clause) => self.write_set(clause),
+            Again::Value(value) => self.set_value(name, value),
+        }
+    }
+
+    /// By SET where that can be: in a transaction a SELECT is the first query, behind which its isolation cannot be chosen.
+    fn set_value(&mut self, name: &[u8], value: &[u8]) {
+        let quoted = quoted_setting(name).filter(|_| value.is_ascii() && !is_list_of_names(name));
+        let Some(quoted) = quoted else { return write_set_config(name, value, b"UTF8", self.out) };
+        self.out.extend_from_slice(b"SET SESSION ");
+        self.out.extend_from_slice(&quoted);
+        self.out.push(b'=');
+        quote_literal(value, self.out);
+        self.out.push(b';');
+    }
+
+    fn reset(&mut self, name: &[u8]) {
+        self.rise(name);
+        // What cannot be named was cleared.
+        let Some(quoted) = quoted_setting(name) else { return };
+        self.out.extend_from_slice(b"RESET ");
+        self.out.extend_from_slice(&quoted);
+        self.out.push(b';');
+    }
+
+    fn write_set(&mut self, clause: &[u8]) {
+        self.out.extend_from_slice(b"SET SESSION ");
+        self.out.extend_from_slice(clause);
+        self.out.push(b';');
+    }
+
+    fn rise(&mut self, name: &[u8]) {
+        // Nobody's rights depend on what is the pooler's own.
+        let is_dangerous = is_dangerous(name) && !name.starts_with(b"pgweir.");
+        self.risk = self.risk.max(if is_dangerous { Risk::High } else { Risk::Low });
+    }
+}
+
+/// What follows SET to become somebody.
+fn clause(name: &[u8], again: Option<&Again>) -> Option<Box<[u8]>> {
+    match again.filter(|again| again.bytes().is_ascii())? {
+        Again::Clause(clause) => Some(clause.clone()),
+        Again::Value(value) => {
+            let mut clause = name.to_vec();
+            clause.push(b'=');
+            quote_literal(value, &mut clause);
+            Some(clause.into())
+        }
+    }
+}
+
+/// An identifier in quotes.
+pub fn write_identifier(name: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for &byte in name {
+        if byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(state: &mut State, name: &str, clause: &str) {
+        let again = Some(Again::Clause(clause.as_bytes().into()));
+        state.apply(&Change::Set { name: name.as_bytes().into(), again });
+    }
+
+    fn difference(wanted: &State, found: &State) -> (String, Risk) {
+        let mut out = Vec::new();
+        let risk = wanted.write_difference(found, &mut out);
+        (String::from_utf8(out).expect("test values are ASCII"), risk)
+    }
+
+    #[test]
+    fn a_server_gets_what_its_session_set_and_loses_what_others_did() {
+        let (mut session, mut server) = (State::default(), State::default());
+        set(&mut session, "statement_timeout", "statement_timeout = '5s'");
+        set(&mut session, "work_mem", "work_mem to '4MB'");
+        set(&mut server, "work_mem", "work_mem to '4MB'");
+        set(&mut server, "enable_seqscan", "enable_seqscan = off");
+        let expected = "RESET \"enable_seqscan\";SET SESSION statement_timeout = '5s';";
+        assert_eq!(difference(&session, &server), (expected.to_owned(), Risk::Low));
+        assert_eq!(difference(&session, &session), (String::new(), Risk::None));
+        set(&mut server, "app.user_id", "app.user_id = '7'");
+        let (text, risk) = difference(&session, &server);
+        assert!(text.contains("RESET \"app\".\"user_id\";") && risk == Risk::High, "{text}");
+    }
+
+    #[test]
+    fn the_search_path_comes_first() {
+        let mut session = State::default();
+        set(&mut session, "default_text_search_config", "default_text_search_config = s.c");
+        set(&mut session, "search_path", "search_path = s");
+        let expected = "SET SESSION search_path = s;SET SESSION default_text_search_config = s.c;";
+        assert_eq!(difference(&session, &State::default()), (expected.to_owned(), Risk::High));
+    }
+
+    #[test]
+    fn roles_come_last_and_what_needed_one_is_set_as_it() {
+        let (mut session, base) = (State::default(), State::default());
+        set(&mut session, "session_authorization", "session authorization ann");
+        set(&mut session, "role", "role admin");
+        set(&mut session, "log_min_messages", "log_min_messages = 'debug1'");
+        session.apply(&Change::Reset(b"role"[..].into()));
+        set(&mut session, "work_mem", "work_mem = '1MB'");
+        let (text, risk) = difference(&session, &base);
+        let expected = "SET SESSION session authorization ann;SET SESSION role admin;\
+                        SET SESSION log_min_messages = 'debug1';SET SESSION work_mem = '1MB';RESET ROLE;";
+        assert_eq!((text.as_str(), risk), (expected, Risk::High));
+        assert!(session.needs_clearing() && !base.needs_clearing());
+        session.apply(&Change::ResetAll);
+        let (text, _) = difference(&base, &session);
+        assert_eq!(text, "RESET SESSION AUTHORIZATION;RESET ROLE;");
+    }
+
+    #[test]
+    fn what_needs_the_rights_of_the_login_is_set_before_a_role_is_assumed() {
+        let (mut session, mut server) = (State::default(), State::default());
+        set(&mut session, "lo_compat_privileges", "lo_compat_privileges = on");
+        set(&mut session, "role", "role r");
+        set(&mut server, "role", "role r");
+        let (text, _) = difference(&session, &server);
+        assert_eq!(text, "RESET ROLE;SET SESSION lo_compat_privileges = on;SET SESSION role r;");
+        server.apply(&Change::Reset(b"role"[..].into()));
+        set(&mut server, "log_statement", "log_statement = 'all'");
+        set(&mut server, "role", "role r");
+        let (text, _) = difference(&State::default(), &server);
+        assert_eq!(text, "RESET ROLE;RESET \"log_statement\";");
+    }
+
+    #[test]
+    fn reset_all_leaves_the_role_discard_all_does_not() {
+        let mut state = State::default();
+        set(&mut state, "role", "role r");
+        set(&mut state, "work_mem", "work_mem = '1MB'");
+        state.apply(&Change::ResetAll);
+        assert_eq!(difference(&state, &State::default()).0, "SET SESSION role r;");
+        state.apply(&Change::DiscardAll);
+        assert!(state.is_base() && state.len == 0);
+    }
+
+    #[test]
+    fn a_name_cannot_leave_its_quotes() {
+        let mut server = State::default();
+        set(&mut server, "a\"; drop table t; --.b", "");
+        let (text, _) = difference(&State::default(), &server);
+        assert_eq!(text, "RESET \"a\"\"; drop table t; --\".\"b\";");
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_the_rest_binds() {
+        let mut state = State::default();
+        let long = "x".repeat(limits::SETTINGS_LEN_MAX);
+        set(&mut state, "a", &long);
+        assert!(state.is_bound() && state.len == 1);
+        state.apply(&Change::Reset(b"a"[..].into()));
+        assert!(!state.is_bound() && state.is_base());
+        for number in 0..100_000 {
+            set(&mut state, &format!("app.setting_{number}"), "app.x = '1'");
+        }
+        assert!(state.len <= limits::SETTINGS_LEN_MAX && state.is_bound());
+    }
+}

@@ -1,0 +1,304 @@
+//! What a client's text means for its session, asked of the worker's memo: one pass and one lookup for a text like one
+//! that was seen before. What its names hide is noted there too, for as long as the pool learns nothing new.
+
+use std::sync::Arc;
+
+use sql::{Encoding, Key, Marks, Memo, Rules, Text, Word};
+
+use super::pins::Pins;
+use crate::catalogue::{Edition, Hidden, Known};
+use crate::parameters::{Parameters, Tracked};
+
+/// What is known of a text before it runs.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    pub marks: Marks,
+    /// What the names in it do besides, as far as is known now.
+    pub hidden: Hidden,
+}
+
+/// What definitions in a text change.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Defines {
+    #[default]
+    Nothing,
+    /// Only its own session's objects if it has temporary ones, and otherwise what others see.
+    Unclear,
+    /// What others see.
+    ForAll,
+}
+
+/// What a text says by itself, for as long as a statement lives: what its names hide may change meanwhile.
+#[derive(Debug, Default)]
+pub struct Sketch {
+    pub marks: Marks,
+    words: Box<[Word]>,
+}
+
+impl Sketch {
+    pub fn reading(&self, known: &Known) -> Reading {
+        Reading { marks: self.marks, hidden: known.hides(&self.words, self.marks) }
+    }
+}
+
+/// Marks of statements whose effect on the session is noted when their tags come.
+const NOTED: Marks = union(&[
+    Marks::UNKNOWN,
+    Marks::SET_CONFIG,
+    Marks::SET,
+    Marks::RESET,
+    Marks::DISCARD,
+    Marks::PREPARE,
+    Marks::EXECUTE,
+    Marks::DEALLOCATE,
+    Marks::LISTEN,
+    Marks::UNLISTEN,
+    Marks::LOAD,
+]);
+
+/// Marks of statements that speak of statements by name.
+const NAMING: Marks = union(&[Marks::PREPARE, Marks::EXECUTE, Marks::DEALLOCATE, Marks::STATE_READ]);
+
+const WITH_LOCAL_RIGHTS: Marks = union(&[Marks::LOCAL_RIGHTS, Marks::BLOCK, Marks::CALL, Marks::UNKNOWN]);
+
+const DEFINING: Marks = union(&[Marks::RELATIONS, Marks::ROUTINES]);
+
+/// Marks of texts that must be looked at whatever the session has done before.
+const ACTIVE: Marks = union(&[
+    NOTED,
+    NAMING,
+    DEFINING,
+    Marks::UNKNOWN,
+    Marks::TEMPORARY,
+    Marks::HOLD,
+    Marks::ADVISORY,
+    Marks::DBLINK,
+    Marks::BACKUP,
+    Marks::SLOT,
+    Marks::ORIGIN,
+    Marks::SEED,
+    Marks::BLOCK,
+    Marks::CALL,
+    Marks::EMPTY_DATABASE,
+    Marks::NOTIFY,
+]);
+
+const fn union(marks: &[Marks]) -> Marks {
+    let (mut all, mut index) = (Marks::NONE, 0);
+    while index < marks.len() {
+        all = all.and(marks[index]);
+        index += 1;
+    }
+    all
+}
+
+impl Reading {
+    /// Of what cannot be read.
+    pub const UNKNOWN: Reading = Reading { marks: Marks::UNKNOWN, hidden: Hidden::NONE };
+
+    /// Its effects must be noted. `open`: something of the transaction may be taken back.
+    pub fn is_noted(self, open: bool) -> bool {
+        self.marks.any(NOTED) || open && self.marks.any(Marks::TRANSACTION)
+    }
+
+    /// Whether it changes what tables, types or functions there are, for others too: what was prepared before may not hold.
+    #[inline]
+    pub fn defines(self) -> Defines {
+        match self.marks {
+            marks if marks.any(Marks::PERMANENT) => Defines::ForAll,
+            marks if marks.any(DEFINING) => Defines::Unclear,
+            _ => Defines::Nothing,
+        }
+    }
+
+    /// It may have another's rights until the end of its transaction. Not told by it: what functions do.
+    #[inline]
+    pub fn may_have_local_rights(self) -> bool {
+        self.marks.any(WITH_LOCAL_RIGHTS)
+    }
+
+    pub fn names_statements(self) -> bool {
+        self.marks.any(NAMING) || self.lists_statements() || self.may_name_statements()
+    }
+
+    /// What it may leave behind.
+    pub fn pins(self) -> Pins {
+        Pins::of(self.marks) | Pins::of_hidden(self.hidden)
+    }
+
+    /// It may begin to listen.
+    pub fn listens(self) -> bool {
+        self.marks.any(Marks::LISTEN)
+    }
+
+    /// It may end a transaction.
+    pub fn ends_transaction(self) -> bool {
+        self.marks.any(Marks::TRANSACTION)
+    }
+
+    /// It says something on a channel.
+    pub fn notifies(self) -> bool {
+        self.marks.any(Marks::NOTIFY)
+    }
+
+    /// It may see what the session listens to.
+    pub fn lists_channels(self) -> bool {
+        self.marks.any(Marks::CHANNELS)
+    }
+
+    /// It may see which statements there are, whatever their names.
+    pub fn lists_statements(self) -> bool {
+        self.marks.any(Marks::STATE_READ) || self.hidden.any(Hidden::STATE_READ | Hidden::PREPARED)
+    }
+
+    /// It may speak of statements in a string that is run, or to code that nobody can read.
+    pub fn may_name_statements(self) -> bool {
+        self.marks.any(Marks::BLOCK) || self.hidden.any(Hidden::DYNAMIC | Hidden::UNKNOWN)
+    }
+
+    /// Its columns are those of a statement that it names.
+    pub fn executes(self) -> bool {
+        self.marks.any(Marks::EXECUTE)
+    }
+
+    /// It calls set_config, and not for its transaction alone.
+    pub fn sets_by_function(self) -> bool {
+        self.marks.any(Marks::SET_CONFIG)
+    }
+
+    /// It may be anything.
+    pub fn is_unknown(self) -> bool {
+        self.marks.any(Marks::UNKNOWN)
+    }
+
+    /// It may make or change what names hide, for itself alone or for others too.
+    pub fn redefines(self) -> bool {
+        self.marks.any(DEFINING)
+    }
+
+    #[inline]
+    pub fn uses_sequences(self) -> bool {
+        self.marks.any(Marks::NEXTVAL | Marks::CURRVAL) || self.hidden.any(Hidden::SEQUENCE | Hidden::CURRVAL)
+    }
+
+    /// What it does makes `currval` its session's.
+    pub fn advances_sequences(self) -> bool {
+        self.marks.any(Marks::NEXTVAL) || self.hidden.any(Hidden::SEQUENCE)
+    }
+
+    /// It says itself that it draws from a sequence.
+    pub fn draws(self) -> bool {
+        self.marks.any(Marks::NEXTVAL)
+    }
+
+    pub fn asks_for_currval(self) -> bool {
+        self.marks.any(Marks::CURRVAL) || self.hidden.any(Hidden::CURRVAL)
+    }
+
+    /// Of a function that is called by its oid. //= pg18 protocol-flow#PROTOCOL-FLOW-FUNCTION-CALL
+    pub fn of_function(oid: u32) -> Reading {
+        let marks = match oid {
+            // Large objects: what drivers call so. //= pg18 lo-interfaces
+            715 | 764..=765 | 767 | 952..=958 | 964 | 1004 | 3170..=3172 | 3457..=3460 => Marks::NONE,
+            2880..=2892 | 3089..=3096 => Marks::ADVISORY,
+            1599 => Marks::SEED,
+            1574 | 1576 | 1765 => Marks::NEXTVAL,
+            1575 | 2559 => Marks::CURRVAL,
+            _ => Marks::UNKNOWN,
+        };
+        Reading { marks, hidden: Hidden::NONE }
+    }
+
+    /// Something has to be done about it, even in a session that has done nothing yet.
+    #[inline]
+    pub fn is_active(self) -> bool {
+        self.marks.any(ACTIVE) || self.hidden.any(Hidden::ACTIVE)
+    }
+
+    /// Nothing has to be done about it, whatever the session has done before.
+    pub fn is_plain(self) -> bool {
+        self.marks.is_empty() && self.hidden.is_empty()
+    }
+}
+
+/// What the words of a text hid in the pool that asked last.
+#[derive(Copy, Clone, Debug)]
+struct Note {
+    edition: Edition,
+    hidden: Hidden,
+}
+
+impl Default for Note {
+    fn default() -> Note {
+        Note { edition: Edition::NEVER, hidden: Hidden::NONE }
+    }
+}
+
+/// Reads texts for one worker.
+#[derive(Debug)]
+pub struct Reader {
+    memo: Memo<Note>,
+    /// The last that one of the worker's pools got.
+    edition: Edition,
+    /// The parameters that texts were read by last, and what they mean.
+    last: Option<(Arc<Parameters>, Option<Rules>)>,
+}
+
+impl Reader {
+    /// `secret`: unpredictable; `bytes_max`: of the memo.
+    pub fn new(secret: u64, bytes_max: usize) -> Reader {
+        let memo = Memo::with_notes(Key::from_seed(secret), bytes_max);
+        Reader { memo, edition: Edition::default(), last: None }
+    }
+
+    /// `parameters`: those that the server will read the text by.
+    #[inline]
+    pub fn read(&mut self, text: &[u8], parameters: &Arc<Parameters>, known: &mut Known) -> Reading {
+        let Some(rules) = self.rules(parameters) else { return Reading::UNKNOWN };
+        let (summary, note) = self.memo.entry(&Text::new(text, rules));
+        let marks = summary.marks();
+        if note.edition != known.edition() {
+            let edition = known.publish(&mut self.edition);
+            *note = Note { edition, hidden: known.hides(summary.words(), marks) };
+        }
+        debug_assert_eq!(note.hidden, known.hides(summary.words(), marks), "a note is of its edition");
+        Reading { marks, hidden: note.hidden }
+    }
+
+    pub fn marks(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Marks {
+        let rules = self.rules(parameters);
+        rules.map_or(Marks::UNKNOWN, |rules| self.memo.summary(&Text::new(text, rules)).marks())
+    }
+
+    pub fn sketch(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Sketch {
+        let Some(rules) = self.rules(parameters) else {
+            return Sketch { marks: Marks::UNKNOWN, words: Box::default() };
+        };
+        let summary = self.memo.summary(&Text::new(text, rules));
+        Sketch { marks: summary.marks(), words: summary.words().into() }
+    }
+
+    /// How a text is to be read; `None`: not for certain.
+    #[inline]
+    pub fn rules(&mut self, parameters: &Arc<Parameters>) -> Option<Rules> {
+        match &self.last {
+            Some((last, rules)) if Arc::ptr_eq(last, parameters) => *rules,
+            _ => self.find_rules(parameters),
+        }
+    }
+
+    #[cold]
+    fn find_rules(&mut self, parameters: &Arc<Parameters>) -> Option<Rules> {
+        // Every PostgreSQL reports both. What does not has no such setting.
+        let encoding = parameters.get(Tracked::CLIENT_ENCODING).map_or(Some(Encoding::default()), Encoding::of);
+        let standard_strings = match parameters.get(Tracked::STANDARD_STRINGS) {
+            Some(b"on") | None => Some(true),
+            Some(b"off") => Some(false),
+            _ => None,
+        };
+        let rules =
+            encoding.zip(standard_strings).map(|(encoding, standard_strings)| Rules { standard_strings, encoding });
+        self.last = Some((Arc::clone(parameters), rules));
+        rules
+    }
+}

@@ -1,0 +1,178 @@
+//! Statements that SQL and the protocol call by name: what a server must have before a text that names them is sent.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use sql::{Marks, Rules, Text};
+use units::limits;
+
+use super::{Effect, Effects, Kept, Known, Names, OnServer, Pins, Places, Reading, Remedy, Tracked, Tracker, prepared};
+use crate::prepared::Statement;
+
+/// Which names of statements a text may see, besides those that it speaks of as SQL does.
+#[derive(Debug)]
+pub enum Seen {
+    None,
+    /// Those among its words: what it runs was put together from them, or so one must hope. To bring all would fail where
+    /// a table of one of them is gone, though nobody asks for that one.
+    Words(BTreeSet<Vec<u8>>),
+    All,
+}
+
+impl Seen {
+    pub fn by(reading: Reading, text: &[u8]) -> Seen {
+        match () {
+            () if reading.lists_statements() => Seen::All,
+            () if reading.may_name_statements() => {
+                let words = text.split(|&byte| is_between_words(byte)).filter(|word| !word.is_empty());
+                let words: BTreeSet<Vec<u8>> = words.map(<[u8]>::to_ascii_lowercase).collect();
+                let runs = [&b"execute"[..], b"deallocate"].iter().any(|word| words.contains(*word));
+                if runs { Seen::Words(words) } else { Seen::None }
+            }
+            () => Seen::None,
+        }
+    }
+
+    fn has(&self, name: &[u8]) -> bool {
+        match self {
+            Seen::None => false,
+            Seen::Words(words) => {
+                name.iter().any(|&byte| is_between_words(byte)) || words.contains(&name.to_ascii_lowercase())
+            }
+            Seen::All => true,
+        }
+    }
+}
+
+fn is_between_words(byte: u8) -> bool {
+    byte.is_ascii() && !byte.is_ascii_alphanumeric() && !matches!(byte, b'_' | b'$')
+}
+
+impl Tracker {
+    /// Makes the server have, under the names that a text may speak of, what the session has.
+    pub fn bring(&self, name: &[u8], on_server: &mut OnServer, remedy: &mut Remedy) {
+        on_server.bring_own(name, self.prepared.get(name).and_then(|kept| kept.text.as_ref()), remedy);
+    }
+
+    /// Whether a statement under way prepares or deallocates: what there is behind it by name is not known.
+    pub fn is_naming(&self) -> bool {
+        let names = |effect: &Effect| {
+            matches!(effect, Effect::Prepare(_) | Effect::Deallocate(_) | Effect::DeallocateAll | Effect::DiscardAll)
+        };
+        self.sent.any(names)
+    }
+
+    /// Of all names.
+    fn bring_all(&self, seen: &Seen, on_server: &mut OnServer, remedy: &mut Remedy) {
+        let strangers: Vec<Vec<u8>> = on_server.names().map(<[u8]>::to_vec).collect();
+        let strangers = strangers.iter().map(|name| &name[..]);
+        for name in strangers.chain(self.prepared.keys().map(|name| &**name)).filter(|name| seen.has(name)) {
+            self.bring(name, on_server, remedy);
+        }
+    }
+
+    /// What has to come in front of a text that speaks of statements by name. What it executes is suspected of what they
+    /// leave behind.
+    /// What is executed comes before what is deallocated: the one that is there serves both. `seen`: the names that it may see
+    /// besides.
+    pub fn remedy(
+        &mut self,
+        effects: &Effects,
+        names: Option<&Names>,
+        on_server: &mut OnServer,
+        known: &Known,
+        seen: &Seen,
+    ) -> Remedy {
+        let mut remedy = Remedy::new();
+        if !matches!(seen, Seen::None) {
+            self.bring_all(seen, on_server, &mut remedy);
+        }
+        // A text of 64 kB may name a statement of two megabytes six thousand times.
+        let (mut executed, mut brought) = (BTreeSet::new(), BTreeSet::new());
+        for effect in effects.iter() {
+            let (name, runs) = match effect {
+                Effect::Execute(name) => (name, true),
+                Effect::Deallocate(name) => (name, false),
+                Effect::Prepare(kept) => (&kept.name, false),
+                _ => continue,
+            };
+            if runs && !executed.insert(&**name) || !runs && brought.contains(&**name) {
+                continue;
+            }
+            let of_protocol = names.filter(|_| !self.has_prepared(name)).and_then(|names| names.in_sql(name));
+            let Some((statement, text)) = of_protocol else {
+                self.bring(name, on_server, &mut remedy);
+                continue;
+            };
+            if runs {
+                self.suspect(statement.reading(known), statement.query(), known);
+            }
+            brought.insert(&**name);
+            // The protocol and SQL share their names.
+            let text = if runs { Arc::clone(text) } else { prepared::stand_in(name) };
+            on_server.bring(name, Some(&text), &mut remedy);
+        }
+        remedy
+    }
+
+    pub(super) fn keep_prepared(&mut self, kept: Kept) {
+        self.forget_prepared(&kept.name);
+        let count = self.prepared.len();
+        let len = kept.name.len() + kept.statement.len();
+        let fits = self.prepared_len + len <= limits::PREPARED_LEN_MAX && count < limits::STATEMENTS_PER_CLIENT_MAX;
+        if fits && kept.statement.text.is_some() {
+            self.prepared_len += len;
+            self.prepared.insert(kept.name, kept.statement);
+        } else {
+            self.pins |= Pins::PREPARED;
+        }
+    }
+
+    /// Whether it was there.
+    pub(super) fn forget_prepared(&mut self, name: &[u8]) -> bool {
+        let Some(statement) = self.prepared.remove(name) else { return false };
+        self.prepared_len -= name.len() + statement.len();
+        true
+    }
+
+    pub(super) fn forget_all_prepared(&mut self, places: &mut Places<'_>) {
+        self.prepared.clear();
+        self.prepared_len = 0;
+        places.on_server.clear();
+        self.pins = self.pins & !Pins::PREPARED;
+    }
+
+    /// Settings that are to be asked for.
+    #[cfg(test)]
+    pub fn unread(&self) -> Vec<&str> {
+        self.unread.iter().map(|name| std::str::from_utf8(name).expect("tests have ASCII names")).collect()
+    }
+
+    /// Adds to the effects of EXECUTE in a text those of what it runs: as the name will have been prepared when it runs.
+    /// `names`: of the protocol; `rules`: those that the text is read by.
+    pub fn add_executed(&self, effects: &mut Effects, names: Option<&Names>, rules: Rules, tracked: &Tracked) {
+        effects.add_executed(|name| {
+            if let Some(run) = self.sent.iter().filter_map(|effect| effect.prepares(name)).last() {
+                return run;
+            }
+            if let Some(statement) = self.prepared.get(name) {
+                return statement.executed();
+            }
+            let run = |statement: &Statement| match statement.marks().any(Marks::SET_CONFIG) {
+                true => Effects::of_executed(&Text::new(statement.query(), rules), tracked),
+                false => Effect::Nothing,
+            };
+            // Too long to be kept, or prepared out of sight.
+            names.and_then(|names| names.executed(name, rules, run)).unwrap_or(Effect::Unknown)
+        });
+    }
+
+    /// The whole PREPARE of what SQL's EXECUTE names.
+    pub fn prepared_text(&self, name: &[u8]) -> Option<Arc<[u8]>> {
+        self.prepared.get(name)?.text.as_ref().map(Arc::clone)
+    }
+
+    pub fn has_prepared(&self, name: &[u8]) -> bool {
+        self.prepared.contains_key(name)
+    }
+}
