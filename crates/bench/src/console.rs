@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use client::{Connection, Gone, Place, Trusted, frontend};
 
-use crate::setup::USER;
+use crate::style::USER;
 
 /// How long the console may be silent.
 const PATIENCE: Duration = Duration::from_secs(5);

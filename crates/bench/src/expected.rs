@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::contestant::Contestant;
 use crate::instructions::FIDELITY;
-use crate::run::Plan;
+use crate::plan::Plan;
 use crate::scenario::{Kind, Proof, Scenario};
 
 /// Starting a contestant, logging its clients in, and settling.
@@ -71,8 +71,8 @@ mod tests {
     /// The usual full run: three poolers at most, the direct connection and the relay where they belong.
     #[test]
     fn the_usual_run_takes_less_than_twenty_five_minutes() {
-        let slice = Duration::from_millis(crate::run::SLICE_MS);
-        let pace = Pace { rounds: crate::run::ROUNDS as usize, warm_up: slice / 4, slice };
+        let slice = Duration::from_millis(crate::plan::SLICE_MS);
+        let pace = Pace { rounds: crate::plan::ROUNDS as usize, warm_up: slice / 4, slice };
         let plan = Plan { pace, quick: false, seed: 1, split: false, wanted: Vec::new(), bare: false };
         let relay = Contestant::relay().expect("this program has a place");
         let given = ["pgweir", "pgbouncer"].map(|name| Contestant { name: name.to_owned(), ..relay.clone() });

@@ -23,6 +23,7 @@ pub mod idle;
 pub mod instructions;
 pub mod machine;
 pub mod pgbench;
+pub mod plan;
 pub mod rates;
 pub mod rates_table;
 pub mod record;

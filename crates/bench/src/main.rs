@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use bench::contestant::{Contestant, Premises};
 use bench::machine::commit_words;
+use bench::plan::{self, Plan};
 use bench::relay::{Relay, Route};
 use bench::rounds::Pace;
-use bench::run::{self, Plan};
 use bench::scenario::SCENARIOS;
 use bench::sizing::{self, Part};
-use bench::{fairness, rates, record, report, versus};
+use bench::{fairness, rates, record, report, run, versus};
 use clap::{Parser, ValueEnum};
 use measure::interrupt;
 use measure::machine::said;
@@ -144,7 +144,7 @@ fn print_report(options: &Options) -> Result<bool, String> {
 /// Runs the measurement. `false`: a scenario could not be measured. A missed threshold stands in the table and is no failure.
 fn measure(options: &Options, null: bool) -> Result<bool, String> {
     let contestants = contestants(options, null)?;
-    let plan = plan(options, (run::ROUNDS, run::SLICE_MS));
+    let plan = plan(options, (plan::ROUNDS, plan::SLICE_MS));
     interrupt::listen(interrupt::USUAL)?;
     let place = Premises::open(options.keep)?;
     let label = match (null, options.quick) {

@@ -20,7 +20,8 @@ use serde_json::{Map, Value, json};
 
 use crate::contestant::{Contestant, Premises, Running};
 use crate::scenario::{Kind, Scenario};
-use crate::setup::{self, Placement, USER, Upstream};
+use crate::setup::{self, Placement, Upstream};
+use crate::style::USER;
 use demo::free_port;
 
 /// What a cluster is like.

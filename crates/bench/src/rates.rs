@@ -17,9 +17,10 @@ use serde_json::{Map, Value, json};
 
 use crate::contestant::{Contestant, Premises, Running};
 use crate::fake::Answer;
+use crate::rates_table::OVERS;
 use crate::record::Record;
-use crate::setup::{self, USER};
-use crate::style::{Style, work};
+use crate::setup;
+use crate::style::{Style, USER, work};
 use crate::world::{Mode, World};
 
 /// What is limited.
@@ -52,9 +53,6 @@ impl Limited {
         }
     }
 }
-
-/// Whoever is over waits, or is told.
-pub const OVERS: [&str; 2] = ["delay", "reject"];
 
 const WORKERS: u32 = 4;
 

@@ -6,7 +6,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::rates::OVERS;
+/// Whoever is over a limit waits, or is told.
+pub const OVERS: [&str; 2] = ["delay", "reject"];
 
 const SPAN_US: u64 = 10_000_000;
 

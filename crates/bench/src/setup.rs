@@ -8,12 +8,8 @@ use measure::program::last_lines;
 
 use crate::contestant::{Contestant, Premises, Running};
 use crate::scenario::{CLASSES, CLASSIC, Kind, Proof, Scenario};
-use crate::style::work;
+use crate::style::{PASSWORD, USER, work};
 use crate::world::{FleetId, World};
-
-/// User, database and password of the load.
-pub const USER: &str = "bench";
-pub const PASSWORD: &str = "a password of the load";
 
 /// Which cores the load (with the fake server) and the contestants may use.
 #[derive(Clone, Debug)]

@@ -28,14 +28,13 @@ use crate::console;
 use crate::contestant::{Contestant, Premises, Running};
 use crate::pgbench::{Cluster, Terms};
 use crate::record::Record;
-use crate::setup::{self, USER};
+use crate::setup;
+use crate::sizing_table::AUTO;
+use crate::style::USER;
 use crate::world::{Mode, World};
 
 /// Sizes that auto is held against.
 pub const SIZES: [u32; 7] = [2, 4, 8, 16, 32, 64, 100];
-
-/// The name of auto in records.
-pub const AUTO: &str = "auto";
 
 /// Clients that the load has.
 pub const CLIENTS: [usize; 3] = [50, 500, 4000];

@@ -8,7 +8,8 @@ use std::fmt::Write;
 use measure::statistics::{Seeded, quantile};
 use serde_json::Value;
 
-use crate::sizing::AUTO;
+/// The name of auto in records.
+pub const AUTO: &str = "auto";
 
 const RESAMPLES: usize = 4000;
 

@@ -5,7 +5,10 @@ use measure::login::Account;
 use measure::work::{First, Question, Shape, Work, query};
 
 use crate::fake::Answer;
-use crate::setup::USER;
+
+/// User, database and password of the load.
+pub const USER: &str = "bench";
+pub const PASSWORD: &str = "a password of the load";
 
 /// How a client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

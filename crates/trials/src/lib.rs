@@ -21,6 +21,7 @@ mod headline;
 mod machine;
 mod monitor;
 mod needs;
+mod options;
 mod page;
 mod pgbench;
 mod plan;
@@ -37,5 +38,6 @@ mod target;
 mod watch;
 
 pub use monitor::Monitor;
-pub use run::{Options, run};
+pub use options::Options;
+pub use run::run;
 pub use target::Target;

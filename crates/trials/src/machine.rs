@@ -5,7 +5,7 @@ use measure::machine::{load_average, machine_memory, memory_limit};
 
 use crate::contestant::login_of_clients;
 use crate::monitor::Monitor;
-use crate::run::Options;
+use crate::options::Options;
 use crate::sample::number;
 use crate::slice::Ground;
 

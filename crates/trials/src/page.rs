@@ -14,8 +14,7 @@ use crate::arithmetic;
 use crate::headline::{headline, megabytes};
 use crate::plan::{Mode, Source, Theirs, Trial};
 use crate::plot::{Bar, Drawing, Whose, bars};
-use crate::record::Record;
-use crate::sample::{Metric, Samples, Way, number};
+use crate::sample::{Metric, Results, Samples, Way, number};
 use crate::table;
 
 const STYLE: &str = include_str!("../templates/page.css");
@@ -83,9 +82,9 @@ struct Pair {
 }
 
 /// The whole page.
-pub(crate) fn page(record: &Record) -> String {
+pub(crate) fn page(results: &Results) -> String {
     let about = |name: &str| {
-        let found = record.facts.iter().find(|(fact, _)| fact == name).map(|(_, value)| value.as_str());
+        let found = results.facts.iter().find(|(fact, _)| fact == name).map(|(_, value)| value.as_str());
         found.unwrap_or_default()
     };
     let lead = format!(
@@ -96,18 +95,18 @@ pub(crate) fn page(record: &Record) -> String {
         about("machine"),
         about("scale"),
     );
-    let mut pods = arithmetic::rows(arithmetic::cost(&record.samples, &record.trials));
+    let mut pods = arithmetic::rows(arithmetic::cost(&results.samples, &results.trials));
     let pods_columns = pods.remove(0);
     let page = Page {
         style: STYLE,
         lead,
-        crowding: table::crowding(&record.samples),
-        tiles: tiles(&record.samples),
-        sections: Source::ALL.into_iter().filter_map(|source| section(record, source)).collect(),
+        crowding: table::crowding(&results.samples),
+        tiles: tiles(&results.samples),
+        sections: Source::ALL.into_iter().filter_map(|source| section(results, source)).collect(),
         pods_words: arithmetic::WORDS,
         pods_columns,
         pods,
-        facts: record.facts.clone(),
+        facts: results.facts.clone(),
     };
     page.render().expect("writing to a String cannot fail")
 }
@@ -152,9 +151,9 @@ fn beside(of: impl Fn(Way) -> Option<String>) -> Vec<String> {
     OTHERS.into_iter().filter_map(|way| Some(format!("{} {}", way.label(), of(way)?))).collect()
 }
 
-fn section(record: &Record, source: Source) -> Option<Section> {
-    let has_any = |trial: &&Trial| trial.source == source && !record.samples.ways(trial.name).is_empty();
-    let cards: Vec<Card> = record.trials.iter().filter(has_any).map(|trial| card(&record.samples, trial)).collect();
+fn section(results: &Results, source: Source) -> Option<Section> {
+    let has_any = |trial: &&Trial| trial.source == source && !results.samples.ways(trial.name).is_empty();
+    let cards: Vec<Card> = results.trials.iter().filter(has_any).map(|trial| card(&results.samples, trial)).collect();
     (!cards.is_empty()).then(|| Section { name: source.name(), title: source.title(), cards })
 }
 

@@ -7,16 +7,12 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::page::page;
 use crate::plan::Trial;
-use crate::sample::{Metric, Sample, Samples};
-use crate::table;
+use crate::sample::{Metric, Results, Sample};
 
-/// A run's facts and samples.
+/// A run's results, and where they are kept.
 pub(crate) struct Record {
-    pub(crate) facts: Vec<(String, String)>,
-    pub(crate) trials: Vec<Trial>,
-    pub(crate) samples: Samples,
+    pub(crate) results: Results,
     dir: PathBuf,
     /// Whether the directory was not there before.
     made: bool,
@@ -40,8 +36,8 @@ impl Record {
             ErrorKind::AlreadyExists => format!("{} is there already, of an earlier run", csv.display()),
             _ => format!("cannot write {}: {error}", csv.display()),
         })?;
-        let (facts, samples) = (Vec::new(), Samples::default());
-        let mut record = Self { facts, trials: trials.to_vec(), samples, dir, made, csv };
+        let results = Results { trials: trials.to_vec(), ..Results::default() };
+        let mut record = Self { results, dir, made, csv };
         let keys = Metric::ALL.map(Metric::key).join(",");
         record.line(&format!("test,contestant,round,{keys},note"))?;
         Ok(record)
@@ -50,14 +46,14 @@ impl Record {
     /// Keeps a sample.
     pub(crate) fn add(&mut self, sample: Sample) -> Result<(), String> {
         self.line(&csv_line(&sample))?;
-        self.samples.0.push(sample);
+        self.results.samples.0.push(sample);
         Ok(())
     }
 
     /// Writes what is made of the samples.
-    pub(crate) fn finish(&self) -> Result<(), String> {
-        self.write("table.md", &table::markdown(self))?;
-        self.write("report.html", &page(self))
+    pub(crate) fn finish(&self, table: &str, page: &str) -> Result<(), String> {
+        self.write("table.md", table)?;
+        self.write("report.html", page)
     }
 
     /// What was written, for a person.
@@ -80,7 +76,7 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        if !self.samples.0.is_empty() {
+        if !self.results.samples.0.is_empty() {
             return;
         }
         let _ = fs::remove_file(self.dir.join(SAMPLES));

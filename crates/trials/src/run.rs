@@ -3,7 +3,6 @@
 //! Promises: contestants take turns within a round, in an order that differs from round to round; what was measured is written
 //! even if the run is interrupted.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use demo::Cluster;
@@ -17,6 +16,8 @@ use crate::driver::Length;
 use crate::machine;
 use crate::monitor::Monitor;
 use crate::needs;
+use crate::options::Options;
+use crate::page::page;
 use crate::pgbench;
 use crate::plan::{Trial, chosen};
 use crate::progress::Progress;
@@ -26,27 +27,6 @@ use crate::slice::{Around, Ground, slice};
 use crate::table;
 use crate::tables::Tables;
 use crate::target::{Embedded, Target};
-
-/// What is to be run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// `None`: an embedded PostgreSQL.
-    pub target: Option<Target>,
-    /// Names of tests, or what they begin with; all if empty.
-    pub only: Vec<String>,
-    pub rounds: u32,
-    /// 100,000 accounts each.
-    pub scale: u32,
-    pub quick: bool,
-    /// Of the embedded PostgreSQL.
-    pub fsync: bool,
-    /// Where the record goes; `None`: a new directory here.
-    pub out: Option<PathBuf>,
-    /// Where an installed PostgreSQL is kept.
-    pub cache: PathBuf,
-    /// What this program calls itself.
-    pub version: String,
-}
 
 /// Connections beside those of the load: ours, a person's, workers.
 const SPARE: u32 = 30;
@@ -79,7 +59,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     target.verifier = verifier(&mut tables.monitor);
     let ground =
         Ground { target: &target, pgweir: &pgweir, pgbouncer: pgbouncer.as_ref(), pgbench: pgbench.as_ref(), around };
-    record.facts = machine::facts(options, &ground, cluster.is_some(), &mut tables.monitor)?;
+    record.results.facts = machine::facts(options, &ground, cluster.is_some(), &mut tables.monitor)?;
     progress.begin();
     let mut outcome = Ok(());
     for trial in &trials {
@@ -88,12 +68,12 @@ pub fn run(options: &Options) -> Result<(), String> {
             break;
         }
     }
-    record.facts.push(("load average after".to_owned(), load_average()));
+    record.results.facts.push(("load average after".to_owned(), load_average()));
     drop(tables);
     drop(cluster);
-    if !record.samples.0.is_empty() {
-        println!("{}", table::text(&record));
-        record.finish()?;
+    if !record.results.samples.0.is_empty() {
+        println!("{}", table::text(&record.results));
+        record.finish(&table::markdown(&record.results), &page(&record.results))?;
         println!("\n{}", record.files());
     }
     outcome

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use measure::statistics::Range;
 
-use crate::plan::{Mode, Theirs};
+use crate::plan::{Mode, Theirs, Trial};
 
 /// Who is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,6 +130,14 @@ pub(crate) struct Sample {
 /// All slices of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Samples(pub Vec<Sample>);
+
+/// A run: what a reader must know of it, what was run, and what came of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Results {
+    pub(crate) facts: Vec<(String, String)>,
+    pub(crate) trials: Vec<Trial>,
+    pub(crate) samples: Samples,
+}
 
 impl Samples {
     /// A figure of one way over all rounds.

@@ -6,8 +6,7 @@ use measure::statistics::Range;
 
 use crate::arithmetic;
 use crate::plan::{Mode, Source, Theirs, Trial};
-use crate::record::Record;
-use crate::sample::{Metric, Samples, Way, number};
+use crate::sample::{Metric, Results, Samples, Way, number};
 
 /// Columns that are shown, where anybody has a figure for them.
 const SHOWN: [Metric; 9] = [
@@ -109,24 +108,24 @@ pub(crate) fn crowding(samples: &Samples) -> Option<String> {
 }
 
 /// For a terminal.
-pub(crate) fn text(record: &Record) -> String {
+pub(crate) fn text(results: &Results) -> String {
     let mut out = String::new();
-    for trial in &record.trials {
-        let rows = rows(&record.samples, trial);
+    for trial in &results.trials {
+        let rows = rows(&results.samples, trial);
         if rows[0].len() < 2 {
             continue;
         }
         let _ = writeln!(out, "\n{}  {}: {}", trial.name, trial.source.name(), trial.title);
         text_rows(&mut out, &rows);
-        for line in ratios(&record.samples, trial).iter().chain(&notes(&record.samples, trial)) {
+        for line in ratios(&results.samples, trial).iter().chain(&notes(&results.samples, trial)) {
             let _ = writeln!(out, "  {line}");
         }
     }
-    if let Some(line) = crowding(&record.samples) {
+    if let Some(line) = crowding(&results.samples) {
         let _ = writeln!(out, "\n{line}");
     }
     let _ = writeln!(out, "\npods and pools");
-    text_rows(&mut out, &arithmetic::rows(arithmetic::cost(&record.samples, &record.trials)));
+    text_rows(&mut out, &arithmetic::rows(arithmetic::cost(&results.samples, &results.trials)));
     out
 }
 
@@ -139,26 +138,26 @@ fn text_rows(out: &mut String, rows: &[Vec<String>]) {
     }
 }
 
-/// For a record.
-pub(crate) fn markdown(record: &Record) -> String {
+/// For a results.
+pub(crate) fn markdown(results: &Results) -> String {
     let mut out = "# The published tests, rerun\n\nMedians of the rounds, with their range in brackets; the document\u{2019}s figure as \
                    \u{201c}theirs\u{201d}. Ratios are taken within a round.\n\n"
         .to_owned();
-    for (name, value) in &record.facts {
+    for (name, value) in &results.facts {
         let _ = writeln!(out, "* {name}: {value}");
     }
-    if let Some(line) = crowding(&record.samples) {
+    if let Some(line) = crowding(&results.samples) {
         let _ = writeln!(out, "\n**{line}**");
     }
-    for trial in &record.trials {
-        let rows = rows(&record.samples, trial);
+    for trial in &results.trials {
+        let rows = rows(&results.samples, trial);
         if rows[0].len() < 2 {
             continue;
         }
         let _ = writeln!(out, "\n## {}: {} ({})\n", trial.source.name(), trial.title, trial.name);
         markdown_rows(&mut out, &rows);
         let _ = writeln!(out);
-        for line in ratios(&record.samples, trial).iter().chain(&notes(&record.samples, trial)) {
+        for line in ratios(&results.samples, trial).iter().chain(&notes(&results.samples, trial)) {
             let _ = writeln!(out, "* {line}");
         }
         if !trial.remark.is_empty() {
@@ -166,7 +165,7 @@ pub(crate) fn markdown(record: &Record) -> String {
         }
     }
     let _ = writeln!(out, "\n## Pods and pools\n\n{}\n", arithmetic::WORDS);
-    markdown_rows(&mut out, &arithmetic::rows(arithmetic::cost(&record.samples, &record.trials)));
+    markdown_rows(&mut out, &arithmetic::rows(arithmetic::cost(&results.samples, &results.trials)));
     out.push_str("\n## The documents\n\n");
     for source in Source::ALL {
         let _ = writeln!(out, "* {}", source.title());

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use crate::contestant::{Contestant, Premises, Running};
-use crate::setup::USER;
-use crate::style::asking;
+use crate::style::{USER, asking};
 use crate::world::{FleetId, World};
 
 /// Servers of each pool.
