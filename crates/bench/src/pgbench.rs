@@ -6,6 +6,7 @@
 //! many server processes as clients, the poolers twenty.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -22,7 +23,8 @@ use crate::contestant::{Contestant, Premises, Running};
 use crate::scenario::{Kind, Scenario};
 use crate::setup::{self, Placement, Upstream};
 use crate::style::USER;
-use demo::free_port;
+use client::{Connection, Gone, Place, Trusted, frontend};
+use demo::{find_binaries, free_port};
 
 /// What a cluster is like.
 #[derive(Clone, Copy, Debug)]
@@ -47,11 +49,14 @@ pub const TERMS: Terms = Terms {
     ],
 };
 
+/// How long a statement may take: reading all accounts, a checkpoint.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 /// A cluster with pgbench's tables.
 #[derive(Debug)]
 pub struct Cluster {
     child: Child,
-    programs: PathBuf,
+    programs: Programs,
     pub port: u16,
     pub version: String,
     pub terms: Terms,
@@ -62,7 +67,7 @@ pub struct Cluster {
 impl Cluster {
     /// Makes and starts a cluster, and fills the tables. Errors: no PostgreSQL, or one that does not start.
     pub fn start(run: &Premises, terms: Terms) -> Result<Cluster, String> {
-        let programs = programs()?;
+        let programs = Programs::find()?;
         let place = run.room("cluster")?;
         let folder = place.folder.join("data");
         Cluster::make(&programs, &place, &folder)?;
@@ -73,7 +78,7 @@ impl Cluster {
 
     /// The same without tables.
     pub fn empty(run: &Premises, terms: Terms) -> Result<Cluster, String> {
-        let programs = programs()?;
+        let programs = Programs::find()?;
         let place = run.room("cluster")?;
         let folder = place.folder.join("data");
         Cluster::make(&programs, &place, &folder)?;
@@ -84,7 +89,7 @@ impl Cluster {
 
     /// The same with its data in a folder that is kept: made and filled if it is not there.
     pub fn keep(run: &Premises, terms: Terms, folder: &Path) -> Result<Cluster, String> {
-        let programs = programs()?;
+        let programs = Programs::find()?;
         let place = run.room("cluster")?;
         let fresh = !folder.join("filled").exists();
         if fresh {
@@ -102,22 +107,22 @@ impl Cluster {
         Ok(cluster)
     }
 
-    fn make(programs: &Path, place: &Premises, folder: &Path) -> Result<(), String> {
-        let mut initdb = place.command(&programs.join("initdb"), "initdb.log")?;
+    fn make(programs: &Programs, place: &Premises, folder: &Path) -> Result<(), String> {
+        let mut initdb = place.command(&programs.initdb, "initdb.log")?;
         initdb.args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"]).arg(folder);
         finish(&mut initdb, "initdb", place).map(|_| ())
     }
 
     /// Starts it and waits until it answers.
-    fn serve(programs: PathBuf, place: Premises, folder: &Path, terms: Terms) -> Result<Cluster, String> {
+    fn serve(programs: Programs, place: Premises, folder: &Path, terms: Terms) -> Result<Cluster, String> {
         let port = free_port();
-        let mut postgres = place.command(&programs.join("postgres"), "postgres.log")?;
+        let mut postgres = place.command(&programs.postgres, "postgres.log")?;
         postgres.arg("-D").arg(folder).args(["-p", &port.to_string()]);
         for setting in terms.settings {
             postgres.args(["-c", setting]);
         }
         let child = postgres.spawn().map_err(|error| format!("cannot start PostgreSQL: {error}"))?;
-        let version = said(&programs.join("postgres").display().to_string(), &["--version"]).unwrap_or_default();
+        let version = said(&programs.postgres.display().to_string(), &["--version"]).unwrap_or_default();
         let cluster = Cluster { child, programs, port, version, terms, room: place };
         // A cluster that was kept may have to recover first.
         let limit = Instant::now() + Duration::from_secs(60);
@@ -138,21 +143,29 @@ impl Cluster {
     fn fill(&self) -> Result<(), String> {
         self.say("postgres", "CREATE DATABASE bench")?;
         let (place, port) = (&self.room, self.port.to_string());
-        let mut pgbench = place.command(&self.programs.join("pgbench"), "pgbench-i.log")?;
+        let mut pgbench = place.command(&self.programs.pgbench, "pgbench-i.log")?;
         let scale = self.terms.scale.to_string();
         pgbench.args(["-i", "-q", "-s", &scale, "-h", "127.0.0.1", "-p", &port, "-U", USER, "bench"]);
         finish(&mut pgbench, "pgbench-i", place).map(|_| ())
     }
 
-    /// Runs a statement in the load's database, by psql; what it wrote, without headings. Errors: psql's words.
+    /// Runs a statement in the load's database; its rows as `psql -At` prints them. Errors: PostgreSQL's words.
     pub fn ask(&self, sql: &str) -> Result<String, String> {
         self.say("bench", sql)
     }
 
     fn say(&self, database: &str, sql: &str) -> Result<String, String> {
-        let mut psql = self.room.command(&self.programs.join("psql"), "psql.log")?;
-        psql.args(["-XAtq", "-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER, "-c", sql, database]);
-        finish(&mut psql, "psql", &self.room)
+        let words = |gone: Gone| format!("PostgreSQL: {gone}");
+        let place = Place::Tcp((Ipv4Addr::LOCALHOST, self.port).into());
+        let mut connection = Connection::open(place, PATIENCE).map_err(|error| format!("PostgreSQL: {error}"))?;
+        let startup = frontend::startup(&[("user", USER), ("database", database)]);
+        connection.log_in(&startup, &mut Trusted).map_err(words)?;
+        let answer = connection.query(sql).map_err(words)?;
+        let _ = connection.write(&frontend::terminate());
+        match answer.errors.first() {
+            Some(error) => Err(format!("PostgreSQL: {}: {}", error.sqlstate, error.message)),
+            None => Ok(answer.lines().join("\n")),
+        }
     }
 }
 
@@ -166,18 +179,21 @@ impl Drop for Cluster {
     }
 }
 
-/// Where PostgreSQL's programs are: PGBIN, Debian's folders (the newest), or the PATH.
-fn programs() -> Result<PathBuf, String> {
-    let whole =
-        |folder: &PathBuf| ["initdb", "postgres", "pgbench", "psql"].iter().all(|name| folder.join(name).exists());
-    let given = std::env::var_os("PGBIN").map(PathBuf::from);
-    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut debian: Vec<PathBuf> = debian.map(|entry| entry.path().join("bin")).collect();
-    debian.sort();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let path: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let mut all = given.into_iter().chain(debian.into_iter().rev()).chain(path);
-    all.find(whole).ok_or("no PostgreSQL with initdb, postgres, pgbench and psql: set PGBIN".to_owned())
+/// The programs that a cluster is made of.
+#[derive(Debug)]
+struct Programs {
+    initdb: PathBuf,
+    postgres: PathBuf,
+    pgbench: PathBuf,
+}
+
+impl Programs {
+    /// Where they are. Errors: no PostgreSQL, or one without pgbench.
+    fn find() -> Result<Programs, String> {
+        let binaries = find_binaries().map_err(|error| error.to_string())?;
+        let named = |name: &str| binaries.program(name).ok_or(format!("no {name} beside PostgreSQL, nor on PATH"));
+        Ok(Programs { initdb: named("initdb")?, postgres: named("postgres")?, pgbench: named("pgbench")? })
+    }
 }
 
 /// Runs a command to its end and returns what it wrote. Errors: it failed; what it wrote is in the sentence.
@@ -246,7 +262,7 @@ fn slice(
     seconds: u64,
 ) -> Result<Value, String> {
     let port = running.map_or(cluster.port, |running| running.port);
-    let mut command = place.command(&cluster.programs.join("pgbench"), "pgbench.log")?;
+    let mut command = place.command(&cluster.programs.pgbench, "pgbench.log")?;
     command.args(arguments.split_whitespace()).args(["-n", "-j", "1", "-c", &clients.to_string()]);
     command.args(["-T", &seconds.to_string(), "-h", "127.0.0.1", "-p", &port.to_string(), "-U", USER, "bench"]);
     let before = running.map(|running| process::usage(running.pid())).transpose()?;

@@ -48,6 +48,15 @@ impl Answer {
             _ => None,
         }
     }
+
+    /// The rows as `psql -At` prints them: `|` between columns, NULL empty.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let line = |row: &Vec<Option<String>>| {
+            row.iter().map(|value| value.as_deref().unwrap_or_default()).collect::<Vec<_>>().join("|")
+        };
+        self.rows.iter().map(line).collect()
+    }
 }
 
 /// The connection ended: the error that was told last, if any, and how the socket ended.
@@ -361,4 +370,16 @@ fn cancel(place: &Place, pid: u32, key: u32) -> io::Result<()> {
     // A reset instead of an orderly end means the same: it is over.
     let _ = stream.read(&mut nothing);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_columns_with_bars_and_null_is_empty() {
+        let text = |text: &str| Some(text.to_owned());
+        let answer = Answer { rows: vec![vec![text("a"), None, text("bc")], vec![text("d")]], ..Answer::default() };
+        assert_eq!(answer.lines(), ["a||bc", "d"]);
+    }
 }

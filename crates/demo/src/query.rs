@@ -33,16 +33,12 @@ impl Line {
         let answer = connection.query(&sql.replace('\0', "")).map_err(refused)?;
         // Terminate lets PostgreSQL end the session without a line in its log; if it is gone already, so much the better.
         let _ = connection.send(&frontend::terminate());
+        let lines = answer.lines().join("\n");
         match answer.errors.into_iter().next() {
             Some(error) => Err(Error::Refused { sqlstate: error.sqlstate, message: error.message }),
-            None => Ok(printed(answer.rows)),
+            None => Ok(lines),
         }
     }
-}
-
-fn printed(rows: Vec<Vec<Option<String>>>) -> String {
-    let line = |row: Vec<Option<String>>| row.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>().join("|");
-    rows.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// What PostgreSQL said before it closed the connection, or how that ended.
@@ -60,13 +56,6 @@ fn refused(gone: Gone) -> Error {
 mod tests {
     use super::*;
     use client::ServerError;
-
-    #[test]
-    fn rows_are_columns_with_bars_and_null_is_empty() {
-        let text = |text: &str| Some(text.to_owned());
-        assert_eq!(printed(vec![vec![text("a"), None, text("bc")], vec![text("d")]]), "a||bc\nd");
-        assert_eq!(printed(Vec::new()), "");
-    }
 
     #[test]
     fn errors_keep_their_sqlstate() {
