@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use config::{Config, Problem, Severity};
-use pooling::classes::{Classes, Pattern, Rule, Subject, TagPattern};
+use queueing::classes::{Classes, Pattern, Rule, Subject, TagPattern};
 use sql::CommentTag;
 
 const NEXT_FILE: u8 = 0x1e;

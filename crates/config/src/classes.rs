@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use pooling::classes::{CLASSES_MAX, Class, ClassId, Limits, Long, Over, Overflow, Rate};
+use queueing::classes::{CLASSES_MAX, Class, ClassId, Limits, Long, Over, Overflow, Rate};
 
 use crate::entry::{Entry, Parameter, Parameters};
 use crate::problem::{Problem, clean, quoted};

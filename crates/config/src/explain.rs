@@ -7,8 +7,8 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use auth::Secret;
-use pooling::classes::{Class, Classes, Long, Over, Overflow, Rate};
 use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, PoolMode, PoolSize, Settings};
+use queueing::classes::{Class, Classes, Long, Over, Overflow, Rate};
 
 use crate::demand::{self, Demand};
 use crate::load::Config;

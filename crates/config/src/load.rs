@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use auth::Secret;
-use pooling::classes::{CLASSES_MAX, Classes};
 use pooling::settings::Settings;
+use queueing::classes::{CLASSES_MAX, Classes};
 
 use crate::entry::Entry;
 use crate::ini::{self, FILE_BYTES_MAX, Item, Read, Reader};

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use pooling::classes::{Class, Classes, DEFAULT, Limits, Pattern, Rule, TagPattern};
 use pooling::settings::{AuthType, Settings};
+use queueing::classes::{Class, Classes, DEFAULT, Limits, Pattern, Rule, TagPattern};
 
 use crate::entry::Entry;
 use crate::problem::{PROBLEMS_MAX, Place, Problem, clean, quoted};

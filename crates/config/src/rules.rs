@@ -12,7 +12,7 @@
 //! Everything that is wrong is told with its line. Does not read other files, roles, addresses or regular expressions: a
 //! name that looks like one has to stand in quotes.
 
-use pooling::classes::{Class, ClassId, Pattern, Rule, TagPattern};
+use queueing::classes::{Class, ClassId, Pattern, Rule, TagPattern};
 
 use crate::problem::{PROBLEMS_MAX, Place, Problem, clean, quoted};
 use crate::suggest;

@@ -6,9 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::classes::Classes;
-use pooling::classes::Over;
 use pooling::settings::{AuthType, Chaos, Fidelity, PoolMode, PoolSize, Settings, StatementLimits};
+use queueing::classes::{Classes, Over};
 
 use crate::problem::Place;
 use crate::table::{Key, TABLE};

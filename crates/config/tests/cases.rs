@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use config::{Config, Problem};
 use pooling::Settings;
-use pooling::classes::{Class, Classes, Pattern, TagPattern};
+use queueing::classes::{Class, Classes, Pattern, TagPattern};
 
 const MAIN: &str = "weir.ini";
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pooling::Level;
-use pooling::limiting::Kind;
 use pooling::snapshot::Snapshot;
+use queueing::limiting::Kind;
 use units::{PoolKey, WorkerId};
 
 /// What has happened, and to whom. `None`: to the whole process.
@@ -163,7 +163,7 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pooling::refusals::{Reason, RefusalCounts};
+    use queueing::refusals::{Reason, RefusalCounts};
 
     const PERIOD: Duration = Duration::from_secs(60);
 

@@ -82,7 +82,7 @@ fn statements_of_clients_are_shown_to_administrators_only() {
 #[test]
 fn without_rules_classes_have_no_counts() {
     let mut world = world::World::new();
-    let mut classes = pooling::classes::Classes::clone(&world.settings.classes);
+    let mut classes = queueing::classes::Classes::clone(&world.settings.classes);
     classes.rules.clear();
     world.settings.classes = std::sync::Arc::new(classes);
     let table = Show::Classes.table(&world.view()).expect("a table");

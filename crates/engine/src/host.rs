@@ -22,7 +22,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::{Actions, Board, Event, Hangup, Mail, Place};
+use pooling::{Actions, Event, Hangup, Mail, Place};
+use queueing::board::Board;
 use units::limits::CHUNK_LEN_MAX;
 use units::{ConnId, Kind, Time};
 

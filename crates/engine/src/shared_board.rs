@@ -9,9 +9,8 @@
 
 use std::sync::OnceLock;
 
-use pooling::board::ClassCell;
-use pooling::classes::CLASSES_MAX;
-use pooling::{Board, Cell};
+use queueing::board::{Board, Cell, ClassCell};
+use queueing::classes::CLASSES_MAX;
 use units::{PoolId, Time, WorkerId};
 
 use super::sync::atomic::{AtomicU32, AtomicU64, Ordering};

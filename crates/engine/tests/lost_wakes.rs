@@ -19,8 +19,7 @@ mod shared_board;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pooling::board::ClassCell;
-use pooling::{Board, Cell};
+use queueing::board::{Board, Cell, ClassCell};
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
 use units::{PoolId, Time, WorkerId};

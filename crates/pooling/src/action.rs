@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use queueing::board::{Cell, ClassCell};
 use units::{ConnId, PoolId};
 
-use crate::board::{Cell, ClassCell};
 use crate::mail::{Mail, Place};
 use crate::observe::{Fact, Hearing, Level, Topic};
 use crate::settings::Address;

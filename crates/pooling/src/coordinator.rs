@@ -27,12 +27,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use queueing::board::Board;
+use queueing::classes::ClassSet;
 use units::names::shown;
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId, limits};
 
 use crate::action::{Action, Actions};
-use crate::board::Board;
-use crate::classes::ClassSet;
 use crate::event::Event;
 use crate::invariants::Violation;
 use crate::mail::{Application, Grant, Mail, Place, Refusal, Stop};

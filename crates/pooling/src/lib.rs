@@ -17,37 +17,29 @@
 
 pub mod action;
 pub mod arrival;
-pub mod board;
-pub mod classes;
 pub mod coordinator;
 pub mod door;
 pub mod event;
 pub mod flow;
 pub mod invariants;
-pub mod limiting;
 pub mod mail;
 pub mod observe;
-pub mod refusals;
 pub mod sabotage;
 pub mod server;
 pub mod session;
 pub mod settings;
-pub mod sizing;
 pub mod snapshot;
 pub mod startup_parameters;
-pub mod waits;
 pub mod work;
 pub mod worker;
 
-mod commented;
 mod experience;
 mod listener;
-mod queue;
 
+use queueing::board::Board;
 use units::{ConnId, Time};
 
 pub use action::{Action, Actions, Piece, Question, Source};
-pub use board::{Board, Cell};
 pub use coordinator::Coordinator;
 pub use door::Door;
 pub use event::{Event, Hangup};

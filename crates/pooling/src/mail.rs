@@ -5,20 +5,20 @@
 
 use std::sync::Arc;
 
+use queueing::classes::{ClassId, ClassSet};
+use queueing::limiting::{Allowance, CallBack, Limit};
+use queueing::refusals::News;
+use queueing::sizing::Account;
+use queueing::waits::Waits;
 use session_state::catalogue::Definition;
 use sql::Word;
 use units::{ConnId, DoorId, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use crate::arrival::Arrival;
-use crate::classes::{ClassId, ClassSet};
-use crate::limiting::{Allowance, CallBack, Limit};
 use crate::observe::Peer;
-use crate::refusals::News;
 use crate::server::Lent;
 use crate::settings::{Address, Settings};
-use crate::sizing::Account;
 use crate::snapshot::LimitCounts;
-use crate::waits::Waits;
 
 /// A machine's address.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,9 +1,9 @@
 //! Deliberate faults, to show that the simulator finds such bugs. Without the feature `sabotage`, which no release
 //! build has, every function here is a constant that the compiler removes.
 
+use queueing::queue::{Queue, Waiter};
 use units::Time;
 
-use crate::queue::{Queue, Waiter};
 use crate::server::Server;
 use crate::settings::Settings;
 

@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use queueing::classes::{ClassId, Standing};
 use session_state::parameters::Parameters;
 use session_state::prepared::Names;
 use session_state::state::{Tracker, Wait};
@@ -20,7 +21,6 @@ use units::deadline::Armed;
 use units::{ConnId, PoolId, Time};
 
 use crate::arrival::{ConsoleRights, Identity};
-use crate::classes::{ClassId, Standing};
 use crate::experience::Origin;
 use crate::flow::Flow;
 

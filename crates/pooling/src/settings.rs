@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::Secret;
-
-use crate::classes::{Classes, Over};
+use queueing::classes::{Classes, Over};
 
 /// The name of the console's database, which no `[databases]` entry may take.
 pub const CONSOLE_DATABASE: &str = "pgbouncer";

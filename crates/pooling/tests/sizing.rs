@@ -10,7 +10,7 @@ mod tokens;
 use std::time::Duration;
 
 use model::{Curve, Model, Rule};
-use pooling::sizing::{Seen, Sizing};
+use queueing::sizing::{Seen, Sizing};
 use units::Time;
 
 const FLOOR: u32 = 2;

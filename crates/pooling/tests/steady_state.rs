@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use pooling::settings::{Address, AuthType, Database, Host, PoolMode};
-use pooling::{Action, Actions, Board, Coordinator, Door, Event, Machine, Peer, Place};
+use pooling::{Action, Actions, Coordinator, Door, Event, Machine, Peer, Place};
 use pooling::{Settings, Worker};
+use queueing::board::Board;
 use units::{ConnId, DoorId, Time, WorkerId};
 use wire::{backend, frontend};
 

@@ -7,11 +7,9 @@
 //! Judges only names and values that mean the same however they are read; others go to PostgreSQL as they are.
 
 use sql::{Assignment, Kind, Marks, Scope, Statement, Text, Value, Which, setting_key};
-use units::limits;
-use wire::{SqlState, sqlstate};
-
-use crate::parameters::milliseconds;
 use units::names::shown;
+use units::{limits, milliseconds};
+use wire::{SqlState, sqlstate};
 
 /// How long a client can wait for a server.
 pub const DEADLINE: &[u8] = b"pgweir.deadline_ms";

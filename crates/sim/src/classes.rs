@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pooling::Settings;
-use pooling::classes::{Class, ClassId, Classes, Limits, Long, Pattern, Rate, Rule};
+use queueing::classes::{Class, ClassId, Classes, Limits, Long, Pattern, Rate, Rule};
 
 use crate::parameters::{self, APPLICATION_NAME};
 use crate::random::Random;

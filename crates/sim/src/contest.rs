@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use auth::{Password, Secret};
 use pooling::Settings;
-use pooling::classes::{Class, ClassId, Classes, Pattern, Rule};
 use pooling::settings::{Database, Fidelity, PoolMode, PoolSize};
+use queueing::classes::{Class, ClassId, Classes, Pattern, Rule};
 
 use crate::parameters::{self, APPLICATION_NAME, DEFAULTS};
 use crate::plan::{DatabasePlan, Faults, PASSWORD, Plan, Weather, Wishes};

@@ -7,7 +7,8 @@
 use std::collections::VecDeque;
 
 use pooling::work::Done;
-use pooling::{Actions, Board, Coordinator, Door, Event, Hangup, Machine, Mail, Place, Worker};
+use pooling::{Actions, Coordinator, Door, Event, Hangup, Machine, Mail, Place, Worker};
+use queueing::board::Board;
 use units::{ConnId, Kind, Time};
 
 use crate::network::LinkId;

@@ -5,7 +5,7 @@
 //!
 //! Does not tell anything in other worlds: there the question is an error of syntax.
 
-use pooling::waits::QUESTION;
+use queueing::waits::QUESTION;
 use wire::backend;
 
 use crate::backend::say;

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 
 use pooling::work::Job;
-use pooling::{Board, Coordinator, Door, Place, Worker};
+use pooling::{Coordinator, Door, Place, Worker};
+use queueing::board::Board;
 use units::{ConnId, DoorId, WorkerId};
 
 use crate::book::Book;

@@ -12,4 +12,4 @@ pub mod table;
 pub mod time;
 
 pub use id::{ConnId, DoorId, Kind, PoolId, PoolKey, Serial, WorkerId};
-pub use time::Time;
+pub use time::{Time, milliseconds};

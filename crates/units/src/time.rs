@@ -37,6 +37,24 @@ impl Add<Duration> for Time {
     }
 }
 
+/// As PostgreSQL reads a setting of time that has no unit, or `ms`, `s`, `min`. `None`: it is none, or longer than 24 days.
+//= pg18 config-setting#CONFIG-SETTING-NAMES-VALUES
+#[must_use]
+pub fn milliseconds(text: &[u8]) -> Option<u32> {
+    let text = text.trim_ascii();
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number: u32 = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;
+    let factor = match text[digits..].trim_ascii_start() {
+        b"" | b"ms" => 1,
+        b"s" => 1_000,
+        b"min" => 60_000,
+        b"h" => 3_600_000,
+        b"d" => 86_400_000,
+        _ => return None,
+    };
+    number.checked_mul(factor).filter(|product| *product <= i32::MAX as u32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +69,27 @@ mod tests {
     fn a_span_is_never_negative() {
         assert_eq!(Time(5).since(Time(9)), Duration::ZERO);
         assert_eq!(Time(9).micros_since(Time(5)), 4);
+    }
+
+    #[test]
+    fn times_are_read_as_postgresql_reads_them() {
+        let table = [
+            ("200", Some(200)),
+            ("0", Some(0)),
+            (" 200ms ", Some(200)),
+            ("2 s", Some(2_000)),
+            ("3min", Some(180_000)),
+            ("", None),
+            ("ms", None),
+            ("-1", None),
+            ("1h", Some(3_600_000)),
+            ("2 d", Some(172_800_000)),
+            ("1w", None),
+            ("99999999999", None),
+            ("4000000s", None),
+        ];
+        for (text, wanted) in table {
+            assert_eq!(milliseconds(text.as_bytes()), wanted, "{text}");
+        }
     }
 }

@@ -17,8 +17,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::{Action, Actions, Board, Coordinator, Door, Event, Job, Machine};
+use pooling::{Action, Actions, Coordinator, Door, Event, Job, Machine};
 use pooling::{Mail, Place, Settings};
+use queueing::board::Board;
 use units::{ConnId, DoorId, Time, limits};
 
 use guest::{Fate, Guest};

@@ -23,8 +23,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pooling::mail::Stop;
-use pooling::{Actions, Board, Coordinator, Door, Event, Job, Machine};
+use pooling::{Actions, Coordinator, Door, Event, Job, Machine};
 use pooling::{Mail, Place, Settings, Worker};
+use queueing::board::Board;
 use sim::shared::Server;
 use units::{ConnId, DoorId, Time, WorkerId};
 

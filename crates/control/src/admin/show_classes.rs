@@ -4,8 +4,8 @@
 //! Counts are since the start, or since classes were last changed. As long as no rule tells clients apart nothing is
 //! counted, and these columns are NULL.
 
-use pooling::classes::{Class, ClassId};
-use pooling::snapshot::ClassCounts;
+use queueing::classes::{Class, ClassId};
+use queueing::queue::ClassCounts;
 
 use crate::table::{Column, Table, Value, big, count, int, numeric, text, words};
 use crate::view::View;

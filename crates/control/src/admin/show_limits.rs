@@ -3,10 +3,10 @@
 //!
 //! Counts are since the start, or since there is such a limit.
 
-use pooling::classes::{Class, Rate};
-use pooling::limiting::Kind;
 use pooling::settings::StatementLimits;
 use pooling::snapshot::{LimitCounts, StatementCounts};
+use queueing::classes::{Class, Rate};
+use queueing::limiting::Kind;
 
 use super::show_fingerprints::{self, sums};
 use crate::table::{Column, Table, Value, big, count, int, numeric, text, words};

@@ -1,6 +1,6 @@
 //! `SHOW SIZING`: one row for each pool whose size is found: how large it is now, and why. PgBouncer has none.
 
-use pooling::sizing::Change;
+use queueing::sizing::Change;
 
 use crate::table::{Column, Table, count, int, text, words};
 use crate::view::View;

@@ -11,16 +11,17 @@ use auth::Secret;
 use control::averages::{Averages, by_database};
 use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
-use pooling::classes::{Class, ClassId, Classes, Limits, Over, Pattern, Rate, Rule};
-use pooling::limiting::Kind;
-use pooling::refusals::{Reason, RefusalCounts};
 use pooling::settings::{Address, Database, Fidelity, Host, PoolMode, PoolSize, StatementLimits, UserSettings};
-use pooling::sizing::{Account, Change};
 use pooling::snapshot::{
-    ClassCounts, ClientSnapshot, FidelityCounts, FidelitySnapshot, LimitCounts, LongCounts, PinCounts, PoolSnapshot,
-    Rotations, ServerSnapshot, StatementCounts, Totals,
+    ClientSnapshot, FidelityCounts, FidelitySnapshot, LimitCounts, LongCounts, PinCounts, PoolSnapshot, Rotations,
+    ServerSnapshot, StatementCounts, Totals,
 };
 use pooling::{Peer, Settings, Snapshot};
+use queueing::classes::{Class, ClassId, Classes, Limits, Over, Pattern, Rate, Rule};
+use queueing::limiting::Kind;
+use queueing::queue::ClassCounts;
+use queueing::refusals::{Reason, RefusalCounts};
+use queueing::sizing::{Account, Change};
 use session_state::catalogue::Names;
 use session_state::state::{PinSnapshot, Pins};
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
@@ -402,7 +403,7 @@ fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
         prepared_statements: 2,
         pid: 1,
         fidelity: Some(Fidelity::Transparent),
-        class: pooling::classes::DEFAULT,
+        class: queueing::classes::DEFAULT,
         pin: None,
     }
 }

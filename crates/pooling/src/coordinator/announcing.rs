@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use queueing::refusals::{News, Reason};
 use units::Time;
 
 use crate::action::Actions;
 use crate::observe::{About, Fact, Level, Topic};
-use crate::refusals::{News, Reason};
 
 use super::Coordinator;
 

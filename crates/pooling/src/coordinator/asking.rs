@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use queueing::classes::{ClassId, ClassSet};
 use units::{PoolId, Time, WorkerId, limits};
 
 use super::sharing::{Claim, Group, SLICE};
 use super::{Coordinator, Entry, post};
 use crate::action::Actions;
-use crate::classes::{ClassId, ClassSet};
 use crate::mail::{Mail, Place};
 
 /// A class's weight is divided among so many pools without being rounded much, and all of them together are no overflow.

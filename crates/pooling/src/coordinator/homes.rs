@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use queueing::board::Board;
 use units::{PoolId, WorkerId};
 
 use super::{Coordinator, Entry, lower, sizing};
-use crate::board::Board;
 
 /// What lives on a worker.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,15 +9,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use queueing::classes::{Class, Over, Rate};
+use queueing::limiting::{
+    Allowance, Kind, Limit, TICK,
+    bucket::Bucket,
+    slots::{self, Slots},
+    tap::Tap,
+};
 use units::{ConnId, Time, WorkerId, limits};
 
 use super::{Coordinator, post};
 use crate::action::Actions;
-use crate::classes::{Class, Over, Rate};
-use crate::limiting::bucket::Bucket;
-use crate::limiting::slots::{self, Slots};
-use crate::limiting::tap::Tap;
-use crate::limiting::{Allowance, Kind, Limit, TICK};
 use crate::mail::{Application, Mail, Place, Refusal};
 use crate::settings::Settings;
 use crate::snapshot::LimitCounts;

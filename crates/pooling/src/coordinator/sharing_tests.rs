@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use queueing::classes::{Class, ClassId, Classes, Pattern, Rule};
+
 use super::sharing::{Claim, Group, PACE, SLICE, UNIT, shares};
 use super::*;
 use crate::Machine;
-use crate::classes::{Class, ClassId, Classes, Pattern, Rule};
 use crate::settings::PoolSize;
 
 fn claim(pool: u32, weight: u32, tokens: u32, wants: u32) -> Claim {

@@ -14,14 +14,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use queueing::sizing::{Account, LOOK, Seen, Sizing};
+use queueing::waits::Waits;
 use units::{PoolId, Time, WorkerId};
 
 use super::{Coordinator, Entry, post};
 use crate::action::Actions;
 use crate::mail::{Counted, Mail, Place};
 use crate::settings::{Database, PoolMode, PoolSize, Settings, UserSettings};
-use crate::sizing::{Account, LOOK, Seen, Sizing};
-use crate::waits::Waits;
 
 /// How often a pool is looked at that nobody waits for.
 const LOOK_SELDOM: Duration = Duration::from_secs(1);

@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use auth::{Keys, Verifier};
+use queueing::board::Board;
+use queueing::limiting::Exceeded;
 use session_state::parameters::Tracked;
 use units::deadline::{Armed, Deadlines, Owner};
 use units::random::Random;
@@ -30,10 +32,8 @@ use wire::{SqlState, sqlstate};
 
 use crate::action::{Action, Actions};
 use crate::arrival::{Arrival, ConsoleRights, Identity};
-use crate::board::Board;
 use crate::event::Event;
 use crate::flow::Flow;
-use crate::limiting::Exceeded;
 use crate::mail::{Application, Mail, Place, Refusal, Stop};
 use crate::observe::{About, Fact, Level, Peer, Topic};
 use crate::session;

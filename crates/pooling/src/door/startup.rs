@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use queueing::classes::{ClassId, Subject};
 use session_state::own_settings;
 use session_state::own_settings::{DEADLINE, REPORT_LIMITS, STABLE_BACKEND_PID};
-use session_state::parameters::{Tracked, clean_application_name, milliseconds};
+use session_state::parameters::{Tracked, clean_application_name};
 use units::names::shown;
-use units::{ConnId, PoolKey, heap, limits};
+use units::{ConnId, PoolKey, heap, limits, milliseconds};
 use wire::backend::NegotiateVersion;
 use wire::frontend::StartupMessage;
 use wire::sqlstate;
@@ -17,7 +18,6 @@ use wire::sqlstate;
 use super::Refused;
 use crate::action::Actions;
 use crate::arrival::ConsoleRights;
-use crate::classes::{ClassId, Subject};
 use crate::observe::Peer;
 use crate::settings::{AuthType, CONSOLE_DATABASE, Fidelity, PoolMode, Settings};
 use crate::startup_parameters::StartupParameters;

@@ -123,10 +123,10 @@ impl Login {
 mod tests {
     use std::sync::Arc;
 
+    use queueing::board::Board;
     use units::DoorId;
 
     use super::*;
-    use crate::board::Board;
     use crate::event::Event;
     use crate::observe::Peer;
     use crate::settings::{AuthType, Settings};

@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use queueing::board::{Board, ClassCell};
+use queueing::classes::{ClassId, ClassSet, Classes, DEFAULT, Standing, Subject};
+use queueing::commented::Commented;
+use queueing::queue::{Queue, Stranger};
 use session_state::parameters::{Parameters, Tracked};
 use sql::{Text, begins_transaction};
 use units::{ConnId, Time, WorkerId, limits};
@@ -12,11 +16,7 @@ use super::first_text::first_text;
 use super::pool::Pool;
 use super::{Turn, Worker};
 use crate::action::Action;
-use crate::board::{Board, ClassCell};
-use crate::classes::{ClassId, ClassSet, Classes, DEFAULT, Standing, Subject};
-use crate::commented::Commented;
 use crate::experience::Origin;
-use crate::queue::{Queue, Stranger};
 use crate::session::{Line, Session, State};
 use crate::settings::{PoolMode, Settings};
 

@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
+use queueing::classes::Overflow;
+use queueing::refusals::Reason;
 use units::ConnId;
 use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
 use super::{Turn, Worker};
-use crate::classes::Overflow;
-use crate::refusals::Reason;
 use crate::session::{Line, State};
 
 /// When to come again, as long as nobody has been served.

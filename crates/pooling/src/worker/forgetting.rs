@@ -1,12 +1,12 @@
 //! A pool that nobody uses any more is forgotten when the coordinator says so, as soon as nothing of it is left here: a
 //! client that is still taking its last words, a cancel, a server whose arrival elsewhere was not acknowledged yet.
 
+use queueing::board::Cell;
 use units::deadline::Owner;
 use units::{PoolId, limits};
 
 use super::{Turn, Worker};
 use crate::action::Action;
-use crate::board::Cell;
 use crate::mail::{Mail, Place};
 
 impl Worker {

@@ -6,11 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use queueing::limiting::{
+    FULL, Kind, Limit,
+    gate::{Gate, StatementGate, Told},
+};
 use sql::Key;
 use units::{ConnId, Time, limits};
 
-use crate::limiting::gate::{Gate, StatementGate, Told};
-use crate::limiting::{FULL, Kind, Limit};
 use crate::session::{Admission, Session};
 use crate::settings::Settings;
 use crate::snapshot::{LimitCounts, StatementCounts};
@@ -350,7 +352,7 @@ mod tests {
     #[test]
     fn statements_that_nobody_uses_are_forgotten_and_those_in_use_are_not() {
         let mut gates = Gates::new(&Settings::default());
-        let allowance = crate::limiting::Allowance {
+        let allowance = queueing::limiting::Allowance {
             worker: units::id::WorkerId(0),
             granted: 1,
             answered: 1,

@@ -4,6 +4,7 @@
 //! Promises: it is spoken to between its server's messages only; what PostgreSQL would not begin a transaction for needs no
 //! leave. Does not decide who may go: `limiting` does.
 
+use queueing::refusals::Reason;
 use units::{ConnId, limits};
 use wire::backend::{ErrorResponse, Status};
 use wire::frontend::tag;
@@ -16,7 +17,6 @@ use super::hurry::{self, waited};
 use super::limiting::Goes;
 use super::unlinked::{Begun, Unlinked};
 use super::{Turn, Worker};
-use crate::refusals::Reason;
 use crate::server::{Overdue, Server};
 use crate::session::{Admission, Rest, Session};
 

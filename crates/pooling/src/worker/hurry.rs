@@ -11,6 +11,9 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use queueing::commented;
+use queueing::commented::Commented;
+use queueing::refusals::Reason;
 use units::{ConnId, Time};
 use wire::backend::ErrorResponse;
 use wire::sqlstate;
@@ -19,8 +22,6 @@ use super::first_text::first_text;
 use super::gates::Outcome;
 use super::pinning::PINNED;
 use super::{Turn, Worker};
-use crate::commented::{self, Commented};
-use crate::refusals::Reason;
 use crate::session::{Line, Session, State};
 
 /// As PostgreSQL words its own timeouts.

@@ -4,6 +4,7 @@
 //! begs where nobody waits; it is the sender's to answer for until the other side has acknowledged it. Does not open or close
 //! servers.
 
+use queueing::board::{Board, Cell};
 use units::deadline::Owner;
 use units::{ConnId, PoolId, Time, WorkerId, limits};
 
@@ -12,7 +13,6 @@ use super::steering::concerns_servers;
 use super::sweeping::taint;
 use super::{Turn, Worker};
 use crate::action::Action;
-use crate::board::{Board, Cell};
 use crate::mail::{Mail, Place};
 use crate::sabotage::{Fault, does};
 use crate::server::{Chore, Group, Lent, Server, State as ServerState};

@@ -12,6 +12,12 @@
 
 use std::sync::Arc;
 
+use queueing::classes::{ClassId, Over};
+use queueing::commented::Commented;
+use queueing::limiting::{
+    Allowance, CallBack, Kind, Limit, TICK,
+    gate::{Gate, Passage, StatementGate, Told},
+};
 use sql::Text;
 use units::{ConnId, PoolId, Time};
 use wire::backend::{self, ErrorResponse, ParameterStatus, Status};
@@ -22,10 +28,6 @@ use super::first_text::first_text;
 use super::gates::{Before, Outcome, Wait};
 use super::{Turn, Worker};
 use crate::action::{Action, Source};
-use crate::classes::{ClassId, Over};
-use crate::commented::Commented;
-use crate::limiting::gate::{Gate, Passage, StatementGate, Told};
-use crate::limiting::{Allowance, CallBack, Kind, Limit, TICK};
 use crate::mail::{Mail, Place};
 use crate::server::State as ServerState;
 use crate::session::{Admission, Line, Rest, Session, State};

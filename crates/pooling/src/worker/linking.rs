@@ -5,18 +5,18 @@
 
 use std::sync::Arc;
 
+use queueing::commented::Commented;
+use queueing::waits::Asked;
 use units::{ConnId, PoolId, Time, limits};
 
 use super::matching::Verdict;
 use super::pool::Pool;
 use super::{Turn, Worker};
 use crate::action::Source;
-use crate::commented::Commented;
 use crate::mail::Stop;
 use crate::server::{Chore, Group, Overdue, Server, State as ServerState};
 use crate::session::{Admission, Line, State};
 use crate::settings::{Fidelity, PoolMode};
-use crate::waits::Asked;
 
 /// What clients of a database are told that a reload has taken away, as in PgBouncer.
 pub(super) const DATABASE_REMOVED: &str = "database removed";

@@ -97,6 +97,8 @@ mod yielding;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use queueing::board::Board;
+use queueing::refusals::Refusals;
 use session_state::parameters::{Interned, Tracked};
 use session_state::prepared::Catalog;
 use session_state::state::{Ears, Reader};
@@ -107,11 +109,9 @@ use units::table::Table;
 use units::{ConnId, Kind, PoolId, Time, WorkerId, limits};
 
 use crate::action::{Action, Actions};
-use crate::board::Board;
 use crate::event::{Event, Hangup};
 use crate::flow::Flow;
 use crate::mail::{Mail, Stop};
-use crate::refusals::Refusals;
 use crate::sabotage::{Fault, does};
 use crate::server::{Server, State as ServerState};
 use crate::session::{Session, State as SessionState};

@@ -5,6 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Challenge, Keys};
+use queueing::board::Cell;
+use queueing::classes::ClassId;
+use queueing::queue::{Line, Queue};
+use queueing::sizing::Account;
+use queueing::waits::Asked;
 use session_state::base::Base;
 use session_state::catalogue::Known;
 use session_state::spelling::Learnt;
@@ -12,17 +17,12 @@ use units::deadline::Armed;
 use units::{ConnId, PoolId, PoolKey, Time, WorkerId, limits};
 
 use super::classing::{Charge, Published};
-use crate::board::Cell;
-use crate::classes::ClassId;
 use crate::experience::{Experience, Origin};
 use crate::listener::Listener;
-use crate::queue::{Line, Queue};
 use crate::server::{Group, Server, State};
 use crate::session;
 use crate::settings::{Address, Database, Fidelity, LoadBalanceHosts, PoolMode, PoolSize, Settings};
-use crate::sizing::Account;
 use crate::snapshot::{FidelityCounts, Totals};
-use crate::waits::Asked;
 
 /// What the settings mean for one pool: user over database over global.
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use queueing::refusals::{News, Reason};
 use units::ConnId;
 use wire::Header;
 use wire::backend::{self, ErrorResponse, Status};
@@ -19,7 +20,6 @@ use wire::frontend::tag;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::mail::{Mail, Place};
-use crate::refusals::{News, Reason};
 use crate::session::{Line, Rest, Session, State};
 
 impl Worker {

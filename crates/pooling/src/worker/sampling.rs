@@ -5,11 +5,11 @@
 //!
 //! Does not ask a server that has a session's settings: with another role it might not be shown what the others wait for.
 
+use queueing::waits::{Asked, Waits};
 use units::{ConnId, PoolId};
 
 use super::{Turn, Worker};
 use crate::server::{Chore, Group};
-use crate::waits::{Asked, Waits};
 
 impl Worker {
     /// The coordinator wants to know. An idle server is asked at once, else the next that is released.

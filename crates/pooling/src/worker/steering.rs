@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use queueing::sizing::Account;
+use queueing::waits::Asked;
 use session_state::parameters::Tracked;
 use session_state::state::Pins;
 use units::{ConnId, PoolId, Time, limits};
@@ -18,9 +20,7 @@ use crate::sabotage::{Fault, does};
 use crate::server::{Chore, Group, Server, State as ServerState};
 use crate::session::{Session, State, virtual_pid};
 use crate::settings::{Database, PoolMode, Settings};
-use crate::sizing::Account;
 use crate::snapshot::{ClientSnapshot, FidelitySnapshot, PoolSnapshot, ServerSnapshot, Snapshot};
-use crate::waits::Asked;
 
 impl Worker {
     /// New settings hold from now on. Servers of databases that changed are closed when they are released, and clients of

@@ -68,7 +68,7 @@ impl Worker {
             names: None,
             unnamed: None,
             tracker: (!first.is_base()).then(|| Box::new(Tracker::starting(first))),
-            class: crate::classes::DEFAULT,
+            class: queueing::classes::DEFAULT,
             admission: Admission::Not,
             reports_limits: arrival.reports_limits,
             secret: self.random.secret(),

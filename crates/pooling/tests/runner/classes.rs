@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pooling::Settings;
-use pooling::classes::{Class, ClassId, Long, Overflow, Pattern, Rule, TagPattern};
+use queueing::classes::{Class, ClassId, Long, Overflow, Pattern, Rule, TagPattern};
 
 use super::settings::seconds;
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use auth::Secret;
 use pooling::Settings;
-use pooling::classes::{Class, ClassId, Classes, Over, Pattern, Rate, Rule};
 use pooling::settings::{
     Address, AuthType, Database, Fidelity, Host, LoadBalanceHosts, PoolMode, PoolSize, UserSettings,
 };
+use queueing::classes::{Class, ClassId, Classes, Over, Pattern, Rate, Rule};
 
 use super::classes::Described;
 use super::words::Words;

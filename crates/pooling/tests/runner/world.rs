@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use pooling::{Action, Actions, Board, Coordinator, Door, Event, Machine};
+use pooling::{Action, Actions, Coordinator, Door, Event, Machine};
 use pooling::{Mail, Place, Settings, Worker};
+use queueing::board::Board;
 use units::{ConnId, DoorId, Kind, Time, WorkerId, limits};
 
 use super::report::Report;

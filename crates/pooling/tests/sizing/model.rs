@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use pooling::sizing::Seen;
+use queueing::sizing::Seen;
 use units::Time;
 
 const TICK: Duration = Duration::from_millis(20);
@@ -67,17 +67,17 @@ pub(crate) trait Rule {
     fn observe(&mut self, now: Time, seen: Seen);
     /// How often it wants to see.
     fn look(&self) -> Duration {
-        pooling::sizing::LOOK
+        queueing::sizing::LOOK
     }
 }
 
-impl Rule for pooling::sizing::Sizing {
+impl Rule for queueing::sizing::Sizing {
     fn size(&self) -> u32 {
-        pooling::sizing::Sizing::size(self)
+        queueing::sizing::Sizing::size(self)
     }
 
     fn observe(&mut self, now: Time, seen: Seen) {
-        pooling::sizing::Sizing::observe(self, now, seen);
+        queueing::sizing::Sizing::observe(self, now, seen);
     }
 }
 

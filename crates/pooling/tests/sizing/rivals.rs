@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use pooling::sizing::Seen;
+use queueing::sizing::Seen;
 use units::Time;
 
 use crate::model::Rule;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use pooling::classes::ClassSet;
 use pooling::mail::{Application, Counted};
 use pooling::settings::{Address, Database, Host, PoolMode, PoolSize};
-use pooling::{Action, Actions, Board, Coordinator, Event, Machine, Mail, Peer, Place, Settings};
+use pooling::{Action, Actions, Coordinator, Event, Machine, Mail, Peer, Place, Settings};
+use queueing::board::Board;
+use queueing::classes::ClassSet;
 use units::{ConnId, DoorId, PoolId, PoolKey, Time, WorkerId};
 
 use crate::model::{Chance, Curve};
@@ -60,7 +61,7 @@ impl Stage {
             console: false,
             exempt: false,
             peer,
-            class: pooling::classes::DEFAULT,
+            class: queueing::classes::DEFAULT,
         };
         stage.tell(Event::Mail(Mail::Apply(Box::new(application))));
         (0..WORKERS).for_each(|worker| stage.ask(WorkerId(worker)));

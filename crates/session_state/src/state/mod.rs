@@ -43,9 +43,9 @@ pub use split::Split;
 pub use tracker::{Circumstances, Marked, Places, Seen, Settled, Tracker};
 
 use sql::{is_dangerous, quoted_setting, setting_key};
-use units::limits;
+use units::{limits, milliseconds};
 
-use crate::parameters::{is_list_of_names, milliseconds, quote_literal, write_set_config};
+use crate::parameters::{is_list_of_names, quote_literal, write_set_config};
 use channels::Channels;
 
 /// Who statements run as, beyond the login: the clauses of SET SESSION AUTHORIZATION and SET ROLE.

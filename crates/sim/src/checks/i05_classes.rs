@@ -9,9 +9,9 @@
 use std::collections::BTreeMap;
 
 use pooling::Settings;
-use pooling::classes::{Limits, Rate, Subject};
-use pooling::limiting::Kind;
 use pooling::settings::{Fidelity, PoolMode};
+use queueing::classes::{Limits, Rate, Subject};
+use queueing::limiting::Kind;
 use units::{PoolKey, Time};
 
 use crate::network::{LinkId, Peer};

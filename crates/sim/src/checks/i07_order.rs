@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use pooling::Snapshot;
-use pooling::classes::ClassId;
+use queueing::classes::ClassId;
 use units::{ConnId, Time};
 
 use crate::world::World;

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use pooling::sizing::{PAUSE_MIN, REST_MIN, SEARCH_END, Sizing};
+use queueing::sizing::{PAUSE_MIN, REST_MIN, SEARCH_END, Sizing};
 use units::PoolId;
 
 use crate::rounds::Machinery;
@@ -145,7 +145,7 @@ fn judge(world: &mut World) {
 mod tests {
     use std::time::Duration;
 
-    use pooling::sizing::Seen;
+    use queueing::sizing::Seen;
     use units::Time;
 
     use super::*;

@@ -151,7 +151,7 @@ fn ten_thousand_at_once_wait_in_order() {
             queue.push(ClassId(0), ConnId::new(Kind::Client, 0, client, 0), Time(u64::from(client)), Time(0));
         }
         let (mut now, mut waits) = (10_000, Vec::new());
-        while queue.len() > 0 {
+        while !queue.is_empty() {
             for _ in 0..20 {
                 let waiter = queue.pop(Time(now)).expect("somebody waits");
                 waits.push(now - waiter.since.0);

@@ -77,11 +77,11 @@ struct Tally {
 
 /// A worker's refusals.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals(BTreeMap<(PoolId, Arc<str>, Reason), Tally>);
+pub struct Refusals(BTreeMap<(PoolId, Arc<str>, Reason), Tally>);
 
 impl Refusals {
     /// Counts one. True: the log is to be told.
-    pub(crate) fn count(&mut self, now: Time, quiet: Duration, pool: PoolId, class: Arc<str>, reason: Reason) -> bool {
+    pub fn count(&mut self, now: Time, quiet: Duration, pool: PoolId, class: Arc<str>, reason: Reason) -> bool {
         let tally = self.0.entry((pool, class, reason)).or_insert(Tally { count: 0, last_at: Time::ZERO });
         let is_news = tally.count == 0 || now >= tally.last_at + quiet;
         (tally.count, tally.last_at) = (tally.count + 1, now);
@@ -89,11 +89,11 @@ impl Refusals {
     }
 
     /// The pool is forgotten: its id may soon be another one's.
-    pub(crate) fn forget(&mut self, pool: PoolId) {
+    pub fn forget(&mut self, pool: PoolId) {
         self.0.retain(|(id, ..), _| *id != pool);
     }
 
-    pub(crate) fn counts<'a>(
+    pub fn counts<'a>(
         &'a self,
         key: impl Fn(PoolId) -> Option<PoolKey> + 'a,
     ) -> impl Iterator<Item = RefusalCounts> + 'a {

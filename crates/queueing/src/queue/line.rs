@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use units::{ConnId, Time};
 
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub struct Line {
     entries: VecDeque<Waiter>,
     next_ticket: u64,
     len: u32,
@@ -13,25 +13,25 @@ pub(crate) struct Line {
 
 /// One place in a line.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Waiter {
-    pub(crate) session: ConnId,
-    pub(crate) since: Time,
+pub struct Waiter {
+    pub session: ConnId,
+    pub since: Time,
     /// Tells this wait from the session's other ones.
-    pub(crate) ticket: u64,
+    pub ticket: u64,
     gone: bool,
 }
 
 impl Line {
     /// Who waits now.
-    pub(crate) fn len(&self) -> u32 {
+    pub fn len(&self) -> u32 {
         self.len
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    pub(crate) fn push(&mut self, session: ConnId, since: Time) -> u64 {
+    pub fn push(&mut self, session: ConnId, since: Time) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.entries.push_back(Waiter { session, since, ticket, gone: false });
@@ -40,11 +40,11 @@ impl Line {
     }
 
     /// The oldest waiter.
-    pub(crate) fn front(&self) -> Option<Waiter> {
+    pub fn front(&self) -> Option<Waiter> {
         self.entries.front().copied()
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Waiter> {
+    pub fn pop(&mut self) -> Option<Waiter> {
         let waiter = self.entries.pop_front()?;
         debug_assert!(!waiter.gone, "the front is always somebody who waits");
         self.len -= 1;
@@ -54,7 +54,7 @@ impl Line {
 
     /// Serves the newest first: a deliberate fault, for showing that the simulator sees it.
     #[cfg(feature = "sabotage")]
-    pub(crate) fn pop_newest(&mut self) -> Option<Waiter> {
+    pub fn pop_newest(&mut self) -> Option<Waiter> {
         while self.entries.back().is_some_and(|waiter| waiter.gone) {
             self.entries.pop_back();
         }
@@ -65,7 +65,7 @@ impl Line {
     }
 
     /// A session stops waiting without having been served.
-    pub(crate) fn leave(&mut self, ticket: u64) {
+    pub fn leave(&mut self, ticket: u64) {
         // Tickets rise along the line, so the place is found by bisection.
         let Ok(index) = self.entries.binary_search_by_key(&ticket, |waiter| waiter.ticket) else {
             debug_assert!(false, "a waiting session is in its line");
@@ -77,7 +77,7 @@ impl Line {
     }
 
     /// How many are served until it is this one's turn, itself included.
-    pub(crate) fn place(&self, ticket: u64) -> Option<u32> {
+    pub fn place(&self, ticket: u64) -> Option<u32> {
         let index = self.entries.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()?;
         let is_whole = self.entries.len() == self.len as usize;
         let gone = if is_whole { 0 } else { self.entries.range(..index).filter(|waiter| waiter.gone).count() };
@@ -91,7 +91,7 @@ impl Line {
     }
 
     /// Everybody, oldest first.
-    pub(crate) fn waiters(&self) -> impl Iterator<Item = Waiter> {
+    pub fn waiters(&self) -> impl Iterator<Item = Waiter> {
         self.entries.iter().filter(|waiter| !waiter.gone).copied()
     }
 }

@@ -17,6 +17,7 @@
 //! as the board tells it ([`neighbours`]): each queue divides its own servers so that the sum is fair.
 
 mod account;
+mod counts;
 mod line;
 mod neighbours;
 mod pace;
@@ -26,16 +27,16 @@ use std::time::Duration;
 use units::{ConnId, Time, WorkerId};
 
 use crate::classes::{Class, ClassId, ClassSet, Classes, DEFAULT};
-use crate::snapshot::ClassCounts;
 
 use account::Account;
-pub(crate) use line::{Line, Waiter};
+pub use counts::ClassCounts;
+pub use line::{Line, Waiter};
 use neighbours::Elsewhere;
-pub(crate) use neighbours::Stranger;
+pub use neighbours::Stranger;
 use pace::Pace;
 
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub struct Queue {
     /// Indexed by [`ClassId`]; the first is always there.
     lanes: Vec<Lane>,
     /// Classes are told apart, or there is a maximum for all.
@@ -99,10 +100,10 @@ impl Terms {
 
 /// How long a class's waiters have waited.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Waits {
-    pub(crate) count: u64,
+pub struct Waits {
+    pub count: u64,
     pub(crate) sum_us: u64,
-    pub(crate) max_us: u64,
+    pub max_us: u64,
 }
 
 impl Default for Queue {
@@ -157,7 +158,7 @@ impl Lane {
 }
 
 impl Queue {
-    pub(crate) fn new(classes: &Classes, homes: u16) -> Queue {
+    pub fn new(classes: &Classes, homes: u16) -> Queue {
         let lane = |class: &Class| Lane { terms: Terms::new(class, homes), ..Lane::default() };
         let counted = classes.counts_servers();
         let lanes = if counted { classes.all.iter().map(lane).collect() } else { vec![Lane::default()] };
@@ -175,29 +176,33 @@ impl Queue {
     }
 
     /// Who waits now, in all classes.
-    pub(crate) fn len(&self) -> u32 {
+    pub fn len(&self) -> u32 {
         self.len
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// How many waiters may be served, if there are servers.
-    pub(crate) fn wanted(&self) -> u32 {
+    pub fn wanted(&self) -> u32 {
         if self.is_single() { self.len } else { self.eligible.iter().map(|class| self.lane(class).wanted()).sum() }
     }
 
     /// Whether somebody waits whom an idle server would be given.
     #[inline]
-    pub(crate) fn is_hungry(&self) -> bool {
+    pub fn is_hungry(&self) -> bool {
         if self.is_single() { self.len > 0 } else { !self.eligible.is_empty() }
     }
 
     /// Whether one who comes now is given an idle server at once.
     #[inline]
-    pub(crate) fn admits(&self, class: ClassId) -> bool {
+    pub fn admits(&self, class: ClassId) -> bool {
         !self.is_hungry() && self.lane(class).has_room()
     }
 
     /// A session waits from now on; its ticket.
-    pub(crate) fn push(&mut self, class: ClassId, session: ConnId, since: Time, now: Time) -> u64 {
+    pub fn push(&mut self, class: ClassId, session: ConnId, since: Time, now: Time) -> u64 {
         self.len += 1;
         let (is_single, others) = (self.is_single(), self.virtual_time);
         let lane = self.lane_mut(class);
@@ -210,14 +215,14 @@ impl Queue {
     }
 
     /// A session stops waiting without having been served.
-    pub(crate) fn leave(&mut self, class: ClassId, ticket: u64) {
+    pub fn leave(&mut self, class: ClassId, ticket: u64) {
         self.lane_mut(class).line.leave(ticket);
         self.len -= 1;
         self.note(class);
     }
 
     /// Who has waited longest of all that may be served.
-    pub(crate) fn oldest(&self) -> Option<Waiter> {
+    pub fn oldest(&self) -> Option<Waiter> {
         if self.is_single() {
             return self.lanes[0].line.front();
         }
@@ -225,28 +230,28 @@ impl Queue {
     }
 
     /// How many of a class wait.
-    pub(crate) fn waiting(&self, class: ClassId) -> u32 {
+    pub fn waiting(&self, class: ClassId) -> u32 {
         self.lane(class).line.len()
     }
 
     /// Who has waited longest of a class.
-    pub(crate) fn oldest_of(&self, class: ClassId) -> Option<Waiter> {
+    pub fn oldest_of(&self, class: ClassId) -> Option<Waiter> {
         self.lane(class).line.front()
     }
 
     /// Who has waited longest, whether it may be served or not.
-    pub(crate) fn oldest_of_all(&self) -> Option<Waiter> {
+    pub fn oldest_of_all(&self) -> Option<Waiter> {
         self.lanes.iter().filter_map(|lane| lane.line.front()).min_by_key(|waiter| waiter.since)
     }
 
     /// One of a class was told that it gets no server.
-    pub(crate) fn refused(&mut self, class: ClassId) {
+    pub fn refused(&mut self, class: ClassId) {
         self.lane_mut(class).refused += 1;
     }
 
     /// Whose turn it is: the oldest waiter of the class that is next.
     #[inline]
-    pub(crate) fn pop(&mut self, now: Time) -> Option<Waiter> {
+    pub fn pop(&mut self, now: Time) -> Option<Waiter> {
         if self.len == 0 {
             return None;
         }
@@ -266,7 +271,7 @@ impl Queue {
 
     /// The first one of a class is about to wait. `service_us`: the mean time of a link, 0 if that is unknown; `busy`: servers
     /// that serve this queue now.
-    pub(crate) fn line_begins(&mut self, class: ClassId, now: Time, service_us: u64, busy: u32) {
+    pub fn line_begins(&mut self, class: ClassId, now: Time, service_us: u64, busy: u32) {
         let lane = self.lane_mut(class);
         debug_assert!(lane.line.is_empty(), "a line begins with its first waiter");
         let busy = if lane.has_room() { busy } else { lane.account.active() };
@@ -274,23 +279,23 @@ impl Queue {
     }
 
     /// Which one somebody is in the line of its class, and how many are in it.
-    pub(crate) fn place(&self, class: ClassId, ticket: u64) -> Option<(u32, u32)> {
+    pub fn place(&self, class: ClassId, ticket: u64) -> Option<(u32, u32)> {
         let line = &self.lane(class).line;
         line.place(ticket).map(|place| (place, line.len()))
     }
 
     /// How long whoever has this place in the line of its class will wait from now on; `None`: nobody knows.
-    pub(crate) fn expected_wait(&self, class: ClassId, now: Time, place: u32) -> Option<Duration> {
+    pub fn expected_wait(&self, class: ClassId, now: Time, place: u32) -> Option<Duration> {
         self.lane(class).pace.expected(now, place)
     }
 
     /// Whether a class has as many servers as it may.
-    pub(crate) fn is_at_its_maximum(&self, class: ClassId) -> bool {
+    pub fn is_at_its_maximum(&self, class: ClassId) -> bool {
         !self.lane(class).has_room()
     }
 
     /// The class that is next.
-    pub(crate) fn next_class(&self, now: Time) -> Option<ClassId> {
+    pub fn next_class(&self, now: Time) -> Option<ClassId> {
         self.next(now).map(|index| ClassId(index as u8))
     }
 
@@ -313,7 +318,7 @@ impl Queue {
 
     /// Serves the newest first: a deliberate fault, for showing that the simulator sees it.
     #[cfg(feature = "sabotage")]
-    pub(crate) fn pop_newest(&mut self) -> Option<Waiter> {
+    pub fn pop_newest(&mut self) -> Option<Waiter> {
         let (index, waiter) =
             self.lanes.iter_mut().enumerate().find_map(|(index, lane)| Some((index, lane.line.pop_newest()?)))?;
         self.len -= 1;
@@ -323,7 +328,7 @@ impl Queue {
 
     /// Serves whoever has waited longest, whatever its class has had: another one.
     #[cfg(feature = "sabotage")]
-    pub(crate) fn pop_oldest(&mut self, now: Time) -> Option<Waiter> {
+    pub fn pop_oldest(&mut self, now: Time) -> Option<Waiter> {
         let front = |index: usize| self.lanes[index].line.front().filter(|_| self.lanes[index].is_eligible());
         let index = (0..self.lanes.len()).filter(|index| front(*index).is_some());
         let index = index.min_by_key(|index| front(*index).map(|waiter| waiter.since))?;
@@ -332,7 +337,7 @@ impl Queue {
 
     /// A class has a server from now on.
     #[inline]
-    pub(crate) fn begin(&mut self, class: ClassId, now: Time) {
+    pub fn begin(&mut self, class: ClassId, now: Time) {
         let others = self.virtual_time;
         let lane = self.lane_mut(class);
         lane.awake(now, others);
@@ -347,7 +352,7 @@ impl Queue {
 
     /// A server that a class has had since then is free again.
     #[inline]
-    pub(crate) fn end(&mut self, class: ClassId, since: Time, now: Time) {
+    pub fn end(&mut self, class: ClassId, since: Time, now: Time) {
         let lane = self.lane_mut(class);
         lane.account.end(lane.terms.weight, since, now);
         // Where nobody waits, nobody may be served, before and after.
@@ -357,7 +362,7 @@ impl Queue {
     }
 
     /// Those that wait or have servers here.
-    pub(crate) fn at_work(&self) -> ClassSet {
+    pub fn at_work(&self) -> ClassSet {
         let mut classes = ClassSet::default();
         for (index, lane) in self.lanes.iter().enumerate() {
             if !lane.line.is_empty() || lane.account.active() > 0 {
@@ -368,17 +373,17 @@ impl Queue {
     }
 
     /// From when on a link of this class is long.
-    pub(crate) fn long_after_us(&self, class: ClassId) -> Option<u64> {
+    pub fn long_after_us(&self, class: ClassId) -> Option<u64> {
         self.lane(class).terms.long_after_us
     }
 
     /// Everybody, oldest first in each class.
-    pub(crate) fn waiters(&self) -> impl Iterator<Item = Waiter> {
+    pub fn waiters(&self) -> impl Iterator<Item = Waiter> {
         self.lanes.iter().flat_map(|lane| lane.line.waiters())
     }
 
     /// The classes, if they are told apart.
-    pub(crate) fn counts(&self, now: Time) -> impl Iterator<Item = ClassCounts> {
+    pub fn counts(&self, now: Time) -> impl Iterator<Item = ClassCounts> {
         let lanes = if self.is_counted() { &self.lanes[..] } else { &[] };
         lanes.iter().enumerate().map(move |(index, lane)| ClassCounts {
             class: ClassId(index as u8),
@@ -394,7 +399,7 @@ impl Queue {
     }
 
     /// Whether a worker has told something since this was last asked: nothing of this version has been heard yet.
-    pub(crate) fn is_news(&mut self, worker: WorkerId, version: u64) -> bool {
+    pub fn is_news(&mut self, worker: WorkerId, version: u64) -> bool {
         let index = usize::from(worker.0);
         if self.heard.len() <= index {
             self.heard.resize(index + 1, 0);
@@ -404,12 +409,12 @@ impl Queue {
 
     /// Whether classes are told apart.
     #[inline]
-    pub(crate) fn is_counted(&self) -> bool {
+    pub fn is_counted(&self) -> bool {
         self.counted
     }
 
     /// How many lines there are.
-    pub(crate) fn lanes(&self) -> usize {
+    pub fn lanes(&self) -> usize {
         self.lanes.len()
     }
 
@@ -426,7 +431,7 @@ impl Queue {
     }
 
     /// Which classes have a waiter that may be served.
-    pub(crate) fn eligible(&self) -> ClassSet {
+    pub fn eligible(&self) -> ClassSet {
         self.eligible
     }
 

@@ -34,15 +34,15 @@ impl Elsewhere {
 
 /// Somebody on another worker.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Stranger {
-    pub(crate) worker: WorkerId,
-    pub(crate) class: ClassId,
-    pub(crate) since: Time,
+pub struct Stranger {
+    pub worker: WorkerId,
+    pub class: ClassId,
+    pub since: Time,
 }
 
 impl Queue {
     /// The board has been read anew.
-    pub(crate) fn heard_of(&mut self, worker: WorkerId, cells: &[ClassCell]) {
+    pub fn heard_of(&mut self, worker: WorkerId, cells: &[ClassCell]) {
         for (index, (lane, cell)) in self.lanes.iter_mut().zip(cells).enumerate() {
             let grown = self.elsewhere.grown(worker, index, cell.served_us);
             lane.account.served_elsewhere(lane.terms.weight, grown);
@@ -50,7 +50,7 @@ impl Queue {
     }
 
     /// What is told to the others.
-    pub(crate) fn cells(&self, now: Time) -> impl Iterator<Item = ClassCell> {
+    pub fn cells(&self, now: Time) -> impl Iterator<Item = ClassCell> {
         self.lanes.iter().map(move |lane| {
             let front = lane.line.front().filter(|_| lane.is_eligible());
             ClassCell {
@@ -61,14 +61,14 @@ impl Queue {
     }
 
     /// Whose turn it is among those of other workers.
-    pub(crate) fn first_of(&self, strangers: impl Iterator<Item = Stranger> + Clone, now: Time) -> Option<Stranger> {
+    pub fn first_of(&self, strangers: impl Iterator<Item = Stranger> + Clone, now: Time) -> Option<Stranger> {
         let top = strangers.clone().map(|stranger| self.lane(stranger.class).terms.priority).max()?.max(self.top());
         strangers.min_by_key(|stranger| (self.standing(stranger.class, stranger.since, now, top), stranger.since))
     }
 
     /// Whether a stranger is to be served before everybody here, though a server has to travel for it, which takes
     /// `head_start`.
-    pub(crate) fn yields_to(&self, stranger: &Stranger, head_start: Duration, now: Time) -> bool {
+    pub fn yields_to(&self, stranger: &Stranger, head_start: Duration, now: Time) -> bool {
         let Some(own) = self.next(now) else { return true };
         let lane = &self.lanes[own];
         let own_since = lane.line.front().map_or(now, |waiter| waiter.since);

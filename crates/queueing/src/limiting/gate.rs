@@ -18,7 +18,7 @@ use crate::refusals::Reason;
 
 /// What a gate says to who comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Passage {
+pub enum Passage {
     Open,
     /// Not now, and nobody knows yet when.
     Later,
@@ -28,29 +28,29 @@ pub(crate) enum Passage {
 
 /// What is told to whom a limit refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
-    pub(crate) reason: Reason,
-    pub(crate) text: String,
-    pub(crate) exceeded: Exceeded,
+pub struct Told {
+    pub reason: Reason,
+    pub text: String,
+    pub exceeded: Exceeded,
 }
 
 /// Since the start, or since there is such a limit.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) passed: u64,
-    pub(crate) delayed: u64,
-    pub(crate) rejected: u64,
+pub struct Counts {
+    pub passed: u64,
+    pub delayed: u64,
+    pub rejected: u64,
 }
 
 /// Spans of time: their sum, and the longest.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Spans {
-    pub(crate) total_us: u64,
-    pub(crate) max_us: u64,
+pub struct Spans {
+    pub total_us: u64,
+    pub max_us: u64,
 }
 
 impl Spans {
-    pub(crate) fn add(&mut self, span: Duration) {
+    pub fn add(&mut self, span: Duration) {
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
         self.total_us = self.total_us.saturating_add(micros);
         self.max_us = self.max_us.max(micros);
@@ -59,22 +59,22 @@ impl Spans {
 
 /// A class's.
 #[derive(Debug)]
-pub(crate) struct Gate {
-    pub(crate) name: Arc<str>,
-    pub(crate) limits: Limits,
-    pub(crate) transactions: Purse,
-    pub(crate) queries: Purse,
-    pub(crate) seats: Seats,
+pub struct Gate {
+    pub name: Arc<str>,
+    pub limits: Limits,
+    pub transactions: Purse,
+    pub queries: Purse,
+    pub seats: Seats,
     /// Tickets of who waits.
-    pub(crate) line: BTreeSet<u64>,
+    pub line: BTreeSet<u64>,
     /// Of those, who have servers.
-    pub(crate) linked: BTreeSet<u64>,
+    pub linked: BTreeSet<u64>,
     counts: [Counts; Kind::ALL.len()],
 }
 
 impl Gate {
     /// `used`: so many have slots of such a class, from before.
-    pub(crate) fn new(class: &Class, used: u32) -> Gate {
+    pub fn new(class: &Class, used: u32) -> Gate {
         Gate {
             name: Arc::clone(&class.name),
             limits: class.limits,
@@ -89,20 +89,20 @@ impl Gate {
 
     /// Whether transactions go through without being counted.
     #[inline]
-    pub(crate) fn is_free(limits: &Limits) -> bool {
+    pub fn is_free(limits: &Limits) -> bool {
         limits.transactions.is_none() && limits.queries.is_none() && limits.active.is_none()
     }
 
-    pub(crate) fn limit(&self, kind: Kind) -> Limit {
+    pub fn limit(&self, kind: Kind) -> Limit {
         Limit::Class(Arc::clone(&self.name), kind)
     }
 
-    pub(crate) fn counts(&self, kind: Kind) -> Counts {
+    pub fn counts(&self, kind: Kind) -> Counts {
         self.counts[kind as usize]
     }
 
     /// Whose turn is next, and whether that one has a server.
-    pub(crate) fn next(&self) -> Option<(u64, bool)> {
+    pub fn next(&self) -> Option<(u64, bool)> {
         let linked = self.linked.first().map(|ticket| (*ticket, true));
         let other = self.line.first().map(|ticket| (*ticket, false));
         let seated = other.filter(|_| self.limits.active.is_none() || self.seats.free() > 0);
@@ -110,11 +110,11 @@ impl Gate {
     }
 
     /// Whether somebody who comes now would be the next.
-    pub(crate) fn is_next(&self, linked: bool) -> bool {
+    pub fn is_next(&self, linked: bool) -> bool {
         self.linked.is_empty() && self.next().is_none_or(|_| linked && self.seats.free() == 0)
     }
 
-    pub(crate) fn waiting(&self) -> u32 {
+    pub fn waiting(&self) -> u32 {
         u32::try_from(self.line.len() + self.linked.len()).unwrap_or(u32::MAX)
     }
 
@@ -152,7 +152,7 @@ impl Gate {
     }
 
     /// Lets in one transaction: whoever is first.
-    pub(crate) fn pass(&mut self, now: Time, linked: bool) -> Passage {
+    pub fn pass(&mut self, now: Time, linked: bool) -> Passage {
         let Some(kind) = self.lacks(linked) else {
             self.take(linked);
             return Passage::Open;
@@ -172,17 +172,17 @@ impl Gate {
     }
 
     /// What somebody who comes now waits for, if it is to wait.
-    pub(crate) fn delays(&self) -> Option<Kind> {
+    pub fn delays(&self) -> Option<Kind> {
         self.lacks(false).filter(|_| self.limits.over == Over::Delay)
     }
 
     /// Somebody has waited for longer than it takes to ask.
-    pub(crate) fn count_delayed(&mut self, kind: Kind) {
+    pub fn count_delayed(&mut self, kind: Kind) {
         self.counts[kind as usize].delayed += 1;
     }
 
     /// How long whoever has this place in the line will wait from now on, as far as is known here; `None`: nobody knows.
-    pub(crate) fn expected_wait(&self, kind: Kind, now: Time, place: u32) -> Option<Duration> {
+    pub fn expected_wait(&self, kind: Kind, now: Time, place: u32) -> Option<Duration> {
         match (kind, self.limits.active) {
             (Kind::Active, Some(limit)) => self.seats.expected_in(limit).map(|one| one.saturating_mul(place)),
             _ => Some(self.free_at(kind, now, place.saturating_sub(1)).since(now)),
@@ -232,7 +232,7 @@ impl Gate {
     }
 
     /// What is to be asked for, for who waits and for what was used ahead.
-    pub(crate) fn asks(&mut self, now: Time) -> Vec<(Kind, u32)> {
+    pub fn asks(&mut self, now: Time) -> Vec<(Kind, u32)> {
         let (unseated, needed) = self.needed();
         let mut asks = Vec::new();
         if self.limits.active.is_some() {
@@ -249,14 +249,14 @@ impl Gate {
     }
 
     /// When something may be to be given back, or asked for.
-    pub(crate) fn next_at(&self, now: Time) -> Option<Time> {
+    pub fn next_at(&self, now: Time) -> Option<Time> {
         let (unseated, needed) = self.needed();
         let purses = [self.transactions.next_at(now, needed), self.queries.next_at(now, needed)];
         purses.into_iter().flatten().chain(self.seats.next_at(unseated)).min()
     }
 
     /// What goes back now.
-    pub(crate) fn unspent(&mut self, now: Time) -> [(Kind, u32); 3] {
+    pub fn unspent(&mut self, now: Time) -> [(Kind, u32); 3] {
         let (unseated, needed) = self.needed();
         let owed = self.seats.settled(unseated);
         [
@@ -267,13 +267,13 @@ impl Gate {
     }
 
     /// The coordinator wants slots back: how many go now, and how many will not.
-    pub(crate) fn called(&mut self, call: &CallBack) -> (u32, u32) {
+    pub fn called(&mut self, call: &CallBack) -> (u32, u32) {
         let (unseated, _) = self.needed();
         self.seats.called(call, unseated)
     }
 
     /// How much of its limits is left, and when there will be more: what a client is told that asks for it.
-    pub(crate) fn left(&self, now: Time) -> (u32, u64) {
+    pub fn left(&self, now: Time) -> (u32, u64) {
         let Limits { transactions, queries, active, .. } = self.limits;
         let limited = [
             (Kind::Transactions, transactions.is_some()),
@@ -293,7 +293,7 @@ impl Gate {
     }
 
     /// What the coordinator had left of a rate when it told so last, and what of it is here, unused.
-    pub(crate) fn told_of(&self, kind: Kind) -> (Option<(u32, Time)>, u32) {
+    pub fn told_of(&self, kind: Kind) -> (Option<(u32, Time)>, u32) {
         match kind {
             // Who uses slots says what is left of them.
             Kind::Active => (None, self.seats.free()),
@@ -318,21 +318,21 @@ fn counted(count: u32, what: &str) -> String {
 
 /// A statement's.
 #[derive(Debug)]
-pub(crate) struct StatementGate {
-    pub(crate) seats: Seats,
-    pub(crate) line: BTreeSet<u64>,
+pub struct StatementGate {
+    pub seats: Seats,
+    pub line: BTreeSet<u64>,
     /// The beginning of the text, as it was first seen.
-    pub(crate) text: Box<[u8]>,
-    pub(crate) used_at: Time,
+    pub text: Box<[u8]>,
+    pub used_at: Time,
     /// Transactions that had a server and are over.
-    pub(crate) count: u64,
-    pub(crate) run: Spans,
-    pub(crate) wait: Spans,
-    pub(crate) counts: Counts,
+    pub count: u64,
+    pub run: Spans,
+    pub wait: Spans,
+    pub counts: Counts,
 }
 
 impl StatementGate {
-    pub(crate) fn new(text: &[u8], now: Time) -> StatementGate {
+    pub fn new(text: &[u8], now: Time) -> StatementGate {
         StatementGate {
             seats: Seats::default(),
             line: BTreeSet::new(),
@@ -345,7 +345,7 @@ impl StatementGate {
         }
     }
 
-    pub(crate) fn pass(&mut self, now: Time, limit: u32, over: Over) -> Passage {
+    pub fn pass(&mut self, now: Time, limit: u32, over: Over) -> Passage {
         if self.seats.take() {
             return Passage::Open;
         }
@@ -368,7 +368,7 @@ impl StatementGate {
 
     /// A transaction that began with the statement gives its slot back after `lasted`. `ran`: how long it had a server, if it
     /// got one.
-    pub(crate) fn release(&mut self, now: Time, lasted: Duration, waited: Duration, ran: Option<Duration>) -> u32 {
+    pub fn release(&mut self, now: Time, lasted: Duration, waited: Duration, ran: Option<Duration>) -> u32 {
         self.wait.add(waited);
         if let Some(ran) = ran {
             self.count += 1;
@@ -378,12 +378,12 @@ impl StatementGate {
         self.seats.release(now, lasted)
     }
 
-    pub(crate) fn waiting(&self) -> u32 {
+    pub fn waiting(&self) -> u32 {
         u32::try_from(self.line.len()).unwrap_or(u32::MAX)
     }
 
     /// Nobody uses it, and nobody will ask for what is told of it but SHOW.
-    pub(crate) fn is_unused(&self) -> bool {
+    pub fn is_unused(&self) -> bool {
         self.seats.is_unused() && self.line.is_empty()
     }
 }

@@ -85,7 +85,7 @@ pub struct Waits {
 
 impl Waits {
     /// What is asked about these.
-    pub(crate) fn question(pids: impl Iterator<Item = i32>) -> Vec<u8> {
+    pub fn question(pids: impl Iterator<Item = i32>) -> Vec<u8> {
         let pids: Vec<String> = pids.map(|pid| pid.to_string()).collect();
         format!(
             "{QUESTION}{}}}'::pg_catalog.int4[]) \
@@ -198,7 +198,7 @@ fn name(bytes: &[u8]) -> String {
 
 /// When one worker asks about one pool's servers, and what it has been told.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub struct Asked {
     wanted: bool,
     asking: Option<Asking>,
     answer: Option<Waits>,
@@ -216,38 +216,38 @@ struct Asking {
 
 impl Asked {
     /// Somebody wants to know.
-    pub(crate) fn want(&mut self, now: Time) {
+    pub fn want(&mut self, now: Time) {
         self.wanted = self.asking.is_none() && now >= self.pause_until;
     }
 
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub fn is_wanted(&self) -> bool {
         self.wanted
     }
 
-    pub(crate) fn begin(&mut self, server: ConnId) {
+    pub fn begin(&mut self, server: ConnId) {
         self.wanted = false;
         self.asking = Some(Asking { server, waits: Waits::default(), is_broken: false });
     }
 
-    pub(crate) fn is_asking(&self, server: ConnId) -> bool {
+    pub fn is_asking(&self, server: ConnId) -> bool {
         self.asking.as_ref().is_some_and(|asking| asking.server == server)
     }
 
-    pub(crate) fn row(&mut self, body: &[u8]) {
+    pub fn row(&mut self, body: &[u8]) {
         if let Some(asking) = &mut self.asking {
             asking.is_broken |= !asking.waits.row(body);
         }
     }
 
     /// An error has come.
-    pub(crate) fn refused(&mut self) {
+    pub fn refused(&mut self) {
         if let Some(asking) = &mut self.asking {
             asking.is_broken = true;
         }
     }
 
     /// The answer has come to its end.
-    pub(crate) fn answered(&mut self, now: Time) {
+    pub fn answered(&mut self, now: Time) {
         let Some(asking) = self.asking.take() else { return };
         if asking.is_broken {
             self.pause(now);
@@ -261,12 +261,12 @@ impl Asked {
     }
 
     /// Other settings hold. A question under way is still answered, and its rows are nobody else's.
-    pub(crate) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         *self = Asked { asking: self.asking.take(), ..Asked::default() };
     }
 
     /// A server is no more.
-    pub(crate) fn lost(&mut self, server: ConnId, now: Time) {
+    pub fn lost(&mut self, server: ConnId, now: Time) {
         if self.is_asking(server) {
             self.asking = None;
             self.pause(now);
@@ -274,7 +274,7 @@ impl Asked {
     }
 
     /// What was told since the last time.
-    pub(crate) fn take(&mut self) -> Option<Waits> {
+    pub fn take(&mut self) -> Option<Waits> {
         self.answer.take()
     }
 

@@ -42,22 +42,22 @@ impl ClassSet {
     }
 
     /// Says whether one is among them from now on.
-    pub(crate) fn set(&mut self, class: ClassId, is_in: bool) {
+    pub fn set(&mut self, class: ClassId, is_in: bool) {
         let bit = class.0 % 32;
         self.0 = self.0 & !(1 << bit) | u32::from(is_in) << bit;
     }
 
-    pub(crate) fn is_empty(self) -> bool {
+    pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// The only one; `None`: there are more, or none.
-    pub(crate) fn only(self) -> Option<ClassId> {
+    pub fn only(self) -> Option<ClassId> {
         self.0.is_power_of_two().then(|| ClassId(self.0.trailing_zeros() as u8))
     }
 
     /// In their order.
-    pub(crate) fn iter(self) -> impl Iterator<Item = ClassId> + Clone {
+    pub fn iter(self) -> impl Iterator<Item = ClassId> + Clone {
         let mut left = self.0;
         std::iter::from_fn(move || {
             let first = (left != 0).then(|| ClassId(left.trailing_zeros() as u8));
@@ -263,13 +263,13 @@ impl Standing {
     }
 
     /// The class of whom no tag puts elsewhere.
-    pub(crate) fn otherwise(&self) -> ClassId {
+    pub fn otherwise(&self) -> ClassId {
         self.otherwise
     }
 
     /// The class of a text, of somebody of this standing: as [`Classes::of`] says it. And what its comments say besides.
     #[must_use]
-    pub(crate) fn class_of(&self, text: &[u8]) -> (ClassId, Commented) {
+    pub fn class_of(&self, text: &[u8]) -> (ClassId, Commented) {
         // Those that could still come first.
         let mut asked = &*self.asked;
         let (mut class, mut commented) = (self.otherwise, Commented::Nothing);
@@ -355,7 +355,7 @@ impl Classes {
     }
 
     /// Which rules ask for tags of whoever this is, in their order, up to the first that does not: its class, or the default one.
-    pub(crate) fn tagged_rules(&self, of: &Subject<'_>, tagged: &mut Vec<u32>) -> ClassId {
+    pub fn tagged_rules(&self, of: &Subject<'_>, tagged: &mut Vec<u32>) -> ClassId {
         for (index, rule) in (0..).zip(&self.rules).filter(|(_, rule)| rule.suits(of)) {
             if rule.tags.is_empty() {
                 return rule.class;
@@ -366,7 +366,7 @@ impl Classes {
     }
 
     /// What those rules leave to a text's tags.
-    pub(crate) fn standing_by(&self, tagged: &[u32], otherwise: ClassId) -> Standing {
+    pub fn standing_by(&self, tagged: &[u32], otherwise: ClassId) -> Standing {
         let (mut keys, mut asked) = (vec![Box::<[u8]>::from(commented::TAG)], Vec::new());
         for rule in tagged.iter().filter_map(|index| self.rules.get(*index as usize)) {
             for tag in &rule.tags {

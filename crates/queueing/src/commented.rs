@@ -4,8 +4,8 @@
 
 use std::sync::LazyLock;
 
-use session_state::parameters::milliseconds;
 use sql::WantedTag;
+use units::milliseconds;
 
 /// What a client calls it in a comment.
 pub(crate) const TAG: &[u8] = b"deadline_ms";
@@ -14,7 +14,7 @@ static WANTED: LazyLock<WantedTag> = LazyLock::new(|| WantedTag::new(TAG));
 
 /// What was found.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Commented {
+pub enum Commented {
     /// Nobody has looked yet.
     Unread,
     Nothing,
@@ -24,7 +24,7 @@ pub(crate) enum Commented {
 
 impl Commented {
     /// Where several tags say so, the first one counts.
-    pub(crate) fn note(&mut self, value: &[u8]) {
+    pub fn note(&mut self, value: &[u8]) {
         if !matches!(self, Commented::Deadline(_)) {
             *self = Commented::Deadline(milliseconds(value));
         }
@@ -33,6 +33,6 @@ impl Commented {
 
 /// In milliseconds, as a text's comments say it.
 #[inline]
-pub(crate) fn deadline_ms(text: &[u8]) -> Option<u32> {
+pub fn deadline_ms(text: &[u8]) -> Option<u32> {
     milliseconds(&WANTED.first(text)?)
 }

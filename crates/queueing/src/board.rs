@@ -27,7 +27,7 @@ impl Cell {
 
     /// Whether nothing differs but how many wait, and that by less than half: it is not worth telling.
     #[must_use]
-    pub(crate) fn is_much_like(self, told: Cell) -> bool {
+    pub fn is_much_like(self, told: Cell) -> bool {
         let alike = self.waiting < 2 * told.waiting.max(1) && 2 * self.waiting >= told.waiting;
         alike && Cell { waiting: told.waiting, ..self } == told
     }
