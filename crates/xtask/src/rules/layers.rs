@@ -7,8 +7,8 @@ use super::Finding;
 use crate::manifest::{Dependency, For, dependencies};
 use crate::tree::{Tree, crate_of};
 
-/// A crate, and which of ours it may import.
-const LAYERS: [(&str, &[&str]); 21] = [
+/// A crate, and which of ours it imports: no fewer, no more.
+const LAYERS: [(&str, &[&str]); 22] = [
     ("units", &[]),
     ("wire", &[]),
     ("auth", &[]),
@@ -18,17 +18,18 @@ const LAYERS: [(&str, &[&str]); 21] = [
     ("queueing", &["units", "wire", "sql"]),
     ("pooling", &["units", "session_state", "queueing", "wire", "sql", "auth"]),
     ("engine", &["units", "queueing", "pooling", "wire", "auth"]),
-    ("control", &["units", "session_state", "queueing", "engine", "pooling", "wire"]),
+    ("control", &["units", "session_state", "queueing", "pooling", "wire"]),
     ("config", &["queueing", "pooling", "auth", "settings"]),
     ("client", &[]),
     ("demo", &["client"]),
     ("measure", &["auth", "client"]),
     ("trials", &["client", "demo", "measure"]),
-    ("pgweir", &["units", "wire", "auth", "pooling", "engine", "control", "config", "demo", "trials"]),
+    ("pgweir", &["units", "auth", "pooling", "engine", "control", "config", "demo", "trials"]),
     ("sim", &["units", "queueing", "session_state", "control", "pooling", "wire", "auth"]),
     ("bench", &["client", "demo", "measure"]),
     ("outer", &["client", "demo", "measure"]),
     ("regress", &["demo", "outer"]),
+    ("fuzz", &["units", "session_state", "queueing", "pooling", "config", "sim", "wire", "auth", "sql"]),
     ("xtask", &[]),
 ];
 /// Below the line: no I/O, clock, threads or globals. Their clippy.toml bans each with its reason.
@@ -52,6 +53,9 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn manifest_of(path: &str) -> Option<&str> {
+    if path == "fuzz/Cargo.toml" {
+        return Some("fuzz");
+    }
     crate_of(path).filter(|name| path == format!("crates/{name}/Cargo.toml"))
 }
 
@@ -69,11 +73,16 @@ fn of_a_crate(name: &str, path: &str, text: &str, wanted: &[Dependency<'_>], our
         ));
         return found;
     };
-    let imports = wanted.iter().filter(|wanted| wanted.whose == For::Program && ours.contains(&wanted.name));
-    for import in imports.filter(|import| !below.contains(&import.name)) {
+    let imports = || wanted.iter().filter(|wanted| wanted.whose == For::Program && ours.contains(&wanted.name));
+    for import in imports().filter(|import| !below.contains(&import.name)) {
         let what = format!("`{name}` imports `{}`", import.name);
         found.push(Finding::new(path, import.line, what, "imports go down the layers of ARCHITECTURE.md only"));
     }
+    let is_unused = |allowed: &&&str| ours.contains(*allowed) && !imports().any(|import| import.name == **allowed);
+    found.extend(below.iter().filter(is_unused).map(|allowed| {
+        let what = format!("`{name}` may import `{allowed}`, and does not");
+        Finding::new(path, 1, what, "the layers in xtask allow what Cargo.toml files use, and no more")
+    }));
     found
 }
 

@@ -113,14 +113,21 @@ fn manifest(rest: &str) -> String {
 fn imports_go_down() {
     let up = manifest("[dependencies]\nengine.workspace = true\n[dev-dependencies]\npooling.workspace = true\n");
     let bare = manifest("");
+    let engine = manifest("[dependencies]\npooling.workspace = true\nwire.workspace = true\n");
+    let pooling = manifest("[dependencies]\nwire.workspace = true\n");
     let files = |wire| {
-        let rest = [("crates/engine/Cargo.toml", bare.as_str()), ("crates/pooling/Cargo.toml", bare.as_str())];
+        let rest = [("crates/engine/Cargo.toml", engine.as_str()), ("crates/pooling/Cargo.toml", pooling.as_str())];
         found(&[rest[0], rest[1], ("crates/pooling/clippy.toml", ""), ("crates/wire/Cargo.toml", wire)])
     };
     let no_bans = "crates/wire/Cargo.toml:1: no clippy.toml beside it";
     assert_eq!(files(&up), [no_bans, "crates/wire/Cargo.toml:4: `wire` imports `engine`"]);
     assert_eq!(files(""), ["crates/wire/Cargo.toml:1: no `[lints] workspace = true`", no_bans]);
     assert_eq!(found(&[("crates/new/Cargo.toml", &bare)]), ["crates/new/Cargo.toml:1: `new` is no layer"]);
+    let regress = [("crates/demo/Cargo.toml", bare.as_str()), ("crates/regress/Cargo.toml", bare.as_str())];
+    assert_eq!(found(&regress), ["crates/regress/Cargo.toml:1: `regress` may import `demo`, and does not"]);
+    let fuzz = manifest("[dependencies]\nregress.workspace = true\n");
+    let fuzz = [("crates/regress/Cargo.toml", bare.as_str()), ("fuzz/Cargo.toml", fuzz.as_str())];
+    assert_eq!(found(&fuzz), ["fuzz/Cargo.toml:4: `fuzz` imports `regress`"]);
 }
 
 #[test]
