@@ -6,6 +6,7 @@
 
 use std::net::IpAddr;
 
+use ::settings::DatabaseSettings;
 use pooling::settings::{Address, CONSOLE_DATABASE, Database, Host, LoadBalanceHosts};
 
 use auth::Secret;
@@ -20,40 +21,45 @@ pub const NAME_LEN_MAX: usize = 127;
 const HOSTS_MAX: usize = 256;
 const PORT: u16 = 5432;
 
-const fn p(name: &'static str, doc: &'static str) -> Parameter {
-    Parameter { name, doc }
-}
+#[rustfmt::skip]
+const FIRST: &[Parameter] = &[
+    Parameter::new("host", "Address, name or socket directory (`/dir`, `@abstract`) of PostgreSQL; several with commas. Default: the Unix socket in unix_socket_dir."),
+    Parameter::new("port", "Default: 5432."),
+    Parameter::new("dbname", "The database's name at the server. Default: the name that the client used."),
+    Parameter::new("user", "The user to log in as at the server, whoever the client is. Default: the client's user."),
+    Parameter::new("password", "The password of `user`. Default: the one in auth_file."),
+];
 
 #[rustfmt::skip]
-pub const PARAMETERS: &[Parameter] = &[
-    p("host", "Address, name or socket directory (`/dir`, `@abstract`) of PostgreSQL; several with commas. Default: the Unix socket in unix_socket_dir."),
-    p("port", "Default: 5432."),
-    p("dbname", "The database's name at the server. Default: the name that the client used."),
-    p("user", "The user to log in as at the server, whoever the client is. Default: the client's user."),
-    p("password", "The password of `user`. Default: the one in auth_file."),
-    p("pool_size", "In place of default_pool_size: a number, or auto."),
-    p("min_pool_size", "In place of the global setting."),
-    p("reserve_pool_size", "In place of the global setting; `reserve_pool` is another name for it."),
-    p("max_db_connections", "In place of the global setting."),
-    p("max_db_client_connections", "In place of the global setting."),
-    p("pool_mode", "In place of the global setting."),
-    p("pool_fidelity", "In place of the global setting."),
-    p("max_pinned", "In place of the global setting."),
-    p("stable_backend_pid", "In place of the global setting."),
-    p("server_lifetime", "In place of the global setting."),
-    p("query_wait_timeout", "In place of the global setting."),
-    p("load_balance_hosts", "`round-robin`: each new connection goes to the next host. `disable`: stay with a host until a connection to it fails."),
-    p("connect_query", "Sent once on every new server connection."),
-    p("client_encoding", "Asked for at the server's login."),
-    p("datestyle", "Asked for at the server's login."),
-    p("timezone", "Asked for at the server's login."),
-    p("application_name", "Asked for at the server's login."),
-    p("target_session_attrs", "Only `any` is supported yet."),
-    p("auth_user", "Whose rights auth_query would have. Not supported yet: users who are not in auth_file are refused."),
-    p("auth_query", "Not supported yet."),
-    p("auth_dbname", "Not supported yet."),
-    p("reserve_pool", "Another name for reserve_pool_size."),
+const LAST: &[Parameter] = &[
+    Parameter::new("load_balance_hosts", "`round-robin`: each new connection goes to the next host. `disable`: stay with a host until a connection to it fails."),
+    Parameter::new("connect_query", "Sent once on every new server connection."),
+    Parameter::new("client_encoding", "Asked for at the server's login."),
+    Parameter::new("datestyle", "Asked for at the server's login."),
+    Parameter::new("timezone", "Asked for at the server's login."),
+    Parameter::new("application_name", "Asked for at the server's login."),
+    Parameter::new("target_session_attrs", "Only `any` is supported yet."),
+    Parameter::new("auth_user", "Whose rights auth_query would have. Not supported yet: users who are not in auth_file are refused."),
+    Parameter::new("auth_query", "Not supported yet."),
+    Parameter::new("auth_dbname", "Not supported yet."),
+    Parameter::new("reserve_pool", "Another name for reserve_pool_size."),
 ];
+
+/// Of `[databases]`: where it leads, each setting that a database may have, and what else is asked of the server.
+#[must_use]
+pub fn parameters() -> Vec<Parameter> {
+    let settings = DatabaseSettings::NAMES.iter().map(|(name, key)| {
+        let parameter = Parameter::in_place_of(name, *key, false);
+        match *name {
+            "reserve_pool_size" => {
+                let doc = "In place of the global setting; `reserve_pool` is another name for it.";
+                Parameter::new(parameter.name, doc)
+            }
+            _ => parameter,
+        }
+    });
+    FIRST.iter().cloned().chain(settings).chain(LAST.iter().cloned()).collect()
+}
 
 /// An entry before it is known in which directory PostgreSQL's Unix sockets are.
 struct Draft {
@@ -103,24 +109,15 @@ fn name(parameters: &mut Parameters) {
 
 fn take(draft: &mut Draft, key: &str, value: &str, parameters: &mut Parameters) {
     let database = &mut draft.database;
+    if let Some(setting) = DatabaseSettings::key(if key == "reserve_pool" { "reserve_pool_size" } else { key }) {
+        return database.settings.set(setting, parameters.setting(key, setting, value).as_ref());
+    }
     match key {
         "host" => draft.host = parameters.text(value),
         "port" => draft.port = parameters.port(value).unwrap_or(PORT),
         "dbname" => database.dbname = parameters.text(value),
         "user" => database.forced_user = parameters.text(value),
         "password" => database.password = password(value, parameters),
-        "pool_size" => database.pool_size = parameters.pool_size(value),
-        "min_pool_size" => database.min_pool_size = parameters.count(key, value),
-        "reserve_pool_size" | "reserve_pool" => database.reserve_pool_size = parameters.count(key, value),
-        "max_db_connections" => database.max_db_connections = parameters.count(key, value),
-        "max_db_client_connections" => database.max_db_client_connections = parameters.count(key, value),
-        "pool_mode" => database.pool_mode = parameters.pool_mode(value),
-        "pool_fidelity" => database.pool_fidelity = parameters.pool_fidelity(value),
-        "max_pinned" => database.max_pinned = parameters.count(key, value),
-        "stable_backend_pid" => database.stable_backend_pid = parameters.flag(key, value),
-        // 0 is a value here: used once, then closed.
-        "server_lifetime" => database.server_lifetime = parameters.time(key, value).map(Some),
-        "query_wait_timeout" => database.query_wait_timeout = parameters.limit(key, value),
         "load_balance_hosts" => {
             let choice = parameters.choice(key, value, &["round-robin", "disable"]);
             database.load_balance_hosts = match choice {
@@ -164,7 +161,7 @@ fn unsupported(key: &str, value: &str, parameters: &mut Parameters) {
         }
         // Without auth_user PgBouncer does not use them either.
         "auth_query" | "auth_dbname" => {}
-        _ => parameters.unknown(key, PARAMETERS),
+        _ => parameters.unknown(key, &self::parameters()),
     }
 }
 
@@ -206,7 +203,7 @@ mod tests {
 
     #[test]
     fn every_parameter_of_the_table_is_taken() {
-        for parameter in PARAMETERS {
+        for parameter in parameters() {
             let entry = Entry {
                 place: Place::default(),
                 section: "databases",

@@ -59,11 +59,12 @@ pub fn at_most(settings: &Settings, enough: u64) -> u64 {
             return enough;
         }
     }
-    capped(sum, settings.max_server_connections)
+    capped(sum, settings.global.pools.max_server_connections)
 }
 
 fn of_database_at_most(settings: &Settings, database: &Database, enough: u64) -> u64 {
-    let enough = capped(enough, database.max_db_connections.unwrap_or(settings.max_db_connections));
+    let enough =
+        capped(enough, database.settings.max_db_connections.unwrap_or(settings.global.pools.max_db_connections));
     let mut sum = 0;
     let mut suffices = |user: &str| {
         sum += pool_size(settings, database, user);
@@ -71,9 +72,12 @@ fn of_database_at_most(settings: &Settings, database: &Database, enough: u64) ->
     };
     match &database.forced_user {
         Some(user) => _ = suffices(user),
-        None if settings.auth_type == AuthType::Any => {}
+        None if settings.global.login.auth_type == AuthType::Any => {}
         None => {
-            _ = settings.secrets.iter().any(|(user, secret)| can_log_in(settings.auth_type, secret) && suffices(user))
+            _ = settings
+                .secrets
+                .iter()
+                .any(|(user, secret)| can_log_in(settings.global.login.auth_type, secret) && suffices(user))
         }
     }
     sum.min(enough)
@@ -91,7 +95,7 @@ pub fn can_log_in(auth_type: AuthType, secret: &Secret) -> bool {
 }
 
 fn able_users(settings: &Settings) -> Vec<&str> {
-    let able = settings.secrets.iter().filter(|(_, secret)| can_log_in(settings.auth_type, secret));
+    let able = settings.secrets.iter().filter(|(_, secret)| can_log_in(settings.global.login.auth_type, secret));
     able.map(|(name, _)| name.as_str()).collect()
 }
 
@@ -101,7 +105,7 @@ pub fn pools<'a>(settings: &'a Settings, database: &'a Database) -> Vec<(&'a str
     let users: Vec<&str> = match &database.forced_user {
         Some(user) => vec![user],
         // Then nobody's name counts, so there is none to log in with.
-        None if settings.auth_type == AuthType::Any => Vec::new(),
+        None if settings.global.login.auth_type == AuthType::Any => Vec::new(),
         None => able_users(settings),
     };
     users.into_iter().map(|user| (user, pool_size(settings, database, user))).collect()
@@ -109,30 +113,25 @@ pub fn pools<'a>(settings: &'a Settings, database: &'a Database) -> Vec<(&'a str
 
 /// With the reserve.
 fn pool_size(settings: &Settings, database: &Database, user: &str) -> u64 {
-    let user = settings.users.get(user);
-    let size = size_of(settings, database, user.and_then(|user| user.pool_size)).most(settings);
-    let reserve = user
-        .and_then(|user| user.reserve_pool_size)
-        .or(database.reserve_pool_size)
-        .unwrap_or(settings.reserve_pool_size);
-    let reserve = if settings.reserve_pool_timeout.is_some() { reserve } else { 0 };
-    u64::from(size) + u64::from(reserve)
+    let own = settings.effective(database, user);
+    let reserve = if settings.global.pools.reserve_pool_timeout.is_some() { own.reserve_pool_size } else { 0 };
+    u64::from(own.pool_size.most(&settings.global.pools)) + u64::from(reserve)
 }
 
 /// What the settings say of a pool's size: user over database over global.
 #[must_use]
 pub fn size_of(settings: &Settings, database: &Database, user: Option<PoolSize>) -> PoolSize {
-    user.or(database.pool_size).unwrap_or(settings.default_pool_size)
+    user.or(database.settings.pool_size).unwrap_or(settings.global.pools.default_pool_size)
 }
 
 fn of_database(settings: &Settings, database: &Database) -> u64 {
     let pools = pools(settings, database).into_iter().map(|(_, size)| size).sum();
-    capped(pools, database.max_db_connections.unwrap_or(settings.max_db_connections))
+    capped(pools, database.settings.max_db_connections.unwrap_or(settings.global.pools.max_db_connections))
 }
 
 fn bound(settings: &Settings, databases: &[&Database]) -> u64 {
     let bound = by_databases(settings, databases).min(by_users(settings, databases));
-    capped(bound, settings.max_server_connections)
+    capped(bound, settings.global.pools.max_server_connections)
 }
 
 fn by_databases(settings: &Settings, databases: &[&Database]) -> u64 {
@@ -148,7 +147,7 @@ fn by_users(settings: &Settings, databases: &[&Database]) -> u64 {
     }
     let limit = |user: &str| {
         let own = settings.users.get(user).and_then(|user| user.max_user_connections);
-        own.unwrap_or(settings.max_user_connections)
+        own.unwrap_or(settings.global.pools.max_user_connections)
     };
     users.into_iter().map(|(user, pools)| capped(pools, limit(user))).sum()
 }

@@ -3,20 +3,38 @@
 //! Promises that an empty value and -1 mean "not set", as in PgBouncer, and that what is no value of the parameter's
 //! kind is told with file, line and parameter. Stricter than PgBouncer in one point: it reads `pool_size=ten` as 0.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use pooling::settings::{Fidelity, PoolMode, PoolSize};
+use ::settings::{DatabaseSettings, Key};
 
 use crate::pairs;
 use crate::problem::{Place, Problem, quoted};
-use crate::table::{self, FIDELITIES, POOL_MODES};
+use crate::table;
 use crate::value::{INT_MAX, Kind, Value, one_of, seconds, whole};
 
 /// One parameter of an entry, for the manual and for suggestions.
 #[derive(Clone, Debug)]
 pub struct Parameter {
     pub name: &'static str,
-    pub doc: &'static str,
+    pub doc: Cow<'static, str>,
+}
+
+impl Parameter {
+    #[must_use]
+    pub const fn new(name: &'static str, doc: &'static str) -> Parameter {
+        Parameter { name, doc: Cow::Borrowed(doc) }
+    }
+
+    /// One that stands in place of the global setting of the key, and of the database's if `is_users`.
+    #[must_use]
+    pub fn in_place_of(name: &'static str, key: Key, is_users: bool) -> Parameter {
+        let setting = key.setting();
+        let database = if is_users && DatabaseSettings::key(name).is_some() { "the database's and " } else { "" };
+        let global = if setting.name == name { "the global setting" } else { setting.name };
+        let size = if setting.kind == Kind::Size { ": a number, or auto" } else { "" };
+        Parameter { name, doc: format!("In place of {database}{global}{size}.").into() }
+    }
 }
 
 /// The text of an entry, as the file has it.
@@ -92,22 +110,24 @@ impl Parameters<'_> {
         (!value.is_empty()).then(|| value.to_owned())
     }
 
-    pub fn count(&mut self, parameter: &str, value: &str) -> Option<u32> {
-        self.number(parameter, value, 0, INT_MAX)
-    }
-
-    pub fn pool_size(&mut self, value: &str) -> Option<PoolSize> {
-        if is_unset(value) {
+    /// What stands in place of a global setting; `None`: nothing does.
+    pub fn setting(&mut self, parameter: &str, key: Key, value: &str) -> Option<Value> {
+        let kind = key.setting().kind;
+        let takes_minus = matches!(kind, Kind::Choice(_));
+        if value.is_empty() || (is_unset(value) && !takes_minus) {
             return None;
         }
-        match Kind::Size.read(value) {
-            Ok(Value::Number(number)) => u32::try_from(number).ok().map(PoolSize::Fixed),
-            Ok(_) => Some(PoolSize::Auto),
+        match kind.read(value) {
+            Ok(value) => Some(value),
             Err(expected) => {
-                self.error("pool_size", quoted(value), &expected);
+                self.error(parameter, quoted(value), &expected);
                 None
             }
         }
+    }
+
+    pub fn count(&mut self, parameter: &str, value: &str) -> Option<u32> {
+        self.number(parameter, value, 0, INT_MAX)
     }
 
     pub fn port(&mut self, value: &str) -> Option<u16> {
@@ -141,36 +161,7 @@ impl Parameters<'_> {
 
     /// A time of which 0 means that it is switched off.
     pub fn limit(&mut self, parameter: &str, value: &str) -> Option<Option<Duration>> {
-        self.time(parameter, value).map(crate::settings::unless_zero)
-    }
-
-    pub fn flag(&mut self, parameter: &str, value: &str) -> Option<bool> {
-        if is_unset(value) {
-            return None;
-        }
-        match Kind::Flag.read(value) {
-            Ok(Value::Number(number)) => Some(number != 0),
-            _ => {
-                self.error(parameter, quoted(value), &Kind::Flag.expected());
-                None
-            }
-        }
-    }
-
-    pub fn pool_mode(&mut self, value: &str) -> Option<PoolMode> {
-        match self.choice("pool_mode", value, POOL_MODES)? {
-            "session" => Some(PoolMode::Session),
-            "transaction" => Some(PoolMode::Transaction),
-            _ => Some(PoolMode::Statement),
-        }
-    }
-
-    pub fn pool_fidelity(&mut self, value: &str) -> Option<Fidelity> {
-        match self.choice("pool_fidelity", value, FIDELITIES)? {
-            "strict" => Some(Fidelity::Strict),
-            "classic" => Some(Fidelity::Classic),
-            _ => Some(Fidelity::Transparent),
-        }
+        self.time(parameter, value).map(|time| (!time.is_zero()).then_some(time))
     }
 
     pub fn choice(&mut self, parameter: &str, value: &str, names: &'static [&'static str]) -> Option<&'static str> {

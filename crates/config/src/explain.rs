@@ -47,22 +47,22 @@ impl Page {
 
 fn clients(page: &mut Page, config: &Config) {
     page.heading("Listening");
-    let process = &config.process;
-    let port = process.listen_port;
-    for address in &process.listen_addr {
+    let listening = &config.pooling.global.listening;
+    let port = listening.listen_port;
+    for address in &listening.listen_addr {
         match address.as_str() {
             "*" => page.line(format_args!("TCP port {port} on all addresses")),
             address => page.line(format_args!("TCP port {port} on {address}")),
         }
     }
-    if let Some(dir) = &process.unix_socket_dir {
+    if let Some(dir) = &listening.unix_socket_dir {
         page.line(format_args!("Unix socket {dir}/.s.PGSQL.{port}"));
     }
-    if process.listen_addr.is_empty() && process.unix_socket_dir.is_none() {
+    if listening.listen_addr.is_empty() && listening.unix_socket_dir.is_none() {
         page.line(format_args!("nowhere: listen_addr and unix_socket_dir are both empty"));
     }
     page.line(format_args!("{}", counted(u64::from(config.pooling.workers), "worker thread")));
-    match config.pooling.max_client_conn {
+    match config.pooling.global.pools.max_client_conn {
         0 => page.line(format_args!("as many clients as there are file descriptors")),
         limit => page.line(format_args!("{} at a time", counted(u64::from(limit), "client"))),
     }
@@ -70,7 +70,7 @@ fn clients(page: &mut Page, config: &Config) {
 
 fn users(page: &mut Page, settings: &Settings) {
     page.heading("Who may log in");
-    let proof = match settings.auth_type {
+    let proof = match settings.global.login.auth_type {
         AuthType::Any => "anybody, under any name, without a password",
         AuthType::Trust => "the users below, without a password",
         AuthType::Plain => "the users below, with a password that travels in clear text",
@@ -79,9 +79,9 @@ fn users(page: &mut Page, settings: &Settings) {
     };
     page.line(format_args!("{proof}"));
     let (able, unable): (Vec<_>, Vec<_>) =
-        settings.secrets.iter().partition(|(_, secret)| demand::can_log_in(settings.auth_type, secret));
+        settings.secrets.iter().partition(|(_, secret)| demand::can_log_in(settings.global.login.auth_type, secret));
     let able: Vec<&str> = able.into_iter().map(|(name, _)| name.as_str()).collect();
-    if settings.auth_type != AuthType::Any {
+    if settings.global.login.auth_type != AuthType::Any {
         page.line(format_args!("{}: {}", counted(able.len() as u64, "user"), some(&able)));
     }
     for (name, secret) in unable.iter().take(NAMES_SHOWN_MAX) {
@@ -91,12 +91,12 @@ fn users(page: &mut Page, settings: &Settings) {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         some(&names)
     };
-    if settings.auth_type == AuthType::Any {
+    if settings.global.login.auth_type == AuthType::Any {
         page.line(format_args!("console, all commands: anybody, since auth_type is any"));
         return;
     }
-    page.line(format_args!("console, all commands: {}", console(&settings.admin_users)));
-    page.line(format_args!("console, SHOW only: {}", console(&settings.stats_users)));
+    page.line(format_args!("console, all commands: {}", console(&settings.global.console.admin_users)));
+    page.line(format_args!("console, SHOW only: {}", console(&settings.global.console.stats_users)));
 }
 
 fn why_not(secret: &Secret) -> &'static str {
@@ -146,7 +146,7 @@ fn destination(database: &Database) -> String {
 }
 
 fn pool_words(settings: &Settings, database: &Database) -> String {
-    let mode = database.pool_mode.unwrap_or(settings.pool_mode).as_str();
+    let mode = database.settings.pool_mode.unwrap_or(settings.global.pools.pool_mode).as_str();
     let pools = demand::pools(settings, database);
     let sizes = pools.iter().map(|(_, size)| *size);
     let mut words = format!("{mode} mode, {} of ", counted(pools.len() as u64, "pool"));
@@ -162,11 +162,11 @@ fn pool_words(settings: &Settings, database: &Database) -> String {
     if found {
         let _ = write!(words, " at most (auto{}: SHOW SIZING tells)", auto_words(settings, database));
     }
-    let reserve = database.reserve_pool_size.unwrap_or(settings.reserve_pool_size);
-    if reserve > 0 && settings.reserve_pool_timeout.is_some() {
+    let reserve = database.settings.reserve_pool_size.unwrap_or(settings.global.pools.reserve_pool_size);
+    if reserve > 0 && settings.global.pools.reserve_pool_timeout.is_some() {
         let _ = write!(words, " (the reserve of {reserve} included)");
     }
-    match database.max_db_connections.unwrap_or(settings.max_db_connections) {
+    match database.settings.max_db_connections.unwrap_or(settings.global.pools.max_db_connections) {
         0 => {}
         limit => {
             let _ = write!(words, ", {limit} together (max_db_connections)");
@@ -185,8 +185,8 @@ fn pool_words(settings: &Settings, database: &Database) -> String {
 
 /// What `auto` does here.
 fn auto_words(settings: &Settings, database: &Database) -> String {
-    let (least, most) = (settings.auto_pool_size_min, settings.auto_pool_size_max);
-    match database.pool_mode.unwrap_or(settings.pool_mode) {
+    let (least, most) = (settings.global.pools.auto_pool_size_min, settings.global.pools.auto_pool_size_max);
+    match database.settings.pool_mode.unwrap_or(settings.global.pools.pool_mode) {
         PoolMode::Session => {
             ", which is auto_pool_size_max in session mode, where each client has a server of its own".to_owned()
         }
@@ -298,45 +298,46 @@ fn connections(page: &mut Page, settings: &Settings) {
 
 fn times(page: &mut Page, settings: &Settings) {
     page.heading("Time limits that are on");
+    let (waiting, servers) = (&settings.global.waiting, &settings.global.servers);
     let limits = [
-        ("query_wait_timeout", settings.query_wait_timeout, "a client that waits longer for a server is closed"),
-        ("query_wait_notify", settings.query_wait_notify, "a client that waits longer gets a NOTICE"),
+        ("query_wait_timeout", waiting.query_wait_timeout, "a client that waits longer for a server is closed"),
+        ("query_wait_notify", waiting.query_wait_notify, "a client that waits longer gets a NOTICE"),
         (
             "query_timeout",
-            settings.query_timeout,
+            waiting.query_timeout,
             "a query that runs longer is cancelled (classic, session mode: its client is closed)",
         ),
         (
             "query_cancel_timeout",
-            settings.query_timeout.and(settings.query_cancel_timeout),
+            waiting.query_timeout.and(waiting.query_cancel_timeout),
             "a server whose query does not end when it is cancelled is closed",
         ),
-        ("transaction_timeout", settings.transaction_timeout, "a client whose transaction lasts longer is closed"),
+        ("transaction_timeout", waiting.transaction_timeout, "a client whose transaction lasts longer is closed"),
         (
             "idle_transaction_timeout",
-            settings.idle_transaction_timeout,
+            waiting.idle_transaction_timeout,
             "a client that idles longer in a transaction is closed",
         ),
-        ("client_idle_timeout", settings.client_idle_timeout, "a client that is silent for longer is closed"),
-        ("client_login_timeout", settings.client_login_timeout, "a client that takes longer to log in is closed"),
-        ("cancel_wait_timeout", settings.cancel_wait_timeout, "a cancel request that waits longer is dropped"),
+        ("client_idle_timeout", waiting.client_idle_timeout, "a client that is silent for longer is closed"),
+        ("client_login_timeout", waiting.client_login_timeout, "a client that takes longer to log in is closed"),
+        ("cancel_wait_timeout", waiting.cancel_wait_timeout, "a cancel request that waits longer is dropped"),
         (
             "server_connect_timeout",
-            settings.server_connect_timeout,
+            servers.server_connect_timeout,
             "a server that takes longer to let us in is given up",
         ),
-        ("server_idle_timeout", settings.server_idle_timeout, "a server that nobody uses for longer is closed"),
-        ("server_lifetime", settings.server_lifetime, "a server that is older is closed once it is free"),
+        ("server_idle_timeout", servers.server_idle_timeout, "a server that nobody uses for longer is closed"),
+        ("server_lifetime", Some(servers.server_lifetime), "a server that is older is closed once it is free"),
     ];
     for (name, time, words) in limits {
         if let Some(time) = time.filter(|time| !time.is_zero()) {
             page.line(format_args!("{name} {}: {words}", seconds(time)));
         }
     }
-    if settings.server_lifetime == Some(Duration::ZERO) {
+    if servers.server_lifetime.is_zero() {
         page.line(format_args!("every server is closed after its first use: server_lifetime is 0"));
     }
-    let waits_for_ever = settings.query_wait_timeout.is_none();
+    let waits_for_ever = waiting.query_wait_timeout.is_none();
     if waits_for_ever {
         page.line(format_args!("clients may wait for a server for ever: query_wait_timeout is 0"));
     }

@@ -38,7 +38,6 @@ pub mod url;
 pub mod userlist;
 pub mod users;
 
-pub use crate::settings::{AdminSettings, Process};
 pub use ::settings::{table, value};
 pub use explain::explain;
 pub use load::{Config, ConfigRow, load, load_with};

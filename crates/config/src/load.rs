@@ -18,7 +18,7 @@ use queueing::classes::{CLASSES_MAX, Classes};
 use crate::entry::Entry;
 use crate::ini::{self, FILE_BYTES_MAX, Item, Read, Reader};
 use crate::problem::{PROBLEMS_MAX, Place, Problem, Severity, quoted};
-use crate::settings::{self, AdminSettings, Process, Values};
+use crate::settings::{self, Values};
 use crate::table::{self, Key, TABLE};
 use crate::value::Value;
 use crate::{databases, reach, rules, sense, support, userlist, users};
@@ -28,12 +28,8 @@ const SECTIONS: [&str; 5] = ["pgbouncer", "databases", "users", "peers", "classe
 /// All that a file says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// For the decisions.
+    /// What the program runs by; its `global` has what engine, log and console need, too.
     pub pooling: Settings,
-    /// For the engine.
-    pub process: Process,
-    /// For the console.
-    pub admin: AdminSettings,
     /// What SHOW CONFIG shows, in its order.
     pub rows: Vec<ConfigRow>,
     /// What the user should know, though the file can be used.
@@ -73,7 +69,7 @@ impl Config {
 
     /// The same from a reader of one's own.
     pub fn reload_with(&self, read: &Read) -> Result<Config, Vec<Problem>> {
-        let mut draft = parse(&self.admin.conffile, read);
+        let mut draft = parse(&self.pooling.global.listening.conffile, read);
         for setting in TABLE.iter().filter(|setting| !setting.reloadable) {
             let (running, wanted) = (self.values.get(setting.key), draft.values.get(setting.key));
             if running == wanted {
@@ -96,7 +92,7 @@ impl Config {
     }
 
     fn whole_file(&self) -> Place {
-        Place { file: self.admin.conffile.clone(), line: 0 }
+        Place { file: self.pooling.global.listening.conffile.clone(), line: 0 }
     }
 
     /// The configuration with one setting changed, as SET does. What cannot change while the process runs is accepted
@@ -120,7 +116,7 @@ impl Config {
         pooling.users = self.pooling.users.clone();
         pooling.secrets = self.pooling.secrets.clone();
         let classes = Classes::clone(&self.pooling.classes);
-        pooling.classes = Arc::new(Classes { ageing: settings::ageing(&draft.values), ..classes });
+        pooling.classes = Arc::new(Classes { ageing: settings::ageing(&pooling.global), ..classes });
         Ok(assemble(draft.values, pooling, self.warnings.clone()))
     }
 }
@@ -295,7 +291,6 @@ fn finish(
     for entry in draft.users.values() {
         settings.users.insert(entry.name.clone(), users::read(entry, problems));
     }
-    settings.auth_user = values.path(Key::auth_user);
     let users = auth_file(values, read, problems);
     let has_users = users.is_some();
     settings.secrets = users.unwrap_or_else(|| secrets.clone());
@@ -329,14 +324,7 @@ pub(crate) fn assemble(values: Values, pooling: Settings, warnings: Vec<Problem>
         default: setting.default,
         changeable: setting.reloadable,
     });
-    Config {
-        rows: rows.collect(),
-        process: settings::process(&values),
-        admin: settings::admin(&values),
-        pooling,
-        warnings,
-        values,
-    }
+    Config { rows: rows.collect(), pooling, warnings, values }
 }
 
 /// The users of auth_file, none if it is not set; `None` if it cannot be read, which PgBouncer too lives with.
@@ -376,7 +364,7 @@ fn classes(
 ) -> Arc<Classes> {
     let mut classes = Classes {
         all: crate::classes::read(entries, problems),
-        ageing: settings::ageing(values),
+        ageing: settings::ageing(&settings.global),
         ..Classes::default()
     };
     let file = values.text(Key::class_file);

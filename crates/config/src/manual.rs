@@ -5,9 +5,9 @@
 use std::fmt::Write as _;
 
 use crate::entry::Parameter;
-use crate::table::{Effect, Group, Setting, TABLE};
 use crate::value::Kind;
 use crate::{classes, databases, users};
+use ::settings::{Effect, Group, Setting, TABLE};
 
 /// Longest line of the sample file.
 const LINE_CHARS_MAX: usize = 100;
@@ -35,7 +35,7 @@ accepted with a warning, no effect so far; **partly** see the text, and what wou
 pub fn settings_md() -> String {
     let mut page = INTRODUCTION.to_owned();
     page.push_str("\n# [pgbouncer]\n");
-    for group in Group::ALL {
+    for &group in Group::ALL {
         let _ = write!(page, "\n## {}\n\n", group.title());
         page.push_str("| setting | value | default | reload | effect | |\n|---|---|---|---|---|---|\n");
         for setting in TABLE.iter().filter(|setting| setting.group == group) {
@@ -46,27 +46,27 @@ pub fn settings_md() -> String {
         (
             "[databases]",
             "`name = parameter=value …`: the name that clients use, `*` for any other name. Blanks in a value go in single quotes, a quote is doubled. An empty value or -1 means not set.",
-            databases::PARAMETERS,
+            databases::parameters(),
         ),
         (
             "[users]",
             "`name = parameter=value …`: other limits for a user. An entry lets nobody in; auth_file does.",
-            users::PARAMETERS,
+            users::parameters(),
         ),
         (
             "[peers]",
             "`peer_id = parameter=value …`: accepted with a warning, cancel requests are not passed on yet.",
-            users::PEER_PARAMETERS,
+            users::PEER_PARAMETERS.to_vec(),
         ),
         (
             "[classes]",
             "`name = parameter=value …`: what a class of clients may claim beside the others; `default` is the class of whoever is in no other. At most 32 with it. Who is in which class is said in class_file; examples are in [the guide](guide/sizing-and-sharing.md). PgBouncer refuses a file with this section.",
-            classes::PARAMETERS,
+            classes::PARAMETERS.to_vec(),
         ),
     ];
     for (title, words, parameters) in sections {
         let _ = write!(page, "\n# {title}\n\n{words}\n\n");
-        table(&mut page, parameters);
+        table(&mut page, &parameters);
     }
     page.push_str(AUTH_FILE);
     page.push_str(CLASS_FILE);
@@ -181,7 +181,7 @@ const SAMPLE_HEAD: &str = "\
 #[must_use]
 pub fn sample_ini() -> String {
     let mut sample = SAMPLE_HEAD.to_owned();
-    for group in Group::ALL {
+    for &group in Group::ALL {
         let _ = write!(sample, "\n;;; {}\n", group.title());
         for setting in TABLE.iter().filter(|setting| setting.group == group) {
             sample.push('\n');

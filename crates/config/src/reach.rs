@@ -133,7 +133,7 @@ fn strangers(settings: &Settings, rule: &Rule, place: &Place, problems: &mut Vec
         unknown(&rule.databases, &settings.databases, ("database", "a name of [databases]"), place, problems);
     }
     // Whom auth_file does not name cannot log in; without any user there is more to say than this.
-    if settings.auth_type != AuthType::Any && !settings.secrets.is_empty() {
+    if settings.global.login.auth_type != AuthType::Any && !settings.secrets.is_empty() {
         unknown(&rule.users, &settings.secrets, ("user", "a user of auth_file"), place, problems);
     }
 }

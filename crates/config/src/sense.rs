@@ -45,8 +45,8 @@ fn place_of(values: &Values, key: Key) -> Place {
 }
 
 fn nobody(settings: &Settings, values: &Values) -> Option<Problem> {
-    let able = |secret| demand::can_log_in(settings.auth_type, secret);
-    if settings.auth_type == AuthType::Any || settings.secrets.values().any(able) {
+    let able = |secret| demand::can_log_in(settings.global.login.auth_type, secret);
+    if settings.global.login.auth_type == AuthType::Any || settings.secrets.values().any(able) {
         return None;
     }
     let found = "no user who can log in".to_owned();
@@ -56,10 +56,13 @@ fn nobody(settings: &Settings, values: &Values) -> Option<Problem> {
 
 /// Names that may use the console, and cannot come in.
 fn console_users(settings: &Settings, values: &Values) -> Vec<Problem> {
-    if settings.auth_type == AuthType::Any {
+    if settings.global.login.auth_type == AuthType::Any {
         return Vec::new();
     }
-    let lists = [(Key::admin_users, &settings.admin_users), (Key::stats_users, &settings.stats_users)];
+    let lists = [
+        (Key::admin_users, &settings.global.console.admin_users),
+        (Key::stats_users, &settings.global.console.stats_users),
+    ];
     let names = lists.into_iter().flat_map(|(key, names)| names.iter().map(move |name| (key, name)));
     // The console's own user needs no password on the Unix socket.
     let unknown = names.filter(|(_, name)| !settings.secrets.contains_key(*name) && *name != CONSOLE_DATABASE);
@@ -81,16 +84,16 @@ fn no_database(settings: &Settings, values: &Values) -> Option<Problem> {
 /// Minima above their maxima.
 fn sizes(settings: &Settings, values: &Values, entries: &Entries<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let (least, most) = (settings.auto_pool_size_min, settings.auto_pool_size_max);
+    let (least, most) = (settings.global.pools.auto_pool_size_min, settings.global.pools.auto_pool_size_max);
     if least > most && !(values.is_default(Key::auto_pool_size_min) && values.is_default(Key::auto_pool_size_max)) {
         let expected = format!("at most auto_pool_size_max, which is {most}");
         let place = place_of(values, Key::auto_pool_size_min);
         problems.push(Problem::warning(&place, "auto_pool_size_min", quoted(&least.to_string()), expected));
     }
-    let default = settings.default_pool_size.most(settings);
-    if settings.min_pool_size > default {
+    let default = settings.global.pools.default_pool_size.most(&settings.global.pools);
+    if settings.global.pools.min_pool_size > default {
         let expected = format!("at most default_pool_size, which is {default}");
-        let found = quoted(&settings.min_pool_size.to_string());
+        let found = quoted(&settings.global.pools.min_pool_size.to_string());
         problems.push(Problem::warning(&place_of(values, Key::min_pool_size), "min_pool_size", found, expected));
     }
     for database in settings.databases.values().chain(&settings.fallback) {
@@ -100,7 +103,7 @@ fn sizes(settings: &Settings, values: &Values, entries: &Entries<'_>) -> Vec<Pro
     }
     for (name, user) in &settings.users {
         let (Some(size), Some(entry)) = (user.pool_size, entries.users.get(name)) else { continue };
-        let (size, min) = (size.most(settings), settings.min_pool_size);
+        let (size, min) = (size.most(&settings.global.pools), settings.global.pools.min_pool_size);
         if min > size && min <= default {
             let expected = format!("at least min_pool_size, which is {min}");
             let found = quoted(&size.to_string());
@@ -112,19 +115,22 @@ fn sizes(settings: &Settings, values: &Values, entries: &Entries<'_>) -> Vec<Pro
 
 /// What its own words, beside the global ones, have as minimum and maximum.
 fn size_of_database(settings: &Settings, database: &Database, entry: &Entry) -> Option<Problem> {
-    let size = demand::size_of(settings, database, None).most(settings);
-    let min = database.min_pool_size.unwrap_or(settings.min_pool_size);
-    let limit = database.max_db_connections.unwrap_or(settings.max_db_connections);
+    let size = demand::size_of(settings, database, None).most(&settings.global.pools);
+    let min = database.settings.min_pool_size.unwrap_or(settings.global.pools.min_pool_size);
+    let limit = database.settings.max_db_connections.unwrap_or(settings.global.pools.max_db_connections);
     let warning = |parameter: &str, found: u32, expected: String| {
         Some(Problem::warning(&entry.place, &entry.key(parameter), quoted(&found.to_string()), expected))
     };
-    if min > size && database.min_pool_size.is_some() {
+    if min > size && database.settings.min_pool_size.is_some() {
         return warning("min_pool_size", min, format!("at most the size of its pools, which is {size}"));
     }
-    if min > size && matches!(database.pool_size, Some(PoolSize::Fixed(_))) {
+    if min > size && matches!(database.settings.pool_size, Some(PoolSize::Fixed(_))) {
         return warning("pool_size", size, format!("at least min_pool_size, which is {min}"));
     }
-    if limit > 0 && min > limit && (database.min_pool_size.is_some() || database.max_db_connections.is_some()) {
+    if limit > 0
+        && min > limit
+        && (database.settings.min_pool_size.is_some() || database.settings.max_db_connections.is_some())
+    {
         return warning("max_db_connections", limit, format!("at least min_pool_size, which is {min}"));
     }
     None
@@ -132,10 +138,14 @@ fn size_of_database(settings: &Settings, database: &Database, entry: &Entry) -> 
 
 /// A reserve that is never used.
 fn reserve(settings: &Settings, values: &Values) -> Option<Problem> {
-    let has_reserve = settings.reserve_pool_size > 0
-        || settings.databases.values().chain(&settings.fallback).any(|database| database.reserve_pool_size > Some(0))
+    let has_reserve = settings.global.pools.reserve_pool_size > 0
+        || settings
+            .databases
+            .values()
+            .chain(&settings.fallback)
+            .any(|database| database.settings.reserve_pool_size > Some(0))
         || settings.users.values().any(|user| user.reserve_pool_size > Some(0));
-    if !has_reserve || settings.reserve_pool_timeout.is_some() {
+    if !has_reserve || settings.global.pools.reserve_pool_timeout.is_some() {
         return None;
     }
     let expected = "more than 0: as it is no reserve is ever used".to_owned();
@@ -177,7 +187,7 @@ const DESCRIPTORS_BESIDE: u64 = 64;
 /// descriptors that the process may have, as `ulimit -Hn` tells.
 #[must_use]
 pub fn descriptors(config: &Config, limit: u64) -> Option<Problem> {
-    let clients = u64::from(config.pooling.max_client_conn);
+    let clients = u64::from(config.pooling.global.pools.max_client_conn);
     let beside = DESCRIPTORS_BESIDE + 4 * u64::from(config.pooling.workers);
     // Most files have room enough whatever their pools are.
     if clients == 0 || 2 * clients + beside <= limit {

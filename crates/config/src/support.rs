@@ -5,7 +5,8 @@
 
 use crate::problem::{Place, Problem, quoted};
 use crate::settings::Values;
-use crate::table::{Effect, Key, TABLE};
+use crate::value::Value;
+use ::settings::{Effect, Key, TABLE};
 
 /// What PgBouncer knows; any other name is `daemon` to it.
 //= pgbouncer config.md#syslog_facility
@@ -26,7 +27,7 @@ pub(crate) fn judge(values: &Values, peers: Option<&Place>) -> Vec<Problem> {
         }
     }
     let facility = values.text(Key::syslog_facility);
-    if values.flag(Key::syslog) && !FACILITIES.contains(&facility) {
+    if values.get(Key::syslog) != &Value::Number(0) && !FACILITIES.contains(&facility) {
         let place = values.place(Key::syslog_facility).cloned().unwrap_or_default();
         let expected = "auth, authpriv, daemon, user or local0 to local7; daemon it is".to_owned();
         problems.push(Problem::warning(&place, Key::syslog_facility.name(), quoted(facility), expected));

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use config::{Config, Problem};
 use pooling::Settings;
+use pooling::settings::Global;
 use queueing::classes::{Class, Classes, Pattern, TagPattern};
 
 const MAIN: &str = "weir.ini";
@@ -117,11 +118,11 @@ fn show(result: &Result<Config, Vec<Problem>>, is_whole: bool) -> String {
     let problems = match result {
         Ok(config) => {
             let default = load("[pgbouncer]").expect("an empty section can be read");
-            let pooling = Settings { classes: Arc::default(), ..config.pooling.clone() };
-            different(&pooling, &Settings { classes: Arc::default(), ..default.pooling }, &mut output);
+            let apart =
+                |settings: Settings| Settings { classes: Arc::default(), global: Global::default(), ..settings };
+            different(&apart(config.pooling.clone()), &apart(default.pooling.clone()), &mut output);
+            global(&config.pooling.global, &default.pooling.global, &mut output);
             classes(&config.pooling.classes, &mut output);
-            different(&config.process, &default.process, &mut output);
-            different(&config.admin, &default.admin, &mut output);
             &config.warnings
         }
         Err(problems) => problems,
@@ -130,6 +131,21 @@ fn show(result: &Result<Config, Vec<Problem>>, is_whole: bool) -> String {
         let _ = writeln!(output, "{}: {problem}", problem.severity.as_str());
     }
     if output.is_empty() { "all defaults\n".to_owned() } else { output }
+}
+
+/// The settings of `[pgbouncer]` that work.
+fn global(global: &Global, default: &Global, output: &mut String) {
+    different(&global.login, &default.login, output);
+    different(&global.pools, &default.pools, output);
+    different(&global.servers, &default.servers, output);
+    different(&global.waiting, &default.waiting, output);
+    different(&global.classes, &default.classes, output);
+    different(&global.startup, &default.startup, output);
+    different(&global.tests, &default.tests, output);
+    different(&global.listening, &default.listening, output);
+    different(&global.network, &default.network, output);
+    different(&global.log, &default.log, output);
+    different(&global.console, &default.console, output);
 }
 
 /// Each class with what differs from the defaults, each rule as class_file would have it.
@@ -222,10 +238,10 @@ fn every_setting_and_parameter_has_a_case() {
         assert!(with_mistake || setting.kind.takes_empty(), "{} has no case of a mistake", setting.name);
     }
     let parameters = [
-        ("databases.txt", config::databases::PARAMETERS),
-        ("users.txt", config::users::PARAMETERS),
-        ("users.txt", config::users::PEER_PARAMETERS),
-        ("classes.txt", config::classes::PARAMETERS),
+        ("databases.txt", config::databases::parameters()),
+        ("users.txt", config::users::parameters()),
+        ("users.txt", config::users::PEER_PARAMETERS.to_vec()),
+        ("classes.txt", config::classes::PARAMETERS.to_vec()),
     ];
     for (file, parameters) in parameters {
         let text = read(file);

@@ -26,10 +26,10 @@ fn a_reload_takes_up_what_it_can() {
     let running = load("[pgbouncer]\nlisten_port = 7000\nmax_client_conn = 50\nworkers = 2\n[databases]\na =");
     let file = "[databases]\nb =\n[pgbouncer]\nlisten_port = 7001\nunix_socket_dir = /run\nquery_timeout = 5\nauth_file = users.txt";
     let config = running.reload_with(&read(file)).expect("the new file is sound");
-    assert_eq!(config.process, running.process, "nothing of it can change");
+    assert_eq!(config.pooling.global.listening, running.pooling.global.listening, "nothing of it can change");
     assert_eq!(row(&config, "listen_port"), "7000");
     assert_eq!(config.pooling.workers, 2);
-    assert_eq!(config.pooling.max_client_conn, 100, "an absent setting is the default again");
+    assert_eq!(config.pooling.global.pools.max_client_conn, 100, "an absent setting is the default again");
     assert_eq!(row(&config, "query_timeout"), "5");
     assert!(config.pooling.secrets.contains_key("ann"));
     assert!(!config.pooling.databases.contains_key("a"));
@@ -131,7 +131,7 @@ fn set_changes_one_setting_until_the_next_reload() {
     let file = "[pgbouncer]\nauth_file = users.txt\n[databases]\na = host=10.0.0.1\n[users]\nann = pool_size=2";
     let running = load(file);
     let config = running.set("default_pool_size", "7").expect("a sound value");
-    assert_eq!(config.pooling.default_pool_size, pooling::settings::PoolSize::Fixed(7));
+    assert_eq!(config.pooling.global.pools.default_pool_size, pooling::settings::PoolSize::Fixed(7));
     assert_eq!(row(&config, "default_pool_size"), "7");
     assert_eq!(config.pooling.databases, running.pooling.databases);
     assert_eq!(config.pooling.users, running.pooling.users);

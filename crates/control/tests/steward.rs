@@ -46,7 +46,7 @@ impl Plane for FakePlane {
     }
 
     fn configure(&mut self, settings: Arc<Settings>) {
-        self.note(format!("configure default_pool_size={}", settings.default_pool_size));
+        self.note(format!("configure default_pool_size={}", settings.global.pools.default_pool_size));
     }
 
     fn stop(&mut self, stop: Stop) {
@@ -93,8 +93,10 @@ fn read(mut bytes: &[u8]) -> String {
 }
 
 fn loaded(default_pool_size: u32) -> Loaded {
+    let mut settings = Settings::default();
+    settings.global.pools.default_pool_size = PoolSize::Fixed(default_pool_size);
     Loaded {
-        settings: Arc::new(Settings { default_pool_size: PoolSize::Fixed(default_pool_size), ..Settings::default() }),
+        settings: Arc::new(settings),
         rows: Vec::new(),
         listen_port: 6432,
         stats_period: 60 * world::SECOND,

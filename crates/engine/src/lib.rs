@@ -176,7 +176,7 @@ impl Drop for Engine {
 
 /// For how many descriptors to make room. Zero clients are as many as there are descriptors.
 fn descriptors(settings: &Settings) -> usize {
-    match settings.max_client_conn as usize {
+    match settings.global.pools.max_client_conn as usize {
         0 => DESCRIPTORS_UNKNOWN,
         clients => clients * DESCRIPTORS_A_CLIENT + DESCRIPTORS_BESIDE,
     }

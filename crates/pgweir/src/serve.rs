@@ -91,7 +91,7 @@ fn serve(
     begun: fn(&Config, &Handle),
     again: impl FnMut() -> Result<Config, Vec<Problem>>,
 ) -> ExitCode {
-    let user = flags.user.clone().or_else(|| config.process.user.clone()).or(fallback_user);
+    let user = flags.user.clone().or_else(|| config.pooling.global.listening.user.clone()).or(fallback_user);
     match prepare(&config, flags, user.as_deref()) {
         Ok(Prepared::Child(pidfile, signals)) => match up(&config, flags) {
             Ok(engine) => {
@@ -117,10 +117,10 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
         return Err("PgBouncer should not run as root: set user= in the file, or give -u USERNAME".to_owned());
     }
     if flags.daemon && !daemon::is_child() {
-        if config.process.pidfile.is_none() {
+        if config.pooling.global.listening.pidfile.is_none() {
             return Err("daemon needs pidfile configured".to_owned());
         }
-        if config.process.logfile.is_none() && !config.process.syslog {
+        if config.pooling.global.log.logfile.is_none() && !config.pooling.global.log.syslog {
             return Err("daemon needs logfile configured".to_owned());
         }
         let parent = daemon::start().map_err(|why| format!("cannot go to the background: {why}"))?;
@@ -133,7 +133,7 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
         identity::become_user(user)?;
     }
     dev::end_with_parent().map_err(|why| format!("cannot end with the parent: {why}"))?;
-    if let Some(path) = &config.process.logfile {
+    if let Some(path) = &config.pooling.global.log.logfile {
         let opened = File::options().append(true).create(true).open(path);
         opened.map_err(|error| format!("could not open logfile '{path}': {}", complain::why(&error)))?;
     }
@@ -143,24 +143,25 @@ fn prepare(config: &Config, flags: &Flags, user: Option<&str>) -> Result<Prepare
     // Whoever reads the pidfile or hears that we listen may send one at once.
     let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
     let signals = signals.map_err(|error| format!("cannot receive signals: {}", complain::why(&error)))?;
-    let pidfile = config.process.pidfile.as_ref().map(|path| Pidfile::write(Path::new(path))).transpose()?;
+    let pidfile =
+        config.pooling.global.listening.pidfile.as_ref().map(|path| Pidfile::write(Path::new(path))).transpose()?;
     Ok(Prepared::Child(pidfile, signals))
 }
 
 /// Does another process answer on the Unix socket that we are to listen on? Asked before anything else is taken, so that
 /// the other one notices nothing.
 fn is_served_already(config: &Config) -> bool {
-    let process = &config.process;
-    let Some(dir) = process.unix_socket_dir.as_ref().filter(|dir| !dir.starts_with('@')) else {
+    let listening = &config.pooling.global.listening;
+    let Some(dir) = listening.unix_socket_dir.as_ref().filter(|dir| !dir.starts_with('@')) else {
         return false;
     };
-    UnixStream::connect(Path::new(dir).join(format!(".s.PGSQL.{}", process.listen_port))).is_ok()
+    UnixStream::connect(Path::new(dir).join(format!(".s.PGSQL.{}", listening.listen_port))).is_ok()
 }
 
 /// Starts the data plane and says so, or why not.
 fn up(config: &Config, flags: &Flags) -> Result<Engine, ExitCode> {
     let loaded = settings::loaded(config);
-    let engine = Engine::start(&settings::options(&config.process, flags), loaded.settings)
+    let engine = Engine::start(&settings::options(&config.pooling.global, flags), loaded.settings)
         .map_err(|error| complain::fatal(&error.to_string()))?;
     let handle = engine.handle();
     for warning in &loaded.warnings {
@@ -271,7 +272,7 @@ fn reload(
         Ok(mut config) => {
             // Threads are as many as they were at start.
             config.pooling.workers = handle.workers();
-            handle.log().reopen(&settings::log(&config.process, &flags));
+            handle.log().reopen(&settings::log(&config.pooling.global, &flags));
             Ok(settings::loaded(&config))
         }
         Err(problems) => Err(problems.iter().map(Problem::to_string).collect()),

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::{Config, Problem, Process};
+use config::{Config, Problem};
 use control::{Loaded, SettingRow};
 use engine::{Facility, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
+use pooling::settings::Global;
 use rustix::process::{Resource, getrlimit};
 
 use crate::cli::Flags;
@@ -50,57 +51,57 @@ pub(crate) fn loaded(config: &Config) -> Loaded {
     Loaded {
         settings: Arc::new(config.pooling.clone()),
         rows: config.rows.iter().map(row).collect(),
-        listen_port: config.process.listen_port,
-        stats_period: config.admin.stats_period,
-        log_stats: config.admin.log_stats,
+        listen_port: config.pooling.global.listening.listen_port,
+        stats_period: config.pooling.global.console.stats_period,
+        log_stats: config.pooling.global.log.log_stats,
         warnings: config.warnings.iter().map(Problem::to_string).collect(),
     }
 }
 
 /// For the engine.
-pub(crate) fn options(process: &Process, flags: &Flags) -> Options {
+pub(crate) fn options(global: &Global, flags: &Flags) -> Options {
     Options {
-        addresses: process.listen_addr.clone(),
-        port: process.listen_port,
-        unix: process.unix_socket_dir.as_ref().map(|dir| UnixOptions {
+        addresses: global.listening.listen_addr.clone(),
+        port: global.listening.listen_port,
+        unix: global.listening.unix_socket_dir.as_ref().map(|dir| UnixOptions {
             dir: dir.clone(),
-            mode: process.unix_socket_mode,
-            group: (!process.unix_socket_group.is_empty()).then(|| process.unix_socket_group.clone()),
+            mode: global.listening.unix_socket_mode,
+            group: (!global.listening.unix_socket_group.is_empty()).then(|| global.listening.unix_socket_group.clone()),
         }),
-        backlog: i32::try_from(process.listen_backlog).unwrap_or(i32::MAX),
-        reuse_port: process.so_reuseport,
-        tcp: tcp(process),
-        log: log(process, flags),
+        backlog: i32::try_from(global.network.listen_backlog).unwrap_or(i32::MAX),
+        reuse_port: global.listening.so_reuseport,
+        tcp: tcp(global),
+        log: log(global, flags),
     }
 }
 
 /// For the log, which alone of the engine's options changes on reload.
-pub(crate) fn log(process: &Process, flags: &Flags) -> LogOptions {
+pub(crate) fn log(global: &Global, flags: &Flags) -> LogOptions {
     LogOptions {
-        file: process.logfile.as_ref().map(PathBuf::from),
+        file: global.log.logfile.as_ref().map(PathBuf::from),
         stderr: !flags.quiet,
-        syslog: process.syslog.then(|| SyslogOptions {
+        syslog: global.log.syslog.then(|| SyslogOptions {
             path: PathBuf::from(SyslogOptions::PATH),
-            ident: process.syslog_ident.clone(),
-            facility: Facility::parse(&process.syslog_facility).unwrap_or(Facility::DAEMON),
+            ident: global.log.syslog_ident.clone(),
+            facility: Facility::parse(&global.log.syslog_facility).unwrap_or(Facility::DAEMON),
         }),
-        debug: flags.verbose > 0 || process.verbose > 0,
-        log_connections: process.log_connections,
-        log_disconnections: process.log_disconnections,
-        log_pooler_errors: process.log_pooler_errors,
-        port: process.listen_port,
+        debug: flags.verbose > 0 || global.log.verbose > 0,
+        log_connections: global.log.log_connections,
+        log_disconnections: global.log.log_disconnections,
+        log_pooler_errors: global.log.log_pooler_errors,
+        port: global.listening.listen_port,
     }
 }
 
 /// 0 leaves a socket option as the kernel has it.
-fn tcp(process: &Process) -> TcpOptions {
+fn tcp(global: &Global) -> TcpOptions {
     let unless_zero = |number: u32, unit: fn(u64) -> Duration| (number > 0).then(|| unit(number.into()));
     TcpOptions {
-        keepalive: process.tcp_keepalive,
-        keepalive_idle: unless_zero(process.tcp_keepidle, Duration::from_secs),
-        keepalive_interval: unless_zero(process.tcp_keepintvl, Duration::from_secs),
-        keepalive_count: (process.tcp_keepcnt > 0).then_some(process.tcp_keepcnt),
-        user_timeout: unless_zero(process.tcp_user_timeout, Duration::from_millis),
-        buffer_len: (process.tcp_socket_buffer > 0).then_some(process.tcp_socket_buffer as usize),
+        keepalive: global.network.tcp_keepalive,
+        keepalive_idle: unless_zero(global.network.tcp_keepidle, Duration::from_secs),
+        keepalive_interval: unless_zero(global.network.tcp_keepintvl, Duration::from_secs),
+        keepalive_count: (global.network.tcp_keepcnt > 0).then_some(global.network.tcp_keepcnt),
+        user_timeout: unless_zero(global.network.tcp_user_timeout, Duration::from_millis),
+        buffer_len: (global.network.tcp_socket_buffer > 0).then_some(global.network.tcp_socket_buffer as usize),
     }
 }

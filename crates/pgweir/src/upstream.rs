@@ -54,9 +54,9 @@ pub(crate) fn look(config: &Config, handle: &Handle) {
 
 /// The most connections that will be opened.
 fn servers_max(config: &Config) -> u32 {
-    match (config.pooling.max_server_connections, config.pooling.default_pool_size) {
+    match (config.pooling.global.pools.max_server_connections, config.pooling.global.pools.default_pool_size) {
         (0, PoolSize::Fixed(size)) => size,
-        (0, PoolSize::Auto) => config.pooling.auto_pool_size_max,
+        (0, PoolSize::Auto) => config.pooling.global.pools.auto_pool_size_max,
         (most, _) => most,
     }
 }

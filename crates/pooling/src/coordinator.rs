@@ -120,7 +120,7 @@ struct Entry {
     over: u32,
     max_db: u32,
     max_user: u32,
-    lifetime: Option<Duration>,
+    lifetime: Duration,
     /// When its tokens were given out, the oldest first.
     granted_at: VecDeque<Time>,
     /// Until when nothing is opened for min_pool_size: its database is to be empty.
@@ -137,8 +137,10 @@ struct Entry {
 impl Entry {
     /// Tokens of servers whose lifetime does not end soon.
     fn lasting(&self, now: Time) -> u32 {
-        let Some(lifetime) = self.lifetime.filter(|lifetime| !lifetime.is_zero()) else { return self.tokens() };
-        let lasts = lifetime - limits::RENEWAL.min(lifetime / 10);
+        if self.lifetime.is_zero() {
+            return self.tokens();
+        }
+        let lasts = self.lifetime - limits::RENEWAL.min(self.lifetime / 10);
         // The oldest first. A server that is lent on its way may be counted below zero.
         let ending = self.granted_at.iter().take_while(|at| **at + lasts <= now).count() as u32;
         self.tokens().saturating_sub(ending)
@@ -275,7 +277,7 @@ impl Coordinator {
             over: 0,
             max_db: 0,
             max_user: 0,
-            lifetime: None,
+            lifetime: Duration::ZERO,
             granted_at: VecDeque::new(),
             vacant_until: Time::ZERO,
             yields: Vec::new(),
@@ -349,16 +351,17 @@ impl Coordinator {
         let settings = &self.settings;
         let full = |limit: u32, count: u32| limit > 0 && count >= limit;
         let count = |counts: &BTreeMap<Arc<str>, u32>, name: &Arc<str>| counts.get(name).copied().unwrap_or(0);
-        if full(settings.max_client_conn, self.clients) {
+        if full(settings.global.pools.max_client_conn, self.clients) {
             return Err(Refusal::MaxClientConn);
         }
-        let database = settings.database(&key.database).and_then(|database| database.max_db_client_connections);
-        let database_max = database.unwrap_or(settings.max_db_client_connections);
+        let database =
+            settings.database(&key.database).and_then(|database| database.settings.max_db_client_connections);
+        let database_max = database.unwrap_or(settings.global.pools.max_db_client_connections);
         if !console && full(database_max, count(&self.clients_by_database, &key.database)) {
             return Err(Refusal::MaxDbClientConnections);
         }
         let own = settings.users.get(&**user).and_then(|user| user.max_user_client_connections);
-        let user_max = own.unwrap_or(settings.max_user_client_connections);
+        let user_max = own.unwrap_or(settings.global.pools.max_user_client_connections);
         if full(user_max, count(&self.clients_by_user, user)) {
             return Err(Refusal::MaxUserClientConnections);
         }
@@ -451,17 +454,17 @@ fn apply(entry: &mut Entry, settings: &Settings) {
         (entry.size, entry.reserve, entry.min, entry.auto) = (0, 0, 0, None);
         return;
     };
-    let user = settings.users.get(&*entry.key.user).cloned().unwrap_or_default();
-    entry.reserve = user.reserve_pool_size.or(database.reserve_pool_size).unwrap_or(settings.reserve_pool_size);
-    entry.lifetime = database.server_lifetime.unwrap_or(settings.server_lifetime);
-    entry.min = database.min_pool_size.unwrap_or(settings.min_pool_size);
+    let own = settings.effective(&database, &entry.key.user);
+    entry.reserve = own.reserve_pool_size;
+    entry.lifetime = own.server_lifetime;
+    entry.min = own.min_pool_size;
     entry.min -= u32::from(entry.min > 0 && does(settings, Fault::OneTooFew));
     entry.forced = database.forced_user.is_some();
-    entry.max_db = database.max_db_connections.unwrap_or(settings.max_db_connections);
+    entry.max_db = own.max_db_connections;
     if entry.size == 0 || !does(settings, Fault::KeepUserLimit) {
-        entry.max_user = user.max_user_connections.unwrap_or(settings.max_user_connections);
+        entry.max_user = own.max_user_connections;
     }
-    sizing::apply(entry, settings, &database, &user);
+    sizing::apply(entry, settings, &own);
 }
 
 fn lower(counts: &mut BTreeMap<Arc<str>, u32>, name: &Arc<str>) {

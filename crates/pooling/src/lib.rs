@@ -39,6 +39,7 @@ mod listener;
 use queueing::board::Board;
 use units::{ConnId, Time};
 
+pub use crate::settings::Settings;
 pub use action::{Action, Actions, Piece, Question, Source};
 pub use coordinator::Coordinator;
 pub use door::Door;
@@ -46,7 +47,6 @@ pub use event::{Event, Hangup};
 pub use invariants::Violation;
 pub use mail::{Mail, Place, Refusal, Stop};
 pub use observe::{About, Ends, Fact, Hearing, Level, Peer, Topic};
-pub use settings::Settings;
 pub use snapshot::Snapshot;
 pub use work::{Done, Job};
 pub use worker::Worker;

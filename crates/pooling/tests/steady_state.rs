@@ -11,8 +11,10 @@ use units::{ConnId, DoorId, Time, WorkerId};
 use wire::{backend, frontend};
 
 fn settings() -> Arc<Settings> {
-    let mut settings = Settings { auth_type: AuthType::Trust, pool_mode: PoolMode::Transaction, ..Settings::default() };
-    settings.default_pool_size = pooling::settings::PoolSize::Fixed(1);
+    let mut settings = Settings::default();
+    settings.global.login.auth_type = AuthType::Trust;
+    settings.global.pools.pool_mode = PoolMode::Transaction;
+    settings.global.pools.default_pool_size = pooling::settings::PoolSize::Fixed(1);
     settings.secrets.insert("ann".to_owned(), auth::Secret::parse("secret"));
     let hosts = vec![Address { host: Host::Unix("/nowhere".to_owned()), port: 5432 }];
     let database = Database::new("shop", hosts);

@@ -11,6 +11,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use ::settings::Over;
+
 use sql::{CommentTag, WantedTags};
 
 use crate::commented::{self, Commented};
@@ -125,27 +127,6 @@ pub struct Rate {
     pub per_second: u32,
     /// So many more at once, if there were none for long enough; at least 1.
     pub burst: u32,
-}
-
-/// What becomes of who is over a limit.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum Over {
-    /// It waits until it is not.
-    #[default]
-    Delay,
-    /// It is told an error that says when to come again.
-    Reject,
-}
-
-impl Over {
-    /// As users write and read it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Over::Delay => "delay",
-            Over::Reject => "reject",
-        }
-    }
 }
 
 /// Who is told an error when a class's queue is full.

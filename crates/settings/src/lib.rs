@@ -1,7 +1,25 @@
 //! Every setting of `[pgbouncer]`, declared once.
 //!
+//! ```text
+//!   table ─ settings! (declare) ─┬─▶ TABLE, Key        SHOW CONFIG, the manual, the parser of `config`
+//!                                ├─▶ Global            typed values, a struct for each heading of the manual
+//!                                ├─▶ DatabaseSettings, UserSettings      what an entry may say instead
+//!                                └─▶ Effective         what holds for one database and user
+//!   value: a user's text to a value, and back          types: the types of fields
+//! ```
+//!
 //! Promises PgBouncer's names, defaults and order, and values as PgBouncer reads and shows them. Deliberately does not
-//! know files, databases, users or what a setting does.
+//! know files, where databases are, secrets, or what a setting does.
 
+mod declare;
 pub mod table;
+mod types;
 pub mod value;
+
+pub use declare::{Effect, Origin, Setting};
+pub use table::{
+    ClassSettings, ConsoleSettings, DatabaseSettings, Effective, Global, Group, Key, ListeningSettings, LogSettings,
+    LoginSettings, NameSettings, NetworkSettings, PoolSettings, ROWS, ServerSettings, StartupSettings, TABLE,
+    TestSettings, TlsSettings, UserSettings, WaitingSettings,
+};
+pub use types::{AuthType, CaselessNames, CheckQuery, Fidelity, Over, PoolMode, PoolSize};

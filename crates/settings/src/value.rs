@@ -3,8 +3,10 @@
 //! Promises that a value that was read is within its bounds, and that showing it gives what PgBouncer's SHOW CONFIG
 //! gives. Does not know which settings there are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+use crate::types::{AuthType, CaselessNames, CheckQuery, Fidelity, Over, PoolMode, PoolSize};
 
 /// Longer times mean "never" to everybody, and must not overflow anybody's arithmetic.
 const SECONDS_MAX: f64 = 100.0 * 365.0 * 86_400.0;
@@ -104,6 +106,126 @@ impl Value {
             Value::Time(time) => six_digits(time.as_secs_f64()),
             Value::Choice(name) => (*name).to_owned(),
         }
+    }
+}
+
+/// A field's type: what it makes of a value. `None`: the value is of another kind.
+pub(crate) trait FromValue: Sized {
+    fn from_value(value: &Value) -> Option<Self>;
+}
+
+impl FromValue for String {
+    fn from_value(value: &Value) -> Option<String> {
+        match value {
+            Value::Text(text) => Some(text.clone()),
+            Value::Choice(name) => Some((*name).to_owned()),
+            Value::Number(_) | Value::Time(_) => None,
+        }
+    }
+}
+
+/// An empty text is none.
+impl FromValue for Option<String> {
+    fn from_value(value: &Value) -> Option<Option<String>> {
+        String::from_value(value).map(|text| (!text.is_empty()).then_some(text))
+    }
+}
+
+impl FromValue for Vec<String> {
+    fn from_value(value: &Value) -> Option<Vec<String>> {
+        Some(names(&String::from_value(value)?).into_iter().map(str::to_owned).collect())
+    }
+}
+
+impl FromValue for BTreeSet<String> {
+    fn from_value(value: &Value) -> Option<BTreeSet<String>> {
+        Some(Vec::from_value(value)?.into_iter().collect())
+    }
+}
+
+impl FromValue for CaselessNames {
+    fn from_value(value: &Value) -> Option<CaselessNames> {
+        let mut all = CaselessNames::default();
+        names(&String::from_value(value)?).into_iter().for_each(|name| all.insert(name));
+        Some(all)
+    }
+}
+
+impl FromValue for BTreeMap<u64, u32> {
+    fn from_value(value: &Value) -> Option<BTreeMap<u64, u32>> {
+        statements(&String::from_value(value)?)
+    }
+}
+
+impl FromValue for CheckQuery {
+    fn from_value(value: &Value) -> Option<CheckQuery> {
+        Some(CheckQuery(match String::from_value(value)?.as_str() {
+            "" => None,
+            "<empty>" => Some(String::new()),
+            query => Some(query.to_owned()),
+        }))
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl FromValue for $number {
+            fn from_value(value: &Value) -> Option<$number> {
+                let Value::Number(number) = value else { return None };
+                <$number>::try_from(*number).ok()
+            }
+        }
+    )*};
+}
+numbers!(u16, u32, u64);
+
+impl FromValue for bool {
+    fn from_value(value: &Value) -> Option<bool> {
+        u64::from_value(value).map(|number| number != 0)
+    }
+}
+
+/// A number counts seconds.
+impl FromValue for Duration {
+    fn from_value(value: &Value) -> Option<Duration> {
+        match value {
+            Value::Time(time) => Some(*time),
+            value => u64::from_value(value).map(Duration::from_secs),
+        }
+    }
+}
+
+/// 0 switches it off.
+impl FromValue for Option<Duration> {
+    fn from_value(value: &Value) -> Option<Option<Duration>> {
+        Duration::from_value(value).map(|time| (!time.is_zero()).then_some(time))
+    }
+}
+
+impl FromValue for PoolSize {
+    fn from_value(value: &Value) -> Option<PoolSize> {
+        match value {
+            Value::Choice(_) => Some(PoolSize::Auto),
+            value => u32::from_value(value).map(PoolSize::Fixed),
+        }
+    }
+}
+
+macro_rules! choices {
+    ($($choice:ty),*) => {$(
+        impl FromValue for $choice {
+            fn from_value(value: &Value) -> Option<$choice> {
+                <$choice>::named(&String::from_value(value)?)
+            }
+        }
+    )*};
+}
+choices!(PoolMode, Fidelity, Over);
+
+/// What is refused elsewhere is the strictest way that exists, should it ever come here.
+impl FromValue for AuthType {
+    fn from_value(value: &Value) -> Option<AuthType> {
+        Some(AuthType::named(&String::from_value(value)?).unwrap_or(AuthType::Scram))
     }
 }
 

@@ -70,13 +70,13 @@ pub(crate) fn limit_by(random: &mut Random, settings: &mut Settings) {
         class.limits = Limits { active, ..limits };
     }
     let statements = random.range(1, 4) as u32;
-    settings.statements.max_active = if random.chance(300) { statements } else { 0 };
+    settings.global.classes.fingerprint_max_active = if random.chance(300) { statements } else { 0 };
 }
 
 /// Whether somebody may have to wait for something else than a server.
 pub(crate) fn are_limited(settings: &Settings) -> bool {
     let limited = settings.classes.all.iter().any(|class| class.limits != Limits::default());
-    limited || !settings.statements.is_none()
+    limited || settings.global.classes.limits_statements()
 }
 
 /// Whether somebody may have to wait beside an idle server.

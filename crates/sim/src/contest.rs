@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use auth::{Password, Secret};
 use pooling::Settings;
-use pooling::settings::{Database, Fidelity, PoolMode, PoolSize};
+use pooling::settings::{Database, DatabaseSettings, Fidelity, Global, PoolMode, PoolSize};
 use queueing::classes::{Class, ClassId, Classes, Pattern, Rule};
 
 use crate::parameters::{self, APPLICATION_NAME, DEFAULTS};
@@ -141,23 +141,23 @@ impl Plan {
         let database = Database {
             forced_user: Some(user.clone()),
             password: Some(Secret::Plain(Password::new(PASSWORD))),
-            pool_size: Some(PoolSize::Fixed(servers)),
-            pool_mode: Some(PoolMode::Transaction),
+            settings: DatabaseSettings {
+                pool_size: Some(PoolSize::Fixed(servers)),
+                pool_mode: Some(PoolMode::Transaction),
+                ..DatabaseSettings::default()
+            },
             ..Database::new(&name, hosts.expect("every world has a database"))
         };
         let old = &self.settings;
         let mut settings = Settings {
             databases: [(name.clone(), Arc::new(database))].into(),
-            auth_type: old.auth_type,
             secrets: old.secrets.clone(),
             workers: self.workers,
-            scram_iterations: old.scram_iterations,
-            pool_fidelity: wishes.fidelity.unwrap_or(Fidelity::Classic),
-            max_client_conn: 10_000,
-            server_idle_timeout: Some(Duration::from_secs(10)),
             classes: Arc::new(contest.classes()),
+            global: plain(&old.global, wishes),
             ..Settings::default()
         };
+        settings.global.pools.max_client_conn = 10_000;
         crate::plan::apply_sabotage(&mut settings, wishes);
         self.settings = Arc::new(settings);
         self.databases = vec![DatabasePlan { name, forced: Some(0), defaults: DEFAULTS }];
@@ -183,4 +183,14 @@ fn weather(random: &mut Random) -> Weather {
         room_min: 8_000,
         room_max: 200_000,
     }
+}
+
+/// The settings of a world that is made for one check: of the one before it, only how clients prove who they are.
+pub(crate) fn plain(old: &Global, wishes: &Wishes) -> Global {
+    let mut global = Global::default();
+    global.login.auth_type = old.login.auth_type;
+    global.login.scram_iterations = old.login.scram_iterations;
+    global.pools.pool_fidelity = wishes.fidelity.unwrap_or(Fidelity::Classic);
+    global.servers.server_idle_timeout = Some(Duration::from_secs(10));
+    global
 }

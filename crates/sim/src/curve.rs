@@ -14,11 +14,11 @@
 //! Does not judge: `checks::i14_sizes` holds the size that was found against the best one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pooling::Settings;
-use pooling::settings::{Database, Fidelity, PoolMode, PoolSize};
+use pooling::settings::{Database, DatabaseSettings, PoolMode, PoolSize};
 
+use crate::contest;
 use crate::plan::{Faults, Manners, Plan, Weather, Wishes};
 use crate::random::Random;
 use crate::world::World;
@@ -167,23 +167,21 @@ impl Plan {
             startup,
             forced_user,
             password,
-            pool_mode: Some(PoolMode::Transaction),
+            settings: DatabaseSettings { pool_mode: Some(PoolMode::Transaction), ..DatabaseSettings::default() },
             ..Database::new(&name, hosts)
         };
-        self.settings = Arc::new(Settings {
+        let mut settings = Settings {
             databases: [(name, Arc::new(database))].into_iter().collect(),
-            auth_type: old.auth_type,
             secrets: old.secrets.clone(),
             workers: old.workers,
-            scram_iterations: old.scram_iterations,
-            pool_fidelity: wishes.fidelity.unwrap_or(Fidelity::Classic),
-            default_pool_size: size,
-            auto_pool_size_min: FLOOR,
-            auto_pool_size_max: CEILING,
             auto_pool_size_start: random.range(2, 32) as u32,
-            server_idle_timeout: Some(Duration::from_secs(10)),
+            global: contest::plain(&old.global, wishes),
             ..Settings::default()
-        });
+        };
+        settings.global.pools.default_pool_size = size;
+        settings.global.pools.auto_pool_size_min = FLOOR;
+        settings.global.pools.auto_pool_size_max = CEILING;
+        self.settings = Arc::new(settings);
         self.weather = Weather { delay_min: 10, delay_max: 40, late: 0, pieces: 0, ..self.weather };
         self.weather.bytewise = false;
         (self.weather.room_min, self.weather.room_max) = (60_000, 200_000);

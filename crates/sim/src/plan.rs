@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use auth::{Md5Hash, Password, Secret, Verifier};
 use pooling::Settings;
-use pooling::settings::{Address, AuthType, Chaos, Database, Fidelity, Host, PoolMode, PoolSize, UserSettings};
+use pooling::settings::{Address, AuthType, Database, DatabaseSettings, Effective, Fidelity, Host, PoolMode, PoolSize};
+use pooling::settings::{TestSettings, UserSettings};
 use units::PoolKey;
 
-use crate::contest::Contest;
+use crate::contest::{self, Contest};
 use crate::curve::Curve;
 use crate::parameters::{self, Values};
 use crate::promises::{self, Promises};
@@ -236,21 +237,19 @@ impl Plan {
             let plain = Database::new(name, database.hosts.clone());
             let (forced_user, password) = (database.forced_user.clone(), database.password.clone());
             let startup = database.startup.clone();
-            let pool_mode = Some(PoolMode::Transaction);
-            (name.clone(), Arc::new(Database { forced_user, password, startup, pool_mode, ..plain }))
+            let settings = DatabaseSettings { pool_mode: Some(PoolMode::Transaction), ..DatabaseSettings::default() };
+            (name.clone(), Arc::new(Database { forced_user, password, startup, settings, ..plain }))
         });
-        self.settings = Arc::new(Settings {
+        let mut settings = Settings {
             databases: entries.collect(),
-            auth_type: old.auth_type,
             secrets: old.secrets.clone(),
             workers: old.workers,
-            scram_iterations: old.scram_iterations,
-            pool_fidelity: wishes.fidelity.unwrap_or(Fidelity::Classic),
-            max_client_conn: 10_000,
-            max_server_connections: random.range(1, 6) as u32,
-            server_idle_timeout: Some(Duration::from_secs(10)),
+            global: contest::plain(&old.global, wishes),
             ..Settings::default()
-        });
+        };
+        settings.global.pools.max_client_conn = 10_000;
+        settings.global.pools.max_server_connections = random.range(1, 6) as u32;
+        self.settings = Arc::new(settings);
         let calm = weather(&mut random, true);
         // A slow network makes few steps of much time.
         self.weather = Weather { pieces: 0, delay_min: 200, delay_max: 1_500, ..calm };
@@ -266,8 +265,8 @@ impl Plan {
     /// Whether what takes too long is cancelled in a pool of this mode, and nobody is closed for it.
     #[must_use]
     pub fn cancels_overdue(&self, mode: PoolMode) -> bool {
-        let follows = self.settings.pool_fidelity != Fidelity::Classic && mode != PoolMode::Session;
-        follows && self.settings.query_timeout.is_some()
+        let follows = self.settings.global.pools.pool_fidelity != Fidelity::Classic && mode != PoolMode::Session;
+        follows && self.settings.global.waiting.query_timeout.is_some()
     }
 
     /// Whether clients wait for something else than a server.
@@ -282,8 +281,9 @@ impl Plan {
         let user = self.settings.users.get(&*key.user).and_then(|user| user.pool_mode);
         // Whoever comes to one that was removed is not let in: as it was.
         let mut known = self.past.iter().chain([&self.settings]).rev();
-        let database = known.find_map(|settings| settings.database(&key.database)).and_then(|found| found.pool_mode);
-        user.or(database).unwrap_or(self.settings.pool_mode)
+        let database =
+            known.find_map(|settings| settings.database(&key.database)).and_then(|found| found.settings.pool_mode);
+        user.or(database).unwrap_or(self.settings.global.pools.pool_mode)
     }
 
     /// Servers one pool may have. After a reload that makes it smaller, those that are there may stay for a while.
@@ -302,14 +302,14 @@ impl Plan {
         let mut settings = Settings::clone(&self.settings);
         for database in settings.databases.values_mut() {
             let mut changed = Database::clone(database);
-            changed.pool_size = changed.pool_size.map(|size| match size {
+            changed.settings.pool_size = changed.settings.pool_size.map(|size| match size {
                 PoolSize::Fixed(size) => PoolSize::Fixed(random.range(1, u64::from(size) + 3) as u32),
                 PoolSize::Auto => PoolSize::Auto,
             });
             *database = Arc::new(changed);
         }
-        settings.max_prepared_statements = *random.pick(&[200, 1, 2, 5]);
-        settings.server_round_robin = random.chance(500);
+        settings.global.startup.max_prepared_statements = *random.pick(&[200, 1, 2, 5]);
+        settings.global.servers.server_round_robin = random.chance(500);
         if crate::classes::are_limited(&settings) {
             crate::classes::limit_by(random, &mut settings);
         }
@@ -319,10 +319,9 @@ impl Plan {
 }
 
 fn size(settings: &Settings, database: &str, user: &str) -> u32 {
-    let entry = settings.database(database);
-    let own = settings.users.get(user);
-    let size = own.and_then(|user| user.pool_size).or(entry.as_ref().and_then(|entry| entry.pool_size));
-    size.unwrap_or(settings.default_pool_size).most(settings) + promises::reserve(settings, database, user)
+    let entry = settings.database(database).map(|entry| entry.settings.clone()).unwrap_or_default();
+    let own = Effective::new(&settings.global, &entry, &settings.users.get(user).cloned().unwrap_or_default());
+    own.pool_size.most(&settings.global.pools) + promises::reserve(settings, database, user)
 }
 
 #[cfg(feature = "sabotage")]
@@ -408,8 +407,10 @@ fn settle(
     let known = *random.pick(&[AuthType::Trust, AuthType::Md5, AuthType::Scram, AuthType::Plain]);
     let auth_type = if random.chance(50) { AuthType::Any } else { known };
     let pool_fidelity = wishes.fidelity.unwrap_or_else(|| fidelity(wishes.seed));
-    let mut settings =
-        Settings { auth_type, workers, scram_iterations: ITERATIONS, pool_fidelity, ..Settings::default() };
+    let mut settings = Settings { workers, ..Settings::default() };
+    settings.global.login.auth_type = auth_type;
+    settings.global.login.scram_iterations = ITERATIONS;
+    settings.global.pools.pool_fidelity = pool_fidelity;
     let mut users = Vec::new();
     for index in 0..random.range(1, 3) {
         let (plan, secret) = user(random, index as usize, auth_type);
@@ -421,8 +422,8 @@ fn settle(
         }
         users.push(plan);
     }
-    settings.admin_users.insert(users[0].name.clone());
-    settings.stats_users.extend(users.get(1).map(|user| user.name.clone()));
+    settings.global.console.admin_users.insert(users[0].name.clone());
+    settings.global.console.stats_users.extend(users.get(1).map(|user| user.name.clone()));
     let count = random.range(1, 3) as usize;
     let any = auth_type == AuthType::Any;
     let mut databases: Vec<DatabasePlan> = (0..count).map(|index| database(random, index, &users, any)).collect();
@@ -438,21 +439,22 @@ fn settle(
     settings.databases = entries.collect::<BTreeMap<_, _>>();
     settings.fallback = settings.databases.remove(ANY_NAME);
     limit(random, clients, &mut settings);
-    settings.max_server_connections = together(wishes.seed);
+    settings.global.pools.max_server_connections = together(wishes.seed);
     time(random, &mut settings);
     overdue(wishes.seed, &mut settings);
     crate::classes::decide(wishes.seed, &mut settings);
     found(wishes.seed, &mut settings);
     crate::classes::limit(wishes.seed, &mut settings);
-    settings.chaos = chaos(wishes.seed);
+    settings.global.tests = chaos(wishes.seed);
     apply_sabotage(&mut settings, wishes);
     (users, databases, settings)
 }
 
 /// From a stream of its own, so that all else in a world stays as it is.
-fn chaos(seed: u64) -> Chaos {
+fn chaos(seed: u64) -> TestSettings {
     let mut random = Random::new(seed ^ 0x0063_6861_6f73);
-    Chaos { rotate: random.chance(100), close: random.chance(50), seed: random.next(), ..Chaos::default() }
+    let (chaos_rotate, chaos_close) = (random.chance(100), random.chance(50));
+    TestSettings { chaos_rotate, chaos_close, chaos_seed: random.next(), ..TestSettings::default() }
 }
 
 /// Now and then a world is made for one check, where nothing else is wished for.
@@ -481,8 +483,8 @@ fn fidelity(seed: u64) -> Fidelity {
 /// Where it cancels, query_timeout is short and comes often.
 fn overdue(seed: u64, settings: &mut Settings) {
     let mut random = Random::new(seed ^ 0x006f_7665_7264_7565);
-    if settings.pool_fidelity != Fidelity::Classic && random.chance(200) {
-        settings.query_timeout = Some(Duration::from_millis(random.skewed(3, 60)));
+    if settings.global.pools.pool_fidelity != Fidelity::Classic && random.chance(200) {
+        settings.global.waiting.query_timeout = Some(Duration::from_millis(random.skewed(3, 60)));
     }
 }
 
@@ -492,12 +494,12 @@ fn found(seed: u64, settings: &mut Settings) {
     if !random.chance(250) {
         return;
     }
-    settings.auto_pool_size_min = random.range(1, 3) as u32;
-    settings.auto_pool_size_max = random.range(1, 12) as u32;
+    settings.global.pools.auto_pool_size_min = random.range(1, 3) as u32;
+    settings.global.pools.auto_pool_size_max = random.range(1, 12) as u32;
     settings.auto_pool_size_start = random.range(1, 12) as u32;
     for database in settings.databases.values_mut().chain(&mut settings.fallback) {
         if random.chance(700) {
-            Arc::make_mut(database).pool_size = Some(PoolSize::Auto);
+            Arc::make_mut(database).settings.pool_size = Some(PoolSize::Auto);
         }
     }
 }
@@ -544,6 +546,7 @@ fn database(random: &mut Random, index: usize, users: &[UserPlan], forces: bool)
 }
 
 fn entry(random: &mut Random, index: usize, plan: &DatabasePlan, users: &[UserPlan], wide: bool) -> Database {
+    use PoolMode::{Session, Statement, Transaction};
     let startup =
         (plan.defaults[2] != 0).then(|| ("timezone".to_owned(), parameters::value(2, plan.defaults[2]).to_owned()));
     let pool_size = if wide && index == 0 { random.range(16, 24) } else { random.skewed(1, 10) };
@@ -551,17 +554,14 @@ fn entry(random: &mut Random, index: usize, plan: &DatabasePlan, users: &[UserPl
     Database {
         forced_user: plan.forced.map(|user| users[user].name.clone()),
         password: plan.forced.map(|_| Secret::Plain(Password::new(PASSWORD))),
-        pool_size: Some(PoolSize::Fixed(pool_size as u32)),
-        min_pool_size: random.chance(150).then(|| random.range(1, 3) as u32),
-        reserve_pool_size: random.chance(200).then(|| random.range(1, 3) as u32),
-        pool_mode: Some(*random.pick(&[
-            PoolMode::Transaction,
-            PoolMode::Transaction,
-            PoolMode::Transaction,
-            PoolMode::Session,
-            PoolMode::Statement,
-        ])),
-        max_db_connections: random.chance(200).then(|| random.range(1, 8) as u32),
+        settings: DatabaseSettings {
+            pool_size: Some(PoolSize::Fixed(pool_size as u32)),
+            min_pool_size: random.chance(150).then(|| random.range(1, 3) as u32),
+            reserve_pool_size: random.chance(200).then(|| random.range(1, 3) as u32),
+            pool_mode: Some(*random.pick(&[Transaction, Transaction, Transaction, Session, Statement])),
+            max_db_connections: random.chance(200).then(|| random.range(1, 8) as u32),
+            ..DatabaseSettings::default()
+        },
         connect_query: random.chance(100).then(|| "select 1 0".to_owned()),
         startup: startup.into_iter().collect(),
         ..Database::new(&plan.name, hosts)
@@ -569,30 +569,32 @@ fn entry(random: &mut Random, index: usize, plan: &DatabasePlan, users: &[UserPl
 }
 
 fn limit(random: &mut Random, clients: u32, settings: &mut Settings) {
-    settings.max_client_conn = if random.chance(150) { random.range(1, clients.into()) as u32 } else { 10_000 };
-    settings.max_user_connections = if random.chance(150) { random.range(1, 12) as u32 } else { 0 };
-    settings.max_prepared_statements = *random.pick(&[200, 200, 1, 2, 5]);
-    settings.server_round_robin = random.chance(300);
-    settings.server_reset_query_always = random.chance(100);
+    settings.global.pools.max_client_conn =
+        if random.chance(150) { random.range(1, clients.into()) as u32 } else { 10_000 };
+    settings.global.pools.max_user_connections = if random.chance(150) { random.range(1, 12) as u32 } else { 0 };
+    settings.global.startup.max_prepared_statements = *random.pick(&[200, 200, 1, 2, 5]);
+    settings.global.servers.server_round_robin = random.chance(300);
+    settings.global.servers.server_reset_query_always = random.chance(100);
 }
 
 fn time(random: &mut Random, settings: &mut Settings) {
     let mut span = |per_mille: u32, low: u64, high: u64| {
         random.chance(per_mille).then(|| Duration::from_millis(random.skewed(low, high)))
     };
-    settings.query_wait_timeout = Some(span(300, 200, 5_000).unwrap_or(Duration::from_secs(120)));
-    settings.query_wait_notify = span(300, 10, 1_000);
-    settings.query_timeout = span(50, 20, 2_000);
-    settings.idle_transaction_timeout = span(50, 20, 1_000);
-    settings.transaction_timeout = span(50, 20, 2_000);
-    settings.client_idle_timeout = span(50, 50, 2_000);
-    settings.client_login_timeout = Some(span(300, 500, 5_000).unwrap_or(Duration::from_secs(60)));
-    settings.server_connect_timeout = Some(Duration::from_millis(random.skewed(100, 3_000)));
-    settings.server_idle_timeout = Some(Duration::from_millis(random.skewed(20, 10_000)));
-    settings.server_lifetime = Some(Duration::from_millis(random.skewed(50, 20_000)));
-    settings.server_login_retry = Duration::from_millis(random.skewed(10, 1_000));
-    settings.autodb_idle_timeout = Some(Duration::from_millis(random.skewed(10, 2_000)));
-    settings.cancel_wait_timeout = Some(Duration::from_millis(random.skewed(100, 3_000)));
-    settings.server_check_delay = *random.pick(&[Duration::ZERO, Duration::from_millis(5), Duration::from_secs(30)]);
-    settings.reserve_pool_timeout = Some(Duration::from_millis(random.skewed(5, 500)));
+    settings.global.waiting.query_wait_timeout = Some(span(300, 200, 5_000).unwrap_or(Duration::from_secs(120)));
+    settings.global.waiting.query_wait_notify = span(300, 10, 1_000);
+    settings.global.waiting.query_timeout = span(50, 20, 2_000);
+    settings.global.waiting.idle_transaction_timeout = span(50, 20, 1_000);
+    settings.global.waiting.transaction_timeout = span(50, 20, 2_000);
+    settings.global.waiting.client_idle_timeout = span(50, 50, 2_000);
+    settings.global.waiting.client_login_timeout = Some(span(300, 500, 5_000).unwrap_or(Duration::from_secs(60)));
+    settings.global.servers.server_connect_timeout = Some(Duration::from_millis(random.skewed(100, 3_000)));
+    settings.global.servers.server_idle_timeout = Some(Duration::from_millis(random.skewed(20, 10_000)));
+    settings.global.servers.server_lifetime = Duration::from_millis(random.skewed(50, 20_000));
+    settings.global.servers.server_login_retry = Duration::from_millis(random.skewed(10, 1_000));
+    settings.global.pools.autodb_idle_timeout = Some(Duration::from_millis(random.skewed(10, 2_000)));
+    settings.global.waiting.cancel_wait_timeout = Some(Duration::from_millis(random.skewed(100, 3_000)));
+    settings.global.servers.server_check_delay =
+        *random.pick(&[Duration::ZERO, Duration::from_millis(5), Duration::from_secs(30)]);
+    settings.global.pools.reserve_pool_timeout = Some(Duration::from_millis(random.skewed(5, 500)));
 }

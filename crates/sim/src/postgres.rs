@@ -464,7 +464,7 @@ impl World {
     fn is_session_pool(&self, process: &Process) -> bool {
         let database = process.dbname.as_str().into();
         let key = units::PoolKey { database, user: process.user.as_str().into() };
-        self.plan.mode(&key) == PoolMode::Session && !self.plan.settings.server_reset_query.is_empty()
+        self.plan.mode(&key) == PoolMode::Session && !self.plan.settings.global.servers.server_reset_query.is_empty()
     }
 
     fn admit(&mut self, process: &mut Process) -> Result<(), Refusal> {

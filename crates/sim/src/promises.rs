@@ -47,8 +47,8 @@ pub struct Promises {
 /// How many servers a pool may have beyond its size.
 pub(crate) fn reserve(settings: &Settings, database: &str, user: &str) -> u32 {
     let own = settings.users.get(user).and_then(|user| user.reserve_pool_size);
-    let entry = settings.database(database).and_then(|entry| entry.reserve_pool_size);
-    own.or(entry).unwrap_or(settings.reserve_pool_size)
+    let entry = settings.database(database).and_then(|entry| entry.settings.reserve_pool_size);
+    own.or(entry).unwrap_or(settings.global.pools.reserve_pool_size)
 }
 
 /// A stream of this world's for one purpose.
@@ -103,26 +103,27 @@ impl Plan {
         }
         let mut settings = Settings::clone(&self.settings);
         if keeps_minimum {
-            settings.server_lifetime = Some(LIFETIME);
+            settings.global.servers.server_lifetime = LIFETIME;
             for database in settings.databases.values_mut().filter(|database| database.forced_user.is_some()) {
-                Arc::make_mut(database).min_pool_size = Some(random.range(1, 3) as u32);
+                Arc::make_mut(database).settings.min_pool_size = Some(random.range(1, 3) as u32);
             }
         }
         if dawdlers > 0 && random.chance(500) {
-            settings.idle_transaction_timeout = Some(Duration::from_millis(random.skewed(20, 1_000)));
+            settings.global.waiting.idle_transaction_timeout = Some(Duration::from_millis(random.skewed(20, 1_000)));
         } else if dawdlers > 0 {
             // Servers are held for seconds: others wait for the reserve.
-            (settings.idle_transaction_timeout, settings.transaction_timeout) = (None, None);
-            settings.query_wait_timeout = Some(WAIT);
-            settings.server_connect_timeout = Some(Duration::from_millis(random.skewed(100, 400)));
-            settings.server_login_retry = Duration::from_millis(random.skewed(10, 100));
+            (settings.global.waiting.idle_transaction_timeout, settings.global.waiting.transaction_timeout) =
+                (None, None);
+            settings.global.waiting.query_wait_timeout = Some(WAIT);
+            settings.global.servers.server_connect_timeout = Some(Duration::from_millis(random.skewed(100, 400)));
+            settings.global.servers.server_login_retry = Duration::from_millis(random.skewed(10, 100));
             for database in settings.databases.values_mut() {
                 let database: &mut Database = Arc::make_mut(database);
-                database.pool_size = Some(PoolSize::Fixed(random.range(1, 3) as u32));
-                database.reserve_pool_size = Some(random.range(1, 2) as u32);
-                database.max_db_connections = None;
+                database.settings.pool_size = Some(PoolSize::Fixed(random.range(1, 3) as u32));
+                database.settings.reserve_pool_size = Some(random.range(1, 2) as u32);
+                database.settings.max_db_connections = None;
             }
-            (settings.max_user_connections, settings.max_server_connections) = (0, 0);
+            (settings.global.pools.max_user_connections, settings.global.pools.max_server_connections) = (0, 0);
         }
         self.settings = Arc::new(settings);
     }
@@ -131,7 +132,7 @@ impl Plan {
     pub(crate) fn reload_promises(&self, settings: &mut Settings) {
         let mut random = stream(self.seed ^ self.past.len() as u64, b"reloaded");
         if self.promises.changes_user_limit {
-            settings.max_user_connections = random.range(1, 6) as u32;
+            settings.global.pools.max_user_connections = random.range(1, 6) as u32;
         }
         // Where there is a database of any name, none can be removed.
         if self.promises.removes_database && settings.fallback.is_none() && settings.databases.len() > 1 {

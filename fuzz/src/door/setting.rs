@@ -16,26 +16,24 @@ pub(super) const DATABASES: [&str; 6] = ["db", "forced", "pgbouncer", "other", "
 
 pub(super) fn settings(choice: u8) -> Settings {
     let auth_type = [AuthType::Scram, AuthType::Md5, AuthType::Plain, AuthType::Trust, AuthType::Any];
-    let mut settings = Settings {
-        auth_type: auth_type[usize::from(choice) % auth_type.len()],
-        application_name_add_host: choice & 0x10 != 0,
-        max_client_conn: if choice & 0x20 == 0 { 3 } else { 0 },
-        max_user_client_connections: u32::from(choice >> 6 & 1),
-        workers: 1 + u16::from(choice >> 7),
-        scram_iterations: 1,
-        ..Settings::default()
-    };
-    settings.admin_users.insert("ann".to_owned());
-    settings.stats_users.insert("sc".to_owned());
-    settings.ignore_startup_parameters.insert("extra_float_digits".to_owned());
+    let mut settings = Settings { workers: 1 + u16::from(choice >> 7), ..Settings::default() };
+    let global = &mut settings.global;
+    global.login.auth_type = auth_type[usize::from(choice) % auth_type.len()];
+    global.login.scram_iterations = 1;
+    global.startup.application_name_add_host = choice & 0x10 != 0;
+    global.pools.max_client_conn = if choice & 0x20 == 0 { 3 } else { 0 };
+    global.pools.max_user_client_connections = u32::from(choice >> 6 & 1);
+    settings.global.console.admin_users.insert("ann".to_owned());
+    settings.global.console.stats_users.insert("sc".to_owned());
+    settings.global.startup.ignore_startup_parameters.insert("extra_float_digits");
     settings.secrets.insert("ann".to_owned(), Secret::parse(PASSWORD));
     settings.secrets.insert("md".to_owned(), Secret::Md5(Md5Hash::of(PASSWORD, "md")));
     settings.secrets.insert("sc".to_owned(), Secret::Scram(Verifier::derive(PASSWORD, b"salt", 1)));
     settings.secrets.insert("empty".to_owned(), Secret::parse(""));
     for name in ["db", "forced", "full"] {
         let forced_user = (name == "forced").then(|| "boss".to_owned());
-        let max_db_client_connections = (name == "full").then_some(1);
-        let database = Database { forced_user, max_db_client_connections, ..database(name) };
+        let mut database = Database { forced_user, ..database(name) };
+        database.settings.max_db_client_connections = (name == "full").then_some(1);
         settings.databases.insert(name.to_owned(), Arc::new(database));
     }
     settings.fallback = (choice & 0x08 != 0).then(|| Arc::new(database("*")));
@@ -44,7 +42,7 @@ pub(super) fn settings(choice: u8) -> Settings {
 
 /// Whether somebody may come in without a password.
 pub(super) fn trusts(settings: &Settings) -> bool {
-    matches!(settings.auth_type, AuthType::Trust | AuthType::Any)
+    matches!(settings.global.login.auth_type, AuthType::Trust | AuthType::Any)
 }
 
 /// Somebody from another machine.

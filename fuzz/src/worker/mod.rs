@@ -104,7 +104,7 @@ impl<'a> World<'a> {
             tape,
             now: Time(1_000_000),
             database: Server::default(),
-            is_session: settings.pool_mode == pooling::settings::PoolMode::Session,
+            is_session: settings.global.pools.pool_mode == pooling::settings::PoolMode::Session,
             door: Door::new(DoorId(0), Arc::clone(&settings), [0; 32]),
             coordinator: Coordinator::new(count, Arc::clone(&settings)),
             workers: (0..count).map(worker).collect(),

@@ -256,7 +256,8 @@ impl World<'_> {
         match who {
             0 | 1 => {
                 let mut settings = setting::settings(self.tape.byte(), self.tape.byte());
-                (settings.workers, settings.pool_mode) = (self.settings.workers, self.settings.pool_mode);
+                (settings.workers, settings.global.pools.pool_mode) =
+                    (self.settings.workers, self.settings.global.pools.pool_mode);
                 if who == 1 {
                     settings.databases.remove("two");
                 }

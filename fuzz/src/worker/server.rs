@@ -278,7 +278,10 @@ impl World<'_> {
             let socket = &self.sockets[client.socket];
             client.number == owner && socket.id.is_some() && !socket.ends
         });
-        assert!(!present || self.settings.query_timeout.is_some(), "I4: a cancel hits {owner}, who asked for none");
+        assert!(
+            !present || self.settings.global.waiting.query_timeout.is_some(),
+            "I4: a cancel hits {owner}, who asked for none"
+        );
     }
 
     pub(super) fn request_cancel(&mut self, pid: i32, secret: i32) {

@@ -20,48 +20,46 @@ pub(super) fn settings(first: u8, second: u8) -> Settings {
     let bit = |byte: u8, bit: u8| byte >> bit & 1 == 1;
     let second_s = |count: u64| Some(Duration::from_secs(count));
     let pool_mode = [PoolMode::Transaction, PoolMode::Transaction, PoolMode::Session, PoolMode::Statement];
-    let mut settings = Settings {
-        auth_type: AuthType::Trust,
-        pool_mode: pool_mode[usize::from(first & 3)],
-        // With sixteen a pool lives on both workers.
-        default_pool_size: PoolSize::Fixed([1, 2, 16, 3][usize::from(first >> 2 & 3)]),
-        workers: 1 + u16::from(bit(first, 4)),
-        max_prepared_statements: [200, 0, 2, 1][usize::from(first >> 5 & 3)],
-        min_pool_size: u32::from(bit(first, 7)),
-        reserve_pool_size: u32::from(bit(second, 0)),
-        reserve_pool_timeout: second_s(1),
-        max_db_connections: u32::from(bit(second, 1)),
-        server_check_delay: Duration::from_secs(if bit(second, 2) { 0 } else { 5 }),
-        server_reset_query_always: bit(second, 3),
-        server_round_robin: bit(second, 4),
-        query_timeout: second_s(15).filter(|_| bit(second, 5)),
-        transaction_timeout: second_s(25).filter(|_| bit(second, 5)),
-        idle_transaction_timeout: second_s(20).filter(|_| bit(second, 6)),
-        client_idle_timeout: second_s(40).filter(|_| bit(second, 6)),
-        login_notify_message: if bit(second, 7) { "hello".to_owned() } else { String::new() },
-        query_wait_timeout: second_s(10),
-        query_wait_notify: second_s(2),
-        server_idle_timeout: second_s(30),
-        server_lifetime: second_s(60),
-        server_connect_timeout: second_s(5),
-        server_login_retry: Duration::from_secs(1),
-        cancel_wait_timeout: second_s(3),
-        scram_iterations: 1,
-        ..Settings::default()
-    };
-    settings.admin_users.insert("ann".to_owned());
+    let mut settings = Settings { workers: 1 + u16::from(bit(first, 4)), ..Settings::default() };
+    let global = &mut settings.global;
+    global.login.auth_type = AuthType::Trust;
+    global.pools.pool_mode = pool_mode[usize::from(first & 3)];
+    // With sixteen a pool lives on both workers.
+    global.pools.default_pool_size = PoolSize::Fixed([1, 2, 16, 3][usize::from(first >> 2 & 3)]);
+    global.startup.max_prepared_statements = [200, 0, 2, 1][usize::from(first >> 5 & 3)];
+    global.pools.min_pool_size = u32::from(bit(first, 7));
+    global.pools.reserve_pool_size = u32::from(bit(second, 0));
+    global.pools.reserve_pool_timeout = second_s(1);
+    global.pools.max_db_connections = u32::from(bit(second, 1));
+    global.servers.server_check_delay = Duration::from_secs(if bit(second, 2) { 0 } else { 5 });
+    global.servers.server_reset_query_always = bit(second, 3);
+    global.servers.server_round_robin = bit(second, 4);
+    global.waiting.query_timeout = second_s(15).filter(|_| bit(second, 5));
+    global.waiting.transaction_timeout = second_s(25).filter(|_| bit(second, 5));
+    global.waiting.idle_transaction_timeout = second_s(20).filter(|_| bit(second, 6));
+    global.waiting.client_idle_timeout = second_s(40).filter(|_| bit(second, 6));
+    global.startup.login_notify_message = if bit(second, 7) { "hello".to_owned() } else { String::new() };
+    global.waiting.query_wait_timeout = second_s(10);
+    global.waiting.query_wait_notify = second_s(2);
+    global.servers.server_idle_timeout = second_s(30);
+    global.servers.server_lifetime = Duration::from_secs(60);
+    global.servers.server_connect_timeout = second_s(5);
+    global.servers.server_login_retry = Duration::from_secs(1);
+    global.waiting.cancel_wait_timeout = second_s(3);
+    global.login.scram_iterations = 1;
+    settings.global.console.admin_users.insert("ann".to_owned());
     for user in USERS {
         settings.secrets.insert(user.to_owned(), Secret::parse(PASSWORDS[0]));
     }
     for name in ["one", "two", "fixed"] {
         let is_fixed = name == "fixed";
-        let entry = Database {
+        let mut entry = Database {
             forced_user: is_fixed.then(|| "boss".to_owned()),
             password: is_fixed.then(|| Secret::parse(PASSWORDS[1])),
             connect_query: is_fixed.then(|| "select 1 0".to_owned()),
-            max_db_connections: is_fixed.then_some(1),
             ..database(name)
         };
+        entry.settings.max_db_connections = is_fixed.then_some(1);
         settings.databases.insert(name.to_owned(), Arc::new(entry));
     }
     settings

@@ -70,10 +70,16 @@ fn the_size_is_found_unless_it_is_said() {
         from_url("postgres://ann@db/app", &upstream).expect("nothing is wrong with it").pooling
     };
     let found = of(PoolSize::Auto);
-    assert_eq!((found.default_pool_size, found.max_server_connections), (PoolSize::Auto, SERVERS_MAX));
-    assert!(found.auto_pool_size_max <= SERVERS_MAX, "one pool alone can be as large as it may");
+    assert_eq!(
+        (found.global.pools.default_pool_size, found.global.pools.max_server_connections),
+        (PoolSize::Auto, SERVERS_MAX)
+    );
+    assert!(found.global.pools.auto_pool_size_max <= SERVERS_MAX, "one pool alone can be as large as it may");
     let said = of(PoolSize::Fixed(7));
-    assert_eq!((said.default_pool_size, said.max_server_connections), (PoolSize::Fixed(7), 0));
+    assert_eq!(
+        (said.global.pools.default_pool_size, said.global.pools.max_server_connections),
+        (PoolSize::Fixed(7), 0)
+    );
 }
 
 #[test]
@@ -171,14 +177,14 @@ fn clients_are_trusted_on_this_machine_only_and_only_without_a_password() {
     let with = |url: &str, listen: &'static str| from_url(url, &Upstream { listen, ..upstream(&nothing) });
     for listen in ["127.0.0.1:6432", "[::1]:6432", "localhost", ":6543", "::1", "127.0.0.9"] {
         let config = with("postgres://u@h/d", listen).expect(listen);
-        assert_eq!(config.pooling.auth_type, AuthType::Trust, "{listen}");
+        assert_eq!(config.pooling.global.login.auth_type, AuthType::Trust, "{listen}");
         assert_eq!(config.warnings.len(), 1, "{listen}: it is said so");
     }
     for listen in ["*", "*:6432", "0.0.0.0:6432", "[::]:6432", "10.0.0.1", "example.net:1"] {
         let problem = with("postgres://u@h/d", listen).expect_err(listen);
         assert_eq!(problem.key.as_deref(), Some("password"), "{listen}");
         let config = with("postgres://u:pw@h/d", listen).expect(listen);
-        assert_eq!(config.pooling.auth_type, AuthType::Scram, "{listen}");
+        assert_eq!(config.pooling.global.login.auth_type, AuthType::Scram, "{listen}");
         assert!(config.warnings.is_empty());
     }
     for listen in ["", "a b", "h:x", "h:99999", "1:2:3", "/tmp"] {
@@ -191,7 +197,11 @@ fn clients_are_trusted_on_this_machine_only_and_only_without_a_password() {
 fn where_to_listen_is_a_port_an_address_or_both() {
     let at = |listen: &str| {
         let config = from_url("postgres://u:p@h/d", &Upstream { listen, ..upstream(&nothing) })?;
-        Ok(format!("{} {}", config.process.listen_addr.join(","), config.process.listen_port))
+        Ok(format!(
+            "{} {}",
+            config.pooling.global.listening.listen_addr.join(","),
+            config.pooling.global.listening.listen_port
+        ))
     };
     let table = [
         ("27450", "127.0.0.1 27450"),
@@ -235,7 +245,7 @@ fn no_message_repeats_a_password() {
 fn who_has_the_password_may_run_every_command_on_the_console() {
     let rights = |url: &str| {
         let settings = from_url(url, &upstream(&nothing)).expect("a sound URL").pooling;
-        (settings.admin_users.contains("ann"), settings.stats_users.contains("ann"))
+        (settings.global.console.admin_users.contains("ann"), settings.global.console.stats_users.contains("ann"))
     };
     assert_eq!(rights("postgres://ann:secret@db/app"), (true, false));
     assert_eq!(rights("postgres://ann@db/app"), (false, true), "whoever says to be ann");

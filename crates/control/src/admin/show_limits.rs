@@ -3,7 +3,7 @@
 //!
 //! Counts are since the start, or since there is such a limit.
 
-use pooling::settings::StatementLimits;
+use pooling::settings::ClassSettings;
 use pooling::snapshot::{LimitCounts, StatementCounts};
 use queueing::classes::{Class, Rate};
 use queueing::limiting::Kind;
@@ -44,12 +44,12 @@ pub(super) fn table(view: &View<'_>) -> Table {
         }
     }
     let statements = sums(view);
-    let limits = &view.settings.statements;
-    if limits.max_active > 0 {
-        let others = statements.values().filter(|one| !limits.named.contains_key(&one.fingerprint));
-        table.push(statement_row(limits, limits.max_active, None, &others.collect::<Vec<_>>()));
+    let limits = &view.settings.global.classes;
+    if limits.fingerprint_max_active > 0 {
+        let others = statements.values().filter(|one| !limits.fingerprint_limits.contains_key(&one.fingerprint));
+        table.push(statement_row(limits, limits.fingerprint_max_active, None, &others.collect::<Vec<_>>()));
     }
-    for (&fingerprint, &limit) in limits.named.iter().filter(|(_, limit)| **limit > 0) {
+    for (&fingerprint, &limit) in limits.fingerprint_limits.iter().filter(|(_, limit)| **limit > 0) {
         let one: Vec<&StatementCounts> = statements.get(&fingerprint).into_iter().collect();
         table.push(statement_row(limits, limit, Some(fingerprint), &one));
     }
@@ -58,7 +58,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
 
 /// Of the statements that one limit holds for, each by itself.
 fn statement_row(
-    limits: &StatementLimits,
+    limits: &ClassSettings,
     limit: u32,
     fingerprint: Option<u64>,
     statements: &[&StatementCounts],
@@ -73,7 +73,7 @@ fn statement_row(
         big(statements.iter().map(|one| u64::from(one.waiting)).sum()),
         big(statements.iter().map(|one| one.delayed).sum()),
         big(statements.iter().map(|one| one.rejected).sum()),
-        words(limits.over.as_str()),
+        words(limits.fingerprint_over.as_str()),
         fingerprint.map(show_fingerprints::name),
     ]
 }

@@ -57,9 +57,9 @@ fn row(view: &View<'_>, name: &str, servers_now: Value, clients_now: Value) -> V
         padded(user.pool_size),
         padded(user.reserve_pool_size),
         user.pool_mode.map(|mode| mode.as_str().to_owned()),
-        count(user.max_user_connections.unwrap_or(settings.max_user_connections)),
+        count(user.max_user_connections.unwrap_or(settings.global.pools.max_user_connections)),
         servers_now,
-        count(user.max_user_client_connections.unwrap_or(settings.max_user_client_connections)),
+        count(user.max_user_client_connections.unwrap_or(settings.global.pools.max_user_client_connections)),
         clients_now,
         user.pool_fidelity.map(|fidelity| fidelity.as_str().to_owned()),
     ]

@@ -11,7 +11,10 @@ use auth::Secret;
 use control::averages::{Averages, by_database};
 use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
-use pooling::settings::{Address, Database, Fidelity, Host, PoolMode, PoolSize, StatementLimits, UserSettings};
+use pooling::settings::UserSettings;
+use pooling::settings::{
+    Address, ClassSettings, Database, DatabaseSettings, Fidelity, Global, Host, PoolMode, PoolSize,
+};
 use pooling::snapshot::{
     ClientSnapshot, FidelityCounts, FidelitySnapshot, LimitCounts, LongCounts, PinCounts, PoolSnapshot, Rotations,
     ServerSnapshot, StatementCounts, Totals,
@@ -87,11 +90,14 @@ fn settings() -> Settings {
     let app = Database {
         dbname: Some("app_production".to_owned()),
         forced_user: Some("app_owner".to_owned()),
-        pool_size: Some(PoolSize::Fixed(7)),
-        pool_mode: Some(PoolMode::Transaction),
-        pool_fidelity: Some(Fidelity::Strict),
-        max_db_connections: Some(50),
-        server_lifetime: Some(None),
+        settings: DatabaseSettings {
+            pool_size: Some(PoolSize::Fixed(7)),
+            pool_mode: Some(PoolMode::Transaction),
+            pool_fidelity: Some(Fidelity::Strict),
+            max_db_connections: Some(50),
+            server_lifetime: Some(Duration::ZERO),
+            ..DatabaseSettings::default()
+        },
         ..database("app", vec![local.clone(), Host::Name("replica.example".to_owned())])
     };
     let other = database("other", vec![Host::Unix("/run/postgresql".to_owned())]);
@@ -105,18 +111,20 @@ fn settings() -> Settings {
         pool_fidelity: Some(Fidelity::Classic),
         ..UserSettings::default()
     };
+    let mut global = Global::default();
+    global.pools.max_user_client_connections = 33;
+    global.classes = ClassSettings {
+        fingerprint_max_active: 9,
+        fingerprint_limits: BTreeMap::from([(0xfeed, 7), (0xdead, 1)]),
+        ..ClassSettings::default()
+    };
     Settings {
+        global,
         databases: BTreeMap::from([("app".to_owned(), Arc::new(app)), ("other".to_owned(), Arc::new(other))]),
         fallback: Some(Arc::new(database("*", vec![local]))),
         users: BTreeMap::from([("alice".to_owned(), alice), ("bob".to_owned(), bob)]),
         secrets: BTreeMap::from([("adm".to_owned(), Secret::parse("a")), ("alice".to_owned(), Secret::parse("b"))]),
-        max_user_client_connections: 33,
         classes: Arc::new(classes()),
-        statements: StatementLimits {
-            max_active: 9,
-            named: BTreeMap::from([(0xfeed, 7), (0xdead, 1)]),
-            over: Over::Delay,
-        },
         ..Settings::default()
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::{Engine, Listening, LogOptions, Options};
 use pooling::Settings;
-use pooling::settings::{Address, AuthType, Database, Host, PoolMode, PoolSize};
+use pooling::settings::{Address, AuthType, Database, DatabaseSettings, Host, PoolMode, PoolSize};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -89,12 +89,16 @@ pub(crate) fn settings(workers: u16, pool_size: u32) -> Settings {
     let hosts = vec![Address { host: Host::Ip(address.ip()), port: address.port() }];
     let database = Database {
         forced_user: Some("app".to_owned()),
-        pool_size: Some(PoolSize::Fixed(pool_size)),
-        pool_mode: Some(PoolMode::Transaction),
+        settings: DatabaseSettings {
+            pool_size: Some(PoolSize::Fixed(pool_size)),
+            pool_mode: Some(PoolMode::Transaction),
+            ..DatabaseSettings::default()
+        },
         ..Database::new("shop", hosts)
     };
     // This PostgreSQL echoes: it has no catalogue to be read.
-    let mut settings = Settings { auth_type: AuthType::Any, workers, reads_catalogue: false, ..Settings::default() };
+    let mut settings = Settings { workers, reads_catalogue: false, ..Settings::default() };
+    settings.global.login.auth_type = AuthType::Any;
     settings.databases.insert("shop".to_owned(), Arc::new(database));
     settings
 }

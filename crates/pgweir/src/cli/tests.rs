@@ -161,7 +161,8 @@ fn help_comes_by_command_with_examples() {
 #[test]
 fn help_says_the_sizes_that_hold() {
     let settings = Settings::default();
-    let sizes = format!("from {} to {}", settings.auto_pool_size_min, settings.auto_pool_size_max);
+    let sizes =
+        format!("from {} to {}", settings.global.pools.auto_pool_size_min, settings.global.pools.auto_pool_size_max);
     let text = help("help run").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains(&sizes) && text.contains(&format!("at most {SERVERS_MAX} for all databases")), "{text}");
 }

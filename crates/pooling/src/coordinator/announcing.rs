@@ -18,7 +18,7 @@ pub(super) struct Announced(Vec<(Arc<str>, Reason, Time)>);
 
 impl Coordinator {
     pub(super) fn refused(&mut self, now: Time, news: News, actions: &mut Actions) {
-        let period = self.settings.stats_period;
+        let period = self.settings.global.console.stats_period;
         let Some(entry) = self.pools.get_mut(news.pool.0 as usize).filter(|entry| entry.is_live()) else { return };
         let told = &mut entry.announced.0;
         told.retain(|(_, _, at)| now < *at + period);

@@ -160,7 +160,7 @@ impl Coordinator {
         match cap {
             Cap::Database(name) => (entry.max_db, count(&self.servers_by_database, name)),
             Cap::User(name) => (entry.max_user, count(&self.servers_by_user, name)),
-            Cap::Process => (self.settings.max_server_connections, self.servers),
+            Cap::Process => (self.settings.global.pools.max_server_connections, self.servers),
         }
     }
 

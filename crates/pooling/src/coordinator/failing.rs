@@ -20,7 +20,7 @@ pub(super) struct Failures(Vec<(Box<str>, Time)>);
 
 impl Coordinator {
     pub(super) fn open_failed(&mut self, now: Time, failure: Failure, actions: &mut Actions) {
-        let pause = self.settings.server_login_retry;
+        let pause = self.settings.global.servers.server_login_retry;
         let Some(entry) = self.pools.get_mut(failure.pool.0 as usize).filter(|entry| entry.is_live()) else { return };
         let told = &mut entry.failures.0;
         told.retain(|(_, at)| now < *at + pause);

@@ -102,7 +102,7 @@ impl Coordinator {
             self.forget_at = None;
             return;
         };
-        let by_time = self.settings.autodb_idle_timeout.map(|timeout| since + timeout);
+        let by_time = self.settings.global.pools.autodb_idle_timeout.map(|timeout| since + timeout);
         let by_number = match self.unused.len().checked_sub(limits::UNUSED_POOLS_MAX) {
             None | Some(0) => None,
             Some(1..BATCH) => Some(now + PAUSE),
@@ -119,7 +119,7 @@ impl Coordinator {
             return;
         }
         self.forget_at = None;
-        let timeout = self.settings.autodb_idle_timeout;
+        let timeout = self.settings.global.pools.autodb_idle_timeout;
         let mut old = BTreeSet::new();
         while let Some(&(since, pool)) = self.unused.first() {
             let is_old = timeout.is_some_and(|timeout| since + timeout <= now);

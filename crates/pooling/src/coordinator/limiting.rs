@@ -208,8 +208,8 @@ fn active_of(settings: &Settings, limit: &Limit) -> Option<(u32, Over)> {
             class.limits.active.map(|active| (active, class.limits.over))
         }
         Limit::Statement(fingerprint) => {
-            let active = settings.statements.limit_of(*fingerprint)?;
-            Some((active, settings.statements.over))
+            let active = settings.global.classes.statement_limit(*fingerprint)?;
+            Some((active, settings.global.classes.fingerprint_over))
         }
     }
 }
@@ -278,7 +278,7 @@ impl Coordinator {
         if logins.waiting.is_empty() && logins.bucket.take(1) == 1 {
             return self.apply_for(application, actions);
         }
-        if logins.over == Over::Reject || logins.is_full(now, self.settings.client_login_timeout) {
+        if logins.over == Over::Reject || logins.is_full(now, self.settings.global.waiting.client_login_timeout) {
             logins.rejected += 1;
             let refused = Mail::NotPlaced { login: application.login, why: logins.refusal(now) };
             return post(actions, Place::Door(application.door), refused);

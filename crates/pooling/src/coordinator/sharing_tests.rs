@@ -7,7 +7,7 @@ use queueing::classes::{Class, ClassId, Classes, Pattern, Rule};
 use super::sharing::{Claim, Group, PACE, SLICE, UNIT, shares};
 use super::*;
 use crate::Machine;
-use crate::settings::PoolSize;
+use crate::settings::{DatabaseSettings, PoolSize};
 
 fn claim(pool: u32, weight: u32, tokens: u32, wants: u32) -> Claim {
     Claim { pool: PoolId(pool), weight, min: 0, tokens, wants, coming: 0, overdue: 0, tenured: tokens }
@@ -204,9 +204,9 @@ struct Play {
 
 impl Play {
     fn new(seed: u64, cap: u32, pools: Vec<Model>) -> Play {
-        let settings =
-            Settings { max_server_connections: cap, default_pool_size: PoolSize::Fixed(100), ..Settings::default() };
-        let mut settings = Settings { databases: BTreeMap::new(), ..settings };
+        let mut settings = Settings::default();
+        settings.global.pools.max_server_connections = cap;
+        settings.global.pools.default_pool_size = PoolSize::Fixed(100);
         for pool in 0..pools.len() {
             let entry = crate::settings::Database::new(&format!("db{pool}"), Vec::new());
             settings.databases.insert(entry.name.clone(), Arc::new(entry));
@@ -534,9 +534,12 @@ fn so_many_log_in_at_once_and_no_more() {
 fn what_min_pool_size_keeps_is_replaced_ahead_of_its_end() {
     let database = crate::settings::Database {
         forced_user: Some("u".to_owned()),
-        min_pool_size: Some(2),
-        pool_size: Some(PoolSize::Fixed(3)),
-        server_lifetime: Some(Some(Duration::from_secs(100))),
+        settings: DatabaseSettings {
+            min_pool_size: Some(2),
+            pool_size: Some(PoolSize::Fixed(3)),
+            server_lifetime: Some(Duration::from_secs(100)),
+            ..DatabaseSettings::default()
+        },
         ..crate::settings::Database::new("db", Vec::new())
     };
     let settings =

@@ -21,7 +21,7 @@ use units::{PoolId, Time, WorkerId};
 use super::{Coordinator, Entry, post};
 use crate::action::Actions;
 use crate::mail::{Counted, Mail, Place};
-use crate::settings::{Database, PoolMode, PoolSize, Settings, UserSettings};
+use crate::settings::{Effective, PoolMode, PoolSize, Settings};
 
 /// How often a pool is looked at that nobody waits for.
 const LOOK_SELDOM: Duration = Duration::from_secs(1);
@@ -98,17 +98,16 @@ impl Auto {
 }
 
 /// A pool's size by the settings, and its controller if that is to be found. `entry.auto` goes on if nothing of it changes.
-pub(super) fn apply(entry: &mut Entry, settings: &Settings, database: &Database, user: &UserSettings) {
-    let size = user.pool_size.or(database.pool_size).unwrap_or(settings.default_pool_size);
-    let mode = user.pool_mode.or(database.pool_mode).unwrap_or(settings.pool_mode);
-    entry.size = size.most(settings);
-    if size != PoolSize::Auto || mode == PoolMode::Session {
+pub(super) fn apply(entry: &mut Entry, settings: &Settings, own: &Effective) {
+    let pools = &settings.global.pools;
+    entry.size = own.pool_size.most(pools);
+    if own.pool_size != PoolSize::Auto || own.pool_mode == PoolMode::Session {
         entry.auto = None;
         return;
     }
     let limit = |max: u32| if max == 0 { u32::MAX } else { max };
-    let ceiling = settings.auto_pool_size_max.min(limit(entry.max_db)).min(limit(entry.max_user)).max(1);
-    let floor = settings.auto_pool_size_min.max(entry.min).clamp(1, ceiling);
+    let ceiling = pools.auto_pool_size_max.min(limit(entry.max_db)).min(limit(entry.max_user)).max(1);
+    let floor = pools.auto_pool_size_min.max(entry.min).clamp(1, ceiling);
     let same = |auto: &&mut Box<Auto>| auto.sizing.floor() == floor && auto.sizing.ceiling() == ceiling;
     if let Some(auto) = entry.auto.as_mut().filter(same) {
         entry.size = auto.sizing.size();

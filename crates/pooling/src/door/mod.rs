@@ -134,7 +134,7 @@ impl Door {
         Door {
             id,
             kinds: Kinds::of(&settings),
-            tracked: Tracked::new(&settings.track_extra_parameters),
+            tracked: Tracked::new(&settings.global.startup.track_extra_parameters),
             settings,
             random,
             mock_seed,
@@ -171,7 +171,7 @@ impl Door {
     }
 
     fn arm(&mut self, conn: ConnId) {
-        let Some(timeout) = self.settings.client_login_timeout else { return };
+        let Some(timeout) = self.settings.global.waiting.client_login_timeout else { return };
         if let Some(login) = self.logins.get_mut(conn) {
             self.deadlines.arm(Owner::Conn(conn), &mut login.armed, login.since + timeout);
         }
@@ -442,7 +442,7 @@ impl Door {
             Mail::NotPlaced { login, why } => self.not_placed(now, login, why, actions),
             Mail::Configure(settings) => {
                 self.kinds = Kinds::of(&settings);
-                self.tracked = Tracked::new(&settings.track_extra_parameters);
+                self.tracked = Tracked::new(&settings.global.startup.track_extra_parameters);
                 let old = std::mem::replace(&mut self.settings, settings);
                 let secrets = &self.settings.secrets;
                 self.verifiers

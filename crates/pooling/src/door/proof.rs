@@ -111,9 +111,9 @@ impl Kinds {
                 *kinds.iterations.entry(verifier.iterations).or_default() += 1;
             }
         }
-        if settings.auth_type == AuthType::Scram {
+        if settings.global.login.auth_type == AuthType::Scram {
             // Verifiers that are made of passwords.
-            *kinds.iterations.entry(settings.scram_iterations).or_default() += kinds.plain();
+            *kinds.iterations.entry(settings.global.login.scram_iterations).or_default() += kinds.plain();
         }
         kinds
     }
@@ -148,7 +148,7 @@ fn wrong_password() -> Refused {
 /// Why a login failed, for the log only.
 fn no_such_user(settings: &Settings, wish: &Wish) -> &'static str {
     let database = settings.database(&wish.database);
-    match database.is_some_and(|database| database.auth_user.is_some()) || settings.auth_user.is_some() {
+    match database.is_some_and(|database| database.auth_user.is_some()) || settings.global.login.auth_user.is_some() {
         true => "no such user in auth_file, and auth_query is not supported yet",
         false => "no such user",
     }
@@ -167,7 +167,7 @@ impl Door {
     ) -> Result<(), Refused> {
         let secret = usable(self.settings.secrets.get(&*wish.user));
         let known = self.settings.secrets.contains_key(&*wish.user);
-        let (auth_type, trusted) = (self.settings.auth_type, wish.trusted);
+        let (auth_type, trusted) = (self.settings.global.login.auth_type, wish.trusted);
         let scram = match secret {
             Some(secret) => matches!(secret, Secret::Scram(_)),
             // Asked as one of the users who exist is: else the question would tell that this one does not.
@@ -247,7 +247,7 @@ impl Door {
     }
 
     fn mock_verifier(&self, user: &str) -> Verifier {
-        let mut mock = Verifier::mock(&self.mock_seed, user.as_bytes(), self.settings.scram_iterations);
+        let mut mock = Verifier::mock(&self.mock_seed, user.as_bytes(), self.settings.global.login.scram_iterations);
         // Drawn by what nobody is ever told.
         let (draw, _) = mock.server_key.split_first_chunk().expect("a key is 32 bytes long");
         mock.iterations = self.kinds.iterations(u64::from_le_bytes(*draw)).unwrap_or(mock.iterations);
@@ -262,7 +262,7 @@ impl Door {
             login.failure = Some(match self.settings.secrets.get(&*wish.user) {
                 None => no_such_user(&self.settings, wish),
                 secret if usable(secret).is_none() => "the user has an empty password in auth_file",
-                Some(Secret::Md5(_)) if self.settings.auth_type == AuthType::Scram => {
+                Some(Secret::Md5(_)) if self.settings.global.login.auth_type == AuthType::Scram => {
                     "auth_file has an md5 hash of the password, which scram-sha-256 cannot use"
                 }
                 Some(_) => "wrong password",
@@ -344,7 +344,7 @@ impl Door {
             Some(Secret::Plain(_)) => {
                 // The salt is the one that this name has without a secret: no reload that gives it one, or draws a new
                 // salt, tells that the user exists.
-                mock.iterations = self.settings.scram_iterations;
+                mock.iterations = self.settings.global.login.scram_iterations;
                 self.verifiers.get(user).filter(|known| known.iterations == mock.iterations).cloned()
             }
             // An md5 hash proves nothing to SCRAM; like an unknown user.
@@ -374,7 +374,7 @@ impl Door {
         if matches!(finished, Err(ScramError::WrongProof)) && self.kinds.plain() > 0 {
             // The refusal takes as long as for a password that is stored in the clear, and no longer: a stored verifier may
             // have any number of iterations.
-            let (password, iterations) = (Password::new(""), self.settings.scram_iterations);
+            let (password, iterations) = (Password::new(""), self.settings.global.login.scram_iterations);
             let job = Job::DeriveVerifier { password: password.clone(), salt: verifier.salt.clone(), iterations };
             actions.push(Action::Compute { conn, job });
             self.set_proof(conn, Proof::Computing { given: Given::WrongProof, of: Secret::Plain(password) });
@@ -479,7 +479,8 @@ mod tests {
     #[test]
     fn a_name_keeps_its_salt_whether_or_not_it_has_a_password() {
         let settings = |users: &[&str]| {
-            let mut settings = Settings { auth_type: AuthType::Scram, ..Settings::default() };
+            let mut settings = Settings::default();
+            settings.global.login.auth_type = AuthType::Scram;
             let secrets = users.iter().map(|user| ((*user).to_owned(), Secret::Plain(Password::new("secret"))));
             settings.secrets = secrets.collect();
             Arc::new(settings)
@@ -504,7 +505,9 @@ mod tests {
     #[test]
     fn a_user_who_does_not_exist_has_the_iterations_of_one_who_does() {
         let verifier = |iterations| Secret::Scram(Verifier::mock(&[1; 32], b"u", iterations));
-        let mut settings = Settings { auth_type: AuthType::Scram, scram_iterations: 4096, ..Settings::default() };
+        let mut settings = Settings::default();
+        settings.global.login.auth_type = AuthType::Scram;
+        settings.global.login.scram_iterations = 4096;
         settings.secrets.insert("a".to_owned(), verifier(10_000));
         settings.secrets.insert("b".to_owned(), verifier(20_000));
         let drawn = |settings: &Settings| {

@@ -94,7 +94,7 @@ impl Wish {
             forbidden: false,
         };
         wish.read_parameters(message, tracked, settings)?;
-        if settings.application_name_add_host {
+        if settings.global.startup.application_name_add_host {
             wish.add_host(peer);
         }
         wish.parameters.merge();
@@ -136,9 +136,9 @@ impl Wish {
     fn read_console_rights(&mut self, peer: Peer, owner_uid: Option<u32>, settings: &Settings) {
         let owner = matches!(peer, Peer::Unix { uid, .. } if Some(uid) == owner_uid);
         self.trusted = owner && &*self.user == CONSOLE_DATABASE;
-        let admin = self.trusted || settings.admin_users.contains(&*self.user);
+        let admin = self.trusted || settings.global.console.admin_users.contains(&*self.user);
         self.console = Some(if admin { ConsoleRights::Admin } else { ConsoleRights::Stats });
-        self.forbidden = !admin && !settings.stats_users.contains(&*self.user);
+        self.forbidden = !admin && !settings.global.console.stats_users.contains(&*self.user);
     }
 
     fn read_parameters(
@@ -198,8 +198,9 @@ impl Wish {
             self.deadline_ms = milliseconds(value).unwrap_or_default();
         }
         let lossy = String::from_utf8_lossy(name);
-        let ignored = settings.ignore_startup_parameters.contains(&lossy.to_ascii_lowercase());
-        let options_ignored = !place.is_empty() && settings.ignore_startup_parameters.contains("options");
+        let ignored = settings.global.startup.ignore_startup_parameters.contains(&lossy);
+        let options_ignored =
+            !place.is_empty() && settings.global.startup.ignore_startup_parameters.contains("options");
         if ignored || options_ignored {
             return Ok(());
         }
@@ -225,15 +226,13 @@ impl Wish {
     /// Whether what the session sets will be followed from server to server.
     fn is_followed(&self, settings: &Settings) -> bool {
         let Some(database) = settings.database(&self.entry(settings)) else { return false };
-        let user = settings.users.get(database.forced_user.as_deref().unwrap_or(&self.user));
-        let mode = user.and_then(|user| user.pool_mode).or(database.pool_mode).unwrap_or(settings.pool_mode);
-        let fidelity = user.and_then(|user| user.pool_fidelity).or(database.pool_fidelity);
-        mode != PoolMode::Session && fidelity.unwrap_or(settings.pool_fidelity) != Fidelity::Classic
+        let own = settings.effective(&database, database.forced_user.as_deref().unwrap_or(&self.user));
+        own.pool_mode != PoolMode::Session && own.pool_fidelity != Fidelity::Classic
     }
 
     /// `-c name=value`, `-cname=value`, `--name=value`, with backslash escapes and any number of blanks.
     fn read_options(&mut self, options: &[u8], tracked: &Tracked, settings: &Settings) -> Result<(), Refused> {
-        let ignored = settings.ignore_startup_parameters.contains("options");
+        let ignored = settings.global.startup.ignore_startup_parameters.contains("options");
         let mut words = split_options(options).into_iter();
         while let Some(word) = words.next() {
             let setting = if word == b"-c" {
@@ -290,7 +289,7 @@ impl Wish {
         let user = match &database.forced_user {
             Some(forced) => forced.as_str().into(),
             // Nobody has proved to be this user.
-            None if settings.auth_type == AuthType::Any => {
+            None if settings.global.login.auth_type == AuthType::Any => {
                 return Err(Refused(sqlstate::PROTOCOL_VIOLATION, "bouncer config error".to_owned()));
             }
             None => Arc::clone(&self.user),
@@ -349,7 +348,7 @@ mod tests {
         let peer = Peer::Tcp { from, to };
         match parse_startup(&packet) {
             Ok(Some((Startup::Start(message), _))) => {
-                let tracked = Tracked::new(&settings.track_extra_parameters);
+                let tracked = Tracked::new(&settings.global.startup.track_extra_parameters);
                 Wish::read(&message, peer, Some(1000), &tracked, &settings)
                     .and_then(|mut wish| wish.settle_parameters(&settings).map(|()| wish))
                     .map_err(|Refused(code, text)| format!("{code} {text}"))
@@ -378,7 +377,7 @@ mod tests {
         let error = read(&asked, |_| ()).expect_err("not tracked");
         assert_eq!(error, "08P01 unsupported startup parameter: extra_float_digits");
         let ignore = |settings: &mut Settings| {
-            settings.ignore_startup_parameters.insert("extra_float_digits".to_owned());
+            settings.global.startup.ignore_startup_parameters.insert("extra_float_digits");
         };
         assert!(parameters(&read(&asked, ignore).expect("passed over")).is_empty());
     }
@@ -409,7 +408,7 @@ mod tests {
     #[test]
     fn ignored_options_still_apply_what_is_known() {
         let ignore = |settings: &mut Settings| {
-            settings.ignore_startup_parameters.insert("options".to_owned());
+            settings.global.startup.ignore_startup_parameters.insert("options");
         };
         let wish = read(&[("user", "u"), ("options", "-d 5 -c geqo=off -c timezone=UTC")], ignore).expect("fine");
         assert_eq!(parameters(&wish), ["timezone=UTC"]);
@@ -431,7 +430,7 @@ mod tests {
         assert_eq!(asked("options", "-c pgweir.frob=1"), expected);
         assert_eq!(asked("PGWEIR.Frob", "1"), expected);
         let ignore = |settings: &mut Settings| {
-            settings.ignore_startup_parameters.insert("pgweir.frob".to_owned());
+            settings.global.startup.ignore_startup_parameters.insert("pgweir.frob");
         };
         assert!(read(&[("user", "u"), ("pgweir.frob", "1")], ignore).is_ok(), "somebody wants it passed over");
     }
@@ -444,7 +443,7 @@ mod tests {
 
     #[test]
     fn the_host_may_follow_the_application_name() {
-        let add = |settings: &mut Settings| settings.application_name_add_host = true;
+        let add = |settings: &mut Settings| settings.global.startup.application_name_add_host = true;
         let wish = read(&[("user", "u"), ("application_name", "psql")], add).expect("fine");
         assert_eq!(parameters(&wish), ["application_name=psql - 10.0.0.7:4711"]);
     }
@@ -452,8 +451,8 @@ mod tests {
     #[test]
     fn the_console_is_for_those_who_are_named() {
         let admins = |settings: &mut Settings| {
-            settings.admin_users.insert("ann".to_owned());
-            settings.stats_users.insert("joe".to_owned());
+            settings.global.console.admin_users.insert("ann".to_owned());
+            settings.global.console.stats_users.insert("joe".to_owned());
         };
         let rights = |user| {
             let wish = read(&[("user", user), ("database", "pgbouncer")], admins).expect("fine");

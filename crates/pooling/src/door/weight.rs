@@ -140,7 +140,8 @@ mod tests {
 
     impl Stage {
         fn new() -> Stage {
-            let settings = Settings { auth_type: AuthType::Plain, ..Settings::default() };
+            let mut settings = Settings::default();
+            settings.global.login.auth_type = AuthType::Plain;
             Stage { door: Door::new(DoorId(0), Arc::new(settings), [1; 32]), actions: Actions::new(), closed: 0 }
         }
 

@@ -45,16 +45,16 @@ struct Journey {
 impl Chaos {
     /// `None` unless the settings ask for any of it.
     pub(super) fn new(settings: &Settings, worker: u16) -> Option<Box<Chaos>> {
-        let wishes = settings.chaos;
+        let wishes = &settings.global.tests;
         let chaos = Chaos {
-            rotates: wishes.rotate,
+            rotates: wishes.chaos_rotate,
             journeys: BTreeMap::new(),
             counts: Rotations::default(),
-            dice: Dice(wishes.seed ^ u64::from(worker) << 32),
-            poisoner: wishes.poison.then(Poisoner::default),
-            oracle: wishes.check.then(Oracle::default),
+            dice: Dice(wishes.chaos_seed ^ u64::from(worker) << 32),
+            poisoner: wishes.chaos_poison.then(Poisoner::default),
+            oracle: wishes.chaos_check.then(Oracle::default),
         };
-        (wishes.rotate || wishes.poison || wishes.check).then(|| Box::new(chaos))
+        (wishes.chaos_rotate || wishes.chaos_poison || wishes.chaos_check).then(|| Box::new(chaos))
     }
 }
 
@@ -148,7 +148,8 @@ impl Worker {
         let last = chaos.journeys.get(&session).and_then(|journey| journey.last);
         let usable = |conn: &ConnId| {
             self.servers.get(*conn).is_some_and(|server| {
-                let fresh = self.settings.server_check_query.is_none() || !self.is_stale(turn.now, server.since);
+                let fresh = self.settings.global.servers.server_check_query.0.is_none()
+                    || !self.is_stale(turn.now, server.since);
                 fresh && self.expired(turn.now, server, pool).is_none() && Some(server.backend_pid) != last
             })
         };

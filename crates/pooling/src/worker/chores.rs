@@ -22,7 +22,7 @@ impl Worker {
         let Some(server) = self.servers.get(server_id) else { return };
         let Some(pool) = self.pool(server.pool) else { return };
         let (soiled, listens) = (server.soiled, server.listens);
-        let resets = pool.rules.mode == PoolMode::Session || self.settings.server_reset_query_always;
+        let resets = pool.rules.mode == PoolMode::Session || self.settings.global.servers.server_reset_query_always;
         if (soiled || listens || resets) && server.cancels > 0 {
             // A cancel under way might strike the reset.
             self.turn_server(turn, server_id, State::Draining { read: 0, cancelled: true });
@@ -32,9 +32,9 @@ impl Worker {
             self.start_chore(turn, server_id, Chore::Reset, CLEAR);
         } else if listens {
             self.start_chore(turn, server_id, Chore::Unlisten, UNLISTEN);
-        } else if resets && !self.settings.server_reset_query.is_empty() {
+        } else if resets && !self.settings.global.servers.server_reset_query.is_empty() {
             let settings = Arc::clone(&self.settings);
-            self.start_chore(turn, server_id, Chore::Reset, settings.server_reset_query.as_bytes());
+            self.start_chore(turn, server_id, Chore::Reset, settings.global.servers.server_reset_query.as_bytes());
         } else {
             self.free(turn, server_id);
         }

@@ -128,7 +128,7 @@ impl Gates {
             gate.limits = class.limits;
             self.classes.push(gate);
         }
-        self.counts_statements = !settings.statements.is_none();
+        self.counts_statements = settings.global.classes.limits_statements();
         self.limits = self.counts_statements || !self.classes.is_empty();
         before.iter_mut().map(|gate| (gate.limit(Kind::Active), gate.seats.empty())).collect()
     }

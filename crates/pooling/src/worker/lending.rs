@@ -125,7 +125,7 @@ impl Worker {
         pool.enter(Group::Recovering);
         let conn = self.servers.insert_with(|_| server);
         turn.actions.push(Action::Adopt { conn });
-        match self.settings.server_check_query.clone() {
+        match self.settings.global.servers.server_check_query.0.clone() {
             Some(check) if self.is_stale(turn.now, idle_since) => {
                 self.start_chore(turn, conn, Chore::Check, check.as_bytes());
             }

@@ -93,7 +93,7 @@ impl Worker {
     }
 
     fn pass_statement(&mut self, turn: &mut Turn<'_>, conn: ConnId, messages: &[u8]) -> Passage {
-        let (limits, gates) = (&self.settings.statements, &mut self.gates);
+        let (limits, gates) = (&self.settings.global.classes, &mut self.gates);
         // Who has a seat has begun with that statement, whatever has come behind it meanwhile.
         let has_seat = gates.seated.get(&conn).is_some_and(|seat| seat.statement.is_some());
         if has_seat || !gates.counts_statements {
@@ -105,16 +105,17 @@ impl Worker {
         let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&gates.key).ok());
         // What cannot be read is one statement, whatever it is.
         let fingerprint = fingerprint.map_or(0, |fingerprint| fingerprint.bits()[0]);
-        let Some(limit) = limits.limit_of(fingerprint) else { return Passage::Open };
+        let Some(limit) = limits.statement_limit(fingerprint) else { return Passage::Open };
         let gate = gates.statement(turn.now, fingerprint, text);
-        let passage = if gate.line.is_empty() { gate.pass(turn.now, limit, limits.over) } else { Passage::Later };
+        let passage =
+            if gate.line.is_empty() { gate.pass(turn.now, limit, limits.fingerprint_over) } else { Passage::Later };
         match passage {
             Passage::Open => {
                 let asked_at = session.asked_at().unwrap_or(turn.now);
                 gates.seat(turn.now, conn, asked_at).statement = Some(fingerprint);
             }
             Passage::Later => {
-                let kind = (limits.over == Over::Delay).then_some(Kind::Active);
+                let kind = (limits.fingerprint_over == Over::Delay).then_some(Kind::Active);
                 self.wait_at(turn, conn, Before::Statement(fingerprint), kind, messages);
             }
             Passage::Refused(_) => {}
@@ -271,10 +272,10 @@ impl Worker {
             let passage = match before {
                 Before::Class(index) => self.gates.classes[index].pass(turn.now, linked),
                 Before::Statement(fingerprint) => {
-                    let limits = &self.settings.statements;
-                    let limit = limits.limit_of(fingerprint).unwrap_or(u32::MAX);
+                    let limits = &self.settings.global.classes;
+                    let limit = limits.statement_limit(fingerprint).unwrap_or(u32::MAX);
                     let gate = self.gates.statements.get_mut(&fingerprint);
-                    gate.map_or(Passage::Later, |gate| gate.pass(turn.now, limit, limits.over))
+                    gate.map_or(Passage::Later, |gate| gate.pass(turn.now, limit, limits.fingerprint_over))
                 }
             };
             if passage == Passage::Later {

@@ -29,10 +29,9 @@ impl Worker {
         let armed = match state {
             ServerState::Linked(_) => true,
             // So after its first transaction.
-            ServerState::Idle => self.settings.server_idle_timeout.is_some_and(|idle| {
-                let life = pool.rules.server_lifetime;
+            ServerState::Idle => self.settings.global.servers.server_idle_timeout.is_some_and(|idle| {
                 server.armed.is_by(turn.now + idle)
-                    && life.is_none_or(|life| server.armed.is_by(server.connected_at + life))
+                    && server.armed.is_by(server.connected_at + pool.rules.server_lifetime)
             }),
             _ => false,
         };
@@ -111,7 +110,7 @@ impl Worker {
     /// An idle server that may be used as it is. One that has been idle for long is checked first: it comes later.
     pub(super) fn take_idle(&mut self, turn: &mut Turn<'_>, pool: PoolId, session: Option<ConnId>) -> Option<ConnId> {
         loop {
-            let round_robin = self.settings.server_round_robin;
+            let round_robin = self.settings.global.servers.server_round_robin;
             let pool = self.pool(pool)?;
             let next = *if round_robin { pool.idle.front() } else { pool.idle.back() }?;
             let conn = if round_robin { next } else { self.fitting(pool, next, session) };
@@ -123,7 +122,7 @@ impl Worker {
             if !self.is_stale(turn.now, server.since) {
                 return Some(conn);
             }
-            let Some(check) = self.settings.server_check_query.clone() else { return Some(conn) };
+            let Some(check) = self.settings.global.servers.server_check_query.0.clone() else { return Some(conn) };
             let fresh = pool.idle.iter().copied().find(|&other| {
                 self.servers
                     .get(other)
@@ -175,17 +174,17 @@ impl Worker {
 
     /// Idle for so long that it is asked whether it still lives.
     pub(super) fn is_stale(&self, now: Time, idle_since: Time) -> bool {
-        now.since(idle_since) > self.settings.server_check_delay
+        now.since(idle_since) > self.settings.global.servers.server_check_delay
     }
 
     pub(super) fn expired(&self, now: Time, server: &Server, pool: &Pool) -> Option<&'static str> {
         if let Some(why) = server.close_needed {
             return Some(why);
         }
-        if self.settings.chaos.close && server.used {
+        if self.settings.global.tests.chaos_close && server.used {
             return Some("chaos_close");
         }
-        let lifetime = pool.rules.server_lifetime?;
+        let lifetime = pool.rules.server_lifetime;
         // A lifetime of zero is over after the first use.
         let counts = server.used || !lifetime.is_zero();
         (counts && now.since(server.connected_at) >= lifetime).then_some("server lifetime over")
@@ -314,7 +313,7 @@ impl Worker {
             self.arm_session(conn);
         }
         let used = self.servers.get(server_id).is_some_and(|server| server.soiled || server.listens);
-        if self.settings.server_reset_query_always || used {
+        if self.settings.global.servers.server_reset_query_always || used {
             self.reset_or_free(turn, server_id);
         } else {
             self.free(turn, server_id);

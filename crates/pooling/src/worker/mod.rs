@@ -188,9 +188,9 @@ impl Worker {
         assert!(id.0 < workers && workers <= WorkerId::COUNT_MAX);
         Worker {
             id,
-            tracked: Tracked::new(&settings.track_extra_parameters),
+            tracked: Tracked::new(&settings.global.startup.track_extra_parameters),
             chaos: Chaos::new(&settings, id.0),
-            reader: Reader::new(memo_secret(seed), settings.statement_memo_size as usize),
+            reader: Reader::new(memo_secret(seed), settings.global.pools.statement_memo_size as usize),
             key_of_origins: Key::from_seed(memo_secret(seed).rotate_left(32)),
             gates: Gates::new(&settings),
             refusals: Refusals::default(),

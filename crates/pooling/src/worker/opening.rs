@@ -85,7 +85,7 @@ impl Worker {
     /// The oldest waiter has waited for reserve_pool_timeout: the reserve may be opened.
     pub(super) fn ask_for_reserve(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         let worker = self.id;
-        let Some(timeout) = self.settings.reserve_pool_timeout else { return };
+        let Some(timeout) = self.settings.global.pools.reserve_pool_timeout else { return };
         let leaves = does(&self.settings, Fault::LeaveReserve);
         let Some(pool) = self.pool_mut(id) else { return };
         let waited = pool.queue.oldest().map(|waiter| turn.now.since(waiter.since));
@@ -462,7 +462,7 @@ impl Worker {
         let Some(pool) = self.servers.get(conn).map(|server| server.pool) else { return };
         if is_final(code) {
             self.tell_of_server(turn, conn, Level::Warning, Topic::General, told);
-            let pause = self.settings.server_login_retry;
+            let pause = self.settings.global.servers.server_login_retry;
             if let Some(pool) = self.pool_mut(pool) {
                 pool.spare_after = turn.now + pause;
             }
@@ -493,7 +493,7 @@ impl Worker {
         let failed = Mail::Failed(Box::new(failure));
         turn.actions.push(Action::Post { to: Place::Coordinator, mail: failed, carrying: None });
         self.remove_server(turn, conn, why);
-        let longest = self.settings.server_login_retry;
+        let longest = self.settings.global.servers.server_login_retry;
         let jitter = u32::from_ne_bytes(self.random.bytes()) >> 16;
         let Some(pool) = self.pool_mut(id) else { return };
         // Those that were under way when one failed tell nothing new.

@@ -35,7 +35,7 @@ pub(crate) struct Rules {
     pub(crate) client_idle_timeout: Option<Duration>,
     /// The shortest of what may end, or tell something to, a session that has no server.
     pub(crate) waiting_min: Option<Duration>,
-    pub(crate) server_lifetime: Option<Duration>,
+    pub(crate) server_lifetime: Duration,
     pub(crate) reserve_pool_size: u32,
     pub(crate) min_pool_size: u32,
     /// 0: names go through untouched.
@@ -51,43 +51,31 @@ pub(crate) struct Rules {
 
 impl Rules {
     pub(crate) fn new(key: &PoolKey, database: &Database, settings: &Settings) -> Rules {
-        let user = settings.users.get(&*key.user).cloned().unwrap_or_default();
-        let mode = user.pool_mode.or(database.pool_mode).unwrap_or(settings.pool_mode);
-        let wait = user.query_wait_timeout.or(database.query_wait_timeout);
-        let reserve = user.reserve_pool_size.or(database.reserve_pool_size);
-        let mapped = mode != PoolMode::Session;
-        let query_wait_timeout = wait.unwrap_or(settings.query_wait_timeout);
-        let query_timeout = user.query_timeout.unwrap_or(settings.query_timeout);
-        let client_idle_timeout = user.client_idle_timeout.unwrap_or(settings.client_idle_timeout);
-        let waiting = [query_wait_timeout, query_timeout, client_idle_timeout, settings.query_wait_notify];
-        let size = user.pool_size.or(database.pool_size).unwrap_or(settings.default_pool_size);
-        let least = match size {
+        let global = &settings.global;
+        let own = settings.effective(database, &key.user);
+        let mapped = own.pool_mode != PoolMode::Session;
+        let waiting =
+            [own.query_wait_timeout, own.query_timeout, own.client_idle_timeout, global.waiting.query_wait_notify];
+        let least = match own.pool_size {
             PoolSize::Fixed(size) => size,
-            PoolSize::Auto => settings.auto_pool_size_min.min(settings.auto_pool_size_max),
+            PoolSize::Auto => global.pools.auto_pool_size_min.min(global.pools.auto_pool_size_max),
         };
-        let max_db = database.max_db_connections.unwrap_or(settings.max_db_connections);
-        let max_user = user.max_user_connections.unwrap_or(settings.max_user_connections);
-        let fidelity = user.pool_fidelity.or(database.pool_fidelity).unwrap_or(settings.pool_fidelity);
-        let max_pinned = user.max_pinned.or(database.max_pinned).unwrap_or(settings.max_pinned);
         Rules {
-            mode,
-            max_pinned: if mapped { max_pinned } else { 0 },
-            fidelity: if mapped { fidelity } else { Fidelity::Classic },
-            stable_backend_pid: user
-                .stable_backend_pid
-                .or(database.stable_backend_pid)
-                .unwrap_or(settings.stable_backend_pid),
-            shares_listener: least > 1 && max_db != 1 && max_user != 1,
-            query_wait_timeout,
-            query_timeout,
+            mode: own.pool_mode,
+            max_pinned: if mapped { own.max_pinned } else { 0 },
+            fidelity: if mapped { own.pool_fidelity } else { Fidelity::Classic },
+            stable_backend_pid: own.stable_backend_pid,
+            shares_listener: least > 1 && own.max_db_connections != 1 && own.max_user_connections != 1,
+            query_wait_timeout: own.query_wait_timeout,
+            query_timeout: own.query_timeout,
             waiting_min: waiting.into_iter().flatten().min(),
-            idle_transaction_timeout: user.idle_transaction_timeout.unwrap_or(settings.idle_transaction_timeout),
-            transaction_timeout: user.transaction_timeout.unwrap_or(settings.transaction_timeout),
-            client_idle_timeout,
-            server_lifetime: database.server_lifetime.unwrap_or(settings.server_lifetime),
-            reserve_pool_size: reserve.unwrap_or(settings.reserve_pool_size),
-            min_pool_size: database.min_pool_size.unwrap_or(settings.min_pool_size),
-            max_prepared_statements: if mapped { settings.max_prepared_statements as usize } else { 0 },
+            idle_transaction_timeout: own.idle_transaction_timeout,
+            transaction_timeout: own.transaction_timeout,
+            client_idle_timeout: own.client_idle_timeout,
+            server_lifetime: own.server_lifetime,
+            reserve_pool_size: own.reserve_pool_size,
+            min_pool_size: own.min_pool_size,
+            max_prepared_statements: if mapped { global.startup.max_prepared_statements as usize } else { 0 },
         }
     }
 

@@ -27,7 +27,7 @@ impl Worker {
     pub(super) fn count_refusal(&mut self, turn: &mut Turn<'_>, conn: ConnId, reason: Reason, message: &str) {
         let Some(session) = self.sessions.get(conn) else { return };
         let (pool, class) = (session.pool, Arc::clone(&self.settings.classes.class(session.class).name));
-        let quiet = self.settings.stats_period;
+        let quiet = self.settings.global.console.stats_period;
         if self.refusals.count(turn.now, quiet, pool, Arc::clone(&class), reason) {
             let news = Mail::Refused(Box::new(News { pool, class, reason, message: message.to_owned() }));
             turn.actions.push(Action::Post { to: Place::Coordinator, mail: news, carrying: None });

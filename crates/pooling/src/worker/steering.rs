@@ -26,7 +26,7 @@ impl Worker {
     /// New settings hold from now on. Servers of databases that changed are closed when they are released, and clients of
     /// databases that are gone are told so.
     pub(super) fn configure(&mut self, turn: &mut Turn<'_>, settings: Arc<Settings>) {
-        if settings.chaos != self.settings.chaos {
+        if settings.global.tests != self.settings.global.tests {
             self.chaos = Chaos::new(&settings, self.id.0);
         }
         let before = std::mem::replace(&mut self.settings, settings);
@@ -147,7 +147,7 @@ impl Worker {
     /// the transaction. The client is closed too: it would go on without what it has set. Says whether it was done.
     //= pgbouncer config.md#server_fast_close
     pub(super) fn close_fast(&mut self, turn: &mut Turn<'_>, conn: ConnId) -> bool {
-        if !self.settings.server_fast_close {
+        if !self.settings.global.servers.server_fast_close {
             return false;
         }
         let Some(server) = self.servers.get(conn).filter(|server| server.is_clean() && !server.gated) else {
@@ -224,7 +224,7 @@ impl Worker {
             });
         }
         for (_, server) in self.servers.iter() {
-            let stale = now.since(server.since) > self.settings.server_check_delay;
+            let stale = now.since(server.since) > self.settings.global.servers.server_check_delay;
             count(server.pool, &mut |pool| match server_state(server, stale) {
                 "active" | "listening" => pool.sv_active += 1,
                 "being_canceled" => pool.sv_being_canceled += 1,
@@ -300,7 +300,7 @@ impl Worker {
 
     fn server_snapshot(&self, now: Time, conn: ConnId, server: &Server) -> Option<ServerSnapshot> {
         let pool = self.pool(server.pool)?;
-        let stale = now.since(server.since) > self.settings.server_check_delay;
+        let stale = now.since(server.since) > self.settings.global.servers.server_check_delay;
         let name = server.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
         Some(ServerSnapshot {
             serial: server.serial,

@@ -110,7 +110,7 @@ impl Worker {
                 earliest.add(since, rules?.query_timeout, over);
                 let deadline = Duration::from_millis(deadline_ms.into());
                 earliest.add(since, (deadline_ms > 0).then_some(deadline), Due::DeadlinePassed);
-                let notify = self.settings.query_wait_notify.filter(|_| !notified);
+                let notify = self.settings.global.waiting.query_wait_notify.filter(|_| !notified);
                 earliest.add(since, notify, Due::NotifyWaiting);
             }
             State::Idle { since } => {
@@ -139,7 +139,7 @@ impl Worker {
         }
         if server.ledger.len() > 0 {
             match server.overdue_since() {
-                Some(at) => earliest.add(at, self.settings.query_cancel_timeout, Due::GiveUpQuery),
+                Some(at) => earliest.add(at, self.settings.global.waiting.query_cancel_timeout, Due::GiveUpQuery),
                 None if rules.follows() => earliest.add(server.query_at, rules.query_timeout, Due::CancelQuery),
                 None => earliest.add(server.query_at, rules.query_timeout, Due::Refuse("query timeout")),
             }
@@ -217,7 +217,7 @@ impl Worker {
         let rules = &self.pool(server.pool)?.rules;
         match server.state {
             ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
-                Some((server.connected_at + self.settings.server_connect_timeout?, "connect timeout"))
+                Some((server.connected_at + self.settings.global.servers.server_connect_timeout?, "connect timeout"))
             }
             ServerState::Busy(Chore::First) => Some((server.since + limits::FIRST_NAMES, Chore::First.words())),
             ServerState::Busy(chore) => Some((server.since + limits::HOUSEKEEPING, chore.words())),
@@ -227,13 +227,13 @@ impl Worker {
                 let surplus = self.pool(server.pool).is_some_and(Pool::has_surplus);
                 let idle = self
                     .settings
+                    .global
+                    .servers
                     .server_idle_timeout
                     .filter(|_| surplus)
                     .map(|after| (server.since + after, "server idle timeout"));
-                let life = rules
-                    .server_lifetime
-                    .filter(|life| server.used || !life.is_zero())
-                    .map(|after| (server.connected_at + after, "server lifetime over"));
+                let counts = server.used || !rules.server_lifetime.is_zero();
+                let life = counts.then(|| (server.connected_at + rules.server_lifetime, "server lifetime over"));
                 idle.into_iter().chain(life).min()
             }
             ServerState::Listening if !server.ledger.is_clear() => {
@@ -274,7 +274,7 @@ impl Worker {
     }
 
     pub(super) fn arm_canceller(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
-        let timeout = self.settings.cancel_wait_timeout.unwrap_or(limits::HOUSEKEEPING);
+        let timeout = self.settings.global.waiting.cancel_wait_timeout.unwrap_or(limits::HOUSEKEEPING);
         if let Some(canceller) = self.cancellers.get_mut(conn) {
             let at = canceller.since.max(turn.now) + timeout;
             self.deadlines.arm(Owner::Conn(conn), &mut canceller.armed, at);
@@ -290,7 +290,7 @@ impl Worker {
 
     /// Sees to it that a pool is looked at when it may open servers again, or its reserve.
     pub(super) fn arm_pool(&mut self, turn: &mut Turn<'_>, id: PoolId) {
-        let reserve_timeout = self.settings.reserve_pool_timeout;
+        let reserve_timeout = self.settings.global.pools.reserve_pool_timeout;
         let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
         if pool.homes == 1 && pool.rules.reserve_pool_size == 0 && pool.retry_at <= turn.now {
             // Nothing below would apply; lends are refused only between homes.

@@ -207,7 +207,9 @@ impl Worker {
         if let Some(tracker) = session.tracker.as_mut().filter(|_| !others.is_empty()) {
             tracker.told = Some(others);
         }
-        let asked = parameters.get(Tracked::APPLICATION_NAME).filter(|_| !self.settings.application_name_add_host);
+        let asked = parameters
+            .get(Tracked::APPLICATION_NAME)
+            .filter(|_| !self.settings.global.startup.application_name_add_host);
         let name = asked.and_then(cut_name);
         let notice = name.map(|(cut, notice)| (parameters.with(Tracked::APPLICATION_NAME, &cut), notice));
         let notice = notice.map(|(shorter, notice)| {
@@ -229,7 +231,7 @@ impl Worker {
         let others = session.tracker.as_ref().and_then(|tracker| tracker.told.clone());
         let nothing = Reported::new();
         let others = others.as_deref().unwrap_or(&nothing);
-        let notify = &self.settings.login_notify_message;
+        let notify = &self.settings.global.startup.login_notify_message;
         turn.actions.send_new(conn, |out| {
             Authentication::Ok.encode(out);
             if let Some(message) = remark {

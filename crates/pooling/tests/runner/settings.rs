@@ -8,10 +8,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::settings::table;
 use auth::Secret;
 use pooling::Settings;
 use pooling::settings::{
-    Address, AuthType, Database, Fidelity, Host, LoadBalanceHosts, PoolMode, PoolSize, UserSettings,
+    Address, AuthType, Database, DatabaseSettings, Fidelity, Host, LoadBalanceHosts, UserSettings,
 };
 use queueing::classes::{Class, ClassId, Classes, Over, Pattern, Rate, Rule};
 
@@ -21,18 +22,15 @@ use super::words::Words;
 /// What every transcript starts from: PgBouncer's defaults (and so `pool_fidelity=classic`: the statements of most are
 /// made up), one database `db`, three users who need no password.
 pub(crate) fn initial() -> Settings {
-    let mut settings = Settings {
-        auth_type: AuthType::Trust,
-        pool_fidelity: Fidelity::Classic,
-        reads_catalogue: false,
-        ..Settings::default()
-    };
+    let mut settings = Settings { reads_catalogue: false, ..Settings::default() };
+    settings.global.login.auth_type = AuthType::Trust;
+    settings.global.pools.pool_fidelity = Fidelity::Classic;
     settings.databases.insert("db".to_owned(), Arc::new(database("db")));
     for user in ["u", "v", "w"] {
         settings.secrets.insert(user.to_owned(), Secret::parse("secret"));
     }
     // The default takes a noticeable time by design.
-    settings.scram_iterations = 2;
+    settings.global.login.scram_iterations = 2;
     settings
 }
 
@@ -122,142 +120,25 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     number(text).map(Duration::from_secs_f64)
 }
 
-/// Seconds; 0 switches it off.
-fn timeout(text: &str) -> Result<Option<Duration>, String> {
-    Ok(Some(seconds(text)?).filter(|time| !time.is_zero()))
-}
-
-fn flag(text: &str) -> Result<bool, String> {
-    match text {
-        "0" => Ok(false),
-        "1" => Ok(true),
-        other => Err(format!("'{other}' is neither 0 nor 1")),
-    }
-}
-
-fn fidelity(value: &str) -> Result<Fidelity, String> {
-    let all = [Fidelity::Transparent, Fidelity::Strict, Fidelity::Classic];
-    let found = all.into_iter().find(|fidelity| fidelity.as_str() == value);
-    found.ok_or_else(|| format!("'{value}' is no fidelity"))
-}
-
-fn size(text: &str) -> Result<PoolSize, String> {
-    if text == "auto" { Ok(PoolSize::Auto) } else { number(text).map(PoolSize::Fixed) }
-}
-
-fn mode(text: &str) -> Result<PoolMode, String> {
-    match text {
-        "session" => Ok(PoolMode::Session),
-        "transaction" => Ok(PoolMode::Transaction),
-        "statement" => Ok(PoolMode::Statement),
-        other => Err(format!("'{other}' is no pool mode")),
-    }
-}
-
 fn names(text: &str) -> impl Iterator<Item = String> {
     text.split(',').filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
 fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), String> {
-    if set_timeout(settings, key, value)? {
-        return Ok(());
-    }
     match key {
-        "default_pool_size" => settings.default_pool_size = size(value)?,
-        "auto_pool_size_min" => settings.auto_pool_size_min = number(value)?,
-        "auto_pool_size_max" => settings.auto_pool_size_max = number(value)?,
-        "auto_pool_size_start" => settings.auto_pool_size_start = number(value)?,
-        "pool_mode" => settings.pool_mode = mode(value)?,
-        "pool_fidelity" => settings.pool_fidelity = fidelity(value)?,
-        "min_pool_size" => settings.min_pool_size = number(value)?,
-        "reserve_pool_size" => settings.reserve_pool_size = number(value)?,
-        "max_pinned" => settings.max_pinned = number(value)?,
-        "max_client_conn" => settings.max_client_conn = number(value)?,
-        "max_db_connections" => settings.max_db_connections = number(value)?,
-        "max_user_connections" => settings.max_user_connections = number(value)?,
-        "max_server_connections" => settings.max_server_connections = number(value)?,
-        "max_db_client_connections" => settings.max_db_client_connections = number(value)?,
-        "max_user_client_connections" => settings.max_user_client_connections = number(value)?,
-        "max_prepared_statements" => settings.max_prepared_statements = number(value)?,
-        "fingerprint_max_active" => settings.statements.max_active = number(value)?,
-        "fingerprint_over" if value == "reject" => settings.statements.over = Over::Reject,
         "workers" => settings.workers = number(value)?,
-        "auth_type" => settings.auth_type = auth_type(value)?,
-        "admin_users" => settings.admin_users = names(value).collect(),
-        "stats_users" => settings.stats_users = names(value).collect(),
-        "server_check_query" => settings.server_check_query = check_query(value),
-        "server_reset_query" => settings.server_reset_query = value.to_owned(),
-        "server_reset_query_always" => settings.server_reset_query_always = flag(value)?,
-        "reads_catalogue" => settings.reads_catalogue = flag(value)?,
-        "chaos_rotate" => settings.chaos.rotate = flag(value)?,
-        "chaos_poison" => settings.chaos.poison = flag(value)?,
-        "chaos_check" => settings.chaos.check = flag(value)?,
-        "chaos_close" => settings.chaos.close = flag(value)?,
-        "chaos_seed" => settings.chaos.seed = number(value)?,
-        "server_fast_close" => settings.server_fast_close = flag(value)?,
-        "server_round_robin" => settings.server_round_robin = flag(value)?,
-        "ignore_startup_parameters" => settings.ignore_startup_parameters = names(value).collect(),
-        "track_extra_parameters" => settings.track_extra_parameters = names(value).collect(),
-        "application_name_add_host" => settings.application_name_add_host = flag(value)?,
-        "login_notify_message" => settings.login_notify_message = value.to_owned(),
-        "scram_iterations" => settings.scram_iterations = number(value)?,
-        other => return Err(format!("'{other}' is no setting")),
+        "auto_pool_size_start" => settings.auto_pool_size_start = number(value)?,
+        "reads_catalogue" => settings.reads_catalogue = value == "1",
+        // The file has whole seconds, which would be long in a transcript.
+        "query_wait_notify" => {
+            settings.global.waiting.query_wait_notify = Some(seconds(value)?).filter(|time| !time.is_zero());
+        }
+        name => {
+            let setting = table::find(name).ok_or_else(|| format!("'{name}' is no setting"))?;
+            settings.global.set(setting.key, &setting.read(value)?);
+        }
     }
     Ok(())
-}
-
-fn set_timeout(settings: &mut Settings, key: &str, value: &str) -> Result<bool, String> {
-    let place = match key {
-        "reserve_pool_timeout" => &mut settings.reserve_pool_timeout,
-        "query_wait_timeout" => &mut settings.query_wait_timeout,
-        "query_wait_notify" => &mut settings.query_wait_notify,
-        "query_timeout" => &mut settings.query_timeout,
-        "query_cancel_timeout" => &mut settings.query_cancel_timeout,
-        "idle_transaction_timeout" => &mut settings.idle_transaction_timeout,
-        "transaction_timeout" => &mut settings.transaction_timeout,
-        "client_idle_timeout" => &mut settings.client_idle_timeout,
-        "client_login_timeout" => &mut settings.client_login_timeout,
-        "server_connect_timeout" => &mut settings.server_connect_timeout,
-        "server_idle_timeout" => &mut settings.server_idle_timeout,
-        "cancel_wait_timeout" => &mut settings.cancel_wait_timeout,
-        "autodb_idle_timeout" => &mut settings.autodb_idle_timeout,
-        // 0 is a value here: used once, then closed.
-        "server_lifetime" => {
-            settings.server_lifetime = Some(seconds(value)?);
-            return Ok(true);
-        }
-        "server_login_retry" => {
-            settings.server_login_retry = seconds(value)?;
-            return Ok(true);
-        }
-        "server_check_delay" => {
-            settings.server_check_delay = seconds(value)?;
-            return Ok(true);
-        }
-        _ => return Ok(false),
-    };
-    *place = timeout(value)?;
-    Ok(true)
-}
-
-/// Nothing: no check. `<empty>`: the empty query.
-fn check_query(value: &str) -> Option<String> {
-    match value {
-        "" => None,
-        "<empty>" => Some(String::new()),
-        query => Some(query.to_owned()),
-    }
-}
-
-fn auth_type(value: &str) -> Result<AuthType, String> {
-    Ok(match value {
-        "trust" => AuthType::Trust,
-        "any" => AuthType::Any,
-        "plain" => AuthType::Plain,
-        "md5" => AuthType::Md5,
-        "scram-sha-256" => AuthType::Scram,
-        other => return Err(format!("'{other}' is no auth_type")),
-    })
 }
 
 fn set_database(entry: &mut Database, key: &str, value: &str) -> Result<(), String> {
@@ -271,18 +152,12 @@ fn set_database(entry: &mut Database, key: &str, value: &str) -> Result<(), Stri
         "dbname" => entry.dbname = Some(value.to_owned()),
         "user" => entry.forced_user = Some(value.to_owned()),
         "password" => entry.password = Some(Secret::parse(value)),
-        "pool_size" => entry.pool_size = Some(size(value)?),
-        "min_pool_size" => entry.min_pool_size = Some(number(value)?),
-        "reserve_pool_size" => entry.reserve_pool_size = Some(number(value)?),
-        "pool_mode" => entry.pool_mode = Some(mode(value)?),
-        "stable_backend_pid" => entry.stable_backend_pid = Some(flag(value)?),
-        "max_db_connections" => entry.max_db_connections = Some(number(value)?),
-        "max_db_client_connections" => entry.max_db_client_connections = Some(number(value)?),
-        "server_lifetime" => entry.server_lifetime = Some(Some(seconds(value)?)),
-        "query_wait_timeout" => entry.query_wait_timeout = Some(timeout(value)?),
         "connect_query" => entry.connect_query = Some(value.to_owned()),
         "client_encoding" | "datestyle" | "timezone" => entry.startup.push((key.to_owned(), value.to_owned())),
-        other => return Err(format!("'{other}' is no setting of a database")),
+        other => {
+            let key = DatabaseSettings::key(other).ok_or_else(|| format!("'{other}' is no setting of a database"))?;
+            entry.settings.set(key, Some(&key.setting().read(value)?));
+        }
     }
     Ok(())
 }
@@ -336,20 +211,8 @@ fn burst(rate: &mut Option<Rate>, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn set_user(entry: &mut UserSettings, key: &str, value: &str) -> Result<(), String> {
-    match key {
-        "pool_mode" => entry.pool_mode = Some(mode(value)?),
-        "stable_backend_pid" => entry.stable_backend_pid = Some(flag(value)?),
-        "pool_size" => entry.pool_size = Some(size(value)?),
-        "reserve_pool_size" => entry.reserve_pool_size = Some(number(value)?),
-        "max_user_connections" => entry.max_user_connections = Some(number(value)?),
-        "max_user_client_connections" => entry.max_user_client_connections = Some(number(value)?),
-        "query_timeout" => entry.query_timeout = Some(timeout(value)?),
-        "query_wait_timeout" => entry.query_wait_timeout = Some(timeout(value)?),
-        "idle_transaction_timeout" => entry.idle_transaction_timeout = Some(timeout(value)?),
-        "transaction_timeout" => entry.transaction_timeout = Some(timeout(value)?),
-        "client_idle_timeout" => entry.client_idle_timeout = Some(timeout(value)?),
-        other => return Err(format!("'{other}' is no setting of a user")),
-    }
+fn set_user(entry: &mut UserSettings, name: &str, value: &str) -> Result<(), String> {
+    let key = UserSettings::key(name).ok_or_else(|| format!("'{name}' is no setting of a user"))?;
+    entry.set(key, Some(&key.setting().read(value)?));
     Ok(())
 }

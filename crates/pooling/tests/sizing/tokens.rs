@@ -32,12 +32,9 @@ const TICK_US: u64 = 20_000;
 impl Stage {
     pub(crate) fn new(curve: Curve, seed: u64) -> Stage {
         let host = Address { host: Host::Unix("/tmp".to_owned()), port: 5432 };
-        let mut settings = Settings {
-            workers: WORKERS,
-            pool_mode: PoolMode::Transaction,
-            default_pool_size: PoolSize::Auto,
-            ..Settings::default()
-        };
+        let mut settings = Settings { workers: WORKERS, ..Settings::default() };
+        settings.global.pools.pool_mode = PoolMode::Transaction;
+        settings.global.pools.default_pool_size = PoolSize::Auto;
         settings.databases.insert("app".to_owned(), Arc::new(Database::new("app", vec![host])));
         let mut stage = Stage {
             coordinator: Coordinator::new(WORKERS, Arc::new(settings)),

@@ -14,9 +14,10 @@ impl World {
     /// What the cancel was for had taken as long as `query_timeout` allows. The pooler's time begins when it sends: however long a
     /// query travels, it is not forgiven anything.
     fn is_overdue(&self, process: &Process, aim: Option<Aim>) -> bool {
-        let timeout = self.plan.settings.query_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
+        let timeout =
+            self.plan.settings.global.waiting.query_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
         let was_late = aim.is_some_and(|aim| aim.lasted() >= timeout && process.is_aimed_at(&aim));
-        self.plan.settings.pool_fidelity != Fidelity::Classic && was_late
+        self.plan.settings.global.pools.pool_fidelity != Fidelity::Classic && was_late
     }
 
     /// A cancel is about to strike what this process is doing.

@@ -83,7 +83,7 @@ impl World {
     fn class_at(&self, process: &Process, client: u32, application: u8) -> Option<String> {
         let settings = &self.plan.settings;
         let key = PoolKey { database: process.dbname.as_str().into(), user: process.user.as_str().into() };
-        let is_followed = settings.pool_fidelity != Fidelity::Classic;
+        let is_followed = settings.global.pools.pool_fidelity != Fidelity::Classic;
         let has_lanes = settings.classes.all.iter().any(|class| class.long.is_some());
         if is_followed || has_lanes || self.plan.mode(&key) == PoolMode::Session {
             return None;
@@ -114,7 +114,7 @@ pub fn check(world: &mut World) {
     }
     let found = exceeded(world, &active, &passed).or_else(|| {
         let limits: Option<Vec<u32>> =
-            world.plan.all_settings().map(|settings| settings.statements.limit_of(0)).collect();
+            world.plan.all_settings().map(|settings| settings.global.classes.statement_limit(0)).collect();
         let limit = limits?.into_iter().max()?;
         let (fingerprint, count) = statements.into_iter().find(|(_, count)| *count > limit)?;
         Some(format!("{count} transactions at a time begin with {fingerprint:016x}, {limit} may"))

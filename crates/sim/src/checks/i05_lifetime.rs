@@ -9,7 +9,7 @@ const SLACK_US: u64 = 100_000;
 
 pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
     // A reload does not change it.
-    let Some(lifetime) = world.plan.settings.server_lifetime else { return };
+    let lifetime = world.plan.settings.global.servers.server_lifetime;
     let limit = lifetime.as_micros() as u64 + SLACK_US;
     let node = &world.nodes[usize::from(worker) + 2];
     let idle = snapshot.servers.iter().filter(|server| matches!(server.state, "idle" | "used"));

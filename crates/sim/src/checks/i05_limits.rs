@@ -31,7 +31,7 @@ impl World {
         let name = &self.plan.databases[usize::from(database)].name;
         let settings = &self.plan.settings;
         let all: u32 = self.checks.limits.by_database.values().sum();
-        let limit = settings.max_server_connections;
+        let limit = settings.global.pools.max_server_connections;
         if limit > 0 && all > limit {
             return self.fail(5, format!("there are {all} connections, max_server_connections is {limit}"));
         }
@@ -39,7 +39,7 @@ impl World {
             // Of which one it is of those that have no plan of their own, its startup packet will say.
             return;
         };
-        let limit = entry.max_db_connections.unwrap_or(settings.max_db_connections);
+        let limit = entry.settings.max_db_connections.unwrap_or(settings.global.pools.max_db_connections);
         if limit > 0 && count > limit {
             self.fail(5, format!("database {database} has {count} connections, max_db_connections is {limit}"));
         }
@@ -65,8 +65,8 @@ impl World {
         let settings = &self.plan.settings;
         let of_database = self.checks.limits.by_pool.iter().filter(|((database, _), _)| database == name);
         let total: u32 = of_database.map(|(_, count)| count).sum();
-        let own = settings.database(name).and_then(|entry| entry.max_db_connections);
-        let limit = own.unwrap_or(settings.max_db_connections);
+        let own = settings.database(name).and_then(|entry| entry.settings.max_db_connections);
+        let limit = own.unwrap_or(settings.global.pools.max_db_connections);
         if limit > 0 && total > limit {
             return self.fail(5, format!("{name} has {total} connections, max_db_connections is {limit}"));
         }
@@ -83,7 +83,7 @@ impl World {
     fn user_limit(&self, user: &str, opened_at: u64) -> u32 {
         let of = |settings: &Settings| {
             let own = settings.users.get(user).and_then(|user| user.max_user_connections);
-            own.unwrap_or(settings.max_user_connections)
+            own.unwrap_or(settings.global.pools.max_user_connections)
         };
         let recent = self.checks.reloaded_at.iter().zip(&self.plan.past).filter(|(at, _)| opened_at < *at + RELOAD_US);
         let limits: Vec<u32> = recent.map(|(_, before)| of(before)).chain([of(&self.plan.settings)]).collect();

@@ -125,23 +125,28 @@ pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
 /// wrong meanwhile; one of the reserve, after reserve_pool_timeout.
 fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
     let (plan, settings) = (&world.plan, &world.plan.settings);
-    let capped = settings.max_user_connections > 0
-        || settings.max_server_connections > 0
-        || settings.databases.values().chain(&settings.fallback).any(|database| database.max_db_connections.is_some());
+    let capped = settings.global.pools.max_user_connections > 0
+        || settings.global.pools.max_server_connections > 0
+        || settings
+            .databases
+            .values()
+            .chain(&settings.fallback)
+            .any(|database| database.settings.max_db_connections.is_some());
     if capped || crate::classes::have_maximum(settings) || plan.reloads > 0 || world.stage != Stage::Working {
         return None;
     }
     // In bad weather a login may take longer than it is given, again and again.
     let weather = &plan.weather;
     let slowest = weather.delay_max * if weather.late > 0 { 100 } else { 1 };
-    let given = settings.server_connect_timeout.unwrap_or_default().as_micros() as u64;
+    let given = settings.global.servers.server_connect_timeout.unwrap_or_default().as_micros() as u64;
     if weather.pieces >= 300 || 40 * slowest > given {
         return None;
     }
-    let opening = settings.server_connect_timeout.unwrap_or_default() + settings.server_login_retry;
+    let opening =
+        settings.global.servers.server_connect_timeout.unwrap_or_default() + settings.global.servers.server_login_retry;
     let limit = opening.as_micros() as u64 + OPENING_US;
     let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return None };
-    let reserve_us = settings.reserve_pool_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
+    let reserve_us = settings.global.pools.reserve_pool_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
     let pool = snapshot.pools.iter().find(|pool| {
         let since = (world.now - pool.maxwait_us).max(world.trouble_at.unwrap_or(0));
         let full = world.checks.beside.full.get(&pool.id).copied().unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::world::World;
 const SLACK_US: u64 = 100_000;
 
 pub fn check(world: &mut World, snapshot: &Snapshot) {
-    let Some(timeout) = world.plan.settings.query_wait_timeout else { return };
+    let Some(timeout) = world.plan.settings.global.waiting.query_wait_timeout else { return };
     let limit = timeout.as_micros() as u64 + SLACK_US;
     let late = snapshot.pools.iter().find(|pool| pool.maxwait_us > limit);
     if let Some(pool) = late {

@@ -7,7 +7,7 @@ const SLACK_US: u64 = 200_000;
 
 pub fn check(world: &mut World) {
     let plan = &world.plan;
-    let Some(timeout) = plan.settings.idle_transaction_timeout else { return };
+    let Some(timeout) = plan.settings.global.waiting.idle_transaction_timeout else { return };
     // Who reads slowly is not idle before it has read all, nor whose answer comes in pieces of a few bytes; which may still be so when
     // the weather is fair again at the end.
     if plan.manners.slow > 0 || plan.weather.pieces > 0 || plan.reloads > 0 || world.stage != Stage::Working {

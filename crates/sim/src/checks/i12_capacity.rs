@@ -13,7 +13,8 @@ pub fn nothing_remains(world: &mut World) {
     let mut tokens = 0;
     let settings = &world.plan.settings;
     // What min_pool_size keeps open is nobody's loss.
-    let keeps = settings.databases.values().chain(&settings.fallback).any(|database| database.min_pool_size.is_some());
+    let keeps =
+        settings.databases.values().chain(&settings.fallback).any(|database| database.settings.min_pool_size.is_some());
     for node in &world.nodes {
         match &node.machinery {
             Machinery::Worker(worker) => {

@@ -24,27 +24,28 @@ pub struct Minimum {
 /// After a round of the coordinator.
 pub fn check(world: &mut World) {
     let (plan, settings) = (&world.plan, &world.plan.settings);
-    let capped = settings.max_user_connections > 0
-        || settings.max_server_connections > 0
-        || settings.databases.values().any(|database| database.max_db_connections.is_some());
-    let is_short_lived = settings.server_lifetime.is_some_and(|lifetime| lifetime < LIFETIME_MIN);
+    let capped = settings.global.pools.max_user_connections > 0
+        || settings.global.pools.max_server_connections > 0
+        || settings.databases.values().any(|database| database.settings.max_db_connections.is_some());
+    let is_short_lived = settings.global.servers.server_lifetime < LIFETIME_MIN;
     let is_stopped = plan.stop.is_some() && world.stage != crate::world::Stage::Working;
     if !plan.promises.keeps_minimum
         || capped
         || is_short_lived
         || is_stopped
-        || settings.chaos.close
+        || settings.global.tests.chaos_close
         || plan.reloads > 0
     {
         return;
     }
     let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return };
-    let timeout = settings.server_connect_timeout.unwrap_or_default() + settings.server_login_retry;
+    let timeout =
+        settings.global.servers.server_connect_timeout.unwrap_or_default() + settings.global.servers.server_login_retry;
     let limit = OPENING_US + timeout.as_micros() as u64;
     let mut wrong = None;
     for (pool, key) in coordinator.pools() {
         let Some(entry) = settings.databases.get(&*key.database) else { continue };
-        let min = entry.min_pool_size.unwrap_or(0).min(coordinator.size(pool));
+        let min = entry.settings.min_pool_size.unwrap_or(0).min(coordinator.size(pool));
         let is_forced = entry.forced_user.as_deref() == Some(&*key.user);
         let since = &mut world.checks.minimum.short_since;
         if !is_forced || coordinator.held(pool) >= min {

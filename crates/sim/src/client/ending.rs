@@ -61,15 +61,15 @@ impl Client {
             FOR_GOOD => plan.faults.final_refusals > 0 && FINAL.contains(&code) && (self.is_owed() || !self.is_ready()),
             // Who is nobody at all is no user of the console either.
             "not allowed" => self.console.is_some() && (self.user > 1 || self.habits.lost == Some(Nowhere::User)),
-            "query_wait_timeout" => waited(settings.query_wait_timeout),
+            "query_wait_timeout" => waited(settings.global.waiting.query_wait_timeout),
             // What does not stop when it is cancelled is closed.
-            "query_timeout" | "query timeout" => settings.query_timeout.is_some(),
-            "idle transaction timeout" => settings.idle_transaction_timeout.is_some(),
-            "transaction timeout" => settings.transaction_timeout.is_some(),
-            "client_idle_timeout" => settings.client_idle_timeout.is_some(),
+            "query_timeout" | "query timeout" => settings.global.waiting.query_timeout.is_some(),
+            "idle transaction timeout" => settings.global.waiting.idle_transaction_timeout.is_some(),
+            "transaction timeout" => settings.global.waiting.transaction_timeout.is_some(),
+            "client_idle_timeout" => settings.global.waiting.client_idle_timeout.is_some(),
             "client_login_timeout" => !matches!(self.phase, Phase::Ready),
             "client stalled" => self.habits.pace > 0,
-            "no more connections allowed (max_client_conn)" => settings.max_client_conn <= plan.clients,
+            "no more connections allowed (max_client_conn)" => settings.global.pools.max_client_conn <= plan.clients,
             // Its turn would come after client_login_timeout. A reload may have brought the limit.
             "too many clients of your class log in at this moment" => !matches!(self.phase, Phase::Ready),
             "transaction blocks not allowed in statement pooling mode" => {
@@ -96,8 +96,8 @@ impl Client {
         // In the middle of a message there is no place for an error; a server's end may cut one.
         let in_message = !self.inbox.is_empty();
         let trouble = facts.trouble_at.is_some()
-            || plan.settings.query_timeout.is_some()
-            || plan.settings.transaction_timeout.is_some();
+            || plan.settings.global.waiting.query_timeout.is_some()
+            || plan.settings.global.waiting.transaction_timeout.is_some();
         if in_message && (trouble || self.habits.pace > 0) {
             return Ok(());
         }

@@ -15,10 +15,10 @@ const SLACK_MS: u64 = 100;
 
 /// How long this client can wait; 0: for as long as it takes. From a stream of its own.
 pub(super) fn draw(number: u32, plan: &Plan, mode: PoolMode) -> u32 {
-    if plan.settings.pool_fidelity == Fidelity::Classic || mode == PoolMode::Session {
+    if plan.settings.global.pools.pool_fidelity == Fidelity::Classic || mode == PoolMode::Session {
         return 0;
     }
-    let seed = plan.settings.chaos.seed ^ 0x6875_7272_7900;
+    let seed = plan.settings.global.tests.chaos_seed ^ 0x6875_7272_7900;
     let mut random = Random::new(seed ^ u64::from(number));
     let is_hurried = Random::new(seed).chance(250) && random.chance(500);
     if is_hurried { random.skewed(1, 100) as u32 } else { 0 }

@@ -126,11 +126,11 @@ impl Client {
         let user = if self.habits.lost == Some(Nowhere::User) { "nobody" } else { &plan.users[self.user].name };
         match request {
             Authentication::Ok => {
-                let any = plan.settings.auth_type == AuthType::Any;
+                let any = plan.settings.global.login.auth_type == AuthType::Any;
                 if self.habits.lost == Some(Nowhere::User) && !any {
                     return Err((8, "a user who does not exist was let in".to_owned()));
                 }
-                let tested = !matches!(plan.settings.auth_type, AuthType::Trust | AuthType::Any);
+                let tested = !matches!(plan.settings.global.login.auth_type, AuthType::Trust | AuthType::Any);
                 if self.habits.wrong_password && tested {
                     return Err((8, "a wrong password was accepted".to_owned()));
                 }

@@ -32,7 +32,9 @@ impl Client {
     /// whether a cancel was sent before.
     fn is_given_up(&self, message: u8, body: &[u8], facts: Circumstances, plan: &Plan) -> bool {
         let settings = &plan.settings;
-        let (Some(timeout), Some(grace)) = (settings.query_timeout, settings.query_cancel_timeout) else {
+        let (Some(timeout), Some(grace)) =
+            (settings.global.waiting.query_timeout, settings.global.waiting.query_cancel_timeout)
+        else {
             return false;
         };
         let waited = facts.now.saturating_sub(self.owed_from.unwrap_or(facts.now));

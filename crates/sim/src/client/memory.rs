@@ -40,7 +40,7 @@ impl Client {
     }
 
     fn keeps_its_server(&self, plan: &Plan) -> bool {
-        self.mode == PoolMode::Session && !plan.settings.server_reset_query.is_empty()
+        self.mode == PoolMode::Session && !plan.settings.global.servers.server_reset_query.is_empty()
     }
 
     /// One unit: statements that set state, that look at it, and what lies between.

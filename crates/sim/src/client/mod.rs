@@ -235,7 +235,7 @@ impl Client {
             twin: Backend::new(&server, defaults, &login, false, false),
             server,
             login,
-            followed: plan.settings.pool_fidelity != Fidelity::Classic,
+            followed: plan.settings.global.pools.pool_fidelity != Fidelity::Classic,
             overdue: plan.cancels_overdue(plan.mode(&key)),
             deadline_ms: hurry::draw(number, plan, plan.mode(&key)),
             expected: Vec::new(),
