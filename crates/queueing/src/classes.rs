@@ -6,7 +6,7 @@
 //!
 //! Promises: every client is in exactly one class at any time; without a rule that fits it is in `default`, which is always
 //! there. Clients choose their class only by what a rule looks at: where it looks at application_name or tags, it trusts them.
-//! Does not do: counting, waiting ([`crate::worker`]'s queue), reading files (`config`).
+//! Does not do: counting, waiting ([`crate::queue`]), reading files (`config`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Servers are asked what the names of their database hide: one that is idle, when nobody waits.
 //!
 //! Promises: no client waits for it as long as another server may be opened, but a pool's very first ones, who wait for
-//! [`limits::FIRST_NAMES`] at most; and no pool stands still because it fails.
+//! [`units::limits::FIRST_NAMES`] at most; and no pool stands still because it fails.
 
 use session_state::catalogue;
 use session_state::catalogue::{Next, Question};

@@ -69,7 +69,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
     Class(Arc<str>, Kind),
-    /// How many may run a statement at a time: by the fingerprint of its text, [`crate::settings::StatementLimits`].
+    /// How many may run a statement at a time: by the fingerprint of its text, `StatementLimits` in the settings.
     Statement(u64),
 }
 

@@ -1,7 +1,7 @@
 //! What a session listens to: a value that a rollback takes back, as its settings are; and what was said there that its
 //! client has not been told, because PostgreSQL tells it between transactions only.
 //!
-//! Does not do: knowing where notifications come from. That is the pool's [`crate::listener::Listener`].
+//! Does not do: knowing where notifications come from. That is the pool's listener, in `pooling`.
 //!
 //! //= pg18 sql-listen
 //! //= pg18 protocol-flow#PROTOCOL-ASYNC
