@@ -108,7 +108,7 @@ impl Host {
                 self.dial(conn, dial);
             }
             Action::Compute { conn, job } => self.shared.computers.ask(conn, job, &self.mailbox),
-            Action::Post { to, mail, carrying } => self.post(to, mail, carrying),
+            Action::Post { mail, carrying } => self.post(mail, carrying),
             Action::Adopt { conn } => self.adopt(conn),
             Action::Publish { pool, cell } => {
                 if let Place::Worker(worker) = self.residents[who].place {
@@ -172,17 +172,17 @@ impl Host {
         }
     }
 
-    fn post(&mut self, to: Place, mail: Mail, carrying: Option<ConnId>) {
+    fn post(&mut self, mail: Mail, carrying: Option<ConnId>) {
         let parcel = carrying.and_then(|conn| self.connections.remove(conn));
-        let thread = self.shared.thread_of(to);
+        let thread = self.shared.thread_of(mail.place());
         if thread == self.thread {
-            self.local.push_back(LocalMail { to, mail, parcel });
+            self.local.push_back(LocalMail { mail, parcel });
             return;
         }
         let fd = parcel.map(|parcel| self.unregister(parcel));
         let mailbox = &self.shared.boxes[thread];
-        let (is_lend, may_be_returned) = (matches!(mail, Mail::Lend(_)), mail.may_be_returned());
-        let letter = Letter::Mail { to, mail, fd };
+        let (is_lend, may_be_returned) = (mail.lent().is_some(), mail.may_be_returned());
+        let letter = Letter::Mail { mail, fd };
         let posted = if may_be_returned { mailbox.offer(letter) } else { Ok(mailbox.insist(letter)) };
         match posted {
             Ok(rung) => {
@@ -194,10 +194,10 @@ impl Host {
     }
 
     fn take_back(&mut self, letter: Letter) {
-        let Letter::Mail { mail, fd, .. } = letter else { unreachable!("it is the letter that was offered") };
+        let Letter::Mail { mail, fd } = letter else { unreachable!("it is the letter that was offered") };
         self.counters.returned += 1;
         let parcel = fd.map(|fd| Parcel { fd, registered: None });
-        self.aftermath.push_back(Aftermath::Returned(mail, parcel));
+        self.aftermath.push_back(Aftermath::Returned(mail.into_returned(), parcel));
     }
 
     /// A socket that leaves the thread leaves its epoll.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use pooling::{Mail, Place, Settings, Snapshot, Stop};
+use pooling::{Mail, Place, Settings, Snapshot, Stop, ToWorker};
 use units::{ConnId, Time, WorkerId};
 
 use crate::count::ThreadCounters;
@@ -26,24 +26,24 @@ impl Handle {
     }
 
     /// Puts a message into a machine's mailbox, in order, even into a full one.
-    pub fn post(&self, to: Place, mail: Mail) {
-        self.mailbox(self.shared.thread_of(to), Letter::Mail { to, mail, fd: None });
+    pub fn post(&self, mail: Mail) {
+        self.mailbox(self.shared.thread_of(mail.place()), Letter::Mail { mail, fd: None });
     }
 
     fn mailbox(&self, thread: usize, letter: Letter) {
         self.shared.boxes[thread].insist(letter);
     }
 
-    fn post_all(&self, mail: impl Fn() -> Mail) {
+    fn post_all(&self, mail: impl Fn(Place) -> Mail) {
         for place in self.shared.places() {
-            self.post(place, mail());
+            self.post(mail(place));
         }
     }
 
     /// New settings for every machine. The number of workers stays as it was at start.
     pub fn configure(&self, settings: &Arc<Settings>) {
         self.shared.set_settings(Arc::clone(settings));
-        self.post_all(|| Mail::Configure(Arc::clone(settings)));
+        self.post_all(|place| Mail::configure(place, Arc::clone(settings)));
     }
 
     /// The settings that were told last.
@@ -58,7 +58,7 @@ impl Handle {
         let ticket = self.shared.ticket();
         self.shared.replies.expect(ticket);
         for worker in 0..self.shared.workers {
-            self.post(Place::Worker(WorkerId(worker)), Mail::Look { ticket, detail });
+            self.post(Mail::ToWorker(WorkerId(worker), ToWorker::Look { ticket, detail }));
         }
         let mut found = self.shared.replies.collect(ticket, usize::from(self.shared.workers), timeout).snapshots;
         found.sort_by_key(|snapshot| snapshot.worker);
@@ -80,7 +80,7 @@ impl Handle {
 
     /// Answers a console command; `close` ends that console session.
     pub fn answer(&self, worker: WorkerId, conn: ConnId, bytes: Vec<u8>, close: bool) {
-        self.post(Place::Worker(worker), Mail::Answer { conn, bytes, close });
+        self.post(Mail::ToWorker(worker, ToWorker::Answer { conn, bytes, close }));
     }
 
     /// Ends, one way or another; `Engine::wait` returns when it is done. TCP listeners close at once; the Unix socket
@@ -88,7 +88,7 @@ impl Handle {
     //= pgbouncer usage.md#SHUTDOWN
     pub fn stop(&self, stop: Stop) {
         self.mailbox(0, Letter::CloseListeners { keep_unix: stop != Stop::Immediate });
-        self.post_all(|| Mail::Stop(stop));
+        self.post_all(|place| Mail::stop(place, stop));
         if stop == Stop::Immediate {
             // Behind the message in the same boxes: machines may still say farewell.
             self.shared.leave();

@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::{Actions, Event, Hangup, Mail, Place};
+use pooling::{Actions, Event, Exchange, Hangup, Mail, Place, ToWorker};
 use queueing::board::Board;
 use units::limits::CHUNK_LEN_MAX;
 use units::{ConnId, Kind, Time};
@@ -55,7 +55,6 @@ pub(crate) struct Resident {
 
 /// A message between two machines of one thread.
 pub(crate) struct LocalMail {
-    pub(crate) to: Place,
     pub(crate) mail: Mail,
     pub(crate) parcel: Option<Parcel>,
 }
@@ -68,7 +67,7 @@ pub(crate) enum Aftermath {
     Lost(ConnId),
     Opened(ConnId),
     OpenFailed(ConnId, String),
-    Returned(Mail, Option<Parcel>),
+    Returned(Exchange, Option<Parcel>),
 }
 
 pub(crate) struct Host {
@@ -232,12 +231,12 @@ impl Host {
 
     fn open_letter(&mut self, letter: Letter) {
         match letter {
-            Letter::Mail { to, mail, fd } => {
-                let arrives = matches!(mail, Mail::Arrive(_));
-                if matches!(mail, Mail::Stop(_)) {
+            Letter::Mail { mail, fd } => {
+                let arrives = matches!(mail, Mail::ToWorker(_, ToWorker::Arrive(_)));
+                if matches!(mail, Mail::ToWorker(_, ToWorker::Stop(_))) {
                     self.let_arrive(usize::MAX);
                 }
-                let letter = LocalMail { to, mail, parcel: fd.map(|fd| Parcel { fd, registered: None }) };
+                let letter = LocalMail { mail, parcel: fd.map(|fd| Parcel { fd, registered: None }) };
                 if arrives { self.arrivals.push_back(letter) } else { self.deliver(letter) }
             }
             Letter::Computed { conn, done } => {
@@ -262,7 +261,8 @@ impl Host {
 
     /// Delivers a message, and with it perhaps a socket; one that is not adopted is closed.
     fn deliver(&mut self, letter: LocalMail) {
-        let Some(who) = self.residents.iter().position(|resident| resident.place == letter.to) else { return };
+        let to = letter.mail.place();
+        let Some(who) = self.residents.iter().position(|resident| resident.place == to) else { return };
         self.in_hand = letter.parcel;
         self.tell(who, Event::Mail(letter.mail));
         self.in_hand = None;

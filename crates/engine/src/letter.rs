@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use pooling::{Done, Mail, Place};
+use pooling::{Done, Mail};
 use rustix::event::{EventfdFlags, eventfd};
 use units::ConnId;
 
@@ -19,7 +19,6 @@ pub(crate) type Letterbox = Mailbox<Letter, EventBell>;
 pub(crate) enum Letter {
     /// For a machine of the thread; a connection may come with it, which is in nobody's epoll.
     Mail {
-        to: Place,
         mail: Mail,
         fd: Option<OwnedFd>,
     },

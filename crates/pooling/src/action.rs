@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use queueing::board::{Cell, ClassCell};
-use units::{ConnId, PoolId};
+use units::{ConnId, DoorId, PoolId, WorkerId};
 
-use crate::mail::{Mail, Place};
+use crate::mail::{Mail, ToCoordinator, ToDoor, ToWorker};
 use crate::observe::{Fact, Hearing, Level, Topic};
 use crate::settings::Address;
 use crate::snapshot::Snapshot;
@@ -31,16 +31,16 @@ pub enum Action {
     /// Compute this off the event loop: `Event::Computed` follows.
     Compute { conn: ConnId, job: Job },
     /// Put a message into another machine's mailbox; `carrying` names the connection that goes with it and leaves here.
-    Post { to: Place, mail: Mail, carrying: Option<ConnId> },
+    Post { mail: Mail, carrying: Option<ConnId> },
     /// The connection that came with the mail being delivered is now called this.
     Adopt { conn: ConnId },
     /// Write this worker's cell of a pool's row on the board.
     Publish { pool: PoolId, cell: Cell },
     /// Show this on the board beside it, before it.
     PublishClasses { pool: PoolId, cells: Box<[ClassCell]> },
-    /// A console command for the control plane; `Mail::Answer` brings the reply.
+    /// A console command for the control plane; `ToWorker::Answer` brings the reply.
     AskControl { conn: ConnId, question: Question },
-    /// The answer to `Mail::Look`.
+    /// The answer to `ToWorker::Look`.
     Report { ticket: u64, snapshot: Box<Snapshot> },
     /// Shutdown has come to its end here: nothing is left to wait for.
     Finished,
@@ -155,6 +155,18 @@ impl Actions {
 
     pub(crate) fn push(&mut self, action: Action) {
         self.list.push(action);
+    }
+
+    pub(crate) fn post_to_door(&mut self, door: DoorId, mail: ToDoor) {
+        self.push(Action::Post { mail: Mail::ToDoor(door, mail), carrying: None });
+    }
+
+    pub(crate) fn post_to_coordinator(&mut self, mail: ToCoordinator) {
+        self.push(Action::Post { mail: Mail::ToCoordinator(mail), carrying: None });
+    }
+
+    pub(crate) fn post_to_worker(&mut self, worker: WorkerId, mail: ToWorker) {
+        self.push(Action::Post { mail: Mail::ToWorker(worker, mail), carrying: None });
     }
 
     /// How many bytes of our own, or copied, this step has written so far.

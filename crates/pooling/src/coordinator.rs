@@ -35,7 +35,7 @@ use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId, limits};
 use crate::action::{Action, Actions};
 use crate::event::Event;
 use crate::invariants::Violation;
-use crate::mail::{Application, Grant, Mail, Place, Refusal, Stop};
+use crate::mail::{Application, Grant, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 use crate::observe::{About, Fact, Level, Peer, Topic};
 use crate::sabotage::{Fault, does};
 use crate::settings::Settings;
@@ -304,7 +304,7 @@ impl Coordinator {
         let is_new = !console && !self.ids.contains_key(&key);
         let is_first = is_new && !self.pools_by_database.contains_key(&key.database);
         let answer = match self.admit(&key, &user, console, exempt) {
-            Err(why) => Mail::NotPlaced { login, why },
+            Err(why) => ToDoor::NotPlaced { login, why },
             Ok(pool) => {
                 if is_first {
                     self.tell_of_database(login, &key, peer, actions);
@@ -312,10 +312,10 @@ impl Coordinator {
                 let worker = self.settle(pool, Arc::clone(&user));
                 let homes = self.pools[pool.0 as usize].homes.len() as u16;
                 let serial = self.serial.advance();
-                Mail::Placed { login, pool, homes, worker, user, serial }
+                ToDoor::Placed { login, pool, homes, worker, user, serial }
             }
         };
-        post(actions, Place::Door(door), answer);
+        actions.post_to_door(door, answer);
     }
 
     /// Nobody has asked for this database before: it may be one of `*`.
@@ -381,7 +381,7 @@ impl Coordinator {
         *self.servers_by_user.entry(Arc::clone(&entry.key.user)).or_default() += 1;
         let (homes, key) = (entry.homes.len() as u16, entry.key.clone());
         let serial = self.serial.advance();
-        post(actions, Place::Worker(worker), Mail::Granted(Grant { pool, homes, key, spare, reserve, serial }));
+        actions.post_to_worker(worker, ToWorker::Granted(Grant { pool, homes, key, spare, reserve, serial }));
         self.show_size(pool, actions);
     }
 
@@ -478,29 +478,25 @@ fn lower(counts: &mut BTreeMap<Arc<str>, u32>, name: &Arc<str>) {
     }
 }
 
-fn post(actions: &mut Actions, to: Place, mail: Mail) {
-    actions.push(Action::Post { to, mail, carrying: None });
-}
-
 impl Coordinator {
-    fn hear(&mut self, now: Time, event: Event<'_>, actions: &mut Actions) {
-        match event {
-            Event::Mail(Mail::Apply(application)) => self.login_wanted(now, *application, actions),
-            Event::Mail(Mail::Withdrawn { login }) => self.login_withdrawn(login),
-            Event::Mail(Mail::Want { limit, worker, count }) => self.wanted(now, limit, worker, count, actions),
-            Event::Mail(Mail::Unspent { limit, worker, count, missing }) => {
+    fn delivered(&mut self, now: Time, mail: ToCoordinator, actions: &mut Actions) {
+        match mail {
+            ToCoordinator::Apply(application) => self.login_wanted(now, *application, actions),
+            ToCoordinator::Withdrawn { login } => self.login_withdrawn(login),
+            ToCoordinator::Want { limit, worker, count } => self.wanted(now, limit, worker, count, actions),
+            ToCoordinator::Unspent { limit, worker, count, missing } => {
                 self.unspent(now, limit, worker, (count, missing), actions);
             }
-            Event::Mail(Mail::Ask { pool, worker, reserve, classes }) => {
+            ToCoordinator::Ask { pool, worker, reserve, classes } => {
                 self.pools[pool.0 as usize].at_work[usize::from(worker.0)] = classes;
                 self.asks.push(Ask::new(pool, worker, reserve, now));
                 self.serve_asks(now, actions);
             }
-            Event::Mail(Mail::Opened { pool }) => {
+            ToCoordinator::Opened { pool } => {
                 self.login_over(pool);
                 self.serve_asks(now, actions);
             }
-            Event::Mail(Mail::Freed { pool, worker, fresh }) => {
+            ToCoordinator::Freed { pool, worker, fresh } => {
                 if fresh {
                     self.login_over(pool);
                 }
@@ -509,32 +505,32 @@ impl Coordinator {
                 self.note_use(now, pool);
                 self.serve_asks(now, actions);
             }
-            Event::Mail(Mail::Refused(news)) => self.refused(now, *news, actions),
-            Event::Mail(Mail::Failed(failure)) => self.open_failed(now, *failure, actions),
-            Event::Mail(Mail::Moved { pool, from, to }) => {
+            ToCoordinator::Refused(news) => self.refused(now, *news, actions),
+            ToCoordinator::Failed(failure) => self.open_failed(now, *failure, actions),
+            ToCoordinator::Moved { pool, from, to } => {
                 let held = &mut self.pools[pool.0 as usize].held;
                 held[usize::from(from.0)] -= 1;
                 held[usize::from(to.0)] += 1;
                 self.note_use(now, pool);
             }
-            Event::Mail(Mail::Counted(counted)) => self.counted(now, *counted, actions),
-            Event::Mail(Mail::NothingIdle { pool, worker, busy }) => {
+            ToCoordinator::Counted(counted) => self.counted(now, *counted, actions),
+            ToCoordinator::NothingIdle { pool, worker, busy } => {
                 self.nothing_idle(pool, worker, busy);
                 self.serve_asks(now, actions);
             }
-            Event::Mail(Mail::Wants { pool, worker, count, classes }) => {
+            ToCoordinator::Wants { pool, worker, count, classes } => {
                 self.pools[pool.0 as usize].at_work[usize::from(worker.0)] = classes;
                 self.wants(now, pool, worker, count, actions);
                 self.serve_asks(now, actions);
             }
-            Event::Mail(Mail::Departed { pool, worker, user }) => {
+            ToCoordinator::Departed { pool, worker, user } => {
                 self.departed(pool, worker, &user);
                 self.note_use(now, pool);
             }
-            Event::Mail(Mail::Forgotten { pool }) => self.forgotten(pool),
-            Event::Mail(Mail::Empty { pool, names }) => self.empty(now, pool, &names, actions),
-            Event::Mail(Mail::Emptied { names }) => self.emptied(&names),
-            Event::Mail(Mail::Configure(settings)) => {
+            ToCoordinator::Forgotten { pool } => self.forgotten(pool),
+            ToCoordinator::Empty { pool, names } => self.empty(now, pool, &names, actions),
+            ToCoordinator::Emptied { names } => self.emptied(&names),
+            ToCoordinator::Configure(settings) => {
                 self.configure(settings, actions);
                 self.configure_limits(now, actions);
                 // What is configured by name, and for how long the rest is kept, may have changed.
@@ -543,12 +539,10 @@ impl Coordinator {
                 self.forget_unused(now, actions);
                 self.serve_asks(now, actions);
             }
-            Event::Mail(Mail::Stop(stop)) => {
+            ToCoordinator::Stop(stop) => {
                 self.stop = self.stop.max(Some(stop));
                 actions.push(Action::Finished);
             }
-            Event::DeadlineReached => self.deadline_reached(now, actions),
-            _ => {}
         }
     }
 
@@ -561,7 +555,12 @@ impl Coordinator {
 
 impl crate::Machine for Coordinator {
     fn step(&mut self, now: Time, _board: &Board, event: Event<'_>, actions: &mut Actions) {
-        self.hear(now, event, actions);
+        match event {
+            Event::Mail(Mail::ToCoordinator(mail)) => self.delivered(now, mail, actions),
+            Event::DeadlineReached => self.deadline_reached(now, actions),
+            Event::RoundEnded => {}
+            other => unreachable!("the coordinator has no connections, and is sent its own mail alone: {other:?}"),
+        }
         self.due = self.find_due();
     }
 

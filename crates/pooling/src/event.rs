@@ -2,11 +2,10 @@
 //!
 //! If something can happen to the pooler, it is a line here.
 
-use units::ConnId;
-
-use crate::mail::Mail;
+use crate::mail::{Exchange, Mail};
 use crate::observe::Ends;
 use crate::work::Done;
+use units::ConnId;
 
 /// One thing that happened. Byte slices are the engine's: they live for one step.
 #[derive(Debug)]
@@ -25,10 +24,10 @@ pub enum Event<'a> {
     OpenFailed { conn: ConnId, why: String },
     /// A slow computation asked for by `Action::Compute` is done.
     Computed { conn: ConnId, done: Done },
-    /// A message from another machine. If a connection travels with it, `Action::Adopt` names it.
+    /// A message to this machine. If a connection travels with it, `Action::Adopt` names it.
     Mail(Mail),
-    /// A message that could not be delivered because the other mailbox was full, and its connection with it.
-    Returned(Mail),
+    /// A worker's message that could not be delivered because the other mailbox was full, and its connection with it.
+    Returned(Exchange),
     /// `Machine::next_deadline` has passed.
     DeadlineReached,
     /// All events of this round of the loop have been told. Told again after the actions of the first telling were

@@ -45,7 +45,7 @@ pub use coordinator::Coordinator;
 pub use door::Door;
 pub use event::{Event, Hangup};
 pub use invariants::Violation;
-pub use mail::{Mail, Place, Refusal, Stop};
+pub use mail::{Exchange, Mail, Place, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 pub use observe::{About, Ends, Fact, Hearing, Level, Peer, Topic};
 pub use snapshot::Snapshot;
 pub use work::{Done, Job};

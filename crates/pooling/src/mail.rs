@@ -28,38 +28,97 @@ pub enum Place {
     Worker(WorkerId),
 }
 
-/// One message.
+/// One message, with its receiver: a machine is sent nothing that is not for its kind.
 #[derive(Debug)]
 pub enum Mail {
-    // Door ⇄ coordinator: where does this login live?
+    ToDoor(DoorId, ToDoor),
+    ToCoordinator(ToCoordinator),
+    ToWorker(WorkerId, ToWorker),
+}
+
+impl Mail {
+    /// Whose mailbox it belongs into.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        match self {
+            Mail::ToDoor(door, _) => Place::Door(*door),
+            Mail::ToCoordinator(_) => Place::Coordinator,
+            Mail::ToWorker(worker, _) => Place::Worker(*worker),
+        }
+    }
+
+    /// New settings for the machine at a place.
+    #[must_use]
+    pub fn configure(place: Place, settings: Arc<Settings>) -> Mail {
+        match place {
+            Place::Door(door) => Mail::ToDoor(door, ToDoor::Configure(settings)),
+            Place::Coordinator => Mail::ToCoordinator(ToCoordinator::Configure(settings)),
+            Place::Worker(worker) => Mail::ToWorker(worker, ToWorker::Configure(settings)),
+        }
+    }
+
+    /// The machine at a place is to end.
+    #[must_use]
+    pub fn stop(place: Place, stop: Stop) -> Mail {
+        match place {
+            Place::Door(door) => Mail::ToDoor(door, ToDoor::Stop(stop)),
+            Place::Coordinator => Mail::ToCoordinator(ToCoordinator::Stop(stop)),
+            Place::Worker(worker) => Mail::ToWorker(worker, ToWorker::Stop(stop)),
+        }
+    }
+
+    /// Whether a full mailbox returns it: the sender can live with that. A client that has logged in always arrives, as
+    /// max_client_conn has already counted it.
+    #[must_use]
+    pub fn may_be_returned(&self) -> bool {
+        matches!(self, Mail::ToWorker(_, ToWorker::Exchange(_)))
+    }
+
+    /// What is returned to the sender of such a message.
+    ///
+    /// # Panics
+    /// If the message may not be returned.
+    #[must_use]
+    pub fn into_returned(self) -> Exchange {
+        match self {
+            Mail::ToWorker(_, ToWorker::Exchange(exchange)) => exchange,
+            other => panic!("only what workers exchange is returned, not {other:?}"),
+        }
+    }
+
+    /// A server that travels with this message.
+    #[must_use]
+    pub fn lent(&self) -> Option<&Lent> {
+        match self {
+            Mail::ToWorker(_, ToWorker::Exchange(Exchange::Lend(lent))) => Some(lent),
+            _ => None,
+        }
+    }
+}
+
+/// What a door is sent.
+#[derive(Debug)]
+pub enum ToDoor {
+    // From the coordinator: where a login lives.
+    Placed { login: ConnId, pool: PoolId, homes: u16, worker: WorkerId, user: Arc<str>, serial: Serial },
+    NotPlaced { login: ConnId, why: Refusal },
+
+    // From the control plane.
+    Configure(Arc<Settings>),
+    Stop(Stop),
+}
+
+/// What the coordinator is sent.
+#[derive(Debug)]
+pub enum ToCoordinator {
+    // From doors: where does this login live?
     Apply(Box<Application>),
-    Placed {
-        login: ConnId,
-        pool: PoolId,
-        homes: u16,
-        worker: WorkerId,
-        user: Arc<str>,
-        serial: Serial,
-    },
-    NotPlaced {
-        login: ConnId,
-        why: Refusal,
-    },
     /// An applicant has gone, or was sent away, before it had an answer: it gives up its place in line.
     Withdrawn {
         login: ConnId,
     },
 
-    // Door → worker
-    /// A session that has logged in; its connection comes along.
-    Arrive(Box<Arrival>),
-    /// A CancelRequest whose key names this worker.
-    Cancel {
-        pid: i32,
-        secret: i32,
-    },
-
-    // Worker → coordinator: capacity is tokens, one a server connection.
+    // Capacity is tokens, one a server connection.
     /// May I open a server? `reserve`: its oldest waiter has waited for reserve_pool_timeout.
     Ask {
         pool: PoolId,
@@ -68,25 +127,12 @@ pub enum Mail {
         /// Whose work there is in the pool there.
         classes: ClassSet,
     },
-    /// A server is closed, or not opened; its token comes back. `fresh`: it was never of use, so its login is over, too.
-    Freed {
+    /// The answer to `Inquire`: so many more servers are waited for than are coming without a further token.
+    Wants {
         pool: PoolId,
         worker: WorkerId,
-        fresh: bool,
-    },
-    /// A server could not be opened, or did not let us in, and will be tried again. For the log.
-    Failed(Box<Failure>),
-    /// A request was refused, the first in a while. For the log.
-    Refused(Box<News>),
-    /// A server has logged in.
-    Opened {
-        pool: PoolId,
-    },
-    /// A lent server has arrived at `to`, which tells this itself: its token is held there now.
-    Moved {
-        pool: PoolId,
-        from: WorkerId,
-        to: WorkerId,
+        count: u32,
+        classes: ClassSet,
     },
     /// `Recall` found nothing idle here; nor, with `busy`, anything else to give back.
     NothingIdle {
@@ -94,12 +140,46 @@ pub enum Mail {
         worker: WorkerId,
         busy: bool,
     },
-    /// The answer to `Inquire`: so many more servers are waited for than are coming without a further token.
-    Wants {
+    /// A server has logged in.
+    Opened {
+        pool: PoolId,
+    },
+    /// A server could not be opened, or did not let us in, and will be tried again. For the log.
+    Failed(Box<Failure>),
+    /// A server is closed, or not opened; its token comes back. `fresh`: it was never of use, so its login is over, too.
+    Freed {
         pool: PoolId,
         worker: WorkerId,
+        fresh: bool,
+    },
+    /// A lent server has arrived at `to`, which tells this itself: its token is held there now.
+    Moved {
+        pool: PoolId,
+        from: WorkerId,
+        to: WorkerId,
+    },
+
+    // Limits: of events a second, and of transactions at a time.
+    /// So many more events of a limit are wanted, or so many more transactions at a time.
+    Want {
+        limit: Limit,
+        worker: WorkerId,
         count: u32,
-        classes: ClassSet,
+    },
+    /// Of what was allowed so much is not used; of what was called back, so much is not there.
+    Unspent {
+        limit: Limit,
+        worker: WorkerId,
+        count: u32,
+        missing: u32,
+    },
+
+    // What has happened.
+    /// A session has ended.
+    Departed {
+        pool: PoolId,
+        worker: WorkerId,
+        user: Arc<str>,
     },
     /// Nothing is left of this pool here.
     Forgotten {
@@ -117,33 +197,29 @@ pub enum Mail {
     },
     /// What `Count` asked for.
     Counted(Box<Counted>),
-    /// So many more events of a limit are wanted, or so many more transactions at a time.
-    Want {
-        limit: Limit,
-        worker: WorkerId,
-        count: u32,
-    },
-    /// Of what was allowed so much is not used; of what was called back, so much is not there.
-    Unspent {
-        limit: Limit,
-        worker: WorkerId,
-        count: u32,
-        missing: u32,
-    },
-    /// A session has ended.
-    Departed {
-        pool: PoolId,
-        worker: WorkerId,
-        user: Arc<str>,
+    /// A request was refused, the first in a while. For the log.
+    Refused(Box<News>),
+
+    // From the control plane.
+    Configure(Arc<Settings>),
+    Stop(Stop),
+}
+
+/// What a worker is sent.
+#[derive(Debug)]
+pub enum ToWorker {
+    // From doors.
+    /// A session that has logged in; its connection comes along.
+    Arrive(Box<Arrival>),
+    /// A CancelRequest whose key names this worker.
+    Cancel {
+        pid: i32,
+        secret: i32,
     },
 
-    // Coordinator → worker
+    // From the coordinator: tokens, one a server connection.
     /// Open one server.
     Granted(Grant),
-    /// Nobody uses this pool any more: forget it, and say so.
-    Forget {
-        pool: PoolId,
-    },
     /// Close one idle server: another pool is waiting at a cap both share. `busy`: it is this other pool's turn, so if none
     /// is idle, close one when it is released.
     Recall {
@@ -160,49 +236,46 @@ pub enum Mail {
         count: u32,
         reserve: bool,
     },
-
-    /// Close what is idle, and the rest when it is released: somebody wants the database empty.
-    Vacate {
-        pool: PoolId,
-    },
-
     /// A reload has made the pool smaller: close so many servers, idle ones now, others when they are released.
     Shrink {
         pool: PoolId,
         count: u32,
     },
+    /// Close what is idle, and the rest when it is released: somebody wants the database empty.
+    Vacate {
+        pool: PoolId,
+    },
+    /// Nobody uses this pool any more: forget it, and say so.
+    Forget {
+        pool: PoolId,
+    },
 
+    // From the coordinator: limits.
+    /// The answer to `Want`, or a part of it.
+    Allow(Box<(Limit, Allowance)>),
+    /// Another worker wants to do something too.
+    CallBack(Box<(Limit, CallBack)>),
+    /// What came of limits of logins, to be shown. To the first worker only.
+    LoginsCounted(Box<[LimitCounts]>),
+
+    // From the coordinator: the size of a pool.
     /// What has happened in this pool so far? `Counted` answers. `waits`: the next answer is to tell what its servers wait for.
     Count {
         pool: PoolId,
         waits: bool,
     },
-
     /// The size that was found for this pool, and why: to be shown.
     Sized {
         pool: PoolId,
         account: Arc<Account>,
     },
 
-    /// What came of limits of logins, to be shown. To the first worker only.
-    LoginsCounted(Box<[LimitCounts]>),
-    /// The answer to `Want`, or a part of it.
-    Allow(Box<(Limit, Allowance)>),
-    /// Another worker wants to do something too.
-    CallBack(Box<(Limit, CallBack)>),
-
-    // Worker ⇄ worker
-    /// A server, its connection with it. Counted by the sender until `Received` comes back.
-    Lend(Box<Lent>),
+    // From other workers.
+    /// A server, or the wish for one.
+    Exchange(Exchange),
     Received {
         pool: PoolId,
     },
-    /// I am hungry in this pool and the board says that you have an idle server.
-    Beg {
-        pool: PoolId,
-        from: WorkerId,
-    },
-
     /// A client of the worker that sends this is about to define something. `session`: it waits for `Noted`; `None`: it has done
     /// so, and does not wait.
     Defines {
@@ -220,7 +293,7 @@ pub enum Mail {
         lost: bool,
     },
 
-    // Control plane → everybody
+    // From the control plane.
     Configure(Arc<Settings>),
     Stop(Stop),
     /// Show me yourself: `Action::Report` with the same ticket.
@@ -236,13 +309,13 @@ pub enum Mail {
     },
 }
 
-impl Mail {
-    /// Whether a full mailbox returns it: the sender can live with that. A client that has logged in always arrives, as
-    /// max_client_conn has already counted it.
-    #[must_use]
-    pub fn may_be_returned(&self) -> bool {
-        matches!(self, Mail::Lend(_) | Mail::Beg { .. })
-    }
+/// How workers share idle servers. A full mailbox returns it to its sender.
+#[derive(Debug)]
+pub enum Exchange {
+    /// A server, its connection with it. Counted by the sender until `Received` comes back.
+    Lend(Box<Lent>),
+    /// I am hungry in this pool and the board says that you have an idle server.
+    Beg { pool: PoolId, from: WorkerId },
 }
 
 /// One worker's counts of a pool since the worker's start, and what is there now: what its size is found by.

@@ -65,7 +65,7 @@ impl World {
         for action in list.drain(..) {
             match action {
                 Action::Send { conn, piece } => self.sent.push((conn, piece.len as usize)),
-                Action::Post { to, mail, .. } => mails.push((to, mail)),
+                Action::Post { mail, .. } => mails.push(mail),
                 Action::Adopt { conn } => self.adopted.push(conn),
                 Action::Open { conn, .. } => self.opened.push(conn),
                 _ => {}
@@ -77,8 +77,8 @@ impl World {
             Place::Coordinator => self.actions.clear(drop),
             Place::Worker(_) => self.actions.clear(|buffer| self.worker.recycle(buffer)),
         }
-        for (to, mail) in mails {
-            self.tell(to, Event::Mail(mail));
+        for mail in mails {
+            self.tell(mail.place(), Event::Mail(mail));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Carries out what a machine asks for, as the engine does, on model sockets and model mailboxes.
 
-use pooling::{Action, Actions, Machine, Mail, Place, Source};
+use pooling::{Action, Actions, Machine, Mail, Place, Source, ToCoordinator};
 use units::{ConnId, Kind};
 
 use crate::network::{LinkId, Peer};
@@ -40,7 +40,7 @@ impl World {
                     let micros = self.random.range(10, 3_000);
                     self.after(micros, Happening::Computed { node, conn, job: Box::new(job) });
                 }
-                Action::Post { to, mail, carrying } => self.post(node, to, mail, carrying),
+                Action::Post { mail, carrying } => self.post(node, mail, carrying),
                 Action::Adopt { conn } => self.adopt(node, conn),
                 Action::Publish { pool, cell } => {
                     if let Place::Worker(worker) = self.nodes[usize::from(node)].place {
@@ -179,7 +179,7 @@ impl World {
         self.after(delay, Happening::Connected { link: id, stands: !refused });
     }
 
-    fn post(&mut self, node: u16, to: Place, mail: Mail, carrying: Option<ConnId>) {
+    fn post(&mut self, node: u16, mail: Mail, carrying: Option<ConnId>) {
         let link = match carrying {
             Some(conn) => self.link_of(node, conn, "Post"),
             None => None,
@@ -190,7 +190,7 @@ impl World {
                 (link.node, link.conn) = (None, None);
             }
         }
-        let lend = matches!(mail, Mail::Lend(_));
+        let lend = mail.lent().is_some();
         let full = mail.may_be_returned() && self.plan_holds() && self.random.chance(self.plan.faults.full_mailbox);
         if full {
             self.census.returned_mail += 1;
@@ -199,7 +199,8 @@ impl World {
             return;
         }
         self.census.lends += u64::from(lend);
-        self.census.pools_forgotten += u64::from(matches!(mail, Mail::Forgotten { .. }));
+        self.census.pools_forgotten += u64::from(matches!(mail, Mail::ToCoordinator(ToCoordinator::Forgotten { .. })));
+        let to = mail.place();
         let Some(receiver) = self.nodes.iter().position(|entry| entry.place == to) else {
             self.fail(12, format!("mail to {to:?}, who does not exist"));
             return;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use control::{Asker, Knock, Loaded, Plane, Steward, WorkerFacts};
 use jiff::Zoned;
-use pooling::{Level, Mail, Place, Question, Settings, Snapshot, Stop};
+use pooling::{Level, Mail, Place, Question, Settings, Snapshot, Stop, ToWorker};
 use units::{ConnId, Kind};
 use wire::{HEADER_LEN, Header};
 
@@ -142,8 +142,8 @@ impl World {
         let asker = Asker { worker, conn };
         self.desk.open.push_back(Open { ticket, asker, question, snapshots: Vec::new() });
         for node in 0..self.nodes.len() as u16 {
-            if matches!(self.nodes[usize::from(node)].place, Place::Worker(_)) {
-                self.mail_from_desk(node, Mail::Look { ticket, detail: true });
+            if let Place::Worker(worker) = self.nodes[usize::from(node)].place {
+                self.mail_from_desk(node, Mail::ToWorker(worker, ToWorker::Look { ticket, detail: true }));
             }
         }
     }
@@ -234,7 +234,8 @@ impl World {
         {
             client.expect_answer(&bytes);
         }
-        self.mail_from_desk(node as u16, Mail::Answer { conn: asker.conn, bytes, close });
+        let answer = ToWorker::Answer { conn: asker.conn, bytes, close };
+        self.mail_from_desk(node as u16, Mail::ToWorker(asker.worker, answer));
     }
 }
 

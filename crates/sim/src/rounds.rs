@@ -220,7 +220,8 @@ impl World {
             let Some(letter) = letters.pop_front() else { return };
             self.adopting = letter.carrying;
             self.note_arrival(node, &letter);
-            let event = if letter.returned { Event::Returned(letter.mail) } else { Event::Mail(letter.mail) };
+            let event =
+                if letter.returned { Event::Returned(letter.mail.into_returned()) } else { Event::Mail(letter.mail) };
             self.step(node, event, &[]);
             if self.adopting.take().is_some() {
                 self.fail(12, "a connection came with a message and was not adopted");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pooling::{Mail, Stop};
+use pooling::{Mail, Place, Stop};
 
 use crate::rounds::{Letter, Machinery};
 use crate::world::{Happening, Stage, World};
@@ -33,7 +33,7 @@ impl World {
     pub(crate) fn spread_settings(&mut self) {
         self.trace.line(self.now, || "settings are reloaded".to_owned());
         let settings = Arc::clone(&self.plan.settings);
-        self.tell_everybody(|| Mail::Configure(Arc::clone(&settings)));
+        self.tell_everybody(|place| Mail::configure(place, Arc::clone(&settings)));
     }
 
     /// The pooler is to end, if the plan says so.
@@ -41,16 +41,17 @@ impl World {
         let Some(stop) = self.plan.stop else { return };
         self.census.stops += 1;
         self.trace.line(self.now, || format!("the pooler is stopped: {stop:?}"));
-        self.tell_everybody(|| Mail::Stop(stop));
+        self.tell_everybody(|place| Mail::stop(place, stop));
     }
 
-    fn tell_everybody(&mut self, mail: impl Fn() -> Mail) {
+    fn tell_everybody(&mut self, mail: impl Fn(Place) -> Mail) {
         for node in 0..self.nodes.len() as u16 {
             // In the order in which they were sent.
             let last = self.posted.entry((u16::MAX, node)).or_default();
             *last = (*last).max(self.now + self.random.range(1, 2_000));
             let at = *last;
-            self.deliver(node, Letter { from: node, at, mail: mail(), carrying: None, returned: false });
+            let mail = mail(self.nodes[usize::from(node)].place);
+            self.deliver(node, Letter { from: node, at, mail, carrying: None, returned: false });
         }
     }
 

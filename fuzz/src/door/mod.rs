@@ -17,8 +17,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::{Action, Actions, Coordinator, Door, Event, Job, Machine};
-use pooling::{Mail, Place, Settings};
+use pooling::arrival::Arrival;
+use pooling::{
+    Action, Actions, Coordinator, Door, Event, Job, Machine, Mail, Place, Settings, ToCoordinator, ToWorker,
+};
 use queueing::board::Board;
 use units::{ConnId, DoorId, Time, limits};
 
@@ -71,10 +73,10 @@ struct World<'a> {
     /// Who is there or was, and who has which place now.
     guests: Vec<Guest>,
     seats: [Option<usize>; GUESTS],
-    letters: VecDeque<(Place, Mail)>,
+    letters: VecDeque<Mail>,
     jobs: VecDeque<(ConnId, Job)>,
     /// Sessions at the worker, by who they are.
-    welcomed: Vec<Mail>,
+    welcomed: Vec<Arrival>,
     stopped: bool,
     actions: Actions,
 }
@@ -146,19 +148,19 @@ impl<'a> World<'a> {
                 guest.was_told = last_words;
             }
             Action::Compute { conn, job } => self.jobs.push_back((conn, job)),
-            Action::Post { to: Place::Worker(worker), mail, carrying } => {
+            Action::Post { mail: Mail::ToWorker(worker, mail), carrying } => {
                 assert!(worker.0 < self.settings.workers, "there is no worker {}", worker.0);
                 match carrying {
                     Some(conn) => self.arrive(mail, conn),
-                    None if let Mail::Forget { pool } = mail => {
+                    None if let ToWorker::Forget { pool } = mail => {
                         // Who was let in has left since, or the coordinator would not ask.
-                        self.letters.push_back((Place::Coordinator, Mail::Forgotten { pool }));
+                        self.letters.push_back(Mail::ToCoordinator(ToCoordinator::Forgotten { pool }));
                     }
                     // The door's cancels, and what the coordinator tells workers after a reload.
-                    None => assert!(matches!(mail, Mail::Cancel { .. } | Mail::Shrink { .. }), "{mail:?}"),
+                    None => assert!(matches!(mail, ToWorker::Cancel { .. } | ToWorker::Shrink { .. }), "{mail:?}"),
                 }
             }
-            Action::Post { to, mail, .. } => self.letters.push_back((to, mail)),
+            Action::Post { mail, .. } => self.letters.push_back(mail),
             Action::Tell(fact) => assert!(!fact.text.is_empty()),
             Action::Interest { conn, read, .. } => {
                 self.guest(conn).expect("only who is there is listened to").reading = read;
@@ -185,12 +187,12 @@ impl<'a> World<'a> {
     }
 
     /// A client that has logged in comes to its worker.
-    fn arrive(&mut self, mail: Mail, conn: ConnId) {
-        let Mail::Arrive(arrival) = &mail else { panic!("a client travels with {mail:?}") };
+    fn arrive(&mut self, mail: ToWorker, conn: ConnId) {
+        let ToWorker::Arrive(arrival) = mail else { panic!("a client travels with {mail:?}") };
         let trusts = self.trusts;
         let guest = self.guest(conn).expect("it was there");
         assert!(
-            guest.proved || guest.is_owner(arrival) || trusts,
+            guest.proved || guest.is_owner(&arrival) || trusts,
             "{} got in without a password",
             arrival.identity.user
         );
@@ -200,7 +202,7 @@ impl<'a> World<'a> {
         guest.pending.clear();
         guest.conn = None;
         guest.fate = Fate::Welcome;
-        self.welcomed.push(mail);
+        self.welcomed.push(*arrival);
     }
 
     /// Time passes, from deadline to deadline.
@@ -225,8 +227,8 @@ impl<'a> World<'a> {
     }
 
     fn deliver_one(&mut self) -> bool {
-        let Some((to, mail)) = self.letters.pop_front() else { return false };
-        self.step(to, Event::Mail(mail));
+        let Some(mail) = self.letters.pop_front() else { return false };
+        self.step(mail.place(), Event::Mail(mail));
         true
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pooling::mail::Stop;
 use pooling::observe::Peer;
-use pooling::{Event, Hangup, Mail, Place};
+use pooling::{Event, Hangup, Mail, Place, ToCoordinator};
 use units::DoorId;
 use wire::frontend;
 
@@ -141,8 +141,9 @@ impl World<'_> {
         settings.workers = self.settings.workers;
         self.settings = Arc::new(settings);
         self.trusts |= setting::trusts(&self.settings);
-        self.step(DOOR, Event::Mail(Mail::Configure(Arc::clone(&self.settings))));
-        self.step(Place::Coordinator, Event::Mail(Mail::Configure(Arc::clone(&self.settings))));
+        for place in [DOOR, Place::Coordinator] {
+            self.step(place, Event::Mail(Mail::configure(place, Arc::clone(&self.settings))));
+        }
     }
 
     fn steer(&mut self) {
@@ -150,8 +151,9 @@ impl World<'_> {
             1 => self.depart(),
             2 if !self.stopped => {
                 self.stopped = true;
-                self.step(DOOR, Event::Mail(Mail::Stop(Stop::WaitForServers)));
-                self.step(Place::Coordinator, Event::Mail(Mail::Stop(Stop::WaitForServers)));
+                for place in [DOOR, Place::Coordinator] {
+                    self.step(place, Event::Mail(Mail::stop(place, Stop::WaitForServers)));
+                }
             }
             _ => {}
         }
@@ -159,10 +161,10 @@ impl World<'_> {
 
     /// A session that was let in has ended.
     fn depart(&mut self) {
-        let Some(Mail::Arrive(arrival)) = self.welcomed.pop() else { return };
+        let Some(arrival) = self.welcomed.pop() else { return };
         let user = Arc::clone(&arrival.identity.user);
-        let mail = Mail::Departed { pool: arrival.pool, worker: arrival.worker, user };
-        self.step(Place::Coordinator, Event::Mail(mail));
+        let mail = ToCoordinator::Departed { pool: arrival.pool, worker: arrival.worker, user };
+        self.step(Place::Coordinator, Event::Mail(Mail::ToCoordinator(mail)));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Carries out what the machines ask for, as the engine must.
 
-use pooling::{Action, Actions, Event, Hangup, Mail, Place};
-use units::{ConnId, Kind};
+use pooling::{Action, Actions, Event, Hangup, Mail, Place, ToWorker};
+use units::{ConnId, Kind, WorkerId};
 
 use super::World;
 use super::server::Process;
@@ -32,7 +32,7 @@ impl World<'_> {
                 self.sockets.push(Socket::new(conn, process));
             }
             Action::Compute { conn, job } => self.jobs.push_back((conn, job)),
-            Action::Post { to, mail, carrying } => self.post(from, to, mail, carrying),
+            Action::Post { mail, carrying } => self.post(from, mail, carrying),
             Action::Adopt { conn } => {
                 let index = self.in_hand.take().expect("a connection is adopted from the mail that carries it");
                 let socket = &mut self.sockets[index];
@@ -50,7 +50,8 @@ impl World<'_> {
                 let (mut bytes, close) = (Vec::new(), question.text.starts_with(b"q"));
                 wire::backend::encode_command_complete(&mut bytes, "SHOW");
                 wire::backend::encode_ready(&mut bytes, wire::backend::Status::Idle);
-                self.letters.push_back((from, Mail::Answer { conn, bytes, close }, None));
+                let answer = ToWorker::Answer { conn, bytes, close };
+                self.letters.push_back((Mail::ToWorker(WorkerId(conn.owner()), answer), None));
             }
             Action::Finished => {
                 if let Place::Worker(worker) = from {
@@ -90,19 +91,19 @@ impl World<'_> {
         }
     }
 
-    fn post(&mut self, from: Place, to: Place, mail: Mail, carrying: Option<ConnId>) {
+    fn post(&mut self, from: Place, mail: Mail, carrying: Option<ConnId>) {
         let socket = carrying.map(|conn| self.known(conn));
         if let Some(index) = socket {
             self.sockets[index].id = None;
         }
         let returnable = mail.may_be_returned();
-        if let Place::Worker(worker) = to {
+        if let Place::Worker(worker) = mail.place() {
             assert!(usize::from(worker.0) < self.workers.len(), "there is no worker {}", worker.0);
         }
         if returnable && self.full {
             self.refused.push_back((from, mail, socket));
         } else {
-            self.letters.push_back((to, mail, socket));
+            self.letters.push_back((mail, socket));
         }
     }
 

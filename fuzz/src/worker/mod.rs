@@ -71,7 +71,7 @@ struct World<'a> {
     sockets: Vec<Socket>,
     seats: [Option<Client>; SEATS],
     clients: u32,
-    letters: VecDeque<(Place, Mail, Option<usize>)>,
+    letters: VecDeque<(Mail, Option<usize>)>,
     refused: VecDeque<(Place, Mail, Option<usize>)>,
     in_hand: Option<usize>,
     jobs: VecDeque<(ConnId, Job)>,
@@ -185,7 +185,7 @@ impl<'a> World<'a> {
         }
         while let Some((place, mail, socket)) = self.refused.pop_front() {
             self.in_hand = socket;
-            self.step(place, Event::Returned(mail));
+            self.step(place, Event::Returned(mail.into_returned()));
             assert!(self.in_hand.is_none(), "a connection that comes back is adopted");
         }
         acted
@@ -216,9 +216,9 @@ impl<'a> World<'a> {
     }
 
     fn deliver_one(&mut self) -> bool {
-        let Some((to, mail, socket)) = self.letters.pop_front() else { return false };
+        let Some((mail, socket)) = self.letters.pop_front() else { return false };
         self.in_hand = socket;
-        self.step(to, Event::Mail(mail));
+        self.step(mail.place(), Event::Mail(mail));
         assert!(self.in_hand.is_none(), "a connection that comes with mail is adopted");
         true
     }
@@ -294,11 +294,10 @@ impl<'a> World<'a> {
         panic!("a deadline is reached again and again");
     }
 
-    fn tell_everybody(&mut self, mail: impl Fn() -> Mail) {
-        self.step(Place::Door(DoorId(0)), Event::Mail(mail()));
-        self.step(Place::Coordinator, Event::Mail(mail()));
-        for worker in 0..self.workers.len() {
-            self.step(Place::Worker(WorkerId(worker as u16)), Event::Mail(mail()));
+    fn tell_everybody(&mut self, mail: impl Fn(Place) -> Mail) {
+        let workers = (0..self.workers.len()).map(|worker| Place::Worker(WorkerId(worker as u16)));
+        for place in [Place::Door(DoorId(0)), Place::Coordinator].into_iter().chain(workers) {
+            self.step(place, Event::Mail(mail(place)));
         }
         self.settle();
     }
@@ -321,7 +320,7 @@ impl<'a> World<'a> {
         self.settle();
         self.wait(LONG);
         assert_eq!(self.coordinator.clients(), 0, "I12: places are taken by nobody");
-        self.tell_everybody(|| Mail::Stop(Stop::Immediate));
+        self.tell_everybody(|place| Mail::stop(place, Stop::Immediate));
         self.wait(LONG);
         assert_eq!(self.finished.len(), self.workers.len(), "a worker does not finish");
         let open = self.sockets.iter().filter_map(|socket| socket.id).find(|conn| conn.kind() != units::Kind::Login);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pooling::mail::Stop;
-use pooling::{Hangup, Mail};
-use units::Kind;
+use pooling::{Hangup, Mail, ToWorker};
+use units::{Kind, WorkerId};
 use wire::backend::{self, Authentication, ErrorResponse, Status};
 use wire::frontend::{self, Target};
 use wire::sqlstate;
@@ -263,16 +263,16 @@ impl World<'_> {
                 }
                 self.settings = Arc::new(settings);
                 let settings = Arc::clone(&self.settings);
-                self.tell_everybody(|| Mail::Configure(Arc::clone(&settings)));
+                self.tell_everybody(|place| Mail::configure(place, Arc::clone(&settings)));
             }
             2 => {
-                let place = pooling::Place::Worker(units::WorkerId(0));
-                self.letters.push_back((place, Mail::Look { ticket: 7, detail: true }, None));
+                let look = ToWorker::Look { ticket: 7, detail: true };
+                self.letters.push_back((Mail::ToWorker(WorkerId(0), look), None));
             }
             3 | 4 if !self.stopped => {
                 self.stopped = true;
                 let stop = if who == 3 { Stop::WaitForClients } else { Stop::WaitForServers };
-                self.tell_everybody(|| Mail::Stop(stop));
+                self.tell_everybody(|place| Mail::stop(place, stop));
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use auth::scram::{MECHANISM, NONCE_LEN};
 use auth::{Md5Hash, ServerExchange, Verifier};
-use pooling::{Event, Mail, Place};
+use pooling::{Event, Mail, ToWorker};
 use sim::backend::{Backend, Progress};
 use sim::parameters::{DEFAULTS, NAMES, value};
 use sim::shared::Server;
@@ -287,7 +287,7 @@ impl World<'_> {
     pub(super) fn request_cancel(&mut self, pid: i32, secret: i32) {
         let worker = WorkerId((pid >> 21 & 0x1ff) as u16);
         if usize::from(worker.0) < self.workers.len() {
-            self.letters.push_back((Place::Worker(worker), Mail::Cancel { pid, secret }, None));
+            self.letters.push_back((Mail::ToWorker(worker, ToWorker::Cancel { pid, secret }), None));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use pooling::{Event, Mail, Place};
+use pooling::{Event, Mail, Place, Stop};
 
 use super::{Script, Stage, ping, rest};
 
@@ -65,7 +65,7 @@ fn a_panic_of_an_unsound_coordinator_ends_the_process() {
     });
     let mut stream = stage.tcp();
     ping(&mut stream, b"before");
-    stage.engine().handle().post(Place::Coordinator, Mail::Look { ticket: 0, detail: false });
+    stage.engine().handle().post(Mail::stop(Place::Coordinator, Stop::WaitForClients));
     assert_eq!(rest(&mut stream), b"");
     stage.engine().handle().log().flush();
     let log = std::fs::read_to_string(stage.dir.join("log")).expect("a log");

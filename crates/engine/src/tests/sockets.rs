@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
 use pooling::settings::{Address, Host};
-use pooling::{Action, Event, Mail, Piece, Place, Source};
+use pooling::{Action, Event, Mail, Piece, Place, Refusal, Source, ToDoor, ToWorker};
 use socket2::SockRef;
 use units::Kind;
 
@@ -136,7 +136,7 @@ fn noting() -> Option<Script> {
             let stops = bytes.ends_with(b"-");
             stops.then_some(Action::Interest { conn, read: false, write: false }).into_iter().collect()
         }
-        Event::Mail(Mail::Cancel { .. }) => {
+        Event::Mail(Mail::ToDoor(_, ToDoor::NotPlaced { .. })) => {
             let go_on = |conn| Action::Interest { conn, read: true, write: false };
             last.map(go_on).into_iter().collect()
         }
@@ -149,8 +149,8 @@ fn noting() -> Option<Script> {
 }
 
 fn wake_door(stage: &Stage) {
-    let mail = Mail::Cancel { pid: 0, secret: 0 };
-    stage.engine().handle().post(Place::Door(crate::shared::DOOR), mail);
+    let mail = ToDoor::NotPlaced { login: super::conn(Kind::Login, 0, 0), why: Refusal::ShuttingDown };
+    stage.engine().handle().post(Mail::ToDoor(crate::shared::DOOR, mail));
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a_peer_that_takes_nothing_any_more_is_still_heard() {
                 actor.note(format!("{}", bytes.len()));
                 vec![Action::Interest { conn, read: false, write: false }]
             }
-            Event::Mail(Mail::Cancel { .. }) => {
+            Event::Mail(Mail::ToDoor(_, ToDoor::NotPlaced { .. })) => {
                 let waiting = std::mem::take(&mut actor.backlog);
                 waiting.into_keys().map(|conn| Action::Interest { conn, read: true, write: false }).collect()
             }
@@ -260,7 +260,7 @@ fn opening(address: Address) -> impl Fn(Place) -> Option<Script> + Send + Sync {
         let address = Arc::clone(&address);
         matches!(place, Place::Worker(_)).then(|| -> Script {
             Box::new(move |actor, event| match event {
-                Event::Mail(Mail::Cancel { .. }) => {
+                Event::Mail(Mail::ToWorker(_, ToWorker::Cancel { .. })) => {
                     let conn = actor.fresh(Kind::Server);
                     vec![Action::Open { conn, address: Arc::clone(&address) }]
                 }
@@ -280,8 +280,8 @@ fn opening(address: Address) -> impl Fn(Place) -> Option<Script> + Send + Sync {
 }
 
 fn open_server(stage: &Stage) {
-    let mail = Mail::Cancel { pid: 0, secret: 0 };
-    stage.engine().handle().post(Place::Worker(units::WorkerId(0)), mail);
+    let mail = ToWorker::Cancel { pid: 0, secret: 0 };
+    stage.engine().handle().post(Mail::ToWorker(units::WorkerId(0), mail));
 }
 
 #[test]

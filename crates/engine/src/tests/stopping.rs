@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 
-use pooling::{Action, Event, Mail, Place, Settings, Stop};
+use pooling::{Action, Event, Mail, Place, Settings, Stop, ToCoordinator, ToDoor, ToWorker};
 
 use super::{Script, Stage, ping, rest};
 use crate::{Engine, LogOptions, Options, UnixOptions};
@@ -23,7 +23,11 @@ fn obedient(place: Place) -> Option<Script> {
             Event::Hangup { conn, .. } => {
                 clients.remove(conn);
             }
-            Event::Mail(Mail::Stop(_)) => {
+            Event::Mail(
+                Mail::ToDoor(_, ToDoor::Stop(_))
+                | Mail::ToCoordinator(ToCoordinator::Stop(_))
+                | Mail::ToWorker(_, ToWorker::Stop(_)),
+            ) => {
                 stopping = true;
                 actor.note("stopping");
             }

@@ -8,12 +8,22 @@ use std::time::Duration;
 use auth::Secret;
 use pooling::arrival::{Arrival, Identity};
 use pooling::startup_parameters::StartupParameters;
-use pooling::{Action, Event, Job, Mail, Peer, Place, Snapshot, Stop};
+use pooling::{Action, Event, Exchange, Job, Mail, Peer, Place, Snapshot, Stop, ToCoordinator, ToWorker};
 use units::{Kind, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use super::{PATIENCE, Script, Stage, ping};
 use crate::host::PASSERS_MAX;
 use crate::letter::OFFERED_MAX;
+
+/// A message of which a test's worker understands the number.
+fn cancelling(pid: i32) -> Mail {
+    Mail::ToWorker(WorkerId(0), ToWorker::Cancel { pid, secret: 0 })
+}
+
+/// One that a full mailbox returns.
+fn begging(to: WorkerId, pool: PoolId) -> Mail {
+    Mail::ToWorker(to, ToWorker::Exchange(Exchange::Beg { pool, from: to }))
+}
 
 /// The door sends every client on to a worker with its first byte, which the worker echoes as the rest.
 fn sending_on(to: WorkerId) -> impl Fn(Place) -> Option<Script> + Send + Sync {
@@ -21,13 +31,13 @@ fn sending_on(to: WorkerId) -> impl Fn(Place) -> Option<Script> + Send + Sync {
         Some(match place {
             Place::Door(_) => Box::new(move |actor, event| match *event {
                 Event::Received { conn, bytes } => {
-                    let mail = Mail::Cancel { pid: i32::from(bytes[0]), secret: 0 };
-                    vec![Action::Post { to: Place::Worker(to), mail, carrying: Some(conn) }]
+                    let mail = Mail::ToWorker(to, ToWorker::Cancel { pid: i32::from(bytes[0]), secret: 0 });
+                    vec![Action::Post { mail, carrying: Some(conn) }]
                 }
                 _ => actor.echo(event),
             }),
             Place::Worker(_) | Place::Coordinator => Box::new(|actor, event| match *event {
-                Event::Mail(Mail::Cancel { pid, .. }) => {
+                Event::Mail(Mail::ToWorker(_, ToWorker::Cancel { pid, .. })) => {
                     let conn = actor.fresh(Kind::Client);
                     actor.note(format!("{:?} adopts with {pid}", actor.place));
                     vec![Action::Adopt { conn }]
@@ -71,18 +81,16 @@ fn a_busy_reader_costs_its_writers_no_wake() {
 /// The worker stands still until the test lets it go on; the door sends its client again and again, and takes it back.
 fn refusing(go_on: Receiver<()>) -> impl Fn(Place) -> Option<Script> + Send + Sync {
     let go_on = Arc::new(Mutex::new(go_on));
-    let begging = || Mail::Beg { pool: PoolId(0), from: WorkerId(0) };
-    let worker = Place::Worker(WorkerId(0));
+    let begging = || begging(WorkerId(0), PoolId(0));
     move |place| {
         let go_on = Arc::clone(&go_on);
         Some(match place {
             Place::Door(_) => Box::new(move |actor, event| match *event {
                 Event::Received { conn, bytes: b"fill" } => {
-                    let full =
-                        (0..OFFERED_MAX + 1).map(|_| Action::Post { to: worker, mail: begging(), carrying: None });
-                    full.chain([Action::Post { to: worker, mail: begging(), carrying: Some(conn) }]).collect()
+                    let full = (0..OFFERED_MAX + 1).map(|_| Action::Post { mail: begging(), carrying: None });
+                    full.chain([Action::Post { mail: begging(), carrying: Some(conn) }]).collect()
                 }
-                Event::Returned(Mail::Beg { .. }) => {
+                Event::Returned(Exchange::Beg { .. }) => {
                     let conn = actor.fresh(Kind::Login);
                     actor.note("returned");
                     vec![Action::Adopt { conn }]
@@ -90,7 +98,7 @@ fn refusing(go_on: Receiver<()>) -> impl Fn(Place) -> Option<Script> + Send + Sy
                 _ => actor.echo(event),
             }),
             Place::Worker(WorkerId(0)) => Box::new(move |actor, event| {
-                if let Event::Mail(Mail::Cancel { .. }) = event {
+                if let Event::Mail(Mail::ToWorker(_, ToWorker::Cancel { .. })) = event {
                     actor.note("stands still");
                     let _ = go_on.lock().expect("one waits").recv_timeout(PATIENCE);
                 }
@@ -106,7 +114,7 @@ fn a_full_mailbox_gives_the_message_back_with_its_socket() {
     let (sender, go_on): (Sender<()>, _) = channel();
     let stage = Stage::open(2, refusing(go_on));
     // It stands still with one message taken out; those that must arrive do.
-    stage.engine().handle().post(Place::Worker(WorkerId(0)), Mail::Cancel { pid: 0, secret: 0 });
+    stage.engine().handle().post(cancelling(0));
     stage.expect("stands still");
     let mut stream = stage.tcp();
     stream.write_all(b"fill").expect("it reads");
@@ -130,7 +138,7 @@ fn arriving() -> Mail {
         peer: Peer::Unix { pid: 1, uid: 1 },
         connected_at: Time::ZERO,
     };
-    Mail::Arrive(Box::new(Arrival {
+    let arrival = Arrival {
         identity: Arc::new(identity),
         pool: PoolId(0),
         worker: WorkerId(0),
@@ -143,7 +151,8 @@ fn arriving() -> Mail {
         reports_limits: false,
         keys: None,
         leftover: Vec::new(),
-    }))
+    };
+    Mail::ToWorker(WorkerId(0), ToWorker::Arrive(Box::new(arrival)))
 }
 
 /// So many letters come to a worker at once: three times as many who arrive as do in a round, then these.
@@ -151,7 +160,6 @@ const MANY: usize = PASSERS_MAX * 3;
 
 /// What the worker notes of them is told by the stage.
 fn many_arrive(last: fn() -> Mail) -> Stage {
-    let worker = Place::Worker(WorkerId(0));
     let (sender, go_on): (Sender<()>, _) = channel();
     let go_on = Arc::new(Mutex::new(go_on));
     let stage = Stage::open(2, move |place| {
@@ -161,18 +169,18 @@ fn many_arrive(last: fn() -> Mail) -> Stage {
             Place::Door(_) => Box::new(move |actor, event| match *event {
                 Event::Received { bytes: b"many", .. } => {
                     let letters = (0..MANY).map(|_| arriving()).chain([last()]);
-                    let posts = letters.map(|mail| Action::Post { to: worker, mail, carrying: None });
+                    let posts = letters.map(|mail| Action::Post { mail, carrying: None });
                     posts.chain(actor.echo(event)).collect()
                 }
                 _ => actor.echo(event),
             }),
             Place::Worker(WorkerId(0)) => Box::new(move |actor, event| {
                 match event {
-                    Event::Mail(Mail::Cancel { pid: 1, .. }) => {
+                    Event::Mail(Mail::ToWorker(_, ToWorker::Cancel { pid: 1, .. })) => {
                         actor.note("stands still");
                         let _ = go_on.lock().expect("one waits").recv_timeout(PATIENCE);
                     }
-                    Event::Mail(Mail::Arrive(_)) => {
+                    Event::Mail(Mail::ToWorker(_, ToWorker::Arrive(_))) => {
                         arrived += 1;
                         actor.note(format!("arrived {arrived}."));
                     }
@@ -185,7 +193,7 @@ fn many_arrive(last: fn() -> Mail) -> Stage {
         })
     });
     // It stands still until all are there.
-    stage.engine().handle().post(worker, Mail::Cancel { pid: 1, secret: 0 });
+    stage.engine().handle().post(cancelling(1));
     stage.expect("stands still");
     ping(&mut stage.tcp(), b"many");
     drop(sender);
@@ -194,14 +202,14 @@ fn many_arrive(last: fn() -> Mail) -> Stage {
 
 #[test]
 fn many_who_arrive_at_once_are_let_in_a_few_a_round() {
-    let stage = many_arrive(|| Mail::Cancel { pid: 2, secret: 0 });
+    let stage = many_arrive(|| cancelling(2));
     stage.expect("the last letter behind 0.");
     stage.expect(&format!("arrived {MANY}."));
 }
 
 #[test]
 fn a_worker_is_told_to_stop_behind_all_who_arrive() {
-    let stage = many_arrive(|| Mail::Stop(Stop::WaitForClients));
+    let stage = many_arrive(|| Mail::stop(Place::Worker(WorkerId(0)), Stop::WaitForClients));
     stage.expect(&format!("the last letter behind {MANY}."));
 }
 
@@ -240,7 +248,7 @@ fn a_deadline_is_told_when_it_has_passed_and_not_before() {
             let mut due = None;
             Box::new(move |actor, event| {
                 match event {
-                    Event::Mail(Mail::Cancel { .. }) => {
+                    Event::Mail(Mail::ToWorker(_, ToWorker::Cancel { .. })) => {
                         due = Some(actor.now + Duration::from_millis(30));
                         actor.deadline = due;
                     }
@@ -254,7 +262,7 @@ fn a_deadline_is_told_when_it_has_passed_and_not_before() {
             })
         })
     });
-    stage.engine().handle().post(Place::Worker(WorkerId(0)), Mail::Cancel { pid: 0, secret: 0 });
+    stage.engine().handle().post(cancelling(0));
     assert_eq!(stage.expect("late"), "late: true");
     // A wait for a deadline is one wait.
     assert!(stage.counters().rounds < 10);
@@ -262,25 +270,25 @@ fn a_deadline_is_told_when_it_has_passed_and_not_before() {
 
 #[test]
 fn neighbours_on_one_thread_write_to_each_other_without_a_wait() {
-    let stage = Stage::open(1, |place| {
-        Some(Box::new(move |actor, event| match (place, event) {
-            (Place::Worker(_), Event::Mail(Mail::Beg { pool, from })) => {
-                let mail = Mail::Beg { pool: PoolId(pool.0 + 1), from: *from };
-                vec![Action::Post { to: Place::Coordinator, mail, carrying: None }]
+    let stage = Stage::open(1, |_| {
+        Some(Box::new(move |actor, event| match event {
+            Event::Mail(Mail::ToWorker(_, ToWorker::Received { pool })) => {
+                let mail = Mail::ToCoordinator(ToCoordinator::Opened { pool: PoolId(pool.0 + 1) });
+                vec![Action::Post { mail, carrying: None }]
             }
-            (Place::Coordinator, Event::Mail(Mail::Beg { pool, from })) if pool.0 < 99 => {
-                let mail = Mail::Beg { pool: PoolId(pool.0 + 1), from: *from };
-                vec![Action::Post { to: Place::Worker(*from), mail, carrying: None }]
+            Event::Mail(Mail::ToCoordinator(ToCoordinator::Opened { pool })) if pool.0 < 99 => {
+                let mail = Mail::ToWorker(WorkerId(0), ToWorker::Received { pool: PoolId(pool.0 + 1) });
+                vec![Action::Post { mail, carrying: None }]
             }
-            (Place::Coordinator, Event::Mail(Mail::Beg { pool, .. })) => {
+            Event::Mail(Mail::ToCoordinator(ToCoordinator::Opened { pool })) => {
                 actor.note(format!("done {}", pool.0));
                 Vec::new()
             }
             _ => Vec::new(),
         }))
     });
-    let mail = Mail::Beg { pool: PoolId(0), from: WorkerId(0) };
-    stage.engine().handle().post(Place::Worker(WorkerId(0)), mail);
+    let mail = Mail::ToWorker(WorkerId(0), ToWorker::Received { pool: PoolId(0) });
+    stage.engine().handle().post(mail);
     stage.expect("done 99");
     assert!(stage.counters().rounds < 10);
 }
@@ -289,7 +297,7 @@ fn neighbours_on_one_thread_write_to_each_other_without_a_wait() {
 fn every_worker_shows_itself_in_order() {
     let stage = Stage::open(3, |place| {
         Some(Box::new(move |_, event| match (place, event) {
-            (Place::Worker(worker), Event::Mail(Mail::Look { ticket, .. })) => {
+            (Place::Worker(worker), Event::Mail(Mail::ToWorker(_, ToWorker::Look { ticket, .. }))) => {
                 let snapshot = Snapshot { worker: Some(worker), ..Snapshot::default() };
                 vec![Action::Report { ticket: *ticket, snapshot: Box::new(snapshot) }]
             }

@@ -19,9 +19,9 @@ use queueing::classes::{ClassId, ClassSet};
 use units::{PoolId, Time, WorkerId, limits};
 
 use super::sharing::{Claim, Group, SLICE};
-use super::{Coordinator, Entry, post};
+use super::{Coordinator, Entry};
 use crate::action::Actions;
-use crate::mail::{Mail, Place};
+use crate::mail::ToWorker;
 
 /// A class's weight is divided among so many pools without being rounded much, and all of them together are no overflow.
 const WEIGHT_PARTS: u32 = 1 << 12;
@@ -337,7 +337,7 @@ impl Coordinator {
         let richest = (0..entry.held.len()).max_by_key(|&worker| entry.held[worker] - told(worker) as i32);
         let worker = WorkerId(richest.expect("there is a worker") as u16);
         entry.yields.push(Yield { worker, at: now });
-        post(actions, Place::Worker(worker), Mail::Recall { pool: turn.from, busy: true });
+        actions.post_to_worker(worker, ToWorker::Recall { pool: turn.from, busy: true });
     }
 
     /// Asks holders for idle servers, as many at a time as are wanted. True: all have been asked a moment ago, in vain.
@@ -359,7 +359,7 @@ impl Coordinator {
             && let Some((pool, worker)) = sweep.left.pop()
         {
             sweep.open.push((pool, worker));
-            post(actions, Place::Worker(worker), Mail::Recall { pool, busy: false });
+            actions.post_to_worker(worker, ToWorker::Recall { pool, busy: false });
         }
         sweep.is_done()
     }
@@ -394,7 +394,7 @@ impl Coordinator {
         for ask in self.asks.iter_mut().filter(|ask| ask.pool == pool) {
             if !ask.inquired && !told.contains(&ask.worker) {
                 told.push(ask.worker);
-                post(actions, Place::Worker(ask.worker), Mail::Inquire { pool });
+                actions.post_to_worker(ask.worker, ToWorker::Inquire { pool });
             }
             ask.inquired = true;
         }
@@ -428,7 +428,7 @@ impl Coordinator {
             true
         });
         if dropped > 0 {
-            post(actions, Place::Worker(worker), Mail::Dropped { pool, count: dropped, reserve });
+            actions.post_to_worker(worker, ToWorker::Dropped { pool, count: dropped, reserve });
         }
     }
 }

@@ -13,11 +13,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use units::{PoolId, Time, WorkerId, limits};
-
-use super::{CONSOLE, Coordinator, Entry, post};
+use super::{CONSOLE, Coordinator, Entry};
 use crate::action::Actions;
-use crate::mail::{Mail, Place};
+use crate::mail::ToWorker;
+use units::{PoolId, Time, WorkerId, limits};
 
 /// While there are too many unused ones, they are looked at this often,
 const PAUSE: Duration = Duration::from_millis(100);
@@ -149,7 +148,7 @@ impl Coordinator {
             stays
         });
         for ((pool, worker), (count, reserve)) in dropped {
-            post(actions, Place::Worker(worker), Mail::Dropped { pool, count, reserve });
+            actions.post_to_worker(worker, ToWorker::Dropped { pool, count, reserve });
         }
     }
 
@@ -160,7 +159,7 @@ impl Coordinator {
         entry.life = Life::Retired { homes: entry.homes.len() };
         (entry.min, entry.forced, entry.auto) = (0, false, None);
         for &home in &entry.homes {
-            post(actions, Place::Worker(home), Mail::Forget { pool });
+            actions.post_to_worker(home, ToWorker::Forget { pool });
         }
         self.ids.remove(&entry.key);
     }

@@ -9,6 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Coordinator;
+use crate::action::Actions;
+use crate::mail::{Application, Refusal, ToDoor, ToWorker};
+use crate::settings::Settings;
+use crate::snapshot::LimitCounts;
 use queueing::classes::{Class, Over, Rate};
 use queueing::limiting::{
     Allowance, Kind, Limit, TICK,
@@ -17,12 +22,6 @@ use queueing::limiting::{
     tap::Tap,
 };
 use units::{ConnId, Time, WorkerId, limits};
-
-use super::{Coordinator, post};
-use crate::action::Actions;
-use crate::mail::{Application, Mail, Place, Refusal};
-use crate::settings::Settings;
-use crate::snapshot::LimitCounts;
 
 /// How often what came of logins is told.
 const TELL: Duration = Duration::from_millis(100);
@@ -280,8 +279,8 @@ impl Coordinator {
         }
         if logins.over == Over::Reject || logins.is_full(now, self.settings.global.waiting.client_login_timeout) {
             logins.rejected += 1;
-            let refused = Mail::NotPlaced { login: application.login, why: logins.refusal(now) };
-            return post(actions, Place::Door(application.door), refused);
+            let refused = ToDoor::NotPlaced { login: application.login, why: logins.refusal(now) };
+            return actions.post_to_door(application.door, refused);
         }
         logins.delayed += 1;
         logins.waiting.join(application);
@@ -338,20 +337,19 @@ impl Coordinator {
             delayed: logins.delayed,
             rejected: logins.rejected,
         });
-        post(actions, Place::Worker(WorkerId(0)), Mail::LoginsCounted(counts.collect()));
+        actions.post_to_worker(WorkerId(0), ToWorker::LoginsCounted(counts.collect()));
     }
 }
 
 fn post_allowances(limit: &Limit, allowances: Vec<Allowance>, actions: &mut Actions) {
     for allowance in allowances {
-        let to = Place::Worker(allowance.worker);
-        post(actions, to, Mail::Allow(Box::new((limit.clone(), allowance))));
+        actions.post_to_worker(allowance.worker, ToWorker::Allow(Box::new((limit.clone(), allowance))));
     }
 }
 
 fn post_turn(limit: &Limit, turn: slots::Turn, actions: &mut Actions) {
     for call in turn.calls {
-        post(actions, Place::Worker(call.worker), Mail::CallBack(Box::new((limit.clone(), call))));
+        actions.post_to_worker(call.worker, ToWorker::CallBack(Box::new((limit.clone(), call))));
     }
     post_allowances(limit, turn.allowances, actions);
 }

@@ -7,6 +7,7 @@ use queueing::classes::{Class, ClassId, Classes, Pattern, Rule};
 use super::sharing::{Claim, Group, PACE, SLICE, UNIT, shares};
 use super::*;
 use crate::Machine;
+use crate::mail::{Mail, ToCoordinator, ToWorker};
 use crate::settings::{DatabaseSettings, PoolSize};
 
 fn claim(pool: u32, weight: u32, tokens: u32, wants: u32) -> Claim {
@@ -219,63 +220,63 @@ impl Play {
         Play { coordinator, pools, random: Random(seed), ms: 0, opening_ms: 5, turns: Vec::new() }
     }
 
-    fn tell(&mut self, mail: Mail) {
+    fn tell(&mut self, mail: ToCoordinator) {
         let mut mails = VecDeque::from([mail]);
         while let Some(mail) = mails.pop_front() {
-            self.step(Event::Mail(mail), &mut mails);
+            self.step(Event::Mail(Mail::ToCoordinator(mail)), &mut mails);
         }
     }
 
-    fn step(&mut self, event: Event<'_>, mails: &mut VecDeque<Mail>) {
+    fn step(&mut self, event: Event<'_>, mails: &mut VecDeque<ToCoordinator>) {
         let mut actions = Actions::new();
         self.coordinator.step(at(self.ms), &Board::new(1), event, &mut actions);
         for action in actions.take() {
-            if let Action::Post { mail, .. } = action {
+            if let Action::Post { mail: Mail::ToWorker(_, mail), .. } = action {
                 mails.extend(self.answer(mail));
             }
         }
     }
 
     /// What the worker does.
-    fn answer(&mut self, mail: Mail) -> Option<Mail> {
+    fn answer(&mut self, mail: ToWorker) -> Option<ToCoordinator> {
         let worker = WorkerId(0);
         let model = |pools: &'_ mut Vec<Model>, pool: PoolId| std::mem::take(&mut pools[pool.0 as usize - 1]);
         let (pool, mut entry) = match &mail {
-            Mail::Granted(Grant { pool, .. })
-            | Mail::Recall { pool, .. }
-            | Mail::Inquire { pool }
-            | Mail::Dropped { pool, .. } => (*pool, model(&mut self.pools, *pool)),
-            other => panic!("{other:?} is not for a worker"),
+            ToWorker::Granted(Grant { pool, .. })
+            | ToWorker::Recall { pool, .. }
+            | ToWorker::Inquire { pool }
+            | ToWorker::Dropped { pool, .. } => (*pool, model(&mut self.pools, *pool)),
+            other => panic!("{other:?} is not of servers"),
         };
         let coming = entry.opening.len() as u32 + entry.servers.iter().filter(|server| server.is_none()).count() as u32;
         let reply = match mail {
-            Mail::Granted(_) => {
+            ToWorker::Granted(_) => {
                 entry.asked -= 1;
                 if entry.is_there(self.ms) && entry.wanted() > coming {
                     entry.opening.push(self.ms + self.opening_ms);
                     entry.opened += 1;
                     None
                 } else {
-                    Some(Mail::Freed { pool, worker, fresh: true })
+                    Some(ToCoordinator::Freed { pool, worker, fresh: true })
                 }
             }
-            Mail::Recall { busy, .. } => {
+            ToWorker::Recall { busy, .. } => {
                 if let Some(idle) = entry.servers.iter().position(Option::is_none) {
                     entry.servers.remove(idle);
-                    Some(Mail::Freed { pool, worker, fresh: false })
+                    Some(ToCoordinator::Freed { pool, worker, fresh: false })
                 } else if busy && entry.servers.len() + entry.opening.len() > entry.yields as usize {
                     entry.yields += 1;
                     self.turns.push(self.ms);
                     None
                 } else {
-                    Some(Mail::NothingIdle { pool, worker, busy })
+                    Some(ToCoordinator::NothingIdle { pool, worker, busy })
                 }
             }
-            Mail::Inquire { .. } => {
+            ToWorker::Inquire { .. } => {
                 let count = if entry.is_there(self.ms) { entry.wanted().saturating_sub(coming) } else { 0 };
-                Some(Mail::Wants { pool, worker, count, classes: entry.classes })
+                Some(ToCoordinator::Wants { pool, worker, count, classes: entry.classes })
             }
-            Mail::Dropped { count, .. } => {
+            ToWorker::Dropped { count, .. } => {
                 entry.asked -= count;
                 None
             }
@@ -319,13 +320,13 @@ impl Play {
                 if there { entry.wanted().saturating_sub(coming).min(4_u32.saturating_sub(coming)) } else { 0 };
             entry.asked += missing;
             for _ in 0..ready {
-                self.tell(Mail::Opened { pool });
+                self.tell(ToCoordinator::Opened { pool });
             }
             for _ in 0..freed {
-                self.tell(Mail::Freed { pool, worker, fresh: false });
+                self.tell(ToCoordinator::Freed { pool, worker, fresh: false });
             }
             for _ in 0..missing {
-                self.tell(Mail::Ask { pool, worker, reserve: false, classes });
+                self.tell(ToCoordinator::Ask { pool, worker, reserve: false, classes });
             }
         }
         if self.coordinator.next_deadline().is_some_and(|due| due <= at(self.ms)) {
@@ -520,7 +521,7 @@ fn so_many_log_in_at_once_and_no_more() {
     let (mut play, granted) = storm(40);
     assert_eq!(granted, limits::OPENING_PROCESS_MAX, "of 160 that are asked for");
     // One is done: one more.
-    play.tell(Mail::Opened { pool: PoolId(1) });
+    play.tell(ToCoordinator::Opened { pool: PoolId(1) });
     let opening = |play: &Play| play.pools.iter().map(|pool| pool.opening.len()).sum::<usize>();
     assert_eq!(opening(&play), granted + 1);
     // Those that take longer than a second are waited for no more: their host may be down.
@@ -551,8 +552,10 @@ fn what_min_pool_size_keeps_is_replaced_ahead_of_its_end() {
         if coordinator.next_deadline().is_some_and(|due| due <= at(ms)) {
             coordinator.step(at(ms), &Board::new(1), Event::DeadlineReached, &mut actions);
         }
-        let grants =
-            actions.take().into_iter().filter(|action| matches!(action, Action::Post { mail: Mail::Granted(_), .. }));
+        let grants = actions
+            .take()
+            .into_iter()
+            .filter(|action| matches!(action, Action::Post { mail: Mail::ToWorker(_, ToWorker::Granted(_)), .. }));
         granted_at.extend(grants.map(|_| ms));
     }
     // Two at once, since the user is known; the third place is for whoever comes after the first of them.

@@ -14,14 +14,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::{Coordinator, Entry};
+use crate::action::Actions;
+use crate::mail::{Counted, ToWorker};
+use crate::settings::{Effective, PoolMode, PoolSize, Settings};
 use queueing::sizing::{Account, LOOK, Seen, Sizing};
 use queueing::waits::Waits;
 use units::{PoolId, Time, WorkerId};
-
-use super::{Coordinator, Entry, post};
-use crate::action::Actions;
-use crate::mail::{Counted, Mail, Place};
-use crate::settings::{Effective, PoolMode, PoolSize, Settings};
 
 /// How often a pool is looked at that nobody waits for.
 const LOOK_SELDOM: Duration = Duration::from_secs(1);
@@ -155,7 +154,7 @@ impl Coordinator {
         let account = Arc::new(account);
         auto.shown = Some(Arc::clone(&account));
         for &home in &entry.homes {
-            post(actions, Place::Worker(home), Mail::Sized { pool, account: Arc::clone(&account) });
+            actions.post_to_worker(home, ToWorker::Sized { pool, account: Arc::clone(&account) });
         }
     }
 
@@ -183,7 +182,7 @@ impl Coordinator {
             auto.look_at = Some(now + LOOK);
             let waits = auto.asks_for_waits(now);
             for &home in &entry.homes {
-                post(actions, Place::Worker(home), Mail::Count { pool, waits });
+                actions.post_to_worker(home, ToWorker::Count { pool, waits });
             }
         }
     }
@@ -238,7 +237,7 @@ impl Coordinator {
         }
         for (worker, (held, left)) in entry.held.iter().zip(left).enumerate() {
             let count = u32::try_from(held - left).unwrap_or(0);
-            post(actions, Place::Worker(WorkerId(worker as u16)), Mail::Shrink { pool, count });
+            actions.post_to_worker(WorkerId(worker as u16), ToWorker::Shrink { pool, count });
         }
     }
 }

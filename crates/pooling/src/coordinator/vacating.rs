@@ -7,9 +7,9 @@
 use sql::Word;
 use units::{PoolId, Time, limits};
 
-use super::{Coordinator, post};
+use super::Coordinator;
 use crate::action::Actions;
-use crate::mail::{Mail, Place};
+use crate::mail::ToWorker;
 
 impl Coordinator {
     /// Whatever pool has servers in a database that is called by one of `names`, at a server of pool `from`, is to leave it, and
@@ -29,7 +29,7 @@ impl Coordinator {
                 continue;
             }
             for &home in &entry.homes {
-                post(actions, Place::Worker(home), Mail::Vacate { pool: PoolId(index as u32) });
+                actions.post_to_worker(home, ToWorker::Vacate { pool: PoolId(index as u32) });
             }
         }
     }

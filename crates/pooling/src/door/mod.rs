@@ -34,7 +34,7 @@ use crate::action::{Action, Actions};
 use crate::arrival::{Arrival, ConsoleRights, Identity};
 use crate::event::Event;
 use crate::flow::Flow;
-use crate::mail::{Application, Mail, Place, Refusal, Stop};
+use crate::mail::{Application, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 use crate::observe::{About, Fact, Level, Peer, Topic};
 use crate::session;
 use crate::settings::Settings;
@@ -252,8 +252,7 @@ impl Door {
             None => 0..0,
         };
         for worker in workers {
-            let to = Place::Worker(WorkerId(worker));
-            actions.push(Action::Post { to, mail: Mail::Cancel { pid, secret }, carrying: None });
+            actions.post_to_worker(WorkerId(worker), ToWorker::Cancel { pid, secret });
         }
     }
 
@@ -277,8 +276,7 @@ impl Door {
             peer: login.peer,
             class: wish.class(&self.settings),
         };
-        let mail = Mail::Apply(Box::new(application));
-        actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+        actions.post_to_coordinator(ToCoordinator::Apply(Box::new(application)));
         Ok(())
     }
 
@@ -316,8 +314,8 @@ impl Door {
             keys: login.keys,
             leftover: login.inbox,
         };
-        let mail = Mail::Arrive(Box::new(arrival));
-        actions.push(Action::Post { to: Place::Worker(worker), mail, carrying: Some(conn) });
+        let mail = Mail::ToWorker(worker, ToWorker::Arrive(Box::new(arrival)));
+        actions.push(Action::Post { mail, carrying: Some(conn) });
     }
 
     fn not_placed(&mut self, now: Time, conn: ConnId, why: Refusal, actions: &mut Actions) {
@@ -388,8 +386,7 @@ impl Door {
     /// A login ends before the coordinator has answered it: nobody is to wait behind it.
     fn withdraw(&self, conn: ConnId, actions: &mut Actions) {
         if self.logins.get(conn).is_some_and(|login| matches!(login.phase, Phase::Applying)) {
-            let mail = Mail::Withdrawn { login: conn };
-            actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+            actions.post_to_coordinator(ToCoordinator::Withdrawn { login: conn });
         }
     }
 
@@ -429,9 +426,9 @@ impl Door {
         }
     }
 
-    fn delivered(&mut self, now: Time, mail: Mail, actions: &mut Actions) {
+    fn delivered(&mut self, now: Time, mail: ToDoor, actions: &mut Actions) {
         match mail {
-            Mail::Placed { login, pool, homes, worker, user, serial } => {
+            ToDoor::Placed { login, pool, homes, worker, user, serial } => {
                 if self.logins.get(login).is_some_and(|login| matches!(login.phase, Phase::Applying)) {
                     self.placed(login, pool, homes, worker, serial, actions);
                 } else {
@@ -439,8 +436,8 @@ impl Door {
                     depart(pool, worker, user, actions);
                 }
             }
-            Mail::NotPlaced { login, why } => self.not_placed(now, login, why, actions),
-            Mail::Configure(settings) => {
+            ToDoor::NotPlaced { login, why } => self.not_placed(now, login, why, actions),
+            ToDoor::Configure(settings) => {
                 self.kinds = Kinds::of(&settings);
                 self.tracked = Tracked::new(&settings.global.startup.track_extra_parameters);
                 let old = std::mem::replace(&mut self.settings, settings);
@@ -448,11 +445,10 @@ impl Door {
                 self.verifiers
                     .retain(|user, _| secrets.get(user).is_some_and(|now| old.secrets.get(user) == Some(now)));
             }
-            Mail::Stop(stop) => {
+            ToDoor::Stop(stop) => {
                 self.stop = self.stop.max(Some(stop));
                 actions.push(Action::Finished);
             }
-            _ => debug_assert!(false, "mail for somebody else came to a door"),
         }
     }
 
@@ -467,8 +463,7 @@ impl Door {
 
 /// A home that was given is not needed.
 fn depart(pool: PoolId, worker: WorkerId, user: Arc<str>, actions: &mut Actions) {
-    let mail = Mail::Departed { pool, worker, user };
-    actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+    actions.post_to_coordinator(ToCoordinator::Departed { pool, worker, user });
 }
 
 impl crate::Machine for Door {
@@ -486,8 +481,9 @@ impl crate::Machine for Door {
                 self.close(conn, false, actions);
             }
             Event::Computed { conn, done } => self.computed(now, conn, done, actions),
-            Event::Mail(mail) => self.delivered(now, mail, actions),
-            Event::Returned(mail) => debug_assert!(false, "a door posts nothing that may be returned: {mail:?}"),
+            Event::Mail(Mail::ToDoor(_, mail)) => self.delivered(now, mail, actions),
+            Event::Mail(other) => unreachable!("mail is delivered where it is addressed: {other:?}"),
+            Event::Returned(mail) => unreachable!("a door posts nothing that may be returned: {mail:?}"),
             Event::DeadlineReached => self.deadline_reached(now, actions),
             Event::RoundEnded => {
                 self.shed(now, actions);

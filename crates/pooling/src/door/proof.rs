@@ -463,7 +463,7 @@ mod tests {
     use units::{DoorId, Kind};
 
     use super::*;
-    use crate::mail::Mail;
+    use crate::mail::ToDoor;
 
     /// The salt that a client is told who asks for this user.
     fn salt(door: &mut Door, user: &str) -> String {
@@ -488,7 +488,7 @@ mod tests {
         let mut door = Door::new(DoorId(0), settings(&["ann"]), [7; 32]);
         let before = ["ann", "bob", "eve"].map(|user| salt(&mut door, user));
         let now = Time::default();
-        door.delivered(now, Mail::Configure(settings(&["ann", "bob"])), &mut Actions::default());
+        door.delivered(now, ToDoor::Configure(settings(&["ann", "bob"])), &mut Actions::default());
         assert_eq!(["ann", "bob", "eve"].map(|user| salt(&mut door, user)), before);
         assert_ne!(before[0], before[1]);
     }

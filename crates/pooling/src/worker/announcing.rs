@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   client: CREATE FUNCTION f ──► the pools of that database on this worker note it
-//!                             ──► Mail::Defines to the other workers ──► noted there ──► Mail::Noted ──► the statement is sent
-//!   its transaction is over   ──► Mail::Settled to the other workers: from now on it can be read
+//!                             ──► ToWorker::Defines to the other workers ──► noted there ──► ToWorker::Noted ──► the statement is sent
+//!   its transaction is over   ──► ToWorker::Settled to the other workers: from now on it can be read
 //! ```
 //!
 //! Promises: nobody can call what was defined, through any pool of that database, and not be suspected; not even while the
@@ -19,8 +19,8 @@ use std::sync::Arc;
 use super::answers::Answers;
 use super::requests::Requests;
 use super::{Turn, Worker};
-use crate::action::{Action, Actions};
-use crate::mail::{Mail, Place};
+use crate::action::Actions;
+use crate::mail::ToWorker;
 use crate::server::Answerer;
 use crate::session::State;
 use session_state::catalogue::{Announcement, Definition, Hidden, What, of_tag};
@@ -64,9 +64,9 @@ impl OtherWorkers {
         self.workers - 1
     }
 
-    fn post(self, actions: &mut Actions, mail: impl Fn() -> Mail) {
+    fn post(self, actions: &mut Actions, mail: impl Fn() -> ToWorker) {
         for worker in (0..self.workers).map(WorkerId).filter(|worker| *worker != self.own) {
-            actions.push(Action::Post { to: Place::Worker(worker), mail: mail(), carrying: None });
+            actions.post_to_worker(worker, mail());
         }
     }
 }
@@ -113,7 +113,7 @@ impl Requests<'_> {
     fn announce(&mut self, what: What, session: Option<ConnId>) -> Arc<Definition> {
         let database = self.pool.database.name_at_server().into();
         let definition = Arc::new(Definition { database, server: self.server_id, what });
-        self.others.post(self.actions, || Mail::Defines { definition: Arc::clone(&definition), session });
+        self.others.post(self.actions, || ToWorker::Defines { definition: Arc::clone(&definition), session });
         self.definitions.push(Arc::clone(&definition));
         definition
     }
@@ -158,7 +158,7 @@ impl Answers<'_> {
         let database = self.pool.database.name_at_server().into();
         let definition = Arc::new(Definition { database, server: self.server_id, what });
         // Before the tag is passed on.
-        self.others.post(self.actions, || Mail::Defines { definition: Arc::clone(&definition), session: None });
+        self.others.post(self.actions, || ToWorker::Defines { definition: Arc::clone(&definition), session: None });
         self.findings.words().definitions.push(definition);
     }
 
@@ -206,8 +206,8 @@ impl Worker {
     ) {
         self.note_definition(turn.now, &definition);
         if let Some(session) = session {
-            let to = Place::Worker(WorkerId(session.owner()));
-            turn.actions.push(Action::Post { to, mail: Mail::Noted { definition, session }, carrying: None });
+            let to = WorkerId(session.owner());
+            turn.actions.post_to_worker(to, ToWorker::Noted { definition, session });
         }
     }
 
@@ -237,7 +237,7 @@ impl Worker {
     pub(super) fn tell_settled(&mut self, turn: &mut Turn<'_>, id: PoolId, server: ConnId, lost: bool) {
         if self.definers.contains_key(&server) {
             self.hear_of_settlement(turn.now, server, lost);
-            self.other_workers().post(turn.actions, || Mail::Settled { server, lost });
+            self.other_workers().post(turn.actions, || ToWorker::Settled { server, lost });
         } else if let Some(pool) = self.pool_mut(id) {
             // What no other pool is to know.
             pool.known.settle(server, turn.now, lost);

@@ -9,7 +9,7 @@ use wire::{SqlState, sqlstate};
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::event::Hangup;
-use crate::mail::{Mail, Place};
+use crate::mail::ToCoordinator;
 use crate::observe::{About, Fact, Level, Topic};
 use crate::sabotage::{Fault, does};
 use crate::server::{Chore, Server, State as ServerState};
@@ -175,8 +175,8 @@ impl Worker {
             self.listens_no_more(turn, pool, conn, &names);
         }
         self.departing += 1;
-        let departed = Mail::Departed { pool, worker: self.id, user };
-        turn.actions.push(Action::Post { to: Place::Coordinator, mail: departed, carrying: None });
+        let departed = ToCoordinator::Departed { pool, worker: self.id, user };
+        turn.actions.post_to_coordinator(departed);
     }
 
     /// The last of a session: its connection is closed and its id is free. `last_words`: it was told why.
@@ -385,8 +385,8 @@ impl Worker {
                 self.restless.push(id);
             }
         }
-        let freed = Mail::Freed { pool: id, worker: self.id, fresh: group == crate::server::Group::Opening };
-        turn.actions.push(Action::Post { to: Place::Coordinator, mail: freed, carrying: None });
+        let freed = ToCoordinator::Freed { pool: id, worker: self.id, fresh: group == crate::server::Group::Opening };
+        turn.actions.post_to_coordinator(freed);
         if server.is_unsettled {
             self.tell_settled(turn, id, conn, true);
         }

@@ -6,8 +6,7 @@ use units::deadline::Owner;
 use units::{PoolId, limits};
 
 use super::{Turn, Worker};
-use crate::action::Action;
-use crate::mail::{Mail, Place};
+use crate::mail::ToCoordinator;
 
 impl Worker {
     pub(super) fn forget(&mut self, turn: &mut Turn<'_>, id: PoolId) {
@@ -34,7 +33,7 @@ impl Worker {
             self.shared.retain(|&shared| shared != id);
         }
         self.refusals.forget(id);
-        let forgotten = Mail::Forgotten { pool: id };
-        turn.actions.push(Action::Post { to: Place::Coordinator, mail: forgotten, carrying: None });
+        let forgotten = ToCoordinator::Forgotten { pool: id };
+        turn.actions.post_to_coordinator(forgotten);
     }
 }

@@ -13,7 +13,7 @@ use super::steering::concerns_servers;
 use super::sweeping::taint;
 use super::{Turn, Worker};
 use crate::action::Action;
-use crate::mail::{Mail, Place};
+use crate::mail::{Exchange, Mail, ToCoordinator, ToWorker};
 use crate::sabotage::{Fault, does};
 use crate::server::{Chore, Group, Lent, Server, State as ServerState};
 
@@ -62,11 +62,8 @@ impl Worker {
         let (key, homes, base) = (pool.key.clone(), pool.homes, pool.base.clone());
         let lent = Lent { key, homes, base, from, to, server, idle_since };
         // The group count stays until the other side acknowledges: the server is still ours to answer for (I5).
-        turn.actions.push(Action::Post {
-            to: Place::Worker(to),
-            mail: Mail::Lend(Box::new(lent)),
-            carrying: Some(server_id),
-        });
+        let mail = Mail::ToWorker(to, ToWorker::Exchange(Exchange::Lend(Box::new(lent))));
+        turn.actions.push(Action::Post { mail, carrying: Some(server_id) });
     }
 
     /// The other worker's mailbox was full: the server stays.
@@ -94,9 +91,9 @@ impl Worker {
         entry.fed.remove(&from);
         let known = entry.base.is_some();
         // The receiver tells the coordinator, before anything else that it may tell of this server.
-        let moved = Mail::Moved { pool, from, to: self.id };
-        turn.actions.push(Action::Post { to: Place::Coordinator, mail: moved, carrying: None });
-        turn.actions.push(Action::Post { to: Place::Worker(from), mail: Mail::Received { pool }, carrying: None });
+        let moved = ToCoordinator::Moved { pool, from, to: self.id };
+        turn.actions.post_to_coordinator(moved);
+        turn.actions.post_to_worker(from, ToWorker::Received { pool });
         let mut server = Server { travelled_at: Some(turn.now), ..lent.server };
         if does(&self.settings, Fault::RejuvenateLent) {
             server.connected_at = turn.now;
@@ -251,7 +248,7 @@ impl Worker {
         let hungry_since = entry.hungry_since();
         // One begging a waiter and worker: whoever was begged and had nothing sees our hunger when it has.
         if entry.begged.insert(rich, hungry_since) != Some(hungry_since) {
-            turn.actions.push(Action::Post { to: Place::Worker(rich), mail: Mail::Beg { pool, from }, carrying: None });
+            turn.actions.post_to_worker(rich, ToWorker::Exchange(Exchange::Beg { pool, from }));
         }
     }
 }

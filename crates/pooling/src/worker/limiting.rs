@@ -27,8 +27,8 @@ use wire::{Header, sqlstate};
 use super::first_text::first_text;
 use super::gates::{Before, Outcome, Wait};
 use super::{Turn, Worker};
-use crate::action::{Action, Source};
-use crate::mail::{Mail, Place};
+use crate::action::Source;
+use crate::mail::ToCoordinator;
 use crate::server::State as ServerState;
 use crate::session::{Admission, Line, Rest, Session, State};
 
@@ -203,8 +203,8 @@ impl Worker {
         }
         let worker = self.id;
         for (limit, count) in asks.into_iter().filter(|(_, count)| *count > 0) {
-            let mail = Mail::Want { limit, worker, count };
-            turn.actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+            let mail = ToCoordinator::Want { limit, worker, count };
+            turn.actions.post_to_coordinator(mail);
         }
     }
 
@@ -252,8 +252,8 @@ impl Worker {
 
     fn give_back(&mut self, turn: &mut Turn<'_>, limit: Limit, count: u32, missing: u32) {
         if count > 0 || missing > 0 {
-            let mail = Mail::Unspent { limit, worker: self.id, count, missing };
-            turn.actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+            let mail = ToCoordinator::Unspent { limit, worker: self.id, count, missing };
+            turn.actions.post_to_coordinator(mail);
         }
     }
 

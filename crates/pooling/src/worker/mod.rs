@@ -111,7 +111,7 @@ use units::{ConnId, Kind, PoolId, Time, WorkerId, limits};
 use crate::action::{Action, Actions};
 use crate::event::{Event, Hangup};
 use crate::flow::Flow;
-use crate::mail::{Mail, Stop};
+use crate::mail::{Exchange, Mail, Stop, ToWorker};
 use crate::sabotage::{Fault, does};
 use crate::server::{Server, State as ServerState};
 use crate::session::{Session, State as SessionState};
@@ -256,70 +256,51 @@ impl Worker {
                 Kind::Client | Kind::Login => {}
             },
             Event::Computed { conn, done } => self.login_computed(turn, conn, done),
-            Event::Mail(mail) => self.delivered(turn, mail),
+            Event::Mail(Mail::ToWorker(_, mail)) => self.delivered(turn, mail),
+            Event::Mail(other) => unreachable!("mail is delivered where it is addressed: {other:?}"),
             Event::Returned(mail) => self.returned(turn, mail),
             Event::DeadlineReached => self.deadline_reached(turn),
             Event::RoundEnded => self.round_ended(turn),
         }
     }
 
-    fn delivered(&mut self, turn: &mut Turn<'_>, mail: Mail) {
+    fn delivered(&mut self, turn: &mut Turn<'_>, mail: ToWorker) {
         match mail {
-            Mail::Arrive(arrival) => self.arrived(turn, *arrival),
-            Mail::Cancel { pid, secret } => self.cancel_requested(turn, pid, secret),
-            Mail::Granted(grant) => self.granted(turn, grant),
-            Mail::Recall { pool, busy } => self.recalled(turn, pool, busy),
-            Mail::Inquire { pool } => self.inquired(turn, pool),
-            Mail::Dropped { pool, count, reserve } => self.dropped(pool, count, reserve),
-            Mail::Forget { pool } => self.forget(turn, pool),
-            Mail::Vacate { pool } => self.vacate(turn, pool),
-            Mail::Count { pool, waits } => self.count(turn, pool, waits),
-            Mail::Sized { pool, account } => self.sized(pool, account),
-            Mail::Allow(allowance) => self.allowed(turn, &allowance.0, &allowance.1),
-            Mail::LoginsCounted(counts) => self.gates.logins = counts,
-            Mail::CallBack(call) => self.called_back(turn, &call.0, &call.1),
-            Mail::Shrink { pool, count } => self.shrink(turn, pool, count),
-            Mail::Lend(lent) => self.lent_to_us(turn, *lent),
-            Mail::Received { pool } => self.lend_received(pool),
-            Mail::Beg { pool, from } => self.begged(turn, pool, from),
-            Mail::Configure(settings) => self.configure(turn, settings),
-            Mail::Defines { definition, session } => self.hear_of_definition(turn, definition, session),
-            Mail::Noted { definition, session } => self.definition_noted(turn, session, &definition),
-            Mail::Settled { server, lost } => self.hear_of_settlement(turn.now, server, lost),
-            Mail::Stop(stop) => self.stop(turn, stop),
-            Mail::Look { ticket, detail } => {
+            ToWorker::Arrive(arrival) => self.arrived(turn, *arrival),
+            ToWorker::Cancel { pid, secret } => self.cancel_requested(turn, pid, secret),
+            ToWorker::Granted(grant) => self.granted(turn, grant),
+            ToWorker::Recall { pool, busy } => self.recalled(turn, pool, busy),
+            ToWorker::Inquire { pool } => self.inquired(turn, pool),
+            ToWorker::Dropped { pool, count, reserve } => self.dropped(pool, count, reserve),
+            ToWorker::Forget { pool } => self.forget(turn, pool),
+            ToWorker::Vacate { pool } => self.vacate(turn, pool),
+            ToWorker::Count { pool, waits } => self.count(turn, pool, waits),
+            ToWorker::Sized { pool, account } => self.sized(pool, account),
+            ToWorker::Allow(allowance) => self.allowed(turn, &allowance.0, &allowance.1),
+            ToWorker::LoginsCounted(counts) => self.gates.logins = counts,
+            ToWorker::CallBack(call) => self.called_back(turn, &call.0, &call.1),
+            ToWorker::Shrink { pool, count } => self.shrink(turn, pool, count),
+            ToWorker::Exchange(Exchange::Lend(lent)) => self.lent_to_us(turn, *lent),
+            ToWorker::Received { pool } => self.lend_received(pool),
+            ToWorker::Exchange(Exchange::Beg { pool, from }) => self.begged(turn, pool, from),
+            ToWorker::Configure(settings) => self.configure(turn, settings),
+            ToWorker::Defines { definition, session } => self.hear_of_definition(turn, definition, session),
+            ToWorker::Noted { definition, session } => self.definition_noted(turn, session, &definition),
+            ToWorker::Settled { server, lost } => self.hear_of_settlement(turn.now, server, lost),
+            ToWorker::Stop(stop) => self.stop(turn, stop),
+            ToWorker::Look { ticket, detail } => {
                 let snapshot = Box::new(self.snapshot(turn.now, detail));
                 turn.actions.push(Action::Report { ticket, snapshot });
             }
-            Mail::Answer { conn, bytes, close } => self.console_answered(turn, conn, &bytes, close),
-            Mail::Apply(_)
-            | Mail::Placed { .. }
-            | Mail::NotPlaced { .. }
-            | Mail::Withdrawn { .. }
-            | Mail::Ask { .. }
-            | Mail::Freed { .. }
-            | Mail::Opened { .. }
-            | Mail::Moved { .. }
-            | Mail::NothingIdle { .. }
-            | Mail::Counted(_)
-            | Mail::Wants { .. }
-            | Mail::Forgotten { .. }
-            | Mail::Empty { .. }
-            | Mail::Emptied { .. }
-            | Mail::Want { .. }
-            | Mail::Unspent { .. }
-            | Mail::Failed(_)
-            | Mail::Refused(_)
-            | Mail::Departed { .. } => debug_assert!(false, "mail for a door or the coordinator came to a worker"),
+            ToWorker::Answer { conn, bytes, close } => self.console_answered(turn, conn, &bytes, close),
         }
     }
 
-    fn returned(&mut self, turn: &mut Turn<'_>, mail: Mail) {
+    fn returned(&mut self, turn: &mut Turn<'_>, mail: Exchange) {
         match mail {
-            Mail::Lend(lent) => self.lend_returned(turn, *lent),
+            Exchange::Lend(lent) => self.lend_returned(turn, *lent),
             // Whoever is begged sees our hunger on the board at its next release.
-            Mail::Beg { pool, from: _ } => self.restless.push(pool),
-            other => debug_assert!(false, "only lends and begs may be returned, not {other:?}"),
+            Exchange::Beg { pool, from: _ } => self.restless.push(pool),
         }
     }
 

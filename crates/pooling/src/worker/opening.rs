@@ -24,7 +24,7 @@ use super::pool::Pool;
 use super::{Turn, Worker};
 use crate::action::Action;
 use crate::flow::Flow;
-use crate::mail::{Failure, Grant, Mail, Place, Stop};
+use crate::mail::{Failure, Grant, Stop, ToCoordinator};
 use crate::observe::{Ends, Level, Topic};
 use crate::sabotage::{Fault, does};
 use crate::server::{Chore, Group, Ledger, Overdue, Sequences, Server, State};
@@ -76,8 +76,8 @@ impl Worker {
                 pool.asked_since = turn.now;
             }
             pool.asked += 1;
-            let ask = Mail::Ask { pool: id, worker, reserve: false, classes: pool.queue.at_work() };
-            turn.actions.push(Action::Post { to: Place::Coordinator, mail: ask, carrying: None });
+            let ask = ToCoordinator::Ask { pool: id, worker, reserve: false, classes: pool.queue.at_work() };
+            turn.actions.post_to_coordinator(ask);
         }
         self.arm_pool(turn, id);
     }
@@ -93,8 +93,8 @@ impl Worker {
         if due && turn.now >= pool.retry_at {
             pool.asked_reserve = true;
             pool.asked += 1;
-            let ask = Mail::Ask { pool: id, worker, reserve: true, classes: pool.queue.at_work() };
-            turn.actions.push(Action::Post { to: Place::Coordinator, mail: ask, carrying: None });
+            let ask = ToCoordinator::Ask { pool: id, worker, reserve: true, classes: pool.queue.at_work() };
+            turn.actions.post_to_coordinator(ask);
         }
     }
 
@@ -127,8 +127,8 @@ impl Worker {
             }
             self.open_server(turn, id, serial);
         } else {
-            let freed = Mail::Freed { pool: id, worker, fresh: true };
-            turn.actions.push(Action::Post { to: Place::Coordinator, mail: freed, carrying: None });
+            let freed = ToCoordinator::Freed { pool: id, worker, fresh: true };
+            turn.actions.post_to_coordinator(freed);
         }
     }
 
@@ -446,7 +446,7 @@ impl Worker {
         let Some(pool) = self.pool_mut(id) else { return };
         // Only now: a connect_query that fails is a failed login too.
         (pool.failures, pool.failed_at, pool.retry_at) = (0, Time::ZERO, Time::ZERO);
-        turn.actions.push(Action::Post { to: Place::Coordinator, mail: Mail::Opened { pool: id }, carrying: None });
+        turn.actions.post_to_coordinator(ToCoordinator::Opened { pool: id });
         self.free(turn, conn);
         self.welcome_all(turn, id);
         // One login less under way: more may be asked for.
@@ -490,8 +490,8 @@ impl Worker {
             why: words.as_deref().unwrap_or(why).into(),
             lines: words.into_iter().chain([self.words_of_end(turn, conn, why)]).collect(),
         };
-        let failed = Mail::Failed(Box::new(failure));
-        turn.actions.push(Action::Post { to: Place::Coordinator, mail: failed, carrying: None });
+        let failed = ToCoordinator::Failed(Box::new(failure));
+        turn.actions.post_to_coordinator(failed);
         self.remove_server(turn, conn, why);
         let longest = self.settings.global.servers.server_login_retry;
         let jitter = u32::from_ne_bytes(self.random.bytes()) >> 16;

@@ -18,8 +18,7 @@ use wire::backend::{self, ErrorResponse, Status};
 use wire::frontend::tag;
 
 use super::{Turn, Worker};
-use crate::action::Action;
-use crate::mail::{Mail, Place};
+use crate::mail::ToCoordinator;
 use crate::session::{Line, Rest, Session, State};
 
 impl Worker {
@@ -29,8 +28,8 @@ impl Worker {
         let (pool, class) = (session.pool, Arc::clone(&self.settings.classes.class(session.class).name));
         let quiet = self.settings.global.console.stats_period;
         if self.refusals.count(turn.now, quiet, pool, Arc::clone(&class), reason) {
-            let news = Mail::Refused(Box::new(News { pool, class, reason, message: message.to_owned() }));
-            turn.actions.push(Action::Post { to: Place::Coordinator, mail: news, carrying: None });
+            let news = ToCoordinator::Refused(Box::new(News { pool, class, reason, message: message.to_owned() }));
+            turn.actions.post_to_coordinator(news);
         }
     }
 

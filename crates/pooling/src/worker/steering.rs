@@ -15,7 +15,7 @@ use super::pool::{Pool, Rules};
 use super::yielding::SURPLUS;
 use super::{Turn, Worker};
 use crate::action::Action;
-use crate::mail::{Counted, Mail, Place, Stop};
+use crate::mail::{Counted, Stop, ToCoordinator};
 use crate::sabotage::{Fault, does};
 use crate::server::{Chore, Group, Server, State as ServerState};
 use crate::session::{Session, State, virtual_pid};
@@ -104,8 +104,8 @@ impl Worker {
             counted.open = pool.open();
             counted.waits = pool.waits.as_deref_mut().and_then(Asked::take);
         }
-        let mail = Mail::Counted(Box::new(counted));
-        turn.actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+        let mail = ToCoordinator::Counted(Box::new(counted));
+        turn.actions.post_to_coordinator(mail);
         if waits {
             self.want_waits(turn, id);
         }

@@ -7,8 +7,7 @@ use units::{ConnId, PoolId, Time, limits};
 use super::answers::Answers;
 use super::requests::Requests;
 use super::{Turn, Worker};
-use crate::action::Action;
-use crate::mail::{Mail, Place};
+use crate::mail::ToCoordinator;
 use crate::server::{Group, Server, State};
 
 const WHY: &str = "its database is to be empty";
@@ -24,8 +23,8 @@ impl Requests<'_> {
         // Which of several has succeeded, no command tag says.
         let is_alone = self.server.ledger.owing().0 == 0 && self.server.emptying.is_none();
         self.server.emptying = Some(if is_alone { names.clone() } else { Box::default() });
-        let mail = Mail::Empty { pool: self.pool.id, names };
-        self.actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+        let mail = ToCoordinator::Empty { pool: self.pool.id, names };
+        self.actions.post_to_coordinator(mail);
     }
 }
 
@@ -37,8 +36,8 @@ impl Answers<'_> {
             return;
         }
         if let Some(names) = self.server.emptying.take().filter(|names| !names.is_empty()) {
-            let mail = Mail::Emptied { names };
-            self.actions.push(Action::Post { to: Place::Coordinator, mail, carrying: None });
+            let mail = ToCoordinator::Emptied { names };
+            self.actions.post_to_coordinator(mail);
         }
     }
 }

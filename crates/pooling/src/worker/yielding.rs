@@ -5,8 +5,7 @@ use units::PoolId;
 
 use super::pool::Pool;
 use super::{Turn, Worker};
-use crate::action::Action;
-use crate::mail::{Mail, Place};
+use crate::mail::ToCoordinator;
 use crate::server::Group;
 
 /// Why a server of a pool that has become smaller is closed.
@@ -61,8 +60,8 @@ impl Worker {
             pool.yields += 1;
             return;
         }
-        let nothing = Mail::NothingIdle { pool: id, worker: self.id, busy };
-        turn.actions.push(Action::Post { to: Place::Coordinator, mail: nothing, carrying: None });
+        let nothing = ToCoordinator::NothingIdle { pool: id, worker: self.id, busy };
+        turn.actions.post_to_coordinator(nothing);
     }
 
     /// Whether what was asked for is still wanted.
@@ -72,8 +71,8 @@ impl Worker {
             pool.wanted().saturating_sub(coming)
         });
         let classes = self.pool(id).map(|pool| pool.queue.at_work()).unwrap_or_default();
-        let wants = Mail::Wants { pool: id, worker: self.id, count, classes };
-        turn.actions.push(Action::Post { to: Place::Coordinator, mail: wants, carrying: None });
+        let wants = ToCoordinator::Wants { pool: id, worker: self.id, count, classes };
+        turn.actions.post_to_coordinator(wants);
     }
 
     /// So many asks are dropped. Whoever has come to wait since then asks anew.

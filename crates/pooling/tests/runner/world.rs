@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use pooling::{Action, Actions, Coordinator, Door, Event, Machine};
-use pooling::{Mail, Place, Settings, Worker};
+use pooling::{Action, Actions, Coordinator, Door, Event, Machine, Mail, Place, Settings, ToWorker, Worker};
 use queueing::board::Board;
 use units::{ConnId, DoorId, Kind, Time, WorkerId, limits};
 
@@ -16,7 +15,6 @@ use super::socket::{Role, Socket};
 
 /// Mail under way, with the socket that goes along.
 struct Letter {
-    to: Place,
     mail: Mail,
     carrying: Option<usize>,
 }
@@ -166,7 +164,7 @@ impl World {
             self.refusals += 1;
             assert!(self.refusals < 100, "a full mailbox is tried again and again, without an end of the round");
             self.in_hand = socket;
-            self.step(place, Event::Returned(mail));
+            self.step(place, Event::Returned(mail.into_returned()));
         }
         acted
     }
@@ -206,7 +204,7 @@ impl World {
             }
             Action::Open { conn, address } => self.open(from, conn, address.port),
             Action::Compute { conn, job } => self.computations.push_back((conn, job)),
-            Action::Post { to, mail, carrying } => self.post(from, to, mail, carrying),
+            Action::Post { mail, carrying } => self.post(from, mail, carrying),
             Action::Adopt { conn } => self.adopt(conn),
             Action::Publish { pool, cell } => {
                 let Place::Worker(worker) = from else { return };
@@ -330,20 +328,21 @@ impl World {
         }
     }
 
-    fn post(&mut self, from: Place, to: Place, mail: Mail, carrying: Option<ConnId>) {
+    fn post(&mut self, from: Place, mail: Mail, carrying: Option<ConnId>) {
         let socket = carrying.and_then(|conn| self.by_id.remove(&conn));
         if let Some(socket) = socket {
             self.sockets[socket].id = None;
         }
         if self.report.shows_mail {
-            self.note(format!("mail {} -> {}: {}", place_name(from), place_name(to), mail_name(&mail)));
+            let (from, to) = (place_name(from), place_name(mail.place()));
+            self.note(format!("mail {from} -> {to}: {}", mail_name(&mail)));
         }
         let returnable = mail.may_be_returned();
-        match to {
+        match mail.place() {
             Place::Worker(worker) if returnable && self.full.contains(&worker) => {
                 self.refused.push_back((mail, socket));
             }
-            _ => self.letters.push_back(Letter { to, mail, carrying: socket }),
+            _ => self.letters.push_back(Letter { mail, carrying: socket }),
         }
     }
 
@@ -368,7 +367,7 @@ impl World {
         }
         let Some(letter) = self.letters.pop_front() else { return false };
         self.in_hand = letter.carrying;
-        self.step(letter.to, Event::Mail(letter.mail));
+        self.step(letter.mail.place(), Event::Mail(letter.mail));
         assert!(self.in_hand.is_none(), "a connection that came with mail was not adopted");
         true
     }
@@ -486,11 +485,10 @@ impl World {
     }
 
     /// The same for everybody: new settings, the end.
-    pub(crate) fn tell_everybody(&mut self, mail: impl Fn() -> Mail) {
-        self.step(Place::Door(DoorId(0)), Event::Mail(mail()));
-        self.step(Place::Coordinator, Event::Mail(mail()));
-        for worker in 0..self.workers.len() {
-            self.step(Place::Worker(WorkerId(worker as u16)), Event::Mail(mail()));
+    pub(crate) fn tell_everybody(&mut self, mail: impl Fn(Place) -> Mail) {
+        let workers = (0..self.workers.len()).map(|worker| Place::Worker(WorkerId(worker as u16)));
+        for place in [Place::Door(DoorId(0)), Place::Coordinator].into_iter().chain(workers) {
+            self.step(place, Event::Mail(mail(place)));
         }
     }
 }
@@ -504,7 +502,12 @@ fn place_name(place: Place) -> String {
 }
 
 fn mail_name(mail: &Mail) -> String {
-    let shown = format!("{mail:?}");
+    let shown = match mail {
+        Mail::ToDoor(_, mail) => format!("{mail:?}"),
+        Mail::ToCoordinator(mail) => format!("{mail:?}"),
+        Mail::ToWorker(_, ToWorker::Exchange(mail)) => format!("{mail:?}"),
+        Mail::ToWorker(_, mail) => format!("{mail:?}"),
+    };
     let end = shown.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(shown.len());
     shown[..end].to_owned()
 }

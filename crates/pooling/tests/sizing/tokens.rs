@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pooling::mail::{Application, Counted};
 use pooling::settings::{Address, Database, Host, PoolMode, PoolSize};
-use pooling::{Action, Actions, Coordinator, Event, Machine, Mail, Peer, Place, Settings};
+use pooling::{Action, Actions, Coordinator, Event, Machine, Mail, Peer, Settings, ToCoordinator, ToWorker};
 use queueing::board::Board;
 use queueing::classes::ClassSet;
 use units::{ConnId, DoorId, PoolId, PoolKey, Time, WorkerId};
@@ -60,7 +60,7 @@ impl Stage {
             peer,
             class: queueing::classes::DEFAULT,
         };
-        stage.tell(Event::Mail(Mail::Apply(Box::new(application))));
+        stage.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::Apply(Box::new(application)))));
         (0..WORKERS).for_each(|worker| stage.ask(WorkerId(worker)));
         stage
     }
@@ -74,7 +74,12 @@ impl Stage {
     }
 
     fn ask(&mut self, worker: WorkerId) {
-        self.tell(Event::Mail(Mail::Ask { pool: POOL, worker, reserve: false, classes: ClassSet::default() }));
+        self.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::Ask {
+            pool: POOL,
+            worker,
+            reserve: false,
+            classes: ClassSet::default(),
+        })));
     }
 
     /// So many seconds pass; the mean of noiseless throughput in them.
@@ -109,29 +114,33 @@ impl Stage {
         let mut actions = Actions::new();
         self.coordinator.step(self.now, &Board::new(WORKERS), event, &mut actions);
         for action in actions.take() {
-            if let Action::Post { to: Place::Worker(worker), mail, .. } = action {
+            if let Action::Post { mail: Mail::ToWorker(worker, mail), .. } = action {
                 self.deliver(worker, mail);
             }
         }
     }
 
-    fn deliver(&mut self, worker: WorkerId, mail: Mail) {
+    fn deliver(&mut self, worker: WorkerId, mail: ToWorker) {
         let at = usize::from(worker.0);
         match mail {
-            Mail::Granted(_) => {
+            ToWorker::Granted(_) => {
                 self.held[at] += 1;
                 self.granted += 1;
-                self.tell(Event::Mail(Mail::Opened { pool: POOL }));
+                self.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::Opened { pool: POOL })));
                 self.ask(worker);
             }
-            Mail::Shrink { count, .. } => {
+            ToWorker::Shrink { count, .. } => {
                 for _ in 0..count {
                     self.held[at] -= 1;
                     self.freed += 1;
-                    self.tell(Event::Mail(Mail::Freed { pool: POOL, worker, fresh: false }));
+                    self.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::Freed {
+                        pool: POOL,
+                        worker,
+                        fresh: false,
+                    })));
                 }
             }
-            Mail::Count { pool, .. } => {
+            ToWorker::Count { pool, .. } => {
                 let (transactions, transaction_us, wait_us) = self.counts[at];
                 let counted = Counted {
                     pool,
@@ -144,7 +153,7 @@ impl Stage {
                     open: self.held[at],
                     waits: None,
                 };
-                self.tell(Event::Mail(Mail::Counted(Box::new(counted))));
+                self.tell(Event::Mail(Mail::ToCoordinator(ToCoordinator::Counted(Box::new(counted)))));
             }
             _ => {}
         }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use pooling::{Mail, Snapshot};
+use pooling::{Mail, Snapshot, ToWorker};
 use units::{ConnId, Kind, PoolId, Time, WorkerId};
 
 use crate::rounds::Letter;
@@ -48,7 +48,7 @@ struct Look {
 impl World {
     /// A letter is posted.
     pub(crate) fn note_departure(&mut self, from: u16, to: u16, mail: &Mail) {
-        if let Mail::Lend(lent) = mail {
+        if let Some(lent) = mail.lent() {
             self.checks.strangers.flights.entry((lent.pool(), from, to)).or_default().under_way += 1;
         }
     }
@@ -62,7 +62,7 @@ impl World {
 
     /// A letter was refused: the other mailbox is full.
     pub(crate) fn note_refusal(&mut self, from: u16, mail: &Mail) {
-        let Mail::Lend(lent) = mail else { return };
+        let Some(lent) = mail.lent() else { return };
         let now = self.now;
         for other in 0..self.nodes.len() as u16 {
             self.checks.strangers.flights.entry((lent.pool(), from, other)).or_default().refused_at = Some(now);
@@ -71,7 +71,7 @@ impl World {
 
     /// A letter is opened. Once a lender knows that its server has arrived, it may lend another.
     pub(crate) fn note_arrival(&mut self, to: u16, letter: &Letter) {
-        if let Mail::Received { pool } = letter.mail
+        if let Mail::ToWorker(_, ToWorker::Received { pool }) = letter.mail
             && let Some(flights) = self.checks.strangers.flights.get_mut(&(pool, to, letter.from))
         {
             flights.under_way -= 1;

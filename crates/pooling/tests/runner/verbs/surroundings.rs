@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pooling::{Event, Mail, Stop};
+use pooling::{Event, Mail, Stop, ToWorker};
 use session_state::state::Pins;
 use units::WorkerId;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String>
             "immediate" => Stop::Immediate,
             other => return Err(format!("'{other}' is no way to stop")),
         };
-        world.tell_everybody(|| Mail::Stop(stop));
+        world.tell_everybody(|place| Mail::stop(place, stop));
         world.settle();
         return words.end();
     }
@@ -112,7 +112,7 @@ fn reload(world: &mut World, words: Words<'_>) -> Result<(), String> {
         return Err("reload pool, database, user or secret …".to_owned());
     }
     let shared = Arc::new(world.settings.clone());
-    world.tell_everybody(|| Mail::Configure(Arc::clone(&shared)));
+    world.tell_everybody(|place| Mail::configure(place, Arc::clone(&shared)));
     world.settle();
     Ok(())
 }
@@ -127,7 +127,8 @@ fn control_answers(world: &mut World, mut words: Words<'_>) -> Result<(), String
     for message in words.messages() {
         bytes.extend(backend::encode(message)?);
     }
-    world.step(World::place(conn), Event::Mail(Mail::Answer { conn, bytes, close }));
+    let mail = Mail::ToWorker(WorkerId(conn.owner()), ToWorker::Answer { conn, bytes, close });
+    world.step(World::place(conn), Event::Mail(mail));
     world.settle();
     Ok(())
 }
