@@ -11,15 +11,15 @@
 //!
 //! Blanks stand for what was sent before, so that an error's position is that in the client's text.
 //!
-//! Does not do: a statement that would mean something else as the only one of its text, such as VACUUM: its text is sent whole, and
-//! what it needs in front. Texts of sessions that listen, whose ReadyForQuery behind a COMMIT may have to wait. And a syntax error behind the
-//! COMMIT is found after it, not before.
+//! Does not do: texts of sessions that listen, whose ReadyForQuery behind a COMMIT may have to wait. A syntax error behind the COMMIT
+//! is found after it, not before. And a procedure or DO that is alone in the second message may end its transaction, which PostgreSQL
+//! refuses in a text of several.
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
 
 use session_state::own_settings;
 use session_state::state::{Reading, Split};
-use sql::{Assignment, Kind, Marks, Scope, Statement, Text, Which};
+use sql::{Kind, Marks, Statement, Text, Which};
 use wire::HEADER_LEN;
 use wire::frontend::{self, Query};
 
@@ -91,40 +91,38 @@ impl Requests<'_> {
         }
         let text = Text::new(text, self.rules()?);
         let hidden = reading.lists_statements() || reading.may_name_statements();
-        let needs = |statement: &Statement<'_>| match statement.kind {
+        let needs = |statement: &Statement<'_>, is_last| match statement.kind {
             Kind::Execute(_) | Kind::Deallocate(Which::One(_)) | Kind::Prepare { .. } => true,
-            _ => hidden || names_own && own_settings::is_refused(&text, statement),
+            _ => hidden && may_name(statement, is_last) || names_own && own_settings::is_refused(&text, statement),
         };
         let (mut has_ended, mut behind_end) = (false, None);
         let mut statements = text.statements().peekable();
         while let Some(statement) = statements.next() {
-            let follows_end = has_ended;
-            if follows_end {
+            if has_ended {
                 behind_end = Some(statement.start);
             }
             has_ended =
                 matches!(statement.kind, Kind::Commit { .. } | Kind::Rollback { .. } | Kind::PrepareTransaction);
-            if !has_ended && behind_end.is_some() && needs(&statement) {
-                let is_alone = follows_end && statements.peek().is_none();
-                return behind_end.filter(|_| !is_alone || is_same_alone(&statement));
+            if !has_ended && behind_end.is_some() && needs(&statement, statements.peek().is_none()) {
+                return behind_end;
             }
         }
         None
     }
 }
 
-/// Whether a statement does the same as the only one of its text. PostgreSQL runs a text of several in a transaction block: VACUUM is
-/// refused there, LOCK and DECLARE are not, and a procedure may not end the transaction.
-fn is_same_alone(statement: &Statement<'_>) -> bool {
-    let is_plain =
-        || statement.kind == Kind::Plain && !statement.marks.any(Marks::ALONE) && !statement.begins_with("lock");
-    let session = |assignment: &Assignment<'_>| assignment.scope == Scope::Session;
-    match &statement.kind {
-        Kind::Execute(_) | Kind::Deallocate(_) | Kind::Prepare { .. } | Kind::Reset(_) | Kind::Copy | Kind::Fetch => {
-            true
-        }
-        Kind::Set(assignment) => session(assignment),
-        _ => is_plain(),
+/// Whether a statement behind another one of its text may name prepared statements by what it runs. Some run nothing there: PostgreSQL
+/// refuses VACUUM and its like in a text of several, LOCK and SET run no code of anybody's, and nobody reads from a cursor that ends with
+/// the text. Alone in a text of its own each of them would mean something else.
+fn may_name(statement: &Statement<'_>, is_last: bool) -> bool {
+    match statement.kind {
+        Kind::Begin(_) | Kind::Commit { .. } | Kind::Rollback { .. } => false,
+        Kind::Savepoint(_) | Kind::Release(_) | Kind::RollbackTo(_) => false,
+        Kind::PrepareTransaction | Kind::CommitPrepared | Kind::RollbackPrepared => false,
+        Kind::Set(_) | Kind::SetCharacteristics { .. } | Kind::SetTransaction | Kind::Reset(_) => false,
+        Kind::Discard(_) | Kind::Close(_) | Kind::Listen(_) | Kind::Unlisten(_) | Kind::Notify(_) => false,
+        Kind::Declare { hold: false, .. } => !is_last,
+        _ => !statement.marks.any(Marks::ALONE) && !statement.begins_with("lock"),
     }
 }
 
