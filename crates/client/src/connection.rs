@@ -229,8 +229,8 @@ impl Connection {
                 Err(how) => return Err(Gone { told: answer.errors.pop(), how }),
             };
             match message.tag {
-                b'T' => answer.names = message.names(),
-                b'D' => answer.rows.push(message.columns()),
+                b'T' => answer.names = message.names().map_err(|how| Gone { told: None, how })?,
+                b'D' => answer.rows.push(message.columns().map_err(|how| Gone { told: None, how })?),
                 b'C' => answer.tags.push(message.body.iter().map(|&b| char::from(b)).filter(|&c| c != '\0').collect()),
                 b'E' => answer.errors.push(ServerError::read(&message)),
                 b'N' => answer.notices.push(ServerError::read(&message)),

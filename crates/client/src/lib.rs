@@ -17,5 +17,5 @@ mod place;
 
 pub use connection::{Answer, Connection, Gone, Login, ServerError, Trusted};
 pub use frames::{Frames, put};
-pub use message::{Message, columns, frontend, names, refusal, text};
+pub use message::{Message, frontend, refusal, text};
 pub use place::{Place, Stream};

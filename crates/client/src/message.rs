@@ -1,5 +1,7 @@
 //! What the messages of protocol 3 say, and those that a client sends.
 
+use std::io;
+
 /// One message as it came: its type and what follows the length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -15,16 +17,24 @@ impl Message {
     }
 
     /// A RowDescription's names.
-    #[must_use]
-    pub fn names(&self) -> Vec<String> {
-        names(&self.body)
+    ///
+    /// # Errors
+    /// If the message is cut short, or holds more than it says.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        names(&self.body).ok_or_else(|| malformed("RowDescription"))
     }
 
     /// A DataRow's columns; NULL is `None`.
-    #[must_use]
-    pub fn columns(&self) -> Vec<Option<String>> {
-        columns(&self.body)
+    ///
+    /// # Errors
+    /// If the message is cut short, or holds more than it says.
+    pub fn columns(&self) -> io::Result<Vec<Option<String>>> {
+        columns(&self.body).ok_or_else(|| malformed("DataRow"))
     }
+}
+
+fn malformed(name: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("a {name} that is not as long as it says"))
 }
 
 /// The NUL-terminated text of field `code` in an ErrorResponse or NoticeResponse.
@@ -39,33 +49,32 @@ pub fn refusal(body: &[u8]) -> String {
     format!("{}: {}", field(body, b'C'), field(body, b'M'))
 }
 
-/// A RowDescription's names.
 //= pg18 protocol-message-formats#RowDescription
-#[must_use]
-pub fn names(body: &[u8]) -> Vec<String> {
-    let mut rest = body.get(2..).unwrap_or_default();
+fn names(body: &[u8]) -> Option<Vec<String>> {
+    let (count, mut rest) = body.split_first_chunk::<2>()?;
     let mut names = Vec::new();
-    // Behind each name stand 18 bytes about its type.
-    while let Some(end) = rest.iter().position(|&b| b == 0) {
+    for _ in 0..u16::from_be_bytes(*count) {
+        let end = rest.iter().position(|&b| b == 0)?;
         names.push(String::from_utf8_lossy(&rest[..end]).into_owned());
-        rest = rest.get(end + 19..).unwrap_or_default();
+        // Behind each name stand 18 bytes about its type.
+        rest = rest.get(end + 19..)?;
     }
-    names
+    rest.is_empty().then_some(names)
 }
 
-/// A DataRow's columns: a count, then for each a length (-1 is NULL, `None`) and its bytes.
+/// A count, then for each column a length (-1 is NULL, `None`) and its bytes.
 //= pg18 protocol-message-formats#DataRow
-#[must_use]
-pub fn columns(body: &[u8]) -> Vec<Option<String>> {
-    let mut rest = body.get(2..).unwrap_or_default();
+fn columns(body: &[u8]) -> Option<Vec<Option<String>>> {
+    let (count, mut rest) = body.split_first_chunk::<2>()?;
     let mut columns = Vec::new();
-    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+    for _ in 0..u16::from_be_bytes(*count) {
+        let (length, after) = rest.split_first_chunk::<4>()?;
         let length = usize::try_from(i32::from_be_bytes(*length)).ok();
-        let (value, after) = after.split_at(length.unwrap_or(0).min(after.len()));
+        let (value, after) = after.split_at_checked(length.unwrap_or(0))?;
         columns.push(length.map(|_| String::from_utf8_lossy(value).into_owned()));
         rest = after;
     }
-    columns
+    rest.is_empty().then_some(columns)
 }
 
 /// The text up to the next zero byte, and what follows it.
@@ -179,19 +188,22 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_texts_or_null_and_a_length_beyond_the_message_is_cut() {
+    fn columns_are_texts_or_null_and_a_row_is_as_long_as_it_says() {
         let body = [&[0, 3][..], &[0, 0, 0, 1, b'a'], &[255, 255, 255, 255], &[0, 0, 0, 2, b'b', b'c']].concat();
-        assert_eq!(columns(&body), [Some("a".to_owned()), None, Some("bc".to_owned())]);
-        assert!(columns(&[]).is_empty());
-        assert_eq!(columns(&[0, 1, 0, 0, 0, 9, b'x']), [Some("x".to_owned())]);
+        assert_eq!(columns(&body), Some(vec![Some("a".to_owned()), None, Some("bc".to_owned())]));
+        for malformed in [&[][..], &[0], &[0, 1], &[0, 1, 0, 0, 0, 9, b'x'], &[0, 0, 1], &body[..body.len() - 1]] {
+            assert_eq!(columns(malformed), None, "{malformed:?}");
+        }
     }
 
     #[test]
     fn a_row_description_names_its_columns() {
         let column = |name: &str| [name.as_bytes(), b"\0", &[0; 18]].concat();
         let body = [&b"\0\x02"[..], &column("database"), &column("lends")].concat();
-        assert_eq!(names(&body), ["database", "lends"]);
-        assert!(names(&[]).is_empty());
+        assert_eq!(names(&body), Some(vec!["database".to_owned(), "lends".to_owned()]));
+        for malformed in [&[][..], b"\0\x01", b"\0\x01name\0", &body[..body.len() - 1], &[&body[..], b"x"].concat()] {
+            assert_eq!(names(malformed), None, "{malformed:?}");
+        }
     }
 
     #[test]
