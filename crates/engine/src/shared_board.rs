@@ -3,7 +3,7 @@
 //! Promises publish-then-look: a worker that writes its cell and then reads a row sees every cell whose writer did not
 //! see its own (all stores and loads that matter are sequentially consistent). A row that nobody wrote since the last
 //! look costs one load. A cell's parts may be of different writings: whoever reads the board must be right all the
-//! same (`pooling::board`).
+//! same (`queueing::board`).
 //!
 //! Memory: a row is made when it is first written, [`Board::POOLS_MAX`] rows at most.
 

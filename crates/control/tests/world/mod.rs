@@ -72,7 +72,7 @@ fn row(key: &'static str, value: Option<&str>, default: Option<&str>, changeable
     SettingRow { key, value: value.map(str::to_owned), default: default.map(str::to_owned), changeable }
 }
 
-/// A connection's id: kind, worker, slot, generation, as `pooling::id` draws them.
+/// A connection's id: kind, worker, slot, generation, as `units::id` draws them.
 pub(crate) fn conn(kind: u64, worker: u64, slot: u64, generation: u64) -> ConnId {
     ConnId::from_bits(((kind << 10 | worker) << 24 | slot) << 27 | generation)
 }

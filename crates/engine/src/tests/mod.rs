@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Clients that an actor's door has room for.
 const SLOTS_MAX: u32 = 10_000;
 
-/// An id as a machine would give it out (`pooling::id`).
+/// An id as a machine would give it out (`units::id`).
 fn conn(kind: Kind, owner: u16, slot: u32) -> ConnId {
     ConnId::from_bits((((kind as u64) << 10 | u64::from(owner)) << 24 | u64::from(slot)) << 27 | 1)
 }
