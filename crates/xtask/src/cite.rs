@@ -3,7 +3,7 @@
 //! Written `//=` and then `pg18 PAGE#SECTION`, `pgbouncer FILE.md#section` or `rfcNNNN#section-N`, alone or in a doc
 //! comment's sentence; prose may follow. Promises one spelling of a section. Does not read the manuals.
 
-use crate::rules::Finding;
+use crate::finding::Finding;
 use crate::source::Source;
 use crate::tree::Tree;
 

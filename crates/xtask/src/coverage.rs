@@ -4,7 +4,7 @@
 //! there is, so it shows what nobody cites too. That a section is cited says where to look, not that all of it is obeyed.
 
 use crate::cite::{Citation, Manual, citations};
-use crate::rules::Finding;
+use crate::finding::Finding;
 use crate::tree::Tree;
 
 pub(crate) const PATH: &str = "docs/protocol-coverage.md";

@@ -8,6 +8,8 @@
 
 mod cite;
 mod coverage;
+mod finding;
+mod knots;
 mod lexer;
 mod manifest;
 mod numbers;

@@ -2,10 +2,9 @@
 //!
 //! Printed, never a finding: look when a number drifts. Lines of tests are not lines of the program.
 
-use crate::lexer::Kind;
 use crate::rules::{PURE, root_entries};
 use crate::shape::{self, Function};
-use crate::source::{Source, matching};
+use crate::source::Source;
 use crate::tree::{Tree, crate_of};
 
 pub(crate) fn print(tree: &Tree) -> String {
@@ -14,7 +13,8 @@ pub(crate) fn print(tree: &Tree) -> String {
     let mut files: Vec<usize> = program.iter().map(|source| program_lines(source)).collect();
     let functions: Vec<Function<'_>> = program.iter().flat_map(|source| program_functions(source)).collect();
     let mut lengths: Vec<usize> = functions.iter().map(|function| function.lines).collect();
-    let mut fields: Vec<usize> = program.iter().flat_map(|source| field_counts(source)).collect();
+    let mut fields: Vec<usize> =
+        program.iter().flat_map(|source| shape::structs(source)).map(|found| found.fields).collect();
     let deep = functions.iter().filter(|function| function.nesting > 3).count();
     let pure: Vec<&Source<'_>> = program.iter().copied().filter(|source| is_pure(source.path)).collect();
     files.sort_unstable();
@@ -104,25 +104,6 @@ fn tested(tree: &Tree, sources: &[Source<'_>], name: &str) -> (usize, usize) {
     (all - program + cases, program)
 }
 
-/// Fields of each `struct name { … }`: the colons that stand directly in its braces.
-fn field_counts(source: &Source<'_>) -> Vec<usize> {
-    let structs = (0..source.code.len()).filter(|at| source.code[*at].text == "struct");
-    let counts = structs.filter_map(|at| {
-        let body = at + source.code[at..].iter().position(|token| ["{", ";", "("].contains(&token.text))?;
-        (source.code[body].text == "{").then_some(())?;
-        let close = matching(&source.code, body)?;
-        let (mut fields, mut here) = (0, body + 1);
-        while here < close {
-            let token = &source.code[here];
-            fields += usize::from(token.kind == Kind::Mark && token.text == ":");
-            let opens = ["(", "[", "{"].contains(&token.text);
-            here = if opens { matching(&source.code, here)? + 1 } else { here + 1 };
-        }
-        Some(fields)
-    });
-    counts.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,7 +116,7 @@ mod tests {
         let sources = tree.sources();
         assert_eq!(tested(&tree, &sources, "pooling"), (6, 8));
         assert_eq!(asserts_per_function(&[&sources[0]]), (1, 1));
-        assert_eq!(field_counts(&sources[0]), [2]);
+        assert_eq!(shape::structs(&sources[0])[0].fields, 2);
         assert!(print(&tree).contains("1.00 (1 ÷ 1)"));
     }
 

@@ -1,8 +1,10 @@
 //! The ratchet: sizes over a limit that the tree has today, in a file, which may only shrink.
 //!
-//! A line is `file PATH LINES`, `function PATH NAME LINES` or `nesting PATH NAME BLOCKS`; `#` begins a comment.
+//! A line is `file PATH LINES`, `function PATH NAME LINES`, `nesting PATH NAME BLOCKS` or `struct PATH NAME FIELDS`; of a whole crate
+//! `impls CRATE TYPE BLOCKS`, `methods CRATE TYPE FUNCTIONS` or `cycle CRATE MODULES`. `#` begins a comment.
 
-use crate::rules::Finding;
+use crate::finding::Finding;
+use crate::knots;
 use crate::shape;
 use crate::source::Source;
 use crate::tree::Tree;
@@ -14,20 +16,39 @@ const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
 /// Three is what we write; four is what we let pass without a word.
 const NESTING_MAX: usize = 4;
+const FIELDS_MAX: usize = 16;
+const IMPLS_MAX: usize = 3;
+const METHODS_MAX: usize = 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     File,
     Function,
     Nesting,
+    Struct,
+    Impls,
+    Methods,
+    Cycle,
 }
 
 impl Sort {
+    const ALL: [Sort; 7] =
+        [Sort::File, Sort::Function, Sort::Nesting, Sort::Struct, Sort::Impls, Sort::Methods, Sort::Cycle];
+
+    /// Whether it is about something in the file or crate, which has a name.
+    fn has_name(self) -> bool {
+        !matches!(self, Sort::File | Sort::Cycle)
+    }
+
     fn word(self) -> &'static str {
         match self {
             Sort::File => "file",
             Sort::Function => "function",
             Sort::Nesting => "nesting",
+            Sort::Struct => "struct",
+            Sort::Impls => "impls",
+            Sort::Methods => "methods",
+            Sort::Cycle => "cycle",
         }
     }
 
@@ -35,6 +56,10 @@ impl Sort {
         match self {
             Sort::File | Sort::Function => "lines",
             Sort::Nesting => "blocks in each other",
+            Sort::Struct => "fields",
+            Sort::Impls => "impl blocks of its own",
+            Sort::Methods => "functions of its own",
+            Sort::Cycle => "modules that import each other",
         }
     }
 
@@ -43,6 +68,10 @@ impl Sort {
             Sort::File => "a file has at most 600 lines",
             Sort::Function => "a function has at most 70 lines",
             Sort::Nesting => "nesting is at most 4: ifs go up, loops go down",
+            Sort::Struct => "a struct has at most 16 fields: what changes together is a value of its own",
+            Sort::Impls => "a type has at most 3 impl blocks: one that needs more is several types",
+            Sort::Methods => "a type has at most 60 functions: one that needs more is several types",
+            Sort::Cycle => "modules of a crate import each other in one direction",
         }
     }
 }
@@ -52,7 +81,7 @@ impl Sort {
 pub(crate) struct Size {
     pub(crate) kind: Sort,
     pub(crate) path: String,
-    /// The function's; empty for a file.
+    /// The function's or the type's; empty for a file, and for a crate's cycles.
     pub(crate) name: String,
     pub(crate) value: usize,
     pub(crate) line: usize,
@@ -101,7 +130,29 @@ pub(crate) fn sizes(source: &Source<'_>) -> Vec<Size> {
             over.push(size(Sort::Nesting, function.name, function.nesting, function.nesting_line));
         }
     }
+    for found in shape::structs(source) {
+        if found.fields > FIELDS_MAX && !source.is_test_line(found.line) && !source.is_excused(found.line) {
+            over.push(size(Sort::Struct, found.name, found.fields, found.line));
+        }
+    }
     over
+}
+
+/// What of whole crates is over a limit.
+pub(crate) fn crate_sizes(sources: &[Source<'_>]) -> Vec<Size> {
+    let size = |kind, path: &str, name: &str, value| {
+        let (path, name) = (path.to_owned(), name.to_owned());
+        Size { kind, path, name, value, line: 1 }
+    };
+    let mut all = Vec::new();
+    for ((folder, name), bulk) in knots::bulks(sources) {
+        all.push((size(Sort::Impls, folder, name, bulk.impls), IMPLS_MAX));
+        all.push((size(Sort::Methods, folder, name, bulk.methods), METHODS_MAX));
+    }
+    for (folder, modules) in knots::cycles(sources) {
+        all.push((size(Sort::Cycle, folder, "", modules.len()), 0));
+    }
+    all.into_iter().filter(|(size, max)| size.value > *max).map(|(size, _)| size).collect()
 }
 
 /// Entries, and the lines that are none.
@@ -121,10 +172,10 @@ pub(crate) fn read(text: &str) -> (Vec<Entry>, Vec<Finding>) {
 
 fn parse(text: &str) -> Option<Size> {
     let parts: Vec<&str> = text.split_whitespace().collect();
-    let (kind, path, name, value) = match parts.as_slice() {
-        ["file", path, value] => (Sort::File, path, "", value),
-        ["function", path, name, value] => (Sort::Function, path, *name, value),
-        ["nesting", path, name, value] => (Sort::Nesting, path, *name, value),
+    let kind = Sort::ALL.into_iter().find(|sort| parts.first() == Some(&sort.word()))?;
+    let (path, name, value) = match parts.as_slice() {
+        [_, path, value] if !kind.has_name() => (path, "", value),
+        [_, path, name, value] if kind.has_name() => (path, *name, value),
         _ => return None,
     };
     Some(Size { kind, path: (*path).to_owned(), name: name.to_owned(), value: value.parse().ok()?, line: 0 })
@@ -133,7 +184,8 @@ fn parse(text: &str) -> Option<Size> {
 /// The file as it may be today: entries at today's sizes where those are smaller, gone where nothing is over its limit.
 pub(crate) fn shrunk(tree: &Tree) -> String {
     let text = tree.text(PATH).unwrap_or_default();
-    let today: Vec<Size> = tree.sources().iter().flat_map(sizes).collect();
+    let sources = tree.sources();
+    let today: Vec<Size> = sources.iter().flat_map(sizes).chain(crate_sizes(&sources)).collect();
     let mut lines = Vec::new();
     for line in text.lines() {
         let Some(entry) = parse(line) else {

@@ -46,6 +46,37 @@ fn function<'a>(code: &[Token<'a>], at: usize) -> Option<Function<'a>> {
     })
 }
 
+/// A `struct name { … }`.
+#[derive(Debug)]
+pub(crate) struct Struct<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) line: usize,
+    /// The colons that stand directly in its braces.
+    pub(crate) fields: usize,
+}
+
+pub(crate) fn structs<'a>(source: &Source<'a>) -> Vec<Struct<'a>> {
+    (0..source.code.len()).filter_map(|at| a_struct(&source.code, at)).collect()
+}
+
+fn a_struct<'a>(code: &[Token<'a>], at: usize) -> Option<Struct<'a>> {
+    let name = code.get(at + 1)?;
+    if code[at].text != "struct" || name.kind != Kind::Word {
+        return None;
+    }
+    let body = at + code[at..].iter().position(|token| ["{", ";", "("].contains(&token.text))?;
+    (code[body].text == "{").then_some(())?;
+    let close = matching(code, body)?;
+    let (mut fields, mut here) = (0, body + 1);
+    while here < close {
+        let token = &code[here];
+        fields += usize::from(token.kind == Kind::Mark && token.text == ":");
+        let opens = ["(", "[", "{"].contains(&token.text);
+        here = if opens { matching(code, here)? + 1 } else { here + 1 };
+    }
+    Some(Struct { name: name.text, line: code[at].line, fields })
+}
+
 /// `assert!`, `debug_assert_eq!`, … and `unreachable!`; and `expect`, which asserts that there is a value.
 pub(crate) fn asserts(code: &[Token<'_>]) -> usize {
     code.windows(2).filter(|pair| asserting(pair[0].text, pair[1].text)).count()

@@ -1,6 +1,6 @@
 //! Decisions are found: each docs/adr/NNNN-*.md stands in docs/adr/README.md, and what stands there exists.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::tree::Tree;
 
 const FOLDER: &str = "docs/adr/";

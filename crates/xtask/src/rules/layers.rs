@@ -3,7 +3,7 @@
 //! Dev-dependencies may differ, a test looks from anywhere. A new internal dependency is a change of the architecture:
 //! it needs a decision in docs/adr/ and a word here.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::manifest::{Dependency, For, dependencies};
 use crate::tree::{Tree, crate_of};
 

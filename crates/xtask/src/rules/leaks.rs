@@ -4,7 +4,7 @@
 //! Every text file but Cargo.lock. No comment excuses these. The lists are written in halves, or this file would be its
 //! own finding.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::tree::Tree;
 
 const PATHS: [&str; 6] = [

@@ -3,7 +3,7 @@
 //!
 //! A path in backticks may leave out its beginning, as people do (`worker/linking.rs`). Links to elsewhere are not followed.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::tree::{Tree, below};
 
 /// Whose paths in backticks are promises about the tree.

@@ -1,6 +1,6 @@
 //! Names that say nothing: of modules, files, types and functions; not words in prose or variables.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::source::Source;
 
 /// Nowhere in a name, as one of its words; a plural is the same word.

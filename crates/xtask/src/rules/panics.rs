@@ -2,7 +2,7 @@
 //!
 //! Tests may unwrap; so may the crates that are never shipped and whose panics are their verdict.
 
-use super::Finding;
+use crate::finding::Finding;
 use crate::lexer::Kind;
 use crate::source::Source;
 use crate::tree::crate_of;

@@ -1,10 +1,10 @@
-//! How long files and functions are and how deep they nest, against the limits of STYLE.md and today's exceptions.
+//! How long files and functions are, how deep they nest, how large types are and how modules are tied, against the limits of STYLE.md and today's exceptions.
 //!
 //! What is over a limit is excused by a comment at its head, or by a line in the ratchet with the very size that it has:
 //! a larger one is a finding, and so is a smaller one, because then the line must follow.
 
-use super::Finding;
-use crate::ratchet::{self, Entry, Size};
+use crate::finding::Finding;
+use crate::ratchet::{self, Entry, Size, Sort};
 use crate::source::Source;
 use crate::tree::Tree;
 
@@ -24,7 +24,7 @@ pub(crate) fn check(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
 /// Everything over its limit that no comment excuses; of several functions of one name in a file, the largest.
 pub(crate) fn measure(sources: &[Source<'_>]) -> Vec<Size> {
     let mut over: Vec<Size> = Vec::new();
-    for size in sources.iter().flat_map(ratchet::sizes) {
+    for size in sources.iter().flat_map(ratchet::sizes).chain(ratchet::crate_sizes(sources)) {
         match over.iter_mut().find(|other| other.is_about(&size)) {
             Some(other) if other.value < size.value => *other = size,
             Some(_) => {}
@@ -36,7 +36,12 @@ pub(crate) fn measure(sources: &[Source<'_>]) -> Vec<Size> {
 
 fn what(size: &Size) -> String {
     match size.name.as_str() {
-        "" => format!("the file has {} lines", size.value),
+        "" => format!(
+            "{} {} {}",
+            if size.kind == Sort::File { "the file has" } else { "there are" },
+            size.value,
+            size.kind.unit()
+        ),
         name => format!("`{name}` has {} {}", size.value, size.kind.unit()),
     }
 }

@@ -43,6 +43,28 @@ fn files_and_functions_end() {
 }
 
 #[test]
+fn a_type_of_too_many_parts_is_found() {
+    let fields = |count: usize| (0..count).map(|number| format!("    a{number}: u8,\n")).collect::<String>();
+    let a_struct = |count| format!("//! A.\nstruct Large {{\n{}}}\n", fields(count));
+    assert_eq!(in_a_file(&a_struct(17)), ["crates/wire/src/lib.rs:2: `Large` has 17 fields"]);
+    assert!(in_a_file(&a_struct(16)).is_empty());
+    let blocks = format!("//! A.\n{}", "impl Large {\n}\n".repeat(4));
+    assert_eq!(in_a_file(&blocks), ["crates/wire:1: `Large` has 4 impl blocks of its own"]);
+    let functions = format!("//! A.\nimpl Large {{\n{}}}\n", "    fn f() {}\n".repeat(61));
+    assert_eq!(in_a_file(&functions), ["crates/wire:1: `Large` has 61 functions of its own"]);
+}
+
+#[test]
+fn modules_that_import_each_other_are_counted_and_held() {
+    let one = ("crates/wire/src/one.rs", "//! A.\nuse crate::two;\n");
+    let two = ("crates/wire/src/two.rs", "//! A.\nuse crate::one;\n");
+    assert_eq!(found(&[one, two]), ["crates/wire:1: there are 2 modules that import each other"]);
+    assert!(found(&[one, two, (ratchet::PATH, "cycle crates/wire 2\n")]).is_empty());
+    let loose = "crates/xtask/ratchet.txt:1: cycle crates/wire 3 is 2 now";
+    assert_eq!(found(&[one, two, (ratchet::PATH, "cycle crates/wire 3\n")]), [loose]);
+}
+
+#[test]
 fn a_comment_with_a_reason_excuses_and_one_without_does_not() {
     let function = |head: &str| format!("//! A.\n\n{head}\n/// Doc.\n#[inline]\nfn long() {{\n{}}}\n", lines(69));
     assert!(in_a_file(&function("// tidy: a table of cases")).is_empty());
