@@ -19,7 +19,7 @@ mod shape;
 mod source;
 mod tree;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tree::Tree;
 
@@ -33,10 +33,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        ["tidy"] => tidy(root()),
-        ["tidy", "--numbers"] => Tree::read(root()).map(|tree| say(&numbers::print(&tree))),
-        ["tidy", "--shrink"] => shrink(root()),
-        ["cite"] => cite(root()),
+        ["tidy"] => tidy(&root()),
+        ["tidy", "--numbers"] => Tree::read(&root()).map(|tree| say(&numbers::print(&tree))),
+        ["tidy", "--shrink"] => shrink(&root()),
+        ["cite"] => cite(&root()),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
@@ -48,9 +48,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// The repository this program was built in.
-fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+/// The repository that cargo runs this program in; without cargo, the one it was built in.
+fn root() -> PathBuf {
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&own).join("../..")
 }
 
 fn say(text: &str) -> ExitCode {
