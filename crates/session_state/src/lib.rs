@@ -14,4 +14,5 @@ pub mod shape;
 pub mod spelling;
 pub mod state;
 pub mod statement_errors;
+pub mod tracker;
 pub mod unnamed;

@@ -9,7 +9,8 @@
 use std::sync::Arc;
 
 use session_state::parameters::Tracked;
-use session_state::state::{Circumstances, Pins, Settled, State, Tracker};
+use session_state::state::{Pins, State};
+use session_state::tracker::{Circumstances, Settled, Tracker};
 use units::ConnId;
 use wire::frontend::Query;
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use session_state::shape::Described;
-use session_state::state::{Defines, Effects, Marked, Pins, Places, Reading, Tracker};
+use session_state::state::{Defines, Effects, Pins, Reading};
+use session_state::tracker::{Marked, Places, Tracker};
 use session_state::unnamed;
 use session_state::unnamed::Unnamed;
 use units::ConnId;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use session_state::parameters::{Parameters, Tracked};
 use session_state::prepared::Statement;
-use session_state::state::{Effect, Effects, Marked, OnServer, Pins, Reading, Remedy, Seen, Tracker};
+use session_state::state::{Effect, Effects, OnServer, Pins, Reading, Remedy};
+use session_state::tracker::{Marked, Seen, Tracker};
 use session_state::{own_settings, prepared};
 use sql::{Pieces, Rules, Text};
 use units::limits;

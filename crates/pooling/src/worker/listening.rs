@@ -29,9 +29,8 @@
 use std::sync::Arc;
 
 use session_state::parameters::Tracked;
-use session_state::state::{
-    Ears, Effect, Effects, Overflow, Pins, Reading, Tracker, Wait, is_portable, write_identifier,
-};
+use session_state::state::{Ears, Effect, Effects, Overflow, Pins, Reading, Wait, is_portable, write_identifier};
+use session_state::tracker::Tracker;
 use units::{ConnId, PoolId};
 use wire::backend::{self, Notification, Status};
 use wire::frontend::{Parse, Query};

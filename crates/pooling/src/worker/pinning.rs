@@ -8,7 +8,8 @@
 //! Whoever has a server already (it is in a transaction, or in the midst of a pipeline) is never held back: others may wait for
 //! what it has. What pins out of sight is found when it has happened. Both stay pinned and are counted.
 
-use session_state::state::{Reader, Tracker};
+use session_state::state::Reader;
+use session_state::tracker::Tracker;
 use units::{ConnId, PoolId};
 use wire::frontend::{BindNames, Parse, Query, tag};
 use wire::{HEADER_LEN, Header};

@@ -11,7 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use session_state::catalogue::Known;
-use session_state::state::{Effects, Places, Seen, State, Tracker};
+use session_state::state::{Effects, State};
+use session_state::tracker::{Places, Seen, Tracker};
 use sql::Text;
 use units::{ConnId, PoolId};
 

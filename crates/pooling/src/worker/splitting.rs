@@ -18,7 +18,8 @@
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
 
 use session_state::own_settings;
-use session_state::state::{Reading, Split};
+use session_state::state::Reading;
+use session_state::tracker::Split;
 use sql::{Kind, Marks, Statement, Text, Which};
 use wire::HEADER_LEN;
 use wire::frontend::{self, Query};

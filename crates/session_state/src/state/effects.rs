@@ -313,13 +313,13 @@ impl Effects {
 }
 
 /// Settings that hold for one transaction however they are set, and what is no setting at all.
-pub(super) fn is_passing(name: &[u8]) -> bool {
+pub(crate) fn is_passing(name: &[u8]) -> bool {
     let known: [&[u8]; 4] = [b"transaction_isolation", b"transaction_read_only", b"transaction_deferrable", b"seed"];
     known.contains(&name)
 }
 
 /// Whose rights a session has.
-pub(super) fn is_identity(name: &[u8]) -> bool {
+pub(crate) fn is_identity(name: &[u8]) -> bool {
     name == b"role" || name == b"session_authorization"
 }
 

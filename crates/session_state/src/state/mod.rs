@@ -14,21 +14,16 @@
 //! //= pg18 sql-set
 //! //= pg18 sql-reset
 
-mod channels;
+pub(crate) mod channels;
 pub mod check;
-mod effects;
+pub(crate) mod effects;
 mod haste;
-mod journal;
+pub(crate) mod journal;
 mod known;
-#[cfg(test)]
-mod pairs_of_marks;
 mod pins;
-mod prepared;
+pub(crate) mod prepared;
 mod reading;
-mod reasons;
 mod rights;
-mod split;
-mod tracker;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,8 +34,6 @@ pub use known::Known;
 pub use pins::{PinSnapshot, Pins};
 pub use prepared::{OnServer, Remedy, of_protocol as prepare_of_protocol};
 pub use reading::{Defines, Reader, Reading, Sketch};
-pub use split::Split;
-pub use tracker::{Circumstances, Marked, Places, Seen, Settled, Tracker};
 
 use sql::{is_dangerous, quoted_setting, setting_key};
 use units::{limits, milliseconds};
@@ -159,7 +152,7 @@ impl State {
     }
 
     /// What is made without a schema's name may be temporary. //= pg18 runtime-config-client#GUC-SEARCH-PATH
-    fn makes_temporary(&self) -> bool {
+    pub(crate) fn makes_temporary(&self) -> bool {
         let path = self.settings.get(&b"search_path"[..]).and_then(|setting| setting.again.as_ref());
         path.is_some_and(|path| path.bytes().to_ascii_lowercase().windows(7).any(|part| part == b"pg_temp"))
     }
@@ -243,7 +236,7 @@ impl State {
     }
 
     /// As [`State::apply`], of a setting that the server tells of. Who had set it `before` has most likely done so now.
-    fn learn(&mut self, name: &[u8], again: Option<Again>, before: &State) {
+    pub(crate) fn learn(&mut self, name: &[u8], again: Option<Again>, before: &State) {
         self.set(name, again.as_ref());
         match (before.settings.get(name), self.settings.get_mut(name)) {
             (Some(known), Some(_)) if known.is_of_unknown_role() => self.bind(name),
@@ -253,7 +246,7 @@ impl State {
     }
 
     /// As [`State::bind`], if it was otherwise `before`.
-    fn bind_if_new(&mut self, name: &[u8], before: &State) {
+    pub(crate) fn bind_if_new(&mut self, name: &[u8], before: &State) {
         if self.settings.get(name) != before.settings.get(name) {
             self.bind(name);
         }
@@ -267,8 +260,14 @@ impl State {
         }
     }
 
+    /// All settings, so that a test can compare them.
+    #[cfg(test)]
+    pub(crate) fn settings(&self) -> impl std::fmt::Debug + '_ {
+        &self.settings
+    }
+
     /// Of all that is set.
-    fn names(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.settings.keys().map(|name| &**name)
     }
 
@@ -292,7 +291,7 @@ impl State {
     }
 
     /// Takes out what a server lists by itself: not what the application calls its own.
-    fn forget_listed(&mut self) {
+    pub(crate) fn forget_listed(&mut self) {
         let listed = self.settings.keys().filter(|name| !name.contains(&b'.')).cloned();
         listed.collect::<Vec<_>>().iter().for_each(|name| self.remove(name));
     }

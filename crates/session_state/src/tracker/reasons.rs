@@ -4,7 +4,7 @@
 
 use units::limits;
 
-use super::pins::Pins;
+use crate::state::Pins;
 
 /// Oldest first.
 #[derive(Debug, Default)]

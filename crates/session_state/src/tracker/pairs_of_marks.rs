@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use sql::{Marks, Rules, Summary, Text};
 
-use super::effects::{Effect, Effects};
-use super::prepared::OnServer;
-use super::tracker::{Places, Tracker};
-use super::{Change, Defines, Pins, Reading};
+use super::{Places, Tracker};
 use crate::catalogue::{Hidden, Known};
 use crate::parameters::{Parameters, Tracked};
+use crate::state::{Change, Defines, Effect, Effects, OnServer, Pins, Reading};
 
 /// A statement for each mark.
 const STATEMENTS: [(Marks, &str); 47] = [
@@ -181,7 +179,7 @@ impl Followed {
     fn known(&mut self) -> (String, Pins, BTreeSet<&str>) {
         self.tracker.ready(false);
         let (tracker, listens) = (&self.tracker, self.listens);
-        let state = &tracker.state().settings;
+        let state = tracker.state().settings();
         let prepared: Vec<&[u8]> = self.on_server.names().collect();
         let pins = tracker.pins() | tracker.suspected();
         let known = format!("{state:?}, has prepared {prepared:?}, listens: {listens}");

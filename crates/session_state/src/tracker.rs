@@ -9,15 +9,20 @@
 mod hearing;
 mod meaning;
 mod naming;
+#[cfg(test)]
+mod pairs_of_marks;
 mod pieces;
 mod places;
 mod portals;
+mod reasons;
 mod restarting;
+mod split;
 mod under_way;
 
 pub use naming::Seen;
 pub use places::{Circumstances, Places};
 use restarting::Restarting;
+pub use split::Split;
 use under_way::UnderWay;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,22 +32,16 @@ use sql::{Marks, Pieces};
 use units::{Time, limits};
 use wire::frontend::bind_parameter;
 
-use super::channels::Ears;
-use super::check::Check;
-use super::effects::{Effect, Effects, Kept, Prepared, is_identity, is_passing};
-use super::journal::Journal;
-use super::pins::PinSnapshot;
-use super::pins::Pins;
-use super::prepared::{self, OnServer, Remedy};
-use super::reading::Reading;
-use super::reasons::Reasons;
-use super::split::Split;
-use super::{Again, Change, State};
-use crate::catalogue::Announcement;
-use crate::catalogue::{Hidden, Known};
-use crate::parameters::Reported;
-use crate::parameters::{Parameters, Tracked};
+use crate::catalogue::{Announcement, Hidden, Known};
+use crate::parameters::{Parameters, Reported, Tracked};
 use crate::prepared::Names;
+use crate::state::channels::Ears;
+use crate::state::check::Check;
+use crate::state::effects::{Effect, Effects, Kept, Prepared, is_identity, is_passing};
+use crate::state::journal::Journal;
+use crate::state::prepared::{self, OnServer, Remedy};
+use crate::state::{Again, Change, PinSnapshot, Pins, Reading, State};
+use reasons::Reasons;
 
 /// A prepared statement of the protocol that is more than plain.
 #[derive(Debug)]
