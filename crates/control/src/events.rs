@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pooling::Level;
 use pooling::snapshot::Snapshot;
-use queueing::limiting::Kind;
+use queueing::classes::Kind;
 use units::{PoolKey, WorkerId};
 
 /// What has happened, and to whom. `None`: to the whole process.

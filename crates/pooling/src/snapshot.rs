@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use queueing::classes::ClassId;
-use queueing::limiting::Kind;
+use queueing::classes::Kind;
 use queueing::queue::ClassCounts;
 use queueing::refusals::RefusalCounts;
 use queueing::sizing::Account;

@@ -120,6 +120,31 @@ pub struct Limits {
     pub over: Over,
 }
 
+/// What is limited.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Transactions,
+    Queries,
+    Logins,
+    /// Transactions at a time.
+    Active,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 4] = [Kind::Transactions, Kind::Queries, Kind::Logins, Kind::Active];
+
+    /// As users write and read it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Transactions => "tps",
+            Kind::Queries => "qps",
+            Kind::Logins => "logins",
+            Kind::Active => "max_active",
+        }
+    }
+}
+
 /// A token bucket.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Rate {

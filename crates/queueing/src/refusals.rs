@@ -10,7 +10,7 @@ use std::time::Duration;
 use units::{PoolId, PoolKey, Time};
 use wire::{SqlState, sqlstate};
 
-use crate::limiting::Kind;
+use crate::classes::Kind;
 
 /// Why a request was refused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

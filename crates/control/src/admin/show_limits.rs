@@ -5,8 +5,8 @@
 
 use pooling::settings::ClassSettings;
 use pooling::snapshot::{LimitCounts, StatementCounts};
+use queueing::classes::Kind;
 use queueing::classes::{Class, Rate};
-use queueing::limiting::Kind;
 
 use super::show_fingerprints::{self, sums};
 use crate::table::{Column, Table, Value, big, count, int, numeric, text, words};

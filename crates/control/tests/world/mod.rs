@@ -20,8 +20,8 @@ use pooling::snapshot::{
     ServerSnapshot, StatementCounts, Totals,
 };
 use pooling::{Peer, Settings, Snapshot};
+use queueing::classes::Kind;
 use queueing::classes::{Class, ClassId, Classes, Limits, Over, Pattern, Rate, Rule};
-use queueing::limiting::Kind;
 use queueing::queue::ClassCounts;
 use queueing::refusals::{Reason, RefusalCounts};
 use queueing::sizing::{Account, Change};

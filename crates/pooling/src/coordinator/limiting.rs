@@ -14,9 +14,9 @@ use crate::action::Actions;
 use crate::mail::{Application, Refusal, ToDoor, ToWorker};
 use crate::settings::Settings;
 use crate::snapshot::LimitCounts;
-use queueing::classes::{Class, Over, Rate};
+use queueing::classes::{Class, Kind, Over, Rate};
 use queueing::limiting::{
-    Allowance, Kind, Limit, TICK,
+    Allowance, Limit, TICK,
     bucket::Bucket,
     slots::{self, Slots},
     tap::Tap,

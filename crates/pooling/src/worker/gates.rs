@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use queueing::classes::Kind;
 use queueing::limiting::{
-    FULL, Kind, Limit,
+    FULL, Limit,
     gate::{Gate, StatementGate, Told},
 };
 use sql::Key;

@@ -12,10 +12,10 @@
 
 use std::sync::Arc;
 
-use queueing::classes::{ClassId, Over};
+use queueing::classes::{ClassId, Kind, Over};
 use queueing::commented::Commented;
 use queueing::limiting::{
-    Allowance, CallBack, Kind, Limit, TICK,
+    Allowance, CallBack, Limit, TICK,
     gate::{Gate, Passage, StatementGate, Told},
 };
 use sql::Text;

@@ -12,8 +12,8 @@ use units::Time;
 
 use super::purse::Purse;
 use super::seats::Seats;
-use super::{CallBack, Exceeded, Kind, Limit};
-use crate::classes::{Class, Limits, Over, Rate};
+use super::{CallBack, Exceeded, Limit};
+use crate::classes::{Class, Kind, Limits, Over, Rate};
 use crate::refusals::Reason;
 
 /// What a gate says to who comes.

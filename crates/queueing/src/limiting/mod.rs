@@ -28,6 +28,8 @@ use std::time::Duration;
 
 use units::{Time, WorkerId};
 
+use crate::classes::Kind;
+
 /// How much more than is wanted a worker is given, if there is so much: what the rate brings in that time.
 pub const AHEAD: Duration = Duration::from_millis(10);
 
@@ -39,31 +41,6 @@ pub const TICK: Duration = Duration::from_millis(2);
 
 /// For how long nobody asks again after all slots were taken.
 pub const FULL: Duration = Duration::from_millis(1);
-
-/// What is limited.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    Transactions,
-    Queries,
-    Logins,
-    /// Transactions at a time.
-    Active,
-}
-
-impl Kind {
-    pub const ALL: [Kind; 4] = [Kind::Transactions, Kind::Queries, Kind::Logins, Kind::Active];
-
-    /// As users write and read it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Transactions => "tps",
-            Kind::Queries => "qps",
-            Kind::Logins => "logins",
-            Kind::Active => "max_active",
-        }
-    }
-}
 
 /// Which limit. Classes by name: a reload may move them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use pooling::Settings;
 use pooling::settings::{Fidelity, PoolMode};
+use queueing::classes::Kind;
 use queueing::classes::{Limits, Rate, Subject};
-use queueing::limiting::Kind;
 use units::{PoolKey, Time};
 
 use crate::network::{LinkId, Peer};
