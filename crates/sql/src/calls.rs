@@ -2,15 +2,14 @@
 //!
 //! Two readers need two things. The marks of a text tell only whether every call is local to its transaction by the word
 //! `true`: a memo keeps marks by a fingerprint that leaves strings out, so they must not depend on what a string holds.
-//! Whoever has the statement itself at hand may read the strings too: [`Statement::set_config_calls`].
+//! Whoever has the statement itself at hand may read the strings too: [`set_config_calls`](crate::Statement::set_config_calls).
 //!
-//! What is written is not what happens: a call may run for each row, or never. [`Statement::only_sets_config`] tells where
+//! What is written is not what happens: a call may run for each row, or never. [`only_sets_config`](crate::Statement::only_sets_config) tells where
 //! each runs exactly once.
 
 use crate::head::Head;
 use crate::lexer::TokenKind;
 use crate::marks::Marks;
-use crate::statements::Statement;
 use crate::text::Text;
 
 /// A call of set_config, as far as it is written out.
@@ -65,40 +64,6 @@ enum Mention<'t> {
     Call(Arguments<'t>),
 }
 
-impl<'t> Statement<'t> {
-    /// The calls of set_config in the statement, which is one of `text`. Costs a walk over it, and allocates nothing. A type
-    /// or a prepared statement of that name looks the same: `execute set_config('a', 'b', true)`.
-    pub fn set_config_calls<'a>(&self, text: &'a Text<'t>) -> SetConfigs<'a, 't> {
-        SetConfigs::between(text, self.range().start, self.range().end)
-    }
-
-    /// The statement, one of `text`, is SELECT of such calls, of literals and parameters, and of nothing else: each runs
-    /// once, from left to right.
-    pub fn only_sets_config(&self, text: &Text<'t>) -> bool {
-        let mut head = Head::new(text, self.range().start, self.range().end);
-        if !head.take("select") {
-            return false;
-        }
-        loop {
-            head.take_all_of_catalog();
-            let is_call = head.is_name(b"set_config") && head.next().at_byte(b'(');
-            head.advance();
-            head.advance();
-            let arguments = if is_call { arguments(&mut head) } else { None };
-            // What is computed may be computed for each row, or for none.
-            if arguments.is_none_or(|arguments| arguments.contains(&Argument::Other)) {
-                return false;
-            }
-            head.take("as");
-            head.written_name();
-            if !head.at_byte(b',') {
-                return head.done();
-            }
-            head.advance();
-        }
-    }
-}
-
 impl<'t> Head<'_, 't> {
     /// `pg_catalog .` before a name.
     fn take_all_of_catalog(&mut self) {
@@ -110,7 +75,7 @@ impl<'t> Head<'_, 't> {
 }
 
 impl<'a, 't> SetConfigs<'a, 't> {
-    fn between(text: &'a Text<'t>, start: usize, end: usize) -> SetConfigs<'a, 't> {
+    pub(crate) fn between(text: &'a Text<'t>, start: usize, end: usize) -> SetConfigs<'a, 't> {
         SetConfigs { head: Head::new(text, start, end), qualified: Qualified::No }
     }
 
@@ -169,6 +134,31 @@ impl<'t> Iterator for SetConfigs<'_, 't> {
 impl<'t> Argument<'t> {
     fn string(self) -> Option<&'t [u8]> {
         if let Argument::String(string) = self { Some(string) } else { None }
+    }
+}
+
+/// See [`only_sets_config`](crate::Statement::only_sets_config); the statement stands between `start` and `end`.
+pub(crate) fn only_sets_config(text: &Text<'_>, start: usize, end: usize) -> bool {
+    let mut head = Head::new(text, start, end);
+    if !head.take("select") {
+        return false;
+    }
+    loop {
+        head.take_all_of_catalog();
+        let is_call = head.is_name(b"set_config") && head.next().at_byte(b'(');
+        head.advance();
+        head.advance();
+        let arguments = if is_call { arguments(&mut head) } else { None };
+        // What is computed may be computed for each row, or for none.
+        if arguments.is_none_or(|arguments| arguments.contains(&Argument::Other)) {
+            return false;
+        }
+        head.take("as");
+        head.written_name();
+        if !head.at_byte(b',') {
+            return head.done();
+        }
+        head.advance();
     }
 }
 

@@ -63,51 +63,20 @@ fn prepare<'t>(head: &mut Head<'_, 't>) -> Option<Kind<'t>> {
         return Some(Kind::PrepareTransaction);
     }
     let name = head.name()?;
-    skip_parentheses(head)?;
+    head.skip_parentheses()?;
     head.take("as").then_some(())?;
     if !head.at_any(&["select", "insert", "update", "delete", "merge", "values", "table", "with"])
         && !head.at_byte(b'(')
     {
         return None;
     }
-    Some(Kind::Prepare { name, body: rest(head) })
-}
-
-/// All that is left of the statement.
-pub(crate) fn rest<'t>(head: &mut Head<'_, 't>) -> &'t [u8] {
-    let start = head.start().unwrap_or(0);
-    let mut end = start;
-    while let Some(token) = head.current() {
-        end = token.end;
-        head.advance();
-    }
-    head.source(start, end)
-}
-
-/// A list in parentheses, if one begins here; `None` if it does not end.
-fn skip_parentheses(head: &mut Head<'_, '_>) -> Option<()> {
-    if !head.at_byte(b'(') {
-        return Some(());
-    }
-    let mut depth = 0_u32;
-    while !head.done() {
-        if head.at_byte(b'(') {
-            depth += 1;
-        } else if head.at_byte(b')') {
-            depth -= 1;
-        }
-        head.advance();
-        if depth == 0 {
-            return Some(());
-        }
-    }
-    None
+    Some(Kind::Prepare { name, body: head.rest() })
 }
 
 //= pg18 sql-execute
 fn execute<'t>(head: &mut Head<'_, 't>) -> Option<Kind<'t>> {
     let name = head.name()?;
-    skip_parentheses(head)?;
+    head.skip_parentheses()?;
     Some(Kind::Execute(name))
 }
 
@@ -130,7 +99,7 @@ fn declare<'t>(head: &mut Head<'_, 't>) -> Option<Kind<'t>> {
         head.take_all(&["without", "hold"])?;
     }
     head.take("for").then_some(())?;
-    rest(head);
+    head.rest();
     Some(Kind::Declare { name, hold })
 }
 
@@ -148,36 +117,21 @@ fn notify<'t>(head: &mut Head<'_, 't>) -> Option<Kind<'t>> {
     let name = head.name()?;
     if head.at_byte(b',') {
         head.advance();
-        strings(head)?;
+        head.strings()?;
     }
     Some(Kind::Notify(name))
 }
 
 //= pg18 sql-load
 fn load<'t>(head: &mut Head<'_, 't>) -> Option<Kind<'t>> {
-    let file = strings(head)?;
+    let file = head.strings()?;
     Some(Kind::Load { file })
-}
-
-/// A string, as written: one token, or several where it goes on in later lines.
-pub(crate) fn strings<'t>(head: &mut Head<'_, 't>) -> Option<&'t [u8]> {
-    let first = head.take_kind(TokenKind::String)?;
-    let mut end = first.end;
-    while let Some(next) = head.take_kind(TokenKind::String) {
-        end = next.end;
-    }
-    // What else could follow is the character that escapes in the string.
-    if head.at("uescape") {
-        head.advance();
-        end = head.take_kind(TokenKind::String)?.end;
-    }
-    Some(head.source(first.start, end))
 }
 
 /// What is explained may be a prepared statement, which is then known to the server. //= pg18 sql-explain
 fn explain<'t>(head: &mut Head<'_, 't>) -> Option<Kind<'t>> {
     if head.at_byte(b'(') && !explains_at_once(head) {
-        skip_parentheses(head)?;
+        head.skip_parentheses()?;
     } else {
         head.take_any(&["analyze", "analyse"]);
         head.take("verbose");
@@ -193,7 +147,7 @@ fn explain<'t>(head: &mut Head<'_, 't>) -> Option<Kind<'t>> {
         }
         _ => return None,
     };
-    rest(head);
+    head.rest();
     Some(kind)
 }
 

@@ -152,6 +152,52 @@ impl<'a, 't> Head<'a, 't> {
         Some(written)
     }
 
+    /// All that is left of the statement.
+    pub(crate) fn rest(&mut self) -> &'t [u8] {
+        let start = self.start().unwrap_or(0);
+        let mut end = start;
+        while let Some(token) = self.current() {
+            end = token.end;
+            self.advance();
+        }
+        self.source(start, end)
+    }
+
+    /// A list in parentheses, if one begins here; `None` if it does not end.
+    pub(crate) fn skip_parentheses(&mut self) -> Option<()> {
+        if !self.at_byte(b'(') {
+            return Some(());
+        }
+        let mut depth = 0_u32;
+        while !self.done() {
+            if self.at_byte(b'(') {
+                depth += 1;
+            } else if self.at_byte(b')') {
+                depth -= 1;
+            }
+            self.advance();
+            if depth == 0 {
+                return Some(());
+            }
+        }
+        None
+    }
+
+    /// A string, as written: one token, or several where it goes on in later lines.
+    pub(crate) fn strings(&mut self) -> Option<&'t [u8]> {
+        let first = self.take_kind(TokenKind::String)?;
+        let mut end = first.end;
+        while let Some(next) = self.take_kind(TokenKind::String) {
+            end = next.end;
+        }
+        // What else could follow is the character that escapes in the string.
+        if self.at("uescape") {
+            self.advance();
+            end = self.take_kind(TokenKind::String)?.end;
+        }
+        Some(self.source(first.start, end))
+    }
+
     /// Where the current token starts.
     pub(crate) fn start(&self) -> Option<usize> {
         self.current.map(|token| token.start)

@@ -1,6 +1,5 @@
 //! SET and RESET, with every other name that the grammar has for a setting. //= pg18 sql-set
 
-use crate::grammar::{rest, strings};
 use crate::head::Head;
 use crate::kind::{Assignment, Kind, Scope, Value, Which};
 use crate::lexer::TokenKind;
@@ -10,11 +9,11 @@ use crate::transactions::modes;
 /// The cursor stands behind SET.
 pub(crate) fn set<'t>(head: &mut Head<'_, 't>) -> Option<Kind<'t>> {
     if head.at("constraints") && !is_setting(head) {
-        rest(head);
+        head.rest();
         return Some(Kind::SetTransaction);
     }
     let scope = scope(head);
-    let clause = rest(&mut head.clone());
+    let clause = head.clone().rest();
     let assign = |name: Name<'t>, value: Value<'t>| Kind::Set(Assignment { scope, name, value, clause });
     if is_setting(head) {
         return Some(assign(setting(head)?, generic(head)?));
@@ -66,7 +65,7 @@ fn is_of_the_session(head: &Head<'_, '_>) -> bool {
 /// SET TRANSACTION …, and SET TRANSACTION SNAPSHOT.
 fn transaction<'t>(head: &mut Head<'_, 't>) -> Option<Kind<'t>> {
     if head.take("snapshot") {
-        strings(head)?;
+        head.strings()?;
     } else {
         modes(head)?;
     }
@@ -135,11 +134,11 @@ fn value<'t>(head: &mut Head<'_, 't>, form: Form, words: &[&'static str]) -> Opt
     let is_last = head.next().done();
     match form {
         Form::TimeZone if is_last && head.take_any(&["default", "local"]) => Some(Value::Default),
-        Form::TimeZone => (!head.done()).then(|| Value::Given(rest(head))),
+        Form::TimeZone => (!head.done()).then(|| Value::Given(head.rest())),
         Form::Encoding if head.done() || head.take("default") => Some(Value::Default),
         Form::NameOrDefault if head.take("default") => Some(Value::Default),
-        Form::String | Form::Encoding => strings(head).map(Value::Given),
-        Form::Name | Form::NameOrDefault if head.kind() == Some(TokenKind::String) => strings(head).map(Value::Given),
+        Form::String | Form::Encoding => head.strings().map(Value::Given),
+        Form::Name | Form::NameOrDefault if head.kind() == Some(TokenKind::String) => head.strings().map(Value::Given),
         Form::Name | Form::NameOrDefault => head.written_name().map(Value::Given),
         Form::None => words.last().map(|word| Value::Given(word.as_bytes())),
     }

@@ -3,6 +3,7 @@
 //! A simple Query may hold several; the server reads all of them before it runs the first.
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
 
+use crate::calls::{self, SetConfigs};
 use crate::head::Head;
 use crate::kind::Kind;
 use crate::marks::Marks;
@@ -66,7 +67,19 @@ impl<'t> Iterator for Statements<'_, 't> {
     }
 }
 
-impl Statement<'_> {
+impl<'t> Statement<'t> {
+    /// The calls of set_config in the statement, which is one of `text`. Costs a walk over it, and allocates nothing. A type
+    /// or a prepared statement of that name looks the same: `execute set_config('a', 'b', true)`.
+    pub fn set_config_calls<'a>(&self, text: &'a Text<'t>) -> SetConfigs<'a, 't> {
+        SetConfigs::between(text, self.range().start, self.range().end)
+    }
+
+    /// The statement, one of `text`, is SELECT of such calls, of literals and parameters, and of nothing else: each runs
+    /// once, from left to right.
+    pub fn only_sets_config(&self, text: &Text<'t>) -> bool {
+        calls::only_sets_config(text, self.range().start, self.range().end)
+    }
+
     /// Where it stands in the text, in bytes.
     pub fn range(&self) -> Range<usize> {
         self.start..self.start + self.source.len()

@@ -1,6 +1,5 @@
 //! Statements that begin, end and divide transactions. //= pg18 sql-begin
 
-use crate::grammar::strings;
 use crate::head::Head;
 use crate::kind::{Isolation, Kind, Modes};
 use crate::name::Name;
@@ -57,7 +56,7 @@ pub(crate) fn kind<'t>(first: &[u8], head: &mut Head<'_, 't>) -> Option<Kind<'t>
             head.take("transaction").then_some(())?;
             modes(head).map(Kind::Begin)
         }
-        b"commit" if head.take("prepared") => strings(head).map(|_| Kind::CommitPrepared),
+        b"commit" if head.take("prepared") => head.strings().map(|_| Kind::CommitPrepared),
         b"commit" | b"end" => {
             work(head);
             chain(head).map(|chain| Kind::Commit { chain })
@@ -89,7 +88,7 @@ fn chain(head: &mut Head<'_, '_>) -> Option<bool> {
 //= pg18 sql-rollback-to
 fn rollback<'t>(head: &mut Head<'_, 't>) -> Option<Kind<'t>> {
     if head.take("prepared") {
-        return strings(head).map(|_| Kind::RollbackPrepared);
+        return head.strings().map(|_| Kind::RollbackPrepared);
     }
     work(head);
     if head.take("to") {
