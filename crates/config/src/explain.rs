@@ -10,8 +10,8 @@ use auth::Secret;
 use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, PoolMode, PoolSize, Settings};
 use queueing::classes::{Class, Classes, Long, Over, Overflow, Rate};
 
+use crate::config::Config;
 use crate::demand::{self, Demand};
-use crate::load::Config;
 use crate::problem::clean;
 use crate::value::Value;
 

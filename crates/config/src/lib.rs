@@ -18,6 +18,7 @@
 //! or the environment (what it needs of them are arguments).
 
 pub mod classes;
+pub mod config;
 pub mod databases;
 pub mod demand;
 pub mod entry;
@@ -39,8 +40,9 @@ pub mod userlist;
 pub mod users;
 
 pub use ::settings::{table, value};
+pub use config::{Config, ConfigRow};
 pub use explain::explain;
-pub use load::{Config, ConfigRow, load, load_with};
+pub use load::{load, load_with};
 pub use problem::{Problem, Severity};
 pub use sense::descriptors;
 pub use url::{Upstream, from_url};

@@ -15,6 +15,7 @@ use auth::Secret;
 use pooling::settings::Settings;
 use queueing::classes::{CLASSES_MAX, Classes};
 
+use crate::config::{Config, assemble};
 use crate::entry::Entry;
 use crate::ini::{self, FILE_BYTES_MAX, Item, Read, Reader};
 use crate::problem::{PROBLEMS_MAX, Place, Problem, Severity, quoted};
@@ -24,29 +25,6 @@ use crate::value::Value;
 use crate::{databases, reach, rules, sense, support, userlist, users};
 
 const SECTIONS: [&str; 5] = ["pgbouncer", "databases", "users", "peers", "classes"];
-
-/// All that a file says.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    /// What the program runs by; its `global` has what engine, log and console need, too.
-    pub pooling: Settings,
-    /// What SHOW CONFIG shows, in its order.
-    pub rows: Vec<ConfigRow>,
-    /// What the user should know, though the file can be used.
-    pub warnings: Vec<Problem>,
-    values: Values,
-}
-
-/// A row of SHOW CONFIG.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigRow {
-    pub key: &'static str,
-    /// `None` is NULL: nobody has given it a value, and it has none of its own.
-    pub value: Option<String>,
-    pub default: Option<&'static str>,
-    /// Whether RELOAD and SET take it up.
-    pub changeable: bool,
-}
 
 /// Reads a file and what it names. `cores` is what `workers = 0` stands for. The error is all that is wrong with it,
 /// warnings too, in the order of the file.
@@ -84,15 +62,6 @@ impl Config {
         let mut config = finish(draft, self.pooling.workers, read, &self.pooling.secrets)?;
         config.pooling.auto_pool_size_start = self.pooling.auto_pool_size_start;
         Ok(config)
-    }
-
-    /// Where a setting stands; the file as a whole, if it does not.
-    pub(crate) fn place_of(&self, key: Key) -> Place {
-        self.values.place(key).cloned().unwrap_or_else(|| self.whole_file())
-    }
-
-    fn whole_file(&self) -> Place {
-        Place { file: self.pooling.global.listening.conffile.clone(), line: 0 }
     }
 
     /// The configuration with one setting changed, as SET does. What cannot change while the process runs is accepted
@@ -310,21 +279,6 @@ fn finish(
         return Err(draft.problems);
     }
     Ok(assemble(draft.values, settings, draft.problems))
-}
-
-/// All parts of a `Config` that follow from the values.
-pub(crate) fn assemble(values: Values, pooling: Settings, warnings: Vec<Problem>) -> Config {
-    let rows = TABLE.iter().map(|setting| ConfigRow {
-        key: setting.name,
-        value: match setting.key {
-            Key::workers => Some(pooling.workers.to_string()),
-            key if values.is_null(key) => None,
-            key => Some(values.get(key).show()),
-        },
-        default: setting.default,
-        changeable: setting.reloadable,
-    });
-    Config { rows: rows.collect(), pooling, warnings, values }
 }
 
 /// The users of auth_file, none if it is not set; `None` if it cannot be read, which PgBouncer too lives with.

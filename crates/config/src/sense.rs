@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use pooling::settings::{Address, AuthType, CONSOLE_DATABASE, Database, Host, PoolSize, Settings};
 
+use crate::config::Config;
 use crate::demand;
 use crate::entry::Entry;
-use crate::load::Config;
 use crate::problem::{PROBLEMS_MAX, Place, Problem, quoted};
 use crate::settings::Values;
 use crate::table::Key;

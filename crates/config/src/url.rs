@@ -12,8 +12,8 @@ use std::time::Duration;
 use auth::{Password, Secret};
 use pooling::settings::{Address, Database, Host, LoadBalanceHosts, PoolSize};
 
+use crate::config::{Config, assemble};
 use crate::databases::host as parse_host;
-use crate::load::{Config, assemble};
 use crate::passfile::{self, Wanted};
 use crate::problem::{Place, Problem, quoted};
 use crate::settings::{self, Values};

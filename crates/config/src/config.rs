@@ -1,0 +1,58 @@
+//! All that a file or a URL says, read and found to be usable.
+//!
+//! Promises that SHOW CONFIG's rows follow from the values. Does not read anything, nor judge it.
+
+use pooling::settings::Settings;
+
+use crate::problem::{Place, Problem};
+use crate::settings::Values;
+use crate::table::{Key, TABLE};
+
+/// All that a file says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// What the program runs by; its `global` has what engine, log and console need, too.
+    pub pooling: Settings,
+    /// What SHOW CONFIG shows, in its order.
+    pub rows: Vec<ConfigRow>,
+    /// What the user should know, though the file can be used.
+    pub warnings: Vec<Problem>,
+    pub(crate) values: Values,
+}
+
+/// A row of SHOW CONFIG.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigRow {
+    pub key: &'static str,
+    /// `None` is NULL: nobody has given it a value, and it has none of its own.
+    pub value: Option<String>,
+    pub default: Option<&'static str>,
+    /// Whether RELOAD and SET take it up.
+    pub changeable: bool,
+}
+
+impl Config {
+    /// Where a setting stands; the file as a whole, if it does not.
+    pub(crate) fn place_of(&self, key: Key) -> Place {
+        self.values.place(key).cloned().unwrap_or_else(|| self.whole_file())
+    }
+
+    pub(crate) fn whole_file(&self) -> Place {
+        Place { file: self.pooling.global.listening.conffile.clone(), line: 0 }
+    }
+}
+
+/// All parts of a `Config` that follow from the values.
+pub(crate) fn assemble(values: Values, pooling: Settings, warnings: Vec<Problem>) -> Config {
+    let rows = TABLE.iter().map(|setting| ConfigRow {
+        key: setting.name,
+        value: match setting.key {
+            Key::workers => Some(pooling.workers.to_string()),
+            key if values.is_null(key) => None,
+            key => Some(values.get(key).show()),
+        },
+        default: setting.default,
+        changeable: setting.reloadable,
+    });
+    Config { rows: rows.collect(), pooling, warnings, values }
+}
