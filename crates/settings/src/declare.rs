@@ -5,7 +5,9 @@
 //! [`DatabaseSettings`](crate::DatabaseSettings), [`UserSettings`](crate::UserSettings) and
 //! [`Effective`](crate::Effective). What runs reads fields; only what reads or shows a user's words looks for names.
 
-use crate::value::{FromValue, Kind, Value};
+use std::fmt::Debug;
+
+use crate::value::{FromValue, Value};
 
 /// What comes of a setting here.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -34,71 +36,9 @@ pub(crate) enum Reload {
     No,
 }
 
-/// One row of the table.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    pub key: crate::Key,
-    pub name: &'static str,
-    pub kind: Kind,
-    /// `None` is PgBouncer's NULL: shown as NULL, and not put back when `[pgbouncer]` begins again.
-    pub default: Option<&'static str>,
-    /// Whether RELOAD takes it up; else it needs a restart.
-    pub reloadable: bool,
-    pub effect: Effect,
-    pub origin: Origin,
-    pub group: crate::Group,
-    pub doc: &'static str,
-}
-
-impl Setting {
-    /// The default as a value; PgBouncer's NULL is an empty text or 0.
-    #[must_use]
-    pub fn default_value(&self) -> Value {
-        let text = match (self.default, self.kind.takes_empty()) {
-            (Some(text), _) => text,
-            (None, true) => "",
-            (None, false) => "0",
-        };
-        self.kind.read(text).expect("a test reads every default")
-    }
-
-    /// Reads a value as `[pgbouncer]` has it: where nothing is no value of its kind, it stands for the default. The error
-    /// is what was expected instead.
-    pub fn read(&self, text: &str) -> Result<Value, String> {
-        if text.is_empty() && !self.kind.takes_empty() { Ok(self.default_value()) } else { self.kind.read(text) }
-    }
-}
-
 /// A row's value as its field has it.
-pub(crate) fn typed<T: FromValue>(key: crate::Key, value: &Value) -> T {
+pub(crate) fn typed<T: FromValue>(key: impl Debug, value: &Value) -> T {
     T::from_value(value).unwrap_or_else(|| unreachable!("{key:?} has a field of another kind than {value:?}"))
-}
-
-/// The same rows by name, which is SHOW CONFIG's order.
-pub(crate) const fn by_name<const COUNT: usize>(rows: &'static [Setting; COUNT]) -> [&'static Setting; COUNT] {
-    let mut sorted = [&rows[0]; COUNT];
-    let mut count = 0;
-    while count < COUNT {
-        let mut place = count;
-        while place > 0 && is_before(rows[count].name.as_bytes(), sorted[place - 1].name.as_bytes()) {
-            sorted[place] = sorted[place - 1];
-            place -= 1;
-        }
-        sorted[place] = &rows[count];
-        count += 1;
-    }
-    sorted
-}
-
-const fn is_before(one: &[u8], other: &[u8]) -> bool {
-    let mut index = 0;
-    while index < one.len() && index < other.len() {
-        if one[index] != other[index] {
-            return one[index] < other[index];
-        }
-        index += 1;
-    }
-    one.len() < other.len()
 }
 
 macro_rules! settings {

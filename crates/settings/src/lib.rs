@@ -16,10 +16,10 @@ pub mod table;
 mod types;
 pub mod value;
 
-pub use declare::{Effect, Origin, Setting};
+pub use declare::{Effect, Origin};
 pub use table::{
     ClassSettings, ConsoleSettings, DatabaseSettings, Effective, Global, Group, Key, ListeningSettings, LogSettings,
-    LoginSettings, NameSettings, NetworkSettings, PoolSettings, ROWS, ServerSettings, StartupSettings, TABLE,
+    LoginSettings, NameSettings, NetworkSettings, PoolSettings, ROWS, ServerSettings, Setting, StartupSettings, TABLE,
     TestSettings, TlsSettings, UserSettings, WaitingSettings,
 };
 pub use types::{AuthType, CaselessNames, CheckQuery, Fidelity, Over, PoolMode, PoolSize};

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::declare::{Effect, Origin, Reload, Setting, by_name, settings, typed};
+use crate::declare::{Effect, Origin, Reload, settings, typed};
 use crate::types::{AuthType, CaselessNames, CheckQuery, Fidelity, Over, PoolMode, PoolSize};
 use crate::value::{INT_MAX, Kind, Kind::*, Value};
 
@@ -179,6 +179,68 @@ settings! {
     }
 }
 
+/// One row of the table.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub key: Key,
+    pub name: &'static str,
+    pub kind: Kind,
+    /// `None` is PgBouncer's NULL: shown as NULL, and not put back when `[pgbouncer]` begins again.
+    pub default: Option<&'static str>,
+    /// Whether RELOAD takes it up; else it needs a restart.
+    pub reloadable: bool,
+    pub effect: Effect,
+    pub origin: Origin,
+    pub group: Group,
+    pub doc: &'static str,
+}
+
+impl Setting {
+    /// The default as a value; PgBouncer's NULL is an empty text or 0.
+    #[must_use]
+    pub fn default_value(&self) -> Value {
+        let text = match (self.default, self.kind.takes_empty()) {
+            (Some(text), _) => text,
+            (None, true) => "",
+            (None, false) => "0",
+        };
+        self.kind.read(text).expect("a test reads every default")
+    }
+
+    /// Reads a value as `[pgbouncer]` has it: where nothing is no value of its kind, it stands for the default. The error
+    /// is what was expected instead.
+    pub fn read(&self, text: &str) -> Result<Value, String> {
+        if text.is_empty() && !self.kind.takes_empty() { Ok(self.default_value()) } else { self.kind.read(text) }
+    }
+}
+
+/// The same rows by name, which is SHOW CONFIG's order.
+const fn by_name<const COUNT: usize>(rows: &'static [Setting; COUNT]) -> [&'static Setting; COUNT] {
+    let mut sorted = [&rows[0]; COUNT];
+    let mut count = 0;
+    while count < COUNT {
+        let mut place = count;
+        while place > 0 && is_before(rows[count].name.as_bytes(), sorted[place - 1].name.as_bytes()) {
+            sorted[place] = sorted[place - 1];
+            place -= 1;
+        }
+        sorted[place] = &rows[count];
+        count += 1;
+    }
+    sorted
+}
+
+const fn is_before(one: &[u8], other: &[u8]) -> bool {
+    let mut index = 0;
+    while index < one.len() && index < other.len() {
+        if one[index] != other[index] {
+            return one[index] < other[index];
+        }
+        index += 1;
+    }
+    one.len() < other.len()
+}
+
 /// The row of a setting's name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Setting> {
@@ -200,6 +262,32 @@ impl Key {
     #[must_use]
     pub fn name(self) -> &'static str {
         self.setting().name
+    }
+}
+
+impl PoolSize {
+    /// The most it can ever be.
+    #[must_use]
+    pub fn most(self, settings: &PoolSettings) -> u32 {
+        match self {
+            PoolSize::Fixed(size) => size,
+            PoolSize::Auto => settings.auto_pool_size_max,
+        }
+    }
+}
+
+impl ClassSettings {
+    /// Whether statements have to be told apart: single ones have limits.
+    #[must_use]
+    pub fn limits_statements(&self) -> bool {
+        self.fingerprint_max_active > 0 || !self.fingerprint_limits.is_empty()
+    }
+
+    /// How many transactions at a time may begin with this statement; `None`: no limit.
+    #[must_use]
+    pub fn statement_limit(&self, fingerprint: u64) -> Option<u32> {
+        let limit = self.fingerprint_limits.get(&fingerprint).copied().unwrap_or(self.fingerprint_max_active);
+        (limit > 0).then_some(limit)
     }
 }
 

@@ -89,17 +89,6 @@ pub enum PoolSize {
     Auto,
 }
 
-impl PoolSize {
-    /// The most it can ever be.
-    #[must_use]
-    pub fn most(self, settings: &crate::PoolSettings) -> u32 {
-        match self {
-            PoolSize::Fixed(size) => size,
-            PoolSize::Auto => settings.auto_pool_size_max,
-        }
-    }
-}
-
 impl fmt::Display for PoolSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -128,20 +117,5 @@ impl CaselessNames {
 
     pub fn insert(&mut self, name: &str) {
         self.0.insert(name.to_ascii_lowercase());
-    }
-}
-
-impl crate::ClassSettings {
-    /// Whether statements have to be told apart: single ones have limits.
-    #[must_use]
-    pub fn limits_statements(&self) -> bool {
-        self.fingerprint_max_active > 0 || !self.fingerprint_limits.is_empty()
-    }
-
-    /// How many transactions at a time may begin with this statement; `None`: no limit.
-    #[must_use]
-    pub fn statement_limit(&self, fingerprint: u64) -> Option<u32> {
-        let limit = self.fingerprint_limits.get(&fingerprint).copied().unwrap_or(self.fingerprint_max_active);
-        (limit > 0).then_some(limit)
     }
 }
