@@ -15,8 +15,8 @@ use rustix::net::{SocketAddrAny, getpeername, getsockname};
 use socket2::{Domain, SockAddr, Socket, Type};
 use units::ConnId;
 
+use crate::letter::Resolved;
 use crate::options::TcpOptions;
-use crate::resolve::Resolved;
 use crate::tcp;
 
 /// What comes next for a connection that is being opened.

@@ -1,20 +1,24 @@
 //! What threads write to each other, and the eventfd that wakes a thread from its wait.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use pooling::{Done, Mail};
 use rustix::event::{EventfdFlags, eventfd};
 use units::ConnId;
 
 use crate::mailbox::{Bell, Mailbox};
-use crate::resolve::Resolved;
 
 /// Letters that are waiting, before the next is refused that may be ([`Mail::may_be_returned`]).
 pub(crate) const OFFERED_MAX: usize = 1024;
 
 /// One thread's box.
 pub(crate) type Letterbox = Mailbox<Letter, EventBell>;
+
+/// Addresses in the order to try them, or why there are none.
+pub(crate) type Resolved = Result<Arc<[IpAddr]>, String>;
 
 pub(crate) enum Letter {
     /// For a machine of the thread; a connection may come with it, which is in nobody's epoll.

@@ -51,9 +51,8 @@ pub use count::{Counters, ThreadCounters};
 pub use handle::Handle;
 pub use listener::{ListenError, Listening};
 pub use log::Log;
-pub use options::{LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
+pub use options::{Facility, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
 pub use shared::Asked;
-pub use syslog::Facility;
 
 use host::{Host, Plan};
 use letter::{EventBell, Letterbox, OFFERED_MAX};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use units::ConnId;
 
-use crate::letter::{Letter, Letterbox};
+use crate::letter::{Letter, Letterbox, Resolved};
 
 /// As long as PgBouncer keeps an answer by default.
 const KEPT: Duration = Duration::from_secs(15);
@@ -26,9 +26,6 @@ const NAMES_MAX: usize = 1024;
 
 /// Two, so that one name server that does not answer holds up one name and not all of them.
 const THREADS: usize = 2;
-
-/// Addresses in the order to try them, or why there are none.
-pub(crate) type Resolved = Result<Arc<[IpAddr]>, String>;
 
 struct Asked {
     conn: ConnId,

@@ -70,50 +70,10 @@ fn severity(level: Level) -> u8 {
     }
 }
 
-/// Whose business the lines are, for the system's log.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Facility(u8);
-
-impl Facility {
-    pub const DAEMON: Facility = Facility(3);
-
-    /// `auth`, `authpriv`, `daemon`, `user`, `local0` to `local7`; `None` for others, which PgBouncer takes for `daemon`.
-    //= pgbouncer config.md#syslog_facility
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Facility> {
-        let local = || match name.strip_prefix("local")?.as_bytes() {
-            [digit @ b'0'..=b'7'] => Some(digit - b'0'),
-            _ => None,
-        };
-        let code = match name {
-            "daemon" => return Some(Facility::DAEMON),
-            "user" => 1,
-            "auth" => 4,
-            "authpriv" => 10,
-            _ => 16 + local()?,
-        };
-        Some(Facility(code))
-    }
-
-    fn code(self) -> u8 {
-        self.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn facilities_have_their_numbers() {
-        let table = [("daemon", 3), ("user", 1), ("auth", 4), ("authpriv", 10), ("local0", 16), ("local7", 23)];
-        for (name, code) in table {
-            assert_eq!(Facility::parse(name), Some(Facility(code)), "{name}");
-        }
-        for name in ["", "kern", "local", "local8", "local00", "Daemon"] {
-            assert_eq!(Facility::parse(name), None, "{name}");
-        }
-    }
+    use crate::options::Facility;
 
     #[test]
     fn lines_arrive_and_a_log_that_is_restarted_is_found_again() {
