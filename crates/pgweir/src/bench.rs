@@ -1,47 +1,18 @@
 //! `pgweir bench`: from the command line to the published tests (`trials`), on the user's PostgreSQL or on an embedded one.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use config::Upstream;
 use pooling::settings::PoolSize;
 use trials::{Options, Target};
 
+use crate::cli::Wishes;
 use crate::{dev, serve, settings, upstream};
-
-/// The options of `bench`.
-#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wishes {
-    /// These tests only: cern, percona, linux-6 (may be repeated)
-    #[arg(long, value_name = "NAME")]
-    pub(crate) only: Vec<String>,
-    /// Rounds in which the contestants take turns; 3 unless said otherwise
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub(crate) rounds: Option<u32>,
-    /// Size of the tables, 100,000 rows each; 100 unless said otherwise
-    #[arg(long, value_name = "N", value_parser = count)]
-    pub(crate) scale: Option<u32>,
-    /// One round of a second or two: a look, not a record
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// Where the report goes; a new directory here unless said otherwise
-    #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
-    /// The PostgreSQL of its own need not survive a crash
-    #[arg(long)]
-    pub(crate) no_fsync: bool,
-}
 
 /// Contestants take turns so many times, unless told otherwise.
 const ROUNDS: u32 = 3;
 /// As large as a small machine can make within a minute: 10 million rows.
 const SCALE: u32 = 100;
-
-fn count(text: &str) -> Result<u32, String> {
-    // Beyond ten thousand (a billion rows) a number is a slip.
-    let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
-    number.ok_or_else(|| "a number from 1 to 10000 is needed".to_owned())
-}
 
 /// Runs the tests.
 pub(crate) fn bench(url: Option<&str>, wishes: Wishes) -> ExitCode {

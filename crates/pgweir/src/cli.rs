@@ -11,8 +11,6 @@ use std::path::{Path, PathBuf};
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 use pooling::settings::PoolSize;
 
-use crate::bench::Wishes;
-
 mod mistakes;
 
 pub(crate) use mistakes::{Misuse, meant};
@@ -210,6 +208,29 @@ Examples:
     },
 }
 
+/// The options of `bench`.
+#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wishes {
+    /// These tests only: cern, percona, linux-6 (may be repeated)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+    /// Rounds in which the contestants take turns; 3 unless said otherwise
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub(crate) rounds: Option<u32>,
+    /// Size of the tables, 100,000 rows each; 100 unless said otherwise
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub(crate) scale: Option<u32>,
+    /// One round of a second or two: a look, not a record
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Where the report goes; a new directory here unless said otherwise
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// The PostgreSQL of its own need not survive a crash
+    #[arg(long)]
+    pub(crate) no_fsync: bool,
+}
+
 /// Reads the arguments that follow the program's name.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation, Misuse> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
@@ -280,6 +301,12 @@ impl Flags {
 
 fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| "a port is a number up to 65535".to_owned())
+}
+
+fn count(text: &str) -> Result<u32, String> {
+    // Beyond ten thousand (a billion rows) a number is a slip.
+    let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
+    number.ok_or_else(|| "a number from 1 to 10000 is needed".to_owned())
 }
 
 fn pool_size(text: &str) -> Result<PoolSize, String> {
