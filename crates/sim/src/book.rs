@@ -4,9 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::backend::Complaint;
 use crate::state::Moment;
 use crate::statement::Mark;
+
+/// Something a server saw that no invariant allows.
+#[derive(Clone, Debug)]
+pub struct Complaint {
+    pub invariant: u8,
+    pub text: String,
+}
 
 /// Moments kept for one client. More than it can have under way.
 const MOMENTS_MAX: usize = 4_000;

@@ -133,6 +133,13 @@ pub enum Peer {
     Postgres { database: u16, backend: Option<u32> },
 }
 
+/// How a peer gives up its connection.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    Orderly,
+    Cut,
+}
+
 /// Names a connection; one that is gone finds nothing.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinkId {

@@ -1,6 +1,9 @@
 //! The tracked parameters of the model world: few values each, so that a digit names one.
 
-use crate::state::Settings;
+use std::collections::BTreeMap;
+
+/// Names and values of settings.
+pub type Settings = BTreeMap<String, String>;
 
 pub const COUNT: usize = 6;
 

@@ -10,10 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use crate::parameters::Settings;
 use crate::settings;
-
-/// Names and values of settings.
-pub type Settings = BTreeMap<String, String>;
 
 /// A temporary table: whose statement made it, and how many rows it has.
 #[derive(Clone, Debug, PartialEq, Eq)]

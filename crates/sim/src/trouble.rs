@@ -1,6 +1,6 @@
 //! What goes wrong at PostgreSQL while work is going on.
 
-use crate::client::Leaving;
+use crate::network::Leaving;
 use crate::postgres::Process;
 use crate::random::Random;
 use crate::world::{Happening, Stage, World};

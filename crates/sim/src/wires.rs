@@ -2,8 +2,7 @@
 
 use pooling::Peer as Address;
 
-use crate::client::Leaving;
-use crate::network::{LinkId, Peer};
+use crate::network::{Leaving, LinkId, Peer};
 use crate::world::{Happening, World};
 
 impl World {

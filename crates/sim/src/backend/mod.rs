@@ -18,7 +18,7 @@ use wire::backend::{self, ErrorResponse, Status};
 use wire::frontend::tag;
 use wire::{SqlState, cstr};
 
-use crate::book::Step;
+use crate::book::{Complaint, Step};
 use crate::parameters::{self, Values};
 use crate::shared::Server;
 use crate::state::{Moment, State};
@@ -33,13 +33,6 @@ pub enum Progress {
     Works(u64),
     /// It has said FATAL and is gone.
     Gone,
-}
-
-/// Something a server saw that no invariant allows.
-#[derive(Clone, Debug)]
-pub struct Complaint {
-    pub invariant: u8,
-    pub text: String,
 }
 
 /// What it is in the middle of.

@@ -4,8 +4,9 @@
 use wire::frontend::{self, Parse};
 
 use super::answers::is_strangers;
-use super::{Circumstances, Client, Finding, Leaving, Phase, Wants};
+use super::{Circumstances, Client, Finding, Phase, Wants};
 use crate::census::Census;
+use crate::network::Leaving;
 use crate::random::Random;
 use crate::statement::Mark;
 

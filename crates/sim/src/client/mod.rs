@@ -25,7 +25,7 @@ use wire::backend::Status;
 use crate::backend::Backend;
 use crate::book::Book;
 use crate::census::Census;
-use crate::network::LinkId;
+use crate::network::{Leaving, LinkId};
 use crate::plan::{ANY_NAME, Plan};
 use crate::random::Random;
 use crate::shared::{Server, Shared};
@@ -100,13 +100,6 @@ enum Phase {
     Hostile {
         until: u64,
     },
-}
-
-/// Why a client's connection was given up, from its own side.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Leaving {
-    Orderly,
-    Cut,
 }
 
 /// What a client wants of the world after it was awake.

@@ -4,8 +4,9 @@ use pooling::settings::PoolMode;
 use wire::backend::Status;
 use wire::frontend::{self, Bind, Close, CopyFail, Describe, Execute, Parse, Target, tag};
 
-use super::{Circumstances, Client, Leaving, Wants};
+use super::{Circumstances, Client, Wants};
 use crate::census::Census;
+use crate::network::Leaving;
 use crate::parameters;
 use crate::plan::Plan;
 use crate::random::Random;
