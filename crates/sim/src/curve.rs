@@ -13,22 +13,11 @@
 //! invariant is looked at. In half of the worlds the whole database is faster or slower by some twentieth for 200 ms at a time.
 //! Does not judge: `checks::i14_sizes` holds the size that was found against the best one.
 
-use std::sync::Arc;
-
-use pooling::Settings;
-use pooling::settings::{Database, DatabaseSettings, PoolMode, PoolSize};
-
-use crate::contest;
-use crate::plan::{Faults, Manners, Plan, Weather, Wishes};
 use crate::random::Random;
-use crate::world::World;
 
 /// Bounds of the size.
-const FLOOR: u32 = 2;
-const CEILING: u32 = 32;
-
-/// The pool has one home or more; more clients than servers, always.
-const CLIENTS: u32 = 48;
+pub(crate) const FLOOR: u32 = 2;
+pub(crate) const CEILING: u32 = 32;
 
 /// From then on the law may be another one, and the database slower or faster by this. A search takes 17.2 s at most, and the next
 /// may begin ten seconds after it. (A step that leaves throughput as it was at the present size is found by the next tries of
@@ -86,7 +75,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    fn draw(seed: u64) -> Curve {
+    pub(crate) fn draw(seed: u64) -> Curve {
         let mut random = Random::new(seed ^ 0x6375_7276_6500);
         let contended = [3.0, 6.0, 12.0, 24.0].map(|peak| Law::Contention { peak });
         let laws = [&contended[..], &[Law::Cores { cores: 4.0 }, Law::Cores { cores: 16.0 }, Law::Latency]].concat();
@@ -134,6 +123,13 @@ impl Curve {
         self.dues().last().unwrap_or(0).max(2 * SEARCHED_US)
     }
 
+    /// How long a statement takes that begins now, beside so many others, in microseconds; by a tenth more or less.
+    pub(crate) fn work_us(&self, others: u32, seed: u64, now: u64, random: &mut Random) -> u64 {
+        let chance = 0.9 + random.range(0, 200) as f64 / 1_000.0;
+        let faster = self.unrest(seed, now);
+        (self.service_us(others + 1, now) * chance / faster) as u64
+    }
+
     /// By what the database is faster now.
     fn unrest(&self, seed: u64, now: u64) -> f64 {
         if !self.is_restless {
@@ -144,81 +140,6 @@ impl Curve {
         let sum: f64 = (0..12).map(|_| random.range(0, 1_000_000) as f64 / 1e6).sum();
         1.0 + UNREST * (sum - 6.0)
     }
-}
-
-impl Plan {
-    /// Makes it a world with one pool of this size, of which all clients want something all the time.
-    pub(crate) fn find_size(&mut self, size: PoolSize, wishes: &Wishes) {
-        let mut random = Random::new(self.seed ^ 0x7369_7a65);
-        self.curve = Some(Curve::draw(self.seed));
-        self.databases.retain(|database| self.settings.databases.contains_key(&*database.name));
-        self.databases.truncate(1);
-        self.users.truncate(1);
-        let old = &self.settings;
-        let name = self.databases[0].name.clone();
-        let hosts = old.databases[&*name].hosts.clone();
-        let startup = old.databases[&*name].startup.clone();
-        // One pool: whoever everybody is taken for is the first user.
-        let forced = self.databases[0].forced.map(|_| 0);
-        self.databases[0].forced = forced;
-        let forced_user = forced.map(|user: usize| self.users[user].name.clone());
-        let password = old.databases[&*name].password.clone();
-        let database = Database {
-            startup,
-            forced_user,
-            password,
-            settings: DatabaseSettings { pool_mode: Some(PoolMode::Transaction), ..DatabaseSettings::default() },
-            ..Database::new(&name, hosts)
-        };
-        let mut settings = Settings {
-            databases: [(name, Arc::new(database))].into_iter().collect(),
-            secrets: old.secrets.clone(),
-            workers: old.workers,
-            auto_pool_size_start: random.range(2, 32) as u32,
-            global: contest::plain(&old.global, wishes),
-            ..Settings::default()
-        };
-        settings.global.pools.default_pool_size = size;
-        settings.global.pools.auto_pool_size_min = FLOOR;
-        settings.global.pools.auto_pool_size_max = CEILING;
-        self.settings = Arc::new(settings);
-        self.weather = Weather { delay_min: 10, delay_max: 40, late: 0, pieces: 0, ..self.weather };
-        self.weather.bytewise = false;
-        (self.weather.room_min, self.weather.room_max) = (60_000, 200_000);
-        (self.faults, self.reloads, self.stop) = (Faults::default(), 0, None);
-        (self.clients, self.visits, self.look_every) = (CLIENTS, u32::MAX, 64);
-        self.steps_max = u64::MAX;
-        self.manners = Manners {
-            cancellers: 0,
-            slow: 0,
-            vanish: 0,
-            wrong_password: 0,
-            pipeline: 0,
-            errors: 0,
-            large: 0,
-            sets: 0,
-            memory: 0,
-            hostile: 0,
-            consoles: 0,
-            lost: 0,
-            think_max: 0,
-            sleep_max: 1,
-            units_max: 1_000_000,
-        };
-    }
-}
-
-/// How long a statement takes that begins now, beside so many others, in microseconds; by a tenth more or less.
-pub(crate) fn work_us(world: &mut World, others: u32) -> Option<u64> {
-    let curve = world.plan.curve?;
-    let chance = 0.9 + world.random.range(0, 200) as f64 / 1_000.0;
-    let faster = curve.unrest(world.plan.seed, world.now);
-    Some((curve.service_us(others + 1, world.now) * chance / faster) as u64)
-}
-
-/// Whether the world has lasted long enough.
-pub(crate) fn is_over(world: &World) -> bool {
-    world.plan.curve.is_some_and(|curve| world.now >= curve.ends())
 }
 
 #[cfg(test)]

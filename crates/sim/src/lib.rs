@@ -2,9 +2,10 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `plan` | what a seed decides: settings, users, weather, faults, manners |
-//! | `contest` | worlds in which classes contest a pool |
-//! | `promises` | what settings promise that other worlds seldom ask for |
+//! | `wishes`, `plan` | what is asked for, and what the seed decides then: settings, users, what the world is made for |
+//! | `conditions` | weather, faults, manners |
+//! | `contest` | classes that contest a pool |
+//! | `promises` | what settings promise that few worlds ask for |
 //! | `world` | the clock and everything that is to happen |
 //! | `rounds`, `carrying` | how the machines are stepped, and what they ask for carried out |
 //! | `network`, `wires` | connections: buffers, delays, pieces, ends, breaks |
@@ -29,6 +30,7 @@ pub mod checks;
 mod classes;
 pub mod client;
 pub mod command;
+pub mod conditions;
 pub mod contest;
 pub mod curve;
 pub mod network;
@@ -44,6 +46,7 @@ pub mod state;
 pub mod statement;
 pub mod tokens;
 pub mod trace;
+pub mod wishes;
 pub mod world;
 
 mod carrying;

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pooling::settings::{Fidelity, PoolSize};
 use sim::census::Census;
-use sim::plan::Wishes;
 use sim::run;
+use sim::wishes::Wishes;
 
 const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--shares] [--classes] [--promises] [--sizes] [--fidelity NAME] [--keep-going] [--verbose] [--hashes] [--sabotage NAME]";
 

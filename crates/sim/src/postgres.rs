@@ -12,6 +12,7 @@ use wire::{HEADER_LEN, Header, SqlState};
 use crate::asking::Units;
 use crate::backend::{Backend, Progress};
 use crate::book::Book;
+use crate::conditions::{FINAL, FOR_GOOD};
 use crate::network::{Leaving, Link, LinkId, Peer};
 use crate::parameters;
 use crate::plan::{Login, PASSWORD, Plan};
@@ -122,10 +123,6 @@ impl Process {
         matches!(self.phase, Phase::Serving)
     }
 }
-
-/// Refusals that trying again does not cure, and what the model PostgreSQL says then.
-pub(crate) const FINAL: [&str; 3] = ["28P01", "3D000", "42501"];
-pub(crate) const FOR_GOOD: &str = "you shall not pass";
 
 /// Why a login fails, in PostgreSQL's words.
 type Refusal = (&'static str, &'static str);
@@ -265,7 +262,7 @@ impl World {
             if std::mem::take(&mut process.works) {
                 let progress = process.backend.wake(false, &mut process.held);
                 self.progressed(process, index, progress);
-            } else if self.plan.curve.is_some() {
+            } else if self.plan.purpose.curve.is_some() {
                 self.progressed(process, index, Progress::Done);
             }
         }

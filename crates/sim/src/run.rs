@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::sync::Once;
 
 use crate::census::Census;
-use crate::plan::{Plan, Wishes};
+use crate::plan::Plan;
 use crate::trace::Trace;
+use crate::wishes::Wishes;
 use crate::world::{Failure, World};
 
 thread_local! {

@@ -21,14 +21,15 @@ impl World {
         let now = self.now;
         let processes = self.postgres.processes.iter().flatten();
         let others = processes.filter(|process| process.busy_until.is_some_and(|until| until > now)).count();
-        let Some(micros) = crate::curve::work_us(self, others as u32) else { return false };
+        let Some(curve) = self.plan.purpose.curve else { return false };
+        let micros = curve.work_us(others as u32, self.plan.seed, now, &mut self.random);
         self.keep_busy(process, index, micros);
         true
     }
 
     /// The pooler asks what some of its servers wait for. False: it asks for something else.
     pub(crate) fn tells_waits(&mut self, process: &mut Process, index: u32, body: &[u8]) -> bool {
-        let (Some(curve), Some(asked)) = (self.plan.curve, body.strip_prefix(QUESTION.as_bytes())) else {
+        let (Some(curve), Some(asked)) = (self.plan.purpose.curve, body.strip_prefix(QUESTION.as_bytes())) else {
             return false;
         };
         self.census.waits_asked += 1;

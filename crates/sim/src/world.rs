@@ -200,7 +200,7 @@ impl World {
             clients: Vec::new(),
             visitors: Vec::new(),
             present: 0,
-            visits_left: plan.visits,
+            visits_left: plan.extent.visits,
             postgres: Postgres::new(&plan, &book),
             book,
             desk: Desk::new(&plan.settings),
@@ -222,7 +222,7 @@ impl World {
     }
 
     fn begin(&mut self) {
-        for _ in 0..self.plan.clients.min(self.visits_left) {
+        for _ in 0..self.plan.extent.clients.min(self.visits_left) {
             let after = self.random.below(2_000);
             self.after(after, Happening::Visit);
         }
@@ -307,7 +307,10 @@ impl World {
         match self.stage {
             Stage::Working => {
                 let idle = self.present == 0 && self.visits_left == 0;
-                if self.census.steps >= self.plan.steps_max || idle || crate::curve::is_over(self) {
+                if self.census.steps >= self.plan.extent.steps_max
+                    || idle
+                    || self.plan.purpose.curve.is_some_and(|curve| self.now >= curve.ends())
+                {
                     self.close_for_good();
                 } else if self.now > self.stepped_at + SILENCE_US {
                     self.fail(8, format!("no machine has anything to do any more, but {}", self.remains()));

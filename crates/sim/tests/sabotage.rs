@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use pooling::sabotage::Sabotage;
 use pooling::settings::Fidelity;
-use sim::plan::Wishes;
 use sim::run;
 use sim::sabotage::shows_as;
+use sim::wishes::Wishes;
 
 const WITHIN: Duration = Duration::from_secs(60);
 

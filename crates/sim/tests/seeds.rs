@@ -2,8 +2,8 @@
 
 use pooling::settings::{Fidelity, PoolSize};
 use sim::census::Census;
-use sim::plan::Wishes;
 use sim::run;
+use sim::wishes::Wishes;
 
 fn hold(seeds: std::ops::Range<u64>, wishes: impl Fn(u64) -> Wishes) -> Census {
     let mut total = Census::default();

@@ -36,7 +36,7 @@ pub struct Shares {
 
 pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
     let cap = world.plan.settings.global.pools.max_server_connections;
-    if !world.plan.shares || world.stage != Stage::Working {
+    if !world.plan.purpose.shares || world.stage != Stage::Working {
         return;
     }
     let now = world.now;

@@ -208,7 +208,7 @@ impl Contested {
 impl World {
     /// A client's bytes have been read by the pooler.
     pub(crate) fn note_asked(&mut self, id: LinkId) {
-        let Some(contest) = &self.plan.contest else { return };
+        let Some(contest) = &self.plan.purpose.contest else { return };
         let Some(link) = self.network.get(id).filter(|link| link.up.is_empty()) else { return };
         let Peer::Client(index, number) = link.peer else { return };
         let Some(client) = self.clients[index as usize].as_mut().filter(|client| client.has_asked()) else { return };
@@ -222,7 +222,7 @@ impl World {
 
     /// The pooler sends something to a server.
     pub(crate) fn note_sent(&mut self, id: LinkId, conn: ConnId, bytes: &[u8]) {
-        let Some(contest) = &self.plan.contest else { return };
+        let Some(contest) = &self.plan.purpose.contest else { return };
         if conn.kind() != Kind::Server || self.checks.contested.lanes.is_empty() {
             return;
         }
@@ -239,7 +239,7 @@ impl World {
 
     /// The pooler has read what a server said.
     pub(crate) fn note_read(&mut self, id: LinkId) {
-        if self.plan.contest.is_none() && !self.plan.is_limited() {
+        if self.plan.purpose.contest.is_none() && !self.plan.is_limited() {
             return;
         }
         let Some(link) = self.network.get(id) else { return };
@@ -264,7 +264,7 @@ fn client_in(bytes: &[u8]) -> Option<u32> {
 }
 
 pub fn check(world: &mut World) {
-    let Some(contest) = &world.plan.contest else { return };
+    let Some(contest) = &world.plan.purpose.contest else { return };
     // Afterwards who waits is still served, though nobody comes for a share.
     let is_contested = world.stage == Stage::Working;
     let exchange_us = if contest.homes > 1 {

@@ -47,7 +47,7 @@ pub struct Sizes {
 
 /// After a round of the coordinator, the only one who changes sizes.
 pub fn check(world: &mut World) {
-    let (now, curve) = (world.now, world.plan.curve);
+    let (now, curve) = (world.now, world.plan.purpose.curve);
     let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return };
     let sizes = &mut world.checks.sizes;
     let mut wrong = None;
@@ -124,7 +124,7 @@ impl Watched {
 
 /// The size is held against the best one when it should have been found.
 fn judge(world: &mut World) {
-    let Some(curve) = world.plan.curve else { return };
+    let Some(curve) = world.plan.purpose.curve else { return };
     let Some(due) = curve.dues().nth(world.checks.sizes.judged) else { return };
     if world.now < due {
         return;

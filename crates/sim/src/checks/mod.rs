@@ -65,7 +65,7 @@ impl World {
     /// After a round: the machine's own check, and now and then a look at everything it has.
     pub(crate) fn checks_after_round(&mut self, node: u16) {
         let entry = &self.nodes[usize::from(node)];
-        let due = entry.rounds.is_multiple_of(self.plan.look_every);
+        let due = entry.rounds.is_multiple_of(self.plan.extent.look_every);
         let checked = match &entry.machinery {
             Machinery::Worker(worker) if due => worker.check(),
             Machinery::Coordinator(coordinator) => coordinator.check(),

@@ -29,7 +29,7 @@ impl Client {
     }
 
     pub(super) fn contend(&mut self, facts: Circumstances, turn: &mut Turn<'_>, wants: &mut Wants) {
-        let Some(contest) = &turn.plan.contest else { return };
+        let Some(contest) = &turn.plan.purpose.contest else { return };
         let crowd = contest.crowds[contest.crowd_of(self.number)];
         if self.is_owed() || self.outbox_at < self.outbox.len() {
             return;

@@ -5,8 +5,8 @@ use wire::backend::Fields;
 
 use super::{Circumstances, Client, Finding, Nowhere, Phase};
 use crate::census::Census;
+use crate::conditions::{FINAL, FOR_GOOD};
 use crate::plan::Plan;
-use crate::postgres::{FINAL, FOR_GOOD};
 
 /// How long before a client notices may the trouble have been that ended it, in microseconds: a server may be dead for
 /// long before anybody asks it something.
@@ -69,7 +69,9 @@ impl Client {
             "client_idle_timeout" => settings.global.waiting.client_idle_timeout.is_some(),
             "client_login_timeout" => !matches!(self.phase, Phase::Ready),
             "client stalled" => self.habits.pace > 0,
-            "no more connections allowed (max_client_conn)" => settings.global.pools.max_client_conn <= plan.clients,
+            "no more connections allowed (max_client_conn)" => {
+                settings.global.pools.max_client_conn <= plan.extent.clients
+            }
             // Its turn would come after client_login_timeout. A reload may have brought the limit.
             "too many clients of your class log in at this moment" => !matches!(self.phase, Phase::Ready),
             "transaction blocks not allowed in statement pooling mode" => {

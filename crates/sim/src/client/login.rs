@@ -31,7 +31,7 @@ impl Client {
                 chosen.push(parameter);
             }
         }
-        if let Some(contest) = &plan.contest {
+        if let Some(contest) = &plan.purpose.contest {
             values[APPLICATION_NAME] = parameters::of_class(contest.crowd_of(self.number));
             chosen = vec![APPLICATION_NAME];
         }

@@ -42,11 +42,11 @@ impl Client {
         census: &mut Census,
         wants: &mut Wants,
     ) {
-        if plan.curve.is_none() {
+        if plan.purpose.curve.is_none() {
             self.maybe_cancel(facts, plan, random, census, wants);
         }
         let mut turn = Turn { plan, random, census };
-        if plan.contest.is_some() {
+        if plan.purpose.contest.is_some() {
             return self.contend(facts, &mut turn, wants);
         }
         for _ in 0..8 {
@@ -73,7 +73,7 @@ impl Client {
             }
             if !owed && !facts.closing_time && self.dawdled != self.marks {
                 self.dawdled = self.marks;
-                if let Some(rest) = plan.dawdles(self.number, self.marks) {
+                if let Some(rest) = plan.promises.dawdles(self.number, self.marks) {
                     turn.census.dawdled += 1;
                     self.resting_until = facts.now + rest;
                     wants.again = Some(rest);
@@ -118,7 +118,7 @@ impl Client {
         if !self.habits.cancels {
             // A cancel with a wrong key must do nothing, whoever's it is.
             let wrong_bit = match self.is_owed() {
-                true => plan.wrong_bit(self.number, facts.now),
+                true => plan.promises.wrong_bit(self.number, facts.now),
                 false => random.chance(5).then_some(24),
             };
             if let Some(bit) = wrong_bit {
@@ -151,7 +151,7 @@ impl Client {
 
     fn unit(&mut self, facts: Circumstances, turn: &mut Turn<'_>) {
         self.units = self.units.saturating_sub(1);
-        if turn.plan.curve.is_some() {
+        if turn.plan.purpose.curve.is_some() {
             return self.select(turn);
         }
         match self.twin.status() {
@@ -309,7 +309,7 @@ impl Client {
             let data = vec![b'a' + (len % 26) as u8; len];
             self.send(tag::COPY_DATA, |out| frontend::encode_copy_data(out, &data));
         }
-        if turn.plan.leaves_copy(self.number, self.marks) && self.habits.vanishes_after.is_none() {
+        if turn.plan.promises.leaves_copy(self.number, self.marks) && self.habits.vanishes_after.is_none() {
             // All that was sent arrives, and nothing comes behind it.
             self.habits.vanishes_after = Some(self.sent + (self.outbox.len() - self.outbox_at) as u64);
             self.habits.vanishes_orderly = true;

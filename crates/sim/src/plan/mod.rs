@@ -1,5 +1,7 @@
 //! What the world of one seed is like: settings, databases, users, how bad the network is, what breaks, who comes.
 
+mod special;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -11,11 +13,13 @@ use pooling::settings::{Address, AuthType, Database, DatabaseSettings, Effective
 use pooling::settings::{TestSettings, UserSettings};
 use units::PoolKey;
 
-use crate::contest::{self, Contest};
+use crate::conditions::{Faults, Manners, Weather};
+use crate::contest::Contest;
 use crate::curve::Curve;
 use crate::parameters::{self, Values};
-use crate::promises::{self, Promises};
+use crate::promises::{self, Promises, stream};
 use crate::random::Random;
+use crate::wishes::Wishes;
 
 /// SCRAM's cost in the model world: two rounds. What is slow in earnest is only slow here in virtual time.
 const ITERATIONS: u32 = 2;
@@ -50,84 +54,35 @@ pub struct DatabasePlan {
     pub defaults: Values,
 }
 
-/// Network weather: delays in microseconds, sizes in bytes.
+/// How much there is in a world, and how long it goes on.
 #[derive(Copy, Clone, Debug)]
-pub struct Weather {
-    pub delay_min: u64,
-    pub delay_max: u64,
-    /// Per mille of pieces that take a hundred times as long.
-    pub late: u32,
-    /// Per mille of arrivals that bring only part of what is in flight, and of reads and writes that are short.
-    pub pieces: u32,
-    /// Pieces are single bytes.
-    pub bytewise: bool,
-    pub room_min: u64,
-    pub room_max: u64,
+pub struct Extent {
+    pub steps_max: u64,
+    /// Clients that are there at a time.
+    pub clients: u32,
+    /// Clients that come in all.
+    pub visits: u32,
+    /// How many rounds between two looks at everything.
+    pub look_every: u64,
 }
 
-/// Per mille each, of the chances they are about.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct Faults {
-    /// A client's connection is cut some time in its life.
-    pub cuts: u32,
-    /// Microseconds between two faults at PostgreSQL; 0: none.
-    pub every: u64,
-    /// Connecting to PostgreSQL is refused, or never ends.
-    pub refused: u32,
-    pub lost_connects: u32,
-    /// A server login ends in an error of the kind that passes.
-    pub refused_logins: u32,
-    /// A server login is refused for good, as with a wrong password.
-    pub final_refusals: u32,
-    /// A worker's mailbox has no room.
-    pub full_mailbox: u32,
-    /// The board a worker sees is the last round's.
-    pub late_board: u32,
-    /// A round begins late, as after a long step of another kind.
-    pub late_round: u32,
-}
-
-/// What clients do, per mille of their units of work or of the clients.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct Manners {
-    pub cancellers: u32,
-    pub slow: u32,
-    pub vanish: u32,
-    pub wrong_password: u32,
-    pub pipeline: u32,
-    pub errors: u32,
-    pub large: u32,
-    pub sets: u32,
-    /// What changes or shows the session's state, where a session keeps its server.
-    pub memory: u32,
-    pub hostile: u32,
-    /// Clients of the console.
-    pub consoles: u32,
-    pub lost: u32,
-    /// Longest pause between units, and longest statement, in microseconds.
-    pub think_max: u64,
-    pub sleep_max: u64,
-    pub units_max: u64,
-}
-
-impl Manners {
-    /// Clients do nothing that is not work, and never end.
-    pub(crate) fn be_plain(&mut self) {
-        let Manners { pipeline, sleep_max, .. } = *self;
-        let (think_max, units_max) = (0, 1_000_000);
-        *self = Manners { pipeline, sleep_max, think_max, units_max, ..Manners::default() };
-    }
+/// What a world is made for, if for one check.
+#[derive(Clone, Debug, Default)]
+pub struct Purpose {
+    /// Pools share a cap, and whether fairly is looked at.
+    pub shares: bool,
+    /// Classes share a pool, and whether fairly is looked at.
+    pub contest: Option<Contest>,
+    /// How long statements take that run beside each other, where that is what the world is about.
+    pub curve: Option<Curve>,
 }
 
 /// Everything that a seed decides before the world begins.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub seed: u64,
-    pub steps_max: u64,
     pub workers: u16,
-    pub clients: u32,
-    /// Clients that come in all.
-    pub visits: u32,
+    pub extent: Extent,
     pub settings: Arc<Settings>,
     pub users: Vec<UserPlan>,
     pub databases: Vec<DatabasePlan>,
@@ -142,37 +97,8 @@ pub struct Plan {
     pub reloads: u32,
     /// How the pooler is stopped when the work is done.
     pub stop: Option<pooling::Stop>,
-    /// How many rounds between two looks at everything.
-    pub look_every: u64,
-    /// Pools share a cap, and whether fairly is looked at.
-    pub shares: bool,
-    /// Classes share a pool, and whether fairly is looked at.
-    pub contest: Option<Contest>,
-    /// How long statements take that run beside each other, where that is what the world is about.
-    pub curve: Option<Curve>,
+    pub purpose: Purpose,
     pub promises: Promises,
-}
-
-/// What the command line, or a test, says about a run.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct Wishes {
-    pub seed: u64,
-    pub steps: Option<u64>,
-    pub workers: Option<u16>,
-    /// A small calm world.
-    pub calm: bool,
-    /// A world in which pools share a cap.
-    pub shares: bool,
-    /// A world in which classes share a pool.
-    pub classes: bool,
-    /// A world with one pool of this size, and a PostgreSQL that has a best one.
-    pub sizes: Option<PoolSize>,
-    /// Worlds in which settings promise more than in others come four times as often.
-    pub promises: bool,
-    /// What becomes of session state; otherwise the seed decides.
-    pub fidelity: Option<Fidelity>,
-    #[cfg(feature = "sabotage")]
-    pub sabotage: Option<pooling::sabotage::Sabotage>,
 }
 
 impl Plan {
@@ -194,72 +120,42 @@ impl Plan {
         let sleep_max = *random.pick(&[500, 5_000, 50_000]);
         let mut plan = Plan {
             seed: wishes.seed,
-            steps_max: wishes.steps.unwrap_or_else(|| random.range(2_000, 20_000)),
+            extent: Extent {
+                steps_max: wishes.steps.unwrap_or_else(|| random.range(2_000, 20_000)),
+                clients,
+                visits: clients * random.range(1, 4) as u32,
+                look_every: if clients <= 12 { 1 } else { u64::from(clients) / 4 },
+            },
             workers,
-            clients,
-            visits: clients * random.range(1, 4) as u32,
             settings: Arc::new(settings),
             users,
             databases,
-            weather: weather(&mut random, calm),
-            faults: if calm || random.chance(200) { Faults::default() } else { faults(&mut random) },
-            manners: Manners { memory: memory(wishes.seed), ..manners(&mut random, calm, sleep_max) },
+            weather: Weather::draw(&mut random, calm),
+            faults: if calm || random.chance(200) { Faults::default() } else { Faults::draw(&mut random) },
+            manners: Manners { memory: memory(wishes.seed), ..Manners::draw(&mut random, calm, sleep_max) },
             clients_first: clients_first(wishes),
             past: Vec::new(),
             reloads,
             stop,
-            look_every: if clients <= 12 { 1 } else { u64::from(clients) / 4 },
-            shares: wishes.shares || wishes.sizes.is_none() && crowded(wishes),
-            contest: None,
-            curve: None,
+            purpose: Purpose {
+                shares: wishes.shares || wishes.sizes.is_none() && crowded(wishes),
+                ..Purpose::default()
+            },
             promises: Promises::default(),
         };
         if crate::contest::is_wished(wishes) {
             plan.contend(wishes);
-        } else if plan.shares {
+        } else if plan.purpose.shares {
             plan.crowd(wishes);
         }
         if let Some(size) = wishes.sizes {
             plan.find_size(size, wishes);
         }
-        let is_plain = wishes.calm || plan.shares || plan.contest.is_some() || plan.curve.is_some();
+        let is_plain =
+            wishes.calm || plan.purpose.shares || plan.purpose.contest.is_some() || plan.purpose.curve.is_some();
         plan.promises = Promises::draw(wishes, is_plain);
         plan.promise();
         plan
-    }
-
-    /// Makes it a world in which pools share a cap, each always has work, and nothing goes wrong: for `i13_shares`.
-    fn crowd(&mut self, wishes: &Wishes) {
-        let mut random = Random::new(self.seed ^ 0x0063_726f_7764);
-        self.databases.retain(|database| database.name != ANY_NAME);
-        let old = &self.settings;
-        let entries = old.databases.iter().map(|(name, database)| {
-            let plain = Database::new(name, database.hosts.clone());
-            let (forced_user, password) = (database.forced_user.clone(), database.password.clone());
-            let startup = database.startup.clone();
-            let settings = DatabaseSettings { pool_mode: Some(PoolMode::Transaction), ..DatabaseSettings::default() };
-            (name.clone(), Arc::new(Database { forced_user, password, startup, settings, ..plain }))
-        });
-        let mut settings = Settings {
-            databases: entries.collect(),
-            secrets: old.secrets.clone(),
-            workers: old.workers,
-            global: contest::plain(&old.global, wishes),
-            ..Settings::default()
-        };
-        settings.global.pools.max_client_conn = 10_000;
-        settings.global.pools.max_server_connections = random.range(1, 6) as u32;
-        self.settings = Arc::new(settings);
-        let calm = weather(&mut random, true);
-        // A slow network makes few steps of much time.
-        self.weather = Weather { pieces: 0, delay_min: 200, delay_max: 1_500, ..calm };
-        (self.faults, self.reloads, self.stop, self.look_every) = (Faults::default(), 0, None, 1);
-        self.clients = 25 * self.users.len() as u32 * self.databases.len() as u32;
-        self.visits = u32::MAX;
-        self.steps_max = 30_000;
-        let sleep_max = *random.pick(&[2_000, 20_000, 100_000]);
-        self.manners = manners(&mut random, true, sleep_max);
-        self.manners.be_plain();
     }
 
     /// Whether what takes too long is cancelled in a pool of this mode, and nobody is closed for it.
@@ -297,6 +193,20 @@ impl Plan {
         self.past.iter().chain([&self.settings]).map(|settings| &**settings)
     }
 
+    /// Whether a client that binds a statement of a changed table sends much behind it in the same batch.
+    pub(crate) fn goes_on_long(&self, client: u32, mark: u32) -> bool {
+        let mut random = stream(self.seed ^ u64::from(client) << 32 ^ u64::from(mark), b"longlong");
+        // Where everything comes in small pieces, it would take all the steps there are.
+        self.weather.pieces < 300 && !self.weather.bytewise && random.chance(150)
+    }
+
+    /// Whether a database was there and is no more.
+    #[must_use]
+    pub fn is_removed(&self, database: &str) -> bool {
+        self.promises.removes_database
+            && self.settings.database(database).is_none()
+            && self.past.iter().any(|before| before.database(database).is_some())
+    }
     /// The settings after the next reload: other sizes, other limits.
     pub fn reload(&mut self, random: &mut Random) {
         let mut settings = Settings::clone(&self.settings);
@@ -332,70 +242,6 @@ fn clients_first(wishes: &Wishes) -> bool {
 #[cfg(not(feature = "sabotage"))]
 fn clients_first(_: &Wishes) -> bool {
     false
-}
-
-fn weather(random: &mut Random, calm: bool) -> Weather {
-    if calm {
-        return Weather {
-            delay_min: 20,
-            delay_max: 50,
-            late: 0,
-            pieces: if random.chance(500) { 0 } else { 200 },
-            bytewise: false,
-            room_min: 60_000,
-            room_max: 200_000,
-        };
-    }
-    let small = random.chance(400);
-    Weather {
-        delay_min: 10,
-        delay_max: random.skewed(20, 5_000),
-        late: *random.pick(&[0, 0, 5, 20]),
-        pieces: *random.pick(&[0, 50, 300, 1000]),
-        bytewise: random.chance(150),
-        room_min: if small { 600 } else { 8_000 },
-        room_max: if small { 4_000 } else { 200_000 },
-    }
-}
-
-fn faults(random: &mut Random) -> Faults {
-    let mut maybe =
-        |per_mille: u32, most: u32| if random.chance(per_mille) { random.skewed(1, most.into()) as u32 } else { 0 };
-    Faults {
-        cuts: maybe(600, 300),
-        refused: maybe(300, 300),
-        lost_connects: maybe(200, 100),
-        refused_logins: maybe(300, 200),
-        final_refusals: maybe(300, 200),
-        full_mailbox: maybe(400, 500),
-        late_board: maybe(500, 900),
-        late_round: maybe(400, 100),
-        every: if random.chance(600) { random.skewed(20_000, 5_000_000) } else { 0 },
-    }
-}
-
-fn manners(random: &mut Random, calm: bool, sleep_max: u64) -> Manners {
-    let mut maybe = |per_mille: u32, most: u32| {
-        let chance = if calm { per_mille / 3 } else { per_mille };
-        if random.chance(chance) { random.skewed(1, most.into()) as u32 } else { 0 }
-    };
-    Manners {
-        cancellers: maybe(600, 600),
-        slow: maybe(400, 300),
-        vanish: maybe(600, 400),
-        wrong_password: maybe(300, 200),
-        pipeline: maybe(700, 800),
-        errors: maybe(800, 200),
-        large: maybe(400, 100),
-        sets: maybe(700, 300),
-        memory: 0,
-        hostile: maybe(300, 300),
-        consoles: maybe(300, 200),
-        lost: maybe(200, 100),
-        think_max: *random.pick(&[0, 300, 5_000, 100_000]),
-        sleep_max,
-        units_max: random.range(2, 40),
-    }
 }
 
 fn settle(
