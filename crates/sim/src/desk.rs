@@ -16,13 +16,8 @@ use std::time::Duration;
 
 use control::{Asker, Knock, Loaded, Plane, Steward, WorkerFacts};
 use jiff::Zoned;
-use pooling::{Level, Mail, Place, Question, Settings, Snapshot, Stop, ToWorker};
-use units::{ConnId, Kind};
+use pooling::{Level, Question, Settings, Snapshot, Stop};
 use wire::{HEADER_LEN, Header};
-
-use crate::network::Peer;
-use crate::rounds::Letter;
-use crate::world::{Stage, World};
 
 type Load = Box<dyn FnMut() -> Result<Loaded, Vec<String>>>;
 
@@ -35,11 +30,20 @@ pub(crate) struct Desk {
 }
 
 /// A question, and what was seen for it so far.
-struct Open {
+pub(crate) struct Open {
     ticket: u64,
     asker: Asker,
     question: Question,
     snapshots: Vec<Snapshot>,
+}
+
+/// What came of serving a question.
+pub(crate) struct Served {
+    pub(crate) answers: Vec<(Asker, Vec<u8>, bool)>,
+    pub(crate) configured: bool,
+    pub(crate) stop: Option<Stop>,
+    /// The control plane has come to its end.
+    pub(crate) ends: bool,
 }
 
 /// What goes over the counter between the console and the world.
@@ -123,138 +127,59 @@ impl Desk {
         let steward = Steward::new(Counter(Rc::clone(&tray)), load, loaded(Arc::clone(settings)));
         Desk { steward, tray, open: VecDeque::new(), next_ticket: 0 }
     }
-}
 
-impl World {
-    /// A console client has asked something: every worker is looked at first.
-    pub(crate) fn asked(&mut self, node: u16, conn: ConnId, question: Question) {
-        let Place::Worker(worker) = self.nodes[usize::from(node)].place else { return };
-        self.census.console_questions += 1;
-        let link = self.nodes[usize::from(node)].find(conn).and_then(|id| self.network.get(id));
-        if let Some(Peer::Client(index, number)) = link.map(|link| link.peer)
-            && let Some(client) = self.clients[index as usize].as_mut().filter(|client| client.number == number)
-            && let Err((invariant, text)) = client.is_asking(&question)
-        {
-            return self.fail(invariant, text);
-        }
-        let ticket = self.desk.next_ticket;
-        self.desk.next_ticket += 1;
-        let asker = Asker { worker, conn };
-        self.desk.open.push_back(Open { ticket, asker, question, snapshots: Vec::new() });
-        for node in 0..self.nodes.len() as u16 {
-            if let Place::Worker(worker) = self.nodes[usize::from(node)].place {
-                self.mail_from_desk(node, Mail::ToWorker(worker, ToWorker::Look { ticket, detail: true }));
-            }
-        }
+    /// Somebody asks something: every worker is to be looked at, by this ticket.
+    pub(crate) fn ask(&mut self, asker: Asker, question: Question) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.open.push_back(Open { ticket, asker, question, snapshots: Vec::new() });
+        ticket
     }
 
-    fn mail_from_desk(&mut self, node: u16, mail: Mail) {
-        let late = if self.random.chance(20) { 50_000 } else { 300 };
-        // In order, as in any mailbox.
-        let last = self.posted.entry((node, node)).or_default();
-        *last = (*last).max(self.now + self.random.range(1, late));
-        let at = *last;
-        self.deliver(node, Letter { from: node, at, mail, carrying: None, returned: false });
-    }
-
-    /// A worker shows itself: it must show what the world knows of it.
-    pub(crate) fn reported(&mut self, node: u16, ticket: u64, snapshot: Snapshot) {
-        let entry = &self.nodes[usize::from(node)];
-        let place = entry.place;
-        let mut shown =
-            snapshot.clients.iter().map(|client| client.conn).chain(snapshot.servers.iter().map(|server| server.conn));
-        if let Some(stranger) = shown.find(|&conn| entry.find(conn).is_none()) {
-            return self.fail(12, format!("{place:?} shows {stranger:?}, which is not there"));
-        }
-        // Clients that only take their last words are not shown.
-        let (servers, there) = (snapshot.servers.len(), entry.count(Kind::Server));
-        if servers != there {
-            return self.fail(12, format!("{place:?} shows {servers} servers, there are {there}"));
-        }
-        let workers = usize::from(self.plan.workers);
-        let Some(open) = self.desk.open.iter_mut().find(|open| open.ticket == ticket) else { return };
+    /// A worker has shown itself. The question, once all of them have.
+    pub(crate) fn report(&mut self, ticket: u64, snapshot: Snapshot, workers: usize) -> Option<Open> {
+        let at = self.open.iter().position(|open| open.ticket == ticket)?;
+        let open = &mut self.open[at];
         open.snapshots.push(snapshot);
         if open.snapshots.len() < workers {
-            return;
+            return None;
         }
-        let Some(at) = self.desk.open.iter().position(|open| open.ticket == ticket) else { return };
-        if let Some(open) = self.desk.open.remove(at) {
-            self.answer(open);
-        }
+        self.open.remove(at)
     }
 
-    fn answer(&mut self, open: Open) {
-        let mut random = self.random.clone();
-        let before = Arc::clone(&self.plan.settings);
-        let asks_reload = String::from_utf8_lossy(&open.question.text).eq_ignore_ascii_case("reload");
-        let reloads = asks_reload && self.stage == Stage::Working && random.chance(500);
-        if reloads {
-            self.plan.reload(&mut random);
-            self.desk.tray.borrow_mut().file = Some(Arc::clone(&self.plan.settings));
-        }
-        self.random = random;
-        self.desk.tray.borrow_mut().snapshots.clone_from(&open.snapshots);
-        let knock = Knock::Asked { asker: open.asker, question: open.question.clone() };
-        let ending = self.desk.steward.serve(knock);
-        let tray = std::mem::take(&mut *self.desk.tray.borrow_mut());
-        if reloads && !tray.configured {
-            // Whoever may only look asked for it.
-            self.plan.settings = before;
-            self.plan.past.pop();
-        }
-        if tray.configured {
-            self.plan.reloads += 1;
-            if reloads {
-                self.checks.reloaded_at.push(self.now);
-            }
-            self.spread_settings();
-        }
-        // At closing time the operator has already said how it ends.
-        if let Some(stop) = tray.stop.filter(|_| self.stage == Stage::Working) {
-            self.census.console_stops += 1;
-            self.plan.stop = Some(stop);
-            if ending.is_none() {
-                self.close_for_good();
-            }
-        }
-        for (asker, bytes, close) in tray.answers {
-            if let Err(text) = agrees(&open, &bytes) {
-                return self.fail(12, text);
-            }
-            self.hand_over(asker, bytes, close);
-        }
-    }
-
-    /// The client that asked learns from its twin at the desk what it will be sent.
-    fn hand_over(&mut self, asker: Asker, bytes: Vec<u8>, close: bool) {
-        let Some(node) = self.nodes.iter().position(|node| node.place == Place::Worker(asker.worker)) else { return };
-        let link = self.nodes[node].find(asker.conn).and_then(|id| self.network.get(id));
-        if let Some(Peer::Client(index, number)) = link.map(|link| link.peer)
-            && let Some(client) = self.clients[index as usize].as_mut().filter(|client| client.number == number)
-        {
-            client.expect_answer(&bytes);
-        }
-        let answer = ToWorker::Answer { conn: asker.conn, bytes, close };
-        self.mail_from_desk(node as u16, Mail::ToWorker(asker.worker, answer));
+    /// Serves a question. `file`: what a reload will find.
+    pub(crate) fn serve(&mut self, open: &Open, file: Option<Arc<Settings>>) -> Served {
+        self.tray.borrow_mut().file = file;
+        self.tray.borrow_mut().snapshots.clone_from(&open.snapshots);
+        let ending = self.steward.serve(Knock::Asked { asker: open.asker, question: open.question.clone() });
+        let Tray { answers, configured, stop, .. } = std::mem::take(&mut *self.tray.borrow_mut());
+        Served { answers, configured, stop, ends: ending.is_some() }
     }
 }
 
-/// Whether an answer is a table that shows what was looked at, if it is one of those that count.
-fn agrees(open: &Open, bytes: &[u8]) -> Result<(), String> {
-    let text = String::from_utf8_lossy(&open.question.text).trim_end_matches(';').trim().to_ascii_lowercase();
-    let Some(table) = Shown::read(bytes)? else { return Ok(()) };
-    let clients: usize = open.snapshots.iter().map(|snapshot| snapshot.clients.len()).sum();
-    let servers: usize = open.snapshots.iter().map(|snapshot| snapshot.servers.len()).sum();
-    let counts: &[(usize, usize)] = match text.as_str() {
-        "show clients" => &[(table.rows.len(), clients)],
-        "show servers" => &[(table.rows.len(), servers)],
-        "show pools" => &[(table.sum(|name| name.starts_with("sv_") && name != "sv_active_cancel")?, servers)],
-        "show lists" => &[(table.item("used_clients")?, clients), (table.item("used_servers")?, servers)],
-        _ => &[],
-    };
-    match counts.iter().find(|(shown, there)| shown != there) {
-        Some((shown, there)) => Err(format!("{text} shows {shown}, and {there} were seen: {table:?}")),
-        None => Ok(()),
+impl Open {
+    /// Whether it is RELOAD.
+    pub(crate) fn asks_reload(&self) -> bool {
+        String::from_utf8_lossy(&self.question.text).eq_ignore_ascii_case("reload")
+    }
+
+    /// Whether an answer is a table that shows what was looked at, if it is one of those that count.
+    pub(crate) fn agrees(&self, bytes: &[u8]) -> Result<(), String> {
+        let text = String::from_utf8_lossy(&self.question.text).trim_end_matches(';').trim().to_ascii_lowercase();
+        let Some(table) = Shown::read(bytes)? else { return Ok(()) };
+        let clients: usize = self.snapshots.iter().map(|snapshot| snapshot.clients.len()).sum();
+        let servers: usize = self.snapshots.iter().map(|snapshot| snapshot.servers.len()).sum();
+        let counts: &[(usize, usize)] = match text.as_str() {
+            "show clients" => &[(table.rows.len(), clients)],
+            "show servers" => &[(table.rows.len(), servers)],
+            "show pools" => &[(table.sum(|name| name.starts_with("sv_") && name != "sv_active_cancel")?, servers)],
+            "show lists" => &[(table.item("used_clients")?, clients), (table.item("used_servers")?, servers)],
+            _ => &[],
+        };
+        match counts.iter().find(|(shown, there)| shown != there) {
+            Some((shown, there)) => Err(format!("{text} shows {shown}, and {there} were seen: {table:?}")),
+            None => Ok(()),
+        }
     }
 }
 

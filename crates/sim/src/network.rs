@@ -1,237 +1,20 @@
-//! Connections: two byte streams each, with small buffers, that arrive late and in pieces and may break.
-//!
-//! ```text
-//!   peer ──write──► │ in flight ░░░░│ arrived ████│ ──read──► pooler        "up"
-//!   peer ◄──read─── │ arrived ████│ in flight ░░░░│ ◄──write── pooler       "down"
-//! ```
-//!
-//! A stream holds no more than its buffer: a writer gets less than it wanted written, as with a socket.
+//! All connections of a world, and what the network does to them: delays, pieces, ends and breaks.
 
-use units::ConnId;
-
-use crate::asking::Asked;
-
-/// One direction of a connection.
-#[derive(Debug, Default)]
-pub struct Pipe {
-    data: Vec<u8>,
-    head: usize,
-    /// How many of the bytes from `head` the reader can have.
-    arrived: usize,
-    room: usize,
-    /// The writer has closed; once everything has arrived the reader learns of it.
-    ended: bool,
-    pub end_arrived: bool,
-    /// A piece is on its way, or the end is.
-    pub moving: bool,
-    /// In all.
-    written: u64,
-    consumed: u64,
-}
-
-impl Pipe {
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.data.len() - self.head
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    #[must_use]
-    pub fn space(&self) -> usize {
-        self.room.saturating_sub(self.len())
-    }
-
-    /// Takes as much as there is room for; returns how much.
-    pub fn write(&mut self, bytes: &[u8]) -> usize {
-        let count = bytes.len().min(self.space());
-        self.force(&bytes[..count]);
-        count
-    }
-
-    /// Takes everything, were the buffer full.
-    pub fn force(&mut self, bytes: &[u8]) {
-        if self.head > 0 && self.head == self.data.len() {
-            self.data.clear();
-            self.head = 0;
-        } else if self.head > 64 * 1024 {
-            self.data.drain(..self.head);
-            self.head = 0;
-        }
-        self.data.extend_from_slice(bytes);
-        self.written += bytes.len() as u64;
-    }
-
-    /// How much has been written in all.
-    #[must_use]
-    pub fn written(&self) -> u64 {
-        self.written
-    }
-
-    /// How much of that has been read.
-    #[must_use]
-    pub fn consumed(&self) -> u64 {
-        self.consumed
-    }
-
-    /// Nothing more will be written.
-    pub fn end(&mut self) {
-        self.ended = true;
-    }
-
-    #[must_use]
-    pub fn is_ended(&self) -> bool {
-        self.ended
-    }
-
-    #[must_use]
-    pub fn in_flight(&self) -> usize {
-        self.len() - self.arrived
-    }
-
-    /// Something is on its way: bytes or the end.
-    #[must_use]
-    pub fn is_pending(&self) -> bool {
-        self.in_flight() > 0 || (self.ended && !self.end_arrived)
-    }
-
-    /// So many bytes more have arrived; with the last of them the end, if there is one.
-    pub fn arrive(&mut self, count: usize) {
-        self.arrived += count.min(self.in_flight());
-        self.end_arrived = self.ended && self.in_flight() == 0;
-    }
-
-    #[must_use]
-    pub fn readable(&self) -> &[u8] {
-        &self.data[self.head..self.head + self.arrived]
-    }
-
-    pub fn consume(&mut self, count: usize) {
-        self.head += count;
-        self.arrived -= count;
-        self.consumed += count as u64;
-    }
-
-    /// Cuts the stream after `count` of the bytes that are in it.
-    pub fn cut(&mut self, count: usize) {
-        self.data.truncate(self.head + count.min(self.len()));
-        self.arrived = self.arrived.min(self.len());
-    }
-}
-
-/// Who is at the other end of one of the pooler's connections.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Peer {
-    /// A model client, by its index and its number.
-    Client(u32, u32),
-    /// A client's connection that carries a CancelRequest.
-    Canceller,
-    /// Whatever connects to PostgreSQL on the port of this database; what it wants shows its first packet.
-    Postgres { database: u16, backend: Option<u32> },
-}
-
-/// How a peer gives up its connection.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Leaving {
-    Orderly,
-    Cut,
-}
-
-/// Names a connection; one that is gone finds nothing.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LinkId {
-    index: u32,
-    generation: u32,
-}
-
-impl LinkId {
-    /// For the trace.
-    #[must_use]
-    pub fn number(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.index)
-    }
-}
-
-/// One connection.
-#[derive(Debug)]
-pub struct Link {
-    pub up: Pipe,
-    pub down: Pipe,
-    pub peer: Peer,
-    /// Which machine has it, and under which name; none while it travels.
-    pub node: Option<u16>,
-    pub conn: Option<ConnId>,
-    pub read: bool,
-    pub write: bool,
-    /// Since when it is read.
-    pub read_from: u64,
-    /// What came of connecting, until the pooler is told.
-    pub opened: Option<bool>,
-    /// When the pooler asked for it.
-    pub opened_at: u64,
-    /// Connected, so that it may be read and written.
-    pub stands: bool,
-    pub broken: bool,
-    /// The pooler has been told of the end.
-    pub told: bool,
-    /// On its machine's list of connections with something to tell.
-    pub listed: bool,
-    pub pooler_closed: bool,
-    pub peer_closed: bool,
-    /// What the pooler asks of PostgreSQL.
-    pub asked: Asked,
-    /// A slow reader or writer, in bytes a wake; 0: not slow.
-    pub pace: usize,
-    /// An error that ends the server lies unread, since then: it must be read before anybody is linked to it (I8).
-    pub last_words_at: Option<u64>,
-    /// An idle server is about to say them.
-    pub dying: bool,
-    /// What the socket did not take of the last words to a peer that is being closed.
-    pub lingering: Vec<u8>,
-    /// The database and user it counts for, once its startup packet has come.
-    pub counted: Option<(String, String)>,
-    /// The peer has more to write than there was room for.
-    pub peer_blocked: bool,
-}
+use crate::agenda::Happening;
+use crate::course::Course;
+use crate::link::{Leaving, Link, LinkId, Peer};
 
 /// All connections.
 #[derive(Debug, Default)]
-pub struct Network {
+pub(crate) struct Network {
     links: Vec<(u32, Option<Box<Link>>)>,
     free: Vec<u32>,
     live: usize,
 }
 
 impl Network {
-    pub fn open(&mut self, peer: Peer, up_room: usize, down_room: usize) -> LinkId {
-        let link = Link {
-            up: Pipe { room: up_room, ..Pipe::default() },
-            down: Pipe { room: down_room, ..Pipe::default() },
-            peer,
-            node: None,
-            conn: None,
-            read: true,
-            write: false,
-            read_from: 0,
-            opened: None,
-            opened_at: 0,
-            stands: false,
-            broken: false,
-            told: false,
-            listed: false,
-            pooler_closed: false,
-            peer_closed: false,
-            asked: Asked::default(),
-            pace: 0,
-            last_words_at: None,
-            dying: false,
-            lingering: Vec::new(),
-            counted: None,
-            peer_blocked: false,
-        };
+    pub(crate) fn open(&mut self, peer: Peer, up_room: usize, down_room: usize) -> LinkId {
+        let link = Link::new(peer, up_room, down_room);
         self.live += 1;
         let index = self.free.pop().unwrap_or_else(|| {
             self.links.push((0, None));
@@ -243,20 +26,20 @@ impl Network {
     }
 
     #[must_use]
-    pub fn get(&self, id: LinkId) -> Option<&Link> {
+    pub(crate) fn get(&self, id: LinkId) -> Option<&Link> {
         let slot = self.links.get(id.index as usize)?;
         slot.1.as_deref().filter(|_| slot.0 == id.generation)
     }
 
     #[must_use]
-    pub fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
+    pub(crate) fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
         let slot = self.links.get_mut(id.index as usize)?;
         slot.1.as_deref_mut().filter(|_| slot.0 == id.generation)
     }
 
     /// Forgets a connection that both sides have closed.
-    pub fn sweep(&mut self, id: LinkId) {
-        let over = self.get(id).is_some_and(|link| link.pooler_closed && link.peer_closed);
+    pub(crate) fn sweep(&mut self, id: LinkId) {
+        let over = self.get(id).is_some_and(|link| link.pooler.closed && link.peer.closed);
         if over {
             let slot = &mut self.links[id.index as usize];
             slot.0 += 1;
@@ -267,15 +50,83 @@ impl Network {
     }
 
     #[must_use]
-    pub fn live(&self) -> usize {
+    pub(crate) fn live(&self) -> usize {
         self.live
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (LinkId, &Link)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (LinkId, &Link)> {
         self.links.iter().enumerate().filter_map(|(index, (generation, link))| {
             let id = LinkId { index: index as u32, generation: *generation };
             link.as_deref().map(|link| (id, link))
         })
+    }
+
+    /// Keeps a stream moving: `up` is towards the pooler.
+    pub(crate) fn pump(&mut self, course: &mut Course, id: LinkId, up: bool) {
+        let Some(link) = self.get_mut(id) else { return };
+        let pipe = if up { &mut link.up } else { &mut link.down };
+        if pipe.moving || !pipe.is_pending() {
+            return;
+        }
+        pipe.moving = true;
+        let delay = course.delay();
+        course.after(delay, Happening::Arrive { link: id, up });
+    }
+
+    /// A piece of what is on its way arrives. False: the connection is gone.
+    pub(crate) fn arrive(&mut self, course: &mut Course, id: LinkId, up: bool) -> bool {
+        let short = course.random.chance(course.plan.weather.pieces);
+        let Some(link) = self.get_mut(id) else { return false };
+        let pipe = if up { &mut link.up } else { &mut link.down };
+        pipe.moving = false;
+        let mut count = pipe.in_flight();
+        if short && count > 1 {
+            let bytewise = course.plan.weather.bytewise;
+            count = if bytewise { 1 } else { course.random.skewed(1, count as u64) as usize };
+        }
+        pipe.arrive(count);
+        self.pump(course, id, up);
+        if let Some(link) = self.get_mut(id).filter(|_| up) {
+            link.note_last_words(course.now());
+        }
+        true
+    }
+
+    /// The peer closes its end, or its machine is cut off. False: it was closed before.
+    pub(crate) fn close_peer(&mut self, course: &mut Course, id: LinkId, how: Leaving) -> bool {
+        let Some(link) = self.get_mut(id).filter(|link| !link.peer.closed) else { return false };
+        link.peer.closed = true;
+        link.down.cut(0);
+        match how {
+            Leaving::Orderly => {
+                link.up.end();
+                self.pump(course, id, true);
+            }
+            Leaving::Cut => {
+                let in_flight = link.up.len() as u64;
+                link.up.cut(course.random.below(in_flight + 1) as usize);
+                self.pump(course, id, true);
+                let delay = course.delay();
+                course.after(delay, Happening::Break(id));
+            }
+        }
+        true
+    }
+
+    /// The pooler closes its end: what was sent is on its way; what was not read is lost.
+    pub(crate) fn close_pooler(&mut self, course: &mut Course, id: LinkId) {
+        let Some(link) = self.get_mut(id) else { return };
+        (link.pooler.home, link.pooler.closed) = (None, true);
+        let lingering = std::mem::take(&mut link.pooler.lingering);
+        link.down.force(&lingering);
+        link.up.cut(0);
+        link.down.end();
+        if !link.stands {
+            // Never came to be: there is nobody at the other end.
+            link.peer.closed = true;
+        }
+        self.pump(course, id, false);
+        self.sweep(id);
     }
 }
 
@@ -284,23 +135,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_arrive_in_order_and_the_end_comes_last() {
-        let mut pipe = Pipe { room: 4, ..Pipe::default() };
-        assert_eq!(pipe.write(b"hello"), 4);
-        pipe.end();
-        pipe.arrive(3);
-        assert_eq!((pipe.readable(), pipe.end_arrived), (&b"hel"[..], false));
-        pipe.consume(3);
-        pipe.arrive(1);
-        assert_eq!((pipe.readable(), pipe.end_arrived, pipe.space()), (&b"l"[..], true, 3));
-    }
-
-    #[test]
     fn a_stale_name_finds_nothing() {
         let mut network = Network::default();
         let first = network.open(Peer::Canceller, 1, 1);
         let link = network.get_mut(first).expect("just opened");
-        (link.pooler_closed, link.peer_closed) = (true, true);
+        (link.pooler.closed, link.peer.closed) = (true, true);
         network.sweep(first);
         let second = network.open(Peer::Canceller, 1, 1);
         assert!(network.get(first).is_none() && network.get(second).is_some());

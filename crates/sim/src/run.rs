@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::sync::Once;
 
 use crate::census::Census;
+use crate::course::Failure;
 use crate::plan::Plan;
 use crate::trace::Trace;
 use crate::wishes::Wishes;
-use crate::world::{Failure, World};
+use crate::world::World;
 
 thread_local! {
     /// A world runs on this thread: its panics are failures like others.

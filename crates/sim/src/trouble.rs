@@ -1,117 +1,93 @@
 //! What goes wrong at PostgreSQL while work is going on.
 
-use crate::network::Leaving;
-use crate::postgres::Process;
-use crate::random::Random;
-use crate::world::{Happening, Stage, World};
+use crate::agenda::Happening;
+use crate::course::Course;
+use crate::link::{Leaving, ProcessName};
+use crate::pooler::Pooler;
+use crate::postgres::Postgres;
 
-impl World {
-    /// One trouble, and the appointment for the next.
-    pub(crate) fn trouble(&mut self) {
-        if self.stage != Stage::Working {
-            return;
+/// One trouble, and the appointment for the next.
+pub(crate) fn happen(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {
+    if !course.is_working() {
+        return;
+    }
+    let pause = course.random.range(1, 2 * course.plan.faults.every);
+    course.after(pause, Happening::Trouble);
+    match course.random.below(20) {
+        _ if course.plan.promises.last_words => one_dies(course, postgres, pooler),
+        0..=8 => one_dies(course, postgres, pooler),
+        9..=14 => one_stalls(course, postgres),
+        15 | 16 => restart(course, postgres, pooler),
+        17 => {
+            let until = course.now() + course.random.skewed(1_000, 500_000);
+            postgres.fill(until);
         }
-        let pause = self.random.range(1, 2 * self.plan.faults.every);
-        self.after(pause, Happening::Trouble);
-        match self.random.below(20) {
-            _ if self.plan.promises.last_words => self.one_dies(),
-            0..=8 => self.one_dies(),
-            9..=14 => self.one_stalls(),
-            15 | 16 => self.restart(),
-            17 => self.postgres.full_until = self.now + self.random.skewed(1_000, 500_000),
-            _ => self.one_link_breaks(),
-        }
+        _ => one_link_breaks(course, postgres, pooler),
     }
+}
 
-    pub(crate) fn end_trouble(&mut self) {
-        self.postgres.recover();
-        // Fair weather too: what is still to be sent comes in whole pieces.
-        (self.plan.weather.pieces, self.plan.weather.late) = (0, 0);
-    }
+/// No more troubles.
+pub(crate) fn end(course: &mut Course, postgres: &mut Postgres) {
+    postgres.recover();
+    // Fair weather too: what is still to be sent comes in whole pieces.
+    (course.plan.weather.pieces, course.plan.weather.late) = (0, 0);
+}
 
-    fn one_dies(&mut self) {
-        let mut random = self.random.clone();
-        let chosen = self.some_process(&mut random);
-        self.random = random;
-        if let Some(index) = chosen {
-            self.kill(index, "57P01", "terminating connection due to administrator command");
-        }
+fn one_dies(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {
+    if let Some(name) = postgres.some_process(&mut course.random) {
+        kill(course, postgres, pooler, name);
     }
+}
 
-    /// Ends a process: mostly with its last words, sometimes without.
-    fn kill(&mut self, index: usize, code: &'static str, text: &str) {
-        let Some(mut process) = self.postgres.processes[index].take() else { return };
-        self.census.server_deaths += 1;
-        self.trouble_at = Some(self.now);
-        let (number, id) = (process.number, process.link);
-        self.trace.line(self.now, || format!("server {number} dies: {code}"));
-        if self.random.chance(300) {
-            self.close_peer_side(id, Leaving::Cut);
-            return;
-        }
-        let idle = process.is_idle() && self.network.get(id).is_some_and(|link| link.down.is_empty());
-        self.say_fatal(&mut process, code, text);
-        if idle && let Some(link) = self.network.get_mut(id) {
-            self.census.last_words += 1;
-            link.dying = true;
-        }
-        self.postgres.processes[index] = Some(process);
-        self.after(0, Happening::Process { index: index as u32, number });
+/// Ends a process: mostly with its last words, sometimes without.
+fn kill(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler, name: ProcessName) {
+    let (code, text) = ("57P01", "terminating connection due to administrator command");
+    let Some(mut process) = postgres.take(name) else { return };
+    course.census.server_deaths += 1;
+    course.note_trouble();
+    course.note(|| format!("server {} dies: {code}", name.number));
+    if course.random.chance(300) {
+        pooler.close_peer(course, process.link, Leaving::Cut);
+        return;
     }
+    let link = pooler.network.get_mut(process.link);
+    let idle = link.filter(|link| process.is_idle() && link.down.is_empty());
+    if let Some(link) = idle {
+        course.census.last_words += 1;
+        link.peer.dying = true;
+    }
+    process.say_fatal(code, text);
+    process.wake_after(course, 0);
+    postgres.put_back(process);
+}
 
-    fn one_stalls(&mut self) {
-        let mut random = self.random.clone();
-        let chosen = self.some_process(&mut random);
-        self.random = random;
-        let Some(index) = chosen else { return };
-        let micros = self.random.skewed(1_000, 3_000_000);
-        let Some(mut process) = self.postgres.processes[index].take() else { return };
-        if process.is_idle() {
-            self.census.server_stalls += 1;
-            self.keep_busy(&mut process, index as u32, micros);
-        }
-        self.postgres.processes[index] = Some(process);
+fn one_stalls(course: &mut Course, postgres: &mut Postgres) {
+    let Some(name) = postgres.some_process(&mut course.random) else { return };
+    let micros = course.random.skewed(1_000, 3_000_000);
+    if let Some(process) = postgres.get_mut(name.index).filter(|process| process.is_idle()) {
+        course.census.server_stalls += 1;
+        process.keep_busy(course, micros);
     }
+}
 
-    /// One database's server ends all its processes, is away for a while, then starting up for a while.
-    fn restart(&mut self) {
-        self.census.restarts += 1;
-        let database = self.random.below(self.plan.databases.len() as u64) as u16;
-        let away = self.random.skewed(1_000, 500_000);
-        let starting = self.random.skewed(1_000, 500_000);
-        self.postgres.down_until[usize::from(database)] = self.now + away;
-        self.postgres.starting_until[usize::from(database)] = self.now + away + starting;
-        self.trouble_at = Some(self.now);
-        let here = |process: &Option<Box<Process>>| {
-            process
-                .as_ref()
-                .is_some_and(|process| process.database == database && process.serves() && !process.is_ending())
-        };
-        let doomed: Vec<usize> =
-            self.postgres.processes.iter().enumerate().filter(|(_, process)| here(process)).map(|(at, _)| at).collect();
-        for index in doomed {
-            self.kill(index, "57P01", "terminating connection due to administrator command");
-        }
+/// One database's server ends all its processes, is away for a while, then starting up for a while.
+fn restart(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {
+    course.census.restarts += 1;
+    let database = course.random.below(course.plan.databases.len() as u64) as u16;
+    let away = course.now() + course.random.skewed(1_000, 500_000);
+    postgres.restart(database, away, away + course.random.skewed(1_000, 500_000));
+    course.note_trouble();
+    let here = postgres.serving().filter(|process| process.database == database);
+    let doomed: Vec<ProcessName> = here.map(|process| process.name()).collect();
+    for name in doomed {
+        kill(course, postgres, pooler, name);
     }
+}
 
-    fn one_link_breaks(&mut self) {
-        let mut random = self.random.clone();
-        let chosen = self.some_process(&mut random);
-        self.random = random;
-        let Some(index) = chosen else { return };
-        let Some(process) = self.postgres.processes[index].take() else { return };
-        self.census.server_deaths += 1;
-        self.trouble_at = Some(self.now);
-        self.close_peer_side(process.link, Leaving::Cut);
-    }
-
-    /// A random process that has logged in, if there is any.
-    fn some_process(&self, random: &mut Random) -> Option<usize> {
-        let serving =
-            self.postgres.processes.iter().enumerate().filter(|(_, process)| {
-                process.as_ref().is_some_and(|process| process.serves() && !process.is_ending())
-            });
-        let serving: Vec<usize> = serving.map(|(index, _)| index).collect();
-        (!serving.is_empty()).then(|| *random.pick(&serving))
-    }
+fn one_link_breaks(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {
+    let Some(name) = postgres.some_process(&mut course.random) else { return };
+    let Some(process) = postgres.take(name) else { return };
+    course.census.server_deaths += 1;
+    course.note_trouble();
+    pooler.close_peer(course, process.link, Leaving::Cut);
 }

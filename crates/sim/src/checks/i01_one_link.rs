@@ -5,24 +5,24 @@ use std::collections::BTreeMap;
 use pooling::Snapshot;
 use units::ConnId;
 
-use crate::world::World;
+use crate::course::Finding;
 
-pub fn check(world: &mut World, snapshot: &Snapshot) {
+pub(crate) fn check(snapshot: &Snapshot) -> Result<(), Finding> {
     let mut links: BTreeMap<ConnId, ConnId> = BTreeMap::new();
     for client in &snapshot.clients {
         let Some(server) = client.link else { continue };
         if let Some(other) = links.insert(server, client.conn) {
-            return world.fail(1, format!("{server:?} is linked to {other:?} and to {:?}", client.conn));
+            return Err((1, format!("{server:?} is linked to {other:?} and to {:?}", client.conn)));
         }
     }
     for server in &snapshot.servers {
         let told = links.remove(&server.conn);
         if told != server.link {
-            return world
-                .fail(1, format!("{:?} says {:?} is its session, sessions say {told:?}", server.conn, server.link));
+            return Err((1, format!("{:?} says {:?} is its session, sessions say {told:?}", server.conn, server.link)));
         }
     }
     if let Some((server, client)) = links.first_key_value() {
-        world.fail(1, format!("{client:?} is linked to {server:?}, which is not there"));
+        return Err((1, format!("{client:?} is linked to {server:?}, which is not there")));
     }
+    Ok(())
 }

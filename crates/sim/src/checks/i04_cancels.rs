@@ -6,37 +6,30 @@
 
 use pooling::settings::Fidelity;
 
-use crate::asking::Aim;
-use crate::postgres::Process;
-use crate::world::World;
+use crate::asked::Aim;
+use crate::course::Finding;
+use crate::crowd::Visitor;
+use crate::link::Link;
+use crate::plan::Plan;
+use crate::process::Process;
 
-impl World {
-    /// What the cancel was for had taken as long as `query_timeout` allows. The pooler's time begins when it sends: however long a
-    /// query travels, it is not forgiven anything.
-    fn is_overdue(&self, process: &Process, aim: Option<Aim>) -> bool {
-        let timeout =
-            self.plan.settings.global.waiting.query_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
-        let was_late = aim.is_some_and(|aim| aim.lasted() >= timeout && process.is_aimed_at(&aim));
-        self.plan.settings.global.pools.pool_fidelity != Fidelity::Classic && was_late
-    }
+/// What the cancel was for had taken as long as `query_timeout` allows. The pooler's time begins when it sends: however long a
+/// query travels, it is not forgiven anything.
+pub(crate) fn is_overdue(plan: &Plan, process: &Process, aim: Option<Aim>) -> bool {
+    let global = &plan.settings.global;
+    let timeout = global.waiting.query_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
+    let is_aimed_at = |aim: &Aim| process.units.is_aimed_at(aim, process.backend.client());
+    let was_late = aim.is_some_and(|aim| aim.lasted() >= timeout && is_aimed_at(&aim));
+    global.pools.pool_fidelity != Fidelity::Classic && was_late
+}
 
-    /// A cancel is about to strike what this process is doing.
-    pub(crate) fn judge_strike(&mut self, process: &Process, aim: Option<Aim>) {
-        let Some(client) = process.backend.client() else { return };
-        if self.is_overdue(process, aim) {
-            self.census.overdue += 1;
-            return;
-        }
-        let Some(visitor) = self.visitors.get_mut(client as usize) else { return };
-        visitor.struck += 1;
-        let visitor = *visitor;
-        // Who has been closed, and perhaps has not learned so yet, wants no answer any more.
-        let present = self.clients.iter().flatten().find(|present| present.number == client);
-        let link = present.and_then(|present| self.network.get(present.link));
-        let closed = link.is_none_or(|link| link.pooler_closed);
-        if !visitor.gone && !closed && visitor.struck > visitor.cancels {
-            let (number, cancels) = (process.number, visitor.cancels);
-            self.fail(4, format!("a cancel strikes client {client} on server {number}, which asked for {cancels}"));
-        }
+/// A cancel is about to strike what this process is doing for a client, whose connection this is.
+pub(crate) fn check(process: &Process, (client, visitor): (u32, Visitor), link: Option<&Link>) -> Result<(), Finding> {
+    // Who has been closed, and perhaps has not learned so yet, wants no answer any more.
+    let closed = link.is_none_or(|link| link.pooler.closed);
+    if !visitor.gone && !closed && visitor.struck > visitor.cancels {
+        let (number, cancels) = (process.number(), visitor.cancels);
+        return Err((4, format!("a cancel strikes client {client} on server {number}, which asked for {cancels}")));
     }
+    Ok(())
 }

@@ -14,14 +14,16 @@ use queueing::classes::Kind;
 use queueing::classes::{Limits, Rate, Subject};
 use units::{PoolKey, Time};
 
-use crate::network::{LinkId, Peer};
+use super::View;
+use crate::course::Finding;
+use crate::link::{Link, LinkId};
 use crate::parameters::{self, APPLICATION_NAME};
-use crate::postgres::Process;
-use crate::world::World;
+use crate::plan::Plan;
+use crate::process::Process;
 
 /// What PostgreSQL has seen.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// The class that each server works for, by name.
     running: BTreeMap<LinkId, String>,
     /// Whom each server has worked for last, and that one's class.
@@ -30,80 +32,82 @@ pub struct Seen {
     begun: BTreeMap<(Kind, String), u64>,
 }
 
-impl World {
+impl Seen {
     /// What a server's client calls its application, before the message that comes now; `None`: nobody asks for it.
-    pub(crate) fn application_at(&self, process: &Process) -> Option<u8> {
-        let asks = self.plan.is_limited() && !self.checks.seen.running.contains_key(&process.link);
+    pub(crate) fn application_at(&self, plan: &Plan, process: &Process) -> Option<u8> {
+        let asks = plan.is_limited() && !self.running.contains_key(&process.link);
         asks.then(|| process.backend.values()[APPLICATION_NAME])
     }
 
-    /// A server has had a message of a client's, perhaps the first. `begins`: a simple query outside of a transaction.
-    pub(crate) fn note_run(&mut self, process: &Process, begins: bool, application: Option<u8>) {
-        let Some(client) = process.backend.client().filter(|_| self.plan.is_limited()) else { return };
+    /// A server has had a message of a client's, perhaps the first. `begins`: a simple query outside of a transaction. Says whether
+    /// as many of the class run now as may, if that can be told.
+    pub(super) fn note_run(
+        &mut self,
+        view: &View<'_>,
+        process: &Process,
+        begins: bool,
+        application: Option<u8>,
+    ) -> Result<Option<bool>, Finding> {
+        let Some(client) = process.backend.client().filter(|_| view.plan.is_limited()) else { return Ok(None) };
         // What comes behind it in a pipeline is let through, and missing from what may begin afterwards.
         let is_first = application.is_some();
         if let Some(application) = application {
-            let Some(class) = self.class_at(process, client, application) else { return };
-            let before = self.checks.seen.last.get(&process.link).filter(|before| before.0 == client);
+            let Some(class) = class_at(view, process, client, application) else { return Ok(None) };
+            let before = self.last.get(&process.link).filter(|before| before.0 == client);
             if before.is_some_and(|before| before.1 != class) {
                 // What it has changed in the midst of a pipeline does not count before the pooler lets it in anew: not known here.
-                return;
+                return Ok(None);
             }
-            self.checks.seen.running.insert(process.link, class);
+            self.running.insert(process.link, class);
         }
-        let Seen { running, last, begun } = &mut self.checks.seen;
-        let is_open = |id: &LinkId| self.network.get(*id).is_some_and(|link| !link.pooler_closed && !link.peer_closed);
+        let Seen { running, last, begun } = self;
+        let is_open = |id: &LinkId| view.network.get(*id).is_some_and(Link::is_open);
         running.retain(|id, _| is_open(id));
         last.retain(|id, _| is_open(id));
-        let Some(class) = running.get(&process.link) else { return };
+        let Some(class) = running.get(&process.link) else { return Ok(None) };
         // A pipeline that comes in pieces finds its server with nothing to do in between; the pooler may not know yet.
         let before = last.insert(process.link, (client, class.clone()));
         let is_another = before.is_none_or(|before| before.0 != client);
         *begun.entry((Kind::Transactions, class.clone())).or_default() += u64::from(is_first && is_another && begins);
         let at_once = running.values().filter(|other| *other == class).count() as u32;
-        let limits = self.plan.settings.classes.all.iter().find(|one| *one.name == **class).map(|one| one.limits);
-        self.census.limits_met += u64::from(limits.is_some_and(|limits| limits.active == Some(at_once)));
+        let limits = view.plan.settings.classes.all.iter().find(|one| *one.name == **class).map(|one| one.limits);
         let active = BTreeMap::from([(class.clone(), at_once)]);
-        if let Some(words) = exceeded(self, &active, &self.checks.seen.begun) {
-            self.fail(5, format!("PostgreSQL: {words}"));
+        if let Some(words) = exceeded(view, &active, begun) {
+            return Err((5, format!("PostgreSQL: {words}")));
         }
+        Ok(Some(limits.is_some_and(|limits| limits.active == Some(at_once))))
     }
 
     /// A server has nothing to do.
-    pub(crate) fn note_rest(&mut self, id: LinkId) {
-        self.checks.seen.running.remove(&id);
-        if let Some(Peer::Postgres { backend: Some(index), .. }) = self.network.get(id).map(|link| link.peer)
-            && let Some(process) = &mut self.postgres.processes[index as usize]
-        {
-            process.backend.forget_mark();
-        }
-    }
-
-    /// The class of a client at a server, if it can be told.
-    fn class_at(&self, process: &Process, client: u32, application: u8) -> Option<String> {
-        let settings = &self.plan.settings;
-        let key = PoolKey { database: process.dbname.as_str().into(), user: process.user.as_str().into() };
-        let is_followed = settings.global.pools.pool_fidelity != Fidelity::Classic;
-        let has_lanes = settings.classes.all.iter().any(|class| class.long.is_some());
-        if is_followed || has_lanes || self.plan.mode(&key) == PoolMode::Session {
-            return None;
-        }
-        let client = self.clients.iter().flatten().find(|other| other.number == client)?;
-        let subject = Subject {
-            database: client.name.as_bytes(),
-            user: self.plan.users[client.user].name.as_bytes(),
-            application: parameters::value(APPLICATION_NAME, application).as_bytes(),
-        };
-        Some(settings.classes.class(settings.classes.of(&subject, &[])).name.to_string())
+    pub(crate) fn rest(&mut self, id: LinkId) {
+        self.running.remove(&id);
     }
 }
 
+/// The class of a client at a server, if it can be told.
+fn class_at(view: &View<'_>, process: &Process, client: u32, application: u8) -> Option<String> {
+    let settings = &view.plan.settings;
+    let key = PoolKey { database: process.dbname.as_str().into(), user: process.user.as_str().into() };
+    let is_followed = settings.global.pools.pool_fidelity != Fidelity::Classic;
+    let has_lanes = settings.classes.all.iter().any(|class| class.long.is_some());
+    if is_followed || has_lanes || view.plan.mode(&key) == PoolMode::Session {
+        return None;
+    }
+    let client = view.crowd.find(client)?;
+    let subject = Subject {
+        database: client.name.as_bytes(),
+        user: view.plan.users[client.user].name.as_bytes(),
+        application: parameters::value(APPLICATION_NAME, application).as_bytes(),
+    };
+    Some(settings.classes.class(settings.classes.of(&subject, &[])).name.to_string())
+}
+
 /// All workers are looked at in the same moment: whoever gives a slot up does it before another gets it.
-pub fn check(world: &mut World) {
-    let workers = world.nodes.iter().filter_map(|node| node.worker());
+pub(super) fn check(view: &View<'_>) -> Result<(), Finding> {
+    let workers = view.machines.iter().filter_map(|node| node.worker());
     let (mut active, mut passed): (BTreeMap<String, u32>, BTreeMap<(Kind, String), u64>) = Default::default();
     let mut statements: BTreeMap<u64, u32> = BTreeMap::new();
-    for snapshot in workers.map(|worker| worker.snapshot(Time(world.now), false)) {
+    for snapshot in workers.map(|worker| worker.snapshot(Time(view.now), false)) {
         for row in snapshot.limits {
             *active.entry(row.class.to_string()).or_default() += if row.kind == Kind::Active { row.active } else { 0 };
             *passed.entry((row.kind, row.class.to_string())).or_default() += row.passed;
@@ -112,27 +116,25 @@ pub fn check(world: &mut World) {
             *statements.entry(row.fingerprint).or_default() += row.active;
         }
     }
-    let found = exceeded(world, &active, &passed).or_else(|| {
+    let found = exceeded(view, &active, &passed).or_else(|| {
         let limits: Option<Vec<u32>> =
-            world.plan.all_settings().map(|settings| settings.global.classes.statement_limit(0)).collect();
+            view.plan.all_settings().map(|settings| settings.global.classes.statement_limit(0)).collect();
         let limit = limits?.into_iter().max()?;
         let (fingerprint, count) = statements.into_iter().find(|(_, count)| *count > limit)?;
         Some(format!("{count} transactions at a time begin with {fingerprint:016x}, {limit} may"))
     });
-    if let Some(words) = found {
-        world.fail(5, words);
-    }
+    found.map_or(Ok(()), |words| Err((5, words)))
 }
 
 /// After a reload, what was let through before it may still be there: the highest limit that ever held counts.
-fn exceeded(world: &World, active: &BTreeMap<String, u32>, passed: &BTreeMap<(Kind, String), u64>) -> Option<String> {
-    for class in &world.plan.settings.classes.all {
+fn exceeded(view: &View<'_>, active: &BTreeMap<String, u32>, passed: &BTreeMap<(Kind, String), u64>) -> Option<String> {
+    for class in &view.plan.settings.classes.all {
         let name = &*class.name;
         let held = |settings: &Settings| {
             settings.classes.all.iter().find(|class| &*class.name == name).map(|class| class.limits)
         };
         // A limit that was not there for a while is none.
-        let Some(limits) = world.plan.all_settings().map(held).collect::<Option<Vec<Limits>>>() else { continue };
+        let Some(limits) = view.plan.all_settings().map(held).collect::<Option<Vec<Limits>>>() else { continue };
         let count = active.get(name).copied().unwrap_or(0);
         let most_active = limits.iter().map(|limits| limits.active).collect::<Option<Vec<u32>>>();
         if let Some(limit) = most_active.and_then(|all| all.into_iter().max()).filter(|limit| count > *limit) {
@@ -143,9 +145,9 @@ fn exceeded(world: &World, active: &BTreeMap<String, u32>, passed: &BTreeMap<(Ki
             let rate = |limits: &Limits| [limits.transactions, limits.queries][place];
             let Some(rates) = limits.iter().map(rate).collect::<Option<Vec<Rate>>>() else { continue };
             let count = passed.get(&(kind, name.to_owned())).copied().unwrap_or(0);
-            let most = rates.iter().map(|rate| most(world.now, *rate)).sum::<u64>();
+            let most = rates.iter().map(|rate| most(view.now, *rate)).sum::<u64>();
             if count > most {
-                return Some(format!("{count} events of {} of {name} in {} us, {rates:?}", kind.name(), world.now));
+                return Some(format!("{count} events of {} of {name} in {} us, {rates:?}", kind.name(), view.now));
             }
         }
     }

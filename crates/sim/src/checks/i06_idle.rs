@@ -8,10 +8,10 @@ use pooling::Snapshot;
 use pooling::snapshot::PoolSnapshot;
 use units::{PoolId, Time};
 
+use super::View;
+use crate::course::{Finding, Stage};
 use crate::plan::Plan;
 use crate::promises::reserve;
-use crate::rounds::Machinery;
-use crate::world::{Stage, World};
 
 /// What opening a server may take beyond its time-outs: late letters, late rounds.
 const OPENING_US: u64 = 800_000;
@@ -21,7 +21,7 @@ const RARE: f64 = 1e-9;
 
 /// What each worker's last look said of its pools, and what the coordinator has granted them.
 #[derive(Debug, Default)]
-pub struct Beside {
+pub(crate) struct Beside {
     pools: BTreeMap<(PoolId, u16), Seen>,
     full: BTreeMap<PoolId, Full>,
 }
@@ -55,31 +55,8 @@ pub(crate) fn tries(plan: &Plan) -> u64 {
     if fails == 0.0 { 1 } else { (RARE.ln() / fails.ln()).ceil() as u64 }
 }
 
-fn awaits_names(world: &World, worker: u16, pool: PoolId) -> bool {
-    let machine = world.nodes.get(usize::from(worker) + 2).and_then(|node| node.worker());
-    machine.is_some_and(|machine| machine.awaits_names(pool))
-}
-
-/// Whether the first clients of any pool wait until it is known what names hide.
-pub(crate) fn anybody_learns(world: &World) -> bool {
-    world.checks.beside.pools.keys().any(|&(pool, worker)| awaits_names(world, worker, pool))
-}
-
-/// After a round of the coordinator's: which pools may have no more servers. A pool whose servers go and come is full in between,
-/// and its clients have waited for that.
-pub fn note_full(world: &mut World) {
-    let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return };
-    for (id, key) in coordinator.pools() {
-        let (held, size) = (coordinator.held(id), coordinator.size(id));
-        if held < size {
-            continue;
-        }
-        let full = world.checks.beside.full.entry(id).or_default();
-        full.size_at = world.now;
-        if held >= size + reserve(&world.plan.settings, &key.database, &key.user) {
-            full.reserve_at = world.now;
-        }
-    }
+fn awaits_names(view: &View<'_>, worker: u16, pool: PoolId) -> bool {
+    view.machines.worker(worker).is_some_and(|machine| machine.awaits_names(pool))
 }
 
 /// How many wait that may be served: whose class is below its maximum.
@@ -88,116 +65,138 @@ fn eligible(pool: &PoolSnapshot) -> u32 {
     pool.cl_waiting.saturating_sub(beyond)
 }
 
-pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
-    for pool in &snapshot.pools {
-        // A server that is being checked is on its way to a waiter.
-        let learns = pool.sv_tested > 0 && awaits_names(world, worker, pool.id);
-        let waiting = eligible(pool);
-        if waiting > pool.sv_tested && pool.sv_idle > 0 && !learns {
-            let idle = pool.sv_idle;
-            return world.fail(6, format!("worker {worker}: {:?} has {waiting} waiting beside {idle} idle", pool.key));
+impl Beside {
+    /// Whether the first clients of any pool wait until it is known what names hide.
+    pub(super) fn anybody_learns(&self, view: &View<'_>) -> bool {
+        self.pools.keys().any(|&(pool, worker)| awaits_names(view, worker, pool))
+    }
+
+    /// After a round of the coordinator's: which pools may have no more servers. A pool whose servers go and come is full in between,
+    /// and its clients have waited for that.
+    pub(super) fn note_full(&mut self, view: &View<'_>) {
+        let coordinator = view.machines.coordinator();
+        for (id, key) in coordinator.pools() {
+            let (held, size) = (coordinator.held(id), coordinator.size(id));
+            if held < size {
+                continue;
+            }
+            let full = self.full.entry(id).or_default();
+            full.size_at = view.now;
+            if held >= size + reserve(&view.plan.settings, &key.database, &key.user) {
+                full.reserve_at = view.now;
+            }
         }
     }
-    if let Some(text) = unopened(world, worker, snapshot) {
-        return world.fail(6, text);
-    }
-    remember(world, worker, snapshot);
-    if world.plan.workers == 1 || crate::classes::have_maximum(&world.plan.settings) {
-        // Since when somebody may be served is not known there.
-        return;
-    }
-    if lonely(world).is_none() {
-        return;
-    }
-    // What was seen of other workers may be old: look at all of them now.
-    for other in 0..world.plan.workers {
-        let fresh = world.nodes.get(usize::from(other) + 2).and_then(|node| node.worker());
-        if let Some(fresh) = fresh.map(|worker| worker.snapshot(Time(world.now), false)) {
-            remember(world, other, &fresh);
+
+    pub(super) fn check(&mut self, view: &View<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
+        for pool in &snapshot.pools {
+            // A server that is being checked is on its way to a waiter.
+            let learns = pool.sv_tested > 0 && awaits_names(view, worker, pool.id);
+            let waiting = eligible(pool);
+            if waiting > pool.sv_tested && pool.sv_idle > 0 && !learns {
+                let idle = pool.sv_idle;
+                return Err((6, format!("worker {worker}: {:?} has {waiting} waiting beside {idle} idle", pool.key)));
+            }
         }
+        if let Some(text) = self.unopened(view, worker, snapshot) {
+            return Err((6, text));
+        }
+        self.remember(view, worker, snapshot);
+        if view.plan.workers == 1 || crate::classes::have_maximum(&view.plan.settings) {
+            // Since when somebody may be served is not known there.
+            return Ok(());
+        }
+        if self.lonely(view).is_none() {
+            return Ok(());
+        }
+        // What was seen of other workers may be old: look at all of them now.
+        for other in 0..view.plan.workers {
+            if let Some(fresh) = view.machines.worker(other) {
+                self.remember(view, other, &fresh.snapshot(Time(view.now), false));
+            }
+        }
+        self.lonely(view).map_or(Ok(()), |text| Err((6, text)))
     }
-    if let Some(text) = lonely(world) {
-        world.fail(6, text);
-    }
-}
 
-/// Somebody who has waited for longer than opening a server takes, where nothing forbids to open one and nothing went
-/// wrong meanwhile; one of the reserve, after reserve_pool_timeout.
-fn unopened(world: &World, worker: u16, snapshot: &Snapshot) -> Option<String> {
-    let (plan, settings) = (&world.plan, &world.plan.settings);
-    let capped = settings.global.pools.max_user_connections > 0
-        || settings.global.pools.max_server_connections > 0
-        || settings
-            .databases
-            .values()
-            .chain(&settings.fallback)
-            .any(|database| database.settings.max_db_connections.is_some());
-    if capped || crate::classes::have_maximum(settings) || plan.reloads > 0 || world.stage != Stage::Working {
-        return None;
-    }
-    // In bad weather a login may take longer than it is given, again and again.
-    let weather = &plan.weather;
-    let slowest = weather.delay_max * if weather.late > 0 { 100 } else { 1 };
-    let given = settings.global.servers.server_connect_timeout.unwrap_or_default().as_micros() as u64;
-    if weather.pieces >= 300 || 40 * slowest > given {
-        return None;
-    }
-    let opening =
-        settings.global.servers.server_connect_timeout.unwrap_or_default() + settings.global.servers.server_login_retry;
-    let limit = opening.as_micros() as u64 + OPENING_US;
-    let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return None };
-    let reserve_us = settings.global.pools.reserve_pool_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
-    let pool = snapshot.pools.iter().find(|pool| {
-        let since = (world.now - pool.maxwait_us).max(world.trouble_at.unwrap_or(0));
-        let full = world.checks.beside.full.get(&pool.id).copied().unwrap_or_default();
-        let waited_since = |at: u64| world.now.saturating_sub(since.max(at));
-        let learns = pool.sv_tested > 0 && awaits_names(world, worker, pool.id);
-        let (held, size) = (coordinator.held(pool.id), coordinator.size(pool.id));
-        let room = held < size && waited_since(full.size_at) > limit;
-        let spare = held < size + reserve(settings, &pool.key.database, &pool.key.user)
-            && waited_since(full.reserve_at) > limit
-            && waited_since(0).saturating_sub(limit) > reserve_us;
-        pool.cl_waiting > 0 && (room || spare) && !learns
-    })?;
-    let (held, since) = (coordinator.held(pool.id), world.now - pool.maxwait_us);
-    Some(format!("worker {worker}: {:?} waits since {since} and {held} servers are open: more may be", pool.key))
-}
-
-fn remember(world: &mut World, worker: u16, snapshot: &Snapshot) {
-    let now = world.now;
-    let Some(machine) = world.nodes.get(usize::from(worker) + 2).and_then(|node| node.worker()) else { return };
-    // What was seen of a pool that is forgotten is not that of the next one of its id.
-    world.checks.beside.pools.retain(|&(id, at), _| at != worker || snapshot.pools.iter().any(|pool| pool.id == id));
-    for pool in &snapshot.pools {
-        let seen = world.checks.beside.pools.entry((pool.id, worker)).or_default();
-        let given = pool.totals.server_assignments + snapshot.lends;
-        let idle_since = seen.idle_since.filter(|_| seen.given == given).unwrap_or(now);
-        let learns = machine.awaits_names(pool.id);
-        *seen = Seen {
-            waiting_since: (pool.cl_waiting > 0 && !learns).then(|| now - pool.maxwait_us),
-            idle_since: (pool.sv_idle > 0 && !learns).then_some(idle_since),
-            given,
-            patience: machine.patience(pool.id).unwrap_or_default().as_micros() as u64,
-        };
-    }
-}
-
-/// Somebody who has waited for longer than patience and an exchange take while a server of the pool was idle elsewhere.
-fn lonely(world: &World) -> Option<String> {
-    let (now, pools) = (world.now, &world.checks.beside.pools);
-    let (tries, exchange) = (tries(&world.plan), exchange_us(&world.plan));
-    pools.iter().find_map(|(&(pool, hungry), seen)| {
-        let since = seen.waiting_since?;
-        // One that was told to stop at once lends nothing, though the others have not been told yet.
-        let works = |at: u16| world.nodes.get(usize::from(at) + 2).is_some_and(|node| !node.finished);
-        let mut others = pools.iter().filter(|((other, at), _)| *other == pool && *at != hungry && works(*at));
-        let (idle_at, idle_since) = others.find_map(|(&(_, at), other)| {
-            let both = other.idle_since?.max(since);
-            let limit = tries * (2 * seen.patience.max(other.patience) + exchange);
-            (now.saturating_sub(both) > limit).then_some((at, both))
+    /// Somebody who has waited for longer than opening a server takes, where nothing forbids to open one and nothing went
+    /// wrong meanwhile; one of the reserve, after reserve_pool_timeout.
+    fn unopened(&self, view: &View<'_>, worker: u16, snapshot: &Snapshot) -> Option<String> {
+        let (plan, settings) = (view.plan, &view.plan.settings);
+        let capped = settings.global.pools.max_user_connections > 0
+            || settings.global.pools.max_server_connections > 0
+            || settings
+                .databases
+                .values()
+                .chain(&settings.fallback)
+                .any(|database| database.settings.max_db_connections.is_some());
+        if capped || crate::classes::have_maximum(settings) || plan.reloads > 0 || view.stage != Stage::Working {
+            return None;
+        }
+        // In bad weather a login may take longer than it is given, again and again.
+        let weather = &plan.weather;
+        let slowest = weather.delay_max * if weather.late > 0 { 100 } else { 1 };
+        let given = settings.global.servers.server_connect_timeout.unwrap_or_default().as_micros() as u64;
+        if weather.pieces >= 300 || 40 * slowest > given {
+            return None;
+        }
+        let opening = settings.global.servers.server_connect_timeout.unwrap_or_default()
+            + settings.global.servers.server_login_retry;
+        let limit = opening.as_micros() as u64 + OPENING_US;
+        let coordinator = view.machines.coordinator();
+        let reserve_us =
+            settings.global.pools.reserve_pool_timeout.map_or(u64::MAX, |timeout| timeout.as_micros() as u64);
+        let pool = snapshot.pools.iter().find(|pool| {
+            let since = (view.now - pool.maxwait_us).max(view.trouble_at.unwrap_or(0));
+            let full = self.full.get(&pool.id).copied().unwrap_or_default();
+            let waited_since = |at: u64| view.now.saturating_sub(since.max(at));
+            let learns = pool.sv_tested > 0 && awaits_names(view, worker, pool.id);
+            let (held, size) = (coordinator.held(pool.id), coordinator.size(pool.id));
+            let room = held < size && waited_since(full.size_at) > limit;
+            let spare = held < size + reserve(settings, &pool.key.database, &pool.key.user)
+                && waited_since(full.reserve_at) > limit
+                && waited_since(0).saturating_sub(limit) > reserve_us;
+            pool.cl_waiting > 0 && (room || spare) && !learns
         })?;
-        Some(format!(
-            "{pool:?}: worker {hungry} waits since {since} while worker {idle_at} has idle since {idle_since}"
-        ))
-    })
+        let (held, since) = (coordinator.held(pool.id), view.now - pool.maxwait_us);
+        Some(format!("worker {worker}: {:?} waits since {since} and {held} servers are open: more may be", pool.key))
+    }
+
+    fn remember(&mut self, view: &View<'_>, worker: u16, snapshot: &Snapshot) {
+        let now = view.now;
+        let Some(machine) = view.machines.worker(worker) else { return };
+        // What was seen of a pool that is forgotten is not that of the next one of its id.
+        self.pools.retain(|&(id, at), _| at != worker || snapshot.pools.iter().any(|pool| pool.id == id));
+        for pool in &snapshot.pools {
+            let seen = self.pools.entry((pool.id, worker)).or_default();
+            let given = pool.totals.server_assignments + snapshot.lends;
+            let idle_since = seen.idle_since.filter(|_| seen.given == given).unwrap_or(now);
+            let learns = machine.awaits_names(pool.id);
+            *seen = Seen {
+                waiting_since: (pool.cl_waiting > 0 && !learns).then(|| now - pool.maxwait_us),
+                idle_since: (pool.sv_idle > 0 && !learns).then_some(idle_since),
+                given,
+                patience: machine.patience(pool.id).unwrap_or_default().as_micros() as u64,
+            };
+        }
+    }
+
+    /// Somebody who has waited for longer than patience and an exchange take while a server of the pool was idle elsewhere.
+    fn lonely(&self, view: &View<'_>) -> Option<String> {
+        let (now, pools) = (view.now, &self.pools);
+        let (tries, exchange) = (tries(view.plan), exchange_us(view.plan));
+        pools.iter().find_map(|(&(pool, hungry), seen)| {
+            let since = seen.waiting_since?;
+            // One that was told to stop at once lends nothing, though the others have not been told yet.
+            let works = |at: u16| view.machines.worker_node(at).is_some_and(|node| !node.finished);
+            let mut others = pools.iter().filter(|((other, at), _)| *other == pool && *at != hungry && works(*at));
+            let (idle_at, idle_since) = others.find_map(|(&(_, at), other)| {
+                let both = other.idle_since?.max(since);
+                let limit = tries * (2 * seen.patience.max(other.patience) + exchange);
+                (now.saturating_sub(both) > limit).then_some((at, both))
+            })?;
+            Some(format!(
+                "{pool:?}: worker {hungry} waits since {since} while worker {idle_at} has idle since {idle_since}"
+            ))
+        })
+    }
 }

@@ -7,41 +7,41 @@ use pooling::Snapshot;
 use queueing::classes::ClassId;
 use units::{ConnId, Time};
 
-use crate::world::World;
+use crate::course::Finding;
 
 /// Who waited at the last look, and since when.
 #[derive(Debug, Default)]
-pub struct Queues {
+pub(crate) struct Queues {
     waiting: BTreeMap<u16, BTreeMap<ConnId, (Time, PoolKeyed)>>,
 }
 
 /// A pool's number on a worker, since sessions of one key share one; and their class.
 type PoolKeyed = (usize, ClassId);
 
-pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
-    let mut waiting = BTreeMap::new();
-    let mut linked = BTreeMap::new();
-    for client in &snapshot.clients {
-        let Some(pool) = snapshot.pools.iter().position(|pool| pool.key == client.key) else { continue };
-        if let Some(since) = client.waiting_since {
-            waiting.insert(client.conn, (since, (pool, client.class)));
-        } else if client.link.is_some() {
-            linked.insert(client.conn, (pool, client.class));
+impl Queues {
+    pub(super) fn check(&mut self, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
+        let mut waiting = BTreeMap::new();
+        let mut linked = BTreeMap::new();
+        for client in &snapshot.clients {
+            let Some(pool) = snapshot.pools.iter().position(|pool| pool.key == client.key) else { continue };
+            if let Some(since) = client.waiting_since {
+                waiting.insert(client.conn, (since, (pool, client.class)));
+            } else if client.link.is_some() {
+                linked.insert(client.conn, (pool, client.class));
+            }
         }
-    }
-    let before = world.checks.order.waiting.insert(worker, waiting.clone()).unwrap_or_default();
-    // Whoever waited before and is linked now was served; whoever waits on since earlier was overtaken.
-    let overtaken = before.iter().find_map(|(served, (since, pool))| {
-        if linked.get(served) != Some(pool) {
-            return None;
-        }
-        let passed_over = waiting.iter().find(|(_, (other, place))| place == pool && other < since)?;
-        Some(format!(
-            "worker {worker}: {served:?}, waiting since {}, is served before {:?}, waiting since {}",
-            since.0, passed_over.0, passed_over.1.0.0
-        ))
-    });
-    if let Some(text) = overtaken {
-        world.fail(7, text);
+        let before = self.waiting.insert(worker, waiting.clone()).unwrap_or_default();
+        // Whoever waited before and is linked now was served; whoever waits on since earlier was overtaken.
+        let overtaken = before.iter().find_map(|(served, (since, pool))| {
+            if linked.get(served) != Some(pool) {
+                return None;
+            }
+            let passed_over = waiting.iter().find(|(_, (other, place))| place == pool && other < since)?;
+            Some(format!(
+                "worker {worker}: {served:?}, waiting since {}, is served before {:?}, waiting since {}",
+                since.0, passed_over.0, passed_over.1.0.0
+            ))
+        });
+        overtaken.map_or(Ok(()), |text| Err((7, text)))
     }
 }

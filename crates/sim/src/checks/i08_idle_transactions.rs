@@ -1,28 +1,30 @@
 //! I8: nobody stays idle in a transaction for longer than idle_transaction_timeout allows: as PostgreSQL sees it.
 
-use crate::world::{Stage, World};
+use super::View;
+use crate::course::{Finding, Stage};
 
 /// A round may be that late, and what a client reads slowly is not idle time.
 const SLACK_US: u64 = 200_000;
 
-pub fn check(world: &mut World) {
-    let plan = &world.plan;
-    let Some(timeout) = plan.settings.global.waiting.idle_transaction_timeout else { return };
+pub(crate) fn check(view: &View<'_>) -> Result<(), Finding> {
+    let plan = view.plan;
+    let Some(timeout) = plan.settings.global.waiting.idle_transaction_timeout else { return Ok(()) };
     // Who reads slowly is not idle before it has read all, nor whose answer comes in pieces of a few bytes; which may still be so when
     // the weather is fair again at the end.
-    if plan.manners.slow > 0 || plan.weather.pieces > 0 || plan.reloads > 0 || world.stage != Stage::Working {
-        return;
+    if plan.manners.slow > 0 || plan.weather.pieces > 0 || plan.reloads > 0 || view.stage != Stage::Working {
+        return Ok(());
     }
     // What was sent may be on its way, each way and in pieces.
     let slowest = plan.weather.delay_max * if plan.weather.late > 0 { 100 } else { 1 };
     let limit = timeout.as_micros() as u64 + SLACK_US + 8 * slowest;
-    let rests = world.postgres.processes.iter().flatten().find(|process| {
-        let link = world.network.get(process.link);
-        let is_quiet = link.is_some_and(|link| !link.pooler_closed && !link.broken && link.down.is_empty());
-        is_quiet && process.rests_in_transaction() && world.now.saturating_sub(process.active_at) > limit
+    let rests = view.postgres.iter().find(|process| {
+        let link = view.network.get(process.link);
+        let is_quiet = link.is_some_and(|link| !link.pooler.closed && !link.broken && link.down.is_empty());
+        is_quiet && process.rests_in_transaction() && view.now.saturating_sub(process.active_at()) > limit
     });
     if let Some(process) = rests {
-        let (number, since) = (process.number, process.active_at);
-        world.fail(8, format!("server {number} is idle in a transaction since {since}, {timeout:?} are allowed"));
+        let (number, since) = (process.number(), process.active_at());
+        return Err((8, format!("server {number} is idle in a transaction since {since}, {timeout:?} are allowed")));
     }
+    Ok(())
 }

@@ -3,23 +3,19 @@
 
 use units::{ConnId, Kind};
 
-use crate::network::LinkId;
-use crate::world::World;
+use crate::course::Finding;
+use crate::link::Link;
 
-impl World {
-    pub(crate) fn check_last_words(&mut self, id: LinkId, conn: ConnId, bytes: &[u8]) {
-        if !self.serving_clients
-            || conn.kind() != Kind::Server
-            || bytes.first() == Some(&wire::frontend::tag::TERMINATE)
-        {
-            return;
-        }
-        let Some(link) = self.network.get(id) else { return };
-        // Where reading had paused for a client that reads slowly, the words could not be read before.
-        let readable = link.read && link.read_from < self.now;
-        let unread = readable && link.last_words_at.is_some_and(|at| at < self.now) && !link.up.readable().is_empty();
-        if unread {
-            self.fail(8, format!("a client's statement goes to {conn:?}, whose last words lie unread"));
-        }
+/// Something is sent to `conn` while clients are served.
+pub(crate) fn check(link: &Link, now: u64, conn: ConnId, bytes: &[u8]) -> Result<(), Finding> {
+    if conn.kind() != Kind::Server || bytes.first() == Some(&wire::frontend::tag::TERMINATE) {
+        return Ok(());
     }
+    // Where reading had paused for a client that reads slowly, the words could not be read before.
+    let readable = link.pooler.read && link.pooler.read_from < now;
+    let have_come = link.peer.last_words_at.is_some_and(|at| at < now);
+    if readable && have_come && !link.up.readable().is_empty() {
+        return Err((8, format!("a client's statement goes to {conn:?}, whose last words lie unread")));
+    }
+    Ok(())
 }

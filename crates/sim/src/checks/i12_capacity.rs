@@ -4,28 +4,29 @@
 use pooling::settings::CONSOLE_DATABASE;
 use units::{PoolKey, Time};
 
-use crate::rounds::Machinery;
-use crate::world::World;
+use super::View;
+use crate::course::Finding;
+use crate::machines::Machinery;
 
-pub fn nothing_remains(world: &mut World) {
-    let mut found = world.unfinished();
+pub(crate) fn nothing_remains(view: &View<'_>) -> Result<(), Finding> {
+    let mut found = view.machines.unfinished(view.plan.stop);
     let mut servers = 0;
     let mut tokens = 0;
-    let settings = &world.plan.settings;
+    let settings = &view.plan.settings;
     // What min_pool_size keeps open is nobody's loss.
     let keeps =
         settings.databases.values().chain(&settings.fallback).any(|database| database.settings.min_pool_size.is_some());
-    for node in &world.nodes {
+    for node in view.machines.iter() {
         match &node.machinery {
             Machinery::Worker(worker) => {
-                let snapshot = worker.snapshot(Time(world.now), true);
+                let snapshot = worker.snapshot(Time(view.now), true);
                 servers += snapshot.servers.len() as u32;
                 for client in &snapshot.clients {
                     found.push(format!("{:?}: session {:?} is {}", node.place, client.conn, client.state));
                 }
                 for pool in snapshot.pools.iter().filter(|_| !keeps) {
                     let known = *pool.key.database == *CONSOLE_DATABASE;
-                    let removed = world.plan.is_removed(&pool.key.database);
+                    let removed = view.plan.is_removed(&pool.key.database);
                     if !known && !removed && !settings.databases.contains_key(&*pool.key.database) {
                         found.push(format!("{:?}: {:?} is not forgotten", node.place, pool.key));
                     }
@@ -45,7 +46,7 @@ pub fn nothing_remains(world: &mut World) {
                 let automatic = |key: &PoolKey| {
                     !settings.databases.contains_key(&*key.database)
                         && *key.database != *CONSOLE_DATABASE
-                        && !world.plan.is_removed(&key.database)
+                        && !view.plan.is_removed(&key.database)
                 };
                 for (_, key) in coordinator.pools().filter(|(_, key)| !keeps && automatic(key)) {
                     found.push(format!("{key:?} is not forgotten"));
@@ -64,11 +65,12 @@ pub fn nothing_remains(world: &mut World) {
     if servers != tokens {
         found.push(format!("{tokens} tokens are out for {servers} servers"));
     }
-    for (id, link) in world.network.iter().filter(|_| !keeps) {
-        found.push(format!("connection {} to {:?} remains", id.number(), link.peer));
+    for (id, link) in view.network.iter().filter(|_| !keeps) {
+        found.push(format!("connection {} to {:?} remains", id.number(), link.peer.who));
     }
     if !found.is_empty() {
         found.truncate(8);
-        world.fail(12, format!("{servers} servers are left at the end: {}", found.join("; ")));
+        return Err((12, format!("{servers} servers are left at the end: {}", found.join("; "))));
     }
+    Ok(())
 }

@@ -3,24 +3,26 @@
 use pooling::Snapshot;
 use wire::frontend::tag;
 
-use crate::network::Peer;
-use crate::world::World;
+use super::View;
+use crate::course::Finding;
+use crate::link::Peer;
 
-pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
-    let node = &world.nodes[usize::from(worker) + 2];
+pub(crate) fn check(view: &View<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
+    let Some(node) = view.machines.worker_node(worker) else { return Ok(()) };
     let left = snapshot.servers.iter().filter(|server| server.link.is_none() && server.state == "active");
     let open = left.filter(|server| {
-        let Some(link) = node.find(server.conn).and_then(|id| world.network.get(id)) else { return false };
-        let Peer::Postgres { backend: Some(index), .. } = link.peer else { return false };
-        let Some(process) = &world.postgres.processes[index as usize] else { return false };
+        let Some(link) = node.find(server.conn).and_then(|id| view.network.get(id)) else { return false };
+        let Peer::Postgres { process: Some(name), .. } = link.peer.who else { return false };
+        let Some(process) = view.postgres.get(name.index) else { return false };
         // What it has said the pooler has read, so it knows of the COPY.
-        let is_told = link.up.is_empty() && process.unsent() == 0 && !link.told && !link.broken;
+        let is_told = link.up.is_empty() && process.unsent() == 0 && !link.pooler.told && !link.broken;
         // And it has read all that the pooler has sent: there is no CopyDone of the client's on its way.
         let has_read = link.down.is_empty() && process.has_read_all();
         let waits = matches!(link.asked.last, tag::QUERY | tag::EXECUTE | tag::FLUSH | tag::COPY_DATA);
         process.serves() && process.backend.is_in_copy() && is_told && has_read && waits
     });
     if let Some(conn) = open.map(|server| server.conn).min() {
-        world.fail(12, format!("{conn:?} has no client any more, and its COPY is not ended"));
+        return Err((12, format!("{conn:?} has no client any more, and its COPY is not ended")));
     }
+    Ok(())
 }

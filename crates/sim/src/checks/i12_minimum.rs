@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use units::PoolId;
 
-use crate::rounds::Machinery;
-use crate::world::World;
+use super::View;
+use crate::course::{Finding, Stage};
 
 /// One server is opened for a pool three times a second; so long may it take for all, other pools' logins included.
 const OPENING_US: u64 = 5_000_000;
@@ -17,48 +17,49 @@ const LIFETIME_MIN: Duration = Duration::from_secs(10);
 
 /// Since when each pool has less.
 #[derive(Debug, Default)]
-pub struct Minimum {
+pub(crate) struct Minimum {
     short_since: BTreeMap<PoolId, u64>,
 }
 
-/// After a round of the coordinator.
-pub fn check(world: &mut World) {
-    let (plan, settings) = (&world.plan, &world.plan.settings);
-    let capped = settings.global.pools.max_user_connections > 0
-        || settings.global.pools.max_server_connections > 0
-        || settings.databases.values().any(|database| database.settings.max_db_connections.is_some());
-    let is_short_lived = settings.global.servers.server_lifetime < LIFETIME_MIN;
-    let is_stopped = plan.stop.is_some() && world.stage != crate::world::Stage::Working;
-    if !plan.promises.keeps_minimum
-        || capped
-        || is_short_lived
-        || is_stopped
-        || settings.global.tests.chaos_close
-        || plan.reloads > 0
-    {
-        return;
-    }
-    let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return };
-    let timeout =
-        settings.global.servers.server_connect_timeout.unwrap_or_default() + settings.global.servers.server_login_retry;
-    let limit = OPENING_US + timeout.as_micros() as u64;
-    let mut wrong = None;
-    for (pool, key) in coordinator.pools() {
-        let Some(entry) = settings.databases.get(&*key.database) else { continue };
-        let min = entry.settings.min_pool_size.unwrap_or(0).min(coordinator.size(pool));
-        let is_forced = entry.forced_user.as_deref() == Some(&*key.user);
-        let since = &mut world.checks.minimum.short_since;
-        if !is_forced || coordinator.held(pool) >= min {
-            since.remove(&pool);
-            continue;
+impl Minimum {
+    /// After a round of the coordinator.
+    pub(super) fn check(&mut self, view: &View<'_>) -> Result<(), Finding> {
+        let (plan, settings) = (view.plan, &view.plan.settings);
+        let capped = settings.global.pools.max_user_connections > 0
+            || settings.global.pools.max_server_connections > 0
+            || settings.databases.values().any(|database| database.settings.max_db_connections.is_some());
+        let is_short_lived = settings.global.servers.server_lifetime < LIFETIME_MIN;
+        let is_stopped = plan.stop.is_some() && view.stage != Stage::Working;
+        if !plan.promises.keeps_minimum
+            || capped
+            || is_short_lived
+            || is_stopped
+            || settings.global.tests.chaos_close
+            || plan.reloads > 0
+        {
+            return Ok(());
         }
-        let short_since = (*since.entry(pool).or_insert(world.now)).max(world.trouble_at.unwrap_or(0));
-        if world.now > short_since + limit {
-            let held = coordinator.held(pool);
-            wrong = wrong.or(Some(format!("{key:?} has {held} servers since {short_since}, min_pool_size is {min}")));
+        let coordinator = view.machines.coordinator();
+        let timeout = settings.global.servers.server_connect_timeout.unwrap_or_default()
+            + settings.global.servers.server_login_retry;
+        let limit = OPENING_US + timeout.as_micros() as u64;
+        let mut wrong = None;
+        for (pool, key) in coordinator.pools() {
+            let Some(entry) = settings.databases.get(&*key.database) else { continue };
+            let min = entry.settings.min_pool_size.unwrap_or(0).min(coordinator.size(pool));
+            let is_forced = entry.forced_user.as_deref() == Some(&*key.user);
+            let since = &mut self.short_since;
+            if !is_forced || coordinator.held(pool) >= min {
+                since.remove(&pool);
+                continue;
+            }
+            let short_since = (*since.entry(pool).or_insert(view.now)).max(view.trouble_at.unwrap_or(0));
+            if view.now > short_since + limit {
+                let held = coordinator.held(pool);
+                wrong =
+                    wrong.or(Some(format!("{key:?} has {held} servers since {short_since}, min_pool_size is {min}")));
+            }
         }
-    }
-    if let Some(text) = wrong {
-        world.fail(12, text);
+        wrong.map_or(Ok(()), |text| Err((12, text)))
     }
 }

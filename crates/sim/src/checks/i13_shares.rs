@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use pooling::Snapshot;
 use units::{ConnId, PoolId};
 
-use crate::rounds::Machinery;
-use crate::world::{Stage, World};
+use super::View;
+use crate::census::Census;
+use crate::course::{Finding, Stage};
 
 /// A slice, as stated there.
 const SLICE_US: u64 = 250_000;
@@ -21,7 +22,7 @@ const WORTH_US: u64 = 2_000_000;
 
 /// What was seen so far.
 #[derive(Debug, Default)]
-pub struct Shares {
+pub(crate) struct Shares {
     /// All pools are hungry since then.
     since: Option<u64>,
     looked_at: u64,
@@ -34,47 +35,58 @@ pub struct Shares {
     longest_us: u64,
 }
 
-pub fn check(world: &mut World, worker: u16, snapshot: &Snapshot) {
-    let cap = world.plan.settings.global.pools.max_server_connections;
-    if !world.plan.purpose.shares || world.stage != Stage::Working {
-        return;
-    }
-    let now = world.now;
-    let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return };
-    let tokens: Vec<(PoolId, u32)> =
-        coordinator.pools().skip(1).map(|(pool, _)| (pool, coordinator.held(pool))).collect();
-    let shares = &mut world.checks.shares;
-    shares.note(now, worker, snapshot);
-    let hungry = |pool: PoolId| shares.waits.iter().any(|(&(_, other), &waits)| other == pool && waits);
-    let all = tokens.len() > 1 && tokens.iter().all(|(pool, _)| hungry(*pool));
-    let Some(since) = shares.since else {
-        if all {
-            (shares.since, shares.looked_at) = (Some(now), now);
-        }
-        return;
-    };
-    let elapsed = now - std::mem::replace(&mut shares.looked_at, now);
-    for (pool, tokens) in &tokens {
-        *shares.held.entry(*pool).or_default() += u64::from(*tokens) * elapsed;
-    }
-    let (lasted, pools) = (now - since, tokens.len() as u64);
-    let due = u64::from(cap) * lasted / pools;
-    // Once more, since it may have been ahead at the beginning.
-    let slack = 2 * u64::from(cap).div_ceil(pools) * (2 * SLICE_US + shares.longest_us + OPENING_US);
-    let behind = shares.held.iter().find(|(_, held)| **held + slack < due).map(|(pool, held)| (*pool, *held));
-    if !all {
-        shares.since = None;
-        shares.held.clear();
-    }
-    if lasted >= WORTH_US && lasted - elapsed < WORTH_US {
-        world.census.shared += 1;
-    }
-    if let Some((pool, held)) = behind {
-        world.fail(13, format!("{pool:?} has held {held} of {due} us at {cap} tokens of {pools} pools since {since}, {slack} are allowed"));
-    }
-}
-
 impl Shares {
+    pub(super) fn check(
+        &mut self,
+        view: &View<'_>,
+        worker: u16,
+        snapshot: &Snapshot,
+        census: &mut Census,
+    ) -> Result<(), Finding> {
+        let cap = view.plan.settings.global.pools.max_server_connections;
+        if !view.plan.purpose.shares || view.stage != Stage::Working {
+            return Ok(());
+        }
+        let now = view.now;
+        let coordinator = view.machines.coordinator();
+        let tokens: Vec<(PoolId, u32)> =
+            coordinator.pools().skip(1).map(|(pool, _)| (pool, coordinator.held(pool))).collect();
+        self.note(now, worker, snapshot);
+        let hungry = |pool: PoolId| self.waits.iter().any(|(&(_, other), &waits)| other == pool && waits);
+        let all = tokens.len() > 1 && tokens.iter().all(|(pool, _)| hungry(*pool));
+        let Some(since) = self.since else {
+            if all {
+                (self.since, self.looked_at) = (Some(now), now);
+            }
+            return Ok(());
+        };
+        let elapsed = now - std::mem::replace(&mut self.looked_at, now);
+        for (pool, tokens) in &tokens {
+            *self.held.entry(*pool).or_default() += u64::from(*tokens) * elapsed;
+        }
+        let (lasted, pools) = (now - since, tokens.len() as u64);
+        let due = u64::from(cap) * lasted / pools;
+        // Once more, since it may have been ahead at the beginning.
+        let slack = 2 * u64::from(cap).div_ceil(pools) * (2 * SLICE_US + self.longest_us + OPENING_US);
+        let behind = self.held.iter().find(|(_, held)| **held + slack < due).map(|(pool, held)| (*pool, *held));
+        if !all {
+            self.since = None;
+            self.held.clear();
+        }
+        if lasted >= WORTH_US && lasted - elapsed < WORTH_US {
+            census.shared += 1;
+        }
+        if let Some((pool, held)) = behind {
+            return Err((
+                13,
+                format!(
+                    "{pool:?} has held {held} of {due} us at {cap} tokens of {pools} pools since {since}, {slack} are allowed"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
     fn note(&mut self, now: u64, worker: u16, snapshot: &Snapshot) {
         for pool in &snapshot.pools {
             self.waits.insert((worker, pool.id), pool.cl_waiting > 0);

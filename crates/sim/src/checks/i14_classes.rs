@@ -7,19 +7,20 @@
 
 use std::collections::BTreeMap;
 
-use units::{ConnId, Kind};
-
+use super::View;
+use crate::census::Census;
 use crate::command::CHECK;
-use crate::network::{LinkId, Peer};
+use crate::contest::Contest;
+use crate::course::{Finding, Stage};
+use crate::link::{Link, LinkId};
 use crate::statement::Mark;
-use crate::world::{Stage, World};
 
 /// A stranger's head start: `limits::STRANGER`.
 const STRANGER_US: u64 = units::limits::STRANGER.as_micros() as u64;
 
 /// What was seen so far.
 #[derive(Debug, Default)]
-pub struct Contested {
+pub(crate) struct Contested {
     lanes: Vec<Lane>,
     seats: BTreeMap<LinkId, Seat>,
     /// Who waits, by number, and since when.
@@ -90,6 +91,58 @@ impl Lane {
 }
 
 impl Contested {
+    /// A contest has been seen.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.lanes.is_empty()
+    }
+
+    /// All that a client asks with has been read by the pooler.
+    pub(crate) fn note_asked(&mut self, now: u64, contest: &Contest, number: u32) {
+        if self.lanes.is_empty() {
+            self.lanes
+                .extend(contest.crowds.iter().map(|crowd| Lane { weight: crowd.weight.into(), ..Lane::default() }));
+        }
+        self.asked(now, number, contest.crowd_of(number));
+    }
+
+    /// The pooler sends something to a server, for the client of this number, or of its own accord.
+    pub(crate) fn note_sent(&mut self, now: u64, contest: &Contest, id: LinkId, (bytes, whose): (&[u8], Option<u32>)) {
+        let whose = whose.map(|number| (number, contest.crowd_of(number)));
+        let asks = bytes.windows(CHECK.len()).any(|part| part == CHECK.as_bytes());
+        self.sent(now, id, whose, asks);
+    }
+
+    pub(super) fn check(&mut self, view: &View<'_>, learns: bool, census: &mut Census) -> Result<(), Finding> {
+        let Some(contest) = &view.plan.purpose.contest else { return Ok(()) };
+        // Afterwards who waits is still served, though nobody comes for a share.
+        let is_contested = view.stage == Stage::Working;
+        let exchange_us = if contest.homes > 1 {
+            super::i06_idle::tries(view.plan) * super::i06_idle::exchange_us(view.plan)
+        } else {
+            0
+        };
+        let (now, network) = (view.now, view.network);
+        if learns || self.learns {
+            (self.learns, self.learnt_at) = (learns, now);
+        }
+        let is_open = |id: &LinkId| network.get(*id).is_some_and(Link::is_open);
+        let gone: Vec<LinkId> = self.seats.keys().copied().filter(|id| !is_open(id)).collect();
+        for id in gone {
+            self.freed(now, id);
+            self.seats.remove(&id);
+        }
+        let was_worth = self.is_worth;
+        let unfair = if is_contested { self.unfair(now, exchange_us) } else { None };
+        // As many travel to that worker as there are, at worst, before one is for it.
+        let travel_us = 2 * (STRANGER_US + self.longest_us(now)) + self.held_max * exchange_us;
+        let beside = self.idle_beside(now, travel_us);
+        census.contested += u64::from(self.is_worth && !was_worth);
+        match unfair.map(|text| (14, text)).or(beside.map(|text| (6, text))) {
+            Some(found) => Err(found),
+            None => Ok(()),
+        }
+    }
+
     fn works(&mut self, class: usize) {
         for lane in &mut self.lanes {
             if let Some(span) = &mut lane.span {
@@ -147,7 +200,7 @@ impl Contested {
     }
 
     /// A server has nothing more to say.
-    fn freed(&mut self, now: u64, id: LinkId) {
+    pub(crate) fn freed(&mut self, now: u64, id: LinkId) {
         let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.until.is_none()) else { return };
         seat.until = Some(now);
         let Some(lane) = seat.lane.map(|lane| &mut self.lanes[lane]) else { return };
@@ -205,93 +258,10 @@ impl Contested {
     }
 }
 
-impl World {
-    /// A client's bytes have been read by the pooler.
-    pub(crate) fn note_asked(&mut self, id: LinkId) {
-        let Some(contest) = &self.plan.purpose.contest else { return };
-        let Some(link) = self.network.get(id).filter(|link| link.up.is_empty()) else { return };
-        let Peer::Client(index, number) = link.peer else { return };
-        let Some(client) = self.clients[index as usize].as_mut().filter(|client| client.has_asked()) else { return };
-        client.is_heard();
-        let lanes = &mut self.checks.contested.lanes;
-        if lanes.is_empty() {
-            lanes.extend(contest.crowds.iter().map(|crowd| Lane { weight: crowd.weight.into(), ..Lane::default() }));
-        }
-        self.checks.contested.asked(self.now, number, contest.crowd_of(number));
-    }
-
-    /// The pooler sends something to a server.
-    pub(crate) fn note_sent(&mut self, id: LinkId, conn: ConnId, bytes: &[u8]) {
-        let Some(contest) = &self.plan.purpose.contest else { return };
-        if conn.kind() != Kind::Server || self.checks.contested.lanes.is_empty() {
-            return;
-        }
-        let whose = client_in(bytes);
-        if let Some(number) = whose
-            && let Some(client) = self.clients.iter_mut().flatten().find(|client| client.number == number)
-        {
-            client.is_heard();
-        }
-        let whose = whose.map(|number| (number, contest.crowd_of(number)));
-        let asks = bytes.windows(CHECK.len()).any(|part| part == CHECK.as_bytes());
-        self.checks.contested.sent(self.now, id, whose, asks);
-    }
-
-    /// The pooler has read what a server said.
-    pub(crate) fn note_read(&mut self, id: LinkId) {
-        if self.plan.purpose.contest.is_none() && !self.plan.is_limited() {
-            return;
-        }
-        let Some(link) = self.network.get(id) else { return };
-        let Peer::Postgres { backend: Some(index), .. } = link.peer else { return };
-        let Some((node, conn)) = link.node.zip(link.conn) else { return };
-        let is_read = link.up.is_empty() && link.down.is_empty();
-        let process = self.postgres.processes[index as usize].as_ref();
-        let unsent = !self.nodes[usize::from(node)].machinery.machine().backlog(conn).is_empty();
-        if is_read && !unsent && process.is_some_and(|process| process.is_idle()) {
-            self.checks.contested.freed(self.now, id);
-            self.note_rest(id);
-        }
-    }
-}
-
 /// Whose mark is in what is sent.
-fn client_in(bytes: &[u8]) -> Option<u32> {
+pub(crate) fn client_in(bytes: &[u8]) -> Option<u32> {
     let at = bytes.windows(3).position(|three| three == b"/*c")? + 2;
     let len = bytes[at..].iter().position(|byte| *byte == b'*')?;
     let mark = std::str::from_utf8(&bytes[at..at + len]).ok().and_then(Mark::parse)?;
     Some(mark.client)
-}
-
-pub fn check(world: &mut World) {
-    let Some(contest) = &world.plan.purpose.contest else { return };
-    // Afterwards who waits is still served, though nobody comes for a share.
-    let is_contested = world.stage == Stage::Working;
-    let exchange_us = if contest.homes > 1 {
-        super::i06_idle::tries(&world.plan) * super::i06_idle::exchange_us(&world.plan)
-    } else {
-        0
-    };
-    let learns = super::i06_idle::anybody_learns(world);
-    let (now, network, contested) = (world.now, &world.network, &mut world.checks.contested);
-    if learns || contested.learns {
-        (contested.learns, contested.learnt_at) = (learns, now);
-    }
-    let is_open = |id: &LinkId| network.get(*id).is_some_and(|link| !link.pooler_closed && !link.peer_closed);
-    let gone: Vec<LinkId> = contested.seats.keys().copied().filter(|id| !is_open(id)).collect();
-    for id in gone {
-        contested.freed(now, id);
-        contested.seats.remove(&id);
-    }
-    let was_worth = contested.is_worth;
-    let unfair = if is_contested { contested.unfair(now, exchange_us) } else { None };
-    // As many travel to that worker as there are, at worst, before one is for it.
-    let travel_us = 2 * (STRANGER_US + contested.longest_us(now)) + contested.held_max * exchange_us;
-    let beside = contested.idle_beside(now, travel_us);
-    world.census.contested += u64::from(contested.is_worth && !was_worth);
-    if let Some(text) = unfair {
-        world.fail(14, text);
-    } else if let Some(text) = beside {
-        world.fail(6, text);
-    }
 }

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use queueing::sizing::{PAUSE_MIN, REST_MIN, SEARCH_END, Sizing};
 use units::PoolId;
 
-use crate::rounds::Machinery;
-use crate::world::World;
+use super::View;
+use crate::census::Census;
+use crate::course::Finding;
 
 /// A neighbour is tried for five windows; its servers may take three seconds to come or to go, and two looks are left out. A window
 /// takes four seconds at most, and one look more in a world made for it, where enough transactions end in each.
@@ -39,34 +40,55 @@ struct Watched {
 }
 
 #[derive(Debug, Default)]
-pub struct Sizes {
+pub(crate) struct Sizes {
     pools: BTreeMap<PoolId, Watched>,
     /// Times at which the size was judged.
     judged: usize,
 }
 
-/// After a round of the coordinator, the only one who changes sizes.
-pub fn check(world: &mut World) {
-    let (now, curve) = (world.now, world.plan.purpose.curve);
-    let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return };
-    let sizes = &mut world.checks.sizes;
-    let mut wrong = None;
-    for (pool, _) in coordinator.pools() {
-        let Some(sizing) = coordinator.sizing(pool) else {
-            sizes.pools.remove(&pool);
-            continue;
-        };
-        let watched = sizes.pools.entry(pool).or_default();
-        let found = watched.searches(now, sizing, curve.is_some()).and_then(|()| {
-            let tried_us = if curve.is_some() { TRIED_IN_CURVE_US } else { TRIED_US };
-            watched.note(now, sizing, tried_us)
+impl Sizes {
+    /// After a round of the coordinator, the only one who changes sizes.
+    pub(super) fn check(&mut self, view: &View<'_>, census: &mut Census) -> Result<(), Finding> {
+        let (now, curve) = (view.now, view.plan.purpose.curve);
+        let coordinator = view.machines.coordinator();
+        let mut wrong = None;
+        for (pool, _) in coordinator.pools() {
+            let Some(sizing) = coordinator.sizing(pool) else {
+                self.pools.remove(&pool);
+                continue;
+            };
+            let watched = self.pools.entry(pool).or_default();
+            let found = watched.searches(now, sizing, curve.is_some()).and_then(|()| {
+                let tried_us = if curve.is_some() { TRIED_IN_CURVE_US } else { TRIED_US };
+                watched.note(now, sizing, tried_us)
+            });
+            wrong = wrong.or(found.err().map(|what| format!("{what}; {:?}", sizing.account())));
+        }
+        if let Some(what) = wrong {
+            return Err((15, what));
+        }
+        self.judge(view, census);
+        Ok(())
+    }
+
+    /// The size is held against the best one when it should have been found.
+    fn judge(&mut self, view: &View<'_>, census: &mut Census) {
+        let Some(curve) = view.plan.purpose.curve else { return };
+        let Some(due) = curve.dues().nth(self.judged) else { return };
+        if view.now < due {
+            return;
+        }
+        self.judged += 1;
+        let coordinator = view.machines.coordinator();
+        let pool = coordinator.pools().map(|(pool, _)| pool).find(|pool| *pool != PoolId(0));
+        let size = pool.and_then(|pool| match coordinator.sizing(pool) {
+            Some(sizing) => sizing.settled(),
+            None => Some(coordinator.size(pool)),
         });
-        wrong = wrong.or(found.err().map(|what| format!("{what}; {:?}", sizing.account())));
+        let is_good = size.is_some_and(|size| curve.worth(size, due) >= GOOD);
+        census.sized += 1;
+        census.sized_well += u64::from(is_good);
     }
-    if let Some(what) = wrong {
-        return world.fail(15, what);
-    }
-    judge(world);
 }
 
 impl Watched {
@@ -120,25 +142,6 @@ impl Watched {
         }
         Ok(())
     }
-}
-
-/// The size is held against the best one when it should have been found.
-fn judge(world: &mut World) {
-    let Some(curve) = world.plan.purpose.curve else { return };
-    let Some(due) = curve.dues().nth(world.checks.sizes.judged) else { return };
-    if world.now < due {
-        return;
-    }
-    world.checks.sizes.judged += 1;
-    let Machinery::Coordinator(coordinator) = &world.nodes[1].machinery else { return };
-    let pool = coordinator.pools().map(|(pool, _)| pool).find(|pool| *pool != PoolId(0));
-    let size = pool.and_then(|pool| match coordinator.sizing(pool) {
-        Some(sizing) => sizing.settled(),
-        None => Some(coordinator.size(pool)),
-    });
-    let is_good = size.is_some_and(|size| curve.worth(size, due) >= GOOD);
-    world.census.sized += 1;
-    world.census.sized_well += u64::from(is_good);
 }
 
 #[cfg(test)]

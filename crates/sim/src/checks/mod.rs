@@ -18,54 +18,89 @@
 //! | I14 classes | `i14_classes`, in worlds made for it; there I6 too, as PostgreSQL sees it |
 //! | I15 sizes | `i15_sizes`; whether they are the best ones, in worlds made for it |
 
-pub mod i01_one_link;
-pub mod i04_cancels;
-pub mod i05_classes;
-pub mod i05_lifetime;
-pub mod i05_limits;
-pub mod i06_idle;
-pub mod i07_order;
-pub mod i07_strangers;
-pub mod i08_deadlines;
-pub mod i08_idle_transactions;
-pub mod i08_last_words;
-pub mod i08_removed;
-pub mod i10_memory;
-pub mod i12_capacity;
-pub mod i12_copies;
-pub mod i12_minimum;
-pub mod i13_shares;
-pub mod i14_classes;
-pub mod i15_sizes;
+pub(crate) mod i01_one_link;
+pub(crate) mod i04_cancels;
+pub(crate) mod i05_classes;
+pub(crate) mod i05_lifetime;
+pub(crate) mod i05_limits;
+pub(crate) mod i06_idle;
+pub(crate) mod i07_order;
+pub(crate) mod i07_strangers;
+pub(crate) mod i08_deadlines;
+pub(crate) mod i08_idle_transactions;
+pub(crate) mod i08_last_words;
+pub(crate) mod i08_removed;
+pub(crate) mod i10_memory;
+pub(crate) mod i12_capacity;
+pub(crate) mod i12_copies;
+pub(crate) mod i12_minimum;
+pub(crate) mod i13_shares;
+pub(crate) mod i14_classes;
+pub(crate) mod i15_sizes;
+mod view;
 
 use pooling::snapshot::ClientSnapshot;
 use pooling::{Place, Snapshot};
 use units::Time;
 
-use crate::rounds::Machinery;
-use crate::world::World;
+use crate::census::Census;
+use crate::course::Finding;
+use crate::machines::Machinery;
+use crate::plan::Plan;
+use crate::process::Process;
+pub(crate) use view::View;
 
 /// What the checks remember between two looks.
 #[derive(Debug, Default)]
-pub struct Checks {
+pub(crate) struct Checks {
     pub(crate) limits: i05_limits::Counts,
     pub(crate) seen: i05_classes::Seen,
-    pub(crate) beside: i06_idle::Beside,
-    pub(crate) order: i07_order::Queues,
+    beside: i06_idle::Beside,
+    order: i07_order::Queues,
     pub(crate) strangers: i07_strangers::Strangers,
-    pub(crate) shares: i13_shares::Shares,
+    shares: i13_shares::Shares,
     pub(crate) contested: i14_classes::Contested,
-    pub(crate) sizes: i15_sizes::Sizes,
-    pub(crate) minimum: i12_minimum::Minimum,
+    sizes: i15_sizes::Sizes,
+    minimum: i12_minimum::Minimum,
     /// When settings changed, each time.
-    pub(crate) reloaded_at: Vec<u64>,
+    reloaded_at: Vec<u64>,
+    /// What there was to be checked.
+    census: Census,
 }
 
-impl World {
+impl Checks {
+    pub(crate) fn census(&self) -> &Census {
+        &self.census
+    }
+
+    /// The settings change.
+    pub(crate) fn note_reload(&mut self, now: u64) {
+        self.reloaded_at.push(now);
+    }
+
+    /// A server's startup packet has come: the connection counts for its pool and its user.
+    pub(crate) fn started(&mut self, plan: &Plan, process: &Process, opened_at: u64) -> Result<(), Finding> {
+        self.limits.started(plan, &self.reloaded_at, process, opened_at)
+    }
+
+    /// A server has had a message, perhaps a client's.
+    pub(crate) fn note_run(
+        &mut self,
+        view: &View<'_>,
+        process: &Process,
+        begins: bool,
+        application: Option<u8>,
+    ) -> Result<(), Finding> {
+        if let Some(met) = self.seen.note_run(view, process, begins, application)? {
+            self.census.limits_met += u64::from(met);
+        }
+        Ok(())
+    }
+
     /// After a round: the machine's own check, and now and then a look at everything it has.
-    pub(crate) fn checks_after_round(&mut self, node: u16) {
-        let entry = &self.nodes[usize::from(node)];
-        let due = entry.rounds.is_multiple_of(self.plan.extent.look_every);
+    pub(crate) fn after_round(&mut self, view: &View<'_>, node: u16) -> Result<(), Finding> {
+        let entry = view.machines.node(node);
+        let due = entry.rounds.is_multiple_of(view.plan.extent.look_every);
         let checked = match &entry.machinery {
             Machinery::Worker(worker) if due => worker.check(),
             Machinery::Coordinator(coordinator) => coordinator.check(),
@@ -75,46 +110,49 @@ impl World {
         if let Err(violation) = checked {
             let place = entry.place;
             let waiting =
-                entry.worker().map(|worker| waiting(&worker.snapshot(Time(self.now), true))).unwrap_or_default();
-            return self.fail(violation.invariant, format!("{place:?}: {}{waiting}", violation.what));
+                entry.worker().map(|worker| waiting(&worker.snapshot(Time(view.now), true))).unwrap_or_default();
+            return Err((violation.invariant, format!("{place:?}: {}{waiting}", violation.what)));
         }
         if matches!(entry.machinery, Machinery::Coordinator(_)) {
-            i06_idle::note_full(self);
-            i12_minimum::check(self);
-            return i15_sizes::check(self);
+            self.beside.note_full(view);
+            self.minimum.check(view)?;
+            return self.sizes.check(view, &mut self.census);
         }
-        if !due || self.failure.is_some() {
-            return;
+        let Some(snapshot) = entry.worker().filter(|_| due).map(|worker| worker.snapshot(Time(view.now), true)) else {
+            return Ok(());
+        };
+        match entry.place {
+            Place::Worker(id) => self.look_at(view, id.0, &snapshot),
+            Place::Door(_) | Place::Coordinator => Ok(()),
         }
-        let Place::Worker(id) = entry.place else { return };
-        let Some(snapshot) = entry.worker().map(|worker| worker.snapshot(Time(self.now), true)) else { return };
-        self.look_at(id.0, &snapshot);
     }
 
-    fn look_at(&mut self, worker: u16, snapshot: &Snapshot) {
-        i01_one_link::check(self, snapshot);
-        if self.plan.is_limited() {
+    fn look_at(&mut self, view: &View<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
+        i01_one_link::check(snapshot)?;
+        if view.plan.is_limited() {
             // Who waits may wait for something else than a server.
-            i05_classes::check(self);
+            i05_classes::check(view)?;
         } else {
-            i06_idle::check(self, worker, snapshot);
-            i07_order::check(self, worker, snapshot);
-            i07_strangers::check(self, worker, snapshot);
+            self.beside.check(view, worker, snapshot)?;
+            self.order.check(worker, snapshot)?;
+            self.strangers.check(view, worker, snapshot)?;
         }
-        i05_lifetime::check(self, worker, snapshot);
-        i08_deadlines::check(self, snapshot);
-        i08_idle_transactions::check(self);
-        i08_removed::check(self, snapshot);
-        i10_memory::check(self, worker, snapshot);
-        i12_copies::check(self, worker, snapshot);
-        i13_shares::check(self, worker, snapshot);
-        i14_classes::check(self);
+        i05_lifetime::check(view, worker, snapshot)?;
+        i08_deadlines::check(view, snapshot)?;
+        i08_idle_transactions::check(view)?;
+        i08_removed::check(view, self.reloaded_at.last(), snapshot)?;
+        i10_memory::check(view, worker, snapshot)?;
+        i12_copies::check(view, worker, snapshot)?;
+        self.shares.check(view, worker, snapshot, &mut self.census)?;
+        let learns = self.beside.anybody_learns(view);
+        self.contested.check(view, learns, &mut self.census)?;
         let missed = snapshot.rotations.missed;
         if missed > 0 {
-            self.fail(6, format!("worker {worker}: chaos_rotate missed {missed} times"));
+            return Err((6, format!("worker {worker}: chaos_rotate missed {missed} times")));
         }
         self.census.rotated = self.census.rotated.max(snapshot.rotations.rotated);
         self.census.waits += snapshot.pools.iter().map(|pool| u64::from(pool.cl_waiting)).sum::<u64>();
+        Ok(())
     }
 }
 

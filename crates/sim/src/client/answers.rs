@@ -4,9 +4,10 @@ use wire::backend::{Fields, Notification, Status, tag};
 use wire::frontend::{self, tag as request};
 use wire::{HEADER_LEN, Header};
 
-use super::{Circumstances, Client, Finding, Phase};
+use super::{Circumstances, Client, Phase};
 use crate::backend::Progress;
 use crate::census::Census;
+use crate::course::Finding;
 use crate::plan::Plan;
 use crate::statement::{Body, Statement};
 

@@ -10,7 +10,8 @@ use wire::backend::{Fields, tag};
 use wire::frontend::{self, Parse};
 
 use super::answers::show;
-use super::{Circumstances, Client, Finding, Wants};
+use super::{Circumstances, Client, Wants};
+use crate::course::Finding;
 use crate::plan::Plan;
 use crate::random::Random;
 

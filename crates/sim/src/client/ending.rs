@@ -3,9 +3,10 @@
 use pooling::settings::PoolMode;
 use wire::backend::Fields;
 
-use super::{Circumstances, Client, Finding, Nowhere, Phase};
+use super::{Circumstances, Client, Nowhere, Phase};
 use crate::census::Census;
 use crate::conditions::{FINAL, FOR_GOOD};
+use crate::course::Finding;
 use crate::plan::Plan;
 
 /// How long before a client notices may the trouble have been that ended it, in microseconds: a server may be dead for

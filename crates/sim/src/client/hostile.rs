@@ -4,9 +4,10 @@
 use wire::frontend::{self, Parse};
 
 use super::answers::is_strangers;
-use super::{Circumstances, Client, Finding, Phase, Wants};
+use super::{Circumstances, Client, Phase, Wants};
 use crate::census::Census;
-use crate::network::Leaving;
+use crate::course::Finding;
+use crate::link::Leaving;
 use crate::random::Random;
 use crate::statement::Mark;
 

@@ -3,8 +3,9 @@
 use pooling::settings::{Fidelity, PoolMode};
 use wire::backend::{Fields, Status, tag};
 
-use super::{Client, Finding};
+use super::Client;
 use crate::census::Census;
+use crate::course::Finding;
 use crate::plan::Plan;
 use crate::random::Random;
 

@@ -5,8 +5,9 @@ use pooling::settings::AuthType;
 use wire::backend::{Authentication, BackendKeyData, ParameterStatus, tag};
 use wire::frontend::{self, Password, STARTUP_LEN_MAX, SaslInitial, SaslResponse};
 
-use super::{Client, Finding, Nowhere, Phase};
+use super::{Client, Nowhere, Phase};
 use crate::backend::Backend;
+use crate::course::Finding;
 use crate::parameters::{self, APPLICATION_NAME};
 use crate::plan::{PASSWORD, Plan};
 use crate::random::Random;

@@ -6,8 +6,9 @@ use wire::Header;
 use wire::backend::{Fields, ReadyForQuery, Status, tag};
 
 use super::answers::{is_strangers, show};
-use super::{Circumstances, Client, Finding};
+use super::{Circumstances, Client};
 use crate::census::Census;
+use crate::course::Finding;
 use crate::plan::Plan;
 
 impl Client {

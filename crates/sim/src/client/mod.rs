@@ -25,14 +25,12 @@ use wire::backend::Status;
 use crate::backend::Backend;
 use crate::book::Book;
 use crate::census::Census;
-use crate::network::{Leaving, LinkId};
+use crate::course::Finding;
+use crate::link::{Leaving, Link, LinkId};
 use crate::plan::{ANY_NAME, Plan};
 use crate::random::Random;
 use crate::shared::{Server, Shared};
 pub use console::Console;
-
-/// An invariant that a client found broken, and how.
-pub type Finding = (u8, String);
 
 /// What a client does on the way.
 #[derive(Copy, Clone, Debug, Default)]
@@ -322,7 +320,7 @@ impl Client {
         plan: &Plan,
         random: &mut Random,
         census: &mut Census,
-        link: &mut crate::network::Link,
+        link: &mut Link,
     ) -> Result<Wants, Finding> {
         let mut wants = Wants::default();
         let deaf = self.is_ready() && self.console.as_ref().is_some_and(|console| facts.now < console.deaf_until);
@@ -369,7 +367,7 @@ impl Client {
         Ok(wants)
     }
 
-    fn read(&mut self, link: &mut crate::network::Link, wants: &mut Wants) {
+    fn read(&mut self, link: &mut Link, wants: &mut Wants) {
         let available = link.down.readable().len();
         let count = if self.habits.pace > 0 { available.min(self.habits.pace) } else { available };
         self.inbox.extend_from_slice(&link.down.readable()[..count]);
@@ -379,7 +377,7 @@ impl Client {
         }
     }
 
-    fn write(&mut self, link: &mut crate::network::Link, wants: &mut Wants) {
+    fn write(&mut self, link: &mut Link, wants: &mut Wants) {
         let mut rest = &self.outbox[self.outbox_at..];
         if self.habits.pace > 0 {
             rest = &rest[..rest.len().min(self.habits.pace)];

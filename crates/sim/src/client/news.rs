@@ -5,7 +5,8 @@
 
 use wire::backend::Notification;
 
-use super::{Client, Finding};
+use super::Client;
+use crate::course::Finding;
 
 /// How long a notification takes at most to somebody who is idle, in microseconds.
 const ARRIVAL_US: u64 = 2_000_000;

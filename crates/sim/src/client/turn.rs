@@ -6,7 +6,7 @@ use wire::frontend::{self, Bind, Close, CopyFail, Describe, Execute, Parse, Targ
 
 use super::{Circumstances, Client, Wants};
 use crate::census::Census;
-use crate::network::Leaving;
+use crate::link::Leaving;
 use crate::parameters;
 use crate::plan::Plan;
 use crate::random::Random;

@@ -11,19 +11,15 @@
 
 use std::collections::VecDeque;
 
-use wire::frontend::{self, Startup, tag};
+use wire::frontend::{self, CancelRequest, Startup, tag};
 use wire::{HEADER_LEN, Header};
-
-use crate::network::{Link, LinkId, Peer};
-use crate::postgres::Process;
-use crate::world::World;
 
 /// So many units of one connection are remembered at most.
 const UNITS_MAX: usize = 4_096;
 
 /// What one ReadyForQuery answers, or will.
 #[derive(Copy, Clone, Debug)]
-pub struct Unit {
+pub(crate) struct Unit {
     /// When the pooler began to send it.
     sent_at: u64,
     /// That, or when what a client had asked before was answered.
@@ -37,7 +33,7 @@ pub struct Unit {
 
 /// All of one connection.
 #[derive(Debug, Default)]
-pub struct Units {
+pub(crate) struct Units {
     kept: VecDeque<Unit>,
     /// The number of the first that is kept.
     first: u64,
@@ -57,8 +53,48 @@ impl Units {
         self.first + self.kept.iter().take_while(|unit| unit.read_at.is_some()).count() as u64
     }
 
+    /// What a cancel is for that is sent now: the first unit whose end the pooler has not read. `asked`: on its connection.
+    pub(crate) fn aim(&self, now: u64, asked: &Asked) -> Option<Aim> {
+        let unit = self.head();
+        let began_at = self.get(unit).map(|unit| unit.began_at);
+        // It may not have come there yet.
+        let sent_at = asked.sent.front().map(|at| *at.max(&self.answered_at));
+        Some(Aim { unit, began_at: began_at.or(sent_at)?, sent_at: now })
+    }
+
+    /// The server has said so many ReadyForQuery so far, as answers to this client; the last ends where so much was said.
+    pub(crate) fn answered(&mut self, now: u64, readies: u64, client: Option<u32>, end: u64) {
+        if std::mem::replace(&mut self.readies, readies) == readies {
+            return;
+        }
+        if client.is_some() {
+            self.answered_at = now;
+        }
+        if let Some(unit) = self.kept.back_mut() {
+            (unit.client, unit.end) = (client, Some(end));
+        }
+    }
+
+    /// The pooler has read so much of what the server has said.
+    pub(crate) fn read(&mut self, now: u64, len: u64) {
+        let unread = self.kept.iter_mut().filter(|unit| unit.read_at.is_none());
+        for unit in unread.take_while(|unit| unit.end.is_some_and(|end| end <= len)) {
+            unit.read_at = Some(now);
+        }
+    }
+
+    /// Whether what the server is at now, for this client, is what a cancel was for; or was sent by the same client before the
+    /// pooler knew that that had ended, so that it may be struck in its place.
+    pub(crate) fn is_aimed_at(&self, aim: &Aim, client: Option<u32>) -> bool {
+        let Some(now) = self.kept.back().filter(|unit| unit.end.is_none()) else { return false };
+        let number = self.first + self.kept.len() as u64 - 1;
+        let Some(target) = self.get(aim.unit) else { return false };
+        let in_its_place = target.client == client && target.read_at.is_none_or(|at| now.sent_at <= at);
+        aim.unit == number || in_its_place
+    }
+
     /// The server takes a message that was sent at that moment.
-    fn take(&mut self, sent_at: u64) -> bool {
+    pub(crate) fn take(&mut self, sent_at: u64) -> bool {
         if self.kept.back().is_some_and(|unit| unit.end.is_none()) {
             return false;
         }
@@ -109,7 +145,26 @@ fn is_asked(message: u8) -> bool {
 }
 
 impl Asked {
-    fn note(&mut self, now: u64, mut bytes: &[u8]) {
+    /// The first that the pooler sends is a startup packet: a cancel's key, if it is one.
+    pub(crate) fn greet<'p>(&mut self, packet: &'p [u8]) -> Option<CancelRequest<'p>> {
+        self.greeted = true;
+        match frontend::parse_startup(packet) {
+            Ok(Some((Startup::Cancel(request), _))) => Some(request),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn has_greeted(&self) -> bool {
+        self.greeted
+    }
+
+    /// The server takes a message; when it was sent, if it belongs to a unit.
+    pub(crate) fn taken(&mut self, now: u64, message: u8) -> Option<u64> {
+        is_asked(message).then(|| self.sent.pop_front().unwrap_or(now))
+    }
+
+    /// The pooler sends this.
+    pub(crate) fn note(&mut self, now: u64, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.skip > 0 {
                 let count = self.skip.min(bytes.len());
@@ -131,92 +186,6 @@ impl Asked {
                 self.header.clear();
             }
         }
-    }
-}
-
-impl World {
-    /// The pooler sends something to PostgreSQL.
-    pub(crate) fn note_request(&mut self, id: LinkId, bytes: &[u8]) {
-        let now = self.now;
-        let Some(link) = self.network.get_mut(id) else { return };
-        if !matches!(link.peer, Peer::Postgres { .. }) {
-            return;
-        }
-        if link.asked.greeted {
-            return link.asked.note(now, bytes);
-        }
-        link.asked.greeted = true;
-        let Ok(Some((Startup::Cancel(request), _))) = frontend::parse_startup(bytes) else { return };
-        let aim = self.aim(request.pid, request.secret);
-        if let Some(link) = self.network.get_mut(id) {
-            link.asked.aim = aim;
-        }
-    }
-
-    /// What a cancel is for that is sent now: the first unit whose end the pooler has not read.
-    fn aim(&self, pid: i32, secret: &[u8]) -> Option<Aim> {
-        let mut processes = self.postgres.processes.iter().flatten();
-        let process = processes.find(|process| process.has_key(pid, secret))?;
-        let link = self.network.get(process.link)?;
-        let unit = process.units.head();
-        let began_at = process.units.get(unit).map(|unit| unit.began_at);
-        // It may not have come there yet.
-        let sent_at = link.asked.sent.front().map(|at| *at.max(&process.units.answered_at));
-        Some(Aim { unit, began_at: began_at.or(sent_at)?, sent_at: self.now })
-    }
-
-    /// PostgreSQL takes a message that the pooler has sent.
-    pub(crate) fn note_taken(&mut self, process: &mut Process, message: u8) {
-        let Some(link) = self.network.get_mut(process.link).filter(|_| is_asked(message)) else { return };
-        let sent_at = link.asked.sent.pop_front().unwrap_or(self.now);
-        if !process.backend.is_in_copy() && process.units.take(sent_at) && !self.plan.is_limited() {
-            process.backend.forget_mark();
-        }
-    }
-
-    /// PostgreSQL has said something: was there a ReadyForQuery in it?
-    pub(crate) fn note_answer(&mut self, process: &mut Process) {
-        let readies = process.backend.readies();
-        let Some(link) = self.network.get(process.link) else { return };
-        if std::mem::replace(&mut process.units.readies, readies) == readies {
-            return;
-        }
-        let (client, end) = (process.backend.client(), link.up.written() + process.unsent() as u64);
-        if client.is_some() {
-            process.units.answered_at = self.now;
-        }
-        if let Some(unit) = process.units.kept.back_mut() {
-            (unit.client, unit.end) = (client, Some(end));
-        }
-    }
-
-    /// The pooler has read something.
-    pub(crate) fn note_answer_read(&mut self, id: LinkId) {
-        let now = self.now;
-        let Some(Link { peer: Peer::Postgres { backend: Some(index), .. }, up, .. }) = self.network.get(id) else {
-            return;
-        };
-        let read = up.consumed();
-        let Some(process) = self.postgres.processes[*index as usize].as_mut().filter(|process| process.link == id)
-        else {
-            return;
-        };
-        let unread = process.units.kept.iter_mut().filter(|unit| unit.read_at.is_none());
-        for unit in unread.take_while(|unit| unit.end.is_some_and(|end| end <= read)) {
-            unit.read_at = Some(now);
-        }
-    }
-}
-
-impl Process {
-    /// Whether what it is at now is what a cancel was for; or was sent by the same client before the pooler knew that that had
-    /// ended, so that it may be struck in its place.
-    pub(crate) fn is_aimed_at(&self, aim: &Aim) -> bool {
-        let Some(now) = self.units.kept.back().filter(|unit| unit.end.is_none()) else { return false };
-        let number = self.units.first + self.units.kept.len() as u64 - 1;
-        let Some(target) = self.units.get(aim.unit) else { return false };
-        let in_its_place = target.client == self.backend.client() && target.read_at.is_none_or(|at| now.sent_at <= at);
-        aim.unit == number || in_its_place
     }
 }
 

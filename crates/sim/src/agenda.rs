@@ -1,0 +1,131 @@
+//! The clock of a world, and all that is to happen, in order: the earliest first, of one moment what was asked for first.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use pooling::work::Job;
+use units::ConnId;
+
+use crate::link::LinkId;
+
+/// Something that is to happen.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    Round(u16),
+    /// Bytes arrive: at the pooler (`up`) or at its peer.
+    Arrive {
+        link: LinkId,
+        up: bool,
+    },
+    /// A connection that the pooler asked for stands, or does not.
+    Connected {
+        link: LinkId,
+        stands: bool,
+    },
+    /// The pooler notices that a connection is broken.
+    Break(LinkId),
+    Client {
+        index: u32,
+        number: u32,
+    },
+    Process {
+        index: u32,
+        number: u32,
+    },
+    Computed {
+        node: u16,
+        conn: ConnId,
+        job: Box<Job>,
+    },
+    /// A CancelRequest takes effect, and its connection is closed.
+    Strike {
+        link: LinkId,
+        pid: i32,
+        secret: [u8; 4],
+    },
+    Visit,
+    Reload,
+    Trouble,
+    /// The last faults are over, the last clients are gone: look again.
+    Closing,
+}
+
+#[derive(Debug)]
+struct Moment {
+    at: u64,
+    order: u64,
+    what: Happening,
+}
+
+impl PartialEq for Moment {
+    fn eq(&self, other: &Moment) -> bool {
+        self.order == other.order
+    }
+}
+
+impl Eq for Moment {}
+
+impl PartialOrd for Moment {
+    fn partial_cmp(&self, other: &Moment) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Moment {
+    fn cmp(&self, other: &Moment) -> Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// The clock, and what is to happen.
+#[derive(Debug)]
+pub(crate) struct Agenda {
+    now: u64,
+    heap: BinaryHeap<Reverse<Moment>>,
+    order: u64,
+}
+
+impl Default for Agenda {
+    fn default() -> Agenda {
+        Agenda { now: 1, heap: BinaryHeap::new(), order: 0 }
+    }
+}
+
+impl Agenda {
+    /// In microseconds.
+    pub(crate) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// What lies in the past happens now.
+    pub(crate) fn at(&mut self, at: u64, what: Happening) {
+        self.order += 1;
+        self.heap.push(Reverse(Moment { at: at.max(self.now), order: self.order, what }));
+    }
+
+    /// Sets the clock to what happens next.
+    pub(crate) fn next(&mut self) -> Option<Happening> {
+        let Reverse(moment) = self.heap.pop()?;
+        self.now = moment.at;
+        Some(moment.what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_comes_first_and_of_one_moment_the_first() {
+        let mut agenda = Agenda::default();
+        agenda.at(5, Happening::Reload);
+        agenda.at(3, Happening::Round(1));
+        agenda.at(3, Happening::Round(2));
+        assert!(matches!(agenda.next(), Some(Happening::Round(1))));
+        assert!(matches!(agenda.next(), Some(Happening::Round(2))));
+        agenda.at(0, Happening::Visit);
+        assert!(matches!(agenda.next(), Some(Happening::Visit)));
+        assert_eq!(agenda.now(), 3);
+        assert!(matches!(agenda.next(), Some(Happening::Reload)) && agenda.next().is_none());
+    }
+}

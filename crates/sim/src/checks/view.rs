@@ -1,0 +1,37 @@
+//! What a check may look at: everybody in the world, changing nobody.
+
+use crate::course::{Course, Stage};
+use crate::crowd::Crowd;
+use crate::machines::Machines;
+use crate::network::Network;
+use crate::plan::Plan;
+use crate::pooler::Pooler;
+use crate::postgres::Postgres;
+
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct View<'w> {
+    pub(crate) plan: &'w Plan,
+    pub(crate) now: u64,
+    pub(crate) stage: Stage,
+    /// When a server last died, or a login at PostgreSQL last failed.
+    pub(crate) trouble_at: Option<u64>,
+    pub(crate) network: &'w Network,
+    pub(crate) machines: &'w Machines,
+    pub(crate) postgres: &'w Postgres,
+    pub(crate) crowd: &'w Crowd,
+}
+
+impl<'w> View<'w> {
+    pub(crate) fn new(course: &'w Course, pooler: &'w Pooler, postgres: &'w Postgres, crowd: &'w Crowd) -> View<'w> {
+        View {
+            plan: &course.plan,
+            now: course.now(),
+            stage: course.stage,
+            trouble_at: course.trouble_at(),
+            network: &pooler.network,
+            machines: &pooler.machines,
+            postgres,
+            crowd,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The pooler of a world: its machines and the connections that they have.
+//!
+//! Moves bytes and tells machines and peers that there are some. Does not know what a peer does with them.
+
+use pooling::Peer as Address;
+use units::ConnId;
+
+use crate::agenda::Happening;
+use crate::course::Course;
+use crate::link::{Leaving, LinkId, Peer};
+use crate::machines::Machines;
+use crate::network::Network;
+
+#[derive(Debug)]
+pub(crate) struct Pooler {
+    pub(crate) machines: Machines,
+    pub(crate) network: Network,
+}
+
+impl Pooler {
+    pub(crate) fn new(course: &mut Course) -> Pooler {
+        Pooler { machines: Machines::new(course), network: Network::default() }
+    }
+
+    /// Which connection a machine's name is for.
+    pub(crate) fn find(&self, node: u16, conn: ConnId) -> Option<LinkId> {
+        self.machines.node(node).find(conn)
+    }
+
+    /// Who is at the other end of a machine's connection.
+    pub(crate) fn peer(&self, node: u16, conn: ConnId) -> Option<Peer> {
+        self.find(node, conn).and_then(|id| self.network.get(id)).map(|link| link.peer.who)
+    }
+
+    /// A connection may have something to tell its machine.
+    pub(crate) fn list(&mut self, course: &mut Course, id: LinkId) {
+        let Some(link) = self.network.get_mut(id) else { return };
+        let (Some((node, conn)), false) = (link.pooler.home, link.pooler.listed) else { return };
+        if !self.machines.node(node).has_news(conn, link) {
+            return;
+        }
+        link.pooler.listed = true;
+        self.machines.list(course, node, id);
+    }
+
+    /// A piece of what is on its way arrives at the pooler (`up`), or at its peer.
+    pub(crate) fn arrive(&mut self, course: &mut Course, id: LinkId, up: bool) {
+        if !self.network.arrive(course, id, up) {
+            return;
+        }
+        if up {
+            self.list(course, id);
+        } else {
+            self.wake_peer(course, id);
+        }
+    }
+
+    fn wake_peer(&mut self, course: &mut Course, id: LinkId) {
+        let Some(link) = self.network.get(id).filter(|link| !link.peer.closed) else { return };
+        match link.peer.who {
+            Peer::Client(index, number) => course.after(0, Happening::Client { index, number }),
+            Peer::Postgres { process: Some(name), .. } => {
+                course.after(0, Happening::Process { index: name.index, number: name.number });
+            }
+            Peer::Postgres { process: None, .. } => {}
+            Peer::Canceller => {
+                // It only waits for the end.
+                if link.down.end_arrived {
+                    self.close_peer(course, id, Leaving::Orderly);
+                }
+            }
+        }
+    }
+
+    /// The pooler has read something: a writer that was short may go on.
+    pub(crate) fn peer_may_write(&mut self, course: &mut Course, id: LinkId) {
+        let Some(link) = self.network.get_mut(id) else { return };
+        if std::mem::take(&mut link.peer.blocked) {
+            self.wake_peer(course, id);
+        }
+    }
+
+    /// The peer closes its end, or its machine is cut off.
+    pub(crate) fn close_peer(&mut self, course: &mut Course, id: LinkId, how: Leaving) {
+        if self.network.close_peer(course, id, how) {
+            // A writer of ours may have been waiting for room, which there is now.
+            self.settle(course, id);
+        }
+    }
+
+    /// A connection breaks. Says who is cut off by it, if the peer had not closed its end; `settle` must follow.
+    pub(crate) fn break_off(&mut self, course: &mut Course, id: LinkId) -> Option<Peer> {
+        let link = self.network.get_mut(id).filter(|link| !link.broken)?;
+        link.broken = true;
+        if link.peer.closed {
+            self.settle(course, id);
+            return None;
+        }
+        // A cut from outside: the peer notices as well.
+        course.census.cuts += 1;
+        let who = link.peer.who;
+        self.close_peer(course, id, Leaving::Cut);
+        Some(who)
+    }
+
+    /// Something about a connection has changed: its machine may have to know, or it may be over.
+    pub(crate) fn settle(&mut self, course: &mut Course, id: LinkId) {
+        self.list(course, id);
+        self.network.sweep(id);
+    }
+
+    /// Somebody connects to the door.
+    pub(crate) fn connect_to_door(&mut self, course: &mut Course, peer: Peer) -> LinkId {
+        let (up, down) = (course.room(), course.room());
+        let id = self.network.open(peer, up, down);
+        let address = Address::Tcp {
+            from: std::net::SocketAddr::from(([10, 0, 0, 1], 1000)),
+            to: std::net::SocketAddr::from(([10, 0, 0, 2], 6432)),
+        };
+        let Some((node, conn)) = self.machines.accept(course.now(), address) else {
+            course.fail(8, "the door takes nobody any more");
+            return id;
+        };
+        self.adopt(node, conn, id);
+        if let Some(link) = self.network.get_mut(id) {
+            link.stands = true;
+        }
+        self.machines.wake(course, node, course.now() + 1);
+        id
+    }
+
+    /// A machine has a connection, under this name.
+    pub(crate) fn adopt(&mut self, node: u16, conn: ConnId, id: LinkId) {
+        self.machines.node_mut(node).register(conn, id);
+        if let Some(link) = self.network.get_mut(id) {
+            link.pooler.home = Some((node, conn));
+        }
+    }
+
+    /// A machine gives a connection away.
+    pub(crate) fn give_away(&mut self, node: u16, conn: ConnId, id: LinkId) {
+        self.machines.node_mut(node).forget(conn);
+        if let Some(link) = self.network.get_mut(id) {
+            link.pooler.home = None;
+        }
+    }
+
+    /// A CancelRequest, on a connection of its own.
+    pub(crate) fn send_cancel(&mut self, course: &mut Course, pid: i32, secret: [u8; 4]) {
+        let id = self.connect_to_door(course, Peer::Canceller);
+        let mut packet = Vec::new();
+        wire::frontend::CancelRequest { pid, secret: &secret }.encode(&mut packet);
+        // Sometimes it is cut, at any byte.
+        let (cuts, random) = (course.plan.faults.cuts, &mut course.random);
+        let cut = random.chance(cuts).then(|| random.below(packet.len() as u64) as usize);
+        if let Some(link) = self.network.get_mut(id) {
+            link.up.force(&packet[..cut.unwrap_or(packet.len())]);
+        }
+        self.network.pump(course, id, true);
+        if cut.is_some() {
+            course.census.cancels_cut += 1;
+            let how = if course.random.chance(500) { Leaving::Orderly } else { Leaving::Cut };
+            self.close_peer(course, id, how);
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The world of one seed: everything there is, on one clock, one thing at a time.
+//!
+//! ```text
+//!   clients ── network ── door, coordinator, workers (the very same code as in production) ── network ── PostgreSQL
+//! ```
+//!
+//! What happens is a heap of moments; the earliest is taken, done, and may put further ones on the heap. Nothing reads a
+//! clock and all chance comes from the seed, so the same seed is the same world.
+//!
+//! The world owns who is in it, and they do not know each other: what one does that concerns another goes through here.
+
+mod peers;
+mod rounds;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use pooling::Mail;
+
+use crate::agenda::Happening;
+use crate::book::Book;
+use crate::census::Census;
+use crate::checks::Checks;
+use crate::course::{Course, Failure, Stage};
+use crate::crowd::Crowd;
+use crate::desk::Desk;
+use crate::link::{LinkId, Peer};
+use crate::plan::Plan;
+use crate::pooler::Pooler;
+use crate::postgres::Postgres;
+use crate::trace::Trace;
+use crate::trouble;
+
+/// After the work is done: how long the last clients may take, in microseconds. The slowest of them take a minute.
+const CLOSING_US: u64 = 450_000_000;
+
+/// After the last client left: how long until nothing may be left.
+const QUIET_US: u64 = 60_000_000;
+
+/// While work is going on no machine is without a step for so long: all time-outs are shorter.
+const SILENCE_US: u64 = 600_000_000;
+
+pub struct World {
+    course: Course,
+    pooler: Pooler,
+    crowd: Crowd,
+    postgres: Postgres,
+    book: Rc<RefCell<Book>>,
+    desk: Desk,
+    checks: Checks,
+    /// When a machine was stepped last.
+    stepped_at: u64,
+    /// What was read last.
+    chunk: Vec<u8>,
+    /// The connection that came with the message being delivered.
+    adopting: Option<LinkId>,
+    /// A round is at its clients' events.
+    serving_clients: bool,
+}
+
+impl World {
+    #[must_use]
+    pub fn new(plan: Plan, trace: Trace) -> World {
+        let book = Rc::default();
+        let mut course = Course::new(plan, trace);
+        let mut world = World {
+            pooler: Pooler::new(&mut course),
+            crowd: Crowd::new(course.plan.extent.visits),
+            postgres: Postgres::new(&course.plan, &book),
+            book,
+            desk: Desk::new(&course.plan.settings),
+            checks: Checks::default(),
+            course,
+            stepped_at: 0,
+            chunk: Vec::new(),
+            adopting: None,
+            serving_clients: false,
+        };
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        let course = &mut self.course;
+        for _ in 0..course.plan.extent.clients.min(self.crowd.visits_left()) {
+            let after = course.random.below(2_000);
+            course.after(after, Happening::Visit);
+        }
+        if course.plan.faults.every > 0 {
+            course.after(course.plan.faults.every, Happening::Trouble);
+        }
+        for _ in 0..course.plan.reloads {
+            let after = course.random.skewed(1_000, 2_000_000);
+            course.after(after, Happening::Reload);
+        }
+        // The coordinator keeps time from its first round on.
+        let first = course.now() + 1;
+        for node in 0..self.pooler.machines.count() {
+            self.pooler.machines.wake(course, node, first);
+        }
+    }
+
+    /// Lives until everything is over, or something is wrong.
+    ///
+    /// # Errors
+    /// The first invariant that did not hold.
+    pub fn run(&mut self) -> Result<(), Failure> {
+        while self.course.stage != Stage::Done {
+            let Some(what) = self.course.next() else {
+                self.course.fail(8, format!("nothing will ever happen again, but {}", self.remains()));
+                break;
+            };
+            self.happen(what);
+            if self.course.failure().is_some() {
+                break;
+            }
+            self.advance();
+        }
+        self.course.census.add(self.checks.census());
+        self.course.census.compared = self.book.borrow().compared();
+        match self.course.failure() {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn happen(&mut self, what: Happening) {
+        let World { course, pooler, postgres, .. } = self;
+        match what {
+            Happening::Round(node) => self.round(node),
+            Happening::Arrive { link, up } => pooler.arrive(course, link, up),
+            Happening::Connected { link, stands } => self.connected(link, stands),
+            Happening::Break(link) => self.break_link(link),
+            Happening::Client { index, number } => self.client_awakes(index, number),
+            Happening::Process { index, number } => self.process_awakes(index, number),
+            Happening::Computed { node, conn, job } => pooler.machines.compute(course, node, conn, *job),
+            Happening::Strike { link, pid, secret } => self.strike(link, pid, secret),
+            Happening::Visit => self.visit(),
+            Happening::Reload => self.reload(),
+            Happening::Trouble => trouble::happen(course, postgres, pooler),
+            Happening::Closing => {}
+        }
+    }
+
+    /// Goes on to the next stage when its time has come.
+    fn advance(&mut self) {
+        let (now, present) = (self.course.now(), self.crowd.present());
+        match self.course.stage {
+            Stage::Working => {
+                let idle = present == 0 && self.crowd.visits_left() == 0;
+                let plan = &self.course.plan;
+                let is_over = plan.purpose.curve.is_some_and(|curve| now >= curve.ends());
+                if self.course.census.steps >= plan.extent.steps_max || idle || is_over {
+                    self.close_for_good();
+                } else if now > self.stepped_at + SILENCE_US {
+                    self.course.fail(8, format!("no machine has anything to do any more, but {}", self.remains()));
+                }
+            }
+            Stage::Closing { since } => {
+                if present == 0 {
+                    self.course.note(|| "nobody is left".to_owned());
+                    self.course.stage = Stage::Quiet { since: now };
+                    self.course.after(QUIET_US + 1, Happening::Closing);
+                } else if now > since + CLOSING_US {
+                    self.course.fail(6, format!("faults ended long ago, but {}", self.remains()));
+                }
+            }
+            Stage::Quiet { since } => {
+                // min_pool_size goes on opening and closing: tokens are counted where none is on its way.
+                if now > since + QUIET_US && self.pooler.machines.is_quiet() {
+                    self.course.stage = Stage::Done;
+                    self.check(|_, view| crate::checks::i12_capacity::nothing_remains(view));
+                    self.course.census.quiet_ends += 1;
+                }
+            }
+            Stage::Done => {}
+        }
+    }
+
+    /// The work is done: whoever is there finishes and leaves.
+    fn close_for_good(&mut self) {
+        if !self.course.is_working() {
+            return;
+        }
+        self.course.note(|| "closing time".to_owned());
+        self.course.stage = Stage::Closing { since: self.course.now() };
+        self.crowd.end_visits();
+        trouble::end(&mut self.course, &mut self.postgres);
+        self.stop();
+        self.course.after(CLOSING_US + 1, Happening::Closing);
+        self.crowd.hurry(&mut self.course);
+    }
+
+    fn remains(&self) -> String {
+        let first = self.crowd.iter().next().map(|client| client.describe()).unwrap_or_default();
+        format!("{} clients are there, {} connections; {first}", self.crowd.present(), self.pooler.network.live())
+    }
+
+    /// A client comes, and connects to the door.
+    fn visit(&mut self) {
+        let Some((index, number)) = self.crowd.next_visit() else { return };
+        let link = self.pooler.connect_to_door(&mut self.course, Peer::Client(index, number));
+        self.crowd.enter(&mut self.course, &self.book, (index, link));
+    }
+
+    /// Somebody else comes in its place, if more are to come.
+    fn client_left(&mut self, index: u32) {
+        if let Some(number) = self.crowd.leave(&mut self.course, index) {
+            self.book.borrow_mut().forget(number);
+        }
+    }
+
+    /// New settings for everybody, who learn of them one after another.
+    fn reload(&mut self) {
+        let course = &mut self.course;
+        if !course.is_working() {
+            return;
+        }
+        course.census.reloads += 1;
+        let before = course.plan.settings.databases.len();
+        course.plan.reload(&mut course.random);
+        course.census.databases_removed += (before - course.plan.settings.databases.len()) as u64;
+        self.checks.note_reload(course.now());
+        self.spread_settings();
+    }
+
+    fn spread_settings(&mut self) {
+        self.course.note(|| "settings are reloaded".to_owned());
+        let settings = Arc::clone(&self.course.plan.settings);
+        let mail = |place| Mail::configure(place, Arc::clone(&settings));
+        self.pooler.machines.deliver_to_all(&mut self.course, mail);
+    }
+
+    /// The pooler is to end, if the plan says so.
+    fn stop(&mut self) {
+        let Some(stop) = self.course.plan.stop else { return };
+        self.course.census.stops += 1;
+        self.course.note(|| format!("the pooler is stopped: {stop:?}"));
+        self.pooler.machines.deliver_to_all(&mut self.course, |place| Mail::stop(place, stop));
+    }
+
+    /// The hash of what clients, servers and the log have seen: see [`Trace::seen`].
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.course.trace.seen()
+    }
+
+    /// The hash of everything that happened.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.course.trace.hash()
+    }
+
+    #[must_use]
+    pub fn census(&self) -> &Census {
+        &self.course.census
+    }
+
+    pub fn take_lines(&mut self) -> Vec<String> {
+        self.course.trace.take_lines()
+    }
+}

@@ -1,0 +1,380 @@
+//! What the pooler's peers do when they wake: clients, processes of PostgreSQL, and the console's other side.
+
+use std::sync::Arc;
+
+use control::Asker;
+use pooling::{Mail, Place, Question, Snapshot, ToWorker};
+use units::{ConnId, Kind};
+use wire::backend::Status;
+use wire::frontend::tag;
+
+use super::World;
+use crate::agenda::Happening;
+use crate::backend::Progress;
+use crate::checks::i04_cancels;
+use crate::client::Circumstances;
+use crate::desk::Open;
+use crate::link::{Leaving, LinkId, Peer, ProcessName};
+use crate::process::{Process, Start};
+use crate::working;
+
+impl World {
+    /// The pooler's side learns that the connection is broken.
+    pub(super) fn break_link(&mut self, id: LinkId) {
+        let Some(who) = self.pooler.break_off(&mut self.course, id) else { return };
+        if let Peer::Client(index, _) = who {
+            self.client_left(index);
+        }
+        self.pooler.settle(&mut self.course, id);
+    }
+
+    pub(super) fn client_awakes(&mut self, index: u32, number: u32) {
+        let World { course, pooler, crowd, .. } = self;
+        let facts =
+            Circumstances { now: course.now(), trouble_at: course.trouble_at(), closing_time: !course.is_working() };
+        let Some(client) = crowd.at_mut(index, number) else { return };
+        let id = client.link;
+        let Some(link) = pooler.network.get_mut(id) else { return };
+        let was_ready = client.is_ready();
+        let unread = link.down.len();
+        let woken = client.wake(facts, &course.plan, &mut course.random, &mut course.census, link);
+        link.peer.blocked = true;
+        let read = link.down.len() < unread;
+        course.census.logins += u64::from(!was_ready && client.is_ready());
+        let cancels = client.cancels_sent;
+        crowd.note_cancels(number, cancels);
+        if let Some(complaint) = self.book.borrow_mut().take_complaint() {
+            course.fail(complaint.invariant, complaint.text);
+        }
+        let wants = match woken {
+            Ok(wants) => wants,
+            Err((invariant, text)) => return course.fail(invariant, text),
+        };
+        pooler.network.pump(course, id, true);
+        if read {
+            pooler.list(course, id);
+        }
+        if let Some((pid, secret)) = wants.cancel {
+            pooler.send_cancel(course, pid, secret);
+        }
+        if let Some(how) = wants.leave {
+            pooler.close_peer(course, id, how);
+            self.client_left(index);
+        } else if let Some(micros) = wants.again {
+            course.after(micros.max(1), Happening::Client { index, number });
+        }
+    }
+
+    /// A connection that the pooler asked for has come to PostgreSQL, or not.
+    pub(super) fn connected(&mut self, id: LinkId, stands: bool) {
+        let World { course, pooler, postgres, .. } = self;
+        let Some(link) = pooler.network.get_mut(id).filter(|link| !link.pooler.closed) else { return };
+        link.opened = Some(stands);
+        if stands {
+            let Peer::Postgres { database, .. } = link.peer.who else { return };
+            // It can be read and written from now on, though the pooler will learn of it a little later.
+            let process = Some(postgres.connect(course, id, database));
+            link.peer.who = Peer::Postgres { database, process };
+        } else {
+            link.peer.closed = true;
+        }
+        pooler.list(course, id);
+    }
+
+    pub(super) fn process_awakes(&mut self, index: u32, number: u32) {
+        let Some(mut process) = self.postgres.take(ProcessName { index, number }) else { return };
+        let ends = self.serve(&mut process);
+        let World { course, crowd, postgres, book, .. } = self;
+        for complaint in [process.backend.take_complaint(), book.borrow_mut().take_complaint()].into_iter().flatten() {
+            let whom = format!("server {} of {}/{}", process.number(), process.database, process.user);
+            course.fail(complaint.invariant, format!("{whom}: {}", complaint.text));
+        }
+        for (channel, payload) in postgres.take_said() {
+            crowd.hear(&channel, &payload, course.now());
+        }
+        if ends {
+            self.pooler.close_peer(course, process.link, Leaving::Orderly);
+            return;
+        }
+        postgres.put_back(process);
+        postgres.tell_heard(course);
+    }
+
+    /// Works on what has come. True: the process has ended.
+    fn serve(&mut self, process: &mut Process) -> bool {
+        if process.is_busy(self.course.now()) {
+            return self.flush(process);
+        }
+        if let Some(progress) = process.resume(self.course.plan.purpose.curve.is_some()) {
+            let written = self.written(process);
+            process.progressed(&mut self.course, progress, written);
+        }
+        loop {
+            if self.flush(process) {
+                return true;
+            }
+            if !process.may_read() {
+                return false;
+            }
+            let World { course, pooler, .. } = self;
+            let Some(link) = pooler.network.get_mut(process.link) else { return true };
+            if process.read(link) {
+                pooler.list(course, process.link);
+            }
+            match self.next_message(process) {
+                Some(true) => {}
+                Some(false) => {
+                    let Some(link) = self.pooler.network.get(process.link) else { return true };
+                    return link.down.end_arrived && link.down.is_empty();
+                }
+                None => return true,
+            }
+        }
+    }
+
+    /// How much a process has ever written to its connection, if that is there.
+    fn written(&self, process: &Process) -> Option<u64> {
+        self.pooler.network.get(process.link).map(|link| link.up.written())
+    }
+
+    /// Writes what can be written. True: that was all, and the process has ended.
+    fn flush(&mut self, process: &mut Process) -> bool {
+        let World { course, pooler, .. } = self;
+        let Some(link) = pooler.network.get_mut(process.link) else { return true };
+        if link.pooler.closed && process.has_to_write() {
+            // Nobody will read it: the process finds its connection gone.
+            return true;
+        }
+        if process.write(link) {
+            pooler.network.pump(course, process.link, true);
+        }
+        process.has_ended()
+    }
+
+    /// One message. `Some(false)`: none is whole; `None`: the process ends without a word.
+    fn next_message(&mut self, process: &mut Process) -> Option<bool> {
+        if process.is_starting() {
+            return self.start(process);
+        }
+        let (message, body) = match process.next_message() {
+            Ok(Some(message)) => message,
+            Ok(None) => return Some(false),
+            Err(_) => {
+                self.course.fail(11, format!("server {} got a message of bad length", process.number()));
+                return None;
+            }
+        };
+        if process.is_proving() {
+            process.prove(&mut self.course, message, &body);
+            return Some(true);
+        }
+        if message == tag::TERMINATE {
+            return None;
+        }
+        self.serve_message(process, message, &body);
+        Some(true)
+    }
+
+    fn start(&mut self, process: &mut Process) -> Option<bool> {
+        let World { course, pooler, postgres, checks, .. } = self;
+        match process.start(course, postgres.shared()) {
+            Start::Unfinished => Some(false),
+            Start::Cancel => Some(true),
+            Start::Session => {
+                if let Some(link) = pooler.network.get_mut(process.link).filter(|link| !link.pooler.closed) {
+                    link.pooler.counted = Some((process.dbname.clone(), process.user.clone()));
+                    let counted = checks.started(&course.plan, process, link.opened_at);
+                    course.judge(counted);
+                }
+                process.admit(course, postgres.turns_away(process.database, course.now()));
+                Some(true)
+            }
+            Start::Wrong => {
+                course.fail(11, "the pooler's startup packet is not one");
+                None
+            }
+        }
+    }
+
+    fn serve_message(&mut self, process: &mut Process, message: u8, body: &[u8]) {
+        self.note_taken(process, message);
+        let World { course, postgres, checks, .. } = self;
+        process.note_asked(course.now());
+        if message == tag::QUERY && working::tells_waits(course, postgres, process, body) {
+            return process.note_answer(self.course.now(), self.written(process));
+        }
+        let begins = message == tag::QUERY && process.backend.status() == Status::Idle;
+        let application = checks.seen.application_at(&course.plan, process);
+        let progress = process.obey(message, body);
+        self.check(|checks, view| checks.note_run(view, process, begins, application));
+        let World { course, postgres, checks, .. } = self;
+        // What belongs to a COPY that is over has no answer whose end could be seen.
+        if matches!(message, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL) && process.is_idle() {
+            checks.seen.rest(process.link);
+        }
+        let is_asked = progress == Progress::Done && matches!(message, tag::QUERY | tag::SYNC);
+        if let Some(curve) = course.plan.purpose.curve.filter(|_| is_asked) {
+            // The answer is held back until the time is over that others leave it.
+            let now = course.now();
+            let micros = curve.work_us(postgres.busy(now), course.plan.seed, now, &mut course.random);
+            return process.keep_busy(course, micros);
+        }
+        process.let_go(message, &progress);
+        let written = self.written(process);
+        process.progressed(&mut self.course, progress, written);
+    }
+
+    /// PostgreSQL takes a message that the pooler has sent.
+    fn note_taken(&mut self, process: &mut Process, message: u8) {
+        let Some(link) = self.pooler.network.get_mut(process.link) else { return };
+        let Some(sent_at) = link.asked.taken(self.course.now(), message) else { return };
+        let is_new = !process.backend.is_in_copy() && process.units.take(sent_at);
+        if is_new && !self.course.plan.is_limited() {
+            process.backend.forget_mark();
+        }
+    }
+
+    /// The pooler has read something.
+    pub(super) fn note_read(&mut self, id: LinkId) {
+        let World { course, pooler, crowd, postgres, checks, .. } = self;
+        let (now, plan) = (course.now(), &course.plan);
+        let Some(link) = pooler.network.get(id) else { return };
+        match link.peer.who {
+            Peer::Client(index, number) => {
+                let client = crowd.at_mut(index, number).filter(|client| link.up.is_empty() && client.has_asked());
+                if let (Some(contest), Some(client)) = (&plan.purpose.contest, client) {
+                    client.is_heard();
+                    checks.contested.note_asked(now, contest, number);
+                }
+            }
+            Peer::Postgres { process: Some(name), .. } => {
+                let Some(process) = postgres.get_mut(name.index) else { return };
+                let home = link.pooler.home.filter(|_| link.up.is_empty() && link.down.is_empty());
+                let all_sent = home.is_some_and(|(node, conn)| pooler.machines.node(node).backlog(conn).is_empty());
+                let is_watched = plan.purpose.contest.is_some() || plan.is_limited();
+                if is_watched && all_sent && process.is_idle() {
+                    checks.contested.freed(now, id);
+                    checks.seen.rest(id);
+                    process.backend.forget_mark();
+                }
+                if process.link == id {
+                    process.units.read(now, link.up.consumed());
+                }
+            }
+            Peer::Postgres { process: None, .. } | Peer::Canceller => {}
+        }
+    }
+
+    /// A cancel strikes whatever its process is doing at that moment (I4), then its connection is closed.
+    pub(super) fn strike(&mut self, id: LinkId, pid: i32, secret: [u8; 4]) {
+        let link = self.pooler.network.get(id);
+        let aim = link.and_then(|link| link.asked.aim);
+        if let Some(Peer::Postgres { process: Some(name), .. }) = link.map(|link| link.peer.who) {
+            self.postgres.take(name);
+        }
+        self.pooler.close_peer(&mut self.course, id, Leaving::Orderly);
+        let struck = self.postgres.with_key(pid, &secret).filter(|process| process.can_be_struck());
+        let Some(mut process) = struck.map(Process::name).and_then(|name| self.postgres.take(name)) else { return };
+        let World { course, pooler, crowd, .. } = self;
+        if let Some(client) = process.backend.client() {
+            if i04_cancels::is_overdue(&course.plan, &process, aim) {
+                course.census.overdue += 1;
+            } else if let Some(visitor) = crowd.note_struck(client) {
+                let link = crowd.find(client).and_then(|client| pooler.network.get(client.link));
+                course.judge(i04_cancels::check(&process, (client, visitor), link));
+            }
+        }
+        let written = self.written(&process);
+        process.strike(&mut self.course, written);
+        self.postgres.put_back(process);
+    }
+
+    /// A console client has asked something: every worker is looked at first.
+    pub(super) fn asked(&mut self, node: u16, conn: ConnId, question: Question) {
+        let World { course, pooler, crowd, desk, .. } = self;
+        let Place::Worker(worker) = pooler.machines.node(node).place else { return };
+        course.census.console_questions += 1;
+        if let Some(Peer::Client(index, number)) = pooler.peer(node, conn)
+            && let Some(client) = crowd.at_mut(index, number)
+            && let Err((invariant, text)) = client.is_asking(&question)
+        {
+            return course.fail(invariant, text);
+        }
+        let ticket = desk.ask(Asker { worker, conn }, question);
+        for node in 0..pooler.machines.count() {
+            if let Place::Worker(worker) = pooler.machines.node(node).place {
+                let look = Mail::ToWorker(worker, ToWorker::Look { ticket, detail: true });
+                pooler.machines.deliver_from_desk(course, node, look);
+            }
+        }
+    }
+
+    /// A worker shows itself: it must show what the world knows of it.
+    pub(super) fn reported(&mut self, node: u16, ticket: u64, snapshot: Snapshot) {
+        let entry = self.pooler.machines.node(node);
+        let place = entry.place;
+        let mut shown =
+            snapshot.clients.iter().map(|client| client.conn).chain(snapshot.servers.iter().map(|server| server.conn));
+        if let Some(stranger) = shown.find(|&conn| entry.find(conn).is_none()) {
+            return self.course.fail(12, format!("{place:?} shows {stranger:?}, which is not there"));
+        }
+        // Clients that only take their last words are not shown.
+        let (servers, there) = (snapshot.servers.len(), entry.count(Kind::Server));
+        if servers != there {
+            return self.course.fail(12, format!("{place:?} shows {servers} servers, there are {there}"));
+        }
+        let workers = usize::from(self.course.plan.workers);
+        if let Some(open) = self.desk.report(ticket, snapshot, workers) {
+            self.answer(&open);
+        }
+    }
+
+    fn answer(&mut self, open: &Open) {
+        let World { course, desk, checks, .. } = self;
+        let before = Arc::clone(&course.plan.settings);
+        let reloads = open.asks_reload() && course.is_working() && course.random.chance(500);
+        if reloads {
+            course.plan.reload(&mut course.random);
+        }
+        let served = desk.serve(open, reloads.then(|| Arc::clone(&course.plan.settings)));
+        if reloads && !served.configured {
+            // Whoever may only look asked for it.
+            course.plan.settings = before;
+            course.plan.past.pop();
+        }
+        if served.configured {
+            course.plan.reloads += 1;
+            if reloads {
+                checks.note_reload(course.now());
+            }
+            self.spread_settings();
+        }
+        // At closing time the operator has already said how it ends.
+        if let Some(stop) = served.stop.filter(|_| self.course.is_working()) {
+            self.course.census.console_stops += 1;
+            self.course.plan.stop = Some(stop);
+            if !served.ends {
+                self.close_for_good();
+            }
+        }
+        for (asker, bytes, close) in served.answers {
+            if let Err(text) = open.agrees(&bytes) {
+                return self.course.fail(12, text);
+            }
+            self.hand_over(asker, bytes, close);
+        }
+    }
+
+    /// The client that asked learns from its twin at the desk what it will be sent.
+    fn hand_over(&mut self, asker: Asker, bytes: Vec<u8>, close: bool) {
+        let World { course, pooler, crowd, .. } = self;
+        let Some(node) = pooler.machines.find(Place::Worker(asker.worker)) else { return };
+        if let Some(Peer::Client(index, number)) = pooler.peer(node, asker.conn)
+            && let Some(client) = crowd.at_mut(index, number)
+        {
+            client.expect_answer(&bytes);
+        }
+        let answer = ToWorker::Answer { conn: asker.conn, bytes, close };
+        pooler.machines.deliver_from_desk(course, node, Mail::ToWorker(asker.worker, answer));
+    }
+}
