@@ -141,7 +141,7 @@ impl Session {
 
     /// What it has sent is not dealt with before its pool's listener is ready for it.
     pub(crate) fn waits_for_listener(&self) -> bool {
-        let wait = self.tracker.as_ref().map_or(Wait::Nothing, |tracker| tracker.wait());
+        let wait = self.tracker.as_ref().map_or(Wait::Nothing, |tracker| tracker.notifications.wait());
         matches!(wait, Wait::ToSend { .. } | Wait::ToBeReady)
     }
 

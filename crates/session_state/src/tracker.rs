@@ -4,72 +4,60 @@
 //! Promises: an effect is noted when the server has confirmed it, in the server's order, and taken back when the server
 //! takes it back. What cannot be told is looked for ([`Check`]), and until then the server stays.
 //!
+//! ```text
+//!   UnderWay        what was sent will do        Journal         what the session has set, through its transaction
+//!   Meaning         how texts are read till then SqlStatements   what SQL's PREPARE has prepared
+//!   Restarting      what is being reset          Portals         what an Execute will do
+//!   LongText        a text in pieces             Notifications   its place at the listener, and what it was not told yet
+//!   Pinning         why it keeps its server      Inspection      what the server is asked
+//! ```
+//!
+//! Each of these can be read alone; the tracker says what an effect, a ReadyForQuery, an error and a lost server mean to them.
+//!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
 
 mod hearing;
+mod inspection;
+mod long_text;
 mod meaning;
 mod naming;
+mod notifications;
 #[cfg(test)]
 mod pairs_of_marks;
-mod pieces;
+mod pinning;
 mod places;
 mod portals;
 mod reasons;
 mod restarting;
 mod split;
+mod sql_statements;
 mod under_way;
 
 pub use naming::Seen;
 pub use places::{Circumstances, Places};
-use restarting::Restarting;
+pub use portals::Marked;
 pub use split::Split;
-use under_way::UnderWay;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use sql::{Marks, Pieces};
+use sql::Marks;
 use units::{Time, limits};
-use wire::frontend::bind_parameter;
 
 use crate::catalogue::{Announcement, Hidden, Known};
-use crate::parameters::{Parameters, Reported, Tracked};
-use crate::prepared::Names;
-use crate::state::channels::Ears;
-use crate::state::check::Check;
-use crate::state::effects::{Effect, Effects, Kept, Prepared, is_identity, is_passing};
+use crate::parameters::{Reported, Tracked};
+use crate::state::check::{Check, Pair};
+use crate::state::effects::{Effect, Effects, is_identity, is_passing};
 use crate::state::journal::Journal;
-use crate::state::prepared::{self, OnServer, Remedy};
-use crate::state::{Again, Change, PinSnapshot, Pins, Reading, State};
-use reasons::Reasons;
-
-/// A prepared statement of the protocol that is more than plain.
-#[derive(Debug)]
-pub struct Marked {
-    pub text: Arc<[u8]>,
-    pub reading: Reading,
-    pub effects: Effects,
-}
-
-impl Marked {
-    /// It names a setting by a parameter.
-    pub fn is_unbound(&self) -> bool {
-        self.effects.iter().any(Effect::is_unbound)
-    }
-
-    /// As it is with the parameters of a Bind, of which this stands behind its names.
-    pub fn bound(&self, behind_names: &[u8]) -> Marked {
-        let effects = self.effects.bound(|number| bind_parameter(behind_names, number));
-        Marked { text: Arc::clone(&self.text), reading: self.reading, effects }
-    }
-}
-
-#[derive(Debug)]
-struct Portal {
-    marked: Arc<Marked>,
-    /// How many ReadyForQuery come before the one that may end it.
-    awaited: usize,
-}
+use crate::state::{Again, Change, Pins, Reading, State};
+use inspection::{Asked, Inspection};
+use long_text::LongText;
+use meaning::Meaning;
+use notifications::Notifications;
+use pinning::Pinning;
+use portals::Portals;
+use restarting::Restarting;
+use sql_statements::SqlStatements;
+use under_way::UnderWay;
 
 /// What becomes of a server whose client has all its answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,65 +70,31 @@ pub enum Settled {
     Pinned,
 }
 
+/// One session's.
 #[derive(Debug, Default)]
 pub struct Tracker {
     journal: Journal,
-    /// By SQL's PREPARE.
-    prepared: BTreeMap<Box<[u8]>, Prepared>,
-    prepared_len: usize,
+    statements: SqlStatements,
     sent: UnderWay,
-    /// Of the protocol's statement without a name, and of portals, those that are more than plain.
-    unnamed: Option<Arc<Marked>>,
-    portals: BTreeMap<Box<[u8]>, Portal>,
-    pins: Pins,
-    /// A text of which the end has not passed yet.
-    pieces: Option<Box<Pieces>>,
-    /// The beginning of the last one that came in pieces.
-    gathered: Vec<u8>,
-    /// What may have come about, or ended, since it was looked for last.
-    suspects: Pins,
-    look: Look,
-    /// What the server has told of what it was asked.
-    row: Option<Box<[u8]>>,
+    inspection: Inspection,
+    restarting: Restarting,
+    meaning: Meaning,
     /// Texts were run that nobody has read.
     ran_text: bool,
-    /// Settings whose values are to be asked for.
-    unread: BTreeSet<Box<[u8]>>,
-    restarting: Restarting,
-    /// Some have been: the server may have other values than the session.
-    restarted: bool,
-    /// Where it listens, or wants to.
-    ears: Option<Box<Ears>>,
-    /// It has said something on a channel: how many ReadyForQuery come before the one that may commit that.
-    said: Option<usize>,
-    /// What texts mean until the server tells.
-    meant: Option<Arc<Parameters>>,
-    reasons: Reasons,
     /// A text of the transaction is known to make something temporary, not only suspected.
     makes_temporary: bool,
+    pub pinning: Pinning,
+    pub portals: Portals,
+    pub long_text: LongText,
+    pub notifications: Notifications,
     /// What it is about to define, while the other workers are told.
     pub announcement: Option<Box<Announcement>>,
-    pinned_since: Option<Time>,
-    /// Kinds that were counted of this stay.
-    counted: Pins,
     /// What its client was told at login of parameters that are not tracked, where that is not what its pool's servers begin with.
     pub told: Option<Arc<Reported>>,
     /// A text is being sent in two messages.
     pub split: Option<Split>,
     /// It is counted among its pool's pinned sessions.
     pub seated: bool,
-}
-
-/// How far the looking is for what no tag tells.
-#[derive(Clone, Debug, Default)]
-enum Look {
-    /// Not since the client was answered last.
-    #[default]
-    Due,
-    /// What for, and how much of that was suspected.
-    Asked(Check, Pins, Pins),
-    /// Answered, or in vain: the same question would have the same answer, until the client has asked for something more.
-    Over,
 }
 
 impl Tracker {
@@ -156,13 +110,14 @@ impl Tracker {
 
     /// It leaves its server.
     pub fn leave(&mut self) {
-        (self.restarted, self.ran_text, self.makes_temporary) = (false, false, false);
+        (self.ran_text, self.makes_temporary) = (false, false);
+        self.restarting.take_done();
         self.journal.take_reverted();
     }
 
     /// It has reset what it began with, of which its server knows nothing: what the server has of its state.
     pub fn take_reverted(&mut self) -> Option<State> {
-        let is_reverted = std::mem::take(&mut self.restarted) | self.journal.is_reverted();
+        let is_reverted = self.restarting.take_done() | self.journal.is_reverted();
         is_reverted.then(|| self.journal.take_reverted())
     }
 
@@ -179,7 +134,7 @@ impl Tracker {
     }
 
     pub fn is_reverted(&self) -> bool {
-        self.restarted || self.journal.is_reverted()
+        self.restarting.is_done() || self.journal.is_reverted()
     }
 
     pub fn state(&self) -> &Arc<State> {
@@ -188,65 +143,29 @@ impl Tracker {
 
     /// There is nothing to follow any more.
     pub fn is_idle(&self) -> bool {
-        let none_named = self.prepared.is_empty() && self.unnamed.is_none() && self.portals.is_empty();
+        let has_unnamed = self.portals.unnamed_statement().is_some();
+        let none_named = self.statements.is_empty() && !has_unnamed && self.portals.is_empty();
         let none_set = self.state().is_base() && !self.journal.reverts(&Change::DiscardAll) && !self.journal.is_open();
-        none_named && none_set && self.is_settled() && self.is_silent() && self.split.is_none()
+        none_named && none_set && self.is_settled() && self.notifications.is_silent() && self.split.is_none()
     }
 
     pub fn pins(&self) -> Pins {
-        self.pins
-    }
-
-    /// It will not leave its server as soon as it might.
-    pub fn keeps(&self) -> bool {
-        !(self.pins | self.suspects).is_empty()
-    }
-
-    /// It has kept its server since an earlier transaction.
-    pub fn is_pinned(&self) -> bool {
-        self.pinned_since.is_some()
-    }
-
-    /// It keeps the server that it has just got for as long as it lives.
-    pub fn pin_for_life(&mut self, now: Time) {
-        self.pins |= Pins::BACKEND_PID;
-        self.pinned_since.get_or_insert(now);
-    }
-
-    /// Of the kinds that it is pinned for, those that have come since this was asked last; and whether it is newly pinned.
-    pub fn news(&mut self) -> (Pins, bool) {
-        let began = self.counted.is_empty() && !self.pins.is_empty();
-        let come = self.pins & !self.counted;
-        self.counted = self.pins;
-        (come, began)
+        self.pinning.pins()
     }
 
     /// It has something temporary, or is making it.
     pub fn has_temporary(&self) -> bool {
-        self.makes_temporary || self.pins.any(Pins::TEMPORARY)
-    }
-
-    pub fn suspected(&self) -> Pins {
-        self.suspects
+        self.makes_temporary || self.pins().any(Pins::TEMPORARY)
     }
 
     /// Nothing is pinned, suspected, or under way: its state is all there is.
     pub fn is_settled(&self) -> bool {
-        (self.pins | self.suspects).is_empty()
-            && self.pieces.is_none()
-            && self.asked().is_none()
-            && self.sent.is_empty()
-    }
-
-    pub fn snapshot(&self) -> Option<PinSnapshot> {
-        let statement = String::from_utf8_lossy(self.reasons.first(self.pins)).into_owned();
-        let since = self.pinned_since.filter(|_| !self.pins.is_empty());
-        since.map(|since| PinSnapshot { since, kinds: self.pins, statement })
+        !self.pinning.keeps() && !self.long_text.is_passing() && !self.inspection.is_asked() && self.sent.is_empty()
     }
 
     /// Whether its server may be lost without it: whatever it has can be on another.
     pub fn outlives_server(&self) -> bool {
-        (self.pins | self.suspects).is_empty() && self.asked().is_none() && !self.state().is_bound()
+        !self.pinning.keeps() && !self.inspection.is_asked() && !self.state().is_bound()
     }
 
     /// Whether something that is taken back may be noted.
@@ -273,20 +192,20 @@ impl Tracker {
         if reading.redefines() && self.state().makes_temporary() {
             left |= Pins::TEMPORARY;
         }
-        let pins = left | self.pins & Pins::ended_by(reading.marks);
+        let pins = left | self.pins() & Pins::ended_by(reading.marks);
         if pins.is_empty() {
             return;
         }
-        self.suspects |= pins;
+        self.pinning.suspect(pins);
         self.makes_temporary |= reading.marks.any(Marks::TEMPORARY) || reading.hidden.any(Hidden::TEMPORARY);
         // What no check finds, and no tag tells.
-        self.pins |= left & Pins::PREPARED;
+        self.pinning.add(left & Pins::PREPARED);
         self.suspect_listening(left);
         if hidden.any(Hidden::SETTINGS) {
             names.extend(known.settings().map(Box::from));
             self.ask_for(&names, false);
         }
-        self.reasons.note(left, text);
+        self.pinning.note(left, text);
     }
 
     /// A message is sent whose effects are noted: its entry in the ledger is marked.
@@ -295,7 +214,7 @@ impl Tracker {
             true => effects.iter().fold(Pins::NONE, |pins, effect| pins | effect.pins()),
             false => Effect::Unknown.pins(),
         };
-        self.reasons.note(pins, text);
+        self.pinning.note(pins, text);
         self.sent.push(effects);
     }
 
@@ -327,8 +246,7 @@ impl Tracker {
     /// An error came. Whatever follows of the same message does not happen.
     pub fn failed(&mut self) {
         self.journal.failed();
-        // What was reset in the same breath is as it was before.
-        self.restarting = Restarting::default();
+        self.restarting.failed();
     }
 
     pub fn void_front(&mut self) {
@@ -339,35 +257,29 @@ impl Tracker {
     pub fn ready(&mut self, idle: bool) {
         self.journal.ready(idle);
         self.pin_listener();
-        if matches!(self.look, Look::Over) {
-            self.look = Look::Due;
-        }
-        self.restarted |= std::mem::take(&mut self.restarting).is_any();
-        self.meant = None;
-        if idle {
-            self.portals.retain(|_, portal| portal.awaited > 0);
-        }
-        for portal in self.portals.values_mut() {
-            portal.awaited = portal.awaited.saturating_sub(1);
-        }
-        self.hear_ready(idle);
+        self.inspection.ready();
+        self.restarting.ready();
+        self.meaning.end();
+        self.portals.ready(idle);
+        let is_deaf = idle && self.is_deaf();
+        self.notifications.ready(idle, self.journal.before().channels(), is_deaf);
     }
 
     fn apply(&mut self, effect: Effect, tag: &[u8], places: &mut Places<'_>) {
         match effect {
             Effect::Nothing | Effect::Execute(_) => {}
-            Effect::Unknown => self.suspects |= Pins::ANYTHING | Pins::DYNAMIC,
+            Effect::Unknown => self.pinning.suspect(Pins::ANYTHING | Pins::DYNAMIC),
             Effect::Parameter { index, value } => {
                 self.restarting.set(index);
-                self.mean(index, value.as_deref(), places);
+                self.meaning.set(index, value.as_deref(), places.told);
             }
             Effect::End if tag == b"ROLLBACK\0" => {
                 self.journal.rolled_back();
-                self.forget_meant(places);
+                self.meaning.forget(places.told);
             }
             Effect::End => {
                 self.journal.committed();
-                self.forget_meant(places);
+                self.meaning.forget(places.told);
             }
             Effect::Save(name) => self.journal.save(&name),
             Effect::Release(name) => {
@@ -377,18 +289,20 @@ impl Tracker {
             Effect::RollBackTo(name) => {
                 self.journal.roll_back_to(&name);
                 self.keep_if_lost();
-                self.forget_meant(places);
+                self.meaning.forget(places.told);
             }
             Effect::Change(changes) => self.change(&changes, places),
             Effect::Prepare(kept) => {
                 if let Some(text) = &kept.statement.text {
                     places.on_server.insert(&kept.name, Arc::clone(text));
                 }
-                self.keep_prepared(kept);
+                if !self.statements.keep(kept) {
+                    self.pinning.add(Pins::PREPARED);
+                }
             }
             Effect::Deallocate(name) => {
                 places.on_server.remove(&name);
-                if !self.forget_prepared(&name)
+                if !self.statements.forget(&name)
                     && let Some(names) = &mut places.names
                 {
                     names.deallocated(&name);
@@ -397,27 +311,27 @@ impl Tracker {
             Effect::DeallocateAll => self.forget_all_prepared(places),
             Effect::DiscardAll => {
                 self.forget_all_prepared(places);
-                self.mean_first(places);
+                self.meaning.reset(places.first);
                 self.journal.change(&Change::DiscardAll);
                 self.restarting.reset_all();
-                self.pins = self.pins & !Pins::SEQUENCE;
+                self.pinning.end(Pins::SEQUENCE);
             }
             Effect::Asked { names, parameters, others } => self.ask_for(&names, others || !parameters.is_empty()),
             Effect::Restart(name) => {
                 let Some(index) = places.tracked.index(&name) else { return };
-                self.mean(index, places.first.and_then(|first| first.get(index)), places);
+                self.meaning.set(index, places.first.and_then(|first| first.get(index)), places.told);
                 self.restarting.reset(index);
             }
-            Effect::Pin(pins) => self.pins |= pins,
+            Effect::Pin(pins) => self.pinning.add(pins),
             Effect::Listen(_) | Effect::ListenAlone | Effect::Unlisten(_) => self.listen(effect, places.listens),
-            Effect::Unpin(pins) => self.pins = self.pins & !pins,
+            Effect::Unpin(pins) => self.pinning.end(pins),
         }
         self.pin_listener();
     }
 
     fn change(&mut self, changes: &[Change], places: &mut Places<'_>) {
         if changes.contains(&Change::ResetAll) {
-            self.mean_first(places);
+            self.meaning.reset(places.first);
             self.restarting.reset_all();
         }
         for change in changes {
@@ -429,21 +343,14 @@ impl Tracker {
     }
 
     fn ask_for(&mut self, names: &[Box<[u8]>], others: bool) {
+        let mut is_known = !others;
         for name in names {
-            let fits = name.is_ascii() && name.len() <= limits::PARAMETER_LEN_MAX;
-            if self.unread.contains(name) {
-                continue;
-            }
-            if fits && self.unread.len() < limits::UNREAD_MAX {
-                self.unread.insert(name.clone());
-            } else {
-                self.pins |= Pins::DYNAMIC;
-            }
+            is_known &= self.inspection.want(name);
         }
-        if others {
-            self.pins |= Pins::DYNAMIC;
+        if !is_known {
+            self.pinning.add(Pins::DYNAMIC);
         }
-        self.suspects |= Pins::SETTINGS;
+        self.pinning.suspect(Pins::SETTINGS);
     }
 
     /// What the statements being answered have reset of the tracked parameters.
@@ -451,118 +358,102 @@ impl Tracker {
         &self.restarting
     }
 
-    /// It is to keep its server because of this text.
-    pub fn pin(&mut self, pins: Pins, text: &[u8]) {
-        self.pins |= pins;
-        self.reasons.note(pins, text);
+    /// A portal is bound; `None`: to a plain statement.
+    /// `awaited`: how many ReadyForQuery the client is still owed.
+    pub fn bind(&mut self, portal: &[u8], marked: Option<Arc<Marked>>, awaited: usize) {
+        if !self.portals.bind(portal, marked, awaited) {
+            self.pinning.suspect(Pins::ANYTHING | Pins::DYNAMIC);
+        }
     }
 
-    pub fn parse_unnamed(&mut self, marked: Option<Arc<Marked>>) {
-        self.unnamed = marked;
+    /// A long text has passed of which nothing is known, or more than can be noted: whose rights it has set, and which
+    /// settings of the application's own, nobody can list.
+    pub fn suspect_unread(&mut self) {
+        self.pinning.suspect(Pins::ANYTHING | Pins::DYNAMIC);
+        self.pinning.note(Pins::ANYTHING | Pins::DYNAMIC, self.long_text.beginning());
     }
 
-    pub fn unnamed(&self) -> Option<&Arc<Marked>> {
-        self.unnamed.as_ref()
+    /// As [`Tracker::suspect`], of the long text that has passed.
+    pub fn suspect_again(&mut self, reading: Reading, known: &Known) {
+        let beginning = self.long_text.take_beginning();
+        // A block's body is not there any more.
+        let hidden = if reading.marks.any(Marks::BLOCK) { reading.hidden | Hidden::DYNAMIC } else { reading.hidden };
+        self.suspect(Reading { marks: reading.marks.without(Marks::BLOCK), hidden }, &beginning, known);
+    }
+
+    /// What texts are read by, and mean, as far as that is not what the server has told.
+    pub fn meaning(&self) -> &Meaning {
+        &self.meaning
+    }
+
+    /// Whether it depends on answers under way how a text is to be read. `named`: or what is meant by names and constants in
+    /// it, which is part of what a shared statement is.
+    pub fn is_deciding(&self, tracked: &Tracked, named: bool) -> bool {
+        let is_meant = self.meaning.parameters().is_some();
+        let decides = |effect: &Effect| match effect {
+            Effect::DiscardAll => true,
+            Effect::Parameter { index, .. } => named || Tracked::decides_meaning(*index),
+            Effect::Restart(name) => named || tracked.index(name).is_some_and(Tracked::decides_meaning),
+            Effect::Change(changes) => named || changes.contains(&Change::ResetAll),
+            Effect::End | Effect::RollBackTo(_) => is_meant || named && self.journal.is_open(),
+            _ => false,
+        };
+        self.sent.any(decides)
     }
 
     fn keep_if_lost(&mut self) {
         if self.journal.take_lost() {
-            self.pins |= Pins::DYNAMIC;
+            self.pinning.add(Pins::DYNAMIC);
         }
     }
 
     /// The client has all its answers, outside of a transaction.
     pub fn settle(&mut self, now: Time, is_strict: bool) -> Settled {
-        let lasting = self.suspects.lasting();
-        self.pins |= lasting;
-        self.suspects = self.suspects & !lasting;
-        let wanted = if is_strict { self.suspects | Pins::ANYTHING } else { self.suspects };
-        if matches!(self.look, Look::Due) && wanted.any(Pins::CHECKABLE) {
-            let names = std::mem::take(&mut self.unread).into_iter().collect();
-            let is_hasty = self.state().is_hasty();
-            let check = Check { with_settings: wanted.any(Pins::LISTED), is_hasty, names };
-            self.look = Look::Asked(check.clone(), wanted, self.suspects | self.pins);
-            self.suspects = Pins::NONE;
-            return Settled::Ask(check);
+        self.pinning.believe_lasting();
+        let suspects = self.pinning.suspects();
+        let wanted = if is_strict { suspects | Pins::ANYTHING } else { suspects };
+        if self.inspection.is_due() && wanted.any(Pins::CHECKABLE) {
+            let suspected = self.pinning.take_suspects() | self.pins();
+            return Settled::Ask(self.inspection.ask(wanted, suspected, self.journal.now().is_hasty()));
         }
         let bound = if self.state().is_bound() { Pins::SETTING } else { Pins::NONE };
-        self.pins = self.pins & !Pins::SETTING | bound;
-        self.reasons.keep_only(self.pins);
-        if !self.stays_pinned(now) {
-            (self.pinned_since, self.counted) = (None, Pins::NONE);
-            return Settled::Free;
-        }
-        Settled::Pinned
-    }
-
-    /// Whether it keeps its server as far as is known now: then it does so since now, if not for longer.
-    pub fn stays_pinned(&mut self, now: Time) -> bool {
-        let stays = !self.pins.is_empty();
-        if stays {
-            self.pinned_since.get_or_insert(now);
-        }
-        stays
-    }
-
-    pub fn asked(&self) -> Option<&Check> {
-        match &self.look {
-            Look::Asked(check, ..) => Some(check),
-            Look::Due | Look::Over => None,
-        }
+        self.pinning.replace(Pins::SETTING, bound);
+        if self.pinning.settle(now) { Settled::Pinned } else { Settled::Free }
     }
 
     /// A DataRow of the answer has come; its end may lie in what is read later.
     pub fn told(&mut self, row: &[u8]) {
-        self.row = Some(row.into());
+        self.inspection.told(row);
     }
 
     /// The server has answered. If its row, or none, is not what was expected, what is suspected stays so, and the server
     /// with it; or is cleared, if it is one that answers nothing as expected. Says whether something was found that nothing had told; a value that was changed out of sight shows only
     /// where the setting's name was not known.
     pub fn answered(&mut self, tracked: &Tracked, circumstances: Circumstances) -> bool {
-        let Circumstances { is_utf8, is_readable, local_rights } = circumstances;
-        let row = self.row.take();
-        if !matches!(self.look, Look::Asked(..)) {
-            return false;
-        }
-        let Look::Asked(check, wanted, suspected) = std::mem::replace(&mut self.look, Look::Over) else { return false };
+        let Some((Asked { check, wanted, suspected }, row)) = self.inspection.answered() else { return false };
         let Some(checked) = row.and_then(|row| check.read(&row)) else {
-            if !is_readable {
+            if !circumstances.is_readable {
                 // Kept is what a text says that it makes, and nothing for not being understood.
                 let is_said = !suspected.any(Pins::UNKNOWN);
-                self.pins |= if is_said { suspected & Pins::CHECKABLE & !Pins::SETTINGS } else { Pins::NONE };
+                self.pinning.add(if is_said { suspected & Pins::CHECKABLE & !Pins::SETTINGS } else { Pins::NONE });
                 self.ran_text = true;
                 return false;
             }
-            self.suspects |= wanted;
-            self.unread.extend(check.names);
-            self.pins |= Pins::UNKNOWN;
+            self.pinning.suspect(wanted);
+            self.inspection.want_again(check.names);
+            self.pinning.add(Pins::UNKNOWN);
             return false;
         };
         self.makes_temporary = false;
         let hidden = !(checked.pins & !suspected).is_empty();
-        self.pins = self.pins & !Pins::CHECKABLE | checked.pins;
+        self.pinning.replace(Pins::CHECKABLE, checked.pins);
         let mut state = State::clone(self.state());
         if checked.settings.is_some() {
             // What is set is what the server lists, but for names with a dot: those it does not list.
             state.forget_listed();
         }
-        for (name, value) in checked.settings.iter().flatten().chain(&checked.named) {
-            let name = name.to_ascii_lowercase();
-            if tracked.index(&name).is_some() || is_passing(&name) {
-                continue;
-            }
-            let is_unset = value.is_empty() && (name.contains(&b'.') || is_identity(&name));
-            let is_known = value.is_ascii() || is_utf8 && value.len() <= limits::PARAMETER_LEN_MAX;
-            let again = is_known.then(|| Again::Value(value.as_slice().into()));
-            if is_unset {
-                state.apply(&Change::Reset(name.into()));
-                continue;
-            }
-            state.learn(&name, again, self.state());
-            if local_rights {
-                state.bind_if_new(&name, self.state());
-            }
+        for setting in checked.settings.iter().flatten().chain(&checked.named) {
+            self.learn(&mut state, setting, tracked, circumstances);
         }
         let untold = |name: &&[u8]| !check.names.iter().any(|known| **known == **name);
         let others = !state.names().filter(untold).eq(self.state().names().filter(untold));
@@ -572,13 +463,32 @@ impl Tracker {
         hidden || others && !suspected.any(Pins::LISTED)
     }
 
+    /// The server has told of one setting.
+    fn learn(&self, state: &mut State, (name, value): &Pair, tracked: &Tracked, circumstances: Circumstances) {
+        let name = name.to_ascii_lowercase();
+        if tracked.index(&name).is_some() || is_passing(&name) {
+            return;
+        }
+        let is_unset = value.is_empty() && (name.contains(&b'.') || is_identity(&name));
+        let is_known = value.is_ascii() || circumstances.is_utf8 && value.len() <= limits::PARAMETER_LEN_MAX;
+        let again = is_known.then(|| Again::Value(value.as_slice().into()));
+        if is_unset {
+            state.apply(&Change::Reset(name.into()));
+            return;
+        }
+        state.learn(&name, again, self.state());
+        if circumstances.local_rights {
+            state.bind_if_new(&name, self.state());
+        }
+    }
+
     /// Its server is gone, and what was not committed with it.
     pub fn lost(&mut self) {
         self.sent.clear();
-        self.meant = None;
-        self.portals.clear();
-        self.look = Look::Due;
+        self.meaning.end();
+        self.portals.lost();
+        self.inspection.lost();
         self.journal.rolled_back();
-        self.hear_no_end();
+        self.notifications.lost();
     }
 }

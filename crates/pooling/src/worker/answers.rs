@@ -467,7 +467,7 @@ impl Answers<'_> {
                 && let Some(tracker) = &mut session.tracker
             {
                 tracker.ready(status == Status::Idle);
-                if status == Status::Idle && tracker.is_pinned() {
+                if status == Status::Idle && tracker.pinning.is_pinned() {
                     self.pool.fidelity.count_transaction(tracker.pins());
                 }
             }

@@ -76,7 +76,7 @@ impl Worker {
     /// Its client is gone. A server that is not fit for another as it is will be cleared, or closed where that is not enough.
     pub(super) fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
         let Some(mut tracker) = tracker else { return };
-        let lasting = (tracker.pins() | tracker.suspected()).lasting() & !Pins::BACKEND_PID;
+        let lasting = (tracker.pins() | tracker.pinning.suspects()).lasting() & !Pins::BACKEND_PID;
         if !lasting.is_empty() {
             server.close_needed = Some("client disconnect with state that cannot be cleared");
         }
@@ -102,7 +102,7 @@ impl Answers<'_> {
         };
         let missed = tracker.answered(self.tracked, circumstances);
         self.pool.fidelity.missed += u64::from(missed);
-        if tracker.stays_pinned(self.now) {
+        if tracker.pinning.stays(self.now) {
             count_pinned(tracker, self.pool);
         }
     }

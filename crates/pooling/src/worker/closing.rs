@@ -132,7 +132,7 @@ impl Worker {
         if tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID)) {
             self.real_keys.retain(|_, owner| *owner != conn);
         }
-        let ears = tracker.as_ref().and_then(|tracker| tracker.ears());
+        let ears = tracker.as_ref().and_then(|tracker| tracker.notifications.ears());
         let interest: Option<Vec<Box<[u8]>>> = ears.map(|ears| ears.interest().map(Box::from).collect());
         match session.state {
             State::Linked { server } => {

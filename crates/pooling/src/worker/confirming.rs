@@ -166,7 +166,7 @@ impl Answers<'_> {
         {
             // An earlier one holds, and what that does is not kept.
             let unread = Marked { text: Arc::default(), reading: Reading::UNKNOWN, effects: Effects::default() };
-            session.tracker.get_or_insert_default().parse_unnamed(Some(Arc::new(unread)));
+            session.tracker.get_or_insert_default().portals.parse_unnamed(Some(Arc::new(unread)));
         }
         let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) else { return };
         if self.server.ledger.is_doubtful() {

@@ -69,7 +69,7 @@ impl Requests<'_> {
         let is_brought = self.server.on_server.is_changing() && self.server.ledger.awaits_own_ready();
         let in_doubt = names && (is_brought || tracker.is_naming() || self.must_mend(tracker))
             || is_text && tracker.is_deciding(self.tracked, message == tag::PARSE)
-            || is_text && tracker.is_vague() && self.server.ledger.awaits_own_ready();
+            || is_text && tracker.meaning().is_vague() && self.server.ledger.awaits_own_ready();
         in_doubt && self.server.ledger.len() > 0 && self.follows()
     }
 
@@ -196,7 +196,7 @@ impl Requests<'_> {
             // Nobody knows when it is executed.
             tracker.suspect(Reading::UNKNOWN, text.unwrap_or_default(), &self.pool.known);
         } else {
-            tracker.parse_unnamed(marked);
+            tracker.portals.parse_unnamed(marked);
         }
         true
     }
@@ -212,7 +212,7 @@ impl Requests<'_> {
         let Some(rules) = rules else { return tracker.suspect(Reading::UNKNOWN, text, &self.pool.known) };
         let mut pieces = Box::new(Pieces::new(rules, limits::SHAPE_LEN_MAX));
         pieces.add(text);
-        tracker.gather(pieces, text);
+        tracker.long_text.begin(pieces, text);
     }
 
     /// More of it passes, to its end if `is_last`.
@@ -222,7 +222,7 @@ impl Requests<'_> {
         let piece = &self.stream.rest()[..count];
         let end = piece.iter().position(|&byte| byte == 0);
         let piece = &piece[..end.unwrap_or(count)];
-        let Some(gathered) = tracker.add_piece(piece, is_last || end.is_some()) else { return };
+        let Some(gathered) = tracker.long_text.add(piece, is_last || end.is_some()) else { return };
         let shape = gathered.finish();
         let reading = self.read_text(shape.as_deref());
         let Some(tracker) = &mut self.session.tracker else { return };
@@ -243,7 +243,7 @@ impl Requests<'_> {
             return false;
         }
         if statement.is_empty() {
-            let unnamed = self.session.tracker.as_ref().and_then(|tracker| tracker.unnamed());
+            let unnamed = self.session.tracker.as_ref().and_then(|tracker| tracker.portals.unnamed_statement());
             return unnamed.is_some_and(|marked| marked.is_unbound());
         }
         let named = self.session.names.as_ref().and_then(|names| names.get(statement));
@@ -280,9 +280,12 @@ impl Requests<'_> {
             let marked = match statement {
                 Some(statement) if !reading.is_plain() => Some(self.marked(statement.query(), reading)),
                 Some(_) => None,
-                None if name.is_empty() => {
-                    self.session.tracker.as_ref().and_then(|tracker| tracker.unnamed()).map(Arc::clone)
-                }
+                None if name.is_empty() => self
+                    .session
+                    .tracker
+                    .as_ref()
+                    .and_then(|tracker| tracker.portals.unnamed_statement())
+                    .map(Arc::clone),
                 None => return self.bring(name),
             };
             if !self.remedy_before(marked.as_deref()) {
@@ -311,7 +314,8 @@ impl Requests<'_> {
     /// A Describe of the unnamed statement is about to be sent: what it executes must be there to be described. False: not
     /// before what is under way has been answered.
     pub(super) fn describe_followed(&mut self) -> bool {
-        let marked = self.session.tracker.as_ref().and_then(|tracker| tracker.unnamed()).map(Arc::clone);
+        let marked =
+            self.session.tracker.as_ref().and_then(|tracker| tracker.portals.unnamed_statement()).map(Arc::clone);
         self.remedy_before(marked.filter(|_| self.follows()).as_deref())
     }
 
@@ -325,9 +329,9 @@ impl Requests<'_> {
 
     /// An Execute is sent. False: not yet.
     pub(super) fn execute(&mut self, at_hand: &[u8]) -> bool {
-        let tracker = self.session.tracker.as_ref().filter(|tracker| tracker.has_portals());
+        let tracker = self.session.tracker.as_ref().filter(|tracker| !tracker.portals.is_empty());
         let execute = tracker.and_then(|_| Execute::decode(&at_hand[HEADER_LEN..]).ok());
-        let marked = execute.and_then(|execute| tracker?.portal(execute.portal));
+        let marked = execute.and_then(|execute| tracker?.portals.get(execute.portal).map(Arc::clone));
         let Some(marked) = marked.filter(|_| self.follows()) else {
             self.sent(Expect::Execute);
             return true;
@@ -363,7 +367,7 @@ impl Requests<'_> {
             }
             if reading.is_unknown() {
                 // As of a text that is not known.
-                self.session.tracker.get_or_insert_default().pin(Pins::DYNAMIC, b"function call");
+                self.session.tracker.get_or_insert_default().pinning.pin(Pins::DYNAMIC, b"function call");
             }
         }
         self.sent(Expect::Function);
@@ -371,7 +375,7 @@ impl Requests<'_> {
 
     /// Whether Executes must be read whole.
     pub(super) fn reads_portals(&self) -> bool {
-        self.session.tracker.as_ref().is_some_and(|tracker| tracker.has_portals())
+        self.session.tracker.as_ref().is_some_and(|tracker| !tracker.portals.is_empty())
     }
 
     /// A statement of SQL's PREPARE is named by the protocol. False: not before what is under way has been answered.
@@ -407,7 +411,7 @@ impl Requests<'_> {
 
     /// What the server will read texts by.
     pub(super) fn meant(&self) -> &Arc<Parameters> {
-        let meant = self.session.tracker.as_ref().and_then(|tracker| tracker.meant());
+        let meant = self.session.tracker.as_ref().and_then(|tracker| tracker.meaning().parameters());
         meant.unwrap_or(&self.server.parameters)
     }
 
@@ -415,7 +419,7 @@ impl Requests<'_> {
         if self.server.heard.is_some() {
             self.hear(text.unwrap_or_default());
         }
-        let meant = self.session.tracker.as_ref().and_then(|tracker| tracker.meant());
+        let meant = self.session.tracker.as_ref().and_then(|tracker| tracker.meaning().parameters());
         let parameters = meant.unwrap_or(&self.server.parameters);
         let (reader, known) = (&mut self.reader, &mut self.pool.known);
         let reading = text.map_or(Reading::UNKNOWN, |text| reader.read(text, parameters, known));
@@ -471,7 +475,7 @@ impl Requests<'_> {
             self.server.sequences.drawn(self.conn);
         }
         if keeps {
-            self.session.tracker.get_or_insert_default().pin(Pins::SEQUENCE, text);
+            self.session.tracker.get_or_insert_default().pinning.pin(Pins::SEQUENCE, text);
         }
         discards
     }
@@ -492,7 +496,7 @@ impl Requests<'_> {
 
     /// Nothing of the session has run on its server since it got it.
     fn is_first(&self) -> bool {
-        let is_pinned = self.session.tracker.as_ref().is_some_and(|tracker| tracker.is_pinned());
+        let is_pinned = self.session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.is_pinned());
         self.server.status == Status::Idle && !self.server.ledger.awaits_ready() && !is_pinned
     }
 

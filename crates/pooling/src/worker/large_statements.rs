@@ -58,7 +58,7 @@ impl Requests<'_> {
         if !self.pool.rules.follows() {
             return false;
         }
-        self.session.tracker.get_or_insert_default().pin(Pins::LARGE, text);
+        self.session.tracker.get_or_insert_default().pinning.pin(Pins::LARGE, text);
         self.session.names.get_or_insert_default().passes = true;
         true
     }

@@ -295,7 +295,7 @@ impl Worker {
             self.stirred.push(conn);
         }
         let limited = session.admission != Admission::Not || self.gates.has_seats();
-        let has_ears = session.tracker.as_ref().is_some_and(|tracker| tracker.ears().is_some());
+        let has_ears = session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.ears().is_some());
         let (removed, is_armed) = (pool.removed, pool.rules.is_armed(session, turn.now));
         if !session.flow.is_reading() || !session.flow.is_clear() {
             self.balance_session(turn, conn);

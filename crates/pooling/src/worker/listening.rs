@@ -52,19 +52,21 @@ impl Requests<'_> {
     /// What a message is about to do to the session's channels. False: not before the listener is ready for it.
     pub(super) fn may_listen(&mut self, effects: &mut Effects) -> bool {
         let Some(tracker) = &self.session.tracker else { return true };
-        let ends = effects.iter().any(|effect| *effect == Effect::End) && tracker.ears().is_some();
+        let ends = effects.iter().any(|effect| *effect == Effect::End) && tracker.notifications.ears().is_some();
         let listens = effects.iter().any(|effect| matches!(effect, Effect::Listen(_)));
         let leaves = self.leaves_listener(effects);
         // In a failed transaction there is nothing but its end; that may be under way.
         let failed = self.server.status == Status::Failed && self.server.ledger.is_clear();
         if !(ends || listens || leaves) || failed {
             // It may have waited all the same: answers that came meanwhile have shown that it need not. What comes next is to wait anew.
-            if let Some(tracker) = self.session.tracker.as_mut().filter(|tracker| tracker.wait() == Wait::MaySend) {
-                tracker.ears_mut().wait = Wait::Nothing;
+            if let Some(tracker) =
+                self.session.tracker.as_mut().filter(|tracker| tracker.notifications.wait() == Wait::MaySend)
+            {
+                tracker.notifications.ears_mut().wait = Wait::Nothing;
             }
             return true;
         }
-        if listens && tracker.has_said() && self.server.ledger.awaits_own_ready() {
+        if listens && tracker.notifications.has_said() && self.server.ledger.awaits_own_ready() {
             // It may have been said in a transaction of before: then it is out before anybody listens for this one.
             self.call_for_answers();
             return false;
@@ -73,16 +75,16 @@ impl Requests<'_> {
         let (awaited, _) = self.server.ledger.owing();
         let Some(tracker) = &mut self.session.tracker else { return true };
         // An UNLISTEN under way takes away what is committed, and what says LISTEN behind it is not yet.
-        let has_more = tracker.ears().is_some_and(|ears| ears.has_more_than(tracker.channels()));
-        let uncommitted = has_more || tracker.ears().is_some() && tracker.is_unlistening();
+        let has_more = tracker.notifications.ears().is_some_and(|ears| ears.has_more_than(tracker.channels()));
+        let uncommitted = has_more || tracker.notifications.ears().is_some() && tracker.is_unlistening();
         // What is under way may end the transaction that the server was in when it told last.
         let alone = self.server.status == Status::Idle || self.server.ledger.awaits_own_ready();
         let commits = uncommitted && (ends || alone);
-        match tracker.wait() {
+        match tracker.notifications.wait() {
             Wait::ToSend { .. } | Wait::ToBeReady => false,
             Wait::Nothing if !(is_new || commits || leaves) => true,
             Wait::MaySend if !is_new => {
-                let ears = tracker.ears_mut();
+                let ears = tracker.notifications.ears_mut();
                 ears.wait = Wait::Nothing;
                 if commits {
                     ears.commits(awaited);
@@ -90,7 +92,7 @@ impl Requests<'_> {
                 true
             }
             Wait::Nothing | Wait::MaySend => {
-                tracker.ears_mut().wait = Wait::ToSend { since: self.now };
+                tracker.notifications.ears_mut().wait = Wait::ToSend { since: self.now };
                 self.pool.listener.get_or_insert_default().wait(self.conn);
                 self.attends = true;
                 false
@@ -102,7 +104,8 @@ impl Requests<'_> {
     /// to the listener, but may not have come here yet. PostgreSQL tells a session of it before it reads the UNLISTEN.
     fn leaves_listener(&self, effects: &Effects) -> bool {
         let is_shared = || self.pool.listener.as_ref().is_some_and(|listener| listener.server.is_some());
-        let hears = |tracker: &Tracker| tracker.ears().is_some_and(|ears| ears.interest().next().is_some());
+        let hears =
+            |tracker: &Tracker| tracker.notifications.ears().is_some_and(|ears| ears.interest().next().is_some());
         let leaves = |effect: &Effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll);
         // What is under way may end the transaction that the server was in when it told last.
         let may_be_alone = self.server.status == Status::Idle || self.server.ledger.awaits_own_ready();
@@ -135,7 +138,7 @@ impl Requests<'_> {
                 *effect = Effect::ListenAlone;
                 continue;
             }
-            let ears = self.session.tracker.get_or_insert_default().ears_mut();
+            let ears = self.session.tracker.get_or_insert_default().notifications.ears_mut();
             if ears.take_interest(name) {
                 is_new = true;
                 self.pool.listener.get_or_insert_default().want(name, self.conn);
@@ -146,14 +149,14 @@ impl Requests<'_> {
 
     fn may_share(&self, name: &[u8]) -> bool {
         let (Some(tracker), Some(base)) = (&self.session.tracker, &self.pool.base) else { return false };
-        if tracker.ears().is_some_and(|ears| ears.is_interested(name)) {
+        if tracker.notifications.ears().is_some_and(|ears| ears.is_interested(name)) {
             return true;
         }
         // Its own server tells it of what it listens to there from a commit on. Before that, one that hears of a channel by the listener
         // can hear of the next by it, too: in the order in which it was said.
-        let hears = tracker.ears().is_some_and(|ears| ears.interest().next().is_some());
+        let hears = tracker.notifications.ears().is_some_and(|ears| ears.interest().next().is_some());
         let alone = if hears { tracker.channels().alone } else { tracker.listens_alone() };
-        let free = tracker.ears().is_none_or(|ears| !ears.alone && ears.has_room())
+        let free = tracker.notifications.ears().is_none_or(|ears| !ears.alone && ears.has_room())
             && !alone
             && !tracker.pins().any(Pins::BACKEND_PID);
         let encoding = self.server.parameters.get(Tracked::CLIENT_ENCODING);
@@ -172,7 +175,7 @@ impl Requests<'_> {
         self.server.notified_by = if told { self.server.backend_pid } else { virtual_pid(self.conn) };
         let (awaited, _) = self.server.ledger.owing();
         if let Some(tracker) = &mut self.session.tracker {
-            tracker.says(awaited);
+            tracker.notifications.says(awaited);
         }
     }
 
@@ -199,8 +202,8 @@ impl Requests<'_> {
 
     /// Whether what follows the message that is sent now has to wait for its answer.
     pub(super) fn is_to_hear_first(&self) -> bool {
-        let tracker = self.session.tracker.as_ref().filter(|tracker| tracker.ears().is_some());
-        tracker.is_some_and(|tracker| tracker.has_said()) && !self.server.ledger.is_copy_open()
+        let tracker = self.session.tracker.as_ref().filter(|tracker| tracker.notifications.ears().is_some());
+        tracker.is_some_and(|tracker| tracker.notifications.has_said()) && !self.server.ledger.is_copy_open()
     }
 }
 
@@ -208,7 +211,7 @@ impl Answers<'_> {
     /// The client's transaction is over: whether it may be told. If so, it is told what was said before.
     #[inline]
     pub(super) fn may_be_ready(&mut self) -> bool {
-        self.tracker().is_none_or(|tracker| tracker.ears().is_none()) || self.hears_first()
+        self.tracker().is_none_or(|tracker| tracker.notifications.ears().is_none()) || self.hears_first()
     }
 
     fn hears_first(&mut self) -> bool {
@@ -223,12 +226,12 @@ impl Answers<'_> {
             self.findings.withheld = true;
             return false;
         }
-        if !last && tracker.has_said() {
+        if !last && tracker.notifications.has_said() {
             // What it has said is not to be heard before it is told that it was said.
             return true;
         }
-        if tracker.take_said() && !tracker.is_deaf() {
-            tracker.ears_mut().wait = Wait::ToBeReady;
+        if tracker.notifications.take_said() && !tracker.is_deaf() {
+            tracker.notifications.ears_mut().wait = Wait::ToBeReady;
             self.findings.withheld = true;
             return false;
         }
@@ -252,7 +255,8 @@ impl Answers<'_> {
         let Some(tracker) = self.tracker() else { return false };
         // It hears of its other channels by the listener.
         let channel = Notification::decode(body).map(|said| said.channel);
-        let shared = channel.is_ok_and(|channel| tracker.ears().is_some_and(|ears| ears.is_interested(channel)));
+        let shared =
+            channel.is_ok_and(|channel| tracker.notifications.ears().is_some_and(|ears| ears.is_interested(channel)));
         !is_chore && tracker.listens_alone() && !shared
     }
 }
@@ -337,8 +341,8 @@ impl Worker {
     fn attended(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(tracker) = &mut session.tracker else { return };
-        match tracker.wait() {
-            Wait::ToSend { .. } => tracker.ears_mut().wait = Wait::MaySend,
+        match tracker.notifications.wait() {
+            Wait::ToSend { .. } => tracker.notifications.ears_mut().wait = Wait::MaySend,
             Wait::ToBeReady => self.tell_ready(turn, conn),
             Wait::Nothing | Wait::MaySend => return,
         }
@@ -348,7 +352,7 @@ impl Worker {
     pub(super) fn tell_ready(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(tracker) = &mut session.tracker else { return };
-        tracker.ears_mut().wait = Wait::Nothing;
+        tracker.notifications.ears_mut().wait = Wait::Nothing;
         let unread = tracker.take_unread();
         turn.actions.send_new(conn, |out| {
             out.extend_from_slice(&unread);
@@ -394,11 +398,11 @@ impl Worker {
     pub(super) fn listen_alone(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(tracker) = session.tracker.as_mut() else { return };
-        if !matches!(tracker.wait(), Wait::ToSend { .. }) {
+        if !matches!(tracker.notifications.wait(), Wait::ToSend { .. }) {
             return;
         }
         let channels = tracker.channels().clone();
-        let ears = tracker.ears_mut();
+        let ears = tracker.notifications.ears_mut();
         (ears.alone, ears.wait) = (true, Wait::MaySend);
         let gone = ears.settle(&channels, &channels);
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
@@ -414,7 +418,9 @@ impl Worker {
         let calm = self.servers.get(server_id).is_some_and(|server| server.status == Status::Idle);
         let Some(session) = self.sessions.get_mut(conn).filter(|_| calm) else { return };
         let id = session.pool;
-        let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.ears().is_some()) else { return };
+        let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.notifications.ears().is_some()) else {
+            return;
+        };
         let gone = tracker.settle_channels();
         self.leave_channels(turn, id, conn, &gone);
     }
@@ -493,7 +499,8 @@ impl Worker {
     /// Tells a client what was said, if this is a moment for it: between transactions, and it has read all else.
     pub(super) fn tell_unread(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let has_news = session.tracker.as_ref().and_then(|tracker| tracker.ears()).is_some_and(Ears::has_news);
+        let has_news =
+            session.tracker.as_ref().and_then(|tracker| tracker.notifications.ears()).is_some_and(Ears::has_news);
         if !has_news {
             return;
         }
@@ -502,7 +509,8 @@ impl Worker {
             State::Linked { server } => self.servers.get(server).is_some_and(Server::is_clean),
             State::Welcoming { .. } | State::Console { .. } | State::Leaving { .. } => false,
         };
-        let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.wait() != Wait::ToBeReady) else {
+        let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.notifications.wait() != Wait::ToBeReady)
+        else {
             return;
         };
         if let Some(why) = tracker.missed().filter(|_| between).map(str::to_owned) {
@@ -525,11 +533,12 @@ impl Worker {
                 _ => None,
             };
             let text = format!("{LOST}: {why}");
-            let waits = matches!(tracker.wait(), Wait::ToSend { .. });
+            let waits = matches!(tracker.notifications.wait(), Wait::ToSend { .. });
             if tracker.is_deaf() && waits {
                 self.listen_alone(turn, conn);
-            } else if tracker.wait() != Wait::ToBeReady && server.is_some_and(|server| !server.is_clean()) {
-                tracker.ears_mut().missed = Some(text.into());
+            } else if tracker.notifications.wait() != Wait::ToBeReady && server.is_some_and(|server| !server.is_clean())
+            {
+                tracker.notifications.ears_mut().missed = Some(text.into());
                 // What waits for the listener goes on without one.
                 if waits {
                     self.listen_alone(turn, conn);

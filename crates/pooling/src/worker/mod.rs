@@ -398,7 +398,8 @@ impl Worker {
                 self.bury(turn, conn, true);
                 return;
             }
-            let has_news = session.tracker.as_ref().and_then(|tracker| tracker.ears()).is_some_and(Ears::has_news);
+            let has_news =
+                session.tracker.as_ref().and_then(|tracker| tracker.notifications.ears()).is_some_and(Ears::has_news);
             if has_news {
                 self.tell_unread(turn, conn);
             } else if session.flow.is_clear() && matches!(session.state, SessionState::Console { .. }) {

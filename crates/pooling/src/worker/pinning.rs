@@ -110,7 +110,7 @@ fn seat(tracker: &mut Tracker, pool: &mut Pool) {
 
 /// A session keeps its server, for reasons that may be new.
 pub(super) fn count_pinned(tracker: &mut Tracker, pool: &mut Pool) {
-    let (come, began) = tracker.news();
+    let (come, began) = tracker.pinning.news();
     pool.fidelity.count_pins(come);
     pool.fidelity.pins += u64::from(began);
     if !tracker.seated {
@@ -152,6 +152,7 @@ fn text_of_query(body: &[u8]) -> Option<&[u8]> {
 fn marks_of_bound(session: &Session, body: &[u8]) -> Option<Marks> {
     let name = BindNames::decode(body)?.statement;
     let named = session.names.as_ref().and_then(|names| names.get(name)).map(|statement| statement.marks());
-    let unnamed = session.tracker.as_ref().filter(|_| name.is_empty()).and_then(|tracker| tracker.unnamed());
+    let unnamed =
+        session.tracker.as_ref().filter(|_| name.is_empty()).and_then(|tracker| tracker.portals.unnamed_statement());
     named.or_else(|| unnamed.map(|marked| marked.reading.marks))
 }

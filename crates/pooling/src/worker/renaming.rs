@@ -43,7 +43,7 @@ impl Requests<'_> {
         let base = State::default();
         let tracker = self.session.tracker.as_ref();
         let state = tracker.map_or(&base, |tracker| tracker.state());
-        let parameters = tracker.and_then(|tracker| tracker.meant()).unwrap_or(&self.session.parameters);
+        let parameters = tracker.and_then(|tracker| tracker.meaning().parameters()).unwrap_or(&self.session.parameters);
         let meaning = parameters.meaning().chain(state.meaning());
         let identified = prepared::identify(self.catalog.secret(), &parse, meaning, self.pool.generation);
         // Where the name is in use, what has it decides.
@@ -268,7 +268,7 @@ impl Requests<'_> {
             self.begin_pieces(&at_hand[text..]);
             if let Some(tracker) = &mut self.session.tracker {
                 // What it says is looked for from now on, whenever it is executed.
-                tracker.parse_unnamed(None);
+                tracker.portals.parse_unnamed(None);
             }
         }
         let version = self.catalog.next_version();

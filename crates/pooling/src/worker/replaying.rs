@@ -70,7 +70,7 @@ impl Worker {
             return;
         };
         let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
-        let stays = server.gated || server.status == Status::InTransaction || tracker.keeps();
+        let stays = server.gated || server.status == Status::InTransaction || tracker.pinning.keeps();
         // A failed transaction takes nothing, and a batch without its Sync would end with what is put behind it.
         let takes = server.status != Status::Failed && !server.ledger.awaits_own_ready() && !server.ledger.is_open();
         if !stays || !takes {

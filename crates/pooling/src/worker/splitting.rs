@@ -82,7 +82,7 @@ impl Requests<'_> {
 
     /// Where a text has to be divided, if so.
     fn first_part(&mut self, text: &[u8], reading: Reading) -> Option<usize> {
-        let listens = self.session.tracker.as_ref().is_some_and(|tracker| tracker.ears().is_some());
+        let listens = self.session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.ears().is_some());
         if listens || reading.listens() || !reading.ends_transaction() {
             return None;
         }

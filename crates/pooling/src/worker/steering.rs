@@ -294,7 +294,7 @@ impl Worker {
             pid: self.told_pid(conn, session),
             fidelity: pool.filter(|pool| pool.rules.mode != PoolMode::Session).map(|pool| pool.rules.fidelity),
             class: session.class,
-            pin: session.tracker.as_ref().and_then(|tracker| tracker.snapshot()),
+            pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
         }
     }
 

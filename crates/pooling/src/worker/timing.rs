@@ -89,7 +89,7 @@ impl Worker {
         let pool = self.pool(session.pool);
         let rules = pool.map(|pool| &pool.rules);
         let mut earliest = Earliest::default();
-        if let Some(Wait::ToSend { since }) = session.tracker.as_ref().map(|tracker| tracker.wait())
+        if let Some(Wait::ToSend { since }) = session.tracker.as_ref().map(|tracker| tracker.notifications.wait())
             && pool.is_some_and(Pool::wants_listener)
         {
             // One that has no server would wait for one to listen alone, and keep it: whichever comes is better used as the listener.

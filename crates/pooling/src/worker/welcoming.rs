@@ -154,7 +154,7 @@ impl Worker {
         if !gated {
             tracker.told = Some(Arc::new(server.reported.clone()));
         }
-        tracker.pin_for_life(turn.now);
+        tracker.pinning.pin_for_life(turn.now);
         if let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() {
             count_pinned(tracker, pool);
         }

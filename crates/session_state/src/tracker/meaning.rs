@@ -3,55 +3,52 @@
 
 use std::sync::Arc;
 
-use super::{Change, Effect, Places, Tracker};
 use crate::parameters::{Parameters, Tracked};
 
 /// No server has an encoding, or a switch, of this name: what is read by it is unknown.
 const VAGUE: &[u8] = b"?";
 
-impl Tracker {
-    /// Whether it depends on answers under way how a text is to be read. `named`: or what is meant by names and constants in
-    /// it, which is part of what a shared statement is.
-    pub fn is_deciding(&self, tracked: &Tracked, named: bool) -> bool {
-        let decides = |effect: &Effect| match effect {
-            Effect::DiscardAll => true,
-            Effect::Parameter { index, .. } => named || Tracked::decides_meaning(*index),
-            Effect::Restart(name) => named || tracked.index(name).is_some_and(Tracked::decides_meaning),
-            Effect::Change(changes) => named || changes.contains(&Change::ResetAll),
-            Effect::End | Effect::RollBackTo(_) => self.meant.is_some() || named && self.journal.is_open(),
-            _ => false,
-        };
-        self.sent.any(decides)
-    }
+/// The tracked parameters that texts are read by, where they are not those that the server has told.
+//= pg18 protocol-flow#PROTOCOL-ASYNC
+#[derive(Debug, Default)]
+pub struct Meaning {
+    parameters: Option<Arc<Parameters>>,
+}
 
+impl Meaning {
     /// Whether nobody knows how texts are read until the server tells of its parameters.
     pub fn is_vague(&self) -> bool {
         let decisive = [Tracked::CLIENT_ENCODING, Tracked::STANDARD_STRINGS];
-        self.meant.as_ref().is_some_and(|meant| decisive.iter().any(|index| meant.get(*index) == Some(VAGUE)))
+        self.parameters.as_ref().is_some_and(|meant| decisive.iter().any(|index| meant.get(*index) == Some(VAGUE)))
     }
 
-    /// What texts are read by, and mean, where that is not what the server has told: it tells only with its ReadyForQuery.
-    //= pg18 protocol-flow#PROTOCOL-ASYNC
-    pub fn meant(&self) -> Option<&Arc<Parameters>> {
-        self.meant.as_ref()
+    /// `None`: those that the server has told.
+    pub fn parameters(&self) -> Option<&Arc<Parameters>> {
+        self.parameters.as_ref()
     }
 
-    pub(super) fn mean(&mut self, index: usize, value: Option<&[u8]>, places: &Places<'_>) {
-        let before = self.meant.as_ref().unwrap_or(places.told);
+    /// A parameter was set; `None`: nobody knows to what. `told`: what the server has told last.
+    pub(super) fn set(&mut self, index: usize, value: Option<&[u8]>, told: &Arc<Parameters>) {
+        let before = self.parameters.as_ref().unwrap_or(told);
         let changed = value.and_then(|value| before.with(index, value)).or_else(|| before.with(index, VAGUE));
-        self.meant = changed.map(Arc::new);
+        self.parameters = changed.map(Arc::new);
     }
 
     /// A transaction has ended, or gone back, that may have changed it.
-    pub(super) fn forget_meant(&mut self, places: &Places<'_>) {
-        if self.meant.is_some() {
-            self.mean(Tracked::CLIENT_ENCODING, None, places);
-            self.mean(Tracked::STANDARD_STRINGS, None, places);
+    pub(super) fn forget(&mut self, told: &Arc<Parameters>) {
+        if self.parameters.is_some() {
+            self.set(Tracked::CLIENT_ENCODING, None, told);
+            self.set(Tracked::STANDARD_STRINGS, None, told);
         }
     }
 
     /// Everything is as at the server's beginning.
-    pub(super) fn mean_first(&mut self, places: &Places<'_>) {
-        self.meant = places.first.map(Arc::clone);
+    pub(super) fn reset(&mut self, first: Option<&Arc<Parameters>>) {
+        self.parameters = first.map(Arc::clone);
+    }
+
+    /// The server has told, or is gone.
+    pub(super) fn end(&mut self) {
+        self.parameters = None;
     }
 }

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::{Places, Tracker};
+use crate::catalogue::Known;
+use crate::parameters::Tracked;
+use crate::prepared::{Names, Statement};
+use crate::state::effects::{Effect, Effects};
+use crate::state::prepared::{self, OnServer, Remedy};
+use crate::state::{Pins, Reading};
 use sql::{Marks, Rules, Text};
-use units::limits;
-
-use super::{Effect, Effects, Kept, Known, Names, OnServer, Pins, Places, Reading, Remedy, Tracked, Tracker, prepared};
-use crate::prepared::Statement;
 
 /// Which names of statements a text may see, besides those that it speaks of as SQL does.
 #[derive(Debug)]
@@ -51,7 +54,7 @@ fn is_between_words(byte: u8) -> bool {
 impl Tracker {
     /// Makes the server have, under the names that a text may speak of, what the session has.
     pub fn bring(&self, name: &[u8], on_server: &mut OnServer, remedy: &mut Remedy) {
-        on_server.bring_own(name, self.prepared.get(name).and_then(|kept| kept.text.as_ref()), remedy);
+        on_server.bring_own(name, self.statements.text(name), remedy);
     }
 
     /// Whether a statement under way prepares or deallocates: what there is behind it by name is not known.
@@ -66,7 +69,7 @@ impl Tracker {
     fn bring_all(&self, seen: &Seen, on_server: &mut OnServer, remedy: &mut Remedy) {
         let strangers: Vec<Vec<u8>> = on_server.names().map(<[u8]>::to_vec).collect();
         let strangers = strangers.iter().map(|name| &name[..]);
-        for name in strangers.chain(self.prepared.keys().map(|name| &**name)).filter(|name| seen.has(name)) {
+        for name in strangers.chain(self.statements.names()).filter(|name| seen.has(name)) {
             self.bring(name, on_server, remedy);
         }
     }
@@ -115,37 +118,10 @@ impl Tracker {
         remedy
     }
 
-    pub(super) fn keep_prepared(&mut self, kept: Kept) {
-        self.forget_prepared(&kept.name);
-        let count = self.prepared.len();
-        let len = kept.name.len() + kept.statement.len();
-        let fits = self.prepared_len + len <= limits::PREPARED_LEN_MAX && count < limits::STATEMENTS_PER_CLIENT_MAX;
-        if fits && kept.statement.text.is_some() {
-            self.prepared_len += len;
-            self.prepared.insert(kept.name, kept.statement);
-        } else {
-            self.pins |= Pins::PREPARED;
-        }
-    }
-
-    /// Whether it was there.
-    pub(super) fn forget_prepared(&mut self, name: &[u8]) -> bool {
-        let Some(statement) = self.prepared.remove(name) else { return false };
-        self.prepared_len -= name.len() + statement.len();
-        true
-    }
-
     pub(super) fn forget_all_prepared(&mut self, places: &mut Places<'_>) {
-        self.prepared.clear();
-        self.prepared_len = 0;
+        self.statements.clear();
         places.on_server.clear();
-        self.pins = self.pins & !Pins::PREPARED;
-    }
-
-    /// Settings that are to be asked for.
-    #[cfg(test)]
-    pub fn unread(&self) -> Vec<&str> {
-        self.unread.iter().map(|name| std::str::from_utf8(name).expect("tests have ASCII names")).collect()
+        self.pinning.end(Pins::PREPARED);
     }
 
     /// Adds to the effects of EXECUTE in a text those of what it runs: as the name will have been prepared when it runs.
@@ -155,7 +131,7 @@ impl Tracker {
             if let Some(run) = self.sent.iter().filter_map(|effect| effect.prepares(name)).last() {
                 return run;
             }
-            if let Some(statement) = self.prepared.get(name) {
+            if let Some(statement) = self.statements.get(name) {
                 return statement.executed();
             }
             let run = |statement: &Statement| match statement.marks().any(Marks::SET_CONFIG) {
@@ -169,10 +145,10 @@ impl Tracker {
 
     /// The whole PREPARE of what SQL's EXECUTE names.
     pub fn prepared_text(&self, name: &[u8]) -> Option<Arc<[u8]>> {
-        self.prepared.get(name)?.text.as_ref().map(Arc::clone)
+        self.statements.text(name).map(Arc::clone)
     }
 
     pub fn has_prepared(&self, name: &[u8]) -> bool {
-        self.prepared.contains_key(name)
+        self.statements.get(name).is_some()
     }
 }

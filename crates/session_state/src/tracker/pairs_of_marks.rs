@@ -181,9 +181,9 @@ impl Followed {
         let (tracker, listens) = (&self.tracker, self.listens);
         let state = tracker.state().settings();
         let prepared: Vec<&[u8]> = self.on_server.names().collect();
-        let pins = tracker.pins() | tracker.suspected();
+        let pins = tracker.pins() | tracker.pinning.suspects();
         let known = format!("{state:?}, has prepared {prepared:?}, listens: {listens}");
-        (known, pins, tracker.unread().into_iter().collect())
+        (known, pins, tracker.inspection.unread().into_iter().collect())
     }
 }
 
@@ -269,19 +269,19 @@ fn an_execute_has_the_effects_of_what_it_runs() {
     let prepare = "prepare p as select set_config('app.z', $1, false)";
     let mut session = Followed::default();
     session.run(prepare, &[b"PREPARE\0"]);
-    assert!(session.tracker.unread().is_empty() && session.on_server.has(b"p"));
+    assert!(session.tracker.inspection.unread().is_empty() && session.on_server.has(b"p"));
     session.run("execute p('x')", &[b"SELECT 1\0"]);
-    assert_eq!(session.tracker.unread(), ["app.z"]);
+    assert_eq!(session.tracker.inspection.unread(), ["app.z"]);
     assert!(!session.tracker.pins().any(Pins::DYNAMIC));
     // In one text, and as a table.
     let mut session = Followed::default();
     session.run(&format!("{prepare}; create table t as execute p('x')"), &[b"PREPARE\0", b"SELECT 1\0"]);
-    assert_eq!(session.tracker.unread(), ["app.z"]);
+    assert_eq!(session.tracker.inspection.unread(), ["app.z"]);
     // Its last PREPARE is what runs.
     let mut session = Followed::default();
     session.run(prepare, &[b"PREPARE\0"]);
     session.run("deallocate p; prepare p as select 1; execute p", &[b"DEALLOCATE\0", b"PREPARE\0", b"SELECT 1\0"]);
-    assert!(session.tracker.unread().is_empty());
+    assert!(session.tracker.inspection.unread().is_empty());
     // Nobody reads the arguments.
     let mut session = Followed::default();
     session.run("prepare p as select set_config($1, $2, false); execute p('a.b', 'c')", &[b"PREPARE\0", b"SELECT 1\0"]);
@@ -292,11 +292,13 @@ fn an_execute_has_the_effects_of_what_it_runs() {
 fn an_execute_of_what_nobody_has_seen_may_do_anything() {
     let mut session = Followed::default();
     session.run("execute p", &[b"SELECT 1\0"]);
-    assert!(session.tracker.suspected().any(Pins::ADVISORY) && session.tracker.suspected().any(Pins::DYNAMIC));
+    assert!(
+        session.tracker.pinning.suspects().any(Pins::ADVISORY) && session.tracker.pinning.suspects().any(Pins::DYNAMIC)
+    );
     // Also where it was too long to be kept.
     let long = format!("prepare p as select '{}', pg_advisory_lock(1)", "x".repeat(units::limits::STATEMENT_LEN_MAX));
     let mut session = Followed::default();
     session.run(&long, &[b"PREPARE\0"]);
     session.run("execute p", &[b"SELECT 1\0"]);
-    assert!(session.tracker.suspected().any(Pins::DYNAMIC));
+    assert!(session.tracker.pinning.suspects().any(Pins::DYNAMIC));
 }

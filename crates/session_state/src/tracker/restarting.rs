@@ -6,6 +6,8 @@ pub struct Restarting {
     reset: u64,
     /// Reset, and set behind that.
     set: u64,
+    /// Some have been, before the last ReadyForQuery: the server may have other values than the session.
+    is_done: bool,
 }
 
 fn bit(index: usize) -> u64 {
@@ -19,7 +21,7 @@ impl Restarting {
     }
 
     pub(super) fn reset_all(&mut self) {
-        *self = Restarting { reset: u64::MAX, set: 0 };
+        (self.reset, self.set) = (u64::MAX, 0);
     }
 
     pub(super) fn set(&mut self, index: usize) {
@@ -40,5 +42,55 @@ impl Restarting {
     /// Whether the client has set it behind that. A server before PostgreSQL 14 may have reported it when it was still taken for reset.
     pub fn is_set(&self, index: usize) -> bool {
         self.set & bit(index) != 0
+    }
+
+    /// The client's ReadyForQuery.
+    pub(super) fn ready(&mut self) {
+        *self = Restarting { is_done: self.is_done | self.is_any(), ..Restarting::default() };
+    }
+
+    /// An error came: what was reset in the same breath is as it was before.
+    pub(super) fn failed(&mut self) {
+        (self.reset, self.set) = (0, 0);
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    pub(super) fn take_done(&mut self) -> bool {
+        std::mem::take(&mut self.is_done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_behind_a_reset_is_as_it_was_set() {
+        let mut restarting = Restarting::default();
+        restarting.set(1);
+        assert!(!restarting.is_any(), "nothing was reset");
+        restarting.reset_all();
+        restarting.set(1);
+        assert!(restarting.is_set(1) && !restarting.is_reset(1) && restarting.is_reset(2) && !restarting.is_set(2));
+        restarting.reset(1);
+        assert!(restarting.is_reset(1) && !restarting.is_set(1));
+    }
+
+    #[test]
+    fn a_reset_is_done_with_ready_for_query_and_not_after_an_error() {
+        let mut restarting = Restarting::default();
+        restarting.reset(3);
+        restarting.failed();
+        restarting.ready();
+        assert!(!restarting.is_done());
+        restarting.reset(3);
+        restarting.ready();
+        assert!(restarting.is_done() && !restarting.is_any());
+        restarting.failed();
+        restarting.ready();
+        assert!(restarting.take_done() && !restarting.is_done());
     }
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use units::limits;
 
-use super::{Effect, Effects};
+use crate::state::{Effect, Effects};
 
 /// What a Query or an Execute will do.
 #[derive(Debug)]

@@ -1,0 +1,147 @@
+//! What a server is asked that no command tag tells, and how far that is.
+//!
+//! Promises: a server is asked once behind a client's answer, and again only after the client has been answered something
+//! more. Does not judge the answer.
+
+use std::collections::BTreeSet;
+
+use units::limits;
+
+use crate::state::Pins;
+use crate::state::check::Check;
+
+/// What is to be asked, and was.
+#[derive(Debug, Default)]
+pub(super) struct Inspection {
+    stage: Stage,
+    /// What the server has told of what it was asked.
+    row: Option<Box<[u8]>>,
+    /// Settings whose values are to be asked for.
+    unread: BTreeSet<Box<[u8]>>,
+}
+
+#[derive(Debug, Default)]
+enum Stage {
+    /// Not asked since the client was answered last.
+    #[default]
+    Due,
+    Asked(Asked),
+    /// Answered, or in vain: the same question would have the same answer, until the client has asked for something more.
+    Over,
+}
+
+/// A question.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) check: Check,
+    /// What it is to tell.
+    pub(super) wanted: Pins,
+    /// How much of that was suspected, or known.
+    pub(super) suspected: Pins,
+}
+
+impl Inspection {
+    /// A setting's value is to be asked for. False: not this one's, or there are too many.
+    pub(super) fn want(&mut self, name: &[u8]) -> bool {
+        if self.unread.contains(name) {
+            return true;
+        }
+        let fits = name.is_ascii() && name.len() <= limits::PARAMETER_LEN_MAX && self.unread.len() < limits::UNREAD_MAX;
+        fits && self.unread.insert(name.into())
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        matches!(self.stage, Stage::Due)
+    }
+
+    /// The server is asked, also for the settings that were wanted.
+    pub(super) fn ask(&mut self, wanted: Pins, suspected: Pins, is_hasty: bool) -> Check {
+        let names = std::mem::take(&mut self.unread).into_iter().collect();
+        let check = Check { with_settings: wanted.any(Pins::LISTED), is_hasty, names };
+        self.stage = Stage::Asked(Asked { check: check.clone(), wanted, suspected });
+        check
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        matches!(self.stage, Stage::Asked(_))
+    }
+
+    /// A DataRow of the answer has come; its end may lie in what is read later.
+    pub(super) fn told(&mut self, row: &[u8]) {
+        self.row = Some(row.into());
+    }
+
+    /// The server has answered: the question, and the row if one came. `None`: it was asked nothing.
+    pub(super) fn answered(&mut self) -> Option<(Asked, Option<Box<[u8]>>)> {
+        let row = self.row.take();
+        if !self.is_asked() {
+            return None;
+        }
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Asked(asked) => Some((asked, row)),
+            Stage::Due | Stage::Over => None,
+        }
+    }
+
+    /// The answer could not be read: these settings are still wanted.
+    pub(super) fn want_again(&mut self, names: Vec<Box<[u8]>>) {
+        self.unread.extend(names);
+    }
+
+    /// The client's ReadyForQuery.
+    pub(super) fn ready(&mut self) {
+        if matches!(self.stage, Stage::Over) {
+            self.stage = Stage::Due;
+        }
+    }
+
+    /// The server is gone.
+    pub(super) fn lost(&mut self) {
+        self.stage = Stage::Due;
+    }
+
+    /// Settings that are to be asked for.
+    #[cfg(test)]
+    pub(super) fn unread(&self) -> Vec<&str> {
+        self.unread.iter().map(|name| std::str::from_utf8(name).expect("tests have ASCII names")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_asked_once_until_the_client_has_another_answer() {
+        let mut inspection = Inspection::default();
+        assert!(inspection.is_due() && inspection.answered().is_none());
+        let check = inspection.ask(Pins::HOLD, Pins::HOLD, false);
+        assert!(inspection.is_asked() && !inspection.is_due());
+        inspection.told(b"row");
+        let (asked, row) = inspection.answered().expect("it was asked");
+        assert_eq!((asked.check, row.as_deref()), (check, Some(&b"row"[..])));
+        assert!(!inspection.is_due() && inspection.answered().is_none());
+        inspection.ready();
+        assert!(inspection.is_due());
+        inspection.ask(Pins::HOLD, Pins::HOLD, false);
+        inspection.ready();
+        assert!(inspection.is_asked(), "the answer under way is awaited");
+        inspection.lost();
+        assert!(inspection.is_due());
+    }
+
+    #[test]
+    fn settings_are_asked_for_once_and_not_without_bound() {
+        let mut inspection = Inspection::default();
+        assert!(inspection.want(b"app.user") && inspection.want(b"app.user"));
+        assert!(!inspection.want("größe".as_bytes()) && !inspection.want(&[b'x'; limits::PARAMETER_LEN_MAX + 1]));
+        let more = (0..).take_while(|number: &usize| inspection.want(format!("app.{number}").as_bytes())).count();
+        assert_eq!(more + 1, limits::UNREAD_MAX);
+        assert!(inspection.want(b"app.user"), "this one is wanted already");
+        let check = inspection.ask(Pins::SETTINGS, Pins::SETTINGS, false);
+        assert_eq!(check.names.len(), limits::UNREAD_MAX);
+        assert!(inspection.unread().is_empty());
+        inspection.want_again(check.names);
+        assert_eq!(inspection.unread().len(), limits::UNREAD_MAX);
+    }
+}

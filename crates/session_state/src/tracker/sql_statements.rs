@@ -1,0 +1,100 @@
+//! The statements that a session has prepared by SQL's PREPARE, by name.
+//!
+//! Promises no more of them than [`limits::STATEMENTS_PER_CLIENT_MAX`], and no more bytes than [`limits::PREPARED_LEN_MAX`].
+//! Does not know which server has which.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use units::limits;
+
+use crate::state::effects::{Kept, Prepared};
+
+/// One session's.
+#[derive(Debug, Default)]
+pub(super) struct SqlStatements {
+    by_name: BTreeMap<Box<[u8]>, Prepared>,
+    /// Of names and texts.
+    len: usize,
+}
+
+impl SqlStatements {
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    pub(super) fn get(&self, name: &[u8]) -> Option<&Prepared> {
+        self.by_name.get(name)
+    }
+
+    /// The whole PREPARE of a name.
+    pub(super) fn text(&self, name: &[u8]) -> Option<&Arc<[u8]>> {
+        self.by_name.get(name)?.text.as_ref()
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.by_name.keys().map(|name| &**name)
+    }
+
+    /// A name stands for this now. False: it is not kept, nor what it stood for.
+    pub(super) fn keep(&mut self, kept: Kept) -> bool {
+        self.forget(&kept.name);
+        let len = kept.name.len() + kept.statement.len();
+        let fits = self.len + len <= limits::PREPARED_LEN_MAX && self.by_name.len() < limits::STATEMENTS_PER_CLIENT_MAX;
+        if !fits || kept.statement.text.is_none() {
+            return false;
+        }
+        self.len += len;
+        self.by_name.insert(kept.name, kept.statement);
+        true
+    }
+
+    /// Whether it was there.
+    pub(super) fn forget(&mut self, name: &[u8]) -> bool {
+        let Some(statement) = self.by_name.remove(name) else { return false };
+        self.len -= name.len() + statement.len();
+        true
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = SqlStatements::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(name: &str, len: usize) -> Kept {
+        let text: Arc<[u8]> = vec![b'x'; len].into();
+        Kept { name: name.as_bytes().into(), statement: Prepared { text: Some(text), run: None } }
+    }
+
+    #[test]
+    fn a_name_that_is_prepared_again_takes_its_room_once() {
+        let mut statements = SqlStatements::default();
+        let half = limits::PREPARED_LEN_MAX / 2;
+        assert!(statements.keep(kept("a", half)) && statements.keep(kept("a", half)));
+        assert!(statements.keep(kept("b", half - 2)));
+        assert!(!statements.keep(kept("c", 0)), "there is no room for its name");
+        assert!(statements.forget(b"a") && !statements.forget(b"a"));
+        assert!(statements.keep(kept("c", half)));
+        statements.clear();
+        assert!(statements.is_empty() && statements.len == 0);
+    }
+
+    #[test]
+    fn what_is_not_kept_does_not_leave_what_the_name_stood_for() {
+        let mut statements = SqlStatements::default();
+        assert!(statements.keep(kept("a", 1)));
+        let too_long = Kept { name: (*b"a").into(), statement: Prepared { text: None, run: None } };
+        assert!(!statements.keep(too_long) && statements.get(b"a").is_none());
+    }
+
+    #[test]
+    fn their_number_is_bounded() {
+        let mut statements = SqlStatements::default();
+        let count = (0..).take_while(|number: &usize| statements.keep(kept(&format!("p{number}"), 1))).count();
+        assert_eq!(count, limits::STATEMENTS_PER_CLIENT_MAX);
+    }
+}
