@@ -50,7 +50,7 @@ impl Answer {
 
 /// A prepared statement or a portal, as far as the fake needs to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Plan {
+enum Prepared {
     Empty,
     Select(Answer),
     Question(Question),
@@ -126,8 +126,8 @@ pub struct FakeServer {
 #[derive(Debug)]
 struct Session {
     status: u8,
-    statements: HashMap<String, Plan>,
-    portals: HashMap<String, Plan>,
+    statements: HashMap<String, Prepared>,
+    portals: HashMap<String, Prepared>,
     parameters: BTreeMap<&'static str, String>,
     /// The peer may be waiting for what was written so far.
     flush: bool,
@@ -280,11 +280,11 @@ impl Session {
             put(out, b'I', &[]);
         }
         for statement in statements {
-            match plan(statement) {
-                Plan::Empty | Plan::Other => self.command(statement, out),
-                plan => {
-                    row_description(out, plan.columns());
-                    execute(out, plan);
+            match prepare(statement) {
+                Prepared::Empty | Prepared::Other => self.command(statement, out),
+                prepared => {
+                    row_description(out, prepared.columns());
+                    execute(out, prepared);
                 }
             }
         }
@@ -352,21 +352,23 @@ impl Session {
                 if !name.is_empty() && self.statements.contains_key(name) {
                     return Ok(Err(("42P05", format!("prepared statement \"{name}\" already exists"))));
                 }
-                self.statements.insert(name.to_owned(), plan(text(rest)?.0));
+                self.statements.insert(name.to_owned(), prepare(text(rest)?.0));
                 put(out, b'1', &[]);
             }
             b'B' => {
                 let (portal, rest) = text(body)?;
                 let name = text(rest)?.0;
-                let Some(plan) = self.statements.get(name) else { return Ok(Err(unknown("prepared statement", name))) };
-                self.portals.insert(portal.to_owned(), *plan);
+                let Some(prepared) = self.statements.get(name) else {
+                    return Ok(Err(unknown("prepared statement", name)));
+                };
+                self.portals.insert(portal.to_owned(), *prepared);
                 put(out, b'2', &[]);
             }
             b'D' => return self.describe(body, out),
             b'E' => {
                 let name = text(body)?.0;
-                let Some(plan) = self.portals.get(name) else { return Ok(Err(unknown("portal", name))) };
-                execute(out, *plan);
+                let Some(prepared) = self.portals.get(name) else { return Ok(Err(unknown("portal", name))) };
+                execute(out, *prepared);
             }
             b'C' => {
                 let (kind, rest) = body.split_first().ok_or("an empty Close")?;
@@ -384,13 +386,13 @@ impl Session {
         let name = text(rest)?.0;
         let (named, noun) =
             if *kind == b'S' { (&self.statements, "prepared statement") } else { (&self.portals, "portal") };
-        let Some(plan) = named.get(name) else { return Ok(Err(unknown(noun, name))) };
+        let Some(prepared) = named.get(name) else { return Ok(Err(unknown(noun, name))) };
         if *kind == b'S' {
             put(out, b't', &[&[0, 0]]);
         }
-        match plan {
-            Plan::Empty | Plan::Other => put(out, b'n', &[]),
-            plan => row_description(out, plan.columns()),
+        match prepared {
+            Prepared::Empty | Prepared::Other => put(out, b'n', &[]),
+            prepared => row_description(out, prepared.columns()),
         }
         Ok(Ok(()))
     }
@@ -404,33 +406,33 @@ fn unknown(noun: &str, name: &str) -> Refusal {
     (sqlstate, format!("{noun} \"{name}\" does not exist"))
 }
 
-impl Plan {
+impl Prepared {
     fn columns(self) -> u16 {
-        if let Plan::Question(question) = self { question.columns() } else { 1 }
+        if let Prepared::Question(question) = self { question.columns() } else { 1 }
     }
 }
 
-fn plan(sql: &str) -> Plan {
+fn prepare(sql: &str) -> Prepared {
     let sql = sql.trim();
     if let Some(question) = Question::of(sql) {
-        return Plan::Question(question);
+        return Prepared::Question(question);
     }
     match sql.get(..6) {
-        _ if sql.is_empty() => Plan::Empty,
-        Some(word) if word.eq_ignore_ascii_case("select") => Plan::Select(Answer::of(sql)),
-        _ => Plan::Other,
+        _ if sql.is_empty() => Prepared::Empty,
+        Some(word) if word.eq_ignore_ascii_case("select") => Prepared::Select(Answer::of(sql)),
+        _ => Prepared::Other,
     }
 }
 
-fn execute(out: &mut Vec<u8>, plan: Plan) {
-    match plan {
-        Plan::Empty => put(out, b'I', &[]),
-        Plan::Other => complete(out, "SET"),
-        Plan::Select(answer) => {
+fn execute(out: &mut Vec<u8>, prepared: Prepared) {
+    match prepared {
+        Prepared::Empty => put(out, b'I', &[]),
+        Prepared::Other => complete(out, "SET"),
+        Prepared::Select(answer) => {
             rows(out, answer);
             complete(out, &format!("SELECT {}", answer.shape().0));
         }
-        Plan::Question(question) => question.answer(out),
+        Prepared::Question(question) => question.answer(out),
     }
 }
 

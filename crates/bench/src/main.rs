@@ -12,7 +12,7 @@ use bench::rounds::Pace;
 use bench::scenario::SCENARIOS;
 use bench::sizing::{self, Part};
 use bench::{fairness, rates, record, report, run, versus};
-use clap::{Parser, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use measure::interrupt;
 use measure::machine::said;
 
@@ -64,18 +64,8 @@ struct Options {
     /// Load and contestant on the same core, or on one each
     #[arg(long, value_enum, default_value_t = Cores::Same)]
     placement: Cores,
-    /// pgweir's program; otherwise the one beside this program
-    #[arg(long, value_name = "PATH")]
-    pgweir: Option<PathBuf>,
-    /// The one beside this program was just built from this tree: the record names the commit
-    #[arg(long)]
-    built: bool,
-    /// PgBouncer's; otherwise $PGBOUNCER, or one that is fetched into .cache
-    #[arg(long, value_name = "PATH")]
-    pgbouncer: Option<PathBuf>,
-    /// Instead of pgweir and PgBouncer; may be given again
-    #[arg(long = "contestant", value_name = "NAME=PATH[,KEY=VALUE...]")]
-    contestants: Vec<String>,
+    #[command(flatten)]
+    programs: Programs,
     /// With the instructions, the 40 costliest functions, source files and source lines
     #[arg(long)]
     functions: bool,
@@ -97,6 +87,23 @@ struct Options {
     /// Keep the folder with ini files and logs
     #[arg(long)]
     keep: bool,
+}
+
+/// Which programs are measured.
+#[derive(Debug, Args)]
+struct Programs {
+    /// pgweir's program; otherwise the one beside this program
+    #[arg(long, value_name = "PATH")]
+    pgweir: Option<PathBuf>,
+    /// The one beside this program was just built from this tree: the record names the commit
+    #[arg(long)]
+    built: bool,
+    /// PgBouncer's; otherwise $PGBOUNCER, or one that is fetched into .cache
+    #[arg(long, value_name = "PATH")]
+    pgbouncer: Option<PathBuf>,
+    /// Instead of pgweir and PgBouncer; may be given again
+    #[arg(long = "contestant", value_name = "NAME=PATH[,KEY=VALUE...]")]
+    contestants: Vec<String>,
 }
 
 /// Where load and contestant run.
@@ -203,9 +210,9 @@ fn rates(options: &Options) -> Result<bool, String> {
 /// The one that is named, or the one beside this program, with these settings (`,KEY=VALUE`).
 fn pgweir(options: &Options, settings: &str) -> Result<Contestant, String> {
     let beside = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("pgweir");
-    let program = options.pgweir.as_ref().unwrap_or(&beside);
+    let program = options.programs.pgweir.as_ref().unwrap_or(&beside);
     let mut pgweir = Contestant::parse(&format!("pgweir={}{settings}", program.display()))?;
-    pgweir.commit = if options.built && options.pgweir.is_none() { commit_words() } else { None };
+    pgweir.commit = if options.programs.built && options.programs.pgweir.is_none() { commit_words() } else { None };
     Ok(pgweir)
 }
 
@@ -239,9 +246,9 @@ fn versus(options: &Options) -> Result<bool, String> {
 
 fn fairness(options: &Options) -> Result<bool, String> {
     let beside = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("pgweir");
-    let program = options.pgweir.as_ref().unwrap_or(&beside);
+    let program = options.programs.pgweir.as_ref().unwrap_or(&beside);
     let mut pgweir = Contestant::parse(&format!("pgweir={}", program.display()))?;
-    pgweir.commit = if options.built && options.pgweir.is_none() { commit_words() } else { None };
+    pgweir.commit = if options.programs.built && options.programs.pgweir.is_none() { commit_words() } else { None };
     let pgbouncer = Contestant::parse(&format!("pgbouncer={}", pgbouncer(options)?.display()))?;
     let rounds = options.rounds.unwrap_or(if options.quick { 1 } else { 5 }) as usize;
     let slice = Duration::from_millis(options.slice_ms.unwrap_or(if options.quick { 1000 } else { 4000 }));
@@ -290,15 +297,16 @@ fn contestants(options: &Options, null: bool) -> Result<Vec<Contestant>, String>
         let other = one.variant("pgbouncer-again", &[]);
         return Ok(vec![one, other]);
     }
-    if !options.contestants.is_empty() {
-        return options.contestants.iter().map(|text| Contestant::parse(text)).collect();
+    if !options.programs.contestants.is_empty() {
+        return options.programs.contestants.iter().map(|text| Contestant::parse(text)).collect();
     }
     Ok(vec![pgweir(options, ",workers=1")?, pgbouncer()?])
 }
 
 /// PgBouncer as it was named, or one fetched into `.cache`.
 fn pgbouncer(options: &Options) -> Result<PathBuf, String> {
-    if let Some(path) = options.pgbouncer.clone().or_else(|| std::env::var_os("PGBOUNCER").map(PathBuf::from)) {
+    if let Some(path) = options.programs.pgbouncer.clone().or_else(|| std::env::var_os("PGBOUNCER").map(PathBuf::from))
+    {
         return Ok(path);
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("fetch-pgbouncer");

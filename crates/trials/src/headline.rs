@@ -25,12 +25,12 @@ pub(crate) fn headline(samples: &Samples, trial: &Trial) -> String {
             format!("they had logged in after {} instead of {}", seconds(pooled), seconds(direct))
         }));
     }
-    if trial.direct.locks.is_some() {
+    if trial.theirs.direct.locks.is_some() {
         parts.extend(pair(Metric::Locks).map(|(direct, pooled)| {
             format!("PostgreSQL held at most {} locks instead of {}", number(pooled), number(direct))
         }));
     }
-    if trial.idle > 0 || trial.direct.memory_mb.is_some() {
+    if trial.idle > 0 || trial.theirs.direct.memory_mb.is_some() {
         parts.extend(pair(Metric::ServerMemory).map(|(direct, pooled)| {
             let pooler = median(PGWEIR, Metric::PoolerMemory).unwrap_or(0.0);
             format!(

@@ -220,9 +220,9 @@ fn theirs(trial: &Trial, metric: Metric) -> Vec<Bar> {
     };
     let pgbouncer = Way::PgBouncer;
     [
-        bar(Way::Direct, &trial.direct),
-        bar(pgbouncer(Mode::Transaction), &trial.pooled),
-        bar(pgbouncer(Mode::Session), &trial.session),
+        bar(Way::Direct, &trial.theirs.direct),
+        bar(pgbouncer(Mode::Transaction), &trial.theirs.pooled),
+        bar(pgbouncer(Mode::Session), &trial.theirs.session),
     ]
     .into_iter()
     .flatten()

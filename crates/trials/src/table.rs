@@ -24,9 +24,9 @@ const SHOWN: [Metric; 9] = [
 /// What the document says of a way; its pooler was always PgBouncer.
 pub(crate) fn theirs(trial: &Trial, way: Way) -> &Theirs {
     match way {
-        Way::Direct | Way::Pgbench => &trial.direct,
-        Way::Pgweir(Mode::Transaction) | Way::Auto | Way::PgBouncer(Mode::Transaction) => &trial.pooled,
-        Way::Pgweir(Mode::Session) | Way::PgBouncer(Mode::Session) => &trial.session,
+        Way::Direct | Way::Pgbench => &trial.theirs.direct,
+        Way::Pgweir(Mode::Transaction) | Way::Auto | Way::PgBouncer(Mode::Transaction) => &trial.theirs.pooled,
+        Way::Pgweir(Mode::Session) | Way::PgBouncer(Mode::Session) => &trial.theirs.session,
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn ratios(samples: &Samples, trial: &Trial) -> Vec<String> {
     for (mode, _) in trial.pools() {
         let (pgweir, pgbouncer) = (Way::Pgweir(mode), Way::PgBouncer(mode));
         let in_mode = if mode == Mode::Session { " (session mode)" } else { "" };
-        let theirs = theirs(trial, pgweir).tps.zip(trial.direct.tps).filter(|(_, direct)| *direct > 0.0);
+        let theirs = theirs(trial, pgweir).tps.zip(trial.theirs.direct.tps).filter(|(_, direct)| *direct > 0.0);
         let theirs = theirs.map(|(pooled, direct)| format!(" (theirs {})", number(pooled / direct)));
         for (of, by, note) in
             [(pgweir, Way::Direct, theirs.clone()), (pgbouncer, Way::Direct, theirs), (pgweir, pgbouncer, None)]
