@@ -11,7 +11,7 @@ use queueing::classes::{CLASSES_MAX, Class, ClassId, Limits, Long, Over, Overflo
 use crate::entry::{Entry, Parameter, Parameters};
 use crate::problem::{Problem, clean, quoted};
 use crate::suggest;
-use crate::value::INT_MAX;
+use ::settings::value::INT_MAX;
 
 /// Who is in no other class.
 pub const DEFAULT: &str = "default";

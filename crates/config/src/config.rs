@@ -6,7 +6,7 @@ use pooling::settings::Settings;
 
 use crate::problem::{Place, Problem};
 use crate::settings::Values;
-use crate::table::{Key, TABLE};
+use ::settings::{Key, TABLE};
 
 /// All that a file says.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,8 +10,8 @@ use ::settings::{DatabaseSettings, Key};
 
 use crate::pairs;
 use crate::problem::{Place, Problem, quoted};
-use crate::table;
-use crate::value::{INT_MAX, Kind, Value, one_of, seconds, whole};
+use ::settings::table;
+use ::settings::value::{INT_MAX, Kind, Value, one_of, seconds, whole};
 
 /// One parameter of an entry, for the manual and for suggestions.
 #[derive(Clone, Debug)]

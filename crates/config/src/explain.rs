@@ -13,7 +13,7 @@ use queueing::classes::{Class, Classes, Long, Over, Overflow, Rate};
 use crate::config::Config;
 use crate::demand::{self, Demand};
 use crate::problem::clean;
-use crate::value::Value;
+use ::settings::value::Value;
 
 /// Longer lists of names are cut: nobody reads the thousandth.
 const NAMES_SHOWN_MAX: usize = 12;

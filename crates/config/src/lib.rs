@@ -39,7 +39,6 @@ pub mod url;
 pub mod userlist;
 pub mod users;
 
-pub use ::settings::{table, value};
 pub use config::{Config, ConfigRow};
 pub use explain::explain;
 pub use load::{load, load_with};

@@ -20,9 +20,9 @@ use crate::entry::Entry;
 use crate::ini::{self, FILE_BYTES_MAX, Item, Read, Reader};
 use crate::problem::{PROBLEMS_MAX, Place, Problem, Severity, quoted};
 use crate::settings::{self, Values};
-use crate::table::{self, Key, TABLE};
-use crate::value::Value;
 use crate::{databases, reach, rules, sense, support, userlist, users};
+use ::settings::value::Value;
+use ::settings::{Key, TABLE, table};
 
 const SECTIONS: [&str; 5] = ["pgbouncer", "databases", "users", "peers", "classes"];
 

@@ -5,8 +5,8 @@
 use std::fmt::Write as _;
 
 use crate::entry::Parameter;
-use crate::value::Kind;
 use crate::{classes, databases, users};
+use ::settings::value::Kind;
 use ::settings::{Effect, Group, Setting, TABLE};
 
 /// Longest line of the sample file.

@@ -12,7 +12,7 @@ use crate::demand;
 use crate::entry::Entry;
 use crate::problem::{PROBLEMS_MAX, Place, Problem, quoted};
 use crate::settings::Values;
-use crate::table::Key;
+use ::settings::Key;
 
 /// The entries that the settings were made of, by name.
 pub(crate) struct Entries<'a> {

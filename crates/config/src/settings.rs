@@ -10,7 +10,7 @@ use pooling::settings::Settings;
 use queueing::classes::Classes;
 
 use crate::problem::Place;
-use crate::value::Value;
+use ::settings::value::Value;
 
 /// A hundred years, and no arithmetic overflows.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);

@@ -5,7 +5,7 @@
 
 use crate::problem::{Place, Problem, quoted};
 use crate::settings::Values;
-use crate::value::Value;
+use ::settings::value::Value;
 use ::settings::{Effect, Key, TABLE};
 
 /// What PgBouncer knows; any other name is `daemon` to it.

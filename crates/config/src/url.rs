@@ -17,7 +17,7 @@ use crate::databases::host as parse_host;
 use crate::passfile::{self, Wanted};
 use crate::problem::{Place, Problem, quoted};
 use crate::settings::{self, Values};
-use crate::table::Key;
+use ::settings::Key;
 
 mod parameters;
 mod text;

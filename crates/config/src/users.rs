@@ -8,7 +8,7 @@ use ::settings::{Key, UserSettings};
 
 use crate::entry::{Entry, Parameter, Parameters};
 use crate::problem::{Problem, quoted};
-use crate::value::whole;
+use ::settings::value::whole;
 
 /// These come first in the manual.
 const FIRST: [&str; 4] = ["pool_mode", "pool_fidelity", "max_pinned", "stable_backend_pid"];

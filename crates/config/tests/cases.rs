@@ -230,7 +230,7 @@ fn every_setting_and_parameter_has_a_case() {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let read = |name: &str| fs::read_to_string(dir.join(name)).expect("the cases are beside this file");
     let values = read("values.txt");
-    for setting in config::table::TABLE {
+    for setting in settings::TABLE {
         let lines = values.matches(&format!("\n{} = ", setting.name)).count();
         let with_mistake = values.contains(&format!("{}: found", setting.name));
         // Every line is there twice: as it is given, and above what comes of it.

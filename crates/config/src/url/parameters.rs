@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use super::{connect_timeout, wrong};
 use crate::problem::{Place, Problem, quoted};
-use crate::table::Key;
-use crate::value::Value;
+use ::settings::Key;
+use ::settings::value::Value;
 
 /// Parameters by libpq's names; none is empty.
 #[derive(Default)]
@@ -135,7 +135,7 @@ impl Parameters {
         for (name, allowed) in ALLOWED {
             let value = self.get(name).filter(|value| !allowed.contains(value));
             if let Some(value) = value {
-                let expected = format!("{}: the others are not supported yet", crate::value::one_of(allowed));
+                let expected = format!("{}: the others are not supported yet", ::settings::value::one_of(allowed));
                 return Err(wrong(name, &quoted(value), &expected));
             }
         }
