@@ -13,7 +13,7 @@ mod sizes;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use layers::PURE;
+pub(crate) use layers::{CORE, PURE};
 pub(crate) use leaks::root_entries;
 
 use crate::finding::Finding;
