@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use session_state::state::Known;
+use session_state::state::Expectation;
 use units::{ConnId, limits};
 use wire::frontend::Query;
 
@@ -28,7 +28,7 @@ pub(super) struct Oracle {
 struct Had {
     /// The last session.
     by: ConnId,
-    asked: Option<Known>,
+    asked: Option<Expectation>,
     /// What it answered: the bodies of DataRows.
     rows: Vec<Vec<u8>>,
     /// Why it did not.
@@ -64,7 +64,7 @@ impl Worker {
         // What functions set is said by the catalogue, though nobody may have called them.
         let mut dotted = oracle.dotted.clone();
         dotted.extend(pool.known.settings().map(Box::from));
-        let known = Known::new(server.session_state.as_ref(), &server.on_server, &dotted);
+        let known = Expectation::new(server.session_state.as_ref(), &server.on_server, &dotted);
         let room = limits::CATALOGUE_SETTINGS_MAX.saturating_sub(oracle.dotted.len());
         let new: Vec<Box<[u8]>> =
             known.dotted().filter(|name| !oracle.dotted.contains(*name)).map(Box::from).take(room).collect();

@@ -272,8 +272,8 @@ fn poll_slowly(known: &mut Known, now: Time, took: Duration) {
     known.begin(server(0), true, now);
     known.row(&row(&["1"]));
     assert_eq!(known.answered(now + took), Next::Nothing);
-    known.schedule.glanced(Some(row(&["1"]).into()), now + took + took * 10);
-    known.schedule.polled(now, now + took, false);
+    known.times.glanced(Some(row(&["1"]).into()), now + took + took * 10);
+    known.times.polled(now, now + took, false);
 }
 
 #[test]

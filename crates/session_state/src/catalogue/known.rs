@@ -16,9 +16,7 @@
 mod lesson;
 mod names;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use sql::{Marks, Word};
 use units::{ConnId, Time, limits};
@@ -26,53 +24,16 @@ use units::{ConnId, Time, limits};
 pub use names::Names;
 
 use super::askers::Askers;
+use super::defined::Defined;
 use super::definition::Texts;
-use super::mentions::Mentions;
-use super::news::News;
-use super::schedule::{Question, Schedule, WINDOW};
+use super::news::Findings;
+use super::schedule::Question;
 use super::statement::Statement;
+use super::timetable::Timetable;
 use super::{Block, Catalogue, Hidden, Reading};
 
 /// What stands for the unknown: a check tells what is there.
 const UNSURE: Hidden = Hidden::DYNAMIC;
-
-/// How many names that clients have defined are kept until they have been read; beyond it, every text is suspect.
-const FRESH_MAX: usize = 4096;
-
-/// How long after a poll the next is asked at the latest while the pool is used; what has not been polled for twice as long is in
-/// doubt.
-pub(super) const PERIOD: Duration = Duration::from_secs(30);
-/// How soon after the last time at the earliest, if a client has defined something; and for how long a server is looked for that
-/// is not the only idle one.
-pub(super) const SOON: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(300);
-
-/// Something that a client has defined.
-#[derive(Debug)]
-struct Fresh {
-    hidden: Hidden,
-    /// Servers whose transactions may go on that define it.
-    open: BTreeSet<ConnId>,
-    /// When the last of them was over, or when it was sent.
-    since: Time,
-}
-
-impl Fresh {
-    fn new(now: Time) -> Fresh {
-        Fresh { hidden: Hidden::NONE, open: BTreeSet::new(), since: now }
-    }
-
-    fn add(&mut self, hidden: Hidden, server: ConnId, now: Time) {
-        self.hidden |= hidden;
-        self.open.insert(server);
-        self.since = self.since.max(now);
-    }
-
-    /// Whether a catalogue that was asked for then may not show it.
-    fn outlasts(&self, began: Time) -> bool {
-        !self.open.is_empty() || self.since >= began
-    }
-}
 
 /// A question under way.
 #[derive(Debug)]
@@ -122,31 +83,17 @@ pub struct Known {
     edition: Edition,
     is_on: bool,
     catalogue: Option<Arc<Catalogue>>,
-    fresh: BTreeMap<Word, Fresh>,
-    fresh_settings: BTreeSet<Box<[u8]>>,
-    /// What else clients' definitions name.
-    mentions: Mentions,
-    /// What any text may hide: more was defined than is kept, or nobody knows what, or what no text names.
-    doubt: Option<Fresh>,
-    /// Nobody has asked for too long.
-    is_old: bool,
+    /// What clients have defined that the catalogue may not show.
+    defined: Defined,
     /// Who asks for currval or lastval.
     pub askers: Askers,
     /// What the poll said before the catalogue was read.
     polled: Option<Box<[u8]>>,
     asking: Option<Asking>,
-    due: Time,
+    times: Timetable,
     /// The server answered otherwise than PostgreSQL does when it was asked last.
     is_unreadable: bool,
-    /// When it was last certain that the catalogue is right.
-    right_at: Time,
-    /// When the poll was asked that has told so.
-    right_since: Time,
-    schedule: Schedule,
-    news: Option<News>,
-    /// When the last news were found, and what they were.
-    last_news: Option<(Time, News)>,
-    failures: u32,
+    findings: Findings,
 }
 
 impl Known {
@@ -186,7 +133,7 @@ impl Known {
 
     fn look_up(&self, words: &[Word], marks: Marks) -> Hidden {
         if self.is_unreadable && self.catalogue.is_none() {
-            return self.fresh_among(words.iter());
+            return self.defined.hides(words.iter());
         }
         let Some(catalogue) = self.catalogue.as_deref().filter(|catalogue| !catalogue.is_unknown()) else {
             return UNSURE;
@@ -195,14 +142,13 @@ impl Known {
         if marks.any(Marks::RELATIONS) {
             hidden |= catalogue.definitions();
         }
-        if !self.fresh.is_empty() {
-            hidden |= self.fresh_among(words.iter());
+        if !self.defined.is_empty() {
+            hidden |= self.defined.hides(words.iter());
         }
         if self.is_unreadable {
             return hidden;
         }
-        let doubt = self.doubt.as_ref().map_or(Hidden::NONE, |doubt| doubt.hidden);
-        hidden | doubt | if self.is_old { UNSURE } else { Hidden::NONE }
+        hidden | self.defined.doubt() | if self.times.is_old() { UNSURE } else { Hidden::NONE }
     }
 
     /// What a text does that runs a body of its own.
@@ -212,24 +158,16 @@ impl Known {
         if self.is_on && !known {
             block.hidden = block.hidden.without(Hidden::UNKNOWN) | UNSURE;
         }
-        if !self.fresh.is_empty() {
-            // Which of its words are names of functions is not looked at: what is fresh is read soon.
-            block.hidden = self.fresh.values().fold(block.hidden, |sum, fresh| sum | fresh.hidden);
-        }
+        // Which of its words are names of functions is not looked at: what is fresh is read soon.
+        block.hidden |= self.defined.all_hide();
         block
     }
 
     /// What the strings in a text may do, if they are run.
     pub fn hides_in_strings(&self, text: &[u8]) -> Block {
         let mut block = self.read(|catalogue| catalogue.hides_in_strings(text));
-        block.hidden |= self.fresh_among(block.words.iter());
+        block.hidden |= self.defined.hides(block.words.iter());
         block
-    }
-
-    /// What clients have defined that has one of these names.
-    fn fresh_among<'w>(&self, words: impl Iterator<Item = &'w Word>) -> Hidden {
-        let found = words.filter_map(|word| self.fresh.get(&word.name()));
-        found.fold(Hidden::NONE, |sum, fresh| sum | fresh.hidden)
     }
 
     /// By what is known; before it is, by what PostgreSQL itself brings along.
@@ -240,14 +178,12 @@ impl Known {
     /// Settings with a dot in their names that bodies change.
     pub fn settings(&self) -> impl Iterator<Item = &[u8]> {
         let read = self.catalogue.iter().flat_map(|catalogue| catalogue.settings());
-        read.chain(&self.fresh_settings).map(|name| &**name)
+        read.chain(self.defined.settings()).map(|name| &**name)
     }
 
     /// It is time to ask, since something was defined. Where asking has failed, it is not.
     pub(super) fn ask_soon(&mut self, now: Time) {
-        if self.failures == 0 {
-            self.due = self.due.min((self.right_at + self.schedule.pause_for_fresh()).max(now));
-        }
+        self.times.ask_soon(now);
     }
 
     /// A text is sent that defines something. Whether other pools are to know of it.
@@ -258,7 +194,7 @@ impl Known {
         if self.may_hide(texts) {
             return texts.statements.iter().fold(false, |hides, text| self.define(text, server, now) | hides);
         }
-        if texts.others_see && !self.mentions.add_text(&texts.mentioned, server, now) {
+        if texts.others_see && !self.defined.mention_text(&texts.mentioned, server, now) {
             self.doubt(server, now);
         }
         texts.others_see
@@ -270,13 +206,13 @@ impl Known {
         !texts.hidden.is_empty()
             || texts.is_extension
             || !self.read(known).is_empty()
-            || !self.fresh_among(texts.mentioned.iter()).is_empty()
+            || !self.defined.hides(texts.mentioned.iter()).is_empty()
     }
 
     fn define(&mut self, statement: &Statement, server: ConnId, now: Time) -> bool {
         let body = statement.hidden | self.read(|catalogue| catalogue.hides(&statement.words)).without(Hidden::DEFINES);
         let touched = self.catalogue.as_deref().map_or(Hidden::NONE, |catalogue| catalogue.touches(&statement.own));
-        let mut hidden = body | touched | self.fresh_among(statement.mentioned.iter());
+        let mut hidden = body | touched | self.defined.hides(statement.mentioned.iter());
         if self.catalogue.as_ref().is_none_or(|catalogue| catalogue.is_unknown()) {
             hidden = hidden.without(Hidden::UNKNOWN);
         }
@@ -290,7 +226,7 @@ impl Known {
         }
         let named = || statement.named.iter().copied();
         let is_met = statement.has_no_name || named().any(|word| self.is_met(word, hidden));
-        if !self.mentions.add(statement.mentioned.iter().copied(), server, now) {
+        if !self.defined.mention(statement.mentioned.iter().copied(), server, now) {
             self.doubt(server, now);
         }
         if hidden.is_empty() {
@@ -298,9 +234,7 @@ impl Known {
             return true;
         }
         for name in &statement.settings {
-            if self.fresh_settings.len() < limits::CATALOGUE_SETTINGS_MAX {
-                self.fresh_settings.insert(name.clone());
-            } else {
+            if !self.defined.add_setting(name) {
                 hidden |= Hidden::DYNAMIC_SETTINGS;
             }
         }
@@ -309,11 +243,10 @@ impl Known {
         }
         self.edition = Edition::NONE;
         for word in named() {
-            if self.fresh.len() >= FRESH_MAX && !self.fresh.contains_key(&word) {
+            if !self.defined.add(word, hidden, server, now) {
                 self.doubt(server, now);
                 break;
             }
-            self.fresh.entry(word).or_insert_with(|| Fresh::new(now)).add(hidden, server, now);
         }
         true
     }
@@ -322,8 +255,9 @@ impl Known {
     fn is_met(&self, name: Word, hidden: Hidden) -> bool {
         let catalogue = self.catalogue.as_deref();
         let before = catalogue.map_or(Hidden::NONE, |catalogue| catalogue.touches(&[name]));
-        let is_new = !(before | self.fresh_among([name.name()].iter())).contains(hidden);
-        let is_mentioned = || self.mentions.has(name) || catalogue.is_some_and(|catalogue| catalogue.mentions(name));
+        let is_new = !(before | self.defined.hides([name.name()].iter())).contains(hidden);
+        let is_mentioned =
+            || self.defined.mentions(name) || catalogue.is_some_and(|catalogue| catalogue.mentions(name));
         is_new && is_mentioned()
     }
 
@@ -345,7 +279,7 @@ impl Known {
     fn doubt_of(&mut self, hidden: Hidden, server: ConnId, now: Time) {
         if self.is_on {
             self.edition = Edition::NONE;
-            self.doubt.get_or_insert_with(|| Fresh::new(now)).add(hidden, server, now);
+            self.defined.doubt_of(hidden, server, now);
         }
     }
 
@@ -353,14 +287,7 @@ impl Known {
     /// it will commit is not known for a while.
     pub fn settle(&mut self, server: ConnId, now: Time, lost: bool) {
         let at = if lost { now + limits::HOUSEKEEPING } else { now };
-        let mut is_known = self.mentions.settled(server, at);
-        for fresh in self.fresh.values_mut().chain(&mut self.doubt) {
-            if fresh.open.remove(&server) {
-                fresh.since = fresh.since.max(at);
-                is_known = true;
-            }
-        }
-        if is_known {
+        if self.defined.settle(server, at) {
             self.ask_soon(now);
         }
     }
@@ -368,22 +295,21 @@ impl Known {
     /// A server is about to be used.
     #[inline]
     pub fn aged(&mut self, now: Time) {
-        if self.is_on && !self.is_old && now > self.right_at + PERIOD + PERIOD {
-            (self.is_old, self.edition) = (true, Edition::NONE);
+        if self.is_on && self.times.ages(now) {
+            self.edition = Edition::NONE;
         }
     }
 
     /// Whether an idle server should be asked. `others`: it is not the only one.
     pub fn wants(&self, now: Time, others: bool) -> bool {
-        let at = if others || self.catalogue.is_none() { self.due } else { self.due + SOON };
-        self.is_on && self.asking.is_none() && now >= at
+        self.is_on && self.asking.is_none() && self.times.is_due(now, others || self.catalogue.is_none())
     }
 
     /// Whoever wants a server waits, since nothing is known yet: not for long, and not again once asking has failed.
     #[inline]
     pub fn is_awaited(&self) -> bool {
         let is_late = || self.asking.as_ref().is_some_and(|asking| asking.is_late);
-        self.catalogue.is_none() && self.is_on && self.failures == 0 && !is_late()
+        self.catalogue.is_none() && self.is_on && !self.times.has_failed() && !is_late()
     }
 
     /// It takes too long to be waited for.
@@ -418,18 +344,15 @@ impl Known {
 
     /// Whoever waits for a server waits a little longer: it is high time to ask.
     pub fn is_overdue(&self, now: Time) -> bool {
-        self.is_on
-            && self.asking.is_none()
-            && self.failures == 0
-            && self.catalogue.is_some()
-            && now >= self.due + WINDOW
+        self.is_on && self.asking.is_none() && self.catalogue.is_some() && self.times.is_overdue(now)
     }
 
     /// A server is asked. `counts`: it counts changes.
     pub fn begin(&mut self, server: ConnId, counts: bool, now: Time) -> Question {
-        let must_poll = self.catalogue.is_none() || self.is_old;
-        let may_poll = || self.has_settled() && self.schedule.may_poll_for_fresh(now);
-        let question = if must_poll || may_poll() { Question::Poll } else { self.schedule.question(now, counts) };
+        let question = match self.catalogue {
+            None => Question::Poll,
+            Some(_) => self.times.question(now, counts, self.defined.has_settled()),
+        };
         let (is_broken, is_told, is_late) = (false, false, false);
         self.asking = Some(Asking {
             server,
@@ -466,8 +389,7 @@ impl Known {
         let Some(mut asking) = self.asking.take() else { return Next::Nothing };
         if asking.question == Question::Glance {
             // Whatever it says that is not what it said before is a reason to poll.
-            if !self.schedule.glanced(asking.polled.take(), now) {
-                self.due = now + WINDOW;
+            if !self.times.glanced(asking.polled.take(), now) {
                 return Next::Nothing;
             }
             (asking.question, asking.began, asking.is_broken, asking.is_told) = (Question::Poll, now, false, false);
@@ -476,18 +398,18 @@ impl Known {
         }
         if asking.is_broken || asking.polled.is_none() {
             self.edition = Edition::NONE;
-            self.failed(now);
+            self.times.failed(now);
             let begins = !std::mem::replace(&mut self.is_unreadable, true);
             return if begins && !asking.is_told { Next::Complain } else { Next::Nothing };
         }
         match asking.reading.take() {
             None if self.catalogue.is_none() || asking.polled != self.polled => {
-                self.schedule.polled(asking.began, now, true);
+                self.times.polled(asking.began, now, true);
                 asking.reading = Some(Reading::new());
                 self.asking = Some(asking);
                 return Next::Read;
             }
-            None => self.schedule.polled(asking.began, now, false),
+            None => self.times.polled(asking.began, now, false),
             Some(reading) => {
                 self.replace(Arc::new(reading.finish()), now);
                 self.polled = asking.polled;
@@ -500,34 +422,16 @@ impl Known {
     /// The catalogue is as it was when a poll began.
     fn is_right(&mut self, began: Time, counts: bool, now: Time) {
         self.edition = Edition::NONE;
-        self.fresh.retain(|_, fresh| fresh.outlasts(began));
-        self.doubt.take_if(|fresh| !fresh.outlasts(began));
-        self.mentions.read(began);
-        if self.fresh.is_empty() {
-            self.fresh_settings.clear();
-        }
-        let more = self.has_settled();
-        (self.is_old, self.failures, self.right_at, self.right_since) = (false, 0, now, began);
-        self.due = now + if more { self.schedule.pause_for_fresh() } else { self.schedule.next(counts) };
-    }
-
-    /// Something was defined that can be read. What a transaction defines that goes on is no reason to ask.
-    fn has_settled(&self) -> bool {
-        self.fresh.values().chain(&self.doubt).any(|fresh| fresh.open.is_empty())
+        self.defined.read(began);
+        self.times.is_right(began, now, counts, self.defined.has_settled());
     }
 
     /// A server is no more.
     pub fn lost(&mut self, server: ConnId, now: Time) {
         if self.asking.as_ref().is_some_and(|asking| asking.server == server) {
             self.asking = None;
-            self.failed(now);
+            self.times.failed(now);
         }
-    }
-
-    fn failed(&mut self, now: Time) {
-        let pause = SOON.saturating_mul(1 << self.failures.min(16)).min(RETRY_MAX);
-        self.failures += 1;
-        self.due = now + pause;
     }
 }
 

@@ -1,8 +1,13 @@
 //! What a pool knows as its clients define things, and as it asks.
 
+use super::super::defined::FRESH_MAX;
+use super::super::schedule::SOON;
+use super::super::timetable::RETRY_MAX;
+
 use super::*;
 use crate::catalogue::{Land, Row, What};
 use sql::{Rules, Summary, Text};
+use std::time::Duration;
 use units::Kind;
 use wire::HEADER_LEN;
 use wire::backend::encode_data_row;
@@ -152,11 +157,11 @@ fn what_is_fresh_is_bounded() {
         let text = format!("create function f{number}() returns void language plpgsql as 'begin listen x; end'");
         define(&mut known, &text, at(2));
     }
-    assert!(known.fresh.len() <= FRESH_MAX);
+    assert!(known.defined.len() <= FRESH_MAX);
     assert_eq!(hides(&known, "select g()"), UNSURE);
     known.settle(server(1), at(3), false);
     read(&mut known, "2", &[], at(4));
-    assert!(known.fresh.is_empty() && hides(&known, "select g()").is_empty());
+    assert!(known.defined.is_empty() && hides(&known, "select g()").is_empty());
     let row = Row::Other { land: Land::Called, name: b"g" };
     assert_eq!(Catalogue::new([row]).touches(&[Word::of(b"g")]), Hidden::UNKNOWN);
 }

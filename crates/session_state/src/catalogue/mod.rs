@@ -50,6 +50,7 @@
 mod askers;
 mod base;
 mod body;
+mod defined;
 mod definition;
 mod hidden;
 mod known;
@@ -59,6 +60,7 @@ mod reading;
 mod row;
 mod schedule;
 mod statement;
+mod timetable;
 
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,31 @@ pub struct News {
     pub since: Time,
 }
 
+/// What has been found in one database that nobody knew.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// Nobody was told yet.
+    untold: Option<News>,
+    /// When the last news were found, and what they were.
+    last: Option<(Time, News)>,
+}
+
+impl Findings {
+    pub(super) fn add(&mut self, news: News, now: Time) {
+        (self.untold, self.last) = (Some(news), Some((now, news)));
+    }
+
+    /// Once.
+    pub(super) fn take(&mut self) -> Option<News> {
+        self.untold.take()
+    }
+
+    /// What a server may have that has worked last then, and that was found here meanwhile.
+    pub(super) fn since(&self, worked_at: Time) -> Option<News> {
+        self.last.filter(|(found, news)| (news.since..=*found).contains(&worked_at)).map(|(_, news)| news)
+    }
+}
+
 impl Catalogue {
     /// `known`: what clients of the pooler have defined meanwhile, by name.
     pub(super) fn news(&self, older: &Catalogue, known: impl Fn(Word) -> Hidden) -> Hidden {

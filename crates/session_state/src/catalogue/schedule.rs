@@ -17,8 +17,12 @@ use std::time::Duration;
 
 use units::Time;
 
-use super::known::{PERIOD, SOON};
-
+/// How long after a poll the next is asked at the latest while the pool is used; what has not been polled for twice as long is in
+/// doubt.
+pub(super) const PERIOD: Duration = Duration::from_secs(30);
+/// How soon after the last time at the earliest, if a client has defined something; and for how long a server is looked for that
+/// is not the only idle one.
+pub(super) const SOON: Duration = Duration::from_secs(1);
 /// How soon after one question the next is asked, on a pool in use.
 pub(super) const WINDOW: Duration = Duration::from_secs(2);
 

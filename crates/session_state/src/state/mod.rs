@@ -17,9 +17,9 @@
 pub(crate) mod channels;
 pub mod check;
 pub(crate) mod effects;
+mod expectation;
 mod haste;
 pub(crate) mod journal;
-mod known;
 mod pins;
 pub(crate) mod prepared;
 mod reading;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 pub use channels::{Ears, Overflow, Wait, is_portable};
 pub use effects::{Effect, Effects};
-pub use known::Known;
+pub use expectation::Expectation;
 pub use pins::{PinSnapshot, Pins};
 pub use prepared::{OnServer, Remedy, of_protocol as prepare_of_protocol};
 pub use reading::{Defines, Reader, Reading, Sketch};

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use sql::Word;
 use units::Time;
 
 use super::super::news::News;
-use super::super::schedule::Schedule;
+use super::super::timetable::Timetable;
 use super::super::{Catalogue, Hidden};
 use super::Known;
 
@@ -14,10 +15,7 @@ use super::Known;
 pub struct Lesson {
     catalogue: Arc<Catalogue>,
     polled: Option<Box<[u8]>>,
-    right_at: Time,
-    right_since: Time,
-    due: Time,
-    schedule: Schedule,
+    times: Timetable,
 }
 
 impl Known {
@@ -27,14 +25,13 @@ impl Known {
         let none = Catalogue::new([]);
         let older = self.catalogue.as_deref().or(self.is_unreadable.then_some(&none));
         if let Some(older) = older {
-            let defined = |name| self.fresh.get(&name).map_or(Hidden::NONE, |fresh| fresh.hidden);
+            let defined = |name: Word| self.defined.hides([name].iter());
             let mut hidden = catalogue.news(older, defined);
-            if catalogue.has_other_settings(older, |name| self.fresh_settings.contains(name)) {
+            if catalogue.has_other_settings(older, |name| self.defined.has_setting(name)) {
                 hidden |= Hidden::SETTINGS;
             }
             if !hidden.is_empty() {
-                let news = News { hidden, since: self.right_since };
-                (self.news, self.last_news) = (Some(news), Some((now, news)));
+                self.findings.add(News { hidden, since: self.times.right_since() }, now);
             }
         }
         self.catalogue = Some(catalogue);
@@ -42,12 +39,12 @@ impl Known {
 
     /// Side effects that nobody knew, once.
     pub fn take_news(&mut self) -> Option<News> {
-        self.news.take()
+        self.findings.take()
     }
 
     /// A server comes from another worker that has worked last then: what it may have had there that was found here meanwhile.
     pub fn news_since(&self, worked_at: Time) -> Option<News> {
-        self.last_news.filter(|(found, news)| (news.since..=*found).contains(&worked_at)).map(|(_, news)| news)
+        self.findings.since(worked_at)
     }
 
     /// What another pool of the same database on the same worker can take over.
@@ -55,26 +52,29 @@ impl Known {
         let lesson = |catalogue: &Arc<Catalogue>| Lesson {
             catalogue: Arc::clone(catalogue),
             polled: self.polled.clone(),
-            right_at: self.right_at,
-            right_since: self.right_since,
-            due: self.due,
-            schedule: self.schedule.clone(),
+            times: self.times.clone(),
         };
-        self.catalogue.as_ref().filter(|_| self.asking.is_none() && self.failures == 0).map(lesson)
+        self.catalogue.as_ref().filter(|_| self.asking.is_none() && !self.times.has_failed()).map(lesson)
     }
 
     pub fn take_over(&mut self, lesson: &Lesson) {
-        if !self.is_on || self.catalogue.is_none() || self.asking.is_some() || self.right_since > lesson.right_since {
+        if !self.is_on
+            || self.catalogue.is_none()
+            || self.asking.is_some()
+            || self.times.right_since() > lesson.times.right_since()
+        {
             return;
         }
+        let right_at = lesson.times.right_at();
         if self.polled != lesson.polled {
-            self.replace(Arc::clone(&lesson.catalogue), lesson.right_at);
+            self.replace(Arc::clone(&lesson.catalogue), right_at);
             self.polled.clone_from(&lesson.polled);
         }
-        (self.schedule, self.is_unreadable) = (lesson.schedule.clone(), false);
-        if self.right_since < lesson.right_since {
-            self.is_right(lesson.right_since, true, lesson.right_at);
+        self.times.take_schedule(&lesson.times);
+        self.is_unreadable = false;
+        if self.times.right_since() < lesson.times.right_since() {
+            self.is_right(lesson.times.right_since(), true, right_at);
         }
-        self.due = if self.has_settled() { self.due.min(lesson.due) } else { lesson.due };
+        self.times.take_due(&lesson.times, self.defined.has_settled());
     }
 }

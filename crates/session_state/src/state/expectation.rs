@@ -51,8 +51,9 @@ const UNLISTED: [&[u8]; 5] = [
     b"transaction_read_only",
 ];
 
+/// What a server should answer.
 #[derive(Debug)]
-pub struct Known {
+pub struct Expectation {
     state: Arc<State>,
     prepared: BTreeSet<Vec<u8>>,
     /// Settings with a dot that the server must not have.
@@ -71,13 +72,13 @@ struct Found {
     own: Vec<u8>,
 }
 
-impl Known {
+impl Expectation {
     /// `dotted`: settings with a dot that may be on it without being the session's.
-    pub fn new(state: Option<&Arc<State>>, on_server: &OnServer, dotted: &BTreeSet<Box<[u8]>>) -> Known {
+    pub fn new(state: Option<&Arc<State>>, on_server: &OnServer, dotted: &BTreeSet<Box<[u8]>>) -> Expectation {
         let prepared = on_server.names().map(<[u8]>::to_vec).collect();
         let state = state.map(Arc::clone).unwrap_or_default();
         let foreign = dotted.iter().filter(|name| !state.settings.contains_key(*name) && name.is_ascii());
-        Known { foreign: foreign.cloned().collect(), state, prepared }
+        Expectation { foreign: foreign.cloned().collect(), state, prepared }
     }
 
     /// Settings with a dot that the server has.
@@ -214,7 +215,7 @@ mod tests {
         body
     }
 
-    fn known() -> Known {
+    fn known() -> Expectation {
         let mut state = State::default();
         for (name, clause) in [("work_mem", "work_mem = '1MB'"), ("app.user", "app.user = '7'")] {
             state.apply(&Change::Set {
@@ -224,7 +225,11 @@ mod tests {
         }
         let mut server = OnServer::default();
         server.insert(b"p", b"PREPARE p AS SELECT 1"[..].into());
-        Known::new(Some(&Arc::new(state)), &server, &BTreeSet::from([b"app.user"[..].into(), b"app.other"[..].into()]))
+        Expectation::new(
+            Some(&Arc::new(state)),
+            &server,
+            &BTreeSet::from([b"app.user"[..].into(), b"app.other"[..].into()]),
+        )
     }
 
     #[test]
@@ -253,7 +258,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_missing_is_a_difference() {
         let tracked = Tracked::new(&["IntervalStyle".to_owned()]);
-        let nothing = Known::new(None, &OnServer::default(), &BTreeSet::new());
+        let nothing = Expectation::new(None, &OnServer::default(), &BTreeSet::new());
         let clean = row(b"ffff", "", "", "none");
         assert_eq!(nothing.difference(std::slice::from_ref(&clean), &tracked), None);
         assert_eq!(nothing.difference(&[], &tracked).as_deref(), Some("it answers with 0 rows"));
@@ -270,17 +275,17 @@ mod tests {
 
     #[test]
     fn the_question_can_always_be_asked() {
-        let text = |known: &Known| {
+        let text = |known: &Expectation| {
             let mut text = Vec::new();
             known.write_text(&mut text);
             String::from_utf8(text).expect("ASCII")
         };
-        let nothing = text(&Known::new(None, &OnServer::default(), &BTreeSet::new()));
+        let nothing = text(&Expectation::new(None, &OnServer::default(), &BTreeSet::new()));
         assert!(nothing.ends_with("pg_catalog.concat_ws(',', '')") && !nothing.contains("timeout"), "{nothing}");
         let mut state = State::default();
         let again = Some(Again::Clause(b"statement_timeout = 1"[..].into()));
         state.apply(&Change::Set { name: b"statement_timeout"[..].into(), again });
-        let hasty = text(&Known::new(Some(&Arc::new(state)), &OnServer::default(), &BTreeSet::new()));
+        let hasty = text(&Expectation::new(Some(&Arc::new(state)), &OnServer::default(), &BTreeSet::new()));
         assert_eq!(hasty.matches(UNHURRIED).count(), 2, "{hasty}");
     }
 
