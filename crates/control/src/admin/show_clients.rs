@@ -5,7 +5,7 @@ use pooling::settings::CONSOLE_DATABASE;
 use pooling::snapshot::ClientSnapshot;
 use pooling::{Peer, Snapshot};
 
-use super::socket::{self, Socket, end, unix};
+use super::socket::{self, End, Socket};
 use crate::table::{Column, Table, text};
 use crate::view::{View, pointer};
 
@@ -33,19 +33,17 @@ pub(super) fn table(view: &View<'_>) -> Table {
 }
 
 fn socket<'a>(view: &View<'_>, snapshot: &Snapshot, client: &'a ClientSnapshot) -> Socket<'a> {
-    let ((addr, port), (local_addr, local_port), pid) = match client.peer {
-        Peer::Tcp { from, to } => (end(from), end(to), 0),
-        Peer::Unix { pid, .. } => (unix(view.listen_port), unix(view.listen_port), i64::from(pid)),
+    let (peer, local, pid) = match client.peer {
+        Peer::Tcp { from, to } => (End::tcp(from), End::tcp(to), 0),
+        Peer::Unix { pid, .. } => (End::unix(view.listen_port), End::unix(view.listen_port), i64::from(pid)),
     };
     Socket {
         kind: "C",
         user: &client.user,
         database: &client.key.database,
         state: client.state,
-        addr,
-        port,
-        local_addr,
-        local_port,
+        peer,
+        local,
         connect_time: view.time_of_day(snapshot, client.connected_at),
         request_time: view.time_of_day(snapshot, client.request_at),
         wait_us: client.waiting_since.map_or(0, |since| snapshot.now.micros_since(since)),

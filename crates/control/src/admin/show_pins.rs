@@ -10,7 +10,7 @@ use pooling::{Peer, Snapshot};
 use session_state::state::PinSnapshot;
 use units::ConnId;
 
-use super::socket::{end, unix};
+use super::socket::End;
 use crate::table::{Column, Table, Value, count, int, text, words};
 use crate::view::{View, pointer};
 
@@ -50,14 +50,14 @@ pub(super) fn table(view: &View<'_>) -> Table {
 }
 
 fn row(view: &View<'_>, snapshot: &Snapshot, client: &ClientSnapshot, pin: &PinSnapshot, pid: i32) -> Vec<Value> {
-    let (addr, port) = match client.peer {
-        Peer::Tcp { from, .. } => end(from),
-        Peer::Unix { .. } => unix(view.listen_port),
+    let End { address, port } = match client.peer {
+        Peer::Tcp { from, .. } => End::tcp(from),
+        Peer::Unix { .. } => End::unix(view.listen_port),
     };
     vec![
         words(&*client.key.database),
         words(&*client.user),
-        words(addr),
+        words(address),
         count(port),
         words(&client.application_name),
         count(snapshot.now.since(pin.since).as_secs()),

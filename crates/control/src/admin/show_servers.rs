@@ -5,7 +5,7 @@ use pooling::Snapshot;
 use pooling::settings::Host;
 use pooling::snapshot::ServerSnapshot;
 
-use super::socket::{COLUMNS, Socket, end, unix};
+use super::socket::{COLUMNS, End, Socket};
 use crate::table::Table;
 use crate::view::{View, pointer, server_address};
 
@@ -20,21 +20,17 @@ pub(super) fn table(view: &View<'_>) -> Table {
 }
 
 fn socket<'a>(view: &View<'_>, snapshot: &Snapshot, server: &'a ServerSnapshot) -> Socket<'a> {
-    let (local_addr, local_port) = match (&server.address.host, server.local) {
-        (Host::Unix(_), _) => unix(server.address.port),
-        (_, Some(address)) => end(address),
-        // Not connected yet.
-        (_, None) => (String::new(), 0),
+    let local = match (&server.address.host, server.local) {
+        (Host::Unix(_), _) => End::unix(server.address.port),
+        (_, address) => address.map(End::tcp).unwrap_or_default(),
     };
     Socket {
         kind: "S",
         user: &server.key.user,
         database: &server.key.database,
         state: server.state,
-        addr: server_address(server),
-        port: server.address.port,
-        local_addr,
-        local_port,
+        peer: End { address: server_address(server), port: server.address.port },
+        local,
         connect_time: view.time_of_day(snapshot, server.connected_at),
         request_time: view.time_of_day(snapshot, server.request_at),
         wait_us: 0,

@@ -31,14 +31,22 @@ pub(super) const COLUMNS: &[Column] = &[
     int("id"),
 ];
 
-/// One end of a connection, as two columns show it.
-pub(super) fn end(address: SocketAddr) -> (String, u16) {
-    (address.ip().to_canonical().to_string(), address.port())
+/// One end of a connection, as two columns show it. Without an address: it is not connected yet.
+#[derive(Default)]
+pub(super) struct End {
+    pub(super) address: String,
+    pub(super) port: u16,
 }
 
-/// Both ends of a Unix socket: PgBouncer shows a port for each, the one in the socket's name.
-pub(super) fn unix(port: u16) -> (String, u16) {
-    ("unix".to_owned(), port)
+impl End {
+    pub(super) fn tcp(address: SocketAddr) -> End {
+        End { address: address.ip().to_canonical().to_string(), port: address.port() }
+    }
+
+    /// Both ends of a Unix socket: PgBouncer shows a port for each, the one in the socket's name.
+    pub(super) fn unix(port: u16) -> End {
+        End { address: "unix".to_owned(), port }
+    }
 }
 
 /// A row, by name.
@@ -48,10 +56,8 @@ pub(super) struct Socket<'a> {
     pub(super) user: &'a str,
     pub(super) database: &'a str,
     pub(super) state: &'static str,
-    pub(super) addr: String,
-    pub(super) port: u16,
-    pub(super) local_addr: String,
-    pub(super) local_port: u16,
+    pub(super) peer: End,
+    pub(super) local: End,
     pub(super) connect_time: String,
     pub(super) request_time: String,
     pub(super) wait_us: u64,
@@ -72,10 +78,10 @@ impl Socket<'_> {
             words(self.database),
             words("none"),
             words(self.state),
-            words(self.addr),
-            count(self.port),
-            words(self.local_addr),
-            count(self.local_port),
+            words(self.peer.address),
+            count(self.peer.port),
+            words(self.local.address),
+            count(self.local.port),
             words(self.connect_time),
             words(self.request_time),
             count(self.wait_us / 1_000_000),
