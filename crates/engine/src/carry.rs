@@ -7,11 +7,12 @@ use std::os::fd::OwnedFd;
 
 use pooling::{Action, Event, Fact, Hangup, Level, Mail, Place};
 use rustix::net::Shutdown;
-use units::{ConnId, Kind, PoolId};
+use units::{ConnId, Kind};
 
 use crate::connect::{Dial, ends};
 use crate::connections::{Parcel, Phase};
-use crate::host::{Aftermath, Host, LocalMail};
+use crate::host::{Aftermath, Host};
+use crate::inbox::LocalMail;
 use crate::letter::Letter;
 use crate::poll::Interest;
 use crate::shared::Asked;
@@ -72,7 +73,7 @@ impl Host {
         self.serving = Some((who, subject(&event)));
         self.counters.steps += 1;
         let resident = &mut self.residents[who];
-        let mut list = resident.machine.decide(self.now, &self.board, event, &mut resident.actions);
+        let mut list = resident.machine.decide(self.now, self.board.board(), event, &mut resident.actions);
         let acted = !list.is_empty();
         self.carry_out(who, &mut list, chunk);
         let resident = &mut self.residents[who];
@@ -107,22 +108,14 @@ impl Host {
                 let dial = self.dialer.begin(conn, &address);
                 self.dial(conn, dial);
             }
-            Action::Compute { conn, job } => self.shared.computers.ask(conn, job, &self.mailbox),
+            Action::Compute { conn, job } => self.shared.computers.ask(conn, job, self.inbox.mailbox()),
             Action::Post { mail, carrying } => self.post(mail, carrying),
             Action::Adopt { conn } => self.adopt(conn),
             Action::Publish { pool, cell } => {
-                if let Place::Worker(worker) = self.residents[who].place {
-                    let before = self.shared.board.publish(pool, worker, cell);
-                    self.board.set(pool, worker, cell);
-                    self.wrote_row(pool, before);
-                }
+                self.board.publish(&self.shared.board, pool, self.residents[who].place, cell);
             }
             Action::PublishClasses { pool, cells } => {
-                if let Place::Worker(worker) = self.residents[who].place {
-                    let before = self.shared.board.publish_classes(pool, worker, &cells);
-                    self.board.set_classes(pool, worker, cells);
-                    self.wrote_row(pool, before);
-                }
+                self.board.publish_classes(&self.shared.board, pool, self.residents[who].place, cells);
             }
             Action::AskControl { conn, question } => {
                 let worker = units::WorkerId(conn.owner());
@@ -162,21 +155,11 @@ impl Host {
         drop(self.connections.remove(conn));
     }
 
-    /// One of our own cells was written to a row that had this version: if nobody else has written since it was read, what was
-    /// written just now is known.
-    fn wrote_row(&mut self, pool: PoolId, before: Option<u64>) {
-        if let (Some(before), Some(seen)) = (before, self.seen.get_mut(pool.0 as usize))
-            && *seen == before
-        {
-            *seen = before + 1;
-        }
-    }
-
     fn post(&mut self, mail: Mail, carrying: Option<ConnId>) {
         let parcel = carrying.and_then(|conn| self.connections.remove(conn));
         let thread = self.shared.thread_of(mail.place());
         if thread == self.thread {
-            self.local.push_back(LocalMail { mail, parcel });
+            self.inbox.add_local(LocalMail { mail, parcel });
             return;
         }
         let fd = parcel.map(|parcel| self.unregister(parcel));
@@ -225,7 +208,7 @@ impl Host {
         let (fd, phase, interest) = match dial {
             Dial::Watch(fd) => (fd, Phase::Connecting, Interest::WRITE),
             Dial::Standing(fd) => (fd, Phase::Open, Interest::READ),
-            Dial::Resolve(name) => return self.shared.resolver.ask(conn, name, &self.mailbox),
+            Dial::Resolve(name) => return self.shared.resolver.ask(conn, name, self.inbox.mailbox()),
             Dial::Failed(why) => return self.aftermath.push_back(Aftermath::OpenFailed(conn, why)),
         };
         let parcel = Parcel { fd, registered: None };

@@ -22,20 +22,21 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::{Actions, Event, Exchange, Hangup, Mail, Place, ToWorker};
-use queueing::board::Board;
+use pooling::{Event, Exchange, Hangup, Mail, Place, ToWorker};
 use units::limits::CHUNK_LEN_MAX;
 use units::{ConnId, Kind, Time};
 
+use crate::board_copy::BoardCopy;
 use crate::connect::Dialer;
 use crate::connections::{Connections, Parcel, Phase};
 use crate::count::{Counters, ThreadCounters};
 use crate::gate::Gate;
-use crate::letter::{Letter, Letterbox};
+use crate::inbox::{Inbox, LocalMail};
+use crate::letter::Letter;
 use crate::options::TcpOptions;
 use crate::poll::{Interest, Poll, Ready, Token};
+use crate::residents::Residents;
 use crate::shared::{Builder, Shared};
-use crate::tenant::Tenant;
 
 /// Tellings of `RoundEnded` without a wait between them, while neighbours on this thread go on writing to each other.
 const EXCHANGES_MAX: usize = 16;
@@ -45,19 +46,6 @@ pub(crate) const PASSERS_MAX: usize = 32;
 
 /// A longer wait would not fit the argument of `epoll_pwait` and need a newer system call, which sandboxes may forbid.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
-
-/// A machine and its list of actions.
-pub(crate) struct Resident {
-    pub(crate) place: Place,
-    pub(crate) machine: Box<dyn Tenant>,
-    pub(crate) actions: Actions,
-}
-
-/// A message between two machines of one thread.
-pub(crate) struct LocalMail {
-    pub(crate) mail: Mail,
-    pub(crate) parcel: Option<Parcel>,
-}
 
 /// What a machine must be told after its list of actions was carried out.
 pub(crate) enum Aftermath {
@@ -71,26 +59,16 @@ pub(crate) enum Aftermath {
 }
 
 pub(crate) struct Host {
-    pub(crate) residents: Vec<Resident>,
-    /// Which of them owns connections, by kind.
-    owners: [Option<usize>; 4],
+    pub(crate) residents: Residents,
     pub(crate) connections: Connections,
     pub(crate) poll: Poll,
     pub(crate) dialer: Dialer,
     pub(crate) gate: Option<Gate>,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) builder: Builder,
     /// Which of the engine's threads this is.
     pub(crate) thread: usize,
-    pub(crate) mailbox: Arc<Letterbox>,
-    pub(crate) letters: VecDeque<Letter>,
-    /// Sessions from another thread's door. Other letters go before them, as they may have come before anyway; but a worker is not
-    /// told to stop before it knows of all who are to be told of that.
-    arrivals: VecDeque<LocalMail>,
-    pub(crate) local: VecDeque<LocalMail>,
-    /// As last read; `seen` has the versions of its rows.
-    pub(crate) board: Board,
-    pub(crate) seen: Vec<u64>,
+    pub(crate) inbox: Inbox,
+    pub(crate) board: BoardCopy,
     /// The one clock read of this round.
     pub(crate) now: Time,
     /// What one `recv` brings, of any connection.
@@ -101,8 +79,6 @@ pub(crate) struct Host {
     /// Whom a panic would be blamed on.
     pub(crate) serving: Option<(usize, Option<ConnId>)>,
     pub(crate) counters: Counters,
-    /// Rounds without one between them.
-    pub(crate) panics_in_a_row: u32,
     pub(crate) leaving: bool,
 }
 
@@ -126,31 +102,22 @@ impl Host {
         let mailbox = Arc::clone(&plan.shared.boxes[plan.thread]);
         poll.add(mailbox.bell(), Token::Bell, Interest::READ)?;
         let gate = if plan.listeners.is_empty() { None } else { Some(Gate::open(plan.listeners, &mut poll)?) };
-        let settings = plan.shared.settings();
-        let resident = |place| Resident { place, machine: (plan.builder)(place, &settings), actions: Actions::new() };
         Ok(Host {
-            owners: owners(&plan.places),
-            residents: plan.places.iter().copied().map(resident).collect(),
+            residents: Residents::new(&plan.places, plan.builder, &plan.shared.settings()),
             connections: Connections::default(),
             poll,
             dialer: Dialer::new(plan.tcp),
             gate,
-            board: Board::new(plan.shared.workers),
+            board: BoardCopy::new(plan.shared.workers),
             shared: plan.shared,
-            builder: plan.builder,
             thread: plan.thread,
-            mailbox,
-            letters: VecDeque::new(),
-            arrivals: VecDeque::new(),
-            local: VecDeque::new(),
-            seen: Vec::new(),
+            inbox: Inbox::new(mailbox),
             now: Time::ZERO,
             buffer: vec![0; CHUNK_LEN_MAX],
             aftermath: VecDeque::new(),
             in_hand: None,
             serving: None,
             counters: Counters::default(),
-            panics_in_a_row: 0,
             leaving: false,
         })
     }
@@ -167,25 +134,23 @@ impl Host {
         self.tell_deadlines();
         self.end_round();
         self.serving = None;
-        self.panics_in_a_row = 0;
     }
 
     fn wait(&mut self) {
         self.connections.settle(&mut self.poll);
         let mut timeout = self.timeout();
-        let has_mail = !self.local.is_empty() || !self.letters.is_empty() || !self.arrivals.is_empty();
-        if has_mail || !self.mailbox.lie_down() {
+        if !self.inbox.lie_down() {
             timeout = Some(Duration::ZERO);
         }
         self.poll.wait(timeout).expect("our own epoll and buffer are valid");
-        self.mailbox.get_up();
+        self.inbox.get_up();
         self.counters.rounds += 1;
     }
 
     /// Until the next deadline, in whole milliseconds rounded up: waking early would be a round for nothing.
     fn timeout(&self) -> Option<Duration> {
-        let deadlines = self.residents.iter().filter_map(|resident| resident.machine.next_deadline());
-        let next = deadlines.chain(self.gate.as_ref().and_then(Gate::deadline)).min()?;
+        let deadlines = [self.residents.next_deadline(), self.gate.as_ref().and_then(Gate::deadline)];
+        let next = deadlines.into_iter().flatten().min()?;
         if next == Time::NEVER {
             return None;
         }
@@ -197,7 +162,7 @@ impl Host {
         self.now = self.shared.clock.now().max(self.now);
         self.counters.clock_reads += 1;
         let hearing = self.shared.log.hearing();
-        for resident in &mut self.residents {
+        for resident in self.residents.iter_mut() {
             resident.actions.hear(hearing);
         }
     }
@@ -207,23 +172,16 @@ impl Host {
         if self.shared.workers == 1 {
             return;
         }
-        for resident in &self.residents {
+        for resident in self.residents.iter() {
             for &pool in resident.machine.shared_pools() {
-                let index = pool.0 as usize;
-                if self.seen.len() <= index {
-                    self.seen.resize(index + 1, 0);
-                }
-                self.seen[index] = self.shared.board.refresh(pool, self.seen[index], &mut self.board);
+                self.board.refresh(&self.shared.board, pool);
             }
         }
     }
 
     fn read_mail(&mut self) {
-        // After a panic some of the last round's are left.
-        if self.letters.is_empty() {
-            self.mailbox.empty(&mut self.letters);
-        }
-        while let Some(letter) = self.letters.pop_front() {
+        self.inbox.empty_mailbox();
+        while let Some(letter) = self.inbox.next_letter() {
             self.counters.letters += 1;
             self.open_letter(letter);
         }
@@ -237,7 +195,7 @@ impl Host {
                     self.let_arrive(usize::MAX);
                 }
                 let letter = LocalMail { mail, parcel: fd.map(|fd| Parcel { fd, registered: None }) };
-                if arrives { self.arrivals.push_back(letter) } else { self.deliver(letter) }
+                if arrives { self.inbox.add_arrival(letter) } else { self.deliver(letter) }
             }
             Letter::Computed { conn, done } => {
                 if let Some(who) = self.resident_of(conn) {
@@ -262,7 +220,7 @@ impl Host {
     /// Delivers a message, and with it perhaps a socket; one that is not adopted is closed.
     fn deliver(&mut self, letter: LocalMail) {
         let to = letter.mail.place();
-        let Some(who) = self.residents.iter().position(|resident| resident.place == to) else { return };
+        let Some(who) = self.residents.at(to) else { return };
         self.in_hand = letter.parcel;
         self.tell(who, Event::Mail(letter.mail));
         self.in_hand = None;
@@ -315,8 +273,8 @@ impl Host {
 
     /// Sessions from another thread's door, the oldest first.
     fn let_arrive(&mut self, count_max: usize) {
-        for _ in 0..count_max.min(self.arrivals.len()) {
-            let Some(letter) = self.arrivals.pop_front() else { break };
+        for _ in 0..count_max.min(self.inbox.arrivals()) {
+            let Some(letter) = self.inbox.next_arrival() else { break };
             self.deliver(letter);
         }
     }
@@ -376,7 +334,7 @@ impl Host {
             match self.poll.ready(index).token {
                 Token::Listener(listener) => self.accept_from(listener),
                 Token::Bell => {
-                    self.mailbox.bell().hush();
+                    self.inbox.mailbox().bell().hush();
                     self.counters.wakes_taken += 1;
                 }
                 Token::Seat(_) => {}
@@ -413,7 +371,7 @@ impl Host {
     /// next round, which then does not sleep.
     fn end_round(&mut self) {
         for _ in 0..EXCHANGES_MAX {
-            while let Some(letter) = self.local.pop_front() {
+            while let Some(letter) = self.inbox.next_local() {
                 self.deliver(letter);
             }
             for who in 0..self.residents.len() {
@@ -422,16 +380,15 @@ impl Host {
                     self.tell(who, Event::RoundEnded);
                 }
             }
-            if self.local.is_empty() {
+            if !self.inbox.has_local() {
                 return;
             }
         }
     }
 
-    /// The machine that a connection belongs to: a thread has one of each kind at most.
     #[inline]
     pub(crate) fn resident_of(&self, conn: ConnId) -> Option<usize> {
-        self.owners[conn.kind() as usize]
+        self.residents.owner_of(conn)
     }
 }
 
@@ -439,25 +396,4 @@ impl Host {
 #[inline]
 fn passes(conn: ConnId, ready: Ready) -> bool {
     ready.leaves || conn.kind() == Kind::Login
-}
-
-/// Which resident owns connections, by kind.
-fn owners(places: &[Place]) -> [Option<usize>; 4] {
-    let mut owners = [None; 4];
-    for (who, place) in places.iter().enumerate() {
-        for &kind in kinds_of(*place) {
-            debug_assert!(owners[kind as usize].is_none(), "a thread has one door and one worker at most");
-            owners[kind as usize] = Some(who);
-        }
-    }
-    owners
-}
-
-/// The connections that a machine owns.
-pub(crate) fn kinds_of(place: Place) -> &'static [Kind] {
-    match place {
-        Place::Door(_) => &[Kind::Login],
-        Place::Worker(_) => &[Kind::Client, Kind::Server, Kind::Cancel],
-        Place::Coordinator => &[],
-    }
 }

@@ -11,6 +11,7 @@
 //! Read [`host`] first (the loop, one page), then `carry` (actions) and `traffic` (bytes). What threads share is
 //! `mailbox` (wakes are never lost) and `shared_board`; both are tested with a scheduler's atomics behind them.
 
+mod board_copy;
 mod carry;
 mod clock;
 mod compute;
@@ -20,6 +21,7 @@ mod count;
 mod gate;
 mod handle;
 mod host;
+mod inbox;
 mod letter;
 mod listener;
 mod log;
@@ -27,6 +29,7 @@ mod mailbox;
 mod options;
 mod poll;
 mod recover;
+mod residents;
 mod resolve;
 mod shared;
 mod shared_board;
@@ -56,6 +59,7 @@ pub use shared::Asked;
 
 use host::{Host, Plan};
 use letter::{EventBell, Letterbox, OFFERED_MAX};
+use recover::Supervisor;
 use shared::{Builder, Shared};
 use tenant::Tenant;
 
@@ -219,7 +223,7 @@ fn start_thread(plan: Plan) -> io::Result<JoinHandle<()>> {
         };
         let _ = ready.send(result);
         if let Some(host) = host {
-            host.run();
+            Supervisor::new(host).run();
         }
     })?;
     readiness.recv().unwrap_or_else(|_| Err(io::Error::other("a thread ended while it was started")))?;

@@ -10,40 +10,53 @@ use pooling::{Actions, Event, Hangup, Level, Place};
 use units::ConnId;
 use units::limits::CHUNK_LEN_MAX;
 
-use crate::host::{Host, kinds_of};
+use crate::host::Host;
+use crate::residents::kinds_of;
 
 /// A machine that panics in so many rounds running will do so for ever, whatever it thinks of itself.
 const PANICS_MAX: u32 = 4;
 
-impl Host {
+/// Runs a thread's loop, and goes on after a panic.
+pub(crate) struct Supervisor {
+    host: Host,
+    /// Rounds without one between them.
+    panics_in_a_row: u32,
+}
+
+impl Supervisor {
+    pub(crate) fn new(host: Host) -> Supervisor {
+        Supervisor { host, panics_in_a_row: 0 }
+    }
+
     /// Runs the thread until it is told to leave.
     pub(crate) fn run(mut self) {
-        while !self.leaving {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.round())) {
-                self.recover(panic.as_ref());
+        while !self.host.leaving {
+            match catch_unwind(AssertUnwindSafe(|| self.host.round())) {
+                Ok(()) => self.panics_in_a_row = 0,
+                Err(panic) => self.recover(panic.as_ref()),
             }
         }
     }
 
     fn recover(&mut self, panic: &(dyn Any + Send)) {
-        self.counters.panics += 1;
+        self.host.counters.panics += 1;
         self.panics_in_a_row += 1;
         let words = words(panic);
         // What was half done is given up; level-triggered readiness and deadlines are reported again.
-        self.buffer = vec![0; CHUNK_LEN_MAX];
-        self.aftermath.clear();
-        self.in_hand = None;
-        for resident in &mut self.residents {
+        self.host.buffer = vec![0; CHUNK_LEN_MAX];
+        self.host.aftermath.clear();
+        self.host.in_hand = None;
+        for resident in self.host.residents.iter_mut() {
             resident.actions = Actions::new();
         }
-        let Some((who, conn)) = self.serving.take() else {
+        let Some((who, conn)) = self.host.serving.take() else {
             self.say(Level::Error, format!("panic in the event loop: {words}"));
             if self.panics_in_a_row >= PANICS_MAX {
-                self.shared.leave();
+                self.host.shared.leave();
             }
             return;
         };
-        let place = self.residents[who].place;
+        let place = self.host.residents[who].place;
         match self.fault(who) {
             None if self.panics_in_a_row >= PANICS_MAX => {
                 self.renew(who, &format!("{words}; so it did {} times in a row", self.panics_in_a_row));
@@ -58,7 +71,7 @@ impl Host {
 
     /// What is wrong with a machine, if looking itself over does not panic too.
     fn fault(&self, who: usize) -> Option<String> {
-        let machine = &self.residents[who].machine;
+        let machine = &self.host.residents[who].machine;
         catch_unwind(AssertUnwindSafe(|| machine.fault()))
             .unwrap_or_else(|_| Some("looking it over panicked too".to_owned()))
     }
@@ -66,43 +79,43 @@ impl Host {
     /// Ends the one connection whose event led to the panic.
     fn end_served(&mut self, who: usize, conn: Option<ConnId>) {
         let Some(conn) = conn else { return };
-        drop(self.connections.remove(conn));
+        drop(self.host.connections.remove(conn));
         let told = catch_unwind(AssertUnwindSafe(|| {
-            self.tell(who, Event::Hangup { conn, why: Hangup::Broken });
+            self.host.tell(who, Event::Hangup { conn, why: Hangup::Broken });
         }));
         if told.is_err() {
-            self.counters.panics += 1;
-            self.residents[who].actions = Actions::new();
-            self.aftermath.clear();
+            self.host.counters.panics += 1;
+            self.host.residents[who].actions = Actions::new();
+            self.host.aftermath.clear();
             self.renew(who, "it panicked again when the connection ended");
         }
     }
 
     /// Closes everything of an unsound machine and starts an empty one.
     fn renew(&mut self, who: usize, why: &str) {
-        let place = self.residents[who].place;
+        let place = self.host.residents[who].place;
         let kinds = kinds_of(place);
         if kinds.is_empty() {
             self.say(
                 Level::Error,
                 format!("panic in {place:?}, which cannot be made anew, so the process ends: {why}"),
             );
-            self.shared.leave();
+            self.host.shared.leave();
             return;
         }
         self.say(Level::Error, format!("panic in {place:?}, which is unsound: all its connections are closed: {why}"));
         for &kind in kinds {
-            self.connections.close_all(kind);
+            self.host.connections.close_all(kind);
         }
         if let Place::Worker(worker) = place {
-            self.dialer.give_up_all();
-            self.shared.board.forget(worker);
+            self.host.dialer.give_up_all();
+            self.host.shared.board.forget(worker);
         }
-        self.residents[who].machine = (self.builder)(place, &self.shared.settings());
+        self.host.residents.renew(who, &self.host.shared.settings());
     }
 
     fn say(&self, level: Level, text: String) {
-        self.shared.log.say(level, text);
+        self.host.shared.log.say(level, text);
     }
 }
 

@@ -14,8 +14,9 @@ use units::ConnId;
 use crate::carry::GATHER_MAX;
 use crate::connect::outcome;
 use crate::connections::Phase;
-use crate::host::{Aftermath, Host, Resident};
+use crate::host::{Aftermath, Host};
 use crate::poll::Interest;
+use crate::residents::Resident;
 
 const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 
