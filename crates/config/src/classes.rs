@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use queueing::classes::{CLASSES_MAX, Class, ClassId, Limits, Long, Over, Overflow, Rate};
+use ::settings::Over;
+use queueing::classes::{CLASSES_MAX, Class, ClassId, Long, Overflow};
+use queueing::limit_words::LimitWords;
 
 use crate::entry::{Entry, Parameter, Parameters};
 use crate::problem::{Problem, clean, quoted};
@@ -21,8 +23,6 @@ const NAME_CHARS_MAX: usize = 63;
 const WEIGHT_MAX: i64 = 10_000;
 /// What is long, unless the file says otherwise: nobody waits for so long for a page.
 const LONG_AFTER: Duration = Duration::from_secs(1);
-/// Events a second, and at once: beyond what one process passes on.
-const RATE_MAX: i64 = 10_000_000;
 
 #[rustfmt::skip]
 pub const PARAMETERS: &[Parameter] = &[
@@ -72,18 +72,9 @@ pub fn read(entries: &[Entry], problems: &mut Vec<Problem>) -> Vec<Class> {
     classes
 }
 
-/// A rate before it is known whether it is one.
-#[derive(Default)]
-struct RateDraft {
-    per_second: Option<u32>,
-    burst: Option<u32>,
-}
-
 #[derive(Default)]
 struct Draft {
-    transactions: RateDraft,
-    queries: RateDraft,
-    logins: RateDraft,
+    limits: LimitWords,
     overflow: Option<&'static str>,
     over: Option<&'static str>,
     long: Option<String>,
@@ -126,18 +117,15 @@ fn class(entry: &Entry, problems: &mut Vec<Problem>) -> (Class, Option<Lane>) {
     for (key, value) in parameters.pairs() {
         take(&mut class, &mut draft, &key, &value, &mut parameters);
     }
-    class.limits = Limits {
-        transactions: rate(&draft.transactions, "tps", &mut parameters),
-        queries: rate(&draft.queries, "qps", &mut parameters),
-        logins: rate(&draft.logins, "logins", &mut parameters),
-        ..class.limits
-    };
+    draft.limits.apply(&mut class.limits);
+    for name in draft.limits.missing_rates() {
+        let expected = format!("{name}= beside it: without, there is no limit");
+        parameters.warning(&format!("{name}_burst"), "a burst alone".to_owned(), &expected);
+    }
     if draft.overflow == Some("drop-oldest") {
         class.overflow = Overflow::DropOldest;
     }
-    if draft.over == Some("reject") {
-        class.limits.over = Over::Reject;
-    }
+    class.limits.over = draft.over.and_then(Over::named).unwrap_or_default();
     judge(&class, &draft, &mut parameters);
     let after = draft.long_after.unwrap_or(LONG_AFTER);
     (class, draft.long.map(|name| Lane { name, after }))
@@ -154,15 +142,14 @@ fn take(class: &mut Class, draft: &mut Draft, key: &str, value: &str, parameters
         "long" => draft.long = parameters.text(value),
         "long_after" => draft.long_after = parameters.limit(key, value).flatten(),
         "database" => class.database = parameters.text(value).map(Into::into),
-        "tps" => draft.transactions.per_second = unless_zero(key, value, RATE_MAX, parameters),
-        "tps_burst" => draft.transactions.burst = parameters.number(key, value, 1, RATE_MAX),
-        "qps" => draft.queries.per_second = unless_zero(key, value, RATE_MAX, parameters),
-        "qps_burst" => draft.queries.burst = parameters.number(key, value, 1, RATE_MAX),
-        "logins" => draft.logins.per_second = unless_zero(key, value, RATE_MAX, parameters),
-        "logins_burst" => draft.logins.burst = parameters.number(key, value, 1, RATE_MAX),
-        "max_active" => class.limits.active = unless_zero(key, value, INT_MAX, parameters),
-        "over" => draft.over = parameters.choice(key, value, &["delay", "reject"]),
-        _ => parameters.unknown(key, PARAMETERS),
+        "over" => draft.over = parameters.choice(key, value, Over::NAMES),
+        _ => match LimitWords::bounds(key) {
+            Some(bounds) => {
+                let number = parameters.number(key, value, (*bounds.start()).into(), (*bounds.end()).into());
+                number.into_iter().for_each(|number| draft.limits.set(key, number));
+            }
+            None => parameters.unknown(key, PARAMETERS),
+        },
     }
 }
 
@@ -180,17 +167,6 @@ fn name(parameters: &mut Parameters) {
     }
 }
 
-fn rate(draft: &RateDraft, key: &str, parameters: &mut Parameters) -> Option<Rate> {
-    let Some(per_second) = draft.per_second else {
-        if draft.burst.is_some() {
-            let expected = format!("{key}= beside it: without, there is no limit");
-            parameters.warning(&format!("{key}_burst"), "a burst alone".to_owned(), &expected);
-        }
-        return None;
-    };
-    Some(Rate { per_second, burst: draft.burst.unwrap_or(per_second) })
-}
-
 /// What cannot be meant.
 fn judge(class: &Class, draft: &Draft, parameters: &mut Parameters) {
     if let Some(max) = class.max.filter(|max| *max < class.min) {
@@ -202,8 +178,7 @@ fn judge(class: &Class, draft: &Draft, parameters: &mut Parameters) {
     if let (Some(word), None) = (draft.overflow, class.max_waiting) {
         parameters.warning("overflow", quoted(word), "max_waiting= beside it: without, any number may wait");
     }
-    let is_limited = class.limits != Limits { over: class.limits.over, ..Limits::default() };
-    if let Some(word) = draft.over.filter(|_| !is_limited) {
+    if let Some(word) = draft.over.filter(|_| draft.limits.is_none()) {
         parameters.warning("over", quoted(word), "tps=, qps=, logins= or max_active= beside it");
     }
 }

@@ -7,6 +7,7 @@
 pub mod board;
 pub mod classes;
 pub mod commented;
+pub mod limit_words;
 pub mod limiting;
 pub mod queue;
 pub mod refusals;

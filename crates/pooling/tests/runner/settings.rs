@@ -14,7 +14,9 @@ use pooling::Settings;
 use pooling::settings::{
     Address, AuthType, Database, DatabaseSettings, Fidelity, Host, LoadBalanceHosts, UserSettings,
 };
-use queueing::classes::{Class, ClassId, Classes, Over, Pattern, Rate, Rule};
+use queueing::classes::{Class, ClassId, Classes, Pattern, Rule};
+use queueing::limit_words::LimitWords;
+use settings::Over;
 
 use super::classes::Described;
 use super::words::Words;
@@ -171,15 +173,12 @@ fn set_class(classes: &mut Classes, name: &str, key: &str, value: &str) -> Resul
     });
     let limits = &mut classes.all[place].limits;
     match key {
-        "tps" => limits.transactions = rate(value)?,
-        "qps" => limits.queries = rate(value)?,
-        "logins" => limits.logins = rate(value)?,
-        "tps_burst" => burst(&mut limits.transactions, value)?,
-        "qps_burst" => burst(&mut limits.queries, value)?,
-        "logins_burst" => burst(&mut limits.logins, value)?,
-        "max_active" => limits.active = Some(number(value)?).filter(|most| *most > 0),
-        "over" if value == "reject" => limits.over = Over::Reject,
-        "over" if value == "delay" => limits.over = Over::Delay,
+        limit if LimitWords::bounds(limit).is_some() => {
+            let mut words = LimitWords::of(limits);
+            words.set(limit, number(value)?);
+            words.apply(limits);
+        }
+        "over" => limits.over = Over::named(value).ok_or_else(|| format!("'{value}' is no way to limit"))?,
         "applications" | "users" => {
             for name in names(value) {
                 let of = |wanted: &str| match key == wanted {
@@ -197,17 +196,6 @@ fn set_class(classes: &mut Classes, name: &str, key: &str, value: &str) -> Resul
         }
         other => return Err(format!("'{other}' is no setting of a class")),
     }
-    Ok(())
-}
-
-/// Events a second, and as many at once; 0: no limit.
-fn rate(value: &str) -> Result<Option<Rate>, String> {
-    let per_second = number(value)?;
-    Ok((per_second > 0).then_some(Rate { per_second, burst: per_second }))
-}
-
-fn burst(rate: &mut Option<Rate>, value: &str) -> Result<(), String> {
-    rate.as_mut().ok_or("the rate comes before its burst")?.burst = number(value)?;
     Ok(())
 }
 
