@@ -6,9 +6,10 @@
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
+use ::settings::Over;
 use auth::Secret;
 use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, PoolMode, PoolSize, Settings};
-use queueing::classes::{Class, Classes, Long, Over, Overflow, Rate};
+use queueing::classes::{Class, Classes, Long, Overflow, Rate};
 
 use crate::config::Config;
 use crate::demand::{self, Demand};

@@ -11,8 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use ::settings::Over;
-
+use ::settings::Over;
 use sql::{CommentTag, WantedTags};
 
 use crate::commented::{self, Commented};

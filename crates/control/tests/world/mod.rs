@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::settings::Over;
 use auth::Secret;
 use control::averages::{Averages, by_database};
 use control::{SettingRow, View, WorkerFacts};
@@ -21,7 +22,7 @@ use pooling::snapshot::{
 };
 use pooling::{Peer, Settings, Snapshot};
 use queueing::classes::Kind;
-use queueing::classes::{Class, ClassId, Classes, Limits, Over, Pattern, Rate, Rule};
+use queueing::classes::{Class, ClassId, Classes, Limits, Pattern, Rate, Rule};
 use queueing::queue::ClassCounts;
 use queueing::refusals::{Reason, RefusalCounts};
 use queueing::sizing::{Account, Change};

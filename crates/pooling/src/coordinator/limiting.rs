@@ -14,7 +14,8 @@ use crate::action::Actions;
 use crate::mail::{Application, Refusal, ToDoor, ToWorker};
 use crate::settings::Settings;
 use crate::snapshot::LimitCounts;
-use queueing::classes::{Class, Kind, Over, Rate};
+use ::settings::Over;
+use queueing::classes::{Class, Kind, Rate};
 use queueing::limiting::{
     Allowance, Limit, TICK,
     bucket::Bucket,

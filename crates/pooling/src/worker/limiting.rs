@@ -12,7 +12,8 @@
 
 use std::sync::Arc;
 
-use queueing::classes::{ClassId, Kind, Over};
+use ::settings::Over;
+use queueing::classes::{ClassId, Kind};
 use queueing::commented::Commented;
 use queueing::limiting::{
     Allowance, CallBack, Limit, TICK,

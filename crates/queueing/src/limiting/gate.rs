@@ -13,8 +13,9 @@ use units::Time;
 use super::purse::Purse;
 use super::seats::Seats;
 use super::{CallBack, Exceeded, Limit};
-use crate::classes::{Class, Kind, Limits, Over, Rate};
+use crate::classes::{Class, Kind, Limits, Rate};
 use crate::refusals::Reason;
+use ::settings::Over;
 
 /// What a gate says to who comes.
 #[derive(Clone, Debug, PartialEq, Eq)]

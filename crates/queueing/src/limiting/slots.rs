@@ -10,7 +10,7 @@ use units::WorkerId;
 
 use super::tap::add;
 use super::{Allowance, CallBack};
-use crate::classes::Over;
+use ::settings::Over;
 
 /// Slots of one limit.
 #[derive(Clone, Debug)]

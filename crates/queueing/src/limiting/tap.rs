@@ -9,7 +9,8 @@ use units::{Time, WorkerId};
 
 use super::bucket::Bucket;
 use super::{AHEAD, Allowance, TICK};
-use crate::classes::{Over, Rate};
+use crate::classes::Rate;
+use ::settings::Over;
 
 /// Where tokens of one rate come from.
 #[derive(Clone, Debug)]

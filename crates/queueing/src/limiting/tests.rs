@@ -11,7 +11,8 @@ use super::seats::Seats;
 use super::slots::{Slots, Turn};
 use super::tap::Tap;
 use super::{AHEAD, Allowance, CallBack};
-use crate::classes::{Over, Rate};
+use crate::classes::Rate;
+use ::settings::Over;
 
 /// What happens at a moment; moments of the same time happen in order of their making.
 struct Agenda<E> {
