@@ -60,6 +60,11 @@ pub trait Machine {
     /// Decides what to do about one event. `now` never goes back.
     fn step(&mut self, now: Time, board: &Board, event: Event<'_>, actions: &mut Actions);
 
+    /// As [`Machine::step`] with [`Event::Received`]: most of what happens, without what other events need.
+    fn receive(&mut self, now: Time, board: &Board, conn: ConnId, bytes: &[u8], actions: &mut Actions) {
+        self.step(now, board, Event::Received { conn, bytes }, actions);
+    }
+
     /// Bytes that a connection's socket did not take yet, oldest first.
     fn backlog(&self, conn: ConnId) -> &[u8];
 

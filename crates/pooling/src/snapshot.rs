@@ -245,6 +245,20 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// A query that began at `since` has been answered.
+    #[inline]
+    pub(crate) fn count_query(&mut self, now: Time, since: Time) {
+        self.queries += 1;
+        self.query_us += now.micros_since(since);
+    }
+
+    /// A transaction that began at `since` is over.
+    #[inline]
+    pub(crate) fn count_transaction(&mut self, now: Time, since: Time) {
+        self.transactions += 1;
+        self.transaction_us += now.micros_since(since);
+    }
+
     /// Adds another count, for instance of the same pool on another worker.
     pub fn add(&mut self, other: &Totals) {
         self.server_assignments += other.server_assignments;

@@ -9,7 +9,7 @@
 
 mod on_server;
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use wire::frontend::Parse;
 
 use crate::catalogue::Known;
 use crate::shape::{self, Fingerprint, Shape};
-use crate::state::{self, Effect, Reading, Sketch};
+use crate::state::{self, Effect, Note, Reader, Reading, Sketch};
 use crate::unnamed::Version;
 
 pub use on_server::Prepared;
@@ -181,6 +181,8 @@ pub struct Named {
     pub is_asked: bool,
     /// Once SQL's EXECUTE has named it.
     in_sql: InSql,
+    /// What its words hid when its client used it last.
+    note: Cell<Note>,
 }
 
 /// A statement of the protocol that SQL's EXECUTE names: made once, since one packet may name it thousands of times.
@@ -199,6 +201,12 @@ impl Named {
 
     pub fn shape(&self) -> Option<&Shape> {
         self.shape.as_ref()
+    }
+
+    /// What the statement does, as far as a pool knows.
+    #[inline]
+    pub fn reading(&self, reader: &mut Reader, known: &mut Known) -> Reading {
+        reader.reading_of(&self.statement.sketch, &self.note, known)
     }
 }
 
@@ -286,7 +294,10 @@ impl Names {
         if !self.has_room(2 * name.len() + statement.len()) || count >= limits::STATEMENTS_PER_CLIENT_MAX {
             return false;
         }
-        let before = self.set(name, Some(Named { statement, shape: None, is_asked: false, in_sql: InSql::default() }));
+        let before = self.set(
+            name,
+            Some(Named { statement, shape: None, is_asked: false, in_sql: InSql::default(), note: Cell::default() }),
+        );
         self.push(Change { name: name.into(), before });
         true
     }

@@ -10,14 +10,14 @@
 //! //= pg18 protocol-flow#PROTOCOL-COPY
 
 mod copying;
-
-use std::collections::VecDeque;
+mod counts;
+mod owed;
 
 use session_state::prepared::StatementId;
 use wire::backend::tag;
 
 use self::copying::{CopyIn, Unsure};
-use super::counts::Counts;
+use self::owed::Owed;
 
 /// Who an answer belongs to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -85,17 +85,9 @@ impl Expect {
         matches!(self, Expect::Query | Expect::Function | Expect::Sync)
     }
 
-    pub(super) fn is_change(self) -> bool {
-        matches!(self, Expect::Parse(Some(_)) | Expect::Close(Some(_)))
-    }
-
     /// Whether its answer is a description that is read here.
     fn is_shape(self) -> bool {
         matches!(self, Expect::Shape(_) | Expect::Verdict(_))
-    }
-
-    pub(super) fn is_verdict(self) -> bool {
-        matches!(self, Expect::Verdict(_))
     }
 
     /// Whether it does, or may do, more than settle what statements there are.
@@ -134,8 +126,7 @@ pub(crate) struct Unexpected(pub(crate) u8);
 /// The list of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    entries: VecDeque<Entry>,
-    counts: Counts,
+    entries: Owed,
     copy: CopyIn,
     /// Syncs that were sent between the beginning of a COPY IN and its end: ignored, unless it has failed before.
     copy_syncs: u32,
@@ -168,7 +159,7 @@ impl Ledger {
     /// Nothing is owed but the answer to our own question of what the client has left, or to a Sync that was sent in its stead.
     #[inline]
     pub(crate) fn owes_no_client(&self) -> bool {
-        let ours = |entry: &Entry| match entry.owner {
+        let ours = |entry: Entry| match entry.owner {
             Answerer::Check => true,
             Answerer::Prepare => entry.expect == Expect::Sync,
             _ => false,
@@ -209,18 +200,16 @@ impl Ledger {
 
     /// Whether a message of the client's waits for such an answer.
     pub(crate) fn awaits_verdict(&self) -> bool {
-        self.counts.verdicts > 0
+        self.entries.counts().verdicts > 0
     }
 
     /// The ReadyForQuery that comes next is not for the client: its messages will be sent again. False: none is under way.
     pub(crate) fn take_ready(&mut self) -> bool {
-        let Some(entry) = self.entries.front().copied().filter(|entry| entry.expect == Expect::Sync) else {
+        let Some(entry) = self.entries.front().filter(|entry| entry.expect == Expect::Sync) else {
             return false;
         };
-        self.remove_front();
-        let taken = Entry { owner: Answerer::Prepare, ..entry };
-        self.counts.add(taken);
-        self.entries.push_front(taken);
+        self.entries.pop_front();
+        self.entries.push_front(Entry { owner: Answerer::Prepare, ..entry });
         true
     }
 
@@ -267,26 +256,8 @@ impl Ledger {
             Expect::Function | Expect::CopyEnd | Expect::FakeParse | Expect::FakeClose => {}
             _ => (self.open, self.ran) = (true, self.ran || expect.runs()),
         }
-        self.push(entry);
+        self.entries.push(entry);
         true
-    }
-
-    fn push(&mut self, entry: Entry) {
-        self.counts.add(entry);
-        self.entries.push_back(entry);
-    }
-
-    fn remove(&mut self, index: usize) {
-        if let Some(entry) = self.entries.remove(index) {
-            self.counts.subtract(entry);
-        }
-    }
-
-    /// As `remove(0)`, without moving anything: on every answer's way.
-    fn remove_front(&mut self) {
-        if let Some(entry) = self.entries.pop_front() {
-            self.counts.subtract(entry);
-        }
     }
 
     /// Whether a message can be part of the answer being read.
@@ -295,16 +266,70 @@ impl Ledger {
         self.entries.front().is_some_and(|entry| role(message, entry.expect).is_some())
     }
 
-    /// Whose answer is being read, if a message is part of it without completing it.
+    /// Whose rows may come now, if the answer being read has any, and whether what describes them may come too.
     #[inline]
-    pub(crate) fn owner_of_part(&self, message: u8) -> Option<Answerer> {
+    pub(crate) fn rows(&self) -> Option<(Answerer, bool)> {
         let entry = self.entries.front()?;
-        (role(message, entry.expect) == Some(false)).then_some(entry.owner)
+        matches!(entry.expect, Expect::Query | Expect::Execute).then_some((entry.owner, entry.expect == Expect::Query))
+    }
+
+    /// A ReadyForQuery has come that is the client's, and nothing else is owed. Whether it ends a simple query. `None`: it is
+    /// not so, and nothing has changed.
+    #[inline]
+    pub(crate) fn take_last_ready(&mut self) -> Option<bool> {
+        debug_assert!(self.is_plain(), "what an answer means depends on no COPY IN");
+        let front = self.entries.front()?;
+        let is_query = match front.expect {
+            Expect::Query => true,
+            Expect::Sync => false,
+            _ => return None,
+        };
+        if front.owner != Answerer::Client || front.noted || self.entries.len() > 1 {
+            return None;
+        }
+        self.entries.pop_front();
+        Some(is_query)
+    }
+
+    /// No COPY IN decides what the server reads, or has read.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.copy == CopyIn::No && self.unsure.is_none()
+    }
+
+    /// Whether a message that has been read to its end belongs to the client alone, and nothing follows from it but that the
+    /// next answer's turn comes: what it completes is then owed no more.
+    #[inline(always)]
+    pub(crate) fn passes(&mut self, message: u8) -> bool {
+        debug_assert!(self.is_plain(), "what an answer means depends on no COPY IN");
+        let Some(front) = self.entries.front() else { return false };
+        if front.owner != Answerer::Client || front.noted {
+            return false;
+        }
+        let completes = match front.expect {
+            Expect::Query => {
+                let parts =
+                    [tag::ROW_DESCRIPTION, tag::DATA_ROW, tag::COMMAND_COMPLETE, tag::COPY_DATA, tag::EMPTY_QUERY];
+                return parts.contains(&message);
+            }
+            Expect::Execute if matches!(message, tag::DATA_ROW | tag::COPY_DATA) => return true,
+            Expect::Execute => matches!(message, tag::COMMAND_COMPLETE | tag::EMPTY_QUERY),
+            Expect::Describe if message == tag::PARAMETER_DESCRIPTION => return true,
+            Expect::Describe => matches!(message, tag::ROW_DESCRIPTION | tag::NO_DATA),
+            Expect::Bind => message == tag::BIND_COMPLETE,
+            _ => false,
+        };
+        let follows = |entry: Entry| !entry.expect.is_fake() && entry.expect != Expect::CopyEnd;
+        let passes = completes && self.entries.get(1).is_none_or(follows);
+        if passes {
+            self.entries.pop_front();
+        }
+        passes
     }
 
     /// A message of an answer has been read to its end. Returns the entry it completed, if it did.
     pub(crate) fn answered(&mut self, message: u8) -> Result<Option<Entry>, Unexpected> {
-        let Some(front) = self.entries.front().copied() else { return Err(Unexpected(message)) };
+        let Some(front) = self.entries.front() else { return Err(Unexpected(message)) };
         let completes = role(message, front.expect).ok_or(Unexpected(message))?;
         if self.unsure.is_some() {
             self.sure_by(message);
@@ -318,22 +343,22 @@ impl Ledger {
         if !completes {
             return Ok(None);
         }
-        self.remove_front();
+        self.entries.pop_front();
         self.pass_copy_ends();
         Ok(Some(front))
     }
 
     /// The next answer that we give in the server's stead, if its turn has come.
     pub(crate) fn next_fake(&mut self) -> Option<Entry> {
-        let front = self.entries.front().copied().filter(|entry| entry.expect.is_fake())?;
-        self.remove_front();
+        let front = self.entries.front().filter(|entry| entry.expect.is_fake())?;
+        self.entries.pop_front();
         self.pass_copy_ends();
         Some(front)
     }
 
     /// An ErrorResponse has been read. What it makes void goes to `dropped`.
     pub(crate) fn failed(&mut self, mut dropped: impl FnMut(Entry)) -> Result<(), Unexpected> {
-        let Some(front) = self.entries.front().copied() else { return Err(Unexpected(tag::ERROR)) };
+        let Some(front) = self.entries.front() else { return Err(Unexpected(tag::ERROR)) };
         let syncs = self.copy_failed();
         self.sure_by(tag::ERROR);
         if !front.expect.is_extended() {
@@ -342,14 +367,14 @@ impl Ledger {
         }
         self.doubt_syncs(syncs, true);
         let mut is_front = true;
-        while let Some(entry) = self.entries.front().copied() {
+        while let Some(entry) = self.entries.front() {
             if entry.expect == Expect::Sync {
                 return Ok(());
             }
             // What stands before the next Sync is skipped, unless one of those was read outside of the copy.
             self.doubtful |= syncs > 0 && !is_front && entry.expect != Expect::CopyEnd;
             is_front = false;
-            self.remove_front();
+            self.entries.pop_front();
             dropped(entry);
         }
         self.skipping = true;
@@ -359,29 +384,29 @@ impl Ledger {
 
     /// Whether an answer that ends with ReadyForQuery is under way: until then the transaction's state is not known.
     pub(crate) fn awaits_ready(&self) -> bool {
-        self.counts.readies > 0
+        self.entries.counts().readies > 0
     }
 
     /// Whether one that the client is owed is under way.
     pub(crate) fn awaits_own_ready(&self) -> bool {
-        self.counts.own_readies > 0
+        self.entries.counts().own_readies > 0
     }
 
     /// Whether a simple query of the client's is under way: it may be DISCARD ALL.
     pub(crate) fn awaits_query(&self) -> bool {
-        self.counts.own_queries > 0
+        self.entries.counts().own_queries > 0
     }
 
     /// Whether what the server has prepared is changing.
     pub(crate) fn is_changing(&self) -> bool {
-        self.counts.changes > 0
+        self.entries.counts().changes > 0
     }
 
     /// Whether a statement is being prepared or closed.
     pub(crate) fn is_changing_of(&self, id: StatementId) -> bool {
         let of_it =
-            |entry: &Entry| matches!(entry.expect, Expect::Parse(Some(of)) | Expect::Close(Some(of)) if of == id);
-        self.counts.changes > 0 && self.entries.iter().any(of_it)
+            |entry: Entry| matches!(entry.expect, Expect::Parse(Some(of)) | Expect::Close(Some(of)) if of == id);
+        self.entries.counts().changes > 0 && self.entries.iter().any(of_it)
     }
 
     /// Whether a statement is being prepared.
@@ -405,11 +430,12 @@ impl Ledger {
 
     /// The client is gone: nobody wants what is still owed.
     pub(crate) fn disown(&mut self) {
-        while let Some(index) = self.entries.iter().position(|entry| entry.expect.is_fake()) {
-            self.remove(index);
+        loop {
+            let fake = self.entries.iter().position(|entry| entry.expect.is_fake());
+            let Some(index) = fake else { break };
+            self.entries.remove(index);
         }
-        self.entries.iter_mut().for_each(|entry| entry.owner = Answerer::Nobody);
-        self.counts.disown();
+        self.entries.disown();
         if let Some(unsure) = &mut self.unsure {
             unsure.owner = Answerer::Nobody;
         }
@@ -417,7 +443,7 @@ impl Ledger {
 
     fn pass_copy_ends(&mut self) {
         while self.entries.front().is_some_and(|entry| entry.expect == Expect::CopyEnd) {
-            self.remove_front();
+            self.entries.pop_front();
         }
     }
 }

@@ -268,9 +268,9 @@ fn the_counts_are_those_of_the_entries() {
             38 => drop(ledger.next_fake()),
             _ => ledger.disown(),
         }
-        let mut counts = Counts::default();
-        ledger.entries.iter().for_each(|&entry| counts.add(entry));
-        assert_eq!(ledger.counts, counts);
+        let mut counts = counts::Counts::default();
+        ledger.entries.iter().for_each(|entry| counts.add(entry));
+        assert_eq!(*ledger.entries.counts(), counts);
         ledger = if ledger.len() > 200 { Ledger::default() } else { ledger };
     }
 }

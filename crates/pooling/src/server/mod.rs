@@ -9,7 +9,6 @@
 //!                      Idle ─► Busy(Check) ─► Idle         Held: a cancel is in flight, or half a message
 //! ```
 
-mod counts;
 pub(crate) mod ledger;
 mod sequences;
 
@@ -300,6 +299,14 @@ impl Server {
     /// Nothing owed, nothing half read, outside a transaction (I3).
     pub(crate) fn is_clean(&self) -> bool {
         self.ledger.is_clear() && self.skip == 0 && self.inbox.is_empty() && self.status == Status::Idle
+    }
+
+    /// It is clean, and so is what is under way around it: its next session may have it as it is.
+    #[inline]
+    pub(crate) fn is_free_at_once(&self) -> bool {
+        let flows = self.flow.is_clear() && self.flow.is_reading();
+        let is_marked = self.tainted || self.is_unsettled || self.ledger.is_doubtful();
+        flows && !is_marked && self.cancels == 0
     }
 
     /// It has said nothing by halves.

@@ -5,132 +5,22 @@
 //!
 //! //= pg18 protocol-flow
 
-use session_state::parameters::{Interned, Tracked};
 use session_state::unnamed;
 use units::{ConnId, Time, limits};
 use wire::backend::{Fields, ParameterStatus, ReadyForQuery, Status, tag};
 use wire::{HEADER_LEN, Header, sqlstate};
 
 use super::announcing::OtherWorkers;
+use super::caches::Caches;
 use super::copying::Astray;
 use super::findings::{Broken, Findings};
+use super::lone_answer::{can_pass, passed};
 use super::pool::Pool;
 use super::stream::Stream;
-use super::{Turn, Worker};
-use crate::action::{Actions, Source};
-use crate::server::{Answerer, Chore, Entry, Expect, Overdue, Server, State, Unexpected};
+use crate::action::Actions;
+use crate::server::{Answerer, Chore, Entry, Expect, Server, State, Unexpected};
 use crate::session::Session;
 use crate::settings::PoolMode;
-
-impl Worker {
-    pub(super) fn server_received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
-        let Some(server) = self.servers.get_mut(conn) else { return };
-        match server.state {
-            State::Connecting => self.break_server(turn, conn, "server spoke before it was asked"),
-            State::LoggingIn(_) => self.login_received(turn, conn, bytes),
-            _ => self.answers(turn, conn, bytes, Source::Chunk),
-        }
-    }
-
-    /// Bytes of a server that has logged in.
-    pub(super) fn answers(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source) {
-        let others = self.other_workers();
-        let Some(server) = self.servers.get_mut(conn) else { return };
-        if let State::Draining { read, .. } = &mut server.state {
-            *read += bytes.len() as u64;
-        }
-        let client = server.session();
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
-        let session = client.and_then(|id| self.sessions.get_mut(id).map(|session| (id, session)));
-        let mut answers = Answers {
-            now: turn.now,
-            server_id: conn,
-            server,
-            session,
-            pool,
-            tracked: &self.tracked,
-            others,
-            interned: &mut self.interned,
-            actions: turn.actions,
-            stream: Stream::new(bytes, source, 0),
-            findings: Findings::default(),
-        };
-        let (pool, before) = (answers.pool.id, answers.pool.totals.transactions);
-        let end = answers.read();
-        answers.flush();
-        answers.findings.reverted = answers.tracker().is_some_and(|tracker| tracker.is_reverted());
-        let mut findings = answers.findings;
-        self.act_on_definitions(turn, conn, &mut findings);
-        if !self.gates.is_none() {
-            self.count_ended(turn, client, pool, before);
-        }
-        match end {
-            Ok(()) => self.act_on(turn, conn, findings),
-            Err(Broken(why)) => self.break_server(turn, conn, &why),
-        }
-    }
-
-    fn act_on(&mut self, turn: &mut Turn<'_>, conn: ConnId, findings: Findings) {
-        let (mut chore_error, mut rows) = (None, Vec::new());
-        if let Some(mut words) = findings.words {
-            self.notify_all(turn, conn, std::mem::take(&mut words.heard));
-            chore_error = words.chore_error.take();
-            rows = std::mem::take(&mut words.rows);
-            if self.act_on_words(turn, conn, *words) {
-                return;
-            }
-        }
-        if findings.transaction_block {
-            self.refuse_transaction_block(turn, conn);
-            return;
-        }
-        let Some(server) = self.servers.get_mut(conn) else { return };
-        match server.state {
-            State::Linked(session) => {
-                let (gated, struck) = (server.gated, server.overdue == Overdue::Answered);
-                if findings.replayed {
-                    self.replayed(turn, conn, session);
-                }
-                if findings.skipped_aside {
-                    self.end_skipping(turn, conn);
-                }
-                if findings.reverted {
-                    self.mend(turn, conn, session);
-                }
-                if findings.ears && self.heard_end(turn, conn, session, findings.withheld) {
-                    return;
-                }
-                self.question_syncs(turn, conn);
-                if gated {
-                    self.open_gate(turn, conn, session);
-                }
-                self.cancel_if_wanted(turn, conn);
-                if self.servers.get(conn).is_some_and(|server| server.ledger.len() < limits::OWED_MAX / 2) {
-                    self.balance_if_paused(turn, session);
-                }
-                if !self.release_if_done(turn, conn) {
-                    if struck {
-                        self.wait_for_cancel(conn);
-                    }
-                    if !self.gates.is_none() {
-                        self.note_transaction_end(session, conn);
-                    }
-                    self.note_rest(turn, conn);
-                    self.tell_unread(turn, session);
-                    self.arm_linked(session);
-                }
-            }
-            State::Busy(chore) => {
-                self.consulted(conn, rows);
-                self.chore_progress(turn, conn, chore, chore_error);
-            }
-            State::Draining { .. } => self.drain_progress(turn, conn),
-            State::Listening => self.listener_progress(turn, conn, chore_error),
-            State::Idle | State::Held => self.free(turn, conn),
-            State::Connecting | State::LoggingIn(_) => {}
-        }
-    }
-}
 
 /// A server's messages on their way to its client, or to nobody.
 pub(super) struct Answers<'a> {
@@ -139,16 +29,15 @@ pub(super) struct Answers<'a> {
     pub(super) server: &'a mut Server,
     pub(super) session: Option<(ConnId, &'a mut Session)>,
     pub(super) pool: &'a mut Pool,
-    pub(super) tracked: &'a Tracked,
-    pub(super) interned: &'a mut Interned,
+    pub(super) caches: &'a mut Caches,
     pub(super) others: OtherWorkers,
     pub(super) actions: &'a mut Actions,
-    stream: Stream<'a>,
+    pub(super) stream: Stream<'a>,
     pub(super) findings: Findings,
 }
 
 impl Answers<'_> {
-    fn read(&mut self) -> Result<(), Broken> {
+    pub(super) fn read(&mut self) -> Result<(), Broken> {
         loop {
             if self.server.skip > 0 {
                 let count = self.stream.left().min(self.server.skip as usize);
@@ -228,18 +117,11 @@ impl Answers<'_> {
 
     /// The next message lies in the stream. False: not enough of it.
     fn next(&mut self) -> Result<bool, Broken> {
-        let rest = self.stream.rest();
-        let Some(header) = Header::parse(rest)? else { return Ok(self.keep(rest)) };
-        let passes = matches!(header.tag, tag::DATA_ROW | tag::COPY_DATA | tag::ROW_DESCRIPTION);
-        if passes
-            && rest.len() >= header.total_len()
-            && let Some(owner) = self.server.ledger.owner_of_part(header.tag)
-            && !self.reads_rows(owner)
-        {
-            // Most of what passes: within an answer, and not its end.
-            self.consume(header.total_len(), owner == Answerer::Client);
+        if self.pass_on() && self.stream.left() == 0 {
             return Ok(true);
         }
+        let rest = self.stream.rest();
+        let Some(header) = Header::parse(rest)? else { return Ok(self.keep(rest)) };
         if !self.is_whole(header) {
             self.begin(header)?;
             let at_hand = rest.len().min(header.total_len());
@@ -257,6 +139,31 @@ impl Answers<'_> {
         self.consume(header.total_len(), forward);
         self.message_ended(header.tag)?;
         Ok(true)
+    }
+
+    /// Passes messages that concern nobody but the client, as many of them as are there whole: most of what is said. Whether
+    /// there were any.
+    fn pass_on(&mut self) -> bool {
+        let rest = self.stream.rest();
+        let mut len = 0;
+        if can_pass(self.server) && matches!(&self.session, Some((_, session)) if session.tracker.is_none()) {
+            len = passed(self.server, rest);
+            self.stream.pass(len);
+        } else if let Some((owner, described)) = self.server.ledger.rows().filter(|(owner, _)| !self.reads_rows(*owner))
+        {
+            let passes =
+                |tag| matches!(tag, tag::DATA_ROW | tag::COPY_DATA) || described && tag == tag::ROW_DESCRIPTION;
+            while let Ok(Some(header)) = Header::parse(&rest[len..])
+                && passes(header.tag)
+                && rest.len() - len >= header.total_len()
+            {
+                len += header.total_len();
+            }
+            if len > 0 {
+                self.consume(len, owner == Answerer::Client);
+            }
+        }
+        len > 0
     }
 
     /// The next message began in an earlier read. False: still not enough of it.

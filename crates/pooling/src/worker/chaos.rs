@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use session_state::parameters::Tracked;
 use units::{ConnId, PoolId, limits};
 
+use super::linking::{expired, is_stale};
 use super::oracle::Oracle;
 use super::poisoning::Poisoner;
 use super::{Turn, Worker};
@@ -149,8 +150,8 @@ impl Worker {
         let usable = |conn: &ConnId| {
             self.servers.get(*conn).is_some_and(|server| {
                 let fresh = self.settings.global.servers.server_check_query.0.is_none()
-                    || !self.is_stale(turn.now, server.since);
-                fresh && self.expired(turn.now, server, pool).is_none() && Some(server.backend_pid) != last
+                    || !is_stale(turn.now, server.since, &self.settings);
+                fresh && expired(turn.now, server, pool, &self.settings).is_none() && Some(server.backend_pid) != last
             })
         };
         pool.idle.iter().copied().filter(usable).collect()

@@ -16,6 +16,7 @@ use wire::frontend::Query;
 
 use super::answers::Answers;
 use super::pinning::count_pinned;
+use super::pool::Pool;
 use super::{Turn, Worker};
 use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
@@ -24,47 +25,54 @@ use crate::settings::Fidelity;
 /// How a server is cleared that nobody can vouch for.
 pub(super) const CLEAR: &[u8] = b"DISCARD ALL";
 
-impl Worker {
-    /// Whether a linked server whose client has all its answers may go to another. If it must be asked first, it is.
-    pub(super) fn may_leave(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) -> bool {
-        let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
-            return false;
-        };
-        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return true };
-        let is_strict = pool.rules.fidelity == Fidelity::Strict;
-        if session.tracker.is_none() && !is_strict {
-            return true;
+/// Whether a server leaves its session.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Leaves {
+    No,
+    Yes,
+    /// And the session gives its right to keep one back.
+    ASeat,
+}
+
+/// Whether a linked server whose client has all its answers may go to another. If it must be asked first, it is.
+pub(super) fn may_leave(
+    turn: &mut Turn<'_>,
+    session: &mut Session,
+    server_id: ConnId,
+    server: &mut Server,
+    pool: &mut Pool,
+) -> Leaves {
+    let is_strict = pool.rules.fidelity == Fidelity::Strict;
+    let tracker = session.tracker.get_or_insert_default();
+    match tracker.settle(turn.now, is_strict) {
+        Settled::Ask(check) => {
+            pool.fidelity.checks += 1;
+            server.ledger.sent(Answerer::Check, Expect::Query);
+            server.unnamed = session_state::unnamed::NONE;
+            let mut text = Vec::new();
+            check.write_text(&mut text);
+            turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
+            Leaves::No
         }
-        let tracker = session.tracker.get_or_insert_default();
-        match tracker.settle(turn.now, is_strict) {
-            Settled::Ask(check) => {
-                pool.fidelity.checks += 1;
-                server.ledger.sent(Answerer::Check, Expect::Query);
-                server.unnamed = session_state::unnamed::NONE;
-                let mut text = Vec::new();
-                check.write_text(&mut text);
-                turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
-                false
+        Settled::Pinned => {
+            count_pinned(tracker, pool);
+            Leaves::No
+        }
+        Settled::Free => {
+            let seated = std::mem::take(&mut tracker.seated);
+            hand_over(session, server);
+            // A setting of the application's own, set out of sight, would be nobody's: the check does not list those.
+            server.soiled |= pool.known.is_blank();
+            if !seated {
+                return Leaves::Yes;
             }
-            Settled::Pinned => {
-                count_pinned(tracker, pool);
-                false
-            }
-            Settled::Free => {
-                let seated = std::mem::take(&mut tracker.seated);
-                hand_over(session, server);
-                // A setting of the application's own, set out of sight, would be nobody's: the check does not list those.
-                server.soiled |= pool.known.is_blank();
-                if seated {
-                    pool.pinned -= 1;
-                    let id = pool.id;
-                    self.admit_to_pin(turn, id);
-                }
-                true
-            }
+            pool.pinned -= 1;
+            Leaves::ASeat
         }
     }
+}
 
+impl Worker {
     /// A Query of the client's was passed over with what came in front of it: the Sync that ends this is not the client's to
     /// send, but its ReadyForQuery is the client's.
     pub(super) fn end_skipping(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
@@ -100,7 +108,7 @@ impl Answers<'_> {
             is_readable: !self.pool.known.is_unreadable(),
             local_rights: self.server.local_rights,
         };
-        let missed = tracker.answered(self.tracked, circumstances);
+        let missed = tracker.answered(&self.caches.tracked, circumstances);
         self.pool.fidelity.missed += u64::from(missed);
         if tracker.pinning.stays(self.now) {
             count_pinned(tracker, self.pool);

@@ -75,7 +75,7 @@ impl Worker {
         let origin = if begins_transaction(text) {
             Some(Origin::of_session(conn))
         } else {
-            let rules = self.reader.rules(&session.parameters);
+            let rules = self.caches.reader.rules(&session.parameters);
             let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&self.key_of_origins).ok());
             fingerprint.map(Origin::of_text)
         };

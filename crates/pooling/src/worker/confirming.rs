@@ -65,7 +65,7 @@ impl Answers<'_> {
             on_server: &mut self.server.on_server,
             listens: &mut self.server.listens,
             names: session.names.as_deref_mut().filter(|_| named),
-            tracked: self.tracked,
+            tracked: &self.caches.tracked,
             told: &self.server.parameters,
             first: self.pool.base.as_ref().map(|base| &base.parameters),
             local_rights: self.server.local_rights,
@@ -75,7 +75,7 @@ impl Answers<'_> {
 
     /// A parameter of the server's, and its session's. Returns whether the client is told.
     pub(super) fn parameter(&mut self, status: &ParameterStatus<'_>, clients: bool) -> bool {
-        let Some(index) = self.tracked.index(status.name) else {
+        let Some(index) = self.caches.tracked.index(status.name) else {
             if let Some(base) = &self.pool.base {
                 self.server.reports(status.name, status.value, &base.reported);
             }
@@ -83,7 +83,7 @@ impl Answers<'_> {
         };
         let Some(changed) = self.server.parameters.with(index, status.value) else { return clients };
         let before = Arc::clone(&self.server.parameters);
-        self.server.parameters = self.interned.intern(changed);
+        self.server.parameters = self.caches.interned.intern(changed);
         let Some((_, session)) = self.session.as_mut().filter(|_| clients) else { return clients };
         let is_restarting = session.tracker.as_ref().is_some_and(|tracker| tracker.restarting().is_reset(index));
         if is_restarting && session.reset_to.is_some() {
@@ -93,7 +93,7 @@ impl Answers<'_> {
         if Arc::ptr_eq(&session.parameters, &before) {
             session.parameters = Arc::clone(&self.server.parameters);
         } else if let Some(changed) = session.parameters.with(index, status.value) {
-            session.parameters = self.interned.intern(changed);
+            session.parameters = self.caches.interned.intern(changed);
         }
         true
     }
@@ -187,7 +187,7 @@ impl Answers<'_> {
         }
         let (conn, first) = (*conn, Arc::clone(first));
         let mut told = Vec::new();
-        for (index, name) in self.tracked.names().enumerate() {
+        for (index, name) in self.caches.tracked.names().enumerate() {
             let value = match () {
                 () if restarting.is_reset(index) => first.get(index),
                 () if restarting.is_set(index) => self.server.parameters.get(index),
@@ -195,7 +195,7 @@ impl Answers<'_> {
             };
             let Some(value) = value.filter(|value| session.parameters.get(index) != Some(value)) else { continue };
             let Some(changed) = session.parameters.with(index, value) else { continue };
-            session.parameters = self.interned.intern(changed);
+            session.parameters = self.caches.interned.intern(changed);
             ParameterStatus { name: name.as_bytes(), value }.encode(&mut told);
         }
         if !told.is_empty() {

@@ -25,7 +25,7 @@ impl From<wire::Error> for Ending {
 }
 
 /// Checks a header against what PostgreSQL accepts of a client after login.
-#[inline]
+#[inline(always)]
 pub(super) fn checked_header(bytes: &[u8]) -> Result<Option<Header>, Ending> {
     let Some(&first) = bytes.first() else { return Ok(None) };
     let Some(len_max) = frontend::len_max(first).filter(|_| first != tag::PASSWORD) else {

@@ -21,7 +21,7 @@ impl Requests<'_> {
         let rules = self.rules().unwrap_or_default();
         let names = self.session.names.as_deref();
         if let Some(tracker) = &self.session.tracker {
-            tracker.add_executed(effects, names, rules, self.tracked);
+            tracker.add_executed(effects, names, rules, &self.caches.tracked);
         }
     }
 
@@ -41,7 +41,7 @@ impl Requests<'_> {
             .collect();
         let first = statement.id.to_be_bytes();
         let meaning = std::iter::once(Some(&first[..])).chain(texts.iter().map(Option::as_deref));
-        prepared::identify(self.catalog.secret(), parse, meaning, self.pool.generation)
+        prepared::identify(self.caches.catalog.secret(), parse, meaning, self.pool.generation)
     }
 
     /// A statement is about to be parsed or described that may name another: that must be there, or it has no columns. False:

@@ -110,7 +110,6 @@ impl Worker {
     }
 
     /// What was defined on a server, or is committed there.
-    #[inline]
     pub(super) fn act_on_definitions(&mut self, turn: &mut Turn<'_>, conn: ConnId, findings: &mut Findings) {
         for definition in findings.words.iter_mut().flat_map(|words| std::mem::take(&mut words.definitions)) {
             self.note_definition(turn.now, &definition);

@@ -68,7 +68,7 @@ impl Requests<'_> {
         // What is brought within a batch is skipped with what comes behind it there.
         let is_brought = self.server.on_server.is_changing() && self.server.ledger.awaits_own_ready();
         let in_doubt = names && (is_brought || tracker.is_naming() || self.must_mend(tracker))
-            || is_text && tracker.is_deciding(self.tracked, message == tag::PARSE)
+            || is_text && tracker.is_deciding(&self.caches.tracked, message == tag::PARSE)
             || is_text && tracker.meaning().is_vague() && self.server.ledger.awaits_own_ready();
         in_doubt && self.server.ledger.len() > 0 && self.follows()
     }
@@ -250,22 +250,22 @@ impl Requests<'_> {
         named.is_some_and(|statement| statement.reading(&self.pool.known).sets_by_function())
     }
 
-    /// A Bind is about to be sent; `statement`: the named one, if it is known; `behind`: what there is behind its names.
-    /// False: not before what is under way has been answered.
+    /// A Bind is about to be sent; `statement`: the named one and what it does, if it is known; `behind`: what there is
+    /// behind its names. False: not before what is under way has been answered.
     pub(super) fn bind_followed(
         &mut self,
         names: &BindNames<'_>,
-        statement: Option<&Statement>,
+        statement: Option<(&Statement, Reading)>,
         behind: &[u8],
     ) -> bool {
-        let name = names.statement;
+        let (name, reading) = (names.statement, statement.map_or(Reading::default(), |(_, reading)| reading));
+        let statement = statement.map(|(statement, _)| statement);
         if let Some(statement) = statement.filter(|_| self.server.heard.is_some()) {
             self.hear(statement.query());
         }
         if !self.follows() {
             return true;
         }
-        let reading = statement.map_or(Reading::default(), |statement| statement.reading(&self.pool.known));
         let is_active = match statement {
             Some(_) => reading.is_active(),
             None => self.server.on_server.has(name),
@@ -421,7 +421,7 @@ impl Requests<'_> {
         }
         let meant = self.session.tracker.as_ref().and_then(|tracker| tracker.meaning().parameters());
         let parameters = meant.unwrap_or(&self.server.parameters);
-        let (reader, known) = (&mut self.reader, &mut self.pool.known);
+        let (reader, known) = (&mut self.caches.reader, &mut self.pool.known);
         let reading = text.map_or(Reading::UNKNOWN, |text| reader.read(text, parameters, known));
         self.server.defines = self.server.defines.max(reading.defines());
         self.note_local_rights(reading);
@@ -506,7 +506,7 @@ impl Requests<'_> {
 
     pub(super) fn effects(&mut self, text: &[u8]) -> Effects {
         match self.rules() {
-            Some(rules) => Effects::read(&Text::new(text, rules), self.tracked),
+            Some(rules) => Effects::read(&Text::new(text, rules), &self.caches.tracked),
             None => Effects::default(),
         }
     }
@@ -522,7 +522,7 @@ impl Requests<'_> {
 
     pub(super) fn rules(&mut self) -> Option<Rules> {
         let parameters = Arc::clone(self.meant());
-        self.reader.rules(&parameters)
+        self.caches.reader.rules(&parameters)
     }
 
     /// What has to come in front of a text that names statements. `None`: not before what is under way has been answered.

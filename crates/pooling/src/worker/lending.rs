@@ -8,6 +8,7 @@ use queueing::board::{Board, Cell};
 use units::deadline::Owner;
 use units::{ConnId, PoolId, Time, WorkerId, limits};
 
+use super::linking::is_stale;
 use super::pool::Pool;
 use super::steering::concerns_servers;
 use super::sweeping::taint;
@@ -118,12 +119,12 @@ impl Worker {
         server.flow.restart();
         // Versions are the other worker's.
         server.unnamed = session_state::unnamed::UNKNOWN;
-        server.parameters = self.interned.intern((*server.parameters).clone());
+        server.parameters = self.caches.interned.intern((*server.parameters).clone());
         pool.enter(Group::Recovering);
         let conn = self.servers.insert_with(|_| server);
         turn.actions.push(Action::Adopt { conn });
         match self.settings.global.servers.server_check_query.0.clone() {
-            Some(check) if self.is_stale(turn.now, idle_since) => {
+            Some(check) if is_stale(turn.now, idle_since, &self.settings) => {
                 self.start_chore(turn, conn, Chore::Check, check.as_bytes());
             }
             Some(_) | None => {

@@ -102,7 +102,7 @@ impl Worker {
         }
         let Some(session) = self.sessions.get(conn) else { return Passage::Open };
         let Some(text) = first_text(session, messages) else { return Passage::Open };
-        let rules = self.reader.rules(&session.parameters);
+        let rules = self.caches.reader.rules(&session.parameters);
         let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&gates.key).ok());
         // What cannot be read is one statement, whatever it is.
         let fingerprint = fingerprint.map_or(0, |fingerprint| fingerprint.bits()[0]);

@@ -9,6 +9,7 @@ use queueing::commented::Commented;
 use queueing::waits::Asked;
 use units::{ConnId, PoolId, Time, limits};
 
+use super::checking::{Leaves, may_leave};
 use super::matching::Verdict;
 use super::pool::Pool;
 use super::{Turn, Worker};
@@ -16,7 +17,7 @@ use crate::action::Source;
 use crate::mail::Stop;
 use crate::server::{Chore, Group, Overdue, Server, State as ServerState};
 use crate::session::{Admission, Line, State};
-use crate::settings::{Fidelity, PoolMode};
+use crate::settings::{Fidelity, PoolMode, Settings};
 
 /// What clients of a database are told that a reload has taken away, as in PgBouncer.
 pub(super) const DATABASE_REMOVED: &str = "database removed";
@@ -28,11 +29,7 @@ impl Worker {
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
         let armed = match state {
             ServerState::Linked(_) => true,
-            // So after its first transaction.
-            ServerState::Idle => self.settings.global.servers.server_idle_timeout.is_some_and(|idle| {
-                server.armed.is_by(turn.now + idle)
-                    && server.armed.is_by(server.connected_at + pool.rules.server_lifetime)
-            }),
+            ServerState::Idle => is_armed_idle(turn.now, server, pool, &self.settings),
             _ => false,
         };
         pool.turn(turn.now, conn, server, state, &mut self.restless);
@@ -69,14 +66,10 @@ impl Worker {
         let server = if may_take { self.take_idle(turn, pool, Some(conn)) } else { None };
         let server = server.map(|server| self.rotate(turn, pool, conn, server));
         match server {
-            Some(server) => {
-                self.link(turn, conn, server);
-                if self.servers.get(server).is_some_and(Server::is_gated) {
-                    self.stash(turn, conn, &bytes[at..]);
-                } else {
-                    self.requests(turn, conn, bytes, source, at);
-                }
-            }
+            Some(server) => match self.link(turn, conn, server) {
+                true => self.requests(turn, conn, bytes, source, at),
+                false => self.stash(turn, conn, &bytes[at..]),
+            },
             None => {
                 // Who waits is not read any more once it has enough at hand.
                 self.wait(turn, conn, Line::Server);
@@ -112,21 +105,20 @@ impl Worker {
         loop {
             let round_robin = self.settings.global.servers.server_round_robin;
             let pool = self.pool(pool)?;
-            let next = *if round_robin { pool.idle.front() } else { pool.idle.back() }?;
-            let conn = if round_robin { next } else { self.fitting(pool, next, session) };
+            let conn = if round_robin { *pool.idle.front()? } else { self.fitting(pool, session)? };
             let server = self.servers.get(conn)?;
-            if let Some(why) = self.expired(turn.now, server, pool) {
+            if let Some(why) = expired(turn.now, server, pool, &self.settings) {
                 self.close_server(turn, conn, why);
                 continue;
             }
-            if !self.is_stale(turn.now, server.since) {
+            if !is_stale(turn.now, server.since, &self.settings) {
                 return Some(conn);
             }
             let Some(check) = self.settings.global.servers.server_check_query.0.clone() else { return Some(conn) };
             let fresh = pool.idle.iter().copied().find(|&other| {
-                self.servers
-                    .get(other)
-                    .is_some_and(|other| !self.is_stale(turn.now, other.since) && other.close_needed.is_none())
+                self.servers.get(other).is_some_and(|other| {
+                    !is_stale(turn.now, other.since, &self.settings) && other.close_needed.is_none()
+                })
             });
             if fresh.is_none() {
                 self.start_chore(turn, conn, Chore::Check, check.as_bytes());
@@ -135,20 +127,25 @@ impl Worker {
         }
     }
 
-    /// Of the servers used last, the first that has what a session has set: nothing needs to be told to it. `next`, if there
-    /// is none.
-    fn fitting(&self, pool: &Pool, next: ConnId, session: Option<ConnId>) -> ConnId {
+    /// Of the servers used last, the first that has what a session has set: nothing needs to be told to it. The one used last,
+    /// if there is none.
+    fn fitting(&self, pool: &Pool, session: Option<ConnId>) -> Option<ConnId> {
+        let last = *pool.idle.back()?;
         let session = session.and_then(|session| self.sessions.get(session));
         let wanted = session.and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.state());
         let wanted = wanted.filter(|state| !state.is_base());
-        let fits = |server: &&ConnId| {
-            let found = self.servers.get(**server).and_then(|server| server.session_state.as_ref());
+        let fits = |server: &ConnId| {
+            let found = self.servers.get(*server).and_then(|server| server.session_state.as_ref());
             match (wanted, found) {
                 (Some(wanted), Some(found)) => Arc::ptr_eq(wanted, found) || wanted == found,
                 (wanted, found) => wanted.is_none() && found.is_none(),
             }
         };
-        pool.idle.iter().rev().take(limits::FITTING_MAX).find(fits).copied().unwrap_or(next)
+        if fits(&last) {
+            return Some(last);
+        }
+        let mut others = pool.idle.iter().rev().skip(1).take(limits::FITTING_MAX - 1);
+        Some(others.find(|server| fits(server)).copied().unwrap_or(last))
     }
 
     /// Idle servers that may not be handed out unchecked, and people who wait: as many are checked as are waited for.
@@ -172,39 +169,21 @@ impl Worker {
         }
     }
 
-    /// Idle for so long that it is asked whether it still lives.
-    pub(super) fn is_stale(&self, now: Time, idle_since: Time) -> bool {
-        now.since(idle_since) > self.settings.global.servers.server_check_delay
-    }
-
-    pub(super) fn expired(&self, now: Time, server: &Server, pool: &Pool) -> Option<&'static str> {
-        if let Some(why) = server.close_needed {
-            return Some(why);
-        }
-        if self.settings.global.tests.chaos_close && server.used {
-            return Some("chaos_close");
-        }
-        let lifetime = pool.rules.server_lifetime;
-        // A lifetime of zero is over after the first use.
-        let counts = server.used || !lifetime.is_zero();
-        (counts && now.since(server.connected_at) >= lifetime).then_some("server lifetime over")
-    }
-
-    /// A server and a session belong to each other from now on (I1).
-    pub(super) fn link(&mut self, turn: &mut Turn<'_>, conn: ConnId, server_id: ConnId) {
+    /// A server and a session belong to each other from now on (I1). Returns whether its messages may go there at once.
+    pub(super) fn link(&mut self, turn: &mut Turn<'_>, conn: ConnId, server_id: ConnId) -> bool {
         if self.chaos.is_some() {
             self.observe_link(turn, conn, server_id);
         }
         let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
-            return;
+            return false;
         };
         assert!(server.is_clean() && server.cancels == 0, "I3: only a clean server is handed out");
         debug_assert!(server.session().is_none(), "I1: a server has one session at most");
-        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return false };
         if crate::sabotage::does(&self.settings, crate::sabotage::Fault::KeepStatements) {
             pool.generation = 0;
         }
-        pool.turn(turn.now, server_id, server, ServerState::Linked(conn), &mut self.restless);
+        pool.lend_to(turn.now, server_id, server, conn, &mut self.restless);
         pool.charge(turn.now, session.class, session.origin, server);
         let waited = session.waited_us(turn.now);
         pool.known.aged(turn.now);
@@ -233,17 +212,23 @@ impl Worker {
         let same = Arc::ptr_eq(&session.parameters, &server.parameters);
         if !same || !session.confirmed || session.tracker.is_some() || server.session_state.is_some() {
             begun_with = begins.then(|| Arc::clone(&session.parameters));
-            let replays = super::replaying::replay(turn, session, server_id, server, &self.tracked);
+            let replays = super::replaying::replay(turn, session, server_id, server, &self.caches.tracked);
             pool.fidelity.replays += u64::from(replays);
             begun_with = begun_with.filter(|_| !replays);
         }
         let paused = !session.flow.is_reading() || !session.flow.is_clear() || !server.flow.is_reading();
-        if let Some(begun_with) = begun_with {
-            self.confirm(turn, server_id, conn, &begun_with);
-        }
+        let is_open = !server.is_gated();
+        let Some(begun_with) = begun_with else {
+            if paused {
+                self.balance_session(turn, conn);
+            }
+            return is_open;
+        };
+        self.confirm(turn, server_id, conn, &begun_with);
         if paused {
             self.balance_session(turn, conn);
         }
+        self.servers.get(server_id).is_some_and(|server| !server.is_gated())
     }
 
     /// A session whose reading may have been paused for want of a server.
@@ -271,33 +256,70 @@ impl Worker {
     /// Lets a linked server go if its client's transaction is over and nothing is owed (I3). Returns whether it is let
     /// go; its session is then armed.
     pub(super) fn release_if_done(&mut self, turn: &mut Turn<'_>, server_id: ConnId) -> bool {
-        let Some(server) = self.servers.get(server_id) else { return false };
+        let Some(server) = self.servers.get_mut(server_id) else { return false };
         let ServerState::Linked(conn) = server.state else { return false };
-        let Some(pool) = self.pool(server.pool) else { return false };
-        let is_gated = server.gated && !(pool.wants_listener() && self.waits_for_listener(conn));
+        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return false };
+        let Some(session) = self.sessions.get_mut(conn) else { return false };
+        let is_gated = server.gated && !(pool.wants_listener() && session.waits_for_listener());
         if pool.rules.mode == PoolMode::Session || is_gated {
             return server.close_needed.is_some() && self.close_fast(turn, server_id);
         }
-        let (lasted, is_strict) = (turn.now.micros_since(server.since), pool.rules.fidelity == Fidelity::Strict);
-        if !server.is_clean() && !self.is_released_early(server_id) {
+        let lasted = turn.now.micros_since(server.since);
+        if !server.is_clean() && !crate::sabotage::releases_early(&self.settings, server) || session.is_torn() {
             return false;
         }
-        let Some(session) = self.sessions.get(conn) else { return false };
-        let leaves_nothing = session.tracker.is_none() && !is_strict;
-        if session.is_torn() || !leaves_nothing && !self.may_leave(turn, server_id, conn) {
-            return false;
+        let mut seat = false;
+        if session.tracker.is_some() || pool.rules.fidelity == Fidelity::Strict {
+            match may_leave(turn, session, server_id, server, pool) {
+                Leaves::No => return false,
+                Leaves::Yes => {}
+                Leaves::ASeat => seat = true,
+            }
         }
-        let Some(session) = self.sessions.get_mut(conn) else { return false };
-        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return false };
         pool.observe_service(lasted);
         session.state = State::Idle { since: turn.now };
+        let resets = self.settings.global.servers.server_reset_query_always || server.soiled || server.listens;
+        let is_watched = self.gates.has_seats() || self.chaos.is_some() || session.admission != Admission::Not;
+        let has_ears = session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.ears().is_some());
+        let is_read = session.flow.is_reading() && session.flow.is_clear();
+        let is_armed = pool.rules.is_armed(session, turn.now) && !pool.removed;
+        if seat || resets || is_watched || has_ears || !is_read || !is_armed || !server.is_free_at_once() {
+            self.let_go(turn, conn, server_id, seat);
+            return true;
+        }
         if !session.inbox.is_empty() {
             self.stirred.push(conn);
         }
+        (server.gated, server.flushed, server.verdict, server.transaction_at) = (false, false, Verdict::None, None);
+        if let Some(why) = pool.takes_back() {
+            server.close_needed = Some(why);
+        }
+        let is_armed = is_armed_idle(turn.now, server, pool, &self.settings);
+        pool.take_back(turn.now, server_id, server, &mut self.restless);
+        self.freed.push(server_id);
+        if !is_armed {
+            self.arm_server(server_id);
+        }
+        true
+    }
+
+    /// What is left to do where a session has let its server go, and something is special about one of them.
+    #[inline(never)]
+    fn let_go(&mut self, turn: &mut Turn<'_>, conn: ConnId, server_id: ConnId, seat: bool) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let Some(pool) = self.pool(session.pool) else { return };
         let limited = session.admission != Admission::Not || self.gates.has_seats();
         let has_ears = session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.ears().is_some());
-        let (removed, is_armed) = (pool.removed, pool.rules.is_armed(session, turn.now));
-        if !session.flow.is_reading() || !session.flow.is_clear() {
+        let (id, removed, is_armed) = (pool.id, pool.removed, pool.rules.is_armed(session, turn.now));
+        let paused = !session.flow.is_reading() || !session.flow.is_clear();
+        let has_more = !session.inbox.is_empty();
+        if seat {
+            self.admit_to_pin(turn, id);
+        }
+        if has_more {
+            self.stirred.push(conn);
+        }
+        if paused {
             self.balance_session(turn, conn);
         }
         if has_ears {
@@ -318,14 +340,6 @@ impl Worker {
         } else {
             self.free(turn, server_id);
         }
-        true
-    }
-
-    /// By a deliberate fault.
-    #[inline]
-    fn is_released_early(&mut self, server_id: ConnId) -> bool {
-        let server = self.servers.get_mut(server_id);
-        server.is_some_and(|server| crate::sabotage::releases_early(&self.settings, server))
     }
 
     /// A clean server has no work: it is settled at the end of the step.
@@ -383,42 +397,22 @@ impl Worker {
             return;
         }
         let Some(pool) = self.pool(server.pool) else { return };
-        let (id, is_awaited) = (pool.id, pool.known.is_awaited());
-        let is_sampled = pool.waits.as_deref().is_some_and(Asked::is_wanted);
-        if let Some(why) = self.expired(turn.now, server, pool) {
+        let id = pool.id;
+        if let Some(why) = expired(turn.now, server, pool, &self.settings) {
             self.close_server(turn, server_id, why);
             return;
         }
-        if self.stop == Some(Stop::WaitForServers) {
-            return;
-        }
-        if pool.wants_listener() {
-            // The client for whom it was checked takes another idle server (I6).
-            self.touched.push(id);
-            self.become_listener(turn, server_id);
-            return;
-        }
-        // It was lent for those who waited here when it came. What each worker knows of the other is a moment old: both could
-        // think that the other one comes first, and servers would travel for ever.
-        let came_for = |at: Time| pool.queue.oldest().is_some_and(|waiter| waiter.since <= at);
-        let stays = server.travelled_at.is_some_and(came_for) && !crate::sabotage::lends_on(&self.settings);
-        if pool.homes > 1
-            && !stays
-            && let Some((to, since)) = self.stranger(turn.now, turn.board, pool)
+        let is_asked = pool.known.is_awaited() || pool.known.is_overdue(turn.now) || pool.waits.is_some();
+        if (is_asked || pool.homes > 1 || pool.listener.is_some() || self.stop.is_some())
+            && self.is_taken(turn, id, server_id)
         {
-            self.lend(turn, server_id, to, since);
-            return;
-        }
-        if is_awaited && self.must_learn(turn, id, server_id) || is_sampled && self.ask_for_waits(turn, server_id) {
-            return;
-        }
-        if self.must_ask_for_names(turn, id, server_id) {
-            self.touched.push(id);
             return;
         }
         let (waiter, line) = loop {
             let Some(waiter) = self.next_waiter(turn.now, id) else {
-                if !self.leaves_vacant(turn, id, server_id) {
+                let Some(pool) = self.pool(id) else { return };
+                let asks = pool.known.wants(turn.now, pool.idle.len() > 1);
+                if (asks || pool.vacant_until > turn.now) && !self.leaves_vacant(turn, id, server_id) {
                     self.ask_for_names(turn, server_id);
                 }
                 return;
@@ -438,12 +432,44 @@ impl Worker {
         }
         if line == Line::Login {
             self.welcome_linked(turn, waiter, server_id);
-            return;
-        }
-        self.link(turn, waiter, server_id);
-        if self.servers.get(server_id).is_some_and(|server| !server.is_gated()) {
+        } else if self.link(turn, waiter, server_id) {
             self.requests_from_inbox(turn, waiter);
         }
+    }
+
+    /// An idle server is put to another use than serving who waits here.
+    #[inline(never)]
+    fn is_taken(&mut self, turn: &mut Turn<'_>, id: PoolId, server_id: ConnId) -> bool {
+        if self.stop == Some(Stop::WaitForServers) {
+            return true;
+        }
+        let (Some(server), Some(pool)) = (self.servers.get(server_id), self.pool(id)) else { return true };
+        let (is_awaited, is_sampled) = (pool.known.is_awaited(), pool.waits.as_deref().is_some_and(Asked::is_wanted));
+        if pool.wants_listener() {
+            // The client for whom it was checked takes another idle server (I6).
+            self.touched.push(id);
+            self.become_listener(turn, server_id);
+            return true;
+        }
+        // It was lent for those who waited here when it came. What each worker knows of the other is a moment old: both could
+        // think that the other one comes first, and servers would travel for ever.
+        let came_for = |at: Time| pool.queue.oldest().is_some_and(|waiter| waiter.since <= at);
+        let stays = server.travelled_at.is_some_and(came_for) && !crate::sabotage::lends_on(&self.settings);
+        if pool.homes > 1
+            && !stays
+            && let Some((to, since)) = self.stranger(turn.now, turn.board, pool)
+        {
+            self.lend(turn, server_id, to, since);
+            return true;
+        }
+        if is_awaited && self.must_learn(turn, id, server_id) || is_sampled && self.ask_for_waits(turn, server_id) {
+            return true;
+        }
+        let asks = self.must_ask_for_names(turn, id, server_id);
+        if asks {
+            self.touched.push(id);
+        }
+        asks
     }
 
     fn next_waiter(&mut self, now: Time, pool: PoolId) -> Option<ConnId> {
@@ -459,4 +485,33 @@ impl Worker {
         }
         Some(waiter.session)
     }
+}
+
+/// Whether a server that is idle from now on is looked at early enough anyway: mostly so after its first transaction.
+#[inline]
+fn is_armed_idle(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> bool {
+    settings.global.servers.server_idle_timeout.is_some_and(|idle| {
+        server.armed.is_by(now + idle) && server.armed.is_by(server.connected_at + pool.rules.server_lifetime)
+    })
+}
+
+/// Idle for so long that it is asked whether it still lives.
+#[inline]
+pub(super) fn is_stale(now: Time, idle_since: Time, settings: &Settings) -> bool {
+    now > idle_since + settings.global.servers.server_check_delay
+}
+
+/// Why a server that is free is closed rather than used again.
+#[inline]
+pub(super) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> Option<&'static str> {
+    if let Some(why) = server.close_needed {
+        return Some(why);
+    }
+    if settings.global.tests.chaos_close && server.used {
+        return Some("chaos_close");
+    }
+    let lifetime = pool.rules.server_lifetime;
+    // A lifetime of zero is over after the first use.
+    let counts = server.used || !lifetime.is_zero();
+    (counts && now >= server.connected_at + lifetime).then_some("server lifetime over")
 }

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `announcing` | which pools learn what a client defines, and when |
 //! | `requests` | what a client's bytes mean, and what of them goes to its server |
+//! | `lone_query` | the commonest request, sent without more ado |
+//! | `plain_messages` | messages that are only sent |
 //! | `unlinked` | what of a client's bytes needs no server |
 //! | `following` | what its statements do to its session |
 //! | `splitting` | which texts are sent in two messages |
@@ -11,6 +13,8 @@
 //! | `pinning` | how many sessions may keep their servers, and who waits to |
 //! | `renaming` | what its statements are called there |
 //! | `reserving` | which texts it may not send there |
+//! | `server_bytes` | who reads a server's bytes, and what follows |
+//! | `lone_answer` | the commonest answer, passed on without more ado |
 //! | `answers` | what a server's bytes mean, and what of them goes to its client |
 //! | `limiting` | who begins a transaction within the limits of its class, and who waits to |
 //! | `holding` | the same, of who keeps its server between transactions |
@@ -42,6 +46,7 @@
 
 pub(crate) mod announcing;
 mod answers;
+mod caches;
 mod cancelling;
 mod cataloguing;
 mod chaos;
@@ -68,6 +73,8 @@ mod lending;
 mod limiting;
 mod linking;
 mod listening;
+mod lone_answer;
+mod lone_query;
 pub(crate) mod matching;
 mod naming;
 mod opening;
@@ -75,6 +82,7 @@ mod oracle;
 mod overdue;
 mod pacing;
 mod pinning;
+mod plain_messages;
 mod poisoning;
 pub(crate) mod pool;
 mod refusing;
@@ -84,6 +92,7 @@ mod requests;
 mod reserving;
 mod resting;
 mod sampling;
+mod server_bytes;
 pub(crate) mod splitting;
 pub(crate) mod steering;
 mod stream;
@@ -99,9 +108,7 @@ use std::sync::Arc;
 
 use queueing::board::Board;
 use queueing::refusals::Refusals;
-use session_state::parameters::{Interned, Tracked};
-use session_state::prepared::Catalog;
-use session_state::state::{Ears, Reader};
+use session_state::state::Ears;
 use sql::Key;
 use units::deadline::Deadlines;
 use units::random::Random;
@@ -117,6 +124,7 @@ use crate::server::{Server, State as ServerState};
 use crate::session::{Session, State as SessionState};
 use crate::settings::Settings;
 
+use caches::{Caches, memo_secret};
 use cancelling::Canceller;
 use chaos::Chaos;
 use gates::Gates;
@@ -134,7 +142,6 @@ pub(crate) struct Turn<'a> {
 pub struct Worker {
     id: WorkerId,
     settings: Arc<Settings>,
-    tracked: Tracked,
     random: Random,
     sessions: Table<Session>,
     servers: Table<Server>,
@@ -146,12 +153,10 @@ pub struct Worker {
     /// Pools that live on other workers too.
     shared: Vec<PoolId>,
     deadlines: Deadlines,
-    interned: Interned,
     standings: classing::Standings,
     /// Servers whose transactions have defined something and may go on, and in which database.
     definers: BTreeMap<ConnId, Box<str>>,
-    catalog: Catalog,
-    reader: Reader,
+    caches: Caches,
     /// What texts are told apart by in what pools know of them; secret, so that nobody makes another's look long.
     key_of_origins: Key,
     spare: Vec<Vec<u8>>,
@@ -188,9 +193,8 @@ impl Worker {
         assert!(id.0 < workers && workers <= WorkerId::COUNT_MAX);
         Worker {
             id,
-            tracked: Tracked::new(&settings.global.startup.track_extra_parameters),
             chaos: Chaos::new(&settings, id.0),
-            reader: Reader::new(memo_secret(seed), settings.global.pools.statement_memo_size as usize),
+            caches: Caches::new(&settings, seed),
             key_of_origins: Key::from_seed(memo_secret(seed).rotate_left(32)),
             gates: Gates::new(&settings),
             refusals: Refusals::default(),
@@ -203,10 +207,8 @@ impl Worker {
             pools: Vec::new(),
             shared: Vec::new(),
             deadlines: Deadlines::default(),
-            interned: Interned::default(),
             standings: classing::Standings::default(),
             definers: BTreeMap::new(),
-            catalog: Catalog::default(),
             spare: Vec::new(),
             freed: Vec::new(),
             stirred: Vec::new(),
@@ -226,7 +228,7 @@ impl Worker {
 
     /// What the names of prepared statements on servers depend on: to be the same for all workers, and told to nobody.
     pub fn set_secret_of_names(&mut self, secret: &[u8; 32]) {
-        self.catalog.set_secret(secret);
+        self.caches.catalog.set_secret(secret);
     }
 
     /// Pools whose rows of the board this worker wants read anew each round.
@@ -235,13 +237,18 @@ impl Worker {
         &self.shared
     }
 
+    #[inline(always)]
+    fn received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
+        match conn.kind() {
+            Kind::Client => self.client_received(turn, conn, bytes),
+            Kind::Server => self.server_received(turn, conn, bytes),
+            Kind::Cancel | Kind::Login => {}
+        }
+    }
+
     fn dispatch(&mut self, turn: &mut Turn<'_>, event: Event<'_>) {
         match event {
-            Event::Received { conn, bytes } => match conn.kind() {
-                Kind::Client => self.client_received(turn, conn, bytes),
-                Kind::Server => self.server_received(turn, conn, bytes),
-                Kind::Cancel | Kind::Login => {}
-            },
+            Event::Received { conn, bytes } => self.received(turn, conn, bytes),
             Event::Hangup { conn, why } => self.hung_up(turn, conn, why),
             Event::Blocked { conn } => self.blocked(turn, conn),
             Event::Drained { conn, count } => self.drained(turn, conn, count),
@@ -314,6 +321,7 @@ impl Worker {
     }
 
     /// Does what follows from the decisions so far, until nothing follows any more.
+    #[inline]
     fn settle(&mut self, turn: &mut Turn<'_>) {
         loop {
             if let Some(server) = self.freed.pop() {
@@ -451,13 +459,6 @@ impl Worker {
     }
 }
 
-/// Whoever does not know it cannot find texts that the memo mistakes for each other.
-fn memo_secret(mut seed: [u8; 32]) -> u64 {
-    // Another stream than that of the secrets that clients are told.
-    seed[0] ^= 0xff;
-    u64::from_ne_bytes(Random::new(seed).bytes())
-}
-
 impl crate::Machine for Worker {
     fn step(&mut self, now: Time, board: &Board, event: Event<'_>, actions: &mut Actions) {
         debug_assert!(actions.is_empty(), "the actions of the last step were not carried out");
@@ -465,7 +466,20 @@ impl crate::Machine for Worker {
         let mut turn = Turn { now, board, actions };
         self.dispatch(&mut turn, event);
         self.settle(&mut turn);
-        self.finish_if_done(&mut turn);
+        if self.stop.is_some() {
+            self.finish_if_done(&mut turn);
+        }
+    }
+
+    fn receive(&mut self, now: Time, board: &Board, conn: ConnId, bytes: &[u8], actions: &mut Actions) {
+        debug_assert!(actions.is_empty(), "the actions of the last step were not carried out");
+        self.steps += 1;
+        let mut turn = Turn { now, board, actions };
+        self.received(&mut turn, conn, bytes);
+        self.settle(&mut turn);
+        if self.stop.is_some() {
+            self.finish_if_done(&mut turn);
+        }
     }
 
     fn backlog(&self, conn: ConnId) -> &[u8] {

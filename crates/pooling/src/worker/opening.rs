@@ -53,6 +53,7 @@ impl Worker {
     }
 
     /// Asks for servers if people wait and none is coming.
+    #[inline(never)]
     pub(super) fn feed(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         let worker = self.id;
         let Some(pool) = self.pool_mut(id) else { return };
@@ -141,7 +142,7 @@ impl Worker {
     }
 
     fn open_server(&mut self, turn: &mut Turn<'_>, id: PoolId, serial: Serial) {
-        let empty = self.interned.intern(self.tracked.empty());
+        let empty = self.caches.interned.intern(self.caches.tracked.empty());
         let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
         let address = Arc::new(pool.take_host());
         pool.enter(State::Connecting.group());
@@ -424,15 +425,15 @@ impl Worker {
         let Some(server) = self.servers.get_mut(conn) else { return };
         let State::LoggingIn(login) = &mut server.state else { return };
         let reported = std::mem::take(&mut login.reported);
-        let mut parameters = self.tracked.empty();
+        let mut parameters = self.caches.tracked.empty();
         for (name, value) in &reported {
-            let known = self.tracked.index(name).and_then(|index| parameters.with(index, value));
+            let known = self.caches.tracked.index(name).and_then(|index| parameters.with(index, value));
             parameters = known.unwrap_or(parameters);
         }
-        let parameters = self.interned.intern(parameters);
+        let parameters = self.caches.interned.intern(parameters);
         server.parameters = Arc::clone(&parameters);
         let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
-        pool.base = Some(Arc::new(Base::new(reported, parameters, &self.tracked)));
+        pool.base = Some(Arc::new(Base::new(reported, parameters, &self.caches.tracked)));
         let setup = pool.database.connect_query.clone();
         match setup {
             Some(query) => self.start_chore(turn, conn, Chore::Setup, query.as_bytes()),

@@ -104,7 +104,7 @@ impl Worker {
             && let Some(known) = &had.asked
             && let Some(difference) = match &had.refused {
                 Some(words) => Some(format!("it refuses to answer: {words}")),
-                None => known.difference(&had.rows, &self.tracked),
+                None => known.difference(&had.rows, &self.caches.tracked),
             }
         {
             let by = had.by;

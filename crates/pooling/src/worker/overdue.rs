@@ -73,16 +73,14 @@ impl Answers<'_> {
     /// A query of the client's has been answered.
     pub(super) fn count_query(&mut self, status: Status) {
         let totals = &mut self.pool.totals;
-        totals.queries += 1;
-        totals.query_us += self.now.micros_since(self.server.query_at);
+        totals.count_query(self.now, self.server.query_at);
         self.server.query_answered();
         self.server.query_at = self.now;
         if status == Status::Idle {
-            totals.transactions += 1;
             // What is owed behind this answer is the next transaction.
             let next = (self.server.ledger.len() > 1).then_some(self.now);
             let began = std::mem::replace(&mut self.server.transaction_at, next).unwrap_or(self.now);
-            totals.transaction_us += self.now.micros_since(began);
+            totals.count_transaction(self.now, began);
         }
         let block = self.pool.rules.mode == PoolMode::Statement && status != Status::Idle;
         self.findings.transaction_block |= block;

@@ -38,7 +38,7 @@ impl Worker {
     pub(super) fn must_wait_to_pin(&mut self, turn: &mut Turn<'_>, conn: ConnId, messages: &[u8]) -> bool {
         let Some(session) = self.sessions.get_mut(conn) else { return false };
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return false };
-        if !pool.rules.follows() || !pins(session, messages, &mut self.reader) {
+        if !pool.rules.follows() || !pins(session, messages, &mut self.caches.reader) {
             return false;
         }
         let tracker = session.tracker.get_or_insert_default();

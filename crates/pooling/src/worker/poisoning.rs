@@ -96,7 +96,7 @@ impl Worker {
             return false;
         };
         let Some(poisoner) = chaos.poisoner.as_mut() else { return false };
-        let rules = self.reader.rules(&server.parameters);
+        let rules = self.caches.reader.rules(&server.parameters);
         let Some(rules) = rules.filter(|_| !poisoner.said.contains_key(&server_id)) else { return false };
         let privileged = !poisoner.unprivileged.contains(&server.pool);
         let text = compose(&mut chaos.dice, privileged);
@@ -104,7 +104,7 @@ impl Worker {
         let mut query = Vec::new();
         let found = server.session_state.as_deref();
         found.map(|found| State::default().write_difference(found, &mut query));
-        let effects = Effects::read(&Text::new(text.as_bytes(), rules), &self.tracked);
+        let effects = Effects::read(&Text::new(text.as_bytes(), rules), &self.caches.tracked);
         let known = Known::default();
         for statement in Tracker::default().remedy(&effects, None, &mut server.on_server, &known, &Seen::None) {
             query.extend_from_slice(&statement);
@@ -147,9 +147,9 @@ impl Worker {
             let text = said.text.as_bytes();
             let mut tracker = Box::new(Tracker::default());
             let mut known = Known::default();
-            tracker.suspect(self.reader.read(text, &server.parameters, &mut known), text, &known);
-            let rules = self.reader.rules(&server.parameters).unwrap_or_default();
-            let effects = Effects::read(&Text::new(text, rules), &self.tracked);
+            tracker.suspect(self.caches.reader.read(text, &server.parameters, &mut known), text, &known);
+            let rules = self.caches.reader.rules(&server.parameters).unwrap_or_default();
+            let effects = Effects::read(&Text::new(text, rules), &self.caches.tracked);
             let count = effects.statements();
             tracker.sent(effects, text);
             for _ in 0..count {
@@ -158,7 +158,7 @@ impl Worker {
                     on_server: &mut server.on_server,
                     listens: &mut server.listens,
                     names: None,
-                    tracked: &self.tracked,
+                    tracked: &self.caches.tracked,
                     told: &server.parameters,
                     first: None,
                     local_rights: false,

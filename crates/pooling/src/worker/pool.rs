@@ -299,6 +299,42 @@ impl Pool {
         server.since = now;
     }
 
+    /// As [`Pool::turn`], where a session gets a server, which mostly is idle.
+    #[inline]
+    pub(crate) fn lend_to(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        server: &mut Server,
+        session: ConnId,
+        restless: &mut Vec<PoolId>,
+    ) {
+        if !matches!(server.state, State::Idle) {
+            return self.turn(now, conn, server, State::Linked(session), restless);
+        }
+        self.leave(Group::Idle);
+        self.enter(Group::Linked);
+        self.leave_idle(conn);
+        if self.homes > 1 {
+            restless.push(server.pool);
+        }
+        (server.state, server.since) = (State::Linked(session), now);
+    }
+
+    /// As [`Pool::turn`], where a session that has had a server gives it back.
+    #[inline]
+    pub(crate) fn take_back(&mut self, now: Time, conn: ConnId, server: &mut Server, restless: &mut Vec<PoolId>) {
+        debug_assert!(matches!(server.state, State::Linked(_)), "it has served a session");
+        self.leave(Group::Linked);
+        self.enter(Group::Idle);
+        self.idle.push_back(conn);
+        self.settle(now, server);
+        if self.homes > 1 {
+            restless.push(server.pool);
+        }
+        (server.state, server.since, server.worked_at) = (State::Idle, now, now);
+    }
+
     /// A class has a server from now on.
     #[inline]
     pub(crate) fn charge(&mut self, now: Time, class: ClassId, origin: Option<Origin>, server: &mut Server) {

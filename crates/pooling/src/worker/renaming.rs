@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use session_state::prepared::{Statement, StatementId};
 use session_state::shape::Fingerprint;
-use session_state::state::State;
+use session_state::state::{Reading, State};
 use session_state::unnamed::Unnamed;
 use session_state::{prepared, unnamed};
 use units::limits;
@@ -45,7 +45,7 @@ impl Requests<'_> {
         let state = tracker.map_or(&base, |tracker| tracker.state());
         let parameters = tracker.and_then(|tracker| tracker.meaning().parameters()).unwrap_or(&self.session.parameters);
         let meaning = parameters.meaning().chain(state.meaning());
-        let identified = prepared::identify(self.catalog.secret(), &parse, meaning, self.pool.generation);
+        let identified = prepared::identify(self.caches.catalog.secret(), &parse, meaning, self.pool.generation);
         // Where the name is in use, what has it decides.
         let id = self.id_of(parse.name).unwrap_or(identified);
         if self.must_wait(parse.name, Some(id)) {
@@ -62,15 +62,15 @@ impl Requests<'_> {
         }
         // Whoever else has the same text may be in a pool that reads it.
         let meant = Arc::clone(self.meant());
-        let reader = &mut *self.reader;
-        let mut statement = self.catalog.intern(identified, &parse, || reader.sketch(parse.query, &meant));
+        let reader = &mut self.caches.reader;
+        let mut statement = self.caches.catalog.intern(identified, &parse, || reader.sketch(parse.query, &meant));
         if statement.executes() {
             let id = self.identify_executing(&parse, &statement);
             if self.must_wait(parse.name, Some(id)) {
                 return Ok(Renamed::Later);
             }
-            let reader = &mut *self.reader;
-            statement = self.catalog.intern(id, &parse, || reader.sketch(parse.query, &meant));
+            let reader = &mut self.caches.reader;
+            statement = self.caches.catalog.intern(id, &parse, || reader.sketch(parse.query, &meant));
         }
         let known = self.server.prepared.touch(statement.id).is_some();
         let is_ours = known && self.is_sound();
@@ -146,17 +146,20 @@ impl Requests<'_> {
             let goes_on = recalled != Renamed::Later && self.bind_followed(&names, None, behind);
             return Ok(if goes_on { recalled } else { Renamed::Later });
         }
-        if self.must_wait(names.statement, self.id_of(names.statement)) {
-            return Ok(Renamed::Later);
-        }
         // A name we do not know goes through as it is, and the server says 26000.
-        let Some((statement, told)) = self.statement(names.statement) else {
+        let Some((statement, told, reading)) = self.named(names.statement) else {
+            if self.must_wait(names.statement, None) {
+                return Ok(Renamed::Later);
+            }
             let goes_on = self.bind_followed(&names, None, &body[names.len..]);
             return Ok(if goes_on { Renamed::No } else { Renamed::Later });
         };
+        if self.must_wait(names.statement, Some(statement.id)) {
+            return Ok(Renamed::Later);
+        }
         // What it executes must be there when it is parsed.
-        let is_first = statement.varies || statement.reading(&self.pool.known).names_statements();
-        if is_first && !self.bind_followed(&names, Some(&statement), &body[names.len..]) {
+        let is_first = statement.varies || reading.names_statements();
+        if is_first && !self.bind_followed(&names, Some((&statement, reading)), &body[names.len..]) {
             return Ok(Renamed::Later);
         }
         let rest_len = header.body_len() - names.len;
@@ -171,7 +174,7 @@ impl Requests<'_> {
             }
         }
         if !is_first {
-            self.bind_followed(&names, Some(&statement), &body[names.len..]);
+            self.bind_followed(&names, Some((&statement, reading)), &body[names.len..]);
         }
         self.sent(if matched == Match::Trial { Expect::TrialBind } else { Expect::Bind });
         let mut prefix = Ok(());
@@ -202,7 +205,7 @@ impl Requests<'_> {
         if self.must_wait(describe.name, self.id_of(describe.name)) {
             return Ok(Renamed::Later);
         }
-        let Some((statement, told)) = self.statement(describe.name) else {
+        let Some((statement, told, _)) = self.named(describe.name) else {
             return Ok(if self.bring(describe.name) { Renamed::No } else { Renamed::Later });
         };
         if !self.bring_executed(&statement) {
@@ -271,7 +274,7 @@ impl Requests<'_> {
                 tracker.portals.parse_unnamed(None);
             }
         }
-        let version = self.catalog.next_version();
+        let version = self.caches.catalog.next_version();
         self.session.unnamed.get_or_insert_default().parsed(version, parse.as_ref());
         self.sent(Expect::Unnamed);
         Ok(true)
@@ -327,10 +330,11 @@ impl Requests<'_> {
         self.server.ledger.is_skipping() || self.server.ledger.is_copy_open()
     }
 
-    /// What a name stands for, and as what its client knows it.
-    fn statement(&self, name: &[u8]) -> Option<(Arc<Statement>, Fingerprint)> {
+    /// What a name stands for, as what its client knows it, and what it does.
+    fn named(&mut self, name: &[u8]) -> Option<(Arc<Statement>, Fingerprint, Reading)> {
         let named = self.session.names.as_ref()?.named(name)?;
-        Some((Arc::clone(&named.statement), named.fingerprint()))
+        let reading = named.reading(&mut self.caches.reader, &mut self.pool.known);
+        Some((Arc::clone(&named.statement), named.fingerprint(), reading))
     }
 
     /// Prepares a statement on the server in front of the next message, with these types of its parameters if they are known.

@@ -36,7 +36,7 @@ impl Worker {
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
         let Some(base) = &pool.base else { return };
         let mut news = Vec::new();
-        for (index, name) in self.tracked.names().enumerate() {
+        for (index, name) in self.caches.tracked.names().enumerate() {
             let value = server.parameters.get(index).filter(|value| begun_with.get(index) != Some(value));
             if let Some(value) = value {
                 ParameterStatus { name: name.as_bytes(), value }.encode(&mut news);
@@ -46,7 +46,7 @@ impl Worker {
         let of = |list: &Reported, name: &[u8]| {
             list.iter().find(|(known, _)| **known == *name).map(|(_, value)| value.clone())
         };
-        for (name, begins) in base.reported.iter().filter(|(name, _)| self.tracked.index(name).is_none()) {
+        for (name, begins) in base.reported.iter().filter(|(name, _)| self.caches.tracked.index(name).is_none()) {
             let value = of(&server.reported, name).unwrap_or_else(|| begins.clone());
             if value != of(&told, name).unwrap_or_else(|| begins.clone()) {
                 ParameterStatus { name, value: &value }.encode(&mut news);
@@ -58,7 +58,7 @@ impl Worker {
         turn.actions.send_new(conn, |out| out.extend_from_slice(&news));
         let others = Arc::new(server.reported.clone());
         let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
-        if let Some(key) = Learnt::key(begun_with, state, base, &self.tracked) {
+        if let Some(key) = Learnt::key(begun_with, state, base, &self.caches.tracked) {
             pool.learnt.learn(key, Told { parameters: Arc::clone(&server.parameters), others });
         }
     }
@@ -78,7 +78,7 @@ impl Worker {
         }
         let Some(found) = tracker.take_reverted() else { return };
         let mut text = Vec::new();
-        session.parameters.write_difference(&server.parameters, &self.tracked, &mut text);
+        session.parameters.write_difference(&server.parameters, &self.caches.tracked, &mut text);
         let risk = tracker.state().write_difference(&found, &mut text);
         if text.is_empty() {
             return;

@@ -8,9 +8,6 @@
 use std::sync::Arc;
 
 use session_state::catalogue::Definition;
-use session_state::parameters::Tracked;
-use session_state::prepared::Catalog;
-use session_state::state::Reader;
 use session_state::unnamed;
 use units::{ConnId, Time, limits};
 use wire::backend::Status;
@@ -18,7 +15,10 @@ use wire::frontend::{BindNames, Parse, tag};
 use wire::{HEADER_LEN, Header};
 
 use super::announcing::OtherWorkers;
+use super::caches::Caches;
 use super::ending::{Ending, checked_header};
+use super::lone_query::LoneQuery;
+use super::plain_messages;
 use super::pool::Pool;
 use super::renaming::Renamed;
 use super::stream::Stream;
@@ -156,6 +156,10 @@ impl Worker {
         let Some(server_id) = session.server() else { return };
         let Some(server) = self.servers.get_mut(server_id) else { return };
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
+        let mut query = LoneQuery { session, server_id, server, pool, bytes, source, at };
+        if self.gates.is_none() && query.send(turn.now, &mut self.caches, turn.actions) {
+            return;
+        }
         let (was_calm, was_done) = (server.ledger.is_clear(), server.ledger.owes_no_client());
         let mut requests = Requests {
             now: turn.now,
@@ -164,9 +168,7 @@ impl Worker {
             session,
             server,
             pool,
-            catalog: &mut self.catalog,
-            reader: &mut self.reader,
-            tracked: &self.tracked,
+            caches: &mut self.caches,
             holds: false,
             sent_some: false,
             attends: false,
@@ -180,8 +182,8 @@ impl Worker {
         };
         let end = requests.read();
         requests.stream.flush(server_id, requests.actions);
-        let definitions = std::mem::take(&mut requests.definitions);
-        let (attends, queries) = (requests.attends.then_some(requests.pool.id), requests.queries);
+        let Requests { definitions, attends, queries, .. } = requests;
+        let attends = attends.then_some(pool.id);
         if was_done {
             server.query_at = turn.now;
         }
@@ -192,8 +194,8 @@ impl Worker {
         let deep = server.ledger.len() >= limits::OWED_MAX || crowded;
         let may_be_done = server.is_clean() || server.close_needed.is_some() || cfg!(feature = "sabotage");
         let is_timed = pool.rules.times_links() || session.is_torn() || !session.flow.is_clear();
-        for definition in definitions {
-            self.note_definition(turn.now, &definition);
+        if !definitions.is_empty() {
+            definitions.iter().for_each(|definition| self.note_definition(turn.now, definition));
         }
         if let Err(ending) = end {
             self.end_by_request(turn, conn, ending);
@@ -242,9 +244,7 @@ pub(super) struct Requests<'a> {
     pub(super) session: &'a mut Session,
     pub(super) server: &'a mut Server,
     pub(super) pool: &'a mut Pool,
-    pub(super) catalog: &'a mut Catalog,
-    pub(super) reader: &'a mut Reader,
-    pub(super) tracked: &'a Tracked,
+    pub(super) caches: &'a mut Caches,
     /// What follows the message just sent waits until it has been answered.
     pub(super) holds: bool,
     /// Some of what the message at hand needs has been sent, and it waits for the rest.
@@ -257,7 +257,7 @@ pub(super) struct Requests<'a> {
     /// What the step had written before.
     pub(super) written_before: usize,
     /// Statements that were sent.
-    queries: u32,
+    pub(super) queries: u32,
     spare: &'a mut Vec<Vec<u8>>,
     pub(super) actions: &'a mut Actions,
     pub(super) stream: Stream<'a>,
@@ -294,7 +294,11 @@ impl Requests<'_> {
 
     /// The next message lies in the stream. False: not enough of it.
     fn next(&mut self) -> Result<bool, Ending> {
+        plain_messages::pass(self);
         let rest = self.stream.rest();
+        if rest.is_empty() {
+            return Ok(true);
+        }
         let goes_on = match checked_header(rest)? {
             Some(header) if self.is_enough(header, rest)? => {
                 let dealt_with = self.message(header, rest, true)?;
@@ -375,6 +379,9 @@ impl Requests<'_> {
 
     fn is_enough(&self, header: Header, at_hand: &[u8]) -> Result<bool, Ending> {
         let whole = at_hand.len() >= header.total_len();
+        if whole && (header.tag != tag::BIND || header.body_len() <= 2 * limits::NAME_LEN_MAX) {
+            return Ok(true);
+        }
         match self.extent(header) {
             Extent::Header => {
                 // Outside of a transaction no server is held by half a message, unless it is a large one.
@@ -410,6 +417,7 @@ impl Requests<'_> {
     }
 
     /// Deals with one message of which enough is at hand. False: not before what is under way has been answered.
+    #[inline]
     fn message(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<bool, Ending> {
         let at_hand = &at_hand[..at_hand.len().min(header.total_len())];
         if self.server.ledger.is_guarded()

@@ -30,6 +30,7 @@ pub(super) struct Unlinked<'a> {
 
 impl Worker {
     /// A released session has more at hand.
+    #[inline(never)]
     pub(super) fn reconsider(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         if let Some(server) = self.sessions.get(conn).and_then(Session::server) {
             return self.go_on_linked(turn, conn, server);
@@ -46,7 +47,21 @@ impl Worker {
 
 impl Unlinked<'_> {
     /// Deals with messages until one needs a server, or is not whole.
+    #[inline]
     pub(super) fn read(&mut self, bytes: &[u8]) -> Result<Begun, Ending> {
+        if bytes.first() == Some(&tag::QUERY) && self.session.skip == 0 && !self.session.skipping {
+            // Mostly.
+            if let Ok(Some(header)) = Header::parse(bytes)
+                && bytes.len() >= header.total_len()
+            {
+                return Ok(Begun::Needs(0));
+            }
+        }
+        self.read_any(bytes)
+    }
+
+    #[inline(never)]
+    fn read_any(&mut self, bytes: &[u8]) -> Result<Begun, Ending> {
         let mut at = 0;
         loop {
             let rest = &bytes[at..];

@@ -18,7 +18,7 @@ impl Requests<'_> {
         if !reading.marks.any(Marks::EMPTY_DATABASE) {
             return;
         }
-        let Some(rules) = self.reader.rules(&self.server.parameters) else { return };
+        let Some(rules) = self.caches.reader.rules(&self.server.parameters) else { return };
         let names: Box<[Word]> = Summary::of(&Text::new(text, rules)).words().into();
         // Which of several has succeeded, no command tag says.
         let is_alone = self.server.ledger.owing().0 == 0 && self.server.emptying.is_none();

@@ -43,10 +43,10 @@ impl Worker {
         if let (Some(entry), Some(identity)) = (entry, Arc::get_mut(&mut identity)) {
             identity.share_names(&entry.key);
         }
-        let mut parameters = self.tracked.empty();
+        let mut parameters = self.caches.tracked.empty();
         let mut first = SessionState::default();
         for (name, value) in arrival.parameters.iter() {
-            match self.tracked.index(name) {
+            match self.caches.tracked.index(name) {
                 Some(index) => parameters = parameters.with(index, value).unwrap_or(parameters),
                 None => first.begin_with(name, value),
             }
@@ -57,7 +57,7 @@ impl Worker {
             state,
             pool,
             identity,
-            parameters: self.interned.intern(parameters),
+            parameters: self.caches.interned.intern(parameters),
             reset_to: None,
             confirmed: false,
             rest: Rest::Discard,
@@ -195,13 +195,15 @@ impl Worker {
         let pool = self.pools[session.pool.0 as usize].as_deref()?;
         let base = pool.base.as_ref()?;
         let own = session.parameters.spelled(|index, value| {
-            let name = self.tracked.names().nth(index)?;
+            let name = self.caches.tracked.names().nth(index)?;
             canonical(name.as_bytes(), value, base.parameters.get(index)).map(Cow::into_owned)
         });
         let mut parameters = own.as_ref().unwrap_or(&session.parameters).over(&base.parameters);
         let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
-        let mut others = begun_others(base, state, &self.tracked);
-        if let Some(told) = Learnt::key(&parameters, state, base, &self.tracked).and_then(|key| pool.learnt.get(&key)) {
+        let mut others = begun_others(base, state, &self.caches.tracked);
+        if let Some(told) =
+            Learnt::key(&parameters, state, base, &self.caches.tracked).and_then(|key| pool.learnt.get(&key))
+        {
             parameters = parameters.learnt(&told.parameters, &base.parameters);
             others = Arc::clone(&told.others);
         }
@@ -217,7 +219,7 @@ impl Worker {
             parameters = shorter.unwrap_or_else(|| parameters.clone());
             notice
         });
-        session.parameters = self.interned.intern(parameters);
+        session.parameters = self.caches.interned.intern(parameters);
         session.confirmed = session.tracker.is_none() && Arc::ptr_eq(&session.parameters, &base.parameters);
         notice
     }

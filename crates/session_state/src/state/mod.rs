@@ -33,6 +33,7 @@ pub use effects::{Effect, Effects};
 pub use expectation::Expectation;
 pub use pins::{PinSnapshot, Pins};
 pub use prepared::{OnServer, Remedy, of_protocol as prepare_of_protocol};
+pub(crate) use reading::Note;
 pub use reading::{Defines, Reader, Reading, Sketch};
 
 use sql::{is_dangerous, quoted_setting, setting_key};

@@ -1,6 +1,7 @@
 //! What a client's text means for its session, asked of the worker's memo: one pass and one lookup for a text like one
 //! that was seen before. What its names hide is noted there too, for as long as the pool learns nothing new.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use sql::{Encoding, Key, Marks, Memo, Rules, Text, Word};
@@ -223,7 +224,7 @@ impl Reading {
 
 /// What the words of a text hid in the pool that asked last.
 #[derive(Copy, Clone, Debug)]
-struct Note {
+pub(crate) struct Note {
     edition: Edition,
     hidden: Hidden,
 }
@@ -263,6 +264,18 @@ impl Reader {
         }
         debug_assert_eq!(note.hidden, known.hides(summary.words(), marks), "a note is of its edition");
         Reading { marks, hidden: note.hidden }
+    }
+
+    /// As [`Reader::read`], of a text that was read before, with a note of what came out of it.
+    #[inline]
+    pub(crate) fn reading_of(&mut self, sketch: &Sketch, note: &Cell<Note>, known: &mut Known) -> Reading {
+        let Note { edition, mut hidden } = note.get();
+        if edition != known.edition() {
+            hidden = known.hides(&sketch.words, sketch.marks);
+            note.set(Note { edition: known.publish(&mut self.edition), hidden });
+        }
+        debug_assert_eq!(hidden, known.hides(&sketch.words, sketch.marks), "a note is of its edition");
+        Reading { marks: sketch.marks, hidden }
     }
 
     pub fn marks(&mut self, text: &[u8], parameters: &Arc<Parameters>) -> Marks {

@@ -73,7 +73,7 @@ impl Ledger {
     pub(crate) fn stop_copy(&mut self) {
         debug_assert!(self.is_copy_open(), "there is something to stop");
         self.copy = CopyIn::Stopped;
-        self.push(Entry { owner: Answerer::Client, expect: Expect::CopyEnd, noted: false });
+        self.entries.push(Entry { owner: Answerer::Client, expect: Expect::CopyEnd, noted: false });
     }
 
     /// A message is sent to a server that is in COPY IN, or was a moment ago.
@@ -86,7 +86,7 @@ impl Ledger {
             Expect::FakeParse | Expect::FakeClose => false,
             Expect::CopyEnd => {
                 self.copy = CopyIn::Ended;
-                self.push(Entry { owner: Answerer::Client, expect: Expect::CopyEnd, noted: false });
+                self.entries.push(Entry { owner: Answerer::Client, expect: Expect::CopyEnd, noted: false });
                 true
             }
             _ => {
@@ -102,14 +102,14 @@ impl Ledger {
         self.copy = CopyIn::Open;
         let is_extended = self.is_extended();
         let mut index = 1;
-        while let Some(entry) = self.entries.get(index).copied() {
+        while let Some(entry) = self.entries.get(index) {
             match entry.expect {
                 Expect::CopyEnd => {
                     self.copy = CopyIn::Ended;
                     return;
                 }
                 Expect::Sync => {
-                    self.remove(index);
+                    self.entries.remove(index);
                     self.copy_syncs += 1;
                     let closed_later = self.entries.iter().skip(index).any(|entry| entry.expect.is_ready());
                     self.open |= is_extended && !closed_later;
@@ -131,7 +131,7 @@ impl Ledger {
         (self.copy, self.copy_syncs) = (CopyIn::No, 0);
         let end = self.entries.iter().position(|entry| entry.expect == Expect::CopyEnd);
         if let Some(end) = end {
-            self.remove(end);
+            self.entries.remove(end);
         }
     }
 
@@ -180,7 +180,6 @@ impl Ledger {
         (self.skipping, self.open) = (false, false);
         self.unsure = (unsure.count > 1).then_some(Unsure { count: unsure.count - 1, ..unsure });
         let entry = Entry { owner: unsure.owner, expect: Expect::Sync, noted: false };
-        self.counts.add(entry);
         self.entries.push_front(entry);
     }
 }

@@ -1,6 +1,6 @@
 //! How many answers of some kinds a server owes, so that a deep pipeline is not walked through for every message of it.
 
-use super::ledger::{Answerer, Entry, Expect};
+use super::{Answerer, Entry, Expect};
 
 /// Counts of a ledger's entries; they follow every change of it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -16,22 +16,22 @@ pub(super) struct Counts {
 }
 
 impl Counts {
+    #[inline]
     fn count(&mut self, entry: Entry, step: impl Fn(&mut u32)) {
-        let (ready, own) = (entry.expect.is_ready(), entry.owner == Answerer::Client);
-        if ready {
-            step(&mut self.readies);
-        }
-        if ready && own {
-            step(&mut self.own_readies);
-        }
-        if own && entry.expect == Expect::Query {
-            step(&mut self.own_queries);
-        }
-        if entry.expect.is_change() {
-            step(&mut self.changes);
-        }
-        if entry.expect.is_verdict() {
-            step(&mut self.verdicts);
+        let own = entry.owner == Answerer::Client;
+        match entry.expect {
+            Expect::Query | Expect::Function | Expect::Sync => {
+                step(&mut self.readies);
+                if own {
+                    step(&mut self.own_readies);
+                }
+                if own && entry.expect == Expect::Query {
+                    step(&mut self.own_queries);
+                }
+            }
+            Expect::Parse(Some(_)) | Expect::Close(Some(_)) => step(&mut self.changes),
+            Expect::Verdict(_) => step(&mut self.verdicts),
+            _ => {}
         }
     }
 

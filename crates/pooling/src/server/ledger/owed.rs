@@ -1,0 +1,128 @@
+//! The answers owed, oldest first, and how many there are of some kinds.
+//!
+//! The oldest one has a place of its own: mostly it is the only one, and every message of an answer asks for it.
+
+use std::collections::VecDeque;
+
+use super::counts::Counts;
+use super::{Answerer, Entry};
+
+#[derive(Debug, Default)]
+pub(super) struct Owed {
+    /// `None` only if nothing is owed.
+    front: Option<Entry>,
+    behind: VecDeque<Entry>,
+    /// Of all of them.
+    counts: Counts,
+}
+
+impl Owed {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.front.is_none()
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        if self.front.is_some() { 1 + self.behind.len() } else { 0 }
+    }
+
+    #[inline]
+    pub(super) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    #[inline]
+    pub(super) fn front(&self) -> Option<Entry> {
+        self.front
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<Entry> {
+        match index.checked_sub(1) {
+            None => self.front,
+            Some(index) => self.behind.get(index).copied(),
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Entry> {
+        self.front.into_iter().chain(self.behind.iter().copied())
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.counts.add(entry);
+        match self.front {
+            None => self.front = Some(entry),
+            Some(_) => self.behind.push_back(entry),
+        }
+    }
+
+    pub(super) fn push_front(&mut self, entry: Entry) {
+        self.counts.add(entry);
+        if let Some(next) = self.front.replace(entry) {
+            self.behind.push_front(next);
+        }
+    }
+
+    #[inline]
+    pub(super) fn pop_front(&mut self) {
+        let Some(entry) = self.front else { return };
+        self.counts.subtract(entry);
+        self.front = if self.behind.is_empty() { None } else { self.behind.pop_front() };
+    }
+
+    pub(super) fn remove(&mut self, index: usize) {
+        match index.checked_sub(1) {
+            None => self.pop_front(),
+            Some(index) => {
+                if let Some(entry) = self.behind.remove(index) {
+                    self.counts.subtract(entry);
+                }
+            }
+        }
+    }
+
+    /// All of it is nobody's from now on.
+    pub(super) fn disown(&mut self) {
+        self.front.iter_mut().chain(&mut self.behind).for_each(|entry| entry.owner = Answerer::Nobody);
+        self.counts.disown();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Expect;
+    use super::*;
+
+    fn entry(expect: Expect) -> Entry {
+        Entry { owner: Answerer::Client, expect, noted: false }
+    }
+
+    #[test]
+    fn the_oldest_comes_first_whatever_is_put_in_or_taken_out() {
+        let mut owed = Owed::default();
+        let mut model: VecDeque<Entry> = VecDeque::new();
+        let kinds = [Expect::Query, Expect::Sync, Expect::Bind, Expect::Execute, Expect::Parse(None)];
+        for step in 0..10_000_usize {
+            let new = entry(kinds[step % kinds.len()]);
+            // Any fixed sequence that fills and empties it again and again.
+            match (step * 7 + step / 11) % 8 {
+                0..=2 => (owed.push(new), model.push_back(new)).1,
+                3 => (owed.push_front(new), model.push_front(new)).1,
+                4 | 5 => {
+                    owed.pop_front();
+                    model.pop_front();
+                }
+                _ => {
+                    owed.remove(step % 4);
+                    model.remove(step % 4);
+                }
+            }
+            assert!(owed.iter().eq(model.iter().copied()), "step {step}");
+            assert_eq!((owed.len(), owed.is_empty(), owed.front()), (model.len(), model.is_empty(), owed.get(0)));
+            let mut counts = Counts::default();
+            model.iter().for_each(|entry| counts.add(*entry));
+            assert_eq!(*owed.counts(), counts, "step {step}");
+        }
+    }
+}
