@@ -15,6 +15,7 @@ use crate::host::{Aftermath, Host};
 use crate::inbox::LocalMail;
 use crate::letter::Letter;
 use crate::poll::Interest;
+use crate::residents::Resident;
 use crate::shared::Asked;
 
 /// Neighbouring sends that go into one system call.
@@ -68,18 +69,37 @@ impl Host {
         }
     }
 
+    /// Tells a machine what a connection has sent, and sees it through.
+    #[inline]
+    pub(crate) fn tell_received(&mut self, who: usize, conn: ConnId, bytes: &[u8]) {
+        self.serving = Some((who, Some(conn)));
+        self.counters.steps += 1;
+        let Resident { machine, actions, .. } = &mut self.residents[who];
+        let list = machine.take_in(self.now, self.board.board(), conn, bytes, actions);
+        self.see_through(who, list, bytes);
+        if !self.aftermath.is_empty() {
+            self.tell_aftermath(who);
+        }
+    }
+
     fn step(&mut self, who: usize, event: Event<'_>) -> bool {
         let chunk = if let Event::Received { bytes, .. } = &event { *bytes } else { &[] };
         self.serving = Some((who, subject(&event)));
         self.counters.steps += 1;
-        let resident = &mut self.residents[who];
-        let mut list = resident.machine.decide(self.now, self.board.board(), event, &mut resident.actions);
+        let Resident { machine, actions, .. } = &mut self.residents[who];
+        let list = machine.decide(self.now, self.board.board(), event, actions);
         let acted = !list.is_empty();
-        self.carry_out(who, &mut list, chunk);
-        let resident = &mut self.residents[who];
-        resident.actions.put_back(list);
-        resident.actions.clear(|buffer| resident.machine.recycle(buffer));
+        self.see_through(who, list, chunk);
         acted
+    }
+
+    /// Carries out what a step asks for, and gives its memory back.
+    #[inline]
+    fn see_through(&mut self, who: usize, mut list: Vec<Action>, chunk: &[u8]) {
+        self.carry_out(who, &mut list, chunk);
+        let Resident { machine, actions, .. } = &mut self.residents[who];
+        actions.put_back(list);
+        actions.clear(|buffer| machine.recycle(buffer));
     }
 
     fn carry_out(&mut self, who: usize, list: &mut [Action], chunk: &[u8]) {

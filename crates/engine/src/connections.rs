@@ -91,6 +91,13 @@ impl Connections {
         (seat.id == id && seat.fd.is_some()).then_some((seat.conn, seat.phase, seat.wanted))
     }
 
+    /// The socket of this tenancy of a seat, if it lasts.
+    #[inline]
+    pub(crate) fn fd_at(&self, id: SeatId) -> Option<BorrowedFd<'_>> {
+        let seat = self.seats.get(id.number()).filter(|seat| seat.id == id)?;
+        seat.fd.as_ref().map(AsFd::as_fd)
+    }
+
     /// The socket, if the connection still stands.
     pub(crate) fn fd(&self, conn: ConnId) -> Option<BorrowedFd<'_>> {
         self.seat(conn)?.fd.as_ref().map(AsFd::as_fd)

@@ -34,7 +34,7 @@ use crate::gate::Gate;
 use crate::inbox::{Inbox, LocalMail};
 use crate::letter::Letter;
 use crate::options::TcpOptions;
-use crate::poll::{Interest, Poll, Ready, Token};
+use crate::poll::{Interest, Poll, Ready, SeatId, Token};
 use crate::residents::Residents;
 use crate::shared::{Builder, Shared};
 
@@ -128,9 +128,11 @@ impl Host {
         self.read_clock();
         self.read_board();
         self.read_mail();
-        self.serve_servers();
+        let is_called = self.serve_servers();
         self.serve_clients();
-        self.accept();
+        if is_called {
+            self.accept();
+        }
         self.tell_deadlines();
         self.end_round();
         self.serving = None;
@@ -243,32 +245,41 @@ impl Host {
         ThreadCounters { thread: self.thread, worker, counters }
     }
 
-    /// Tells what happened on servers and cancel connections.
-    fn serve_servers(&mut self) {
+    /// Tells what happened on servers and cancel connections. Returns whether something happened on a listener or the bell.
+    fn serve_servers(&mut self) -> bool {
+        let mut is_called = false;
         for index in 0..self.poll.ready_count() {
-            let ready = self.poll.ready(index);
-            if let Some((conn, phase, wanted)) = self.seated(ready, true) {
-                self.serve_one(conn, phase, wanted, ready);
+            match self.poll.token(index) {
+                Token::Seat(seat) if seat.serves() => {
+                    if let Some((conn, phase, wanted)) = self.connections.seated(seat) {
+                        self.serve_one(seat, conn, phase, wanted, self.poll.ready(index));
+                    }
+                }
+                Token::Seat(_) => {}
+                Token::Bell | Token::Listener(_) => is_called = true,
             }
         }
+        is_called
     }
 
     /// Tells what happened on clients, those who are at work first.
     fn serve_clients(&mut self) {
         let mut passers = 0;
         for index in 0..self.poll.ready_count() {
+            let Some((seat, conn, phase, wanted)) = self.seated_client(index) else { continue };
             let ready = self.poll.ready(index);
-            let Some((conn, phase, wanted)) = self.seated(ready, false) else { continue };
             if passes(conn, ready) {
                 passers += 1;
             } else {
-                self.serve_one(conn, phase, wanted, ready);
+                self.serve_one(seat, conn, phase, wanted, ready);
             }
         }
         if passers > 0 {
             self.serve_passers();
         }
-        self.let_arrive(PASSERS_MAX);
+        if self.inbox.arrivals() > 0 {
+            self.let_arrive(PASSERS_MAX);
+        }
     }
 
     /// Sessions from another thread's door, the oldest first.
@@ -283,10 +294,10 @@ impl Host {
     fn serve_passers(&mut self) {
         let mut left = PASSERS_MAX;
         for index in 0..self.poll.ready_count() {
+            let Some((seat, conn, phase, wanted)) = self.seated_client(index) else { continue };
             let ready = self.poll.ready(index);
-            let Some((conn, phase, wanted)) = self.seated(ready, false) else { continue };
             if passes(conn, ready) {
-                self.serve_one(conn, phase, wanted, ready);
+                self.serve_one(seat, conn, phase, wanted, ready);
                 left -= 1;
             }
             if left == 0 {
@@ -295,15 +306,18 @@ impl Host {
         }
     }
 
-    /// Whom an event is about, if it is a server, or a client, that still stands.
+    /// Whom an event is about, if it is a client that still stands.
     #[inline]
-    fn seated(&self, ready: Ready, servers: bool) -> Option<(ConnId, Phase, Interest)> {
-        let Token::Seat(seat) = ready.token else { return None };
-        if seat.serves() == servers { self.connections.seated(seat) } else { None }
+    fn seated_client(&self, index: usize) -> Option<(SeatId, ConnId, Phase, Interest)> {
+        let Token::Seat(seat) = self.poll.token(index) else { return None };
+        if seat.serves() {
+            return None;
+        }
+        self.connections.seated(seat).map(|(conn, phase, wanted)| (seat, conn, phase, wanted))
     }
 
     #[inline(always)]
-    fn serve_one(&mut self, conn: ConnId, phase: Phase, wanted: Interest, ready: Ready) {
+    fn serve_one(&mut self, seat: SeatId, conn: ConnId, phase: Phase, wanted: Interest, ready: Ready) {
         match phase {
             Phase::Ended => return,
             Phase::Connecting => return self.connected(conn),
@@ -320,7 +334,7 @@ impl Host {
         }
         if reads {
             if ready.read || ready.hangup || ready.error {
-                self.receive(conn);
+                self.receive(seat, conn);
             }
         } else if ready.error {
             self.hang_up(conn, Hangup::Broken);
@@ -331,7 +345,7 @@ impl Host {
 
     fn accept(&mut self) {
         for index in 0..self.poll.ready_count() {
-            match self.poll.ready(index).token {
+            match self.poll.token(index) {
                 Token::Listener(listener) => self.accept_from(listener),
                 Token::Bell => {
                     self.inbox.mailbox().bell().hush();

@@ -67,6 +67,7 @@ impl Token {
         }
     }
 
+    #[inline]
     fn from_bits(bits: u64) -> Token {
         match bits {
             OWN => Token::Bell,
@@ -100,7 +101,6 @@ impl Interest {
 /// What a descriptor is ready for.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Ready {
-    pub(crate) token: Token,
     pub(crate) read: bool,
     pub(crate) write: bool,
     /// Both directions are shut, or an error is pending.
@@ -155,11 +155,17 @@ impl Poll {
         self.ready.len()
     }
 
+    /// Whose readiness it is, of those reported.
+    #[inline]
+    pub(crate) fn token(&self, index: usize) -> Token {
+        Token::from_bits(self.ready[index].data.u64())
+    }
+
+    #[inline]
     pub(crate) fn ready(&self, index: usize) -> Ready {
         let event = &self.ready[index];
         let flags = event.flags;
         Ready {
-            token: Token::from_bits(event.data.u64()),
             read: flags.contains(EventFlags::IN),
             write: flags.contains(EventFlags::OUT),
             hangup: flags.contains(EventFlags::HUP),

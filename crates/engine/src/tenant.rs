@@ -12,6 +12,11 @@ pub(crate) trait Tenant: Machine {
         actions.take()
     }
 
+    /// As [`Tenant::decide`], of bytes that a connection has sent.
+    fn take_in(&mut self, now: Time, board: &Board, conn: ConnId, bytes: &[u8], actions: &mut Actions) -> Vec<Action> {
+        self.decide(now, board, Event::Received { conn, bytes }, actions)
+    }
+
     /// A door's: takes a new client in, or has no room.
     fn accept(&mut self, _now: Time, _peer: Peer) -> Option<ConnId> {
         None
@@ -41,6 +46,11 @@ impl Tenant for Coordinator {
 }
 
 impl Tenant for Worker {
+    fn take_in(&mut self, now: Time, board: &Board, conn: ConnId, bytes: &[u8], actions: &mut Actions) -> Vec<Action> {
+        self.receive(now, board, conn, bytes, actions);
+        actions.take()
+    }
+
     fn shared_pools(&self) -> &[PoolId] {
         Worker::shared_pools(self)
     }

@@ -15,23 +15,22 @@ use crate::carry::GATHER_MAX;
 use crate::connect::outcome;
 use crate::connections::Phase;
 use crate::host::{Aftermath, Host};
-use crate::poll::Interest;
+use crate::poll::{Interest, SeatId};
 use crate::residents::Resident;
 
 const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 
 impl Host {
     /// Reads once and tells what came.
-    pub(crate) fn receive(&mut self, conn: ConnId) {
-        let (Some(fd), Some(who)) = (self.connections.fd(conn), self.resident_of(conn)) else { return };
+    #[inline]
+    pub(crate) fn receive(&mut self, seat: SeatId, conn: ConnId) {
+        let (Some(fd), Some(who)) = (self.connections.fd_at(seat), self.resident_of(conn)) else { return };
         // Taken out so that the machine may be told of its bytes; a panic loses it, and `recover` makes another.
         let mut buffer = std::mem::take(&mut self.buffer);
         self.counters.recvs += 1;
         match recv(fd, &mut buffer[..], RecvFlags::DONTWAIT) {
             Ok((0, _)) => self.hang_up(conn, Hangup::Closed),
-            Ok((count, _)) => {
-                self.tell(who, Event::Received { conn, bytes: &buffer[..count] });
-            }
+            Ok((count, _)) => self.tell_received(who, conn, &buffer[..count]),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.hang_up(conn, Hangup::Broken),
         }
