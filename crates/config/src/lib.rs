@@ -1,10 +1,11 @@
 //! The user's pgbouncer.ini to settings, with messages a person can act on.
 //!
 //! ```text
-//!   file ─ ini ─▶ assignments ─┬─ table, value ─▶ settings   [pgbouncer]
+//!   file ─ ini ─▶ assignments ─┬─ settings                   [pgbouncer], by the crate `settings`
 //!          (pairs)             ├─ databases                  [databases]
-//!                              └─ users                      [users] [peers]
-//!                          └─ classes                    [classes]
+//!                              ├─ users                      [users] [peers]
+//!                              └─ classes                    [classes]
+//!                                 all of it ─▶ config
 //!   auth_file ─ userlist ─▶ secrets            support: what is not there yet, sense: what cannot be meant
 //!   class_file ─ rules ─▶ who is in which class      reach: which of them nobody is in
 //!   postgres://… ─ url, passfile               explain, manual: settings back to words

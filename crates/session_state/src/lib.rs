@@ -2,8 +2,8 @@
 //! database hide.
 //!
 //! Values that know no worker, no server and no queue. Nothing here decides who is linked to whom: it tells what a session
-//! has set, what a server has, what to say to the one to make it the other ([`state`]), and what a statement may have left
-//! behind ([`catalogue`]).
+//! has set, what a server has, what to say to the one to make it the other ([`state`]), what a session's statements under way
+//! will do and what has become of them ([`tracker`]), and what a statement may have left behind ([`catalogue`]).
 
 pub mod base;
 pub mod catalogue;
