@@ -151,8 +151,7 @@ impl Host {
 
     /// Until the next deadline, in whole milliseconds rounded up: waking early would be a round for nothing.
     fn timeout(&self) -> Option<Duration> {
-        let deadlines = [self.residents.next_deadline(), self.gate.as_ref().and_then(Gate::deadline)];
-        let next = deadlines.into_iter().flatten().min()?;
+        let next = self.residents.deadlines().chain(self.gate.as_ref().and_then(Gate::deadline)).min()?;
         if next == Time::NEVER {
             return None;
         }

@@ -55,9 +55,10 @@ impl Residents {
         self.all.iter().position(|resident| resident.place == place)
     }
 
-    /// When the first of them wants to be told of the time.
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.all.iter().filter_map(|resident| resident.machine.next_deadline()).min()
+    /// When each of them wants to be told of the time.
+    #[inline]
+    pub(crate) fn deadlines(&self) -> impl Iterator<Item = Time> {
+        self.all.iter().filter_map(|resident| resident.machine.next_deadline())
     }
 
     /// Makes a machine anew, empty.
