@@ -63,13 +63,23 @@ fn parse(text: &str) -> BTreeMap<String, u64> {
 
 /// Counts the calls of one contestant under a load of `time`. The clients are connected already (a storm needs none).
 pub fn count(place: &Premises, world: &mut World, side: &Side, mode: Mode, time: Duration) -> Result<Value, String> {
+    let before = world.done(side.fleet);
+    let calls = during(place, side, || load(world, side, mode, time))?;
+    Ok(json!({ "transactions": world.done(side.fleet) - before, "calls": calls }))
+}
+
+/// Counts the calls that one contestant makes while `load` runs.
+pub fn during(
+    place: &Premises,
+    side: &Side,
+    load: impl FnOnce() -> Result<(), String>,
+) -> Result<BTreeMap<String, u64>, String> {
     let pid = side.pid().ok_or("the direct connection makes no calls")?;
     let tracer = Tracer::attach(place, pid)?;
-    let before = world.done(side.fleet);
-    let traced = load(world, side, mode, time);
+    let traced = load();
     let calls = tracer.detach()?;
     traced.map_err(|error| side.blame(&error))?;
-    Ok(json!({ "transactions": world.done(side.fleet) - before, "calls": calls }))
+    Ok(calls)
 }
 
 fn load(world: &mut World, side: &Side, mode: Mode, time: Duration) -> Result<(), String> {

@@ -30,7 +30,7 @@ pub fn scenario(plan: &Plan, scenario: &Scenario, contestants: &[Contestant]) ->
     let rounds = |slice: Duration| (slice + pace.warm_up) * pace.rounds as u32;
     match scenario.kind {
         Kind::Closed | Kind::Logins(Proof::Trust | Proof::Md5) => (rounds(pace.slice) + START) * sides + counting,
-        Kind::Logins(Proof::Scram) => (rounds(pace.slice * 2) + START) * sides + counting,
+        Kind::Logins(Proof::Scram | Proof::ScramOfPassword) => (rounds(pace.slice * 2) + START) * sides + counting,
         Kind::Idle => IDLE_ROUND * poolers * plan.idle_rounds() as u32,
         // Two sides, each counted once, and twice half a slice to find the rate.
         Kind::HalfLoad { .. } => (rounds(pace.slice) + START + plan.counting()) * 2 + Duration::from_secs(1),

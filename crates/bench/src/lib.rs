@@ -3,8 +3,8 @@
 //! The pieces, in the order of one measurement: [`scenario`] says what is measured, [`expected`] how long it takes; [`contestant`] starts what is
 //! measured, as [`setup`] says ([`relay`] is one of our own); [`world`] makes the load, with clients that ask in a [`style`] on one side and a
 //! [`fake`] PostgreSQL on the other; [`measure::process`] reads what a contestant has used; [`rounds`] alternates the contestants; [`calls`], [`idle`],
-//! [`half_load`], [`pgbench`], [`sizing`] and [`instructions`] measure what CPU time does not show, [`fairness`] who waits for whom,
-//! [`rates`] how exactly limits hold; [`measure::statistics`] says what the samples
+//! [`half_load`], [`pgbench`], [`sizing`] and [`instructions`] measure what CPU time does not show, [`logins`] what a login costs,
+//! [`fairness`] who waits for whom, [`rates`] how exactly limits hold; [`measure::statistics`] says what the samples
 //! mean; [`record`] keeps them, [`report`] makes the table, and [`versus`] that of two builds.
 //!
 //! Promises: every figure rests on raw samples that the record keeps; contestants are compared within a round only;
@@ -21,6 +21,8 @@ pub mod figures;
 pub mod half_load;
 pub mod idle;
 pub mod instructions;
+pub mod logins;
+pub mod logins_table;
 pub mod machine;
 pub mod pgbench;
 pub mod plan;

@@ -11,7 +11,7 @@ use bench::relay::{Relay, Route};
 use bench::rounds::Pace;
 use bench::scenario::SCENARIOS;
 use bench::sizing::{self, Part};
-use bench::{fairness, rates, record, report, run, versus};
+use bench::{fairness, logins, rates, record, report, run, versus};
 use clap::{Args, Parser, ValueEnum};
 use measure::interrupt;
 use measure::machine::said;
@@ -34,6 +34,8 @@ Commands:
                          some 3 (--only SCRIPT[:CLIENTS],... where SCRIPT is select or tpcb and CLIENTS 50, 500 or 4000)
   rates                  how exactly limits of 1, 100 and 10000 transactions, queries or logins (1000) a second hold with four
                          workers, delaying and rejecting; some 15 minutes (--only tps|qps|logins|RATE,...)
+  logins                 what a login costs, pgweir beside PgBouncer: instructions, system calls, and 4,000 at once; some three minutes
+                         (--only trust,scram,scram-of-password; --rounds 0: no timing; --functions: pgweir's costliest functions)
   report FILE            print the table of a record
   relay INI              be the relay: recv and send, nothing else (contestants' ini files name its sockets)
   list                   name the scenarios";
@@ -69,7 +71,7 @@ struct Options {
     /// With the instructions, the 40 costliest functions, source files and source lines
     #[arg(long)]
     functions: bool,
-    /// Parts of sizing or rates
+    /// Parts of sizing, rates or logins
     #[arg(long, value_name = "PART,PART", value_delimiter = ',')]
     only: Vec<String>,
     /// Fixed sizes of sizing
@@ -123,6 +125,7 @@ fn main() -> ExitCode {
         Some("instructions") => instructions(&options),
         Some("sizing") => sizing(&options),
         Some("rates") => rates(&options),
+        Some("logins") => logins(&options),
         Some("relay") => relay(&options),
         Some("report") => print_report(&options),
         Some("list") => {
@@ -203,6 +206,28 @@ fn rates(options: &Options) -> Result<bool, String> {
     let pgweir = pgweir(options, "")?;
     let out = options.out.as_deref().unwrap_or(Path::new("crates/bench/results"));
     let (record, whole) = rates::all(&place, &pgweir, &plan, Some(out))?;
+    record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
+    Ok(whole)
+}
+
+/// What a login costs.
+fn logins(options: &Options) -> Result<bool, String> {
+    let find = |name: &String| {
+        let known = logins::LOGINS.iter().find(|one| one.name == name);
+        known.copied().ok_or(format!("'{name}' is no way to log in: --only trust,scram,scram-of-password"))
+    };
+    let wanted = options.only.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    let plan = logins::Plan {
+        logins: if wanted.is_empty() { logins::LOGINS.to_vec() } else { wanted },
+        rounds: options.rounds.unwrap_or(if options.quick { 3 } else { 21 }) as usize,
+        seed: options.seed.unwrap_or(u64::from(std::process::id())),
+        functions: options.functions,
+    };
+    let contestants = contestants(options, false)?;
+    interrupt::listen(interrupt::USUAL)?;
+    let place = Premises::open(options.keep)?;
+    let out = options.out.as_deref().unwrap_or(Path::new("crates/bench/results"));
+    let (record, whole) = logins::all(&place, &contestants, &plan, Some(out))?;
     record.table_path().iter().for_each(|path| eprintln!("{}", path.display()));
     Ok(whole)
 }

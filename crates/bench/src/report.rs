@@ -13,7 +13,7 @@ use crate::figures::{
 };
 use crate::instructions::FIDELITY;
 use crate::scenario::{self, CLASSIC};
-use crate::{rates_table, sizing_table};
+use crate::{logins_table, rates_table, sizing_table};
 
 /// The whole report, in Markdown.
 pub fn table(record: &Value) -> String {
@@ -26,6 +26,10 @@ pub fn table(record: &Value) -> String {
     }
     if scenarios(record).next().is_some() && scenarios(record).all(|one| one["kind"] == "rates") {
         rates_table::write(&mut out, record);
+        return out;
+    }
+    if scenarios(record).next().is_some() && scenarios(record).all(|one| one["kind"] == "login") {
+        logins_table::write(&mut out, record);
         return out;
     }
     thresholds(&mut out, record);

@@ -12,6 +12,8 @@ pub enum Proof {
     Md5,
     /// The auth file holds the SCRAM secret, as PostgreSQL stores it: the pooler need not derive it.
     Scram,
+    /// SCRAM, but the auth file holds the password: the pooler derives the secret.
+    ScramOfPassword,
 }
 
 /// What is done with a contestant.
@@ -128,6 +130,16 @@ pub const SHARING: Pair = Pair { with: CLASSES, without: "pgweir" };
 const TUNED: Option<(&str, &[(&str, &str)])> = Some(("pgbouncer-64k", &[("pkt_buf", "65536")]));
 /// Logging a line for each login is a matter of taste, not of the login's cost: off for everybody.
 const QUIET: &[(&str, &str)] = &[("log_connections", "0"), ("log_disconnections", "0")];
+
+/// The settings of [`login`]: as [`QUIET`], with room for a crowd, and a queue in the kernel that holds all of it (PgBouncer's
+/// default is 128 connections).
+const CROWD: &[(&str, &str)] =
+    &[("log_connections", "0"), ("log_disconnections", "0"), ("max_client_conn", "5000"), ("listen_backlog", "4096")];
+
+/// What `bench logins` measures: clients that log in, ask nothing and leave.
+pub const fn login(name: &'static str, about: &'static str, proof: Proof) -> Scenario {
+    Scenario { name, about, kind: Kind::Logins(proof), settings: CROWD, ..PLAIN }
+}
 
 /// Everything that `make bench` measures.
 pub const SCENARIOS: &[Scenario] = &[

@@ -71,7 +71,7 @@ pub fn ini(place: &Premises, scenario: &Scenario, contestant: &Contestant, upstr
     let auth = match proof {
         Proof::Trust => "trust",
         Proof::Md5 => "md5",
-        Proof::Scram => "scram-sha-256",
+        Proof::Scram | Proof::ScramOfPassword => "scram-sha-256",
     };
     let users = users_path(place, proof);
     let fixed = [
@@ -130,11 +130,12 @@ fn users_path(place: &Premises, proof: Proof) -> PathBuf {
 /// Writes the auth file of each kind of proof, and the rules of classes.
 pub fn write_users(place: &Premises) -> Result<(), String> {
     place.write(RULES_FILE, &rules())?;
-    for proof in [Proof::Trust, Proof::Md5, Proof::Scram] {
+    for proof in [Proof::Trust, Proof::Md5, Proof::Scram, Proof::ScramOfPassword] {
         let secret = match proof {
             Proof::Trust => String::new(),
             Proof::Md5 => postgres_protocol::password::md5(PASSWORD.as_bytes(), USER),
             Proof::Scram => postgres_protocol::password::scram_sha_256(PASSWORD.as_bytes()),
+            Proof::ScramOfPassword => PASSWORD.to_owned(),
         };
         let path = users_path(place, proof);
         let name = path.file_name().and_then(|name| name.to_str()).expect("made from ASCII above");

@@ -149,6 +149,43 @@ impl World {
         Ok(())
     }
 
+    /// So many clients log in and leave without a question, `at_a_time` of them at a time.
+    pub fn visit(&mut self, fleet: FleetId, count: usize, at_a_time: usize) -> Result<(), String> {
+        let (mut begun, mut ended, mut limit) = (0, 0, Instant::now() + STALL);
+        while ended < count {
+            while begun < count.min(ended + at_a_time) {
+                self.dial(fleet.0)?;
+                begun += 1;
+            }
+            self.turn(limit)?;
+            let gone = self.fleets[fleet.0].idle.len();
+            self.disconnect(fleet)?;
+            ended += gone;
+            if gone > 0 {
+                limit = Instant::now() + STALL;
+            } else if Instant::now() >= limit {
+                return Err(format!("only {ended} of {count} clients could log in"));
+            }
+        }
+        Ok(())
+    }
+
+    /// So many clients come at once, and stay. How long it takes from the first one's SYN to the last one's ReadyForQuery.
+    pub fn crowd(&mut self, fleet: FleetId, count: usize) -> Result<Duration, String> {
+        let began = Instant::now();
+        for _ in 0..count {
+            self.dial(fleet.0)?;
+        }
+        while self.fleets[fleet.0].idle.len() < count {
+            self.turn(began + STALL)?;
+            if began.elapsed() >= STALL {
+                let idle = self.fleets[fleet.0].idle.len();
+                return Err(format!("only {idle} of {count} clients could log in"));
+            }
+        }
+        Ok(began.elapsed())
+    }
+
     /// Closes all connections of a fleet whose clients are idle, with a Terminate.
     pub fn disconnect(&mut self, fleet: FleetId) -> Result<(), String> {
         for slot in std::mem::take(&mut self.fleets[fleet.0].idle) {
