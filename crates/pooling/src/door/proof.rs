@@ -168,7 +168,9 @@ impl Door {
         let secret = usable(self.settings.secrets.get(&*wish.user));
         let known = self.settings.secrets.contains_key(&*wish.user);
         let (auth_type, trusted) = (self.settings.global.login.auth_type, wish.trusted);
+        // Only md5 asks some users in another way than others; what a name without a secret is asked takes hashing to find out.
         let scram = match secret {
+            _ if auth_type != AuthType::Md5 => auth_type == AuthType::Scram,
             Some(secret) => matches!(secret, Secret::Scram(_)),
             // Asked as one of the users who exist is: else the question would tell that this one does not.
             None => matches!(self.mock_secret(&wish.user), Secret::Scram(_)),
