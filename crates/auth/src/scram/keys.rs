@@ -76,7 +76,11 @@ pub(super) fn stored_key(client_key: &[u8; 32]) -> [u8; 32] {
 
 /// HMAC-SHA-256 of the parts in a row.
 pub(super) fn hmac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
-    let mut mac = keyed(key);
+    mac_of(keyed(key), parts)
+}
+
+/// HMAC-SHA-256 with a key that was hashed before: what is left are two of its four blocks, for a short message.
+pub(super) fn mac_of(mut mac: Keyed, parts: &[&[u8]]) -> [u8; 32] {
     for part in parts {
         mac.update(part);
     }
@@ -88,7 +92,10 @@ pub(super) fn xor(a: &[u8; 32], b: &[u8; 32]) -> [u8; 32] {
     std::array::from_fn(|i| a[i] ^ b[i])
 }
 
-fn keyed(key: &[u8]) -> Hmac<Sha256> {
+/// HMAC-SHA-256 with its key, and nothing of a message yet.
+pub(super) type Keyed = Hmac<Sha256>;
+
+pub(super) fn keyed(key: &[u8]) -> Keyed {
     Hmac::new_from_slice(key).expect("HMAC takes keys of any length")
 }
 

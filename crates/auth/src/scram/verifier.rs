@@ -7,7 +7,7 @@ use std::fmt;
 
 use zeroize::Zeroize;
 
-use super::keys::{Keys, hmac};
+use super::keys::{Keyed, Keys, keyed, mac_of};
 use super::message::{decode, decode_key, encode};
 use super::{Challenge, MECHANISM, SALT_LEN, SALT_LEN_MAX};
 use crate::same;
@@ -51,23 +51,49 @@ impl Verifier {
         Verifier { iterations, salt: salt.to_vec(), stored_key: keys.stored_key(), server_key: keys.server_key }
     }
 
-    /// For a user that does not exist: a salt that is the same at every attempt, derived from (seed, user), and keys
-    /// nobody knows, so that a stranger cannot tell a missing user from a wrong password. The seed must be secret
-    /// and live as long as the answers shall stay the same; `iterations` must be those of the verifiers of users who do.
+    /// As [`MockSeed::verifier`], for a seed that is used once.
     pub fn mock(seed: &[u8; 32], user: &[u8], iterations: u32) -> Verifier {
-        let salt = hmac(seed, &[b"mock salt\0", user]);
-        Verifier {
-            iterations,
-            salt: salt[..SALT_LEN].to_vec(),
-            // Of these nobody knows a preimage, the holder of the seed included.
-            stored_key: hmac(seed, &[b"mock stored key\0", user]),
-            server_key: hmac(seed, &[b"mock server key\0", user]),
-        }
+        MockSeed::new(seed).verifier(user, iterations)
     }
 
     /// Whether a server's challenge is for this very verifier, so that keys proved against it fit there too.
     pub fn matches(&self, challenge: &Challenge) -> bool {
         self.iterations == challenge.iterations && self.salt == challenge.salt
+    }
+}
+
+/// What verifiers of users that do not exist are derived from. The seed must be secret and live as long as the answers shall stay
+/// the same.
+#[derive(Clone)]
+pub struct MockSeed {
+    /// HMAC with the seed as its key, which is hashed once.
+    mac: Keyed,
+}
+
+impl MockSeed {
+    pub fn new(seed: &[u8; 32]) -> MockSeed {
+        MockSeed { mac: keyed(seed) }
+    }
+
+    /// For a user that does not exist: a salt that is the same at every attempt, derived from (seed, user), and keys
+    /// nobody knows, so that a stranger cannot tell a missing user from a wrong password. `iterations` must be those of the
+    /// verifiers of users who do.
+    pub fn verifier(&self, user: &[u8], iterations: u32) -> Verifier {
+        let derived = |label: &[u8]| mac_of(self.mac.clone(), &[label, user]);
+        let salt = derived(b"mock salt\0");
+        Verifier {
+            iterations,
+            salt: salt[..SALT_LEN].to_vec(),
+            // Of these nobody knows a preimage, the holder of the seed included.
+            stored_key: derived(b"mock stored key\0"),
+            server_key: derived(b"mock server key\0"),
+        }
+    }
+}
+
+impl fmt::Debug for MockSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MockSeed(..)")
     }
 }
 

@@ -18,7 +18,7 @@ mod weight;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use auth::{Keys, Verifier};
+use auth::{Keys, MockSeed, Verifier};
 use queueing::board::Board;
 use queueing::limiting::Exceeded;
 use session_state::parameters::Tracked;
@@ -110,7 +110,7 @@ pub struct Door {
     settings: Arc<Settings>,
     tracked: Tracked,
     random: Random,
-    mock_seed: [u8; 32],
+    mock_seed: MockSeed,
     kinds: Kinds,
     /// Whose Unix clients are the console's admin without a password: the user this process runs as.
     owner_uid: Option<u32>,
@@ -130,7 +130,7 @@ impl Door {
     #[must_use]
     pub fn new(id: DoorId, settings: Arc<Settings>, seed: [u8; 32]) -> Door {
         let mut random = Random::new(seed);
-        let mock_seed = random.bytes();
+        let mock_seed = MockSeed::new(&random.bytes());
         Door {
             id,
             kinds: Kinds::of(&settings),

@@ -249,7 +249,7 @@ impl Door {
     }
 
     fn mock_verifier(&self, user: &str) -> Verifier {
-        let mut mock = Verifier::mock(&self.mock_seed, user.as_bytes(), self.settings.global.login.scram_iterations);
+        let mut mock = self.mock_seed.verifier(user.as_bytes(), self.settings.global.login.scram_iterations);
         // Drawn by what nobody is ever told.
         let (draw, _) = mock.server_key.split_first_chunk().expect("a key is 32 bytes long");
         mock.iterations = self.kinds.iterations(u64::from_le_bytes(*draw)).unwrap_or(mock.iterations);
