@@ -6,17 +6,20 @@
 use std::sync::Arc;
 
 use queueing::commented::Commented;
+use queueing::queue::Waiter;
 use queueing::waits::Asked;
 use units::{ConnId, PoolId, Time, limits};
+use wire::frontend::tag;
 
 use super::checking::{Leaves, may_leave};
+use super::lone_query::LoneQuery;
 use super::matching::Verdict;
 use super::pool::Pool;
 use super::{Turn, Worker};
 use crate::action::Source;
 use crate::mail::Stop;
 use crate::server::{Chore, Group, Overdue, Server, State as ServerState};
-use crate::session::{Admission, Line, State};
+use crate::session::{Admission, Line, Session, State};
 use crate::settings::{Fidelity, PoolMode, Settings};
 
 /// What clients of a database are told that a reload has taken away, as in PgBouncer.
@@ -78,6 +81,37 @@ impl Worker {
                 self.bound_line(turn, conn);
             }
         }
+    }
+
+    /// Sends a lone query of a session without a server to the server that was used last, if that is as it wants one. False:
+    /// nothing was done.
+    pub(super) fn begin_lone_query(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) -> bool {
+        let is_special = self.stop.is_some() || self.chaos.is_some() || !self.settings.classes.is_single();
+        let is_query = bytes.first() == Some(&tag::QUERY);
+        if !is_query || is_special || !self.gates.is_none() || self.settings.global.servers.server_round_robin {
+            return false;
+        }
+        let Some(session) = self.sessions.get_mut(conn).filter(|session| !session.skipping) else { return false };
+        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return false };
+        let Some(&server_id) = pool.idle.back() else { return false };
+        let Some(server) = self.servers.get_mut(server_id) else { return false };
+        let may_take = pool.queue.admits(session.class) && !pool.known.is_awaited() && pool.rules.max_pinned == 0;
+        let is_alike = session.confirmed && Arc::ptr_eq(&session.parameters, &server.parameters);
+        let flows = session.flow.is_reading() && session.flow.is_clear() && server.flow.is_reading();
+        let is_fresh = !is_stale(turn.now, server.since, &self.settings)
+            && expired(turn.now, server, pool, &self.settings).is_none();
+        if !may_take || !is_alike || !flows || !is_fresh || server.session_state.is_some() || !self.halves.is_empty() {
+            return false;
+        }
+        pool.known.aged(turn.now);
+        let mut query = LoneQuery { session, server_id, server, pool, bytes, source: Source::Chunk, at: 0 };
+        if !query.is_lone(&mut self.caches) {
+            return false;
+        }
+        query.session.request_at = turn.now;
+        join(turn.now, (conn, query.session), (server_id, query.server), query.pool, &mut self.restless);
+        query.send(turn.now, turn.actions);
+        true
     }
 
     pub(super) fn wait(&mut self, turn: &mut Turn<'_>, conn: ConnId, line: Line) {
@@ -177,36 +211,15 @@ impl Worker {
         let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
             return false;
         };
-        assert!(server.is_clean() && server.cancels == 0, "I3: only a clean server is handed out");
-        debug_assert!(server.session().is_none(), "I1: a server has one session at most");
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return false };
         if crate::sabotage::does(&self.settings, crate::sabotage::Fault::KeepStatements) {
             pool.generation = 0;
         }
-        pool.lend_to(turn.now, server_id, server, conn, &mut self.restless);
-        pool.charge(turn.now, session.class, session.origin, server);
-        let waited = session.waited_us(turn.now);
-        pool.known.aged(turn.now);
-        if self.gates.has_seats() {
-            self.gates.linked(turn.now, conn);
-        }
-        pool.totals.server_assignments += 1;
-        pool.totals.wait_us += waited;
         let is_unknown = matches!(session.state, State::Welcoming { .. } | State::Waiting { line: Line::Login, .. });
         let begins = !session.confirmed && !is_unknown;
-        session.state = State::Linked { server: server_id };
-        server.used = true;
-        server.travelled_at = None;
-        server.sequences.linked();
-        (server.cancel_wanted, server.overdue) = (false, Overdue::No);
-        session.progress_at = turn.now;
-        server.query_at = turn.now;
-        server.transaction_at = Some(turn.now);
-        server.last_words_told = false;
-        server.local_rights = false;
-        #[cfg(feature = "sabotage")]
-        {
-            server.status_seen = false;
+        join(turn.now, (conn, session), (server_id, server), pool, &mut self.restless);
+        if self.gates.has_seats() {
+            self.gates.linked(turn.now, conn);
         }
         let mut begun_with = None;
         let same = Arc::ptr_eq(&session.parameters, &server.parameters);
@@ -409,14 +422,21 @@ impl Worker {
             return;
         }
         let (waiter, line) = loop {
-            let Some(waiter) = self.next_waiter(turn.now, id) else {
-                let Some(pool) = self.pool(id) else { return };
+            let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
+            let fault = crate::sabotage::misserves(&self.settings);
+            let Some(Waiter { session: waiter, .. }) = crate::sabotage::pop(&mut pool.queue, turn.now, fault) else {
                 let asks = pool.known.wants(turn.now, pool.idle.len() > 1);
                 if (asks || pool.vacant_until > turn.now) && !self.leaves_vacant(turn, id, server_id) {
                     self.ask_for_names(turn, server_id);
                 }
                 return;
             };
+            if pool.rules.reserve_pool_size > 0 && pool.queue.is_hungry() {
+                self.touched.push(id);
+            }
+            if pool.homes > 1 {
+                self.restless.push(id);
+            }
             let (line, deadline_ms) = match self.sessions.get(waiter).map(|session| &session.state) {
                 Some(&State::Waiting { line, deadline_ms, .. }) => (line, deadline_ms),
                 _ => (Line::Server, 0),
@@ -471,20 +491,6 @@ impl Worker {
         }
         asks
     }
-
-    fn next_waiter(&mut self, now: Time, pool: PoolId) -> Option<ConnId> {
-        let fault = crate::sabotage::misserves(&self.settings);
-        let pool = self.pool_mut(pool)?;
-        let waiter = crate::sabotage::pop(&mut pool.queue, now, fault)?;
-        let (id, shared) = (pool.id, pool.homes > 1);
-        if pool.rules.reserve_pool_size > 0 && pool.queue.is_hungry() {
-            self.touched.push(id);
-        }
-        if shared {
-            self.restless.push(id);
-        }
-        Some(waiter.session)
-    }
 }
 
 /// Whether a server that is idle from now on is looked at early enough anyway: mostly so after its first transaction.
@@ -493,6 +499,38 @@ fn is_armed_idle(now: Time, server: &Server, pool: &Pool, settings: &Settings) -
     settings.global.servers.server_idle_timeout.is_some_and(|idle| {
         server.armed.is_by(now + idle) && server.armed.is_by(server.connected_at + pool.rules.server_lifetime)
     })
+}
+
+/// A session gets a server: what that changes about them and their pool, whatever the session has set.
+#[inline]
+fn join(
+    now: Time,
+    (conn, session): (ConnId, &mut Session),
+    (server_id, server): (ConnId, &mut Server),
+    pool: &mut Pool,
+    restless: &mut Vec<PoolId>,
+) {
+    assert!(server.is_clean() && server.cancels == 0, "I3: only a clean server is handed out");
+    debug_assert!(server.session().is_none(), "I1: a server has one session at most");
+    pool.lend_to(now, server_id, server, conn, restless);
+    pool.charge(now, session.class, session.origin, server);
+    pool.known.aged(now);
+    pool.totals.server_assignments += 1;
+    pool.totals.wait_us += session.waited_us(now);
+    session.state = State::Linked { server: server_id };
+    session.progress_at = now;
+    server.used = true;
+    server.travelled_at = None;
+    server.sequences.linked();
+    (server.cancel_wanted, server.overdue) = (false, Overdue::No);
+    server.query_at = now;
+    server.transaction_at = Some(now);
+    server.last_words_told = false;
+    server.local_rights = false;
+    #[cfg(feature = "sabotage")]
+    {
+        server.status_seen = false;
+    }
 }
 
 /// Idle for so long that it is asked whether it still lives.

@@ -27,18 +27,15 @@ pub(super) struct LoneQuery<'a> {
 }
 
 impl LoneQuery<'_> {
-    /// Sends it. False: it is none.
+    /// Whether it is one.
     #[inline(always)]
-    pub(super) fn send(&mut self, now: Time, caches: &mut Caches, actions: &mut Actions) -> bool {
-        let message = &self.bytes[self.at..];
-        let Some(text) = text(message) else { return false };
-        if !self.is_free_of_state() {
-            return false;
-        }
-        let reading = caches.reader.read(text, &self.server.parameters, &mut self.pool.known);
-        if !is_harmless(reading) {
-            return false;
-        }
+    pub(super) fn is_lone(&mut self, caches: &mut Caches) -> bool {
+        let Some(text) = text(&self.bytes[self.at..]) else { return false };
+        self.is_free_of_state() && is_harmless(caches.reader.read(text, &self.server.parameters, &mut self.pool.known))
+    }
+
+    #[inline(always)]
+    pub(super) fn send(&mut self, now: Time, actions: &mut Actions) {
         if let Some(unnamed) = &mut self.session.unnamed {
             unnamed.batch_ended();
         }
@@ -46,7 +43,6 @@ impl LoneQuery<'_> {
         self.server.query_at = now;
         self.server.transaction_at.get_or_insert(now);
         actions.send(self.server_id, self.source, self.at, self.bytes.len());
-        true
     }
 
     /// Nothing that its client or its server did before has a say in what is to be done.

@@ -50,7 +50,9 @@ impl Worker {
                 }
             }
             State::Idle { .. } if session.inbox.is_empty() && !session.waits_for_listener() => {
-                self.begin(turn, conn, bytes, Source::Chunk);
+                if !self.begin_lone_query(turn, conn, bytes) {
+                    self.begin(turn, conn, bytes, Source::Chunk);
+                }
             }
             State::Idle { .. } => {
                 self.stash(turn, conn, bytes);
@@ -157,8 +159,8 @@ impl Worker {
         let Some(server) = self.servers.get_mut(server_id) else { return };
         let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
         let mut query = LoneQuery { session, server_id, server, pool, bytes, source, at };
-        if self.gates.is_none() && query.send(turn.now, &mut self.caches, turn.actions) {
-            return;
+        if self.gates.is_none() && query.is_lone(&mut self.caches) {
+            return query.send(turn.now, turn.actions);
         }
         let (was_calm, was_done) = (server.ledger.is_clear(), server.ledger.owes_no_client());
         let mut requests = Requests {
