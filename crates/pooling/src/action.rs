@@ -68,6 +68,9 @@ pub struct Piece {
     pub len: u32,
 }
 
+/// Bytes of a connection's that are copied rather than sent from where they lie.
+const COPIED_LEN_MAX: usize = 256;
+
 /// Where a piece lies.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -196,6 +199,22 @@ impl Actions {
             }
         }
         self.push(Action::Send { conn, piece: Piece { source, start, len } });
+    }
+
+    /// As [`Actions::send`], of bytes that lie in `bytes`. A few of them are copied behind bytes of our own that go to the same
+    /// connection: one piece is sent with less ado than two.
+    pub(crate) fn send_or_copy(&mut self, conn: ConnId, source: Source, bytes: &[u8], start: usize, end: usize) {
+        if let Some(Action::Send { conn: last, piece }) = self.list.last_mut()
+            && (1..=COPIED_LEN_MAX).contains(&(end - start))
+            && *last == conn
+            && piece.source == Source::Scratch
+            && (piece.start + piece.len) as usize == self.scratch.len()
+        {
+            self.scratch.extend_from_slice(&bytes[start..end]);
+            piece.len += (end - start) as u32;
+            return;
+        }
+        self.send(conn, source, start, end);
     }
 
     /// Where the next kept buffer will lie.

@@ -57,7 +57,7 @@ impl<'a> Stream<'a> {
     /// Sends the run. Returns its length.
     pub(crate) fn flush(&mut self, to: ConnId, actions: &mut Actions) -> usize {
         let len = self.at - self.run;
-        actions.send(to, self.source, self.run, self.at);
+        actions.send_or_copy(to, self.source, self.bytes, self.run, self.at);
         self.run = self.at;
         len
     }
