@@ -63,7 +63,8 @@ pub struct Count {
 }
 
 impl Count {
-    fn each(&self, instructions: u64) -> f64 {
+    /// As much of so many instructions as one transaction has.
+    pub fn each(&self, instructions: u64) -> f64 {
         instructions as f64 / self.transactions as f64
     }
 }

@@ -34,6 +34,7 @@ pub mod report;
 pub mod rounds;
 pub mod run;
 pub mod scenario;
+pub mod select;
 pub mod setup;
 pub mod sizing;
 pub mod sizing_table;

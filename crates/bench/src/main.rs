@@ -11,7 +11,7 @@ use bench::relay::{Relay, Route};
 use bench::rounds::Pace;
 use bench::scenario::SCENARIOS;
 use bench::sizing::{self, Part};
-use bench::{fairness, logins, rates, record, report, run, versus};
+use bench::{fairness, logins, rates, record, report, run, select, versus};
 use clap::{Args, Parser, ValueEnum};
 use measure::interrupt;
 use measure::machine::said;
@@ -27,6 +27,8 @@ Commands:
                          user-space instructions per transaction, counted by callgrind: one client, simple, simple with each
                          text another, and prepared, and 64 clients on 20 servers
                          (--scenario simple,unique,prepared,simple-64: only these)
+  select PROGRAM...      the same of pgbench -S through a real PostgreSQL, 8 clients on 4 servers, simple and prepared, PgBouncer
+                         beside them; PROGRAM may be PROGRAM[,KEY=VALUE...]
   fairness               who waits for whom among crowds of clients of a real PostgreSQL, some ten minutes: with --scenario
                          greedy, weights or crowd only these; --rounds (5), --slice-ms (4000)
   null                   PgBouncer beside itself: every interval should hold 1
@@ -123,6 +125,7 @@ fn main() -> ExitCode {
         Some("ab") => versus(&options),
         Some("fairness") => fairness(&options),
         Some("instructions") => instructions(&options),
+        Some("select") => select(&options),
         Some("sizing") => sizing(&options),
         Some("rates") => rates(&options),
         Some("logins") => logins(&options),
@@ -288,6 +291,22 @@ fn fairness(options: &Options) -> Result<bool, String> {
 }
 
 fn instructions(options: &Options) -> Result<bool, String> {
+    let programs = programs(options)?;
+    interrupt::listen(interrupt::USUAL)?;
+    let place = Premises::open(options.keep)?;
+    run::print_instructions(&place, &programs, &options.scenarios, options.functions).map(|()| true)
+}
+
+fn select(options: &Options) -> Result<bool, String> {
+    let mut programs = programs(options)?;
+    programs.push(Contestant::parse(&format!("pgbouncer={}", pgbouncer(options)?.display()))?);
+    interrupt::listen(interrupt::USUAL)?;
+    let place = Premises::open(options.keep)?;
+    select::print(&place, &programs, options.functions).map(|()| true)
+}
+
+/// The builds of pgweir that the command names.
+fn programs(options: &Options) -> Result<Vec<Contestant>, String> {
     let mut programs = Vec::new();
     for (index, text) in options.operands.iter().enumerate() {
         let path = text.split(',').next().unwrap_or_default();
@@ -300,9 +319,7 @@ fn instructions(options: &Options) -> Result<bool, String> {
     if programs.is_empty() {
         return Err("of which program? bench instructions PROGRAM...".to_owned());
     }
-    interrupt::listen(interrupt::USUAL)?;
-    let place = Premises::open(options.keep)?;
-    run::print_instructions(&place, &programs, &options.scenarios, options.functions).map(|()| true)
+    Ok(programs)
 }
 
 /// What was asked for; otherwise so many rounds with slices of so many ms.

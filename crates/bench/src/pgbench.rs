@@ -154,6 +154,15 @@ impl Cluster {
         self.say("bench", sql)
     }
 
+    /// `pgbench -S` through a pooler on this port, so many transactions of each client. Errors: one of them failed.
+    pub fn select(&self, room: &Premises, port: u16, style: &str, clients: u64, each: u64) -> Result<(), String> {
+        let mut command = room.command(&self.programs.pgbench, "pgbench.log")?;
+        command.args(["-n", "-S", "-j", "1", "-M", style, "-c", &clients.to_string(), "-t", &each.to_string()]);
+        command.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-U", USER, "bench"]);
+        let text = finish(&mut command, "pgbench", room)?;
+        parse(&text).map(|_| ()).ok_or(format!("pgbench said:\n{text}"))
+    }
+
     fn say(&self, database: &str, sql: &str) -> Result<String, String> {
         let words = |gone: Gone| format!("PostgreSQL: {gone}");
         let place = Place::Tcp((Ipv4Addr::LOCALHOST, self.port).into());
