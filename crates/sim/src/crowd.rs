@@ -83,7 +83,7 @@ impl Crowd {
 
     /// A client leaves, if it is there; another one comes in its place, if more are to come. Says who it was.
     pub(crate) fn leave(&mut self, course: &mut Course, index: u32) -> Option<u32> {
-        let number = self.clients[index as usize].take()?.number;
+        let number = self.clients[index as usize].take()?.number();
         self.visitors[number as usize].gone = true;
         self.present -= 1;
         course.note(|| format!("client {number} leaves"));
@@ -94,19 +94,19 @@ impl Crowd {
 
     /// Who is in this place, if it is the one of this number.
     pub(crate) fn at(&self, index: u32, number: u32) -> Option<&Client> {
-        self.clients[index as usize].as_deref().filter(|client| client.number == number)
+        self.clients[index as usize].as_deref().filter(|client| client.number() == number)
     }
 
     pub(crate) fn at_mut(&mut self, index: u32, number: u32) -> Option<&mut Client> {
-        self.clients[index as usize].as_deref_mut().filter(|client| client.number == number)
+        self.clients[index as usize].as_deref_mut().filter(|client| client.number() == number)
     }
 
     pub(crate) fn find(&self, number: u32) -> Option<&Client> {
-        self.iter().find(|client| client.number == number)
+        self.iter().find(|client| client.number() == number)
     }
 
     pub(crate) fn find_mut(&mut self, number: u32) -> Option<&mut Client> {
-        self.clients.iter_mut().flatten().map(|client| &mut **client).find(|client| client.number == number)
+        self.clients.iter_mut().flatten().map(|client| &mut **client).find(|client| client.number() == number)
     }
 
     /// So many CancelRequests has this client sent.
@@ -131,7 +131,7 @@ impl Crowd {
         for (index, client) in self.clients.iter_mut().enumerate() {
             let Some(client) = client else { continue };
             client.habits.pace = 0;
-            course.after(1, Happening::Client { index: index as u32, number: client.number });
+            course.after(1, Happening::Client { index: index as u32, number: client.number() });
         }
     }
 }

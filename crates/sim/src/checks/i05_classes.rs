@@ -95,8 +95,8 @@ fn class_at(view: &View<'_>, process: &Process, client: u32, application: u8) ->
     }
     let client = view.crowd.find(client)?;
     let subject = Subject {
-        database: client.name.as_bytes(),
-        user: view.plan.users[client.user].name.as_bytes(),
+        database: client.who.name.as_bytes(),
+        user: view.plan.users[client.who.user].name.as_bytes(),
         application: parameters::value(APPLICATION_NAME, application).as_bytes(),
     };
     Some(settings.classes.class(settings.classes.of(&subject, &[])).name.to_string())

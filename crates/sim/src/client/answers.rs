@@ -1,29 +1,34 @@
-//! Compares what comes with what the twin says.
+//! What a client makes of what comes: an answer that it is owed, the loss of its server, or the end, which must be due and told (I8).
+//!
+//! Outside of session mode it survives the loss of its server: one error for each request under way, or at the next request if it was
+//! idle in a transaction; the session goes on.
 
-use wire::backend::{Fields, Notification, Status, tag};
-use wire::frontend::{self, tag as request};
+use pooling::settings::PoolMode;
+use wire::backend::{Fields, ReadyForQuery, Status, tag};
 use wire::{HEADER_LEN, Header};
 
-use super::{Circumstances, Client, Phase};
-use crate::backend::Progress;
+use super::compare::{is_strangers, show};
+use super::hurry::{self, Refused};
+use super::{Circumstances, Client, Nowhere, Phase};
 use crate::census::Census;
+use crate::conditions::{FINAL, FOR_GOOD};
 use crate::course::Finding;
 use crate::plan::Plan;
-use crate::statement::{Body, Statement};
 
-const CANCELLED: &[u8] = b"57014";
+/// How long before a client notices may the trouble have been that ended it, in microseconds: a server may be dead for
+/// long before anybody asks it something.
+const TROUBLE_US: u64 = 30_000_000;
 
 impl Client {
     /// Deals with every whole message that has come.
     pub(super) fn progress(&mut self, facts: Circumstances, plan: &Plan, census: &mut Census) -> Result<(), Finding> {
-        let inbox_before = self.inbox.len();
         if matches!(self.phase, Phase::Starting { asked_for_tls: true })
-            && !self.inbox.is_empty()
-            && self.inbox[0] != b'E'
+            && !self.talk.socket.inbox.is_empty()
+            && self.talk.socket.inbox[0] != b'E'
         {
             self.encryption_answered(plan)?;
         }
-        let inbox = std::mem::take(&mut self.inbox);
+        let inbox = std::mem::take(&mut self.talk.socket.inbox);
         let mut at = 0;
         if matches!(self.phase, Phase::Hostile { .. }) {
             // What was expected before the rubbish and what comes after it is not told apart.
@@ -37,11 +42,8 @@ impl Client {
             self.message(header.tag, body, facts, plan, census)?;
             at += header.total_len();
         }
-        self.inbox = inbox;
-        self.inbox.drain(..at);
-        if inbox_before > self.inbox.len() && self.is_owed() {
-            self.owed_since = Some(facts.now);
-        }
+        self.talk.socket.inbox = inbox;
+        self.talk.socket.inbox.drain(..at);
         Ok(())
     }
 
@@ -53,21 +55,20 @@ impl Client {
         plan: &Plan,
         census: &mut Census,
     ) -> Result<(), Finding> {
+        let number = self.who.number;
         if let Some(told) = &self.told {
-            let (number, came) = (self.number, show(message, body));
-            return Err((11, format!("client {number} got {came} after FATAL {told}")));
+            return Err((11, format!("client {number} got {} after FATAL {told}", show(message, body))));
         }
         if message == tag::NOTICE {
-            self.pass_notice();
+            if let Some(console) = &mut self.console {
+                console.pass_notice();
+            }
             return Ok(());
         }
-        if message == tag::NOTIFICATION && self.is_strangers_news(body) {
+        if message == tag::NOTIFICATION && self.habits.shares_channel && self.who.is_strangers_news(body) {
             census.strangers_heard += 1;
             census.strangers_owed += u64::from(self.hear_news(body));
             return Ok(());
-        }
-        if matches!(self.phase, Phase::Hostile { .. }) {
-            return self.after_rubbish(body);
         }
         if message == tag::ERROR && Fields::decode(body).is_fatal() {
             return self.fatal(body, facts, plan, census);
@@ -79,200 +80,204 @@ impl Client {
             return self.login_message(message, body, plan);
         }
         census.messages += 1;
-        if self.console.is_some() {
-            return self.console_message(message, body);
+        if let Some(console) = &mut self.console {
+            self.told = console.message(number, message, body)?;
+            return Ok(());
         }
         if message == tag::READY_FOR_QUERY {
             census.queries += 1;
-            self.owed_ready = self.owed_ready.saturating_sub(1);
+            self.talk.twin.note_ready();
         }
-        if self.lost || self.is_loss(message, body, facts, plan) {
+        if self.losses.is_lost || self.is_loss(message, body, facts, plan) {
             return self.after_loss(message, body, census);
         }
-        let refused = self.is_turned_away(message, body, census)?;
-        self.decide(message, body, refused);
-        self.compare(message, body)?;
-        if self.owed_ready == 0 {
-            self.setting = false;
-            // What has no answer, as copy data after the COPY has ended.
-            for (message, body) in std::mem::take(&mut self.undecided) {
-                self.twin.message(message, &body, &mut self.expected);
+        self.answer(message, body, census)
+    }
+
+    /// What the twin must say as well.
+    fn answer(&mut self, message: u8, body: &[u8], census: &mut Census) -> Result<(), Finding> {
+        let refused = match hurry::refusal(message, body) {
+            Some(detail) => {
+                self.judge_refusal(&detail, census)?;
+                true
+            }
+            None => false,
+        };
+        let may_strike = self.cancels.seen < self.cancels.sent || self.overdue;
+        let has_struck = self.talk.twin.decide(message, body, refused, may_strike);
+        self.cancels.seen += u32::from(has_struck);
+        self.talk.twin.compare(self.who.number, message, body)?;
+        if self.talk.twin.has_all_ready() {
+            self.work.setting = false;
+            self.talk.twin.catch_up();
+        }
+        Ok(())
+    }
+
+    /// It was refused what it waited with: in time, and with reason?
+    fn judge_refusal(&self, detail: &str, census: &mut Census) -> Result<(), Finding> {
+        let may_be = self.talk.twin.status() == Status::Idle && !self.talk.twin.is_at_work();
+        match hurry::judge(detail, self.talk.deadline_ms()).filter(|_| may_be) {
+            Some(Refused::Late) => census.late += 1,
+            Some(Refused::Hasty) => census.hasty += 1,
+            None => {
+                let number = self.who.number;
+                return Err((8, format!("client {number} was refused without reason: {detail}: {}", self.describe())));
             }
         }
         Ok(())
     }
 
-    /// Runs the twin as far as the message at hand tells what became of the work that a cancel may have struck.
-    /// `refused`: that was nothing, since no server has seen it.
-    fn decide(&mut self, message: u8, body: &[u8], refused: bool) {
-        let struck = message == tag::ERROR
-            && Fields::decode(body).code() == Some(CANCELLED)
-            // A CopyFail of the client's own has the same code.
-            && Fields::decode(body).message().is_some_and(|words| words.starts_with(b"cancel"))
-            && (self.cancels_seen < self.cancels_sent || self.overdue);
-        let waits = self.expected_at == self.expected.len();
-        if refused && waits {
-            self.take_back();
-            return;
-        }
-        if struck && waits {
-            self.cancels_seen += 1;
-        }
-        if struck && waits && !self.at_work && !self.is_struck_at_work() {
-            self.take_back();
-            return;
-        }
-        while self.expected_at == self.expected.len() && (self.at_work || !self.undecided.is_empty()) {
-            let mut out = std::mem::take(&mut self.expected);
-            out.clear();
-            self.expected_at = 0;
-            if std::mem::take(&mut self.at_work) {
-                let progress = self.twin.wake(struck, &mut out);
-                self.at_work = matches!(progress, Progress::Works(_));
-            } else if struck && self.twin.is_in_copy() {
-                self.twin.wake(true, &mut out);
-            } else {
-                let (message, body) = self.undecided.remove(0);
-                self.at_work = matches!(self.twin.message(message, &body, &mut out), Progress::Works(_));
-            }
-            self.expected = out;
-        }
-    }
-
-    /// Whether a cancel that is the first answer to a unit struck it at work, not while it waited for a server.
-    fn is_struck_at_work(&self) -> bool {
-        if self.twin.is_in_copy() {
+    /// An error that says that the server is gone, where there was trouble, or where it was closed for a statement that does not end.
+    fn is_loss(&self, message: u8, body: &[u8], facts: Circumstances, plan: &Plan) -> bool {
+        if self.is_given_up(message, body, facts, plan) {
             return true;
         }
-        // What begins with something that takes no time is cancelled as a whole, or after that has been answered.
-        const QUICK: [u8; 5] =
-            [request::PARSE, request::BIND, request::DESCRIBE, request::CLOSE, request::FUNCTION_CALL];
-        let Some((request::QUERY, body)) = self.undecided.first() else {
-            return self.undecided.first().is_some_and(|(message, _)| !QUICK.contains(message));
-        };
-        let text = String::from_utf8_lossy(&body[..body.len() - 1]);
-        matches!(Statement::parse(&text).body, Body::Sleep { .. })
+        if !self.who.may_lose(plan) || facts.trouble_at.is_none() {
+            return false;
+        }
+        let code = || Fields::decode(body).code().is_some_and(|code| code == b"08006" || code.starts_with(b"57P"));
+        message == tag::ERROR && code() || self.talk.twin.is_failure_forgotten(message, body)
     }
 
-    /// A unit was cancelled before any server saw it: an error, and the end of the query or batch.
-    fn take_back(&mut self) {
-        let ends = |message: u8| matches!(message, request::QUERY | request::FUNCTION_CALL | request::SYNC);
-        let end = self.undecided.iter().position(|(message, _)| ends(*message));
-        let end = end.map_or(self.undecided.len(), |at| at + 1);
-        self.undecided.drain(..end);
-        self.expected.clear();
-        self.expected_at = 0;
-        let code = wire::SqlState(*b"57014");
-        let error = wire::backend::ErrorResponse { severity: "ERROR", code, message: "", detail: None, hint: None };
-        error.encode(&mut self.expected);
-        wire::backend::encode_ready(&mut self.expected, Status::Idle);
+    /// Its statement has taken longer than query_timeout and query_cancel_timeout together, and its server was closed. Does not look
+    /// whether a cancel was sent before.
+    fn is_given_up(&self, message: u8, body: &[u8], facts: Circumstances, plan: &Plan) -> bool {
+        let settings = &plan.settings;
+        let (Some(timeout), Some(grace)) =
+            (settings.global.waiting.query_timeout, settings.global.waiting.query_cancel_timeout)
+        else {
+            return false;
+        };
+        let waited = facts.now.saturating_sub(self.debt.since.unwrap_or(facts.now));
+        message == tag::ERROR
+            && plan.cancels_overdue(self.who.mode)
+            && Fields::decode(body).code() == Some(b"57014")
+            && Fields::decode(body).message() == Some(b"query timeout")
+            && u128::from(waited) >= (timeout + grace).as_micros()
     }
 
-    fn compare(&mut self, message: u8, body: &[u8]) -> Result<(), Finding> {
-        match message {
-            tag::PARAMETER_STATUS => report_first(&mut self.expected[self.expected_at..]),
-            tag::NOTIFICATION => channel_first(&mut self.expected[self.expected_at..], body),
-            _ => {}
+    /// Whatever comes until all is answered: errors, or true answers of another server, but nobody else's.
+    fn after_loss(&mut self, message: u8, body: &[u8], census: &mut Census) -> Result<(), Finding> {
+        if !self.losses.is_lost {
+            census.losses += 1;
+            self.losses.is_lost = true;
+            self.talk.twin.forget();
         }
-        let rest = &self.expected[self.expected_at..];
-        let header = Header::parse(rest).map_err(|error| (11, format!("the twin's framing: {error}")))?;
-        let Some(header) = header else {
-            return Err((2, format!("{} came and nothing is owed", show(message, body))));
-        };
-        let expected = &rest[HEADER_LEN..header.total_len()];
-        let same = message == header.tag
-            && (body == expected || is_same_error(message, body, expected) || is_same_news(message, body, expected));
-        if !same {
-            let (found, wanted) = (show(message, body), show(header.tag, expected));
-            let strange = is_strangers(body, self.number);
-            return Err((
-                if strange { 2 } else { 11 },
-                format!("client {} got {found} instead of {wanted}", self.number),
-            ));
+        if matches!(message, tag::DATA_ROW | tag::COPY_DATA) && is_strangers(body, self.who.number) {
+            return Err((2, format!("client {} got a stranger's {}", self.who.number, show(message, body))));
         }
-        self.expected_at += header.total_len();
+        if self.talk.twin.has_all_ready() && message == tag::READY_FOR_QUERY {
+            let ready = ReadyForQuery::decode(body).map_err(|error| (11, error.to_string()))?;
+            self.recover(ready.status)?;
+        }
         Ok(())
     }
 
-    /// Sends a message, and has the twin answer it, now or when it is known whether a cancel struck.
-    pub(super) fn send(&mut self, message: u8, encode: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.outbox.len();
-        encode(&mut self.outbox);
-        let body = &self.outbox[start + HEADER_LEN..];
-        debug_assert_eq!(self.outbox[start], message);
-        self.owed_ready += u32::from(matches!(message, request::QUERY | request::SYNC | request::FUNCTION_CALL));
-        if self.may_be_struck() {
-            self.undecided.push((message, body.to_vec()));
-            return;
+    /// All is answered: on with a twin at another server, that knows no names of the protocol, if it is known what was set.
+    ///
+    /// # Errors
+    /// It had state that cannot be on another server, and was not told that it is gone.
+    fn recover(&mut self, status: Status) -> Result<(), Finding> {
+        self.losses.count += 1;
+        if status != Status::Idle || self.work.setting || self.losses.count > 20 {
+            self.work.units = 0;
+            self.losses.gives_up = true;
+            return Ok(());
         }
-        if self.expected_at == self.expected.len() {
-            self.expected.clear();
-            self.expected_at = 0;
+        let number = self.who.number;
+        let lost =
+            |what: String| (9, format!("client {number} goes on, and what it had on its server is gone: {what}"));
+        self.talk.twin.move_on().map_err(lost)?;
+        self.losses.is_lost = false;
+        Ok(())
+    }
+
+    /// A FATAL: was there reason for it?
+    fn fatal(&mut self, body: &[u8], facts: Circumstances, plan: &Plan, census: &mut Census) -> Result<(), Finding> {
+        let fields = Fields::decode(body);
+        let code = String::from_utf8_lossy(fields.code().unwrap_or(b"?????")).into_owned();
+        let words = String::from_utf8_lossy(fields.message().unwrap_or(b"")).into_owned();
+        let told = format!("{code} {words}");
+        if !self.is_due(&code, &words, facts, plan) {
+            return Err((
+                8,
+                format!("client {} was told FATAL {told} without reason: {}", self.who.number, self.describe()),
+            ));
         }
-        let mut progress = self.twin.message(message, body, &mut self.expected);
-        while let Progress::Works(_) = progress {
-            progress = self.twin.wake(false, &mut self.expected);
+        if code == "53300" && words.starts_with("sorry") {
+            return Err((5, "PostgreSQL's own refusal for too many clients reached a client".to_owned()));
+        }
+        census.refused += 1;
+        self.told = Some(told);
+        Ok(())
+    }
+
+    fn is_due(&self, code: &str, words: &str, facts: Circumstances, plan: &Plan) -> bool {
+        let settings = &plan.settings;
+        let since = self.debt.since.unwrap_or(self.since);
+        let waited = |span: Option<std::time::Duration>| {
+            // The moment it was sent is a little before the moment it was received.
+            span.is_some_and(|span| facts.now.saturating_sub(since) + 20_000 >= span.as_micros() as u64)
+        };
+        let trouble = facts
+            .trouble_at
+            .is_some_and(|at| facts.now.saturating_sub(at) <= TROUBLE_US && self.debt.engaged_at.is_some());
+        // Whoever kept a server is told what has gone with it, whatever ended it.
+        let words = words.split_once(" (lost with it: ").map_or(words, |(words, _)| words);
+        match words {
+            _ if words.starts_with("no such database") => {
+                self.habits.lost == Some(Nowhere::Database) || plan.is_removed(&self.who.name)
+            }
+            "database removed" => plan.is_removed(&self.who.name),
+            _ if words.starts_with("the connection that listened") && plan.is_removed(&self.who.name) => true,
+            "\"trust\" authentication failed" | "no such user" => self.habits.lost == Some(Nowhere::User),
+            // Told to whoever waits for a server, in the server's words.
+            FOR_GOOD => plan.faults.final_refusals > 0 && FINAL.contains(&code) && (self.is_owed() || !self.is_ready()),
+            // Who is nobody at all is no user of the console either.
+            "not allowed" => self.console.is_some() && (self.who.user > 1 || self.habits.lost == Some(Nowhere::User)),
+            "query_wait_timeout" => waited(settings.global.waiting.query_wait_timeout),
+            // What does not stop when it is cancelled is closed.
+            "query_timeout" | "query timeout" => settings.global.waiting.query_timeout.is_some(),
+            "idle transaction timeout" => settings.global.waiting.idle_transaction_timeout.is_some(),
+            "transaction timeout" => settings.global.waiting.transaction_timeout.is_some(),
+            "client_idle_timeout" => settings.global.waiting.client_idle_timeout.is_some(),
+            "client_login_timeout" => !matches!(self.phase, Phase::Ready),
+            "client stalled" => self.habits.pace > 0,
+            "no more connections allowed (max_client_conn)" => {
+                settings.global.pools.max_client_conn <= plan.extent.clients
+            }
+            // Its turn would come after client_login_timeout. A reload may have brought the limit.
+            "too many clients of your class log in at this moment" => !matches!(self.phase, Phase::Ready),
+            "transaction blocks not allowed in statement pooling mode" => {
+                self.who.mode == PoolMode::Statement && self.work.began_block
+            }
+            "server shutting down" | "pooler is shutting down" => facts.closing_time,
+            "password authentication failed" | "SASL authentication failed" => {
+                self.habits.wrong_password || self.habits.lost == Some(Nowhere::User)
+            }
+            // Whoever listens may be idle when the one goes that listens for it.
+            _ if words.starts_with("the connection that listened") => facts.trouble_at.is_some(),
+            _ => (code == "08006" || code.starts_with("57P")) && trouble,
         }
     }
 
-    pub(super) fn query(&mut self, text: &str) {
-        let text = self.hurried(text);
-        self.send(request::QUERY, |out| frontend::Query { text: text.as_bytes() }.encode(out));
-    }
-}
-
-/// Errors agree in severity and code where the words are the pooler's, or name a statement by its name on the server.
-fn is_same_error(message: u8, body: &[u8], expected: &[u8]) -> bool {
-    let (found, wanted) = (Fields::decode(body), Fields::decode(expected));
-    let words_differ = matches!(wanted.code(), Some(b"57014" | b"26000" | b"42P05" | b"0A000"));
-    message == tag::ERROR && words_differ && found.code() == wanted.code() && found.severity() == wanted.severity()
-}
-
-/// PostgreSQL tells what was said on a channel before the parameters that have changed. What a session says itself, it hears by
-/// its pool's listener: only ReadyForQuery waits for that, and what the server reports before it is passed on.
-fn report_first(expected: &mut [u8]) {
-    let header = |rest: &[u8]| Header::parse(rest).ok().flatten();
-    let mut at = 0;
-    while let Some(header) = header(&expected[at..]).filter(|header| header.tag == tag::NOTIFICATION) {
-        at += header.total_len();
-    }
-    if let Some(report) = header(&expected[at..]).filter(|header| header.tag == tag::PARAMETER_STATUS) {
-        expected[..at + report.total_len()].rotate_left(at);
-    }
-}
-
-/// What a session hears by its own server, since that may listen out of sight, and what it hears by its pool's listener come each in
-/// its order, and not in one.
-fn channel_first(expected: &mut [u8], body: &[u8]) {
-    let channel = |body: &[u8]| Notification::decode(body).ok().map(|said| said.channel.to_vec());
-    let mut at = 0;
-    while let Some(header) =
-        Header::parse(&expected[at..]).ok().flatten().filter(|header| header.tag == tag::NOTIFICATION)
-    {
-        let end = at + header.total_len();
-        let owed = &expected[at + HEADER_LEN..end];
-        if channel(owed) == channel(body) {
-            // The first of its channel; whether it is the right one is seen by whoever compares.
-            expected[..end].rotate_left(at);
-            return;
+    /// The pooler has closed the connection.
+    ///
+    /// # Errors
+    /// It was not told why.
+    pub(super) fn judge_end(&self, facts: Circumstances, plan: &Plan) -> Result<(), Finding> {
+        if self.told.is_some() || matches!(self.phase, Phase::Hostile { .. }) {
+            return Ok(());
         }
-        at = end;
+        // In the middle of a message there is no place for an error; a server's end may cut one.
+        let in_message = !self.talk.socket.inbox.is_empty();
+        let trouble = facts.trouble_at.is_some()
+            || plan.settings.global.waiting.query_timeout.is_some()
+            || plan.settings.global.waiting.transaction_timeout.is_some();
+        if in_message && (trouble || self.habits.pace > 0) {
+            return Ok(());
+        }
+        Err((8, format!("the connection ended without a word: {}", self.describe())))
     }
-}
-
-/// The process that a notification names is the server's, whatever the client was told at login.
-fn is_same_news(message: u8, body: &[u8], expected: &[u8]) -> bool {
-    message == tag::NOTIFICATION && body.get(4..) == expected.get(4..)
-}
-
-pub(super) fn is_strangers(body: &[u8], own: u32) -> bool {
-    let text = String::from_utf8_lossy(body);
-    let mut names = text.split('c').filter_map(|part| part.split_once('.')?.0.parse::<u32>().ok());
-    names.any(|number| number != own)
-}
-
-/// A message in few words.
-pub(super) fn show(message: u8, body: &[u8]) -> String {
-    let head = &body[..body.len().min(60)];
-    format!("{} ({} bytes: {})", char::from(message), body.len(), head.escape_ascii())
 }

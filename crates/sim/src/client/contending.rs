@@ -3,7 +3,7 @@
 use wire::backend::Status;
 
 use super::turn::Turn;
-use super::{Circumstances, Client, Wants};
+use super::{Circumstances, Wants};
 
 /// Where it is in its work.
 #[derive(Copy, Clone, Debug, Default)]
@@ -16,63 +16,52 @@ pub(super) struct Contender {
     pub(super) asks: bool,
 }
 
-impl Client {
-    /// Whether it has sent all that it asks for a server with.
-    #[must_use]
-    pub fn has_asked(&self) -> bool {
-        self.contender.asks && self.outbox_at == self.outbox.len()
-    }
-
-    /// It is known that it waits, or is served already.
-    pub fn is_heard(&mut self) {
-        self.contender.asks = false;
-    }
-
-    pub(super) fn contend(&mut self, facts: Circumstances, turn: &mut Turn<'_>, wants: &mut Wants) {
-        let Some(contest) = &turn.plan.purpose.contest else { return };
-        let crowd = contest.crowds[contest.crowd_of(self.number)];
-        if self.is_owed() || self.outbox_at < self.outbox.len() {
+impl Turn<'_> {
+    pub(super) fn contend(&mut self, facts: Circumstances, wants: &mut Wants) {
+        let Some(contest) = &self.plan.purpose.contest else { return };
+        let crowd = contest.crowds[contest.crowd_of(self.who.number)];
+        if self.talk.twin.owes() || !self.talk.socket.is_all_sent() {
             return;
         }
-        let is_idle = self.twin.status() == Status::Idle;
+        let is_idle = self.talk.twin.status() == Status::Idle;
         if facts.closing_time && is_idle {
-            return self.say_goodbye(wants);
+            return self.talk.socket.say_goodbye(self.habits, wants);
         }
-        if facts.now < self.resting_until {
-            wants.again = Some(self.resting_until - facts.now);
+        if facts.now < self.work.resting_until {
+            wants.again = Some(self.work.resting_until - facts.now);
             return;
         }
         if !is_idle {
-            let Some(left) = self.contender.left.checked_sub(1).filter(|_| !facts.closing_time) else {
-                let text = self.marked("commit");
-                return self.query(&text);
+            let Some(left) = self.work.contender.left.checked_sub(1).filter(|_| !facts.closing_time) else {
+                let text = self.talk.marked("commit");
+                return self.talk.query(&text);
             };
-            self.contender.left = left;
-            return self.sleep_for(turn, crowd.lasts);
+            self.work.contender.left = left;
+            return self.sleep_for(crowd.lasts);
         }
         let mut pause = crowd.rests(facts.now);
-        if pause == 0 && crowd.think_max > 0 && !self.contender.rested {
-            self.contender.rested = true;
-            pause = turn.random.range(1, crowd.think_max);
+        if pause == 0 && crowd.think_max > 0 && !self.work.contender.rested {
+            self.work.contender.rested = true;
+            pause = self.random.range(1, crowd.think_max);
         }
         if pause > 0 {
-            self.resting_until = facts.now + pause;
+            self.work.resting_until = facts.now + pause;
             wants.again = Some(pause);
             return;
         }
-        (self.contender.rested, self.contender.asks) = (false, true);
+        (self.work.contender.rested, self.work.contender.asks) = (false, true);
         if crowd.statements == 1 {
-            return self.sleep_for(turn, crowd.lasts);
+            return self.sleep_for(crowd.lasts);
         }
-        self.contender.left = turn.random.range(1, crowd.statements);
-        turn.census.transactions += 1;
-        let text = self.marked("begin");
-        self.query(&text);
+        self.work.contender.left = self.random.range(1, crowd.statements);
+        self.census.transactions += 1;
+        let text = self.talk.marked("begin");
+        self.talk.query(&text);
     }
 
-    fn sleep_for(&mut self, turn: &mut Turn<'_>, (least, most): (u64, u64)) {
-        let micros = turn.random.range(least, most);
-        let text = self.marked(&format!("select pg_sleep({micros})"));
-        if turn.random.chance(300) { self.one(&text) } else { self.query(&text) }
+    fn sleep_for(&mut self, (least, most): (u64, u64)) {
+        let micros = self.random.range(least, most);
+        let text = self.talk.marked(&format!("select pg_sleep({micros})"));
+        if self.random.chance(300) { self.talk.one(&text) } else { self.talk.query(&text) }
     }
 }

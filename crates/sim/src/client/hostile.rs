@@ -3,54 +3,14 @@
 
 use wire::frontend::{self, Parse};
 
-use super::answers::is_strangers;
-use super::{Circumstances, Client, Phase, Wants};
-use crate::census::Census;
-use crate::course::Finding;
-use crate::link::Leaving;
 use crate::random::Random;
 use crate::statement::Mark;
 
 /// How long it waits for what comes of it, in microseconds.
-const PATIENCE_US: u64 = 200_000;
+pub(super) const PATIENCE_US: u64 = 200_000;
 
-impl Client {
-    /// Sends its rubbish when its time has come; leaves when it has waited for long enough.
-    pub(super) fn misbehave(
-        &mut self,
-        facts: Circumstances,
-        random: &mut Random,
-        census: &mut Census,
-        wants: &mut Wants,
-    ) {
-        if let Phase::Hostile { until } = self.phase {
-            if facts.now >= until || facts.closing_time {
-                wants.leave = Some(Leaving::Cut);
-            } else {
-                wants.again = Some(until - facts.now);
-            }
-            return;
-        }
-        if !self.habits.hostile || !random.chance(100) {
-            return;
-        }
-        census.hostile += 1;
-        self.phase = Phase::Hostile { until: facts.now + PATIENCE_US };
-        wants.again = Some(PATIENCE_US);
-        let rubbish = rubbish(random, &self.mark());
-        self.outbox.extend_from_slice(&rubbish);
-    }
-
-    /// What a hostile client is told must not be meant for others.
-    pub(super) fn after_rubbish(&self, body: &[u8]) -> Result<(), Finding> {
-        if is_strangers(body, self.number) {
-            return Err((2, format!("hostile client {} got something of a stranger's", self.number)));
-        }
-        Ok(())
-    }
-}
-
-fn rubbish(random: &mut Random, mark: &Mark) -> Vec<u8> {
+/// What it sends.
+pub(super) fn rubbish(random: &mut Random, mark: &Mark) -> Vec<u8> {
     let marked = |body: &str| format!("{body} /*{}*/", mark.text()).into_bytes();
     let mut out = Vec::new();
     match random.below(8) {

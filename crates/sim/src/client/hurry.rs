@@ -1,11 +1,8 @@
-//! A client that says how long it can wait (I8): it is refused in time, or when its time is over; never in a transaction.
+//! Clients that say how long they can wait (I8): such a client is refused in time, or when its time is over.
 
 use pooling::settings::{Fidelity, PoolMode};
-use wire::backend::{Fields, Status, tag};
+use wire::backend::{Fields, tag};
 
-use super::Client;
-use crate::census::Census;
-use crate::course::Finding;
 use crate::plan::Plan;
 use crate::random::Random;
 
@@ -25,41 +22,51 @@ pub(super) fn draw(number: u32, plan: &Plan, mode: PoolMode) -> u32 {
     if is_hurried { random.skewed(1, 100) as u32 } else { 0 }
 }
 
-impl Client {
-    /// A text, with how long its client can wait for it.
-    pub(super) fn hurried(&self, text: &str) -> String {
-        let waits = self.deadline_ms > 0 && !text.is_empty() && self.twin.status() == Status::Idle;
-        if waits { format!("{text} /*deadline_ms={}*/", self.deadline_ms) } else { text.to_owned() }
-    }
+/// Whether a message refuses what a client waited with that can wait for so long; with the detail, if so.
+pub(super) fn refusal(message: u8, body: &[u8]) -> Option<String> {
+    let fields = Fields::decode(body);
+    let is_refused = message == tag::ERROR && fields.message() == Some(REFUSED);
+    is_refused.then(|| String::from_utf8_lossy(fields.detail().unwrap_or_default()).into_owned())
+}
 
-    /// Whether a message refuses what it waited with.
-    ///
-    /// # Errors
-    /// It was refused too early, too late, or for no reason.
-    pub(super) fn is_turned_away(&self, message: u8, body: &[u8], census: &mut Census) -> Result<bool, Finding> {
-        let fields = Fields::decode(body);
-        if message != tag::ERROR || fields.message() != Some(REFUSED) {
-            return Ok(false);
-        }
-        let detail = String::from_utf8_lossy(fields.detail().unwrap_or_default()).into_owned();
-        let number = |name: &str| {
-            let word = detail.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-            word.and_then(|word| word.parse::<u64>().ok())
-        };
-        let (waited, deadline) = (number("waited_ms").unwrap_or(u64::MAX), number("deadline_ms").unwrap_or(0));
-        let is_late = waited >= deadline && waited <= deadline + SLACK_MS;
-        // It may have waited at a limit before. Each of the two is told without its fraction of a millisecond.
-        let is_hasty = waited < deadline
-            && number("expected_wait_ms").is_some_and(|expected| waited.saturating_add(expected) + 1 >= deadline);
-        let may_be = deadline == u64::from(self.deadline_ms) && deadline > 0 && self.twin.status() == Status::Idle;
-        if !may_be || self.at_work || !(is_late || is_hasty) {
-            return Err((
-                8,
-                format!("client {} was refused without reason: {detail}: {}", self.number, self.describe()),
-            ));
-        }
-        census.late += u64::from(is_late);
-        census.hasty += u64::from(!is_late);
-        Ok(true)
+/// When it was refused.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// When its time was over.
+    Late,
+    /// Before that, by what was expected.
+    Hasty,
+}
+
+/// When a client was refused that can wait for so long; `None`: without reason.
+pub(super) fn judge(detail: &str, deadline_ms: u32) -> Option<Refused> {
+    let number = |name: &str| {
+        let word = detail.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        word.and_then(|word| word.parse::<u64>().ok())
+    };
+    let (waited, deadline) = (number("waited_ms").unwrap_or(u64::MAX), number("deadline_ms").unwrap_or(0));
+    if deadline != u64::from(deadline_ms) || deadline == 0 {
+        return None;
+    }
+    if waited >= deadline && waited <= deadline + SLACK_MS {
+        return Some(Refused::Late);
+    }
+    // It may have waited at a limit before. Each of the two is told without its fraction of a millisecond.
+    let is_hasty = waited < deadline
+        && number("expected_wait_ms").is_some_and(|expected| waited.saturating_add(expected) + 1 >= deadline);
+    is_hasty.then_some(Refused::Hasty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_comes_in_time_or_when_the_time_is_over() {
+        assert_eq!(judge("waited_ms=50 deadline_ms=50", 50), Some(Refused::Late));
+        assert_eq!(judge("waited_ms=151 deadline_ms=50", 50), None);
+        assert_eq!(judge("waited_ms=10 expected_wait_ms=39 deadline_ms=50", 50), Some(Refused::Hasty));
+        assert_eq!(judge("waited_ms=10 expected_wait_ms=38 deadline_ms=50", 50), None);
+        assert_eq!(judge("waited_ms=50 deadline_ms=50", 40), None);
     }
 }

@@ -6,7 +6,6 @@ use wire::backend::{Authentication, BackendKeyData, ParameterStatus, tag};
 use wire::frontend::{self, Password, STARTUP_LEN_MAX, SaslInitial, SaslResponse};
 
 use super::{Client, Nowhere, Phase};
-use crate::backend::Backend;
 use crate::course::Finding;
 use crate::parameters::{self, APPLICATION_NAME};
 use crate::plan::{PASSWORD, Plan};
@@ -18,12 +17,12 @@ impl Client {
         if random.chance(100) {
             self.phase = Phase::Starting { asked_for_tls: true };
             if random.chance(500) {
-                frontend::encode_ssl_request(&mut self.outbox);
+                frontend::encode_ssl_request(self.talk.socket.outbox());
             } else {
-                frontend::encode_gss_request(&mut self.outbox);
+                frontend::encode_gss_request(self.talk.socket.outbox());
             }
         }
-        let mut values = self.twin.values();
+        let mut values = self.talk.twin.session.values();
         let mut chosen: Vec<usize> = Vec::new();
         for (parameter, value) in values.iter_mut().enumerate() {
             // PostgreSQL has no startup default for standard_conforming_strings in common use; clients may send it.
@@ -33,18 +32,18 @@ impl Client {
             }
         }
         if let Some(contest) = &plan.purpose.contest {
-            values[APPLICATION_NAME] = parameters::of_class(contest.crowd_of(self.number));
+            values[APPLICATION_NAME] = parameters::of_class(contest.crowd_of(self.who.number));
             chosen = vec![APPLICATION_NAME];
         }
-        self.twin = Backend::new(&self.server, values, &self.login, false, false);
-        self.wishes = chosen;
+        self.talk.twin.begin(values);
+        self.who.wishes = chosen;
         if matches!(self.phase, Phase::Starting { asked_for_tls: false }) {
             self.start(plan);
         }
     }
 
     fn start(&mut self, plan: &Plan) {
-        let (mut database, mut user) = (self.name.as_str(), plan.users[self.user].name.as_str());
+        let (mut database, mut user) = (self.who.name.as_str(), plan.users[self.who.user].name.as_str());
         match self.habits.lost {
             Some(Nowhere::Database) => database = "nowhere",
             Some(Nowhere::User) => user = "nobody",
@@ -53,26 +52,26 @@ impl Client {
         if self.console.is_some() {
             database = pooling::settings::CONSOLE_DATABASE;
         }
-        let values = self.twin.values();
+        let values = self.talk.twin.session.values();
         let mut pairs: Vec<(&[u8], &[u8])> = vec![(b"user", user.as_bytes()), (b"database", database.as_bytes())];
-        for &parameter in &self.wishes {
+        for &parameter in &self.who.wishes {
             let value = parameters::value(parameter, values[parameter]);
             pairs.push((parameters::NAMES[parameter].as_bytes(), value.as_bytes()));
         }
-        if self.habits.hostile && self.number.is_multiple_of(2) {
+        if self.habits.hostile && self.who.number.is_multiple_of(2) {
             // Its parameters over and over: to be kept once.
             let len: usize = pairs.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
             pairs = pairs.repeat(STARTUP_LEN_MAX / len - 1);
         }
-        frontend::encode_startup(&mut self.outbox, pairs);
+        frontend::encode_startup(self.talk.socket.outbox(), pairs);
     }
 
     /// The one byte that answers an encryption request.
     pub(super) fn encryption_answered(&mut self, plan: &Plan) -> Result<(), Finding> {
-        if self.inbox[0] != b'N' {
-            return Err((11, format!("an encryption request was answered by byte {}", self.inbox[0])));
+        if self.talk.socket.inbox[0] != b'N' {
+            return Err((11, format!("an encryption request was answered by byte {}", self.talk.socket.inbox[0])));
         }
-        self.inbox.remove(0);
+        self.talk.socket.inbox.remove(0);
         self.phase = Phase::Starting { asked_for_tls: false };
         self.start(plan);
         Ok(())
@@ -92,12 +91,12 @@ impl Client {
             tag::BACKEND_KEY_DATA => {
                 let key = BackendKeyData::decode(body).map_err(|error| (11, error.to_string()))?;
                 let secret = key.secret.try_into().map_err(|_| (11, "a cancel secret has four bytes".to_owned()))?;
-                self.key = Some((key.pid, secret));
-                self.twin.pid = key.pid;
+                self.cancels.key = Some((key.pid, secret));
+                self.talk.twin.session.pid = key.pid;
                 Ok(())
             }
             tag::READY_FOR_QUERY => {
-                if self.key.is_none() {
+                if self.cancels.key.is_none() {
                     return Err((11, "no BackendKeyData before the first ReadyForQuery".to_owned()));
                 }
                 self.phase = Phase::Ready;
@@ -115,7 +114,7 @@ impl Client {
         }
         let (name, value) = (String::from_utf8_lossy(status.name), String::from_utf8_lossy(status.value));
         let Some(parameter) = parameters::index(&name) else { return Ok(()) };
-        let wanted = parameters::value(parameter, self.twin.values()[parameter]);
+        let wanted = parameters::value(parameter, self.talk.twin.session.values()[parameter]);
         if value != wanted {
             return Err((9, format!("login reports {name} = {value:?}, the session's is {wanted:?}")));
         }
@@ -124,7 +123,7 @@ impl Client {
 
     fn authenticate(&mut self, request: Authentication<'_>, plan: &Plan) -> Result<(), Finding> {
         let password = if self.habits.wrong_password { "a wrong password" } else { PASSWORD };
-        let user = if self.habits.lost == Some(Nowhere::User) { "nobody" } else { &plan.users[self.user].name };
+        let user = if self.habits.lost == Some(Nowhere::User) { "nobody" } else { &plan.users[self.who.user].name };
         match request {
             Authentication::Ok => {
                 let any = plan.settings.global.login.auth_type == AuthType::Any;
@@ -138,20 +137,20 @@ impl Client {
                 self.phase = Phase::Welcoming;
             }
             Authentication::CleartextPassword => {
-                Password { password: password.as_bytes() }.encode(&mut self.outbox);
+                Password { password: password.as_bytes() }.encode(self.talk.socket.outbox());
                 self.phase = Phase::Proving(None);
             }
             Authentication::Md5Password { salt } => {
                 let answer = auth::md5::response(&Md5Hash::of(password, user), salt);
-                Password { password: answer.as_bytes() }.encode(&mut self.outbox);
+                Password { password: answer.as_bytes() }.encode(self.talk.socket.outbox());
                 self.phase = Phase::Proving(None);
             }
             Authentication::Sasl { .. } => {
                 let mut nonce = [7; auth::scram::NONCE_LEN];
-                nonce[..4].copy_from_slice(&self.number.to_be_bytes());
+                nonce[..4].copy_from_slice(&self.who.number.to_be_bytes());
                 let (exchange, first) = ClientExchange::start(&nonce);
                 let mechanism = auth::scram::MECHANISM.as_bytes();
-                SaslInitial { mechanism, response: Some(&first) }.encode(&mut self.outbox);
+                SaslInitial { mechanism, response: Some(&first) }.encode(self.talk.socket.outbox());
                 self.phase = Phase::Proving(Some(Box::new(exchange)));
             }
             Authentication::SaslContinue(data) => {
@@ -161,7 +160,7 @@ impl Client {
                 let challenge = exchange.challenge(data).map_err(|error| (11, error.to_string()))?;
                 let keys = Keys::derive(password, &challenge.salt, challenge.iterations);
                 let last = exchange.respond(&keys).map_err(|error| (11, error.to_string()))?;
-                SaslResponse { response: &last }.encode(&mut self.outbox);
+                SaslResponse { response: &last }.encode(self.talk.socket.outbox());
             }
             Authentication::SaslFinal(data) => {
                 let Phase::Proving(Some(exchange)) = &self.phase else {

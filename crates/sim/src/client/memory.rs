@@ -4,12 +4,10 @@
 //! Whatever they see must be what the twin says; a session that changes its server unnoticed is one that is.
 
 use pooling::settings::PoolMode;
-use wire::backend::{Notification, Status};
+use wire::backend::Status;
 use wire::frontend::{self, Close, Describe, Target, tag};
 
-use super::Client;
 use super::turn::Turn;
-use crate::plan::Plan;
 use crate::random::Random;
 use crate::settings::ROLES;
 
@@ -33,83 +31,85 @@ const SETTINGS: [(&str, &[&str]); 12] = [
 const FOLLOWS_SEQUENCES: bool = false;
 const FOLLOWS_HIDDEN: bool = false;
 
-impl Client {
+impl Turn<'_> {
     /// Whether it uses more state than a pooler in the mode at hand keeps.
-    pub(super) fn remembers(&self, plan: &Plan) -> bool {
-        self.keeps_its_server(plan) || self.followed
+    pub(super) fn remembers(&mut self) -> bool {
+        self.keeps_its_server() || self.who.followed
     }
 
-    fn keeps_its_server(&self, plan: &Plan) -> bool {
-        self.mode == PoolMode::Session && !plan.settings.global.servers.server_reset_query.is_empty()
+    fn keeps_its_server(&mut self) -> bool {
+        self.who.mode == PoolMode::Session && !self.plan.settings.global.servers.server_reset_query.is_empty()
     }
 
     /// One unit: statements that set state, that look at it, and what lies between.
-    pub(super) fn remember(&mut self, turn: &mut Turn<'_>) {
-        turn.census.memories += 1;
-        match turn.random.below(10) {
+    pub(super) fn remember(&mut self) {
+        self.census.memories += 1;
+        match self.random.below(10) {
             0..=4 => {
-                let text = self.memory(turn.random);
-                self.query(&text);
+                let text = self.memory();
+                self.talk.query(&text);
             }
             5 | 6 => {
-                let text = self.memory(turn.random);
-                self.one(&text);
+                let text = self.memory();
+                self.talk.one(&text);
             }
-            7 => self.memories_in_one_query(turn),
-            _ => self.memories_in_one_batch(turn),
+            7 => self.memories_in_one_query(),
+            _ => self.memories_in_one_batch(),
         }
     }
 
-    fn memories_in_one_query(&mut self, turn: &mut Turn<'_>) {
+    fn memories_in_one_query(&mut self) {
         let mut texts = Vec::new();
-        let may_begin = self.twin.status() == Status::Idle && self.mode != PoolMode::Statement;
-        let block = may_begin && turn.random.chance(400);
+        let may_begin = self.talk.twin.status() == Status::Idle && self.who.mode != PoolMode::Statement;
+        let block = may_begin && self.random.chance(400);
         if block {
-            texts.push(self.marked("begin"));
+            texts.push(self.talk.marked("begin"));
         }
-        for _ in 0..turn.random.range(2, 6) {
-            texts.push(if turn.random.chance(40) { self.marked("select 1/0") } else { self.memory(turn.random) });
+        for _ in 0..self.random.range(2, 6) {
+            texts.push(if self.random.chance(40) { self.talk.marked("select 1/0") } else { self.memory() });
         }
         if block {
-            let end = *turn.random.pick(&["commit", "commit", "rollback"]);
-            texts.push(self.marked(end));
+            let end = *self.random.pick(&["commit", "commit", "rollback"]);
+            texts.push(self.talk.marked(end));
         }
-        self.query(&texts.join("; "));
+        self.talk.query(&texts.join("; "));
     }
 
-    fn memories_in_one_batch(&mut self, turn: &mut Turn<'_>) {
-        for _ in 0..turn.random.range(2, 6) {
+    fn memories_in_one_batch(&mut self) {
+        for _ in 0..self.random.range(2, 6) {
             // In a failed transaction a server cannot be rid of what strangers have prepared.
-            if turn.random.chance(100) && self.twin.status() != Status::Failed {
-                self.by_its_name(turn.random);
+            if self.random.chance(100) && self.talk.twin.status() != Status::Failed {
+                self.by_its_name();
                 continue;
             }
-            let text = if turn.random.chance(40) { self.marked("select 1/0") } else { self.memory(turn.random) };
-            self.parse(b"", &text);
-            self.bind(b"", b"", None);
-            self.execute(b"", 0);
+            let text = if self.random.chance(40) { self.talk.marked("select 1/0") } else { self.memory() };
+            self.talk.parse(b"", &text);
+            self.talk.bind(b"", b"", None);
+            self.talk.execute(b"", 0);
         }
-        self.send(tag::SYNC, frontend::encode_sync);
+        self.talk.send(tag::SYNC, frontend::encode_sync);
     }
 
     /// The protocol speaks of what SQL has prepared: they share their names.
-    fn by_its_name(&mut self, random: &mut Random) {
-        let name = format!("q{}", random.below(3));
+    fn by_its_name(&mut self) {
+        let name = format!("q{}", self.random.below(3));
         let (target, name) = (Target::Statement, name.as_bytes());
-        match random.below(8) {
-            0 => self.send(tag::CLOSE, |out| Close { target, name }.encode(out)),
-            1 if self.twin.has_statement(name) => self.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out)),
+        match self.random.below(8) {
+            0 => self.talk.send(tag::CLOSE, |out| Close { target, name }.encode(out)),
+            1 if self.talk.twin.session.has_statement(name) => {
+                self.talk.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out))
+            }
             _ => {
-                let mark = self.mark();
-                self.bind(b"", name, Some(mark));
-                self.execute(b"", 0);
+                let mark = self.talk.mark();
+                self.talk.bind(b"", name, Some(mark));
+                self.talk.execute(b"", 0);
             }
         }
     }
 
     /// Leaves in one query whatever can be left behind, and goes on.
-    pub(super) fn poison(&mut self, turn: &mut Turn<'_>) {
-        turn.census.memories += 1;
+    pub(super) fn poison(&mut self) {
+        self.census.memories += 1;
         let bodies = [
             "set work_mem = '64MB'",
             "set search_path = poison",
@@ -120,59 +120,59 @@ impl Client {
             "set TimeZone = 'Asia/Tokyo'",
             "set role writer",
         ];
-        let count = turn.random.range(1, bodies.len() as u64) as usize;
-        let from = turn.random.below(bodies.len() as u64) as usize;
+        let count = self.random.range(1, bodies.len() as u64) as usize;
+        let from = self.random.below(bodies.len() as u64) as usize;
         let mut texts: Vec<String> = Vec::new();
         for body in bodies.iter().cycle().skip(from).take(count) {
-            texts.push(self.marked(body));
+            texts.push(self.talk.marked(body));
         }
         for name in 0..3 {
-            if !self.twin.has_statement(format!("q{name}").as_bytes()) {
-                texts.push(self.marked(&format!("prepare q{name} as select 1 {}", 60 + name)));
+            if !self.talk.twin.session.has_statement(format!("q{name}").as_bytes()) {
+                texts.push(self.talk.marked(&format!("prepare q{name} as select 1 {}", 60 + name)));
             }
         }
-        self.query(&texts.join("; "));
+        self.talk.query(&texts.join("; "));
     }
 
     /// One statement.
-    fn memory(&mut self, random: &mut Random) -> String {
-        let body = match random.below(21) {
-            _ if self.habits.shares_channel && random.chance(300) => self.some_channel(random),
-            0..=4 => self.some_setting(random),
-            5 | 6 => self.some_identity(random),
-            7..=9 => self.some_statement(random),
-            10..=12 => self.some_table(random),
-            13 | 14 => some_cursor(random),
-            15 => self.some_lock(random),
-            16 if FOLLOWS_SEQUENCES || self.mode == PoolMode::Session => self.some_sequence(random),
-            16 => self.some_channel(random),
-            17 if self.twin.status() != Status::Idle => some_savepoint(random),
-            17 => (*random.pick(&["discard sequences", "discard plans", "load 'auto_explain'"])).to_owned(),
-            18 => self.some_seed(random),
-            19 => self.some_channel(random),
-            _ => self.something_final(random),
+    fn memory(&mut self) -> String {
+        let body = match self.random.below(21) {
+            _ if self.habits.shares_channel && self.random.chance(300) => self.some_channel(),
+            0..=4 => self.some_setting(),
+            5 | 6 => self.some_identity(),
+            7..=9 => self.some_statement(),
+            10..=12 => self.some_table(),
+            13 | 14 => some_cursor(self.random),
+            15 => self.some_lock(),
+            16 if FOLLOWS_SEQUENCES || self.who.mode == PoolMode::Session => self.some_sequence(),
+            16 => self.some_channel(),
+            17 if self.talk.twin.status() != Status::Idle => some_savepoint(self.random),
+            17 => (*self.random.pick(&["discard sequences", "discard plans", "load 'auto_explain'"])).to_owned(),
+            18 => self.some_seed(),
+            19 => self.some_channel(),
+            _ => self.something_final(),
         };
-        self.marked(&body)
+        self.talk.marked(&body)
     }
 
-    fn some_setting(&self, random: &mut Random) -> String {
-        let (name, values) = random.pick(&SETTINGS);
+    fn some_setting(&mut self) -> String {
+        let (name, values) = self.random.pick(&SETTINGS);
         // What a session began with, a pooled server does not know.
-        let known = self.wishes.is_empty() || *name != "TimeZone";
-        let value = *random.pick(values);
-        match random.below(12) {
+        let known = self.who.wishes.is_empty() || *name != "TimeZone";
+        let value = *self.random.pick(values);
+        match self.random.below(12) {
             0..=2 => format!("set {name} = {value}"),
             3 => format!("set session {name} to {value}"),
             4 => format!("set local {name} to {value}"),
             5 if known => format!("set {name} to default"),
             6 if known => format!("reset {name}"),
             7 if value.starts_with('\'') => {
-                let local = if random.chance(300) { "true" } else { "false" };
+                let local = if self.random.chance(300) { "true" } else { "false" };
                 let function = "set_config";
                 format!("select {function}('{name}', {value}, {local})")
             }
             8 => format!("select current_setting('{name}')"),
-            9 => (*random.pick(&[
+            9 => (*self.random.pick(&[
                 "set session characteristics as transaction isolation level serializable",
                 "set session characteristics as transaction read only, isolation level repeatable read",
                 "set session characteristics as transaction read write",
@@ -186,14 +186,14 @@ impl Client {
         }
     }
 
-    fn some_identity(&self, random: &mut Random) -> String {
-        let role = *random.pick(&ROLES);
-        match random.below(12) {
+    fn some_identity(&mut self) -> String {
+        let role = *self.random.pick(&ROLES);
+        match self.random.below(12) {
             0..=2 => format!("set role {role}"),
             3 => format!("set local role {role}"),
             4 => "reset role".to_owned(),
             5 => "set role none".to_owned(),
-            6 => (*random.pick(&["set role nobody", "set role stranger"])).to_owned(),
+            6 => (*self.random.pick(&["set role nobody", "set role stranger"])).to_owned(),
             7 => format!("set session authorization {role}"),
             8 => "reset session authorization".to_owned(),
             9 => "show role".to_owned(),
@@ -202,40 +202,42 @@ impl Client {
     }
 
     /// In the session's own words nothing tells what these do.
-    fn may_hide(&self) -> bool {
-        FOLLOWS_HIDDEN || self.mode == PoolMode::Session
+    fn may_hide(&mut self) -> bool {
+        FOLLOWS_HIDDEN || self.who.mode == PoolMode::Session
     }
 
-    fn some_statement(&self, random: &mut Random) -> String {
-        let name = format!("q{}", random.below(3));
+    fn some_statement(&mut self) -> String {
+        let name = format!("q{}", self.random.below(3));
         // A name of the protocol's, which SQL shares; a pooled server calls it something else.
-        let other = format!("s{}.{}", self.losses, random.below(4));
-        match random.below(9) {
-            0 | 1 => format!("prepare {name} as select {} {}", random.below(5), random.below(30)),
+        let other = format!("s{}.{}", self.losses, self.random.below(4));
+        match self.random.below(9) {
+            0 | 1 => format!("prepare {name} as select {} {}", self.random.below(5), self.random.below(30)),
             2..=4 => format!("execute {name}"),
             5 => format!("deallocate {name}"),
-            6 if self.followed && self.twin.is_executable(other.as_bytes()) => format!("execute \"{other}\""),
-            7 if self.followed && self.mode != PoolMode::Session => format!("deallocate \"{other}\""),
+            6 if self.who.followed && self.talk.twin.session.is_executable(other.as_bytes()) => {
+                format!("execute \"{other}\"")
+            }
+            7 if self.who.followed && self.who.mode != PoolMode::Session => format!("deallocate \"{other}\""),
             _ => "select name from pg_prepared_statements".to_owned(),
         }
     }
 
-    fn some_table(&self, random: &mut Random) -> String {
-        let name = format!("t{}", random.below(3));
-        match random.below(10) {
+    fn some_table(&mut self) -> String {
+        let name = format!("t{}", self.random.below(3));
+        match self.random.below(10) {
             0 | 1 => format!("create temp table {name} (x int)"),
             2 => format!("create temporary table {name} (x int) on commit drop"),
             3..=5 => format!("insert into {name} values (default)"),
             6 => format!("drop table {name}"),
-            7 if random.chance(200) => "discard temp".to_owned(),
-            8 if self.may_hide() && random.chance(300) => format!("select hidden_temp('{name}')"),
+            7 if self.random.chance(200) => "discard temp".to_owned(),
+            8 if self.may_hide() && self.random.chance(300) => format!("select hidden_temp('{name}')"),
             _ => format!("select * from {name}"),
         }
     }
 
-    fn some_lock(&self, random: &mut Random) -> String {
-        let key = u64::from(self.number) * 100 + u64::from(self.losses) * 3 + random.below(3);
-        match random.below(10) {
+    fn some_lock(&mut self) -> String {
+        let key = u64::from(self.who.number) * 100 + u64::from(self.losses) * 3 + self.random.below(3);
+        match self.random.below(10) {
             0 | 1 => format!("select pg_advisory_lock({key})"),
             2 | 3 => format!("select pg_try_advisory_lock({key})"),
             4 | 5 => format!("select pg_advisory_unlock({key})"),
@@ -245,9 +247,9 @@ impl Client {
         }
     }
 
-    fn some_sequence(&self, random: &mut Random) -> String {
-        let name = format!("c{}_{}_{}", self.number, self.losses, random.below(2));
-        match random.below(6) {
+    fn some_sequence(&mut self) -> String {
+        let name = format!("c{}_{}_{}", self.who.number, self.losses, self.random.below(2));
+        match self.random.below(6) {
             0..=2 => format!("select nextval('{name}')"),
             3 | 4 => format!("select currval('{name}')"),
             _ => "select lastval()".to_owned(),
@@ -255,49 +257,36 @@ impl Client {
     }
 
     /// A channel of its own, where only itself hears what it says; or, in some worlds, one of all clients of its database.
-    fn some_channel(&self, random: &mut Random) -> String {
-        let name = match random.below(2) {
-            1 if self.habits.shares_channel => self.shared_channel(),
-            index => format!("of_{}_{index}", self.number),
+    fn some_channel(&mut self) -> String {
+        let name = match self.random.below(2) {
+            1 if self.habits.shares_channel => self.who.shared_channel(),
+            index => format!("of_{}_{index}", self.who.number),
         };
-        match random.below(9) {
+        match self.random.below(9) {
             0 | 1 => format!("listen {name}"),
             2 => format!("unlisten {name}"),
             3 => "unlisten *".to_owned(),
-            4 | 5 => format!("notify {name}, 'c{}.{}'", self.number, random.below(3)),
-            6 => format!("select pg_notify('{name}', 'c{}.9')", self.number),
+            4 | 5 => format!("notify {name}, 'c{}.{}'", self.who.number, self.random.below(3)),
+            6 => format!("select pg_notify('{name}', 'c{}.9')", self.who.number),
             // Without a payload nobody could tell who has said it.
             7 if !self.habits.shares_channel => format!("notify {name}"),
             // In a transaction it shows what the server listens to.
-            _ if self.mode == PoolMode::Session => "select pg_listening_channels()".to_owned(),
+            _ if self.who.mode == PoolMode::Session => "select pg_listening_channels()".to_owned(),
             _ => format!("listen {name}"),
         }
     }
 
-    pub(super) fn shared_channel(&self) -> String {
-        format!("all_of_{}", self.name)
-    }
-
-    /// What another client has said on the channel that all clients of a database share.
-    pub(super) fn is_strangers_news(&self, body: &[u8]) -> bool {
-        let Ok(said) = Notification::decode(body) else { return false };
-        let own = format!("c{}.", self.number);
-        self.habits.shares_channel
-            && said.channel == self.shared_channel().as_bytes()
-            && !said.payload.starts_with(own.as_bytes())
-    }
-
-    fn some_seed(&self, random: &mut Random) -> String {
+    fn some_seed(&mut self) -> String {
         // Without a seed of its own nobody can say what comes.
-        if self.twin.is_seeded() && random.chance(700) {
+        if self.talk.twin.session.is_seeded() && self.random.chance(700) {
             return "select random()".to_owned();
         }
-        format!("select setseed(0.{})", random.below(100))
+        format!("select setseed(0.{})", self.random.below(100))
     }
 
-    fn something_final(&self, random: &mut Random) -> String {
-        let known = self.wishes.is_empty();
-        match random.below(6) {
+    fn something_final(&mut self) -> String {
+        let known = self.who.wishes.is_empty();
+        match self.random.below(6) {
             0 if known => "discard all".to_owned(),
             1 if known => "reset all".to_owned(),
             2 => "deallocate all".to_owned(),

@@ -5,84 +5,42 @@
 //! Notices are passed over. If the connection ends, there must be a reason, and the client must be told it (I8).
 
 mod answers;
+mod compare;
 mod console;
 mod contending;
-mod ending;
+mod habits;
 mod hostile;
 mod hurry;
+mod identity;
 mod login;
-mod loss;
 mod memory;
 mod news;
+mod socket;
+mod talk;
 mod turn;
+mod twin;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use pooling::settings::{Fidelity, PoolMode};
-use wire::backend::Status;
+use pooling::Question;
+use pooling::settings::PoolMode;
+use wire::backend::{Notification, Status};
 
-use crate::backend::Backend;
 use crate::book::Book;
 use crate::census::Census;
 use crate::course::Finding;
 use crate::link::{Leaving, Link, LinkId};
-use crate::plan::{ANY_NAME, Plan};
+use crate::plan::Plan;
 use crate::random::Random;
-use crate::shared::{Server, Shared};
+use crate::shared::Shared;
 pub use console::Console;
-
-/// What a client does on the way.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct Habits {
-    /// Sends CancelRequests; then it sends one unit at a time.
-    pub cancels: bool,
-    /// Reads and writes so many bytes at a time; 0: as many as there are.
-    pub pace: usize,
-    /// Breaks off after that many bytes were sent; orderly or not.
-    pub vanishes_after: Option<u64>,
-    pub vanishes_orderly: bool,
-    pub wrong_password: bool,
-    /// Leaves without saying Terminate.
-    pub impolite: bool,
-    /// Leaves state behind wherever it can, and looks at none.
-    pub poisons: bool,
-    /// Uses the channel of its database, not only its own.
-    pub shares_channel: bool,
-    /// Sends what is no protocol, at once or after a while.
-    pub hostile: bool,
-    /// Asks for a database, or as a user, that is not there.
-    pub lost: Option<Nowhere>,
-}
-
-impl Habits {
-    fn draw(number: u32, plan: &Plan, random: &mut Random) -> Habits {
-        let manners = &plan.manners;
-        Habits {
-            cancels: random.chance(manners.cancellers),
-            pace: if random.chance(manners.slow) { random.skewed(1, 5_000) as usize } else { 0 },
-            vanishes_after: random.chance(manners.vanish).then(|| random.skewed(1, 20_000)),
-            vanishes_orderly: random.chance(500),
-            wrong_password: random.chance(manners.wrong_password),
-            impolite: random.chance(200),
-            poisons: number % 5 == 1,
-            shares_channel: plan.promises.shared_channels,
-            hostile: random.chance(manners.hostile),
-            lost: random.chance(manners.lost).then(|| {
-                // Where there is a database of any name, none is missing.
-                let nowhere = plan.settings.fallback.is_none() && random.chance(500);
-                if nowhere { Nowhere::Database } else { Nowhere::User }
-            }),
-        }
-    }
-}
-
-/// What a client asks for that is not there.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Nowhere {
-    Database,
-    User,
-}
+pub use habits::{Habits, Nowhere};
+pub use identity::Identity;
+use news::News;
+use talk::Talk;
+use turn::{Turn, Work};
+use twin::Twin;
 
 #[derive(Debug)]
 enum Phase {
@@ -119,76 +77,58 @@ pub struct Circumstances {
     pub closing_time: bool,
 }
 
+/// Its CancelRequests.
+#[derive(Copy, Clone, Debug, Default)]
+struct Cancels {
+    /// What one for its own queries has.
+    key: Option<(i32, [u8; 4])>,
+    sent: u32,
+    /// Those that an answer has told of.
+    seen: u32,
+    /// When it sends the next.
+    at: Option<u64>,
+}
+
+/// What became of its servers.
+#[derive(Copy, Clone, Debug, Default)]
+struct Losses {
+    /// Its server was lost: what is still owed is answered by errors, or anew by another server.
+    is_lost: bool,
+    /// Losses survived.
+    count: u32,
+    /// It no longer knows where it stands, and leaves.
+    gives_up: bool,
+}
+
+/// Since when the pooler owes it something.
+#[derive(Copy, Clone, Debug, Default)]
+struct Debt {
+    /// Since when it has not been without one.
+    since: Option<u64>,
+    /// When it last was in the middle of something with a server.
+    engaged_at: Option<u64>,
+}
+
 /// The client.
 #[derive(Debug)]
 pub struct Client {
-    pub number: u32,
     pub link: LinkId,
-    pub mode: PoolMode,
-    pub database: usize,
-    /// The database it asks for.
-    pub name: String,
-    pub user: usize,
+    pub who: Identity,
     pub habits: Habits,
     phase: Phase,
     since: u64,
-    twin: Backend,
-    /// The server that it believes to be alone at.
-    server: Server,
-    /// Who it is there.
-    login: String,
-    /// Its state is to follow it from server to server.
-    followed: bool,
+    talk: Talk,
     /// What takes too long is cancelled, though it has not asked for that.
     overdue: bool,
-    /// How long it can wait for a server; 0: for as long as it takes.
-    deadline_ms: u32,
-    /// What the twin said and the pooler has not said yet.
-    expected: Vec<u8>,
-    expected_at: usize,
-    /// Messages that the twin has not been given, because a cancel may strike them.
-    undecided: Vec<(u8, Vec<u8>)>,
-    /// The twin is at a statement that takes time, and it depends on the next answer how that ends.
-    at_work: bool,
-    inbox: Vec<u8>,
-    outbox: Vec<u8>,
-    outbox_at: usize,
-    sent: u64,
-    key: Option<(i32, [u8; 4])>,
+    cancels: Cancels,
     /// It talks to the console, not to a database.
-    pub console: Option<Box<Console>>,
-    pub cancels_sent: u32,
-    cancels_seen: u32,
-    cancel_at: Option<u64>,
-    units: u64,
-    marks: u32,
-    /// Since when it is owed something.
-    owed_since: Option<u64>,
-    /// Since when it has not been without a debt.
-    owed_from: Option<u64>,
-    resting_until: u64,
-    began_block: bool,
-    /// Tracked parameters it names in its startup packet.
-    wishes: Vec<usize>,
-    said_goodbye: bool,
-    /// How many ReadyForQuery are owed.
-    owed_ready: u32,
-    /// Its server was lost: what is still owed is answered by errors, or anew by another server.
-    lost: bool,
-    /// Settings are being changed by what is under way.
-    setting: bool,
-    /// Losses survived: names of before may be gone, so others are used.
-    losses: u32,
-    /// It no longer knows where it stands, and leaves.
-    gives_up: bool,
-    contender: contending::Contender,
-    /// The statement that it dawdled behind last.
-    dawdled: u32,
+    console: Option<Box<Console>>,
+    work: Work,
+    losses: Losses,
+    debt: Debt,
     /// The FATAL it was told.
     told: Option<String>,
-    /// When it last was in the middle of something with a server.
-    engaged_at: Option<u64>,
-    news: news::News,
+    news: News,
 }
 
 impl Client {
@@ -201,66 +141,34 @@ impl Client {
         random: &mut Random,
         now: u64,
     ) -> Client {
-        let database = random.below(plan.databases.len() as u64) as usize;
-        let user = random.below(plan.users.len() as u64) as usize;
-        let name = match plan.databases[database].name.as_str() {
-            ANY_NAME => format!("auto{}", random.below(6)),
-            name => name.to_owned(),
-        };
-        let at_server = &plan.users[plan.databases[database].forced.unwrap_or(user)].name;
-        let key = units::PoolKey { database: name.as_str().into(), user: at_server.as_str().into() };
+        let who = Identity::draw(number, plan, random);
         let habits = Habits::draw(number, plan, random);
-        let (defaults, login) = (plan.databases[database].defaults, key.user.to_string());
-        let server = Shared::new(Rc::clone(book));
-        let console = random.chance(plan.manners.consoles).then(|| Console::new(user == 0, now, random));
+        let console = random.chance(plan.manners.consoles).then(|| Console::new(who.user == 0, now, random));
+        let (overdue, deadline_ms) = (plan.cancels_overdue(who.mode), hurry::draw(number, plan, who.mode));
+        let defaults = plan.databases[who.database].defaults;
+        let twin = Twin::new(Shared::new(Rc::clone(book)), &who.login, defaults);
+        let may_be_struck = habits.cancels || overdue || deadline_ms > 0;
         Client {
-            number,
             link,
-            mode: plan.mode(&key),
-            database,
-            name,
-            user,
+            who,
             habits,
             phase: Phase::Starting { asked_for_tls: false },
             since: now,
-            twin: Backend::new(&server, defaults, &login, false, false),
-            server,
-            login,
-            followed: plan.settings.global.pools.pool_fidelity != Fidelity::Classic,
-            overdue: plan.cancels_overdue(plan.mode(&key)),
-            deadline_ms: hurry::draw(number, plan, plan.mode(&key)),
-            expected: Vec::new(),
-            expected_at: 0,
-            undecided: Vec::new(),
-            at_work: false,
-            inbox: Vec::new(),
-            outbox: Vec::new(),
-            outbox_at: 0,
-            sent: 0,
-            key: None,
+            talk: Talk::new(number, twin, deadline_ms, may_be_struck),
+            overdue,
+            cancels: Cancels::default(),
             console: console.map(Box::new),
-            cancels_sent: 0,
-            cancels_seen: 0,
-            cancel_at: None,
-            units: random.range(1, plan.manners.units_max),
-            marks: 0,
-            owed_since: None,
-            owed_from: None,
-            resting_until: 0,
-            began_block: false,
-            wishes: Vec::new(),
-            said_goodbye: false,
-            owed_ready: 0,
-            lost: false,
-            setting: false,
-            losses: 0,
-            gives_up: false,
-            contender: contending::Contender::default(),
-            dawdled: 0,
+            work: Work::new(random.range(1, plan.manners.units_max)),
+            losses: Losses::default(),
+            debt: Debt::default(),
             told: None,
-            engaged_at: None,
-            news: news::News::default(),
+            news: News::default(),
         }
+    }
+
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.who.number
     }
 
     #[must_use]
@@ -273,40 +181,44 @@ impl Client {
         matches!(self.phase, Phase::Ready)
     }
 
+    #[must_use]
+    pub fn is_at_console(&self) -> bool {
+        self.console.is_some()
+    }
+
+    /// How many CancelRequests it has sent.
+    #[must_use]
+    pub fn cancels_sent(&self) -> u32 {
+        self.cancels.sent
+    }
+
     /// For reports of clients that are still there at the end.
     #[must_use]
     pub fn describe(&self) -> String {
+        let Talk { twin, socket, .. } = &self.talk;
         format!(
             "client {} ({:?} {:?}) since {}: {} bytes expected, {} undecided, {} to send, twin {:?}",
-            self.number,
+            self.who.number,
             self.phase,
-            self.mode,
+            self.who.mode,
             self.since,
-            self.expected.len() - self.expected_at,
-            self.undecided.len(),
-            self.outbox.len() - self.outbox_at,
-            self.twin.status(),
+            twin.expected_len(),
+            twin.undecided_len(),
+            socket.unsent(),
+            twin.status(),
         )
     }
 
-    /// A cancel may strike what it has sent: it sends one unit at a time.
-    fn may_be_struck(&self) -> bool {
-        self.habits.cancels || self.overdue || self.deadline_ms > 0
-    }
-
     fn is_owed(&self) -> bool {
-        self.expected_at < self.expected.len()
-            || self.is_owed_at_console()
-            || !self.undecided.is_empty()
-            || self.owed_ready > 0
+        self.talk.twin.owes() || self.console.as_ref().is_some_and(|console| console.owes())
     }
 
     /// In the middle of something: the end of a server may be the end of this client.
     fn is_engaged(&self) -> bool {
         self.is_owed()
-            || self.twin.status() != Status::Idle
-            || self.mode == PoolMode::Session
-            || self.outbox_at < self.outbox.len()
+            || self.talk.twin.status() != Status::Idle
+            || self.who.mode == PoolMode::Session
+            || !self.talk.socket.is_all_sent()
             || !matches!(self.phase, Phase::Ready)
     }
 
@@ -325,7 +237,7 @@ impl Client {
         let mut wants = Wants::default();
         let deaf = self.is_ready() && self.console.as_ref().is_some_and(|console| facts.now < console.deaf_until);
         if !deaf || facts.closing_time {
-            self.read(link, &mut wants);
+            self.talk.socket.read(link, self.habits.pace, &mut wants);
         }
         self.progress(facts, plan, census)?;
         let over = link.down.end_arrived && link.down.is_empty();
@@ -334,32 +246,21 @@ impl Client {
             wants.leave = Some(Leaving::Orderly);
             return Ok(wants);
         }
-        let is_read = self.inbox.is_empty() && link.down.is_empty();
+        let is_read = self.talk.socket.inbox.is_empty() && link.down.is_empty();
         if is_read && plan.faults.every == 0 && !facts.closing_time {
             self.judge_news(facts.now)?;
         }
         self.misbehave(facts, random, census, &mut wants);
-        if matches!(self.phase, Phase::Ready) && self.console.is_some() {
-            self.work_at_console(facts, plan, random, &mut wants);
-        } else if matches!(self.phase, Phase::Ready) && !self.lost {
-            self.work(facts, plan, random, census, &mut wants);
+        if self.is_ready() {
+            self.work(facts, (plan, random, census), &mut wants);
         }
-        if self.gives_up {
+        if self.losses.gives_up {
             wants.leave = Some(Leaving::Orderly);
         }
-        self.write(link, &mut wants);
-        self.settle_news(facts.now);
-        if self.is_engaged() {
-            self.engaged_at = Some(facts.now);
-        }
-        if self.is_owed() {
-            self.owed_since.get_or_insert(facts.now);
-            self.owed_from.get_or_insert(facts.now);
-        } else {
-            (self.owed_since, self.owed_from) = (None, None);
-        }
+        self.talk.socket.write(link, &self.habits, &mut wants);
+        self.settle(facts.now);
         if let Some(limit) = self.habits.vanishes_after
-            && self.sent >= limit
+            && self.talk.socket.sent() >= limit
         {
             census.vanished += 1;
             wants.leave = Some(if self.habits.vanishes_orderly { Leaving::Orderly } else { Leaving::Cut });
@@ -367,33 +268,112 @@ impl Client {
         Ok(wants)
     }
 
-    fn read(&mut self, link: &mut Link, wants: &mut Wants) {
-        let available = link.down.readable().len();
-        let count = if self.habits.pace > 0 { available.min(self.habits.pace) } else { available };
-        self.inbox.extend_from_slice(&link.down.readable()[..count]);
-        link.down.consume(count);
-        if count < available {
-            wants.again = Some(300);
+    fn work(
+        &mut self,
+        facts: Circumstances,
+        (plan, random, census): (&Plan, &mut Random, &mut Census),
+        wants: &mut Wants,
+    ) {
+        let Client { who, habits, talk, work, cancels, console, losses, .. } = self;
+        let mut turn = Turn { plan, random, census, who, habits, talk, work, cancels, losses: losses.count };
+        if let Some(console) = console {
+            console.work(&mut turn, facts, wants);
+        } else if !losses.is_lost {
+            turn.take(facts, wants);
         }
     }
 
-    fn write(&mut self, link: &mut Link, wants: &mut Wants) {
-        let mut rest = &self.outbox[self.outbox_at..];
-        if self.habits.pace > 0 {
-            rest = &rest[..rest.len().min(self.habits.pace)];
+    /// All that is to be sent for now is sent.
+    fn settle(&mut self, now: u64) {
+        let hears = self.who.followed && self.is_ready() && !self.losses.is_lost && self.habits.pace == 0;
+        let listens =
+            hears && self.habits.shares_channel && self.talk.twin.session.listens_to(&self.who.shared_channel());
+        let is_engaged = self.is_engaged();
+        self.news.settle(now, listens, !is_engaged);
+        if is_engaged {
+            self.debt.engaged_at = Some(now);
         }
-        if let Some(limit) = self.habits.vanishes_after {
-            rest = &rest[..rest.len().min(limit.saturating_sub(self.sent) as usize)];
+        if self.is_owed() {
+            self.debt.since.get_or_insert(now);
+        } else {
+            self.debt.since = None;
         }
-        let count = link.up.write(rest);
-        let paced = self.habits.pace > 0 && count == rest.len();
-        self.outbox_at += count;
-        self.sent += count as u64;
-        if self.outbox_at == self.outbox.len() {
-            self.outbox.clear();
-            self.outbox_at = 0;
-        } else if paced {
-            wants.again = Some(700);
+    }
+
+    /// Sends its rubbish when its time has come; leaves when it has waited for long enough.
+    fn misbehave(&mut self, facts: Circumstances, random: &mut Random, census: &mut Census, wants: &mut Wants) {
+        if let Phase::Hostile { until } = self.phase {
+            if facts.now >= until || facts.closing_time {
+                wants.leave = Some(Leaving::Cut);
+            } else {
+                wants.again = Some(until - facts.now);
+            }
+            return;
+        }
+        if !self.habits.hostile || !random.chance(100) {
+            return;
+        }
+        census.hostile += 1;
+        self.phase = Phase::Hostile { until: facts.now + hostile::PATIENCE_US };
+        wants.again = Some(hostile::PATIENCE_US);
+        let rubbish = hostile::rubbish(random, &self.talk.mark());
+        self.talk.socket.outbox().extend_from_slice(&rubbish);
+    }
+
+    /// Whether it has sent all that it asks for a server with, in a contest.
+    #[must_use]
+    pub fn has_asked(&self) -> bool {
+        self.work.contender.asks && self.talk.socket.is_all_sent()
+    }
+
+    /// It is known that it waits, or is served already.
+    pub fn is_heard(&mut self) {
+        self.work.contender.asks = false;
+    }
+
+    /// The desk has been asked: was it by this client, and is it its turn?
+    ///
+    /// # Errors
+    /// It was not, or it is not.
+    pub fn is_asking(&mut self, question: &Question) -> Result<(), Finding> {
+        let (number, hostile) = (self.who.number, self.is_hostile());
+        match &mut self.console {
+            Some(console) => console.is_asking(number, hostile, question),
+            None => Err((2, format!("client {number} is no console's and asks {question:?}"))),
+        }
+    }
+
+    /// What the desk has answered.
+    pub fn expect_answer(&mut self, bytes: &[u8]) {
+        if let Some(console) = &mut self.console {
+            console.expect_answer(bytes);
+        }
+    }
+
+    /// Another session has committed what it said on a channel.
+    pub(crate) fn is_to_hear(&mut self, channel: &str, payload: &str, now: u64) {
+        let own = format!("c{}.", self.who.number);
+        if self.habits.shares_channel && channel == self.who.shared_channel() && !payload.starts_with(&own) {
+            self.news.said(payload, now);
+        }
+    }
+
+    /// A NotificationResponse of another's. Returns whether it was owed.
+    fn hear_news(&mut self, body: &[u8]) -> bool {
+        Notification::decode(body).is_ok_and(|said| self.news.heard(said.payload))
+    }
+
+    /// All that has come is read.
+    ///
+    /// # Errors
+    /// Something has not come.
+    fn judge_news(&self, now: u64) -> Result<(), Finding> {
+        match self.news.missing(now) {
+            None => Ok(()),
+            Some(payload) => {
+                let (number, channel) = (self.who.number, self.who.shared_channel());
+                Err((9, format!("client {number} has not heard {payload} on {channel}")))
+            }
         }
     }
 }

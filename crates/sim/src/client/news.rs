@@ -3,11 +3,6 @@
 //! Looked at in worlds where PostgreSQL has no trouble, since a session is told when its listener is lost. Does not look at those that
 //! say UNLISTEN or leave in time, nor at session mode; nor whether something comes twice.
 
-use wire::backend::Notification;
-
-use super::Client;
-use crate::course::Finding;
-
 /// How long a notification takes at most to somebody who is idle, in microseconds.
 const ARRIVAL_US: u64 = 2_000_000;
 
@@ -24,20 +19,20 @@ pub(super) struct News {
 
 impl News {
     /// Another session has said something.
-    fn said(&mut self, payload: &str, now: u64) {
+    pub(super) fn said(&mut self, payload: &str, now: u64) {
         if self.listens {
             self.owed.push((payload.to_owned(), now));
         }
     }
 
     /// Returns whether it was owed.
-    fn heard(&mut self, payload: &[u8]) -> bool {
+    pub(super) fn heard(&mut self, payload: &[u8]) -> bool {
         let at = self.owed.iter().position(|(owed, _)| owed.as_bytes() == payload);
         at.map(|at| self.owed.remove(at)).is_some()
     }
 
     /// `listens`: so it is by all that it has sent. `idle`: all of that has been answered.
-    fn settle(&mut self, now: u64, listens: bool, idle: bool) {
+    pub(super) fn settle(&mut self, now: u64, listens: bool, idle: bool) {
         if idle {
             self.idle_since.get_or_insert(now);
         } else {
@@ -50,45 +45,10 @@ impl News {
     }
 
     /// What should have come by now.
-    fn missing(&self, now: u64) -> Option<&str> {
+    pub(super) fn missing(&self, now: u64) -> Option<&str> {
         let idle_since = self.idle_since?;
         let is_late = |(_, said_at): &&(String, u64)| now >= idle_since.max(*said_at) + ARRIVAL_US;
         self.owed.iter().find(is_late).map(|(payload, _)| payload.as_str())
-    }
-}
-
-impl Client {
-    /// Another session has committed what it said on a channel.
-    pub(crate) fn is_to_hear(&mut self, channel: &str, payload: &str, now: u64) {
-        let own = format!("c{}.", self.number);
-        if self.habits.shares_channel && channel == self.shared_channel() && !payload.starts_with(&own) {
-            self.news.said(payload, now);
-        }
-    }
-
-    /// A NotificationResponse of another's. Returns whether it was owed.
-    pub(super) fn hear_news(&mut self, body: &[u8]) -> bool {
-        Notification::decode(body).is_ok_and(|said| self.news.heard(said.payload))
-    }
-
-    /// All that has come is read.
-    ///
-    /// # Errors
-    /// Something has not come.
-    pub(super) fn judge_news(&self, now: u64) -> Result<(), Finding> {
-        match self.news.missing(now) {
-            None => Ok(()),
-            Some(payload) => {
-                Err((9, format!("client {} has not heard {payload} on {}", self.number, self.shared_channel())))
-            }
-        }
-    }
-
-    /// All that is to be sent for now is sent.
-    pub(super) fn settle_news(&mut self, now: u64) {
-        let hears = self.followed && self.is_ready() && !self.lost && self.habits.pace == 0;
-        let listens = hears && self.habits.shares_channel && self.twin.listens_to(&self.shared_channel());
-        self.news.settle(now, listens, !self.is_engaged());
     }
 }
 

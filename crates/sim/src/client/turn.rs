@@ -2,15 +2,17 @@
 
 use pooling::settings::PoolMode;
 use wire::backend::Status;
-use wire::frontend::{self, Bind, Close, CopyFail, Describe, Execute, Parse, Target, tag};
+use wire::frontend::{self, Close, CopyFail, Describe, Target, tag};
 
-use super::{Circumstances, Client, Wants};
+use super::contending::Contender;
+use super::habits::Habits;
+use super::identity::Identity;
+use super::talk::Talk;
+use super::{Cancels, Circumstances, Wants};
 use crate::census::Census;
-use crate::link::Leaving;
 use crate::parameters;
 use crate::plan::Plan;
 use crate::random::Random;
-use crate::statement::Mark;
 
 /// Texts that clients prepare by name; many clients prepare the same.
 const TEXTS: [&str; 7] = [
@@ -26,490 +28,481 @@ const TEXTS: [&str; 7] = [
 /// A pipeline sends no more while so much is owed or unsent.
 const OWED_LEN_MAX: usize = 40_000;
 
-/// What a unit is made with.
+/// What a client does in its work, and how far it has come.
+#[derive(Debug)]
+pub(super) struct Work {
+    /// How many units are left.
+    pub(super) units: u64,
+    pub(super) resting_until: u64,
+    pub(super) began_block: bool,
+    /// Settings are being changed by what is under way.
+    pub(super) setting: bool,
+    /// The statement that it dawdled behind last.
+    dawdled: u32,
+    pub(super) contender: Contender,
+}
+
+impl Work {
+    pub(super) fn new(units: u64) -> Work {
+        Work {
+            units,
+            resting_until: 0,
+            began_block: false,
+            setting: false,
+            dawdled: 0,
+            contender: Contender::default(),
+        }
+    }
+
+    /// Does nothing for so long.
+    pub(super) fn rest(&mut self, now: u64, micros: u64, wants: &mut Wants) {
+        self.resting_until = now + micros;
+        wants.again = Some(micros);
+    }
+}
+
+/// One turn of a client: what it makes its next units with.
 pub(super) struct Turn<'a> {
     pub(super) plan: &'a Plan,
     pub(super) random: &'a mut Random,
     pub(super) census: &'a mut Census,
+    pub(super) who: &'a Identity,
+    pub(super) habits: &'a mut Habits,
+    pub(super) talk: &'a mut Talk,
+    pub(super) work: &'a mut Work,
+    pub(super) cancels: &'a mut Cancels,
+    /// Servers lost: names of before may be gone, so others are used.
+    pub(super) losses: u32,
 }
 
-impl Client {
-    pub(super) fn work(
-        &mut self,
-        facts: Circumstances,
-        plan: &Plan,
-        random: &mut Random,
-        census: &mut Census,
-        wants: &mut Wants,
-    ) {
-        if plan.purpose.curve.is_none() {
-            self.maybe_cancel(facts, plan, random, census, wants);
+impl Turn<'_> {
+    /// Cancels what it has asked for, now and then, and goes on with its work.
+    pub(super) fn take(&mut self, facts: Circumstances, wants: &mut Wants) {
+        if self.plan.purpose.curve.is_none() {
+            self.maybe_cancel(facts, wants);
         }
-        let mut turn = Turn { plan, random, census };
-        if plan.purpose.contest.is_some() {
-            return self.contend(facts, &mut turn, wants);
-        }
-        for _ in 0..8 {
-            let owed = self.is_owed();
-            let unsent = self.outbox.len() - self.outbox_at;
-            let busy = unsent + self.expected.len() - self.expected_at > OWED_LEN_MAX;
-            // Where a server may be lost, what follows a SET must know what became of it.
-            let waits = self.may_be_struck() || (self.setting && self.may_lose(plan));
-            let pipelines = !waits && turn.random.chance(turn.plan.manners.pipeline);
-            if busy || (owed && !pipelines) || (unsent > 0 && self.habits.pace > 0) {
-                return;
-            }
-            if facts.now < self.resting_until {
-                wants.again = Some(self.resting_until - facts.now);
-                return;
-            }
-            let calm = self.twin.status() == Status::Idle && !owed;
-            if (self.units == 0 || facts.closing_time) && calm {
-                self.say_goodbye(wants);
-                return;
-            }
-            if owed {
-                turn.census.pipelines += 1;
-            }
-            if !owed && !facts.closing_time && self.dawdled != self.marks {
-                self.dawdled = self.marks;
-                if let Some(rest) = plan.promises.dawdles(self.number, self.marks) {
-                    turn.census.dawdled += 1;
-                    self.resting_until = facts.now + rest;
-                    wants.again = Some(rest);
-                    return;
-                }
-            }
-            if turn.plan.manners.think_max > 0 && !owed && turn.random.chance(400) {
-                let think = turn.random.skewed(1, turn.plan.manners.think_max);
-                self.resting_until = facts.now + think;
-                wants.again = Some(think);
-                return;
-            }
-            self.unit(facts, &mut turn);
-            if self.habits.cancels && turn.random.chance(500) {
-                self.cancel_at = Some(facts.now + turn.random.skewed(1, 2 * turn.plan.manners.sleep_max));
-                wants.again = self.cancel_at.map(|at| at - facts.now);
-            }
-        }
-        wants.again.get_or_insert(100);
+        self.go_on(facts, wants);
     }
 
-    /// Goodbye: with Terminate, or just by closing.
-    pub(super) fn say_goodbye(&mut self, wants: &mut Wants) {
-        if self.habits.impolite || self.outbox_at == self.outbox.len() && self.said_goodbye {
-            wants.leave = Some(Leaving::Orderly);
-        } else if !self.said_goodbye {
-            self.said_goodbye = true;
-            frontend::encode_terminate(&mut self.outbox);
-            wants.again = Some(1);
-        }
-    }
-
-    fn maybe_cancel(
-        &mut self,
-        facts: Circumstances,
-        plan: &Plan,
-        random: &mut Random,
-        census: &mut Census,
-        wants: &mut Wants,
-    ) {
-        let Some((pid, mut secret)) = self.key else { return };
+    fn maybe_cancel(&mut self, facts: Circumstances, wants: &mut Wants) {
+        let Some((pid, mut secret)) = self.cancels.key else { return };
         if !self.habits.cancels {
             // A cancel with a wrong key must do nothing, whoever's it is.
-            let wrong_bit = match self.is_owed() {
-                true => plan.promises.wrong_bit(self.number, facts.now),
-                false => random.chance(5).then_some(24),
+            let wrong_bit = match self.talk.twin.owes() {
+                true => self.plan.promises.wrong_bit(self.who.number, facts.now),
+                false => self.random.chance(5).then_some(24),
             };
             if let Some(bit) = wrong_bit {
                 secret[bit as usize / 8] ^= 1 << (bit % 8);
                 wants.cancel = Some((pid, secret));
-                census.cancels_wrong += 1;
+                self.census.cancels_wrong += 1;
             }
             return;
         }
-        let Some(at) = self.cancel_at else { return };
+        let Some(at) = self.cancels.at else { return };
         if facts.now >= at {
-            self.cancel_at = None;
-            self.cancels_sent += 1;
-            census.cancels_asked += 1;
+            self.cancels.at = None;
+            self.cancels.sent += 1;
+            self.census.cancels_asked += 1;
             wants.cancel = Some((pid, secret));
         } else {
             wants.again = Some(at - facts.now);
         }
     }
 
-    pub(super) fn mark(&mut self) -> Mark {
-        self.marks += 1;
-        Mark { client: self.number, number: self.marks }
-    }
-
-    pub(super) fn marked(&mut self, body: &str) -> String {
-        let mark = self.mark();
-        format!("{body} /*{}*/", mark.text())
-    }
-
-    fn unit(&mut self, facts: Circumstances, turn: &mut Turn<'_>) {
-        self.units = self.units.saturating_sub(1);
-        if turn.plan.purpose.curve.is_some() {
-            return self.select(turn);
+    /// Sends units until it has to wait: for an answer, for its connection, or for its time.
+    fn go_on(&mut self, facts: Circumstances, wants: &mut Wants) {
+        if self.plan.purpose.contest.is_some() {
+            return self.contend(facts, wants);
         }
-        match self.twin.status() {
+        for _ in 0..8 {
+            let owed = self.talk.twin.owes();
+            let unsent = self.talk.socket.unsent();
+            let busy = unsent + self.talk.twin.expected_len() > OWED_LEN_MAX;
+            // Where a server may be lost, what follows a SET must know what became of it.
+            let waits = self.talk.may_be_struck() || (self.work.setting && self.who.may_lose(self.plan));
+            let pipelines = !waits && self.random.chance(self.plan.manners.pipeline);
+            if busy || (owed && !pipelines) || (unsent > 0 && self.habits.pace > 0) {
+                return;
+            }
+            if facts.now < self.work.resting_until {
+                wants.again = Some(self.work.resting_until - facts.now);
+                return;
+            }
+            let calm = self.talk.twin.status() == Status::Idle && !owed;
+            if (self.work.units == 0 || facts.closing_time) && calm {
+                self.talk.socket.say_goodbye(self.habits, wants);
+                return;
+            }
+            if owed {
+                self.census.pipelines += 1;
+            } else if let Some(rest) = self.pause(facts) {
+                return self.work.rest(facts.now, rest, wants);
+            }
+            self.unit(facts);
+            if self.habits.cancels && self.random.chance(500) {
+                let at = facts.now + self.random.skewed(1, 2 * self.plan.manners.sleep_max);
+                self.cancels.at = Some(at);
+                wants.again = Some(at - facts.now);
+            }
+        }
+        wants.again.get_or_insert(100);
+    }
+
+    /// How long it rests before its next unit, where it is owed nothing.
+    fn pause(&mut self, facts: Circumstances) -> Option<u64> {
+        if !facts.closing_time && self.work.dawdled != self.talk.marks() {
+            self.work.dawdled = self.talk.marks();
+            if let Some(rest) = self.plan.promises.dawdles(self.who.number, self.talk.marks()) {
+                self.census.dawdled += 1;
+                return Some(rest);
+            }
+        }
+        let think_max = self.plan.manners.think_max;
+        (think_max > 0 && self.random.chance(400)).then(|| self.random.skewed(1, think_max))
+    }
+
+    fn unit(&mut self, facts: Circumstances) {
+        self.work.units = self.work.units.saturating_sub(1);
+        if self.plan.purpose.curve.is_some() {
+            return self.select();
+        }
+        match self.talk.twin.status() {
             Status::Idle => {
-                let block = if self.mode == PoolMode::Statement { 5 } else { 300 };
-                if turn.random.chance(block) {
-                    turn.census.transactions += 1;
-                    self.began_block |= self.mode == PoolMode::Statement;
-                    let text = self.marked("begin");
-                    self.query(&text);
+                let block = if self.who.mode == PoolMode::Statement { 5 } else { 300 };
+                if self.random.chance(block) {
+                    self.census.transactions += 1;
+                    self.work.began_block |= self.who.mode == PoolMode::Statement;
+                    let text = self.talk.marked("begin");
+                    self.talk.query(&text);
                     return;
                 }
             }
-            Status::InTransaction if self.units == 0 || facts.closing_time || turn.random.chance(300) => {
-                let end = if turn.random.chance(700) { "commit" } else { "rollback" };
-                let text = self.marked(end);
-                self.query(&text);
+            Status::InTransaction if self.work.units == 0 || facts.closing_time || self.random.chance(300) => {
+                let end = if self.random.chance(700) { "commit" } else { "rollback" };
+                let text = self.talk.marked(end);
+                self.talk.query(&text);
                 return;
             }
-            Status::Failed if self.units == 0 || facts.closing_time || turn.random.chance(700) => {
-                let text = self.marked("rollback");
-                self.query(&text);
+            Status::Failed if self.work.units == 0 || facts.closing_time || self.random.chance(700) => {
+                let text = self.talk.marked("rollback");
+                self.talk.query(&text);
                 return;
             }
             Status::InTransaction | Status::Failed => {}
         }
-        self.statement(turn);
+        self.statement();
     }
 
-    fn statement(&mut self, turn: &mut Turn<'_>) {
-        let settled = !self.may_lose(turn.plan) || (self.twin.status() == Status::Idle && !self.is_owed());
-        if turn.random.chance(turn.plan.manners.errors) {
-            turn.census.errors += 1;
-            let body = *turn.random.pick(&["select 1/0", "no such words", "set TimeZone = 'Mars/Olympus'"]);
-            let text = self.marked(body);
-            self.query(&text);
+    fn statement(&mut self) {
+        let settled =
+            !self.who.may_lose(self.plan) || (self.talk.twin.status() == Status::Idle && !self.talk.twin.owes());
+        if self.random.chance(self.plan.manners.errors) {
+            self.census.errors += 1;
+            let body = *self.random.pick(&["select 1/0", "no such words", "set TimeZone = 'Mars/Olympus'"]);
+            let text = self.talk.marked(body);
+            self.talk.query(&text);
             return;
         }
-        if settled && self.remembers(turn.plan) && turn.random.chance(turn.plan.manners.memory) {
-            self.setting = true;
-            return if self.habits.poisons { self.poison(turn) } else { self.remember(turn) };
+        if settled && self.remembers() && self.random.chance(self.plan.manners.memory) {
+            self.work.setting = true;
+            return if self.habits.poisons { self.poison() } else { self.remember() };
         }
-        if settled && self.uses_tables(turn.plan) && turn.random.chance(200) {
-            return self.use_a_table(turn);
+        if settled && self.uses_tables() && self.random.chance(200) {
+            return self.use_a_table();
         }
-        if settled && turn.random.chance(turn.plan.manners.sets) {
-            self.setting = true;
-            turn.census.sets += 1;
-            return self.set(turn);
+        if settled && self.random.chance(self.plan.manners.sets) {
+            self.work.setting = true;
+            self.census.sets += 1;
+            return self.set();
         }
-        if turn.random.chance(turn.plan.manners.large) {
-            turn.census.large_values += 1;
+        if self.random.chance(self.plan.manners.large) {
+            self.census.large_values += 1;
             // Where everything comes in small pieces, a large value would take all the steps there are.
-            let most = if turn.plan.weather.pieces >= 300 { 12_000 } else { 300_000 };
-            let len = turn.random.skewed(10_000, most);
-            let text = self.marked(&format!("select 1 {len}"));
-            return self.query(&text);
+            let most = if self.plan.weather.pieces >= 300 { 12_000 } else { 300_000 };
+            let len = self.random.skewed(10_000, most);
+            let text = self.talk.marked(&format!("select 1 {len}"));
+            return self.talk.query(&text);
         }
-        match turn.random.below(if self.may_be_struck() { 12 } else { 24 }) {
-            0..=3 => self.select(turn),
-            4..=6 => self.sleep(turn),
-            7 => self.copy_in(turn),
+        match self.random.below(if self.talk.may_be_struck() { 12 } else { 24 }) {
+            0..=3 => self.select(),
+            4..=6 => self.sleep(),
+            7 => self.copy_in(),
             8 => {
-                turn.census.copies_out += 1;
-                let rows = turn.random.skewed(1, 200);
-                let text = self.marked(&format!("copy (select {rows}, 20) to stdout"));
-                self.query(&text);
+                self.census.copies_out += 1;
+                let rows = self.random.skewed(1, 200);
+                let text = self.talk.marked(&format!("copy (select {rows}, 20) to stdout"));
+                self.talk.query(&text);
             }
-            9 | 10 => self.sleep(turn),
+            9 | 10 => self.sleep(),
             11 => {
-                turn.census.function_calls += 1;
-                let mark = self.mark();
-                self.send(tag::FUNCTION_CALL, |out| {
+                self.census.function_calls += 1;
+                let mark = self.talk.mark();
+                self.talk.send(tag::FUNCTION_CALL, |out| {
                     wire::message(out, tag::FUNCTION_CALL, |out| out.extend_from_slice(mark.text().as_bytes()));
                 });
             }
-            12 => self.query(""),
+            12 => self.talk.query(""),
             13 | 14 if settled => {
-                self.setting = true;
-                self.several(turn);
+                self.work.setting = true;
+                self.several();
             }
-            15 => self.extended_copy_in(turn),
-            16 if settled && self.wishes.is_empty() && self.twin.status() == Status::Idle => {
-                self.setting = true;
-                let text = self.marked(if turn.random.chance(500) { "discard all" } else { "deallocate all" });
-                self.query(&text);
+            15 => self.extended_copy_in(),
+            16 if settled && self.who.wishes.is_empty() && self.talk.twin.status() == Status::Idle => {
+                self.work.setting = true;
+                let text = self.talk.marked(if self.random.chance(500) { "discard all" } else { "deallocate all" });
+                self.talk.query(&text);
             }
             17 => {
                 // What PostgreSQL ignores outside of COPY, and an empty batch.
-                self.send(tag::COPY_DONE, frontend::encode_copy_done);
-                self.send(tag::SYNC, frontend::encode_sync);
+                self.talk.send(tag::COPY_DONE, frontend::encode_copy_done);
+                self.talk.send(tag::SYNC, frontend::encode_sync);
             }
-            _ => self.batch(turn),
+            _ => self.batch(),
         }
     }
 
-    fn select(&mut self, turn: &mut Turn<'_>) {
-        let (rows, len) = (turn.random.skewed(0, 30), turn.random.skewed(0, 300));
-        let text = self.marked(&format!("select {rows} {len}"));
-        self.query(&text);
+    fn select(&mut self) {
+        let (rows, len) = (self.random.skewed(0, 30), self.random.skewed(0, 300));
+        let text = self.talk.marked(&format!("select {rows} {len}"));
+        self.talk.query(&text);
     }
 
-    fn sleep(&mut self, turn: &mut Turn<'_>) {
-        let micros = turn.random.skewed(1, turn.plan.manners.sleep_max);
-        if turn.random.chance(300) {
-            let text = self.marked(&format!("select pg_sleep({micros})"));
-            self.one(&text);
+    fn sleep(&mut self) {
+        let micros = self.random.skewed(1, self.plan.manners.sleep_max);
+        if self.random.chance(300) {
+            let text = self.talk.marked(&format!("select pg_sleep({micros})"));
+            self.talk.one(&text);
         } else {
-            let text = self.marked(&format!("select pg_sleep({micros})"));
-            self.query(&text);
+            let text = self.talk.marked(&format!("select pg_sleep({micros})"));
+            self.talk.query(&text);
         }
     }
 
-    fn set(&mut self, turn: &mut Turn<'_>) {
-        let parameter = turn.random.below(parameters::COUNT as u64) as usize;
-        let digit = turn.random.below(u64::from(parameters::choices(parameter))) as u8;
-        let text = self.marked(&parameters::set_text(parameter, digit));
-        if turn.random.chance(300) {
-            self.one(&text);
+    fn set(&mut self) {
+        let parameter = self.random.below(parameters::COUNT as u64) as usize;
+        let digit = self.random.below(u64::from(parameters::choices(parameter))) as u8;
+        let text = self.talk.marked(&parameters::set_text(parameter, digit));
+        if self.random.chance(300) {
+            self.talk.one(&text);
         } else {
-            self.query(&text);
+            self.talk.query(&text);
         }
     }
 
     /// Several statements in one query.
-    fn several(&mut self, turn: &mut Turn<'_>) {
-        let idle = self.twin.status() == Status::Idle;
+    fn several(&mut self) {
+        let idle = self.talk.twin.status() == Status::Idle;
         let mut texts = Vec::new();
-        for _ in 0..turn.random.range(2, 4) {
-            let mark = self.mark().text();
-            let body = match turn.random.below(6) {
+        for _ in 0..self.random.range(2, 4) {
+            let mark = self.talk.mark().text();
+            let body = match self.random.below(6) {
                 0 => {
-                    let parameter = turn.random.below(parameters::COUNT as u64) as usize;
-                    let digit = turn.random.below(u64::from(parameters::choices(parameter))) as u8;
+                    let parameter = self.random.below(parameters::COUNT as u64) as usize;
+                    let digit = self.random.below(u64::from(parameters::choices(parameter))) as u8;
                     parameters::set_text(parameter, digit)
                 }
                 1 => "select pg_sleep(50)".to_owned(),
-                2 if turn.random.chance(300) => "select 1/0".to_owned(),
+                2 if self.random.chance(300) => "select 1/0".to_owned(),
                 _ => "select 2 20".to_owned(),
             };
             texts.push(format!("{body} /*{mark}*/"));
         }
-        if idle && self.mode != PoolMode::Statement && turn.random.chance(300) {
-            let mark = self.mark().text();
+        if idle && self.who.mode != PoolMode::Statement && self.random.chance(300) {
+            let mark = self.talk.mark().text();
             texts.insert(0, format!("begin /*{mark}*/"));
-            texts.push(format!("commit /*{}*/", self.mark().text()));
+            texts.push(format!("commit /*{}*/", self.talk.mark().text()));
         }
-        self.query(&texts.join("; "));
+        self.talk.query(&texts.join("; "));
     }
 
     /// Data for COPY FROM STDIN, its end by CopyDone, CopyFail or an error, all at once or after a Flush.
-    fn copy_data(&mut self, turn: &mut Turn<'_>) {
-        for _ in 0..turn.random.skewed(0, 20) {
-            let len = turn.random.skewed(0, 3_000) as usize;
+    fn copy_data(&mut self) {
+        for _ in 0..self.random.skewed(0, 20) {
+            let len = self.random.skewed(0, 3_000) as usize;
             let data = vec![b'a' + (len % 26) as u8; len];
-            self.send(tag::COPY_DATA, |out| frontend::encode_copy_data(out, &data));
+            self.talk.send(tag::COPY_DATA, |out| frontend::encode_copy_data(out, &data));
         }
-        if turn.plan.promises.leaves_copy(self.number, self.marks) && self.habits.vanishes_after.is_none() {
+        if self.plan.promises.leaves_copy(self.who.number, self.talk.marks()) && self.habits.vanishes_after.is_none() {
             // All that was sent arrives, and nothing comes behind it.
-            self.habits.vanishes_after = Some(self.sent + (self.outbox.len() - self.outbox_at) as u64);
+            self.habits.vanishes_after = Some(self.talk.socket.sent() + (self.talk.socket.unsent()) as u64);
             self.habits.vanishes_orderly = true;
         }
-        if turn.random.chance(700) {
-            self.send(tag::COPY_DONE, frontend::encode_copy_done);
+        if self.random.chance(700) {
+            self.talk.send(tag::COPY_DONE, frontend::encode_copy_done);
         } else {
-            self.send(tag::COPY_FAIL, |out| CopyFail { message: b"no more" }.encode(out));
+            self.talk.send(tag::COPY_FAIL, |out| CopyFail { message: b"no more" }.encode(out));
         }
     }
 
-    fn copy_in(&mut self, turn: &mut Turn<'_>) {
-        turn.census.copies_in += 1;
-        let text = self.marked("copy t from stdin");
-        self.query(&text);
-        self.copy_data(turn);
+    fn copy_in(&mut self) {
+        self.census.copies_in += 1;
+        let text = self.talk.marked("copy t from stdin");
+        self.talk.query(&text);
+        self.copy_data();
     }
 
-    fn extended_copy_in(&mut self, turn: &mut Turn<'_>) {
-        turn.census.copies_in += 1;
-        let text = self.marked("copy t from stdin");
-        self.parse(b"", &text);
-        self.bind(b"", b"", None);
-        self.execute(b"", 0);
-        if turn.random.chance(300) {
-            self.send(tag::FLUSH, frontend::encode_flush);
+    fn extended_copy_in(&mut self) {
+        self.census.copies_in += 1;
+        let text = self.talk.marked("copy t from stdin");
+        self.talk.parse(b"", &text);
+        self.talk.bind(b"", b"", None);
+        self.talk.execute(b"", 0);
+        if self.random.chance(300) {
+            self.talk.send(tag::FLUSH, frontend::encode_flush);
         }
-        self.copy_data(turn);
-        self.send(tag::SYNC, frontend::encode_sync);
-    }
-
-    /// One statement by the unnamed statement and portal.
-    pub(super) fn one(&mut self, text: &str) {
-        self.parse(b"", text);
-        self.bind(b"", b"", None);
-        self.execute(b"", 0);
-        self.send(tag::SYNC, frontend::encode_sync);
-    }
-
-    pub(super) fn parse(&mut self, name: &[u8], text: &str) {
-        // Whoever has the same text by name shares it.
-        let text = if name.is_empty() { self.hurried(text) } else { text.to_owned() };
-        let parse = Parse { name, query: text.as_bytes(), types: Parse::NO_TYPES };
-        self.send(tag::PARSE, |out| parse.encode(out));
-    }
-
-    pub(super) fn bind(&mut self, portal: &[u8], statement: &[u8], mark: Option<Mark>) {
-        let text = mark.map(|mark| mark.text());
-        let values = text.as_deref().map(|text| Some(text.as_bytes()));
-        self.send(tag::BIND, |out| Bind::encode(out, portal, statement, values));
-    }
-
-    pub(super) fn execute(&mut self, portal: &[u8], rows_max: i32) {
-        self.send(tag::EXECUTE, |out| Execute { portal, rows_max }.encode(out));
+        self.copy_data();
+        self.talk.send(tag::SYNC, frontend::encode_sync);
     }
 
     /// A pipeline of the extended protocol up to its Sync.
-    fn batch(&mut self, turn: &mut Turn<'_>) {
-        for _ in 0..turn.random.skewed(1, 12) {
-            match turn.random.below(10) {
-                0 => self.describe_or_close(turn),
+    fn batch(&mut self) {
+        for _ in 0..self.random.skewed(1, 12) {
+            match self.random.below(10) {
+                0 => self.describe_or_close(),
                 1 => {
-                    let (rows, len) = (turn.random.skewed(0, 10), turn.random.skewed(0, 100));
-                    let text = self.marked(&format!("select {rows} {len}"));
-                    self.parse(b"", &text);
-                    self.bind(b"", b"", None);
-                    self.send(tag::DESCRIBE, |out| Describe { target: Target::Portal, name: b"" }.encode(out));
-                    let some = if turn.random.chance(300) { 2 } else { 0 };
-                    self.execute(b"", some);
-                    if some > 0 && turn.random.chance(700) {
-                        self.execute(b"", 0);
+                    let (rows, len) = (self.random.skewed(0, 10), self.random.skewed(0, 100));
+                    let text = self.talk.marked(&format!("select {rows} {len}"));
+                    self.talk.parse(b"", &text);
+                    self.talk.bind(b"", b"", None);
+                    self.talk.send(tag::DESCRIBE, |out| Describe { target: Target::Portal, name: b"" }.encode(out));
+                    let some = if self.random.chance(300) { 2 } else { 0 };
+                    self.talk.execute(b"", some);
+                    if some > 0 && self.random.chance(700) {
+                        self.talk.execute(b"", 0);
                     }
                 }
-                2 => self.send(tag::FLUSH, frontend::encode_flush),
-                3 if turn.random.chance(600) => self.portal(turn),
-                3 if turn.random.chance(100) => {
-                    let mark = self.mark();
-                    self.bind(b"", b"no such statement", Some(mark));
+                2 => self.talk.send(tag::FLUSH, frontend::encode_flush),
+                3 if self.random.chance(600) => self.portal(),
+                3 if self.random.chance(100) => {
+                    let mark = self.talk.mark();
+                    self.talk.bind(b"", b"no such statement", Some(mark));
                 }
-                4 => self.unnamed(turn),
-                _ => self.prepared(turn),
+                4 => self.unnamed(),
+                _ => self.prepared(),
             }
         }
-        self.send(tag::SYNC, frontend::encode_sync);
+        self.talk.send(tag::SYNC, frontend::encode_sync);
     }
 
     /// The unnamed statement in two steps, between which there may be a Sync, another server, and what ends it.
-    fn unnamed(&mut self, turn: &mut Turn<'_>) {
+    fn unnamed(&mut self) {
         // Once in a while one that is not there. What was sent ahead of a loss was answered by another server, and may be there.
-        let dares = self.losses == 0 && turn.random.chance(50);
-        let binds = if self.twin.has_statement(b"") { self.twin.takes_mark(b"") } else { dares };
-        if !binds || turn.random.chance(100) {
-            let text = if turn.random.chance(100) { "no such words" } else { turn.random.pick(&TEXTS[..3]) };
-            self.parse(b"", text);
+        let dares = self.losses == 0 && self.random.chance(50);
+        let binds =
+            if self.talk.twin.session.has_statement(b"") { self.talk.twin.session.takes_mark(b"") } else { dares };
+        if !binds || self.random.chance(100) {
+            let text = if self.random.chance(100) { "no such words" } else { self.random.pick(&TEXTS[..3]) };
+            self.talk.parse(b"", text);
             let (target, name) = (Target::Statement, &b""[..]);
-            match turn.random.below(10) {
-                0 => self.send(tag::CLOSE, |out| Close { target, name }.encode(out)),
-                1..=3 => self.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out)),
+            match self.random.below(10) {
+                0 => self.talk.send(tag::CLOSE, |out| Close { target, name }.encode(out)),
+                1..=3 => self.talk.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out)),
                 _ => {}
             }
             return;
         }
-        turn.census.unnamed += 1;
-        let mark = self.mark();
-        self.bind(b"", b"", Some(mark));
-        self.execute(b"", 0);
+        self.census.unnamed += 1;
+        let mark = self.talk.mark();
+        self.talk.bind(b"", b"", Some(mark));
+        self.talk.execute(b"", 0);
     }
 
-    fn prepared(&mut self, turn: &mut Turn<'_>) {
-        turn.census.prepared += 1;
-        let kinds = if turn.random.chance(200) { TEXTS.len() } else { 3 };
-        let text = *turn.random.pick(&TEXTS[..kinds]);
-        let name = format!("s{}.{}", self.losses, turn.random.below(4));
-        let known = self.twin.has_statement(name.as_bytes());
+    fn prepared(&mut self) {
+        self.census.prepared += 1;
+        let kinds = if self.random.chance(200) { TEXTS.len() } else { 3 };
+        let text = *self.random.pick(&TEXTS[..kinds]);
+        let name = format!("s{}.{}", self.losses, self.random.below(4));
+        let known = self.talk.twin.session.has_statement(name.as_bytes());
         // Once in a while a name that is taken, or one that is not there.
-        if known == turn.random.chance(20) {
-            self.parse(name.as_bytes(), text);
-            if turn.random.chance(300) {
+        if known == self.random.chance(20) {
+            self.talk.parse(name.as_bytes(), text);
+            if self.random.chance(300) {
                 let name = name.as_bytes();
-                self.send(tag::DESCRIBE, |out| Describe { target: Target::Statement, name }.encode(out));
+                self.talk.send(tag::DESCRIBE, |out| Describe { target: Target::Statement, name }.encode(out));
             }
         }
-        let mark = self.mark();
-        self.bind(b"", name.as_bytes(), Some(mark));
-        self.execute(b"", 0);
+        let mark = self.talk.mark();
+        self.talk.bind(b"", name.as_bytes(), Some(mark));
+        self.talk.execute(b"", 0);
     }
 
     /// A named portal, which lives until its transaction ends: bound, fetched from in parts, described, closed.
-    fn portal(&mut self, turn: &mut Turn<'_>) {
-        turn.census.portals += 1;
-        let portal = format!("p{}", turn.random.below(3));
+    fn portal(&mut self) {
+        self.census.portals += 1;
+        let portal = format!("p{}", self.random.below(3));
         let portal = portal.as_bytes();
-        let known = self.twin.has_portal(portal);
+        let known = self.talk.twin.session.has_portal(portal);
         // Once in a while a name that is taken, or one that is not there.
-        if known == turn.random.chance(20) {
-            let body = *turn.random.pick(&["select 7 20", "select 3 0", "select 40 100"]);
-            let text = self.marked(body);
-            self.parse(b"", &text);
-            self.bind(portal, b"", None);
+        if known == self.random.chance(20) {
+            let body = *self.random.pick(&["select 7 20", "select 3 0", "select 40 100"]);
+            let text = self.talk.marked(body);
+            self.talk.parse(b"", &text);
+            self.talk.bind(portal, b"", None);
         }
-        for _ in 0..turn.random.range(1, 3) {
+        for _ in 0..self.random.range(1, 3) {
             let target = Target::Portal;
-            match turn.random.below(6) {
-                0 => self.send(tag::DESCRIBE, |out| Describe { target, name: portal }.encode(out)),
-                1 => self.send(tag::CLOSE, |out| Close { target, name: portal }.encode(out)),
-                2 => self.send(tag::FLUSH, frontend::encode_flush),
-                rows => self.execute(portal, rows as i32 - 3),
+            match self.random.below(6) {
+                0 => self.talk.send(tag::DESCRIBE, |out| Describe { target, name: portal }.encode(out)),
+                1 => self.talk.send(tag::CLOSE, |out| Close { target, name: portal }.encode(out)),
+                2 => self.talk.send(tag::FLUSH, frontend::encode_flush),
+                rows => self.talk.execute(portal, rows as i32 - 3),
             }
         }
     }
 
     /// In session mode, and where sessions are not followed, nobody promises that a changed table changes no shared statement.
-    fn uses_tables(&self, plan: &Plan) -> bool {
-        let is_followed = self.followed && self.mode != PoolMode::Session;
-        plan.promises.alters_tables && is_followed && self.twin.status() != Status::Failed && !self.may_be_struck()
+    fn uses_tables(&mut self) -> bool {
+        let is_followed = self.who.followed && self.who.mode != PoolMode::Session;
+        self.plan.promises.alters_tables
+            && is_followed
+            && self.talk.twin.status() != Status::Failed
+            && !self.talk.may_be_struck()
     }
 
     /// A table of its own: a statement is prepared of it and run, or it gets another column.
-    fn use_a_table(&mut self, turn: &mut Turn<'_>) {
-        let table = format!("wide_{}_{}", self.number, self.losses);
-        if self.twin.status() == Status::Idle && turn.random.chance(300) {
-            turn.census.altered += 1;
-            self.setting = true;
-            let text = self.marked(&format!("alter table {table} add column c int"));
-            return self.query(&text);
+    fn use_a_table(&mut self) {
+        let table = format!("wide_{}_{}", self.who.number, self.losses);
+        if self.talk.twin.status() == Status::Idle && self.random.chance(300) {
+            self.census.altered += 1;
+            self.work.setting = true;
+            let text = self.talk.marked(&format!("alter table {table} add column c int"));
+            return self.talk.query(&text);
         }
-        let name = format!("w{}.{}", self.losses, turn.random.below(3));
+        let name = format!("w{}.{}", self.losses, self.random.below(3));
         let (target, name) = (Target::Statement, name.as_bytes());
-        let mut known = self.twin.has_statement(name);
-        if known && turn.random.chance(300) {
-            self.send(tag::CLOSE, |out| Close { target, name }.encode(out));
+        let mut known = self.talk.twin.session.has_statement(name);
+        if known && self.random.chance(300) {
+            self.talk.send(tag::CLOSE, |out| Close { target, name }.encode(out));
             known = false;
         }
         if !known {
-            self.parse(name, &format!("select * from {table}"));
+            self.talk.parse(name, &format!("select * from {table}"));
         }
-        if turn.random.chance(300) {
-            self.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out));
+        if self.random.chance(300) {
+            self.talk.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out));
         }
-        let mark = self.mark();
-        self.bind(b"", name, Some(mark));
-        self.execute(b"", 0);
-        if turn.plan.goes_on_long(self.number, self.marks) {
+        let mark = self.talk.mark();
+        self.talk.bind(b"", name, Some(mark));
+        self.talk.execute(b"", 0);
+        if self.plan.goes_on_long(self.who.number, self.talk.marks()) {
             // More than is kept to be sent again.
             let (target, name) = (Target::Portal, [b'p'; 9_000]);
-            (0..8).for_each(|_| self.send(tag::CLOSE, |out| Close { target, name: &name }.encode(out)));
+            (0..8).for_each(|_| self.talk.send(tag::CLOSE, |out| Close { target, name: &name }.encode(out)));
         }
-        self.send(tag::SYNC, frontend::encode_sync);
+        self.talk.send(tag::SYNC, frontend::encode_sync);
     }
 
-    fn describe_or_close(&mut self, turn: &mut Turn<'_>) {
-        let name = format!("s{}.{}", self.losses, turn.random.below(4));
+    fn describe_or_close(&mut self) {
+        let name = format!("s{}.{}", self.losses, self.random.below(4));
         let (target, name) = (Target::Statement, name.as_bytes());
-        if turn.random.chance(500) {
-            self.send(tag::CLOSE, |out| Close { target, name }.encode(out));
-        } else if self.twin.status() == Status::Failed {
+        if self.random.chance(500) {
+            self.talk.send(tag::CLOSE, |out| Close { target, name }.encode(out));
+        } else if self.talk.twin.status() == Status::Failed {
             // A departure from PostgreSQL that is known: a server that lacks the statement gets it prepared first, which
             // fails; PostgreSQL itself describes it if it returns no rows.
-        } else if self.twin.has_statement(name) || turn.random.chance(50) {
-            self.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out));
+        } else if self.talk.twin.session.has_statement(name) || self.random.chance(50) {
+            self.talk.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out));
         }
     }
 }

@@ -41,7 +41,7 @@ impl World {
         link.peer.blocked = true;
         let read = link.down.len() < unread;
         course.census.logins += u64::from(!was_ready && client.is_ready());
-        let cancels = client.cancels_sent;
+        let cancels = client.cancels_sent();
         crowd.note_cancels(number, cancels);
         if let Some(complaint) = self.book.borrow_mut().take_complaint() {
             course.fail(complaint.invariant, complaint.text);

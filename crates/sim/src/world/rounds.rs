@@ -335,7 +335,7 @@ impl World {
                 link.pooler.lingering.extend_from_slice(&bytes[taken..]);
             }
             let on_console = matches!(link.peer.who, Peer::Client(index, number)
-                if crowd.at(index, number).is_some_and(|client| client.console.is_some()));
+                if crowd.at(index, number).is_some_and(|client| client.is_at_console()));
             course.judge(i10_memory::check_backlog(on_console, conn, backlog));
             if !blocked.contains(&conn) {
                 blocked.push(conn);

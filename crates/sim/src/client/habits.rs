@@ -1,0 +1,56 @@
+//! What a client does on the way that not every client does.
+
+use crate::plan::Plan;
+use crate::random::Random;
+
+/// What a client does on the way.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Habits {
+    /// Sends CancelRequests; then it sends one unit at a time.
+    pub cancels: bool,
+    /// Reads and writes so many bytes at a time; 0: as many as there are.
+    pub pace: usize,
+    /// Breaks off after that many bytes were sent; orderly or not.
+    pub vanishes_after: Option<u64>,
+    pub vanishes_orderly: bool,
+    pub wrong_password: bool,
+    /// Leaves without saying Terminate.
+    pub impolite: bool,
+    /// Leaves state behind wherever it can, and looks at none.
+    pub poisons: bool,
+    /// Uses the channel of its database, not only its own.
+    pub shares_channel: bool,
+    /// Sends what is no protocol, at once or after a while.
+    pub hostile: bool,
+    /// Asks for a database, or as a user, that is not there.
+    pub lost: Option<Nowhere>,
+}
+
+impl Habits {
+    pub(super) fn draw(number: u32, plan: &Plan, random: &mut Random) -> Habits {
+        let manners = &plan.manners;
+        Habits {
+            cancels: random.chance(manners.cancellers),
+            pace: if random.chance(manners.slow) { random.skewed(1, 5_000) as usize } else { 0 },
+            vanishes_after: random.chance(manners.vanish).then(|| random.skewed(1, 20_000)),
+            vanishes_orderly: random.chance(500),
+            wrong_password: random.chance(manners.wrong_password),
+            impolite: random.chance(200),
+            poisons: number % 5 == 1,
+            shares_channel: plan.promises.shared_channels,
+            hostile: random.chance(manners.hostile),
+            lost: random.chance(manners.lost).then(|| {
+                // Where there is a database of any name, none is missing.
+                let nowhere = plan.settings.fallback.is_none() && random.chance(500);
+                if nowhere { Nowhere::Database } else { Nowhere::User }
+            }),
+        }
+    }
+}
+
+/// What a client asks for that is not there.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Nowhere {
+    Database,
+    User,
+}

@@ -1,0 +1,96 @@
+//! What a client says: each message goes to the pooler and to its twin.
+
+use wire::HEADER_LEN;
+use wire::backend::Status;
+use wire::frontend::{self, Bind, Execute, Parse, tag};
+
+use super::socket::Socket;
+use super::twin::Twin;
+use crate::statement::Mark;
+
+#[derive(Debug)]
+pub(super) struct Talk {
+    number: u32,
+    /// Statements so far.
+    marks: u32,
+    /// How long the client can wait for a server; 0: for as long as it takes.
+    deadline_ms: u32,
+    /// A cancel may strike what it has sent: it sends one unit at a time.
+    may_be_struck: bool,
+    pub(super) twin: Twin,
+    pub(super) socket: Socket,
+}
+
+impl Talk {
+    pub(super) fn new(number: u32, twin: Twin, deadline_ms: u32, may_be_struck: bool) -> Talk {
+        Talk { number, marks: 0, deadline_ms, may_be_struck, twin, socket: Socket::default() }
+    }
+
+    pub(super) fn marks(&self) -> u32 {
+        self.marks
+    }
+
+    pub(super) fn deadline_ms(&self) -> u32 {
+        self.deadline_ms
+    }
+
+    pub(super) fn may_be_struck(&self) -> bool {
+        self.may_be_struck
+    }
+
+    /// What the next statement is known by.
+    pub(super) fn mark(&mut self) -> Mark {
+        self.marks += 1;
+        Mark { client: self.number, number: self.marks }
+    }
+
+    pub(super) fn marked(&mut self, body: &str) -> String {
+        let mark = self.mark();
+        format!("{body} /*{}*/", mark.text())
+    }
+
+    /// Sends a message, and has the twin answer it, now or when it is known whether a cancel struck.
+    pub(super) fn send(&mut self, message: u8, encode: impl FnOnce(&mut Vec<u8>)) {
+        let outbox = self.socket.outbox();
+        let start = outbox.len();
+        encode(outbox);
+        debug_assert_eq!(outbox[start], message);
+        self.twin.send(message, &outbox[start + HEADER_LEN..], self.may_be_struck);
+    }
+
+    pub(super) fn query(&mut self, text: &str) {
+        let text = self.hurried(text);
+        self.send(tag::QUERY, |out| frontend::Query { text: text.as_bytes() }.encode(out));
+    }
+
+    /// A text, with how long its client can wait for it.
+    fn hurried(&self, text: &str) -> String {
+        let waits = self.deadline_ms > 0 && !text.is_empty() && self.twin.status() == Status::Idle;
+        if waits { format!("{text} /*deadline_ms={}*/", self.deadline_ms) } else { text.to_owned() }
+    }
+
+    /// One statement by the unnamed statement and portal.
+    pub(super) fn one(&mut self, text: &str) {
+        self.parse(b"", text);
+        self.bind(b"", b"", None);
+        self.execute(b"", 0);
+        self.send(tag::SYNC, frontend::encode_sync);
+    }
+
+    pub(super) fn parse(&mut self, name: &[u8], text: &str) {
+        // Whoever has the same text by name shares it.
+        let text = if name.is_empty() { self.hurried(text) } else { text.to_owned() };
+        let parse = Parse { name, query: text.as_bytes(), types: Parse::NO_TYPES };
+        self.send(tag::PARSE, |out| parse.encode(out));
+    }
+
+    pub(super) fn bind(&mut self, portal: &[u8], statement: &[u8], mark: Option<Mark>) {
+        let text = mark.map(|mark| mark.text());
+        let values = text.as_deref().map(|text| Some(text.as_bytes()));
+        self.send(tag::BIND, |out| Bind::encode(out, portal, statement, values));
+    }
+
+    pub(super) fn execute(&mut self, portal: &[u8], rows_max: i32) {
+        self.send(tag::EXECUTE, |out| Execute { portal, rows_max }.encode(out));
+    }
+}

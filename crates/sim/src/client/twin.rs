@@ -1,0 +1,247 @@
+//! What a client is owed: its twin, a PostgreSQL session of its own that gets the same messages, and what that has said and the
+//! pooler has not said yet.
+//!
+//! Where a cancel may strike, the twin is given a message only when an answer tells what became of it.
+
+use wire::backend::{Fields, Status, tag};
+use wire::frontend::tag as request;
+use wire::{HEADER_LEN, Header};
+
+use super::compare::{channel_first, is_same_error, is_same_news, is_strangers, report_first, show};
+use crate::backend::{Backend, Progress};
+use crate::course::Finding;
+use crate::parameters::Values;
+use crate::shared::Server;
+use crate::statement::{Body, Statement};
+
+#[derive(Debug)]
+pub(super) struct Twin {
+    /// The server that it believes to be alone at, and who it is there.
+    server: Server,
+    login: String,
+    pub(super) session: Backend,
+    /// What it said and the pooler has not said yet.
+    expected: Vec<u8>,
+    expected_at: usize,
+    /// Messages that it has not been given, because a cancel may strike them.
+    undecided: Vec<(u8, Vec<u8>)>,
+    /// It is at a statement that takes time, and it depends on the next answer how that ends.
+    at_work: bool,
+    /// How many ReadyForQuery are owed.
+    owed_ready: u32,
+}
+
+impl Twin {
+    /// A session of `login` that begins with these parameters.
+    pub(super) fn new(server: Server, login: &str, values: Values) -> Twin {
+        Twin {
+            session: Backend::new(&server, values, login, false, false),
+            server,
+            login: login.to_owned(),
+            expected: Vec::new(),
+            expected_at: 0,
+            undecided: Vec::new(),
+            at_work: false,
+            owed_ready: 0,
+        }
+    }
+
+    /// It begins anew, with these parameters.
+    pub(super) fn begin(&mut self, values: Values) {
+        self.session = Backend::new(&self.server, values, &self.login, false, false);
+    }
+
+    pub(super) fn status(&self) -> Status {
+        self.session.status()
+    }
+
+    /// How many bytes are owed, as far as they are known.
+    pub(super) fn expected_len(&self) -> usize {
+        self.expected.len() - self.expected_at
+    }
+
+    pub(super) fn undecided_len(&self) -> usize {
+        self.undecided.len()
+    }
+
+    pub(super) fn is_at_work(&self) -> bool {
+        self.at_work
+    }
+
+    /// Every query and batch has its answer.
+    pub(super) fn has_all_ready(&self) -> bool {
+        self.owed_ready == 0
+    }
+
+    /// Something is owed.
+    pub(super) fn owes(&self) -> bool {
+        self.expected_at < self.expected.len() || !self.undecided.is_empty() || self.owed_ready > 0
+    }
+
+    /// The client sends a message, which the twin answers now, or when it is known whether a cancel struck.
+    pub(super) fn send(&mut self, message: u8, body: &[u8], may_be_struck: bool) {
+        self.owed_ready += u32::from(matches!(message, request::QUERY | request::SYNC | request::FUNCTION_CALL));
+        if may_be_struck {
+            self.undecided.push((message, body.to_vec()));
+            return;
+        }
+        if self.expected_at == self.expected.len() {
+            self.expected.clear();
+            self.expected_at = 0;
+        }
+        let mut progress = self.session.message(message, body, &mut self.expected);
+        while let Progress::Works(_) = progress {
+            progress = self.session.wake(false, &mut self.expected);
+        }
+    }
+
+    /// A ReadyForQuery has come.
+    pub(super) fn note_ready(&mut self) {
+        self.owed_ready = self.owed_ready.saturating_sub(1);
+    }
+
+    /// Runs it as far as the message at hand tells what became of the work that a cancel may have struck. `refused`: that was
+    /// nothing, since no server has seen it. `may_strike`: a cancel may be on its way. Says whether one has struck.
+    pub(super) fn decide(&mut self, message: u8, body: &[u8], refused: bool, may_strike: bool) -> bool {
+        let is_cancelled = message == tag::ERROR
+            && Fields::decode(body).code() == Some(b"57014")
+            // A CopyFail of the client's own has the same code.
+            && Fields::decode(body).message().is_some_and(|words| words.starts_with(b"cancel"))
+            && may_strike;
+        let waits = self.expected_at == self.expected.len();
+        if refused && waits {
+            self.take_back();
+            return false;
+        }
+        let has_struck = is_cancelled && waits;
+        if has_struck && !self.at_work && !self.is_struck_at_work() {
+            self.take_back();
+            return true;
+        }
+        while self.expected_at == self.expected.len() && (self.at_work || !self.undecided.is_empty()) {
+            let mut out = std::mem::take(&mut self.expected);
+            out.clear();
+            self.expected_at = 0;
+            if std::mem::take(&mut self.at_work) {
+                let progress = self.session.wake(is_cancelled, &mut out);
+                self.at_work = matches!(progress, Progress::Works(_));
+            } else if is_cancelled && self.session.is_in_copy() {
+                self.session.wake(true, &mut out);
+            } else {
+                let (message, body) = self.undecided.remove(0);
+                self.at_work = matches!(self.session.message(message, &body, &mut out), Progress::Works(_));
+            }
+            self.expected = out;
+        }
+        has_struck
+    }
+
+    /// Whether a cancel that is the first answer to a unit struck it at work, not while it waited for a server.
+    fn is_struck_at_work(&self) -> bool {
+        if self.session.is_in_copy() {
+            return true;
+        }
+        // What begins with something that takes no time is cancelled as a whole, or after that has been answered.
+        const QUICK: [u8; 5] =
+            [request::PARSE, request::BIND, request::DESCRIBE, request::CLOSE, request::FUNCTION_CALL];
+        let Some((request::QUERY, body)) = self.undecided.first() else {
+            return self.undecided.first().is_some_and(|(message, _)| !QUICK.contains(message));
+        };
+        let text = String::from_utf8_lossy(&body[..body.len() - 1]);
+        matches!(Statement::parse(&text).body, Body::Sleep { .. })
+    }
+
+    /// A unit was cancelled before any server saw it: an error, and the end of the query or batch.
+    fn take_back(&mut self) {
+        let ends = |message: u8| matches!(message, request::QUERY | request::FUNCTION_CALL | request::SYNC);
+        let end = self.undecided.iter().position(|(message, _)| ends(*message));
+        let end = end.map_or(self.undecided.len(), |at| at + 1);
+        self.undecided.drain(..end);
+        self.expected.clear();
+        self.expected_at = 0;
+        let code = wire::SqlState(*b"57014");
+        let error = wire::backend::ErrorResponse { severity: "ERROR", code, message: "", detail: None, hint: None };
+        error.encode(&mut self.expected);
+        wire::backend::encode_ready(&mut self.expected, Status::Idle);
+    }
+
+    /// Compares what has come with what is owed next; the client's number is for what is said of it.
+    pub(super) fn compare(&mut self, number: u32, message: u8, body: &[u8]) -> Result<(), Finding> {
+        match message {
+            tag::PARAMETER_STATUS => report_first(&mut self.expected[self.expected_at..]),
+            tag::NOTIFICATION => channel_first(&mut self.expected[self.expected_at..], body),
+            _ => {}
+        }
+        let rest = &self.expected[self.expected_at..];
+        let header = Header::parse(rest).map_err(|error| (11, format!("the twin's framing: {error}")))?;
+        let Some(header) = header else {
+            return Err((2, format!("{} came and nothing is owed", show(message, body))));
+        };
+        let expected = &rest[HEADER_LEN..header.total_len()];
+        let same = message == header.tag
+            && (body == expected || is_same_error(message, body, expected) || is_same_news(message, body, expected));
+        if !same {
+            let (found, wanted) = (show(message, body), show(header.tag, expected));
+            let strange = is_strangers(body, number);
+            return Err((if strange { 2 } else { 11 }, format!("client {number} got {found} instead of {wanted}")));
+        }
+        self.expected_at += header.total_len();
+        Ok(())
+    }
+
+    /// All is answered: it is given what has no answer, as copy data after the COPY has ended.
+    pub(super) fn catch_up(&mut self) {
+        for (message, body) in std::mem::take(&mut self.undecided) {
+            self.session.message(message, &body, &mut self.expected);
+        }
+    }
+
+    /// Nobody knows any more what is owed.
+    pub(super) fn forget(&mut self) {
+        self.expected.clear();
+        self.expected_at = 0;
+        self.undecided.clear();
+        self.at_work = false;
+    }
+
+    /// A request had failed, the client knew, and its server was lost before the end of the answer: that error is all it
+    /// is told, and of the transaction nothing is left to roll back.
+    pub(super) fn is_failure_forgotten(&self, message: u8, body: &[u8]) -> bool {
+        let mut expected = &self.expected[self.expected_at..];
+        // Settings that had changed in it are reported before its end.
+        while let Ok(Some(header)) = Header::parse(expected)
+            && header.tag == tag::PARAMETER_STATUS
+        {
+            expected = &expected[header.total_len()..];
+        }
+        message == tag::READY_FOR_QUERY && body == b"I" && expected.starts_with(b"Z\0\0\0\x05E")
+    }
+
+    /// It goes on at another server.
+    ///
+    /// # Errors
+    /// It had state that cannot be there.
+    pub(super) fn move_on(&mut self) -> Result<(), String> {
+        self.session = self.session.moved()?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameters::DEFAULTS;
+
+    #[test]
+    fn an_answer_is_owed_until_it_has_come() {
+        let mut twin = Twin::new(Server::default(), "user", DEFAULTS);
+        assert!(!twin.owes());
+        twin.send(request::SYNC, b"", false);
+        assert!(twin.owes() && !twin.has_all_ready());
+        assert_eq!(twin.compare(1, tag::READY_FOR_QUERY, b"T").map_err(|(invariant, _)| invariant), Err(11));
+        twin.note_ready();
+        assert_eq!(twin.compare(1, tag::READY_FOR_QUERY, b"I"), Ok(()));
+        assert!(!twin.owes());
+        assert_eq!(twin.compare(1, tag::READY_FOR_QUERY, b"I").map_err(|(invariant, _)| invariant), Err(2));
+    }
+}
