@@ -14,6 +14,7 @@ use super::pool::Pool;
 use crate::action::{Actions, Source};
 use crate::server::{Answerer, Expect, Server};
 use crate::session::Session;
+use crate::settings::PoolMode;
 
 /// A linked session, and what it has at hand: `bytes` of `source`, from `at`.
 pub(super) struct LoneQuery<'a> {
@@ -31,7 +32,15 @@ impl LoneQuery<'_> {
     #[inline(always)]
     pub(super) fn is_lone(&mut self, caches: &mut Caches) -> bool {
         let Some(text) = text(&self.bytes[self.at..]) else { return false };
-        self.is_free_of_state() && is_harmless(caches.reader.read(text, &self.server.parameters, &mut self.pool.known))
+        if !self.is_free_of_state() {
+            return false;
+        }
+        let (rules, server) = (&self.pool.rules, &self.server);
+        if !rules.follows() {
+            // Names of ours are looked for in texts that nobody reads.
+            return server.prepared.is_empty() || rules.mode == PoolMode::Session;
+        }
+        is_harmless(caches.reader.read(text, &server.parameters, &mut self.pool.known))
     }
 
     #[inline(always)]
@@ -52,7 +61,7 @@ impl LoneQuery<'_> {
         let is_trying = session.names.as_ref().is_some_and(|names| names.trial.is_some());
         let is_watched = server.local_rights || server.heard.is_some() || server.close_needed.is_some();
         let is_timed = pool.rules.times_links() || !session.flow.is_clear();
-        is_new && session.tracker.is_none() && !is_trying && !is_watched && !is_timed && pool.rules.follows()
+        is_new && session.tracker.is_none() && !is_trying && !is_watched && !is_timed
     }
 }
 
