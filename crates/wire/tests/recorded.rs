@@ -230,20 +230,25 @@ fn borders_are_found_however_the_bytes_arrive() {
             lines(recording).into_iter().filter(|(from, _)| *from == From::Server).map(|(_, bytes)| bytes).collect();
         let stream = messages.concat();
         for step in [1, 2, 3, 5, 7, 64, 8192] {
-            let (mut found, mut held) = (Vec::new(), Vec::new());
-            for chunk in stream.chunks(step) {
-                held.extend_from_slice(chunk);
-                while let Some(header) = Header::parse(&held).expect("the recording is sound") {
-                    if held.len() < header.total_len() {
-                        break;
-                    }
-                    found.push(held.drain(..header.total_len()).collect::<Vec<u8>>());
-                }
-            }
+            let (found, held) = cut(stream.chunks(step));
             assert!(held.is_empty(), "{name} in steps of {step}");
             assert_eq!(found, messages, "{name} in steps of {step}");
         }
     }
+}
+
+/// The messages in bytes that come in chunks, and the bytes behind the last whole one.
+fn cut<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, Vec<u8>) {
+    let (mut found, mut held) = (Vec::new(), Vec::new());
+    for chunk in chunks {
+        held.extend_from_slice(chunk);
+        while let Some(header) = Header::parse(&held).expect("the recording is sound")
+            && header.total_len() <= held.len()
+        {
+            found.push(held.drain(..header.total_len()).collect());
+        }
+    }
+    (found, held)
 }
 
 #[test]
