@@ -3,7 +3,7 @@
 //! Knows nobody who is in the world. All chance comes from here, so the order in which it is asked decides what happens.
 
 use crate::agenda::{Agenda, Happening};
-use crate::census::Census;
+use crate::census::{Census, WorldCounts};
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::trace::Trace;
@@ -55,7 +55,7 @@ impl Course {
             agenda: Agenda::default(),
             stage: Stage::Working,
             trouble_at: None,
-            census: Census { worlds: 1, ..Census::default() },
+            census: Census { world: WorldCounts { worlds: 1, ..WorldCounts::default() }, ..Census::default() },
             trace,
             failure: None,
         }
@@ -96,7 +96,7 @@ impl Course {
         if self.failure.is_none() {
             let text = text.into();
             self.trace.line(self.agenda.now(), || format!("I{invariant}: {text}"));
-            self.failure = Some(Failure { invariant, text, step: self.census.steps });
+            self.failure = Some(Failure { invariant, text, step: self.census.world.steps });
         }
     }
 

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 
 fn one(arguments: &Arguments) -> ExitCode {
     let outcome = run::run(&arguments.wishes, arguments.verbose, arguments.verbose);
-    println!("seed {}: hash {:016x}, {} steps", arguments.wishes.seed, outcome.hash, outcome.census.steps);
+    println!("seed {}: hash {:016x}, {} steps", arguments.wishes.seed, outcome.hash, outcome.census.world.steps);
     match outcome.failure {
         None => ExitCode::SUCCESS,
         Some(failure) => {
@@ -125,9 +125,9 @@ fn summary(arguments: &Arguments, total: &Census, elapsed: Duration) -> bool {
     let seconds = elapsed.as_secs_f64();
     println!(
         "{} worlds in {seconds:.1} s: {:.1} seeds/s, {:.0} steps/s",
-        total.worlds,
-        total.worlds as f64 / seconds,
-        total.steps as f64 / seconds
+        total.world.worlds,
+        total.world.worlds as f64 / seconds,
+        total.world.steps as f64 / seconds
     );
     for chunk in total.rows().chunks(6) {
         let cells: Vec<String> = chunk.iter().map(|(name, count)| format!("{name} {count}")).collect();

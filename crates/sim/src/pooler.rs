@@ -97,7 +97,7 @@ impl Pooler {
             return None;
         }
         // A cut from outside: the peer notices as well.
-        course.census.cuts += 1;
+        course.census.network.cuts += 1;
         let who = link.peer.who;
         self.close_peer(course, id, Leaving::Cut);
         Some(who)
@@ -158,7 +158,7 @@ impl Pooler {
         }
         self.network.pump(course, id, true);
         if cut.is_some() {
-            course.census.cancels_cut += 1;
+            course.census.cancels.cut += 1;
             let how = if course.random.chance(500) { Leaving::Orderly } else { Leaving::Cut };
             self.close_peer(course, id, how);
         }

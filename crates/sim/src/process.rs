@@ -319,7 +319,7 @@ impl Process {
     /// A cancel strikes what it is doing.
     pub(crate) fn strike(&mut self, course: &mut Course, written: Option<u64>) {
         (self.work.is_statement, self.work.busy_until) = (false, None);
-        course.census.cancels_struck += 1;
+        course.census.cancels.struck += 1;
         self.backend.wake(true, &mut self.held);
         self.note_answer(course.now(), written);
         self.outbox.append(&mut self.held);
@@ -380,11 +380,11 @@ impl Process {
     fn ask_for_proof(&mut self, course: &mut Course) -> Result<(), Refusal> {
         let (is_working, faults, random) = (course.is_working(), course.plan.faults, &mut course.random);
         if is_working && random.chance(faults.refused_logins) {
-            course.census.logins_refused += 1;
+            course.census.postgres.logins_refused += 1;
             return Err((if random.chance(500) { "53300" } else { "57P03" }, "not now"));
         }
         if is_working && random.chance(faults.final_refusals) {
-            course.census.refused_for_good += 1;
+            course.census.postgres.refused_for_good += 1;
             let code = *random.pick(&FINAL);
             return Err((code, FOR_GOOD));
         }
@@ -472,7 +472,7 @@ impl Process {
         BackendKeyData { pid: self.key.0, secret: &self.key.1 }.encode(out);
         backend::encode_ready(out, Status::Idle);
         self.phase = Phase::Serving;
-        course.census.server_logins += 1;
+        course.census.postgres.logins += 1;
     }
 
     fn refuse(&mut self, course: &mut Course, (code, text): Refusal) {

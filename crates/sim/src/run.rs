@@ -62,7 +62,7 @@ pub fn run(wishes: &Wishes, records: bool, prints: bool) -> Outcome {
             let words = PANIC.with_borrow_mut(Option::take).unwrap_or_else(|| "a panic without words".to_owned());
             // The core's own assertions name their invariant, if they state one.
             let invariant = words.strip_prefix('I').and_then(|rest| rest.split(':').next()?.parse().ok()).unwrap_or(0);
-            Some(Failure { invariant, text: format!("panic: {words}"), step: world.census().steps })
+            Some(Failure { invariant, text: format!("panic: {words}"), step: world.census().world.steps })
         }
     };
     Outcome { census: *world.census(), hash: world.hash(), seen: world.seen(), failure, lines: world.take_lines() }

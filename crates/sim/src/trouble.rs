@@ -43,7 +43,7 @@ fn one_dies(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {
 fn kill(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler, name: ProcessName) {
     let (code, text) = ("57P01", "terminating connection due to administrator command");
     let Some(mut process) = postgres.take(name) else { return };
-    course.census.server_deaths += 1;
+    course.census.postgres.deaths += 1;
     course.note_trouble();
     course.note(|| format!("server {} dies: {code}", name.number));
     if course.random.chance(300) {
@@ -53,7 +53,7 @@ fn kill(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler, name:
     let link = pooler.network.get_mut(process.link);
     let idle = link.filter(|link| process.is_idle() && link.down.is_empty());
     if let Some(link) = idle {
-        course.census.last_words += 1;
+        course.census.postgres.last_words += 1;
         link.peer.dying = true;
     }
     process.say_fatal(code, text);
@@ -65,14 +65,14 @@ fn one_stalls(course: &mut Course, postgres: &mut Postgres) {
     let Some(name) = postgres.some_process(&mut course.random) else { return };
     let micros = course.random.skewed(1_000, 3_000_000);
     if let Some(process) = postgres.get_mut(name.index).filter(|process| process.is_idle()) {
-        course.census.server_stalls += 1;
+        course.census.postgres.stalls += 1;
         process.keep_busy(course, micros);
     }
 }
 
 /// One database's server ends all its processes, is away for a while, then starting up for a while.
 fn restart(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {
-    course.census.restarts += 1;
+    course.census.postgres.restarts += 1;
     let database = course.random.below(course.plan.databases.len() as u64) as u16;
     let away = course.now() + course.random.skewed(1_000, 500_000);
     postgres.restart(database, away, away + course.random.skewed(1_000, 500_000));
@@ -87,7 +87,7 @@ fn restart(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {
 fn one_link_breaks(course: &mut Course, postgres: &mut Postgres, pooler: &mut Pooler) {
     let Some(name) = postgres.some_process(&mut course.random) else { return };
     let Some(process) = postgres.take(name) else { return };
-    course.census.server_deaths += 1;
+    course.census.postgres.deaths += 1;
     course.note_trouble();
     pooler.close_peer(course, process.link, Leaving::Cut);
 }

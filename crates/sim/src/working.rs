@@ -21,7 +21,7 @@ pub(crate) fn tells_waits(course: &mut Course, postgres: &Postgres, process: &mu
     let (Some(curve), Some(asked)) = (course.plan.purpose.curve, query.strip_prefix(QUESTION.as_bytes())) else {
         return false;
     };
-    course.census.waits_asked += 1;
+    course.census.postgres.waits_asked += 1;
     let listed = asked.split(|&byte| byte == b'}').next().unwrap_or_default();
     let pids: Vec<i32> = listed.split(|&byte| byte == b',').filter_map(number).collect();
     let now = course.now();

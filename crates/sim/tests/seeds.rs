@@ -34,7 +34,10 @@ fn one_worker_in_fair_weather() {
 #[test]
 fn whatever_the_seed_brings() {
     let census = hold(1_000..2_500, |seed| Wishes { seed, steps: Some(5_000), ..Wishes::default() });
-    assert!(census.queries > 10_000 && census.server_deaths > 50 && census.lends > 100, "{census:?}");
+    assert!(
+        census.statements.queries > 10_000 && census.postgres.deaths > 50 && census.network.lends > 100,
+        "{census:?}"
+    );
 }
 
 #[test]
@@ -46,7 +49,7 @@ fn eight_workers() {
 #[test]
 fn pools_share_a_cap() {
     let census = hold(4_000..4_024, |seed| Wishes { seed, shares: true, ..Wishes::default() });
-    assert!(census.shared > 12, "{census:?}");
+    assert!(census.checks.shared > 12, "{census:?}");
 }
 
 /// Classes that share a pool, on up to four workers, get their parts of its servers' time whatever the others do (I14), and no
@@ -54,7 +57,7 @@ fn pools_share_a_cap() {
 #[test]
 fn classes_share_a_pool() {
     let census = hold(5_000..5_016, |seed| Wishes { seed, classes: true, ..Wishes::default() });
-    assert!(census.contested > 4 && census.lends > 500, "{census:?}");
+    assert!(census.checks.contested > 4 && census.network.lends > 500, "{census:?}");
 }
 
 /// Sessions are followed from server to server, and each statement's answer is held against a server of one's own.
@@ -63,7 +66,7 @@ fn nobody_can_tell() {
     for fidelity in [Fidelity::Transparent, Fidelity::Strict] {
         let wishes = |seed| Wishes { seed, steps: Some(5_000), fidelity: Some(fidelity), ..Wishes::default() };
         let census = hold(3_000..3_600, wishes);
-        assert!(census.compared > 10_000 && census.server_deaths > 50, "{census:?}");
+        assert!(census.checks.compared > 10_000 && census.postgres.deaths > 50, "{census:?}");
     }
 }
 
@@ -90,12 +93,12 @@ fn the_same_seed_is_the_same_world() {
 fn sizes_are_found() {
     let within = |size, seeds| {
         let census = hold(seeds, |seed| Wishes { seed, sizes: Some(size), ..Wishes::default() });
-        assert!(census.sized >= census.worlds, "{census:?}");
-        (100.0 * census.sized_well as f64 / census.sized as f64, census)
+        assert!(census.checks.sized >= census.world.worlds, "{census:?}");
+        (100.0 * census.checks.sized_well as f64 / census.checks.sized as f64, census)
     };
     let (percent, census) = within(PoolSize::Auto, 5_000..5_024);
     assert!(percent >= 95.0, "{percent} %: {census:?}");
-    assert!(census.waits_asked > 20 * census.worlds, "{census:?}");
+    assert!(census.postgres.waits_asked > 20 * census.world.worlds, "{census:?}");
     for twin in [2, 32] {
         let (percent, census) = within(PoolSize::Fixed(twin), 5_000..5_008);
         assert!(percent <= 40.0, "{twin}: {percent} %: {census:?}");

@@ -8,7 +8,7 @@ use pooling::Snapshot;
 use units::{ConnId, PoolId};
 
 use super::View;
-use crate::census::Census;
+use crate::census::CheckCounts;
 use crate::course::{Finding, Stage};
 
 /// A slice, as stated there.
@@ -41,7 +41,7 @@ impl Shares {
         view: &View<'_>,
         worker: u16,
         snapshot: &Snapshot,
-        census: &mut Census,
+        counts: &mut CheckCounts,
     ) -> Result<(), Finding> {
         let cap = view.plan.settings.global.pools.max_server_connections;
         if !view.plan.purpose.shares || view.stage != Stage::Working {
@@ -74,7 +74,7 @@ impl Shares {
             self.held.clear();
         }
         if lasted >= WORTH_US && lasted - elapsed < WORTH_US {
-            census.shared += 1;
+            counts.shared += 1;
         }
         if let Some((pool, held)) = behind {
             return Err((

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::View;
-use crate::census::Census;
+use crate::census::CheckCounts;
 use crate::command::CHECK;
 use crate::contest::Contest;
 use crate::course::{Finding, Stage};
@@ -112,7 +112,7 @@ impl Contested {
         self.sent(now, id, whose, asks);
     }
 
-    pub(super) fn check(&mut self, view: &View<'_>, learns: bool, census: &mut Census) -> Result<(), Finding> {
+    pub(super) fn check(&mut self, view: &View<'_>, learns: bool, counts: &mut CheckCounts) -> Result<(), Finding> {
         let Some(contest) = &view.plan.purpose.contest else { return Ok(()) };
         // Afterwards who waits is still served, though nobody comes for a share.
         let is_contested = view.stage == Stage::Working;
@@ -136,7 +136,7 @@ impl Contested {
         // As many travel to that worker as there are, at worst, before one is for it.
         let travel_us = 2 * (STRANGER_US + self.longest_us(now)) + self.held_max * exchange_us;
         let beside = self.idle_beside(now, travel_us);
-        census.contested += u64::from(self.is_worth && !was_worth);
+        counts.contested += u64::from(self.is_worth && !was_worth);
         match unfair.map(|text| (14, text)).or(beside.map(|text| (6, text))) {
             Some(found) => Err(found),
             None => Ok(()),

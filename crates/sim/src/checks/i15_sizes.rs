@@ -12,7 +12,7 @@ use queueing::sizing::{PAUSE_MIN, REST_MIN, SEARCH_END, Sizing};
 use units::PoolId;
 
 use super::View;
-use crate::census::Census;
+use crate::census::CheckCounts;
 use crate::course::Finding;
 
 /// A neighbour is tried for five windows; its servers may take three seconds to come or to go, and two looks are left out. A window
@@ -48,7 +48,7 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     /// After a round of the coordinator, the only one who changes sizes.
-    pub(super) fn check(&mut self, view: &View<'_>, census: &mut Census) -> Result<(), Finding> {
+    pub(super) fn check(&mut self, view: &View<'_>, counts: &mut CheckCounts) -> Result<(), Finding> {
         let (now, curve) = (view.now, view.plan.purpose.curve);
         let coordinator = view.machines.coordinator();
         let mut wrong = None;
@@ -67,12 +67,12 @@ impl Sizes {
         if let Some(what) = wrong {
             return Err((15, what));
         }
-        self.judge(view, census);
+        self.judge(view, counts);
         Ok(())
     }
 
     /// The size is held against the best one when it should have been found.
-    fn judge(&mut self, view: &View<'_>, census: &mut Census) {
+    fn judge(&mut self, view: &View<'_>, counts: &mut CheckCounts) {
         let Some(curve) = view.plan.purpose.curve else { return };
         let Some(due) = curve.dues().nth(self.judged) else { return };
         if view.now < due {
@@ -86,8 +86,8 @@ impl Sizes {
             None => Some(coordinator.size(pool)),
         });
         let is_good = size.is_some_and(|size| curve.worth(size, due) >= GOOD);
-        census.sized += 1;
-        census.sized_well += u64::from(is_good);
+        counts.sized += 1;
+        counts.sized_well += u64::from(is_good);
     }
 }
 

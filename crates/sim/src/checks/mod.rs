@@ -43,7 +43,7 @@ use pooling::snapshot::ClientSnapshot;
 use pooling::{Place, Snapshot};
 use units::Time;
 
-use crate::census::Census;
+use crate::census::CheckCounts;
 use crate::course::Finding;
 use crate::machines::Machinery;
 use crate::plan::Plan;
@@ -65,12 +65,12 @@ pub(crate) struct Checks {
     /// When settings changed, each time.
     reloaded_at: Vec<u64>,
     /// What there was to be checked.
-    census: Census,
+    counts: CheckCounts,
 }
 
 impl Checks {
-    pub(crate) fn census(&self) -> &Census {
-        &self.census
+    pub(crate) fn counts(&self) -> &CheckCounts {
+        &self.counts
     }
 
     /// The settings change.
@@ -92,7 +92,7 @@ impl Checks {
         application: Option<u8>,
     ) -> Result<(), Finding> {
         if let Some(met) = self.seen.note_run(view, process, begins, application)? {
-            self.census.limits_met += u64::from(met);
+            self.counts.limits_met += u64::from(met);
         }
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Checks {
         if matches!(entry.machinery, Machinery::Coordinator(_)) {
             self.beside.note_full(view);
             self.minimum.check(view)?;
-            return self.sizes.check(view, &mut self.census);
+            return self.sizes.check(view, &mut self.counts);
         }
         let Some(snapshot) = entry.worker().filter(|_| due).map(|worker| worker.snapshot(Time(view.now), true)) else {
             return Ok(());
@@ -143,15 +143,15 @@ impl Checks {
         i08_removed::check(view, self.reloaded_at.last(), snapshot)?;
         i10_memory::check(view, worker, snapshot)?;
         i12_copies::check(view, worker, snapshot)?;
-        self.shares.check(view, worker, snapshot, &mut self.census)?;
+        self.shares.check(view, worker, snapshot, &mut self.counts)?;
         let learns = self.beside.anybody_learns(view);
-        self.contested.check(view, learns, &mut self.census)?;
+        self.contested.check(view, learns, &mut self.counts)?;
         let missed = snapshot.rotations.missed;
         if missed > 0 {
             return Err((6, format!("worker {worker}: chaos_rotate missed {missed} times")));
         }
-        self.census.rotated = self.census.rotated.max(snapshot.rotations.rotated);
-        self.census.waits += snapshot.pools.iter().map(|pool| u64::from(pool.cl_waiting)).sum::<u64>();
+        self.counts.rotated = self.counts.rotated.max(snapshot.rotations.rotated);
+        self.counts.waits += snapshot.pools.iter().map(|pool| u64::from(pool.cl_waiting)).sum::<u64>();
         Ok(())
     }
 }

@@ -66,8 +66,8 @@ impl Client {
             return Ok(());
         }
         if message == tag::NOTIFICATION && self.habits.shares_channel && self.who.is_strangers_news(body) {
-            census.strangers_heard += 1;
-            census.strangers_owed += u64::from(self.hear_news(body));
+            census.clients.strangers_heard += 1;
+            census.clients.strangers_owed += u64::from(self.hear_news(body));
             return Ok(());
         }
         if message == tag::ERROR && Fields::decode(body).is_fatal() {
@@ -79,13 +79,13 @@ impl Client {
             }
             return self.login_message(message, body, plan);
         }
-        census.messages += 1;
+        census.statements.messages += 1;
         if let Some(console) = &mut self.console {
             self.told = console.message(number, message, body)?;
             return Ok(());
         }
         if message == tag::READY_FOR_QUERY {
-            census.queries += 1;
+            census.statements.queries += 1;
             self.talk.twin.note_ready();
         }
         if self.losses.is_lost || self.is_loss(message, body, facts, plan) {
@@ -118,8 +118,8 @@ impl Client {
     fn judge_refusal(&self, detail: &str, census: &mut Census) -> Result<(), Finding> {
         let may_be = self.talk.twin.status() == Status::Idle && !self.talk.twin.is_at_work();
         match hurry::judge(detail, self.talk.deadline_ms()).filter(|_| may_be) {
-            Some(Refused::Late) => census.late += 1,
-            Some(Refused::Hasty) => census.hasty += 1,
+            Some(Refused::Late) => census.cancels.late += 1,
+            Some(Refused::Hasty) => census.cancels.hasty += 1,
             None => {
                 let number = self.who.number;
                 return Err((8, format!("client {number} was refused without reason: {detail}: {}", self.describe())));
@@ -160,7 +160,7 @@ impl Client {
     /// Whatever comes until all is answered: errors, or true answers of another server, but nobody else's.
     fn after_loss(&mut self, message: u8, body: &[u8], census: &mut Census) -> Result<(), Finding> {
         if !self.losses.is_lost {
-            census.losses += 1;
+            census.clients.losses += 1;
             self.losses.is_lost = true;
             self.talk.twin.forget();
         }
@@ -208,7 +208,7 @@ impl Client {
         if code == "53300" && words.starts_with("sorry") {
             return Err((5, "PostgreSQL's own refusal for too many clients reached a client".to_owned()));
         }
-        census.refused += 1;
+        census.clients.refused += 1;
         self.told = Some(told);
         Ok(())
     }

@@ -54,7 +54,7 @@ impl Turn<'_> {
             return self.sleep_for(crowd.lasts);
         }
         self.work.contender.left = self.random.range(1, crowd.statements);
-        self.census.transactions += 1;
+        self.census.statements.transactions += 1;
         let text = self.talk.marked("begin");
         self.talk.query(&text);
     }

@@ -43,7 +43,7 @@ impl Turn<'_> {
 
     /// One unit: statements that set state, that look at it, and what lies between.
     pub(super) fn remember(&mut self) {
-        self.census.memories += 1;
+        self.census.statements.memories += 1;
         match self.random.below(10) {
             0..=4 => {
                 let text = self.memory();
@@ -109,7 +109,7 @@ impl Turn<'_> {
 
     /// Leaves in one query whatever can be left behind, and goes on.
     pub(super) fn poison(&mut self) {
-        self.census.memories += 1;
+        self.census.statements.memories += 1;
         let bodies = [
             "set work_mem = '64MB'",
             "set search_path = poison",

@@ -262,7 +262,7 @@ impl Client {
         if let Some(limit) = self.habits.vanishes_after
             && self.talk.socket.sent() >= limit
         {
-            census.vanished += 1;
+            census.clients.vanished += 1;
             wants.leave = Some(if self.habits.vanishes_orderly { Leaving::Orderly } else { Leaving::Cut });
         }
         Ok(wants)
@@ -313,7 +313,7 @@ impl Client {
         if !self.habits.hostile || !random.chance(100) {
             return;
         }
-        census.hostile += 1;
+        census.clients.hostile += 1;
         self.phase = Phase::Hostile { until: facts.now + hostile::PATIENCE_US };
         wants.again = Some(hostile::PATIENCE_US);
         let rubbish = hostile::rubbish(random, &self.talk.mark());

@@ -95,7 +95,7 @@ impl Turn<'_> {
             if let Some(bit) = wrong_bit {
                 secret[bit as usize / 8] ^= 1 << (bit % 8);
                 wants.cancel = Some((pid, secret));
-                self.census.cancels_wrong += 1;
+                self.census.cancels.wrong += 1;
             }
             return;
         }
@@ -103,7 +103,7 @@ impl Turn<'_> {
         if facts.now >= at {
             self.cancels.at = None;
             self.cancels.sent += 1;
-            self.census.cancels_asked += 1;
+            self.census.cancels.asked += 1;
             wants.cancel = Some((pid, secret));
         } else {
             wants.again = Some(at - facts.now);
@@ -135,7 +135,7 @@ impl Turn<'_> {
                 return;
             }
             if owed {
-                self.census.pipelines += 1;
+                self.census.statements.pipelines += 1;
             } else if let Some(rest) = self.pause(facts) {
                 return self.work.rest(facts.now, rest, wants);
             }
@@ -154,7 +154,7 @@ impl Turn<'_> {
         if !facts.closing_time && self.work.dawdled != self.talk.marks() {
             self.work.dawdled = self.talk.marks();
             if let Some(rest) = self.plan.promises.dawdles(self.who.number, self.talk.marks()) {
-                self.census.dawdled += 1;
+                self.census.clients.dawdled += 1;
                 return Some(rest);
             }
         }
@@ -171,7 +171,7 @@ impl Turn<'_> {
             Status::Idle => {
                 let block = if self.who.mode == PoolMode::Statement { 5 } else { 300 };
                 if self.random.chance(block) {
-                    self.census.transactions += 1;
+                    self.census.statements.transactions += 1;
                     self.work.began_block |= self.who.mode == PoolMode::Statement;
                     let text = self.talk.marked("begin");
                     self.talk.query(&text);
@@ -198,7 +198,7 @@ impl Turn<'_> {
         let settled =
             !self.who.may_lose(self.plan) || (self.talk.twin.status() == Status::Idle && !self.talk.twin.owes());
         if self.random.chance(self.plan.manners.errors) {
-            self.census.errors += 1;
+            self.census.statements.errors += 1;
             let body = *self.random.pick(&["select 1/0", "no such words", "set TimeZone = 'Mars/Olympus'"]);
             let text = self.talk.marked(body);
             self.talk.query(&text);
@@ -213,11 +213,11 @@ impl Turn<'_> {
         }
         if settled && self.random.chance(self.plan.manners.sets) {
             self.work.setting = true;
-            self.census.sets += 1;
+            self.census.statements.sets += 1;
             return self.set();
         }
         if self.random.chance(self.plan.manners.large) {
-            self.census.large_values += 1;
+            self.census.statements.large_values += 1;
             // Where everything comes in small pieces, a large value would take all the steps there are.
             let most = if self.plan.weather.pieces >= 300 { 12_000 } else { 300_000 };
             let len = self.random.skewed(10_000, most);
@@ -229,14 +229,14 @@ impl Turn<'_> {
             4..=6 => self.sleep(),
             7 => self.copy_in(),
             8 => {
-                self.census.copies_out += 1;
+                self.census.statements.copies_out += 1;
                 let rows = self.random.skewed(1, 200);
                 let text = self.talk.marked(&format!("copy (select {rows}, 20) to stdout"));
                 self.talk.query(&text);
             }
             9 | 10 => self.sleep(),
             11 => {
-                self.census.function_calls += 1;
+                self.census.statements.function_calls += 1;
                 let mark = self.talk.mark();
                 self.talk.send(tag::FUNCTION_CALL, |out| {
                     wire::message(out, tag::FUNCTION_CALL, |out| out.extend_from_slice(mark.text().as_bytes()));
@@ -336,14 +336,14 @@ impl Turn<'_> {
     }
 
     fn copy_in(&mut self) {
-        self.census.copies_in += 1;
+        self.census.statements.copies_in += 1;
         let text = self.talk.marked("copy t from stdin");
         self.talk.query(&text);
         self.copy_data();
     }
 
     fn extended_copy_in(&mut self) {
-        self.census.copies_in += 1;
+        self.census.statements.copies_in += 1;
         let text = self.talk.marked("copy t from stdin");
         self.talk.parse(b"", &text);
         self.talk.bind(b"", b"", None);
@@ -402,14 +402,14 @@ impl Turn<'_> {
             }
             return;
         }
-        self.census.unnamed += 1;
+        self.census.statements.unnamed += 1;
         let mark = self.talk.mark();
         self.talk.bind(b"", b"", Some(mark));
         self.talk.execute(b"", 0);
     }
 
     fn prepared(&mut self) {
-        self.census.prepared += 1;
+        self.census.statements.prepared += 1;
         let kinds = if self.random.chance(200) { TEXTS.len() } else { 3 };
         let text = *self.random.pick(&TEXTS[..kinds]);
         let name = format!("s{}.{}", self.losses, self.random.below(4));
@@ -429,7 +429,7 @@ impl Turn<'_> {
 
     /// A named portal, which lives until its transaction ends: bound, fetched from in parts, described, closed.
     fn portal(&mut self) {
-        self.census.portals += 1;
+        self.census.statements.portals += 1;
         let portal = format!("p{}", self.random.below(3));
         let portal = portal.as_bytes();
         let known = self.talk.twin.session.has_portal(portal);
@@ -464,7 +464,7 @@ impl Turn<'_> {
     fn use_a_table(&mut self) {
         let table = format!("wide_{}_{}", self.who.number, self.losses);
         if self.talk.twin.status() == Status::Idle && self.random.chance(300) {
-            self.census.altered += 1;
+            self.census.statements.altered += 1;
             self.work.setting = true;
             let text = self.talk.marked(&format!("alter table {table} add column c int"));
             return self.talk.query(&text);

@@ -20,7 +20,7 @@ use pooling::Mail;
 
 use crate::agenda::Happening;
 use crate::book::Book;
-use crate::census::Census;
+use crate::census::{Census, CheckCounts};
 use crate::checks::Checks;
 use crate::course::{Course, Failure, Stage};
 use crate::crowd::Crowd;
@@ -117,8 +117,7 @@ impl World {
             }
             self.advance();
         }
-        self.course.census.add(self.checks.census());
-        self.course.census.compared = self.book.borrow().compared();
+        self.course.census.checks = CheckCounts { compared: self.book.borrow().compared(), ..*self.checks.counts() };
         match self.course.failure() {
             Some(failure) => Err(failure.clone()),
             None => Ok(()),
@@ -151,7 +150,7 @@ impl World {
                 let idle = present == 0 && self.crowd.visits_left() == 0;
                 let plan = &self.course.plan;
                 let is_over = plan.purpose.curve.is_some_and(|curve| now >= curve.ends());
-                if self.course.census.steps >= plan.extent.steps_max || idle || is_over {
+                if self.course.census.world.steps >= plan.extent.steps_max || idle || is_over {
                     self.close_for_good();
                 } else if now > self.stepped_at + SILENCE_US {
                     self.course.fail(8, format!("no machine has anything to do any more, but {}", self.remains()));
@@ -171,7 +170,7 @@ impl World {
                 if now > since + QUIET_US && self.pooler.machines.is_quiet() {
                     self.course.stage = Stage::Done;
                     self.check(|_, view| crate::checks::i12_capacity::nothing_remains(view));
-                    self.course.census.quiet_ends += 1;
+                    self.course.census.world.quiet_ends += 1;
                 }
             }
             Stage::Done => {}
@@ -217,10 +216,10 @@ impl World {
         if !course.is_working() {
             return;
         }
-        course.census.reloads += 1;
+        course.census.world.reloads += 1;
         let before = course.plan.settings.databases.len();
         course.plan.reload(&mut course.random);
-        course.census.databases_removed += (before - course.plan.settings.databases.len()) as u64;
+        course.census.world.databases_removed += (before - course.plan.settings.databases.len()) as u64;
         self.checks.note_reload(course.now());
         self.spread_settings();
     }
@@ -235,7 +234,7 @@ impl World {
     /// The pooler is to end, if the plan says so.
     fn stop(&mut self) {
         let Some(stop) = self.course.plan.stop else { return };
-        self.course.census.stops += 1;
+        self.course.census.world.stops += 1;
         self.course.note(|| format!("the pooler is stopped: {stop:?}"));
         self.pooler.machines.deliver_to_all(&mut self.course, |place| Mail::stop(place, stop));
     }

@@ -40,7 +40,7 @@ impl World {
         let woken = client.wake(facts, &course.plan, &mut course.random, &mut course.census, link);
         link.peer.blocked = true;
         let read = link.down.len() < unread;
-        course.census.logins += u64::from(!was_ready && client.is_ready());
+        course.census.clients.logins += u64::from(!was_ready && client.is_ready());
         let cancels = client.cancels_sent();
         crowd.note_cancels(number, cancels);
         if let Some(complaint) = self.book.borrow_mut().take_complaint() {
@@ -278,7 +278,7 @@ impl World {
         let World { course, pooler, crowd, .. } = self;
         if let Some(client) = process.backend.client() {
             if i04_cancels::is_overdue(&course.plan, &process, aim) {
-                course.census.overdue += 1;
+                course.census.cancels.overdue += 1;
             } else if let Some(visitor) = crowd.note_struck(client) {
                 let link = crowd.find(client).and_then(|client| pooler.network.get(client.link));
                 course.judge(i04_cancels::check(&process, (client, visitor), link));
@@ -293,7 +293,7 @@ impl World {
     pub(super) fn asked(&mut self, node: u16, conn: ConnId, question: Question) {
         let World { course, pooler, crowd, desk, .. } = self;
         let Place::Worker(worker) = pooler.machines.node(node).place else { return };
-        course.census.console_questions += 1;
+        course.census.clients.console_questions += 1;
         if let Some(Peer::Client(index, number)) = pooler.peer(node, conn)
             && let Some(client) = crowd.at_mut(index, number)
             && let Err((invariant, text)) = client.is_asking(&question)
@@ -351,7 +351,7 @@ impl World {
         }
         // At closing time the operator has already said how it ends.
         if let Some(stop) = served.stop.filter(|_| self.course.is_working()) {
-            self.course.census.console_stops += 1;
+            self.course.census.clients.console_stops += 1;
             self.course.plan.stop = Some(stop);
             if !served.ends {
                 self.close_for_good();

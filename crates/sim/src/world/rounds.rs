@@ -25,11 +25,11 @@ impl World {
         if !pooler.machines.node_mut(node).begin_round(course.now()) {
             return;
         }
-        course.census.rounds += 1;
+        course.census.world.rounds += 1;
         let late = course.random.chance(course.plan.faults.late_board);
         pooler.machines.node_mut(node).board_is_late = late;
         if late {
-            course.census.late_boards += 1;
+            course.census.network.late_boards += 1;
         } else {
             pooler.machines.read_board(node);
         }
@@ -164,7 +164,7 @@ impl World {
             let bytewise = course.plan.weather.bytewise;
             len = if bytewise { 1 } else { course.random.skewed(1, available as u64) as usize };
         }
-        course.census.short_reads += u64::from(len < available);
+        course.census.network.short_reads += u64::from(len < available);
         let mut chunk = std::mem::take(&mut self.chunk);
         chunk.clear();
         chunk.extend_from_slice(&link.up.readable()[..len]);
@@ -182,7 +182,7 @@ impl World {
             return false;
         }
         let now = self.course.now();
-        self.course.census.steps += 1;
+        self.course.census.world.steps += 1;
         self.stepped_at = now;
         self.note_event(node, &event);
         let mut actions = self.pooler.machines.node_mut(node).step(now, event);
@@ -328,7 +328,7 @@ impl World {
             taken = link.down.write(&bytes[..len]);
         }
         if taken < bytes.len() {
-            course.census.short_writes += 1;
+            course.census.network.short_writes += 1;
             let backlog = machine.keep(conn, &bytes[taken..]);
             if backlog == 0 {
                 // The machine has done with it and a Close follows: what is left is ours to bring to its end.
@@ -382,14 +382,14 @@ impl World {
         }
         let (delay, is_working, faults) = (course.delay(), course.is_working(), course.plan.faults);
         if is_working && course.random.chance(faults.lost_connects) {
-            course.census.connects_lost += 1;
+            course.census.postgres.connects_lost += 1;
             course.note_trouble();
             return;
         }
         let down = postgres.is_down(database, course.now());
         let refused = down || is_working && course.random.chance(faults.refused);
         if refused {
-            course.census.connects_refused += 1;
+            course.census.postgres.connects_refused += 1;
             course.note_trouble();
         }
         course.after(delay, Happening::Connected { link: id, stands: !refused });
@@ -407,15 +407,15 @@ impl World {
         let (now, lend) = (course.now(), mail.lent().is_some());
         let may_fail = mail.may_be_returned() && course.is_working();
         if may_fail && course.random.chance(course.plan.faults.full_mailbox) {
-            course.census.returned_mail += 1;
+            course.census.network.returned_mail += 1;
             checks.strangers.refused(node, pooler.machines.count(), &mail, now);
             let letter = Letter { from: node, at: now, mail, carrying: link, returned: true };
             pooler.machines.deliver(course, node, letter);
             return;
         }
-        course.census.lends += u64::from(lend);
+        course.census.network.lends += u64::from(lend);
         let forgets = matches!(mail, Mail::ToCoordinator(ToCoordinator::Forgotten { .. }));
-        course.census.pools_forgotten += u64::from(forgets);
+        course.census.network.pools_forgotten += u64::from(forgets);
         let to = mail.place();
         let Some(receiver) = pooler.machines.find(to) else {
             course.fail(12, format!("mail to {to:?}, who does not exist"));
