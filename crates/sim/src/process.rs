@@ -129,7 +129,7 @@ impl Process {
             && self.inbox.is_empty()
             && self.held.is_empty()
             && self.outbox.is_empty()
-            && self.backend.status() == Status::Idle
+            && self.backend.session().status() == Status::Idle
             && !self.backend.is_in_copy()
     }
 
@@ -146,14 +146,14 @@ impl Process {
     fn may_tell(&self) -> bool {
         let rests =
             matches!(self.phase, Phase::Serving) && !self.work.is_statement && self.held.is_empty() && !self.ending;
-        rests && self.backend.status() == Status::Idle && !self.backend.is_in_copy()
+        rests && self.backend.session().status() == Status::Idle && !self.backend.is_in_copy()
     }
 
     /// It waits for its client, in a transaction.
     pub(crate) fn rests_in_transaction(&self) -> bool {
         let rests =
             self.serves() && !self.work.is_statement && self.inbox.is_empty() && self.unsent() == 0 && !self.ending;
-        rests && self.backend.status() != Status::Idle && !self.backend.is_in_copy()
+        rests && self.backend.session().status() != Status::Idle && !self.backend.is_in_copy()
     }
 
     /// When it was at work last, or had something to read.
@@ -351,10 +351,10 @@ impl Process {
             Ok(Some((Packet::Start(message), used))) => {
                 self.user = String::from_utf8_lossy(message.parameter(b"user").unwrap_or(b"")).into_owned();
                 self.dbname = String::from_utf8_lossy(message.parameter(b"database").unwrap_or(b"")).into_owned();
-                let values = named(self.backend.values(), message.parameters());
+                let values = named(self.backend.session().values(), message.parameters());
                 let session = self.is_of_session_pool(&course.plan);
                 self.backend = Backend::new(shared, values, &self.user, session, true);
-                self.backend.pid = self.key.0;
+                self.backend.set_pid(self.key.0);
                 self.inbox = inbox[used..].to_vec();
                 Start::Session
             }
@@ -463,7 +463,7 @@ impl Process {
     fn welcome(&mut self, course: &mut Course) {
         let out = &mut self.outbox;
         Authentication::Ok.encode(out);
-        let values = self.backend.values();
+        let values = self.backend.session().values();
         for (parameter, &digit) in values.iter().enumerate() {
             let (name, value) = (parameters::NAMES[parameter], parameters::value(parameter, digit));
             ParameterStatus { name: name.as_bytes(), value: value.as_bytes() }.encode(out);

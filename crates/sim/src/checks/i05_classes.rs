@@ -36,7 +36,7 @@ impl Seen {
     /// What a server's client calls its application, before the message that comes now; `None`: nobody asks for it.
     pub(crate) fn application_at(&self, plan: &Plan, process: &Process) -> Option<u8> {
         let asks = plan.is_limited() && !self.running.contains_key(&process.link);
-        asks.then(|| process.backend.values()[APPLICATION_NAME])
+        asks.then(|| process.backend.session().values()[APPLICATION_NAME])
     }
 
     /// A server has had a message of a client's, perhaps the first. `begins`: a simple query outside of a transaction. Says whether

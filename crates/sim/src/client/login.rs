@@ -22,7 +22,7 @@ impl Client {
                 frontend::encode_gss_request(self.talk.socket.outbox());
             }
         }
-        let mut values = self.talk.twin.session.values();
+        let mut values = self.talk.twin.session().values();
         let mut chosen: Vec<usize> = Vec::new();
         for (parameter, value) in values.iter_mut().enumerate() {
             // PostgreSQL has no startup default for standard_conforming_strings in common use; clients may send it.
@@ -52,7 +52,7 @@ impl Client {
         if self.console.is_some() {
             database = pooling::settings::CONSOLE_DATABASE;
         }
-        let values = self.talk.twin.session.values();
+        let values = self.talk.twin.session().values();
         let mut pairs: Vec<(&[u8], &[u8])> = vec![(b"user", user.as_bytes()), (b"database", database.as_bytes())];
         for &parameter in &self.who.wishes {
             let value = parameters::value(parameter, values[parameter]);
@@ -92,7 +92,7 @@ impl Client {
                 let key = BackendKeyData::decode(body).map_err(|error| (11, error.to_string()))?;
                 let secret = key.secret.try_into().map_err(|_| (11, "a cancel secret has four bytes".to_owned()))?;
                 self.cancels.key = Some((key.pid, secret));
-                self.talk.twin.session.pid = key.pid;
+                self.talk.twin.set_pid(key.pid);
                 Ok(())
             }
             tag::READY_FOR_QUERY => {
@@ -114,7 +114,7 @@ impl Client {
         }
         let (name, value) = (String::from_utf8_lossy(status.name), String::from_utf8_lossy(status.value));
         let Some(parameter) = parameters::index(&name) else { return Ok(()) };
-        let wanted = parameters::value(parameter, self.talk.twin.session.values()[parameter]);
+        let wanted = parameters::value(parameter, self.talk.twin.session().values()[parameter]);
         if value != wanted {
             return Err((9, format!("login reports {name} = {value:?}, the session's is {wanted:?}")));
         }

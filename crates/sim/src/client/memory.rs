@@ -96,7 +96,7 @@ impl Turn<'_> {
         let (target, name) = (Target::Statement, name.as_bytes());
         match self.random.below(8) {
             0 => self.talk.send(tag::CLOSE, |out| Close { target, name }.encode(out)),
-            1 if self.talk.twin.session.has_statement(name) => {
+            1 if self.talk.twin.session().has_statement(name) => {
                 self.talk.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out))
             }
             _ => {
@@ -127,7 +127,7 @@ impl Turn<'_> {
             texts.push(self.talk.marked(body));
         }
         for name in 0..3 {
-            if !self.talk.twin.session.has_statement(format!("q{name}").as_bytes()) {
+            if !self.talk.twin.session().has_statement(format!("q{name}").as_bytes()) {
                 texts.push(self.talk.marked(&format!("prepare q{name} as select 1 {}", 60 + name)));
             }
         }
@@ -214,7 +214,7 @@ impl Turn<'_> {
             0 | 1 => format!("prepare {name} as select {} {}", self.random.below(5), self.random.below(30)),
             2..=4 => format!("execute {name}"),
             5 => format!("deallocate {name}"),
-            6 if self.who.followed && self.talk.twin.session.is_executable(other.as_bytes()) => {
+            6 if self.who.followed && self.talk.twin.session().is_executable(other.as_bytes()) => {
                 format!("execute \"{other}\"")
             }
             7 if self.who.followed && self.who.mode != PoolMode::Session => format!("deallocate \"{other}\""),
@@ -278,7 +278,7 @@ impl Turn<'_> {
 
     fn some_seed(&mut self) -> String {
         // Without a seed of its own nobody can say what comes.
-        if self.talk.twin.session.is_seeded() && self.random.chance(700) {
+        if self.talk.twin.session().is_seeded() && self.random.chance(700) {
             return "select random()".to_owned();
         }
         format!("select setseed(0.{})", self.random.below(100))

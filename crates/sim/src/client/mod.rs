@@ -287,7 +287,7 @@ impl Client {
     fn settle(&mut self, now: u64) {
         let hears = self.who.followed && self.is_ready() && !self.losses.is_lost && self.habits.pace == 0;
         let listens =
-            hears && self.habits.shares_channel && self.talk.twin.session.listens_to(&self.who.shared_channel());
+            hears && self.habits.shares_channel && self.talk.twin.session().listens_to(&self.who.shared_channel());
         let is_engaged = self.is_engaged();
         self.news.settle(now, listens, !is_engaged);
         if is_engaged {

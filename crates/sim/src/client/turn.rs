@@ -390,7 +390,7 @@ impl Turn<'_> {
         // Once in a while one that is not there. What was sent ahead of a loss was answered by another server, and may be there.
         let dares = self.losses == 0 && self.random.chance(50);
         let binds =
-            if self.talk.twin.session.has_statement(b"") { self.talk.twin.session.takes_mark(b"") } else { dares };
+            if self.talk.twin.session().has_statement(b"") { self.talk.twin.session().takes_mark(b"") } else { dares };
         if !binds || self.random.chance(100) {
             let text = if self.random.chance(100) { "no such words" } else { self.random.pick(&TEXTS[..3]) };
             self.talk.parse(b"", text);
@@ -413,7 +413,7 @@ impl Turn<'_> {
         let kinds = if self.random.chance(200) { TEXTS.len() } else { 3 };
         let text = *self.random.pick(&TEXTS[..kinds]);
         let name = format!("s{}.{}", self.losses, self.random.below(4));
-        let known = self.talk.twin.session.has_statement(name.as_bytes());
+        let known = self.talk.twin.session().has_statement(name.as_bytes());
         // Once in a while a name that is taken, or one that is not there.
         if known == self.random.chance(20) {
             self.talk.parse(name.as_bytes(), text);
@@ -432,7 +432,7 @@ impl Turn<'_> {
         self.census.statements.portals += 1;
         let portal = format!("p{}", self.random.below(3));
         let portal = portal.as_bytes();
-        let known = self.talk.twin.session.has_portal(portal);
+        let known = self.talk.twin.session().has_portal(portal);
         // Once in a while a name that is taken, or one that is not there.
         if known == self.random.chance(20) {
             let body = *self.random.pick(&["select 7 20", "select 3 0", "select 40 100"]);
@@ -471,7 +471,7 @@ impl Turn<'_> {
         }
         let name = format!("w{}.{}", self.losses, self.random.below(3));
         let (target, name) = (Target::Statement, name.as_bytes());
-        let mut known = self.talk.twin.session.has_statement(name);
+        let mut known = self.talk.twin.session().has_statement(name);
         if known && self.random.chance(300) {
             self.talk.send(tag::CLOSE, |out| Close { target, name }.encode(out));
             known = false;
@@ -501,7 +501,7 @@ impl Turn<'_> {
         } else if self.talk.twin.status() == Status::Failed {
             // A departure from PostgreSQL that is known: a server that lacks the statement gets it prepared first, which
             // fails; PostgreSQL itself describes it if it returns no rows.
-        } else if self.talk.twin.session.has_statement(name) || self.random.chance(50) {
+        } else if self.talk.twin.session().has_statement(name) || self.random.chance(50) {
             self.talk.send(tag::DESCRIBE, |out| Describe { target, name }.encode(out));
         }
     }

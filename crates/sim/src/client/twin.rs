@@ -8,7 +8,7 @@ use wire::frontend::tag as request;
 use wire::{HEADER_LEN, Header};
 
 use super::compare::{channel_first, is_same_error, is_same_news, is_strangers, report_first, show};
-use crate::backend::{Backend, Progress};
+use crate::backend::{Backend, Progress, Session};
 use crate::course::Finding;
 use crate::parameters::Values;
 use crate::shared::Server;
@@ -19,7 +19,7 @@ pub(super) struct Twin {
     /// The server that it believes to be alone at, and who it is there.
     server: Server,
     login: String,
-    pub(super) session: Backend,
+    backend: Backend,
     /// What it said and the pooler has not said yet.
     expected: Vec<u8>,
     expected_at: usize,
@@ -35,7 +35,7 @@ impl Twin {
     /// A session of `login` that begins with these parameters.
     pub(super) fn new(server: Server, login: &str, values: Values) -> Twin {
         Twin {
-            session: Backend::new(&server, values, login, false, false),
+            backend: Backend::new(&server, values, login, false, false),
             server,
             login: login.to_owned(),
             expected: Vec::new(),
@@ -48,11 +48,20 @@ impl Twin {
 
     /// It begins anew, with these parameters.
     pub(super) fn begin(&mut self, values: Values) {
-        self.session = Backend::new(&self.server, values, &self.login, false, false);
+        self.backend = Backend::new(&self.server, values, &self.login, false, false);
+    }
+
+    pub(super) fn session(&self) -> &Session {
+        self.backend.session()
+    }
+
+    /// What it calls itself in notifications.
+    pub(super) fn set_pid(&mut self, pid: i32) {
+        self.backend.set_pid(pid);
     }
 
     pub(super) fn status(&self) -> Status {
-        self.session.status()
+        self.backend.session().status()
     }
 
     /// How many bytes are owed, as far as they are known.
@@ -89,9 +98,9 @@ impl Twin {
             self.expected.clear();
             self.expected_at = 0;
         }
-        let mut progress = self.session.message(message, body, &mut self.expected);
+        let mut progress = self.backend.message(message, body, &mut self.expected);
         while let Progress::Works(_) = progress {
-            progress = self.session.wake(false, &mut self.expected);
+            progress = self.backend.wake(false, &mut self.expected);
         }
     }
 
@@ -123,13 +132,13 @@ impl Twin {
             out.clear();
             self.expected_at = 0;
             if std::mem::take(&mut self.at_work) {
-                let progress = self.session.wake(is_cancelled, &mut out);
+                let progress = self.backend.wake(is_cancelled, &mut out);
                 self.at_work = matches!(progress, Progress::Works(_));
-            } else if is_cancelled && self.session.is_in_copy() {
-                self.session.wake(true, &mut out);
+            } else if is_cancelled && self.backend.is_in_copy() {
+                self.backend.wake(true, &mut out);
             } else {
                 let (message, body) = self.undecided.remove(0);
-                self.at_work = matches!(self.session.message(message, &body, &mut out), Progress::Works(_));
+                self.at_work = matches!(self.backend.message(message, &body, &mut out), Progress::Works(_));
             }
             self.expected = out;
         }
@@ -138,7 +147,7 @@ impl Twin {
 
     /// Whether a cancel that is the first answer to a unit struck it at work, not while it waited for a server.
     fn is_struck_at_work(&self) -> bool {
-        if self.session.is_in_copy() {
+        if self.backend.is_in_copy() {
             return true;
         }
         // What begins with something that takes no time is cancelled as a whole, or after that has been answered.
@@ -192,7 +201,7 @@ impl Twin {
     /// All is answered: it is given what has no answer, as copy data after the COPY has ended.
     pub(super) fn catch_up(&mut self) {
         for (message, body) in std::mem::take(&mut self.undecided) {
-            self.session.message(message, &body, &mut self.expected);
+            self.backend.message(message, &body, &mut self.expected);
         }
     }
 
@@ -222,7 +231,7 @@ impl Twin {
     /// # Errors
     /// It had state that cannot be there.
     pub(super) fn move_on(&mut self) -> Result<(), String> {
-        self.session = self.session.moved()?;
+        self.backend = self.backend.moved()?;
         Ok(())
     }
 }

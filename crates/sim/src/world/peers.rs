@@ -203,7 +203,7 @@ impl World {
         if message == tag::QUERY && working::tells_waits(course, postgres, process, body) {
             return process.note_answer(self.course.now(), self.written(process));
         }
-        let begins = message == tag::QUERY && process.backend.status() == Status::Idle;
+        let begins = message == tag::QUERY && process.backend.session().status() == Status::Idle;
         let application = checks.seen.application_at(&course.plan, process);
         let progress = process.obey(message, body);
         self.check(|checks, view| checks.note_run(view, process, begins, application));
