@@ -18,16 +18,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pooling::arrival::Arrival;
+use pooling::mail::Stop;
+use pooling::observe::Peer;
 use pooling::{
-    Action, Actions, Coordinator, Door, Event, Job, Machine, Mail, Place, Settings, ToCoordinator, ToWorker,
+    Action, Actions, Coordinator, Door, Event, Hangup, Job, Machine, Mail, Place, Settings, ToCoordinator, ToWorker,
 };
 use queueing::board::Board;
 use units::{ConnId, DoorId, Time, limits};
 
 use guest::{Fate, Guest};
+use script::Script;
 use wire::frontend::PASSWORD_LEN_MAX;
 
-use crate::tape::Tape;
+const DOOR: Place = Place::Door(DoorId(0));
 
 const GUESTS: usize = 4;
 
@@ -41,18 +44,18 @@ const LONG: Duration = Duration::from_secs(3600);
 pub fn run(bytes: &[u8]) {
     let mut heard = Vec::new();
     let counted = allocation_counter::measure(|| {
-        let mut world = World::new(bytes, true);
-        world.play();
-        heard = world.end();
+        let mut script = Script::new(bytes, true);
+        script.play();
+        heard = script.end();
     });
     assert!(counted.bytes_max <= MEMORY_MAX as u64, "{} bytes for {GUESTS} clients", counted.bytes_max);
     // What stands behind a request for encryption is refused only if it came with it.
     if heard.iter().any(|guest| guest.asked_for_encryption()) {
         return;
     }
-    let mut world = World::new(bytes, false);
-    world.play();
-    let whole = world.end();
+    let mut script = Script::new(bytes, false);
+    script.play();
+    let whole = script.end();
     for (pieces, whole) in heard.iter().zip(&whole) {
         assert_eq!(pieces.heard.escape_ascii().to_string(), whole.heard.escape_ascii().to_string(), "cut or not");
         assert_eq!(pieces.fate, whole.fate, "cut or not");
@@ -60,8 +63,7 @@ pub fn run(bytes: &[u8]) {
     assert_eq!(heard.len(), whole.len());
 }
 
-struct World<'a> {
-    tape: Tape<'a>,
+struct World {
     /// Whether bytes are cut as the script says, or come as they were sent.
     cuts: bool,
     now: Time,
@@ -81,14 +83,12 @@ struct World<'a> {
     actions: Actions,
 }
 
-impl<'a> World<'a> {
-    fn new(bytes: &'a [u8], cuts: bool) -> World<'a> {
-        let mut tape = Tape::new(bytes);
-        let settings = Arc::new(setting::settings(tape.byte()));
+impl World {
+    fn new(settings: Settings, cuts: bool) -> World {
+        let settings = Arc::new(settings);
         let mut door = Door::new(DoorId(0), Arc::clone(&settings), [1; 32]);
         door.set_owner_uid(1000);
         World {
-            tape,
             cuts,
             now: Time(1_000_000),
             coordinator: Coordinator::new(settings.workers, Arc::clone(&settings)),
@@ -124,6 +124,12 @@ impl<'a> World<'a> {
         if let Some(conn) = blocked {
             self.step(place, Event::Blocked { conn });
         }
+    }
+
+    /// The client that has this seat, or had it.
+    fn seated(&mut self, seat: usize) -> Option<&mut Guest> {
+        let guest = self.seats[seat]?;
+        Some(&mut self.guests[guest])
     }
 
     fn guest(&mut self, conn: ConnId) -> Option<&mut Guest> {
@@ -177,11 +183,17 @@ impl<'a> World<'a> {
         }
     }
 
+    /// What follows what a script makes happen.
+    fn end_round(&mut self) {
+        self.read();
+        self.step(DOOR, Event::RoundEnded);
+    }
+
     /// What clients have said is read as far as the door wants to.
     fn read(&mut self) {
         for index in 0..self.guests.len() {
             while let Some((conn, piece)) = self.guests[index].next_piece(self.cuts) {
-                self.step(Place::Door(DoorId(0)), Event::Received { conn, bytes: &piece });
+                self.step(DOOR, Event::Received { conn, bytes: &piece });
             }
         }
     }
@@ -212,7 +224,7 @@ impl<'a> World<'a> {
             let due = |at: Option<Time>| at.filter(|at| *at <= until);
             let (door, coordinator) = (due(self.door.next_deadline()), due(self.coordinator.next_deadline()));
             let (at, place) = match (door, coordinator) {
-                (Some(at), other) if other.is_none_or(|other| at <= other) => (at, Place::Door(DoorId(0))),
+                (Some(at), other) if other.is_none_or(|other| at <= other) => (at, DOOR),
                 (_, Some(at)) => (at, Place::Coordinator),
                 (_, None) => {
                     self.now = until;
@@ -221,7 +233,7 @@ impl<'a> World<'a> {
             };
             self.now = self.now.max(at);
             self.step(place, Event::DeadlineReached);
-            self.step(Place::Door(DoorId(0)), Event::RoundEnded);
+            self.step(DOOR, Event::RoundEnded);
         }
         panic!("a deadline is reached again and again");
     }
@@ -234,18 +246,65 @@ impl<'a> World<'a> {
 
     fn compute_one(&mut self) -> bool {
         let Some((conn, job)) = self.jobs.pop_front() else { return false };
-        self.step(Place::Door(DoorId(0)), Event::Computed { conn, done: job.run() });
+        self.step(DOOR, Event::Computed { conn, done: job.run() });
         true
+    }
+
+    /// A client comes, unless its seat is taken.
+    fn sit_down(&mut self, seat: usize, peer: Peer) {
+        if self.seated(seat).is_some_and(|guest| guest.conn.is_some()) {
+            return;
+        }
+        let conn = self.door.accept(self.now, peer).expect("there are few");
+        self.seats[seat] = Some(self.guests.len());
+        self.guests.push(Guest::new(conn, peer));
+    }
+
+    /// A client's connection breaks.
+    fn stand_up(&mut self, seat: usize) {
+        let Some(conn) = self.seated(seat).and_then(|guest| guest.conn) else { return };
+        self.step(DOOR, Event::Hangup { conn, why: Hangup::Broken });
+        let guest = self.seated(seat).expect("it was there");
+        assert_eq!(guest.conn, None, "who has gone is closed");
+        guest.fate = Fate::Gone;
+    }
+
+    /// New settings, for as many workers.
+    fn configure(&mut self, mut settings: Settings) {
+        settings.workers = self.settings.workers;
+        self.settings = Arc::new(settings);
+        self.trusts |= setting::trusts(&self.settings);
+        for place in [DOOR, Place::Coordinator] {
+            self.step(place, Event::Mail(Mail::configure(place, Arc::clone(&self.settings))));
+        }
+    }
+
+    /// The pooler is told to stop, once.
+    fn stop(&mut self) {
+        if std::mem::replace(&mut self.stopped, true) {
+            return;
+        }
+        for place in [DOOR, Place::Coordinator] {
+            self.step(place, Event::Mail(Mail::stop(place, Stop::WaitForServers)));
+        }
+    }
+
+    /// A session that was let in has ended.
+    fn depart(&mut self) {
+        let Some(arrival) = self.welcomed.pop() else { return };
+        let user = Arc::clone(&arrival.identity.user);
+        let mail = ToCoordinator::Departed { pool: arrival.pool, worker: arrival.worker, user };
+        self.step(Place::Coordinator, Event::Mail(Mail::ToCoordinator(mail)));
     }
 
     /// Nothing more comes of anybody; what was under way arrives too late.
     fn end(mut self) -> Vec<Guest> {
-        self.step(Place::Door(DoorId(0)), Event::RoundEnded);
+        self.step(DOOR, Event::RoundEnded);
         self.wait(LONG);
         assert_eq!(self.door.logins(), 0, "a login outlives its time");
         assert!(self.guests.iter().all(|guest| guest.conn.is_none()));
         while self.compute_one() || self.deliver_one() {}
-        self.step(Place::Door(DoorId(0)), Event::RoundEnded);
+        self.step(DOOR, Event::RoundEnded);
         assert_eq!(self.coordinator.clients() as usize, self.welcomed.len(), "places are taken by nobody");
         for guest in &self.guests {
             guest.check();

@@ -1,21 +1,33 @@
 //! The script of a run: who does what next, read off the fuzzer's bytes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::mail::Stop;
 use pooling::observe::Peer;
-use pooling::{Event, Hangup, Mail, Place, ToCoordinator};
-use units::DoorId;
 use wire::frontend;
 
-use super::guest::{Fate, Guest};
+use super::guest::Guest;
 use super::setting::{DATABASES, USERS, tcp};
 use super::{GUESTS, World, setting};
+use crate::tape::Tape;
 
-const DOOR: Place = Place::Door(DoorId(0));
+pub(super) struct Script<'a> {
+    tape: Tape<'a>,
+    world: World,
+}
 
-impl World<'_> {
+impl<'a> Script<'a> {
+    /// A door that is set up as the beginning says. `cuts`: bytes come in the pieces that the script says.
+    pub(super) fn new(bytes: &'a [u8], cuts: bool) -> Script<'a> {
+        let mut tape = Tape::new(bytes);
+        let world = World::new(setting::settings(tape.byte()), cuts);
+        Script { tape, world }
+    }
+
+    /// All clients, when nothing more comes of them.
+    pub(super) fn end(self) -> Vec<Guest> {
+        self.world.end()
+    }
+
     pub(super) fn play(&mut self) {
         while !self.tape.is_over() {
             let act = self.tape.byte();
@@ -56,28 +68,31 @@ impl World<'_> {
                     let (byte, len) = (self.tape.byte(), 1 + usize::from(self.tape.byte()));
                     self.say(seat, &vec![byte; len * 256]);
                 }
-                9 => self.stand_up(seat),
+                9 => self.world.stand_up(seat),
                 other => self.surroundings(seat, other),
             }
-            self.read();
-            self.step(DOOR, Event::RoundEnded);
+            self.world.end_round();
         }
     }
 
     fn surroundings(&mut self, seat: usize, what: u8) {
         match what {
-            10 => drop(self.compute_one()),
-            11 => drop(self.deliver_one()),
+            10 => drop(self.world.compute_one()),
+            11 => drop(self.world.deliver_one()),
             12 => {
                 let span = Duration::from_millis(500) * u32::from(self.tape.byte());
-                self.wait(span);
+                self.world.wait(span);
             }
-            13 => self.reload(),
-            14 => self.steer(),
+            13 => self.world.configure(setting::settings(self.tape.byte())),
+            14 => match self.tape.byte() % 4 {
+                1 => self.world.depart(),
+                2 => self.world.stop(),
+                _ => {}
+            },
             _ => {
                 let room = usize::from(self.tape.byte());
-                if let Some(guest) = self.seats[seat] {
-                    self.guests[guest].room = (room < 200).then_some(room);
+                if let Some(guest) = self.world.seated(seat) {
+                    guest.room = (room < 200).then_some(room);
                 }
             }
         }
@@ -89,27 +104,14 @@ impl World<'_> {
             1 => Peer::Unix { pid: 1, uid: 1000 },
             _ => Peer::Unix { pid: 2, uid: 0 },
         };
-        if self.seats[seat].is_some_and(|guest| self.guests[guest].conn.is_some()) {
-            return;
-        }
-        let conn = self.door.accept(self.now, peer).expect("there are few");
-        self.seats[seat] = Some(self.guests.len());
-        self.guests.push(Guest::new(conn, peer));
-    }
-
-    fn stand_up(&mut self, seat: usize) {
-        let Some(guest) = self.seats[seat] else { return };
-        let Some(conn) = self.guests[guest].conn else { return };
-        self.step(DOOR, Event::Hangup { conn, why: Hangup::Broken });
-        assert_eq!(self.guests[guest].conn, None, "who has gone is closed");
-        self.guests[guest].fate = Fate::Gone;
+        self.world.sit_down(seat, peer);
     }
 
     /// The client sends bytes, in pieces of a length that the script says.
     fn say(&mut self, seat: usize, bytes: &[u8]) {
         let piece = usize::from(self.tape.byte());
-        if let Some(guest) = self.seats[seat].filter(|guest| self.guests[*guest].conn.is_some()) {
-            self.guests[guest].say(bytes, piece);
+        if let Some(guest) = self.world.seated(seat).filter(|guest| guest.conn.is_some()) {
+            guest.say(bytes, piece);
         }
     }
 
@@ -123,62 +125,31 @@ impl World<'_> {
         let named = [(&b"user"[..], user.as_bytes()), (b"database", database.as_bytes())];
         let mut out = Vec::new();
         frontend::encode_startup_version(&mut out, minor, named.into_iter().chain(more));
-        if let Some(guest) = self.seats[seat] {
-            self.guests[guest].calls_itself(user);
+        if let Some(guest) = self.world.seated(seat) {
+            guest.calls_itself(user);
         }
         self.say(seat, &out);
     }
 
     fn answer(&mut self, seat: usize) {
-        let Some(guest) = self.seats[seat] else { return };
-        if let Some(answer) = self.guests[guest].answer() {
+        if let Some(answer) = self.world.seated(seat).and_then(Guest::answer) {
             self.say(seat, &answer);
         }
-    }
-
-    fn reload(&mut self) {
-        let mut settings = setting::settings(self.tape.byte());
-        settings.workers = self.settings.workers;
-        self.settings = Arc::new(settings);
-        self.trusts |= setting::trusts(&self.settings);
-        for place in [DOOR, Place::Coordinator] {
-            self.step(place, Event::Mail(Mail::configure(place, Arc::clone(&self.settings))));
-        }
-    }
-
-    fn steer(&mut self) {
-        match self.tape.byte() % 4 {
-            1 => self.depart(),
-            2 if !self.stopped => {
-                self.stopped = true;
-                for place in [DOOR, Place::Coordinator] {
-                    self.step(place, Event::Mail(Mail::stop(place, Stop::WaitForServers)));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// A session that was let in has ended.
-    fn depart(&mut self) {
-        let Some(arrival) = self.welcomed.pop() else { return };
-        let user = Arc::clone(&arrival.identity.user);
-        let mail = ToCoordinator::Departed { pool: arrival.pool, worker: arrival.worker, user };
-        self.step(Place::Coordinator, Event::Mail(Mail::ToCoordinator(mail)));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::guest::Fate;
     use super::*;
 
     /// Sits down, says who it is, answers twice, whoever computes and decides in between.
     fn fate(setting: u8, names: u8, answers: bool) -> Fate {
         let answer = if answers { [7, 0] } else { [5, 0] };
         let script = [&[setting, 0, 0, 2, names, 0, 0, 0][..], &answer, &[10], &answer, &[10, 11, 11, 11]].concat();
-        let mut world = World::new(&script, true);
-        world.play();
-        world.end()[0].fate
+        let mut script = Script::new(&script, true);
+        script.play();
+        script.end()[0].fate
     }
 
     #[test]

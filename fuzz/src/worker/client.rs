@@ -1,4 +1,6 @@
-//! The far end of a client's connection: what it says of itself in its statements, and what it hears.
+//! The far ends of clients' connections: what they say of themselves in their statements, and what they hear.
+
+use std::collections::BTreeSet;
 
 use sim::statement::Mark;
 use wire::backend::{BackendKeyData, DataRow, tag};
@@ -6,37 +8,123 @@ use wire::{HEADER_LEN, Header};
 
 use super::socket::Socket;
 
+/// As many clients are there at a time.
+pub(super) const SEATS: usize = 4;
+
 /// Clients' numbers start here, so that no other bytes look like a client's mark.
-pub(super) const FIRST: u32 = 73_190_001;
+const FIRST: u32 = 73_190_001;
 
 pub(super) struct Client {
-    pub(super) number: u32,
-    pub(super) socket: usize,
+    number: u32,
+    socket: usize,
     /// Whether it says whose its statements are: until it says something of the fuzzer's making, which may change
     /// settings that the mark tells.
-    pub(super) is_marked: bool,
-    pub(super) statements: u32,
+    is_marked: bool,
+    statements: u32,
     /// Rows that it heard, with its mark or without.
-    pub(super) rows: u32,
+    rows: u32,
     /// Pid and secret of its cancel key.
-    pub(super) key: Option<(i32, i32)>,
+    key: Option<(i32, i32)>,
 }
 
 impl Client {
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(super) fn socket(&self) -> usize {
+        self.socket
+    }
+
+    pub(super) fn key(&self) -> Option<(i32, i32)> {
+        self.key
+    }
+
     /// What its next statement carries.
     pub(super) fn mark(&mut self) -> Option<Mark> {
         self.statements += 1;
         self.is_marked.then_some(Mark { client: self.number, number: self.statements })
     }
+
+    /// From now on it does not say whose its statements are.
+    pub(super) fn drop_marks(&mut self) {
+        self.is_marked = false;
+    }
 }
 
-/// Looks at whole messages that have come. If servers lie they may be anything.
-pub(super) fn hear(socket: &mut Socket, lies: bool, clients: &mut [Option<Client>]) {
-    if lies {
-        socket.heard.clear();
-        return;
+/// All that are there or were, by seat.
+pub(super) struct Clients {
+    seats: [Option<Client>; SEATS],
+    /// The number of the last that has come.
+    last: u32,
+    /// Whose keys were used in requests to cancel.
+    cancelled: BTreeSet<u32>,
+}
+
+impl Clients {
+    pub(super) fn new() -> Clients {
+        Clients { seats: Default::default(), last: FIRST, cancelled: BTreeSet::new() }
     }
-    let client = clients.iter_mut().flatten().find(|client| client.number == socket.client);
+
+    /// A number for the next.
+    pub(super) fn number(&mut self) -> u32 {
+        self.last += 1;
+        self.last
+    }
+
+    /// It has come by this socket.
+    pub(super) fn sit(&mut self, seat: usize, number: u32, socket: usize, is_marked: bool) {
+        self.seats[seat] = Some(Client { number, socket, is_marked, statements: 0, rows: 0, key: None });
+    }
+
+    pub(super) fn get(&self, seat: usize) -> Option<&Client> {
+        self.seats[seat].as_ref()
+    }
+
+    pub(super) fn take(&mut self, seat: usize) -> Option<Client> {
+        self.seats[seat].take()
+    }
+
+    /// It has what [`Clients::take`] took.
+    pub(super) fn put(&mut self, seat: usize, client: Client) {
+        self.seats[seat] = Some(client);
+    }
+
+    pub(super) fn with_number(&self, number: u32) -> Option<&Client> {
+        self.seats.iter().flatten().find(|client| client.number == number)
+    }
+
+    /// A client asks for a cancel with its key.
+    pub(super) fn note_cancel(&mut self, number: u32) {
+        self.cancelled.insert(number);
+    }
+
+    pub(super) fn has_cancelled(&self, number: u32) -> bool {
+        self.cancelled.contains(&number)
+    }
+
+    /// Looks at whole messages that have come. If servers lie they may be anything.
+    pub(super) fn hear(&mut self, socket: &mut Socket, lies: bool) {
+        if lies {
+            socket.heard.clear();
+            return;
+        }
+        let (key, rows) = listen(socket);
+        if let Some(client) = self.seats.iter_mut().flatten().find(|client| client.number == socket.client) {
+            client.key = key.or(client.key);
+            client.rows += rows;
+        }
+    }
+
+    /// How many rows it has heard, and whether it has a key.
+    #[cfg(test)]
+    pub(super) fn heard(&self, seat: usize) -> Option<(u32, bool)> {
+        self.get(seat).map(|client| (client.rows, client.key.is_some()))
+    }
+}
+
+/// The key and how many rows there are among the whole messages that have come.
+fn listen(socket: &mut Socket) -> (Option<(i32, i32)>, u32) {
     let mut rest = &socket.heard[..];
     let (mut key, mut rows) = (None, 0);
     while let Some(header) = Header::parse(rest).expect("what clients hear has sound lengths") {
@@ -56,12 +144,9 @@ pub(super) fn hear(socket: &mut Socket, lies: bool, clients: &mut [Option<Client
             other => assert!(b"RSKZCETDtn123sIGHVcdNAW".contains(&other), "a client hears {}", other.escape_ascii()),
         }
     }
-    if let Some(client) = client {
-        client.key = key.or(client.key);
-        client.rows += rows;
-    }
     let used = socket.heard.len() - rest.len();
     socket.heard.drain(..used);
+    (key, rows)
 }
 
 fn check_row(body: &[u8], number: u32) {

@@ -10,31 +10,44 @@
 //! ```text
 //!   settings, settings, { who and what, more as the action wants } …
 //! ```
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `script` | who does what next, read off the input |
+//! | `machines`, `post` | what is tested, and the mail between them |
+//! | `sockets`, `socket` | connections |
+//! | `client`, `server`, `postgres` | the far ends of these, and what they find wrong |
+//! | `carrying` | what the machines ask for is carried out |
+//! | `setting` | how the pooler is set up |
 
 mod carrying;
 mod client;
+mod machines;
+mod post;
+mod postgres;
 mod script;
 mod server;
 mod setting;
 mod socket;
+mod sockets;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use pooling::mail::Stop;
-use pooling::{Actions, Coordinator, Door, Event, Job, Machine};
-use pooling::{Mail, Place, Settings, Worker};
-use queueing::board::Board;
-use sim::shared::Server;
-use units::{ConnId, DoorId, Time, WorkerId};
+use pooling::{Actions, Event, Hangup, Job, Mail, Place, Settings, ToWorker};
+use units::{ConnId, Kind, Time, WorkerId};
+use wire::frontend;
 
-use client::Client;
+use crate::door::setting::tcp;
+use client::Clients;
+use machines::{Machines, place};
+use post::Post;
+use postgres::Postgres;
+use script::Script;
 use socket::Socket;
-
-use crate::tape::Tape;
-
-const SEATS: usize = 4;
+use sockets::Sockets;
 
 /// Longer than any time-out of the settings.
 const LONG: Duration = Duration::from_secs(100);
@@ -51,82 +64,42 @@ const LETTERS_MAX: usize = 16;
 
 /// One run of the target.
 pub fn run(bytes: &[u8]) {
-    let mut world = World::new(bytes);
-    world.play();
-    world.end();
+    let mut script = Script::new(bytes);
+    script.play();
+    script.end();
 }
 
-struct World<'a> {
-    tape: Tape<'a>,
+struct World {
     now: Time,
     settings: Arc<Settings>,
-    /// Makes session pools of the simulator's servers.
-    is_session: bool,
-    /// What those servers share.
-    database: Server,
-    door: Door,
-    coordinator: Coordinator,
-    workers: Vec<Worker>,
-    finished: BTreeSet<WorkerId>,
-    sockets: Vec<Socket>,
-    seats: [Option<Client>; SEATS],
-    clients: u32,
-    letters: VecDeque<(Mail, Option<usize>)>,
-    refused: VecDeque<(Place, Mail, Option<usize>)>,
-    in_hand: Option<usize>,
+    machines: Machines,
+    actions: Actions,
+    post: Post,
     jobs: VecDeque<(ConnId, Job)>,
-    board: Board,
-    /// How many bytes come at a time; zero: all.
-    piece: usize,
-    /// Bytes wait where they are, so that more come together.
-    holds: bool,
-    /// Servers log in and answer by themselves.
-    serves: bool,
-    /// Mailboxes of workers refuse what they may.
-    full: bool,
-    /// Some server has said what no PostgreSQL says: what clients hear may be anything.
-    lies: bool,
-    /// Whose keys were used in requests to cancel.
-    cancelled: BTreeSet<u32>,
+    sockets: Sockets,
+    clients: Clients,
+    postgres: Postgres,
+    finished: BTreeSet<WorkerId>,
     stopped: bool,
     is_traced: bool,
-    actions: Actions,
 }
 
-impl<'a> World<'a> {
-    fn new(bytes: &'a [u8]) -> World<'a> {
-        let mut tape = Tape::new(bytes);
-        let (first, second) = (tape.byte(), tape.byte());
-        let settings = Arc::new(setting::settings(first, second));
-        let count = settings.workers;
-        let worker = |number: u16| Worker::new(WorkerId(number), count, Arc::clone(&settings), [number as u8 + 1; 32]);
+impl World {
+    fn new(settings: Settings) -> World {
+        let settings = Arc::new(settings);
         World {
-            tape,
             now: Time(1_000_000),
-            database: Server::default(),
-            is_session: settings.global.pools.pool_mode == pooling::settings::PoolMode::Session,
-            door: Door::new(DoorId(0), Arc::clone(&settings), [0; 32]),
-            coordinator: Coordinator::new(count, Arc::clone(&settings)),
-            workers: (0..count).map(worker).collect(),
-            finished: BTreeSet::new(),
-            settings,
-            sockets: Vec::new(),
-            seats: Default::default(),
-            clients: client::FIRST,
-            letters: VecDeque::new(),
-            refused: VecDeque::new(),
-            in_hand: None,
+            machines: Machines::new(&settings),
+            actions: Actions::new(),
+            post: Post::default(),
             jobs: VecDeque::new(),
-            board: Board::new(count),
-            piece: 0,
-            holds: false,
-            serves: true,
-            full: false,
-            lies: false,
-            cancelled: BTreeSet::new(),
+            sockets: Sockets::default(),
+            clients: Clients::new(),
+            postgres: Postgres::new(&settings),
+            settings,
+            finished: BTreeSet::new(),
             stopped: false,
             is_traced: std::env::var_os("TRACE").is_some(),
-            actions: Actions::new(),
         }
     }
 
@@ -137,62 +110,33 @@ impl<'a> World<'a> {
         }
     }
 
-    fn machine(&mut self, place: Place) -> &mut dyn Machine {
-        match place {
-            Place::Door(_) => &mut self.door,
-            Place::Coordinator => &mut self.coordinator,
-            Place::Worker(worker) => &mut self.workers[usize::from(worker.0)],
-        }
-    }
-
-    fn place(conn: ConnId) -> Place {
-        match conn.kind() {
-            units::Kind::Login => Place::Door(DoorId(0)),
-            _ => Place::Worker(WorkerId(conn.owner())),
-        }
-    }
-
     /// Whether an event that was told led to anything.
     fn step(&mut self, place: Place, event: Event<'_>) -> bool {
         let mut actions = std::mem::take(&mut self.actions);
         let chunk = if let Event::Received { bytes, .. } = &event { *bytes } else { &[] };
         self.trace(|| format!("{} {place:?} {event:?}", self.now.0));
-        let now = self.now;
-        let board = std::mem::replace(&mut self.board, Board::new(1));
-        self.machine(place).step(now, &board, event, &mut actions);
-        self.board = board;
-        match place {
-            Place::Worker(worker) => self.workers[usize::from(worker.0)].check(),
-            Place::Coordinator => self.coordinator.check(),
-            Place::Door(_) => Ok(()),
-        }
-        .unwrap_or_else(|violation| panic!("an invariant does not hold: {violation}"));
+        self.machines.step(self.now, place, event, &mut actions);
         let mut list = actions.take();
         let acted = !list.is_empty();
         let mut blocked = Vec::new();
         for action in list.drain(..) {
-            self.trace(|| format!("    {}", crate::worker::carrying::shown(&action, &actions, chunk)));
+            self.trace(|| format!("    {}", carrying::shown(&action, &actions, chunk)));
             self.carry_out(place, action, &actions, chunk, &mut blocked);
         }
         actions.put_back(list);
-        let machine = self.machine(place);
+        let machine = self.machines.get(place);
         actions.clear(|buffer| machine.recycle(buffer));
         self.actions = actions;
         for conn in blocked {
-            if self.socket(conn).is_some() {
+            if self.sockets.find(conn).is_some() {
                 self.step(place, Event::Blocked { conn });
             }
         }
-        while let Some((place, mail, socket)) = self.refused.pop_front() {
-            self.in_hand = socket;
+        while let Some((place, mail)) = self.post.take_refused() {
             self.step(place, Event::Returned(mail.into_returned()));
-            assert!(self.in_hand.is_none(), "a connection that comes back is adopted");
+            self.post.check_adopted();
         }
         acted
-    }
-
-    fn socket(&self, conn: ConnId) -> Option<usize> {
-        self.sockets.iter().position(|socket| socket.id == Some(conn))
     }
 
     /// Everything that follows by itself.
@@ -216,34 +160,36 @@ impl<'a> World<'a> {
     }
 
     fn deliver_one(&mut self) -> bool {
-        let Some((mail, socket)) = self.letters.pop_front() else { return false };
-        self.in_hand = socket;
+        let Some(mail) = self.post.take() else { return false };
         self.step(mail.place(), Event::Mail(mail));
-        assert!(self.in_hand.is_none(), "a connection that comes with mail is adopted");
+        self.post.check_adopted();
         true
     }
 
     fn compute_one(&mut self) -> bool {
         let Some((conn, job)) = self.jobs.pop_front() else { return false };
-        self.step(World::place(conn), Event::Computed { conn, done: job.run() });
+        self.step(place(conn), Event::Computed { conn, done: job.run() });
         true
     }
 
-    /// Servers are told of before clients.
-    fn read_one(&mut self) -> bool {
-        if self.holds {
+    /// A server or a cancel connection does one thing of what it does by itself.
+    fn serve_one(&mut self) -> bool {
+        if !self.postgres.serves() {
             return false;
         }
-        let readable = |socket: &Socket| socket.id.is_some() && socket.is_readable();
-        let server = self.sockets.iter().position(|socket| readable(socket) && !socket.is_client());
-        let Some(index) = server.or_else(|| self.sockets.iter().position(readable)) else { return false };
-        let socket = &mut self.sockets[index];
-        let conn = socket.id.expect("it was looked for");
-        let bytes = socket.read(self.piece);
-        match bytes.is_empty() {
-            true => drop(self.step(World::place(conn), Event::Hangup { conn, why: pooling::Hangup::Closed })),
-            false => drop(self.step(World::place(conn), Event::Received { conn, bytes: &bytes })),
+        if let Some(index) = self.sockets.opening() {
+            self.open(index, true);
+            return true;
         }
+        (0..self.sockets.len()).any(|index| self.answer(index))
+    }
+
+    fn read_one(&mut self) -> bool {
+        let Some((conn, bytes)) = self.sockets.read() else { return false };
+        match bytes.is_empty() {
+            true => self.step(place(conn), Event::Hangup { conn, why: Hangup::Closed }),
+            false => self.step(place(conn), Event::Received { conn, bytes: &bytes }),
+        };
         true
     }
 
@@ -251,13 +197,13 @@ impl<'a> World<'a> {
     fn drain_one(&mut self) -> bool {
         for index in 0..self.sockets.len() {
             let Some(conn) = self.sockets[index].id else { continue };
-            let backlog = self.machine(World::place(conn)).backlog(conn).to_vec();
+            let backlog = self.machines.get(place(conn)).backlog(conn).to_vec();
             let count = self.sockets[index].takes(backlog.len());
             if count == 0 {
                 continue;
             }
             self.hear(index, &backlog[..count]);
-            self.step(World::place(conn), Event::Drained { conn, count });
+            self.step(place(conn), Event::Drained { conn, count });
             return true;
         }
         false
@@ -265,12 +211,16 @@ impl<'a> World<'a> {
 
     /// Whether the end of the round led to anything.
     fn end_round(&mut self) -> bool {
-        let mut acted = self.step(Place::Door(DoorId(0)), Event::RoundEnded);
-        for worker in 0..self.workers.len() {
-            let place = Place::Worker(WorkerId(worker as u16));
-            acted |= self.step(place, Event::RoundEnded) && self.step(place, Event::RoundEnded);
+        let mut acted = false;
+        for place in self.machines.places() {
+            // What a worker shows at the end of a round may be reason for another.
+            acted |= match place {
+                Place::Coordinator => false,
+                Place::Door(_) => self.step(place, Event::RoundEnded),
+                Place::Worker(_) => self.step(place, Event::RoundEnded) && self.step(place, Event::RoundEnded),
+            };
         }
-        acted || !self.letters.is_empty()
+        acted || !self.post.is_empty()
     }
 
     /// Time passes, from deadline to deadline. Who is woken every millisecond to look at the board is woken late.
@@ -278,11 +228,7 @@ impl<'a> World<'a> {
         let until = self.now + span;
         let tick = span / TICKS;
         for _ in 0..STEPS_MAX {
-            let mut places = vec![Place::Coordinator];
-            places.extend((0..self.workers.len()).map(|worker| Place::Worker(WorkerId(worker as u16))));
-            let deadlines = places.into_iter().map(|place| (self.machine(place).next_deadline(), place));
-            let next = deadlines.filter_map(|(at, place)| at.map(|at| (at, place))).min();
-            let Some((at, place)) = next.filter(|(at, _)| *at <= until) else {
+            let Some((at, place)) = self.machines.next_deadline().filter(|(at, _)| *at <= until) else {
                 self.now = until;
                 return;
             };
@@ -295,8 +241,7 @@ impl<'a> World<'a> {
     }
 
     fn tell_everybody(&mut self, mail: impl Fn(Place) -> Mail) {
-        let workers = (0..self.workers.len()).map(|worker| Place::Worker(WorkerId(worker as u16)));
-        for place in [Place::Door(DoorId(0)), Place::Coordinator].into_iter().chain(workers) {
+        for place in self.machines.places() {
             self.step(place, Event::Mail(mail(place)));
         }
         self.settle();
@@ -304,28 +249,117 @@ impl<'a> World<'a> {
 
     /// All servers fall silent, time passes, everybody leaves, the pooler stops: nothing is left.
     fn end(mut self) {
-        (self.holds, self.full, self.serves, self.piece) = (false, false, false, 0);
+        self.sockets.set_holds(false);
+        self.sockets.set_piece(0);
+        self.post.set_full(false);
+        self.postgres.set_serves(false);
         self.settle();
         self.wait(LONG);
-        for worker in &self.workers {
-            let snapshot = worker.snapshot(self.now, true);
-            let waits = snapshot.clients.iter().find(|client| client.state == "waiting");
-            assert!(waits.is_none(), "I8: {waits:?} waits beyond every deadline");
-        }
-        for index in 0..self.sockets.len() {
-            if self.sockets[index].is_client() {
-                self.hang_up(index, pooling::Hangup::Broken);
-            }
+        self.machines.check_nobody_waits(self.now);
+        for index in self.sockets.all_that(Socket::is_client) {
+            self.hang_up(index, Hangup::Broken);
         }
         self.settle();
         self.wait(LONG);
-        assert_eq!(self.coordinator.clients(), 0, "I12: places are taken by nobody");
+        self.machines.check_places_are_free();
         self.tell_everybody(|place| Mail::stop(place, Stop::Immediate));
         self.wait(LONG);
-        assert_eq!(self.finished.len(), self.workers.len(), "a worker does not finish");
-        let open = self.sockets.iter().filter_map(|socket| socket.id).find(|conn| conn.kind() != units::Kind::Login);
+        assert_eq!(self.finished.len(), self.machines.workers(), "a worker does not finish");
+        let open = self.sockets.iter().filter_map(|socket| socket.id).find(|conn| conn.kind() != Kind::Login);
         assert!(open.is_none(), "I12: {open:?} is left open");
-        let held: u32 = self.coordinator.pools().map(|(pool, _)| self.coordinator.held(pool)).sum();
-        assert_eq!(held, 0, "I12: tokens are lost");
+        self.machines.check_tokens_are_back();
+    }
+
+    /// A client comes, and says who it is by these startup parameters; unless its seat is taken.
+    fn connect(&mut self, seat: usize, is_marked: bool, startup: &[(&[u8], &[u8])]) {
+        if self.clients.get(seat).is_some_and(|client| self.sockets[client.socket()].id.is_some()) {
+            return;
+        }
+        let Some(conn) = self.machines.accept(self.now, tcp()) else { return };
+        let mut socket = Socket::new(conn, None);
+        socket.client = self.clients.number();
+        frontend::encode_startup(&mut socket.incoming, startup.iter().copied());
+        let number = socket.client;
+        let index = self.sockets.push(socket);
+        self.clients.sit(seat, number, index, is_marked);
+    }
+
+    /// A connection breaks, or its far end closes it behind what is on its way.
+    fn hang_up(&mut self, index: usize, why: Hangup) {
+        let socket = &mut self.sockets[index];
+        let Some(conn) = socket.id.filter(|_| socket.stands) else { return };
+        socket.process = None;
+        if why == Hangup::Closed {
+            socket.ends = true;
+        } else {
+            socket.incoming.clear();
+            self.step(place(conn), Event::Hangup { conn, why });
+        }
+        self.settle();
+    }
+
+    /// A connection that was asked for stands, or not.
+    fn open(&mut self, index: usize, stands: bool) {
+        let socket = &mut self.sockets[index];
+        let Some(conn) = socket.id.filter(|_| !socket.stands) else { return };
+        socket.stands = stands;
+        let event = match stands {
+            true => Event::Opened { conn, ends: None },
+            false => Event::OpenFailed { conn, why: "refused".to_owned() },
+        };
+        self.step(place(conn), event);
+    }
+
+    /// A server or cancel connection answers one message. False: there is none.
+    fn answer(&mut self, index: usize) -> bool {
+        let socket = &mut self.sockets[index];
+        if socket.kind != Kind::Cancel {
+            return self.postgres.answer(socket);
+        }
+        let Some((pid, secret)) = socket.take_cancel() else { return false };
+        if let Some(index) = self.sockets.struck_by(pid, &secret) {
+            let owner = self.sockets[index].strike();
+            self.check_strike(owner);
+        }
+        true
+    }
+
+    /// I4. The pooler itself cancels what a client that is gone, or out of time, has left behind.
+    fn check_strike(&self, owner: Option<u32>) {
+        let Some(owner) = owner.filter(|owner| !self.clients.has_cancelled(*owner) && !self.postgres.lies()) else {
+            return;
+        };
+        let present = self.clients.with_number(owner).is_some_and(|client| {
+            let socket = &self.sockets[client.socket()];
+            socket.id.is_some() && !socket.ends
+        });
+        assert!(
+            !present || self.settings.global.waiting.query_timeout.is_some(),
+            "I4: a cancel hits {owner}, who asked for none"
+        );
+    }
+
+    /// A client's request to cancel has come, by whichever door.
+    fn request_cancel(&mut self, pid: i32, secret: i32) {
+        let worker = WorkerId((pid >> 21 & 0x1ff) as u16);
+        if self.machines.has_worker(worker) {
+            self.post.put(Mail::ToWorker(worker, ToWorker::Cancel { pid, secret }));
+        }
+    }
+
+    /// New settings. How many workers there are, and how pools share servers, stays.
+    fn configure(&mut self, mut settings: Settings) {
+        settings.workers = self.settings.workers;
+        settings.global.pools.pool_mode = self.settings.global.pools.pool_mode;
+        self.settings = Arc::new(settings);
+        let settings = Arc::clone(&self.settings);
+        self.tell_everybody(|place| Mail::configure(place, Arc::clone(&settings)));
+    }
+
+    /// The pooler is told to stop, once.
+    fn stop(&mut self, stop: Stop) {
+        if !std::mem::replace(&mut self.stopped, true) {
+            self.tell_everybody(|place| Mail::stop(place, stop));
+        }
     }
 }

@@ -1,20 +1,19 @@
 //! The script of a run: who does what next, read off the fuzzer's bytes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use pooling::mail::Stop;
 use pooling::{Hangup, Mail, ToWorker};
-use units::{Kind, WorkerId};
+use units::WorkerId;
 use wire::backend::{self, Authentication, ErrorResponse, Status};
 use wire::frontend::{self, Target};
 use wire::sqlstate;
 
-use super::client::Client;
+use super::World;
+use super::client::{Client, SEATS};
 use super::setting::{self, DATABASES, USERS};
 use super::socket::Socket;
-use super::{SEATS, World};
-use crate::door::setting::tcp;
+use crate::tape::Tape;
 
 /// Statements in the language of the simulator's PostgreSQL.
 const TEXTS: [&str; 16] = [
@@ -42,7 +41,24 @@ const SETS: [&str; 4] =
 
 const NAMES: [&[u8]; 4] = [b"", b"s1", b"s2", b"a longer name"];
 
-impl World<'_> {
+pub(super) struct Script<'a> {
+    tape: Tape<'a>,
+    world: World,
+}
+
+impl<'a> Script<'a> {
+    /// A world that is set up as the beginning says.
+    pub(super) fn new(bytes: &'a [u8]) -> Script<'a> {
+        let mut tape = Tape::new(bytes);
+        let settings = setting::settings(tape.byte(), tape.byte());
+        Script { tape, world: World::new(settings) }
+    }
+
+    /// The world comes to its end, which must leave nothing.
+    pub(super) fn end(self) {
+        self.world.end();
+    }
+
     pub(super) fn play(&mut self) {
         while !self.tape.is_over() {
             let act = self.tape.byte();
@@ -52,7 +68,7 @@ impl World<'_> {
                 what @ 18..=25 => self.server(who, what),
                 what => self.surroundings(who, what),
             }
-            self.settle();
+            self.world.settle();
         }
     }
 
@@ -60,30 +76,20 @@ impl World<'_> {
         if what == 0 {
             return self.connect(seat);
         }
-        let Some(mut client) = self.seats[seat].take() else { return };
+        let Some(mut client) = self.world.clients.take(seat) else { return };
+        if what == 1 {
+            return self.leave(&client);
+        }
+        let mut out = Vec::new();
         match what {
-            1 => return self.leave(&client),
             2 => {
-                let mut out = Vec::new();
-                let bytes = self.tape.counted();
-                out.extend_from_slice(bytes);
-                client.is_marked = false;
-                self.say(&client, &out);
+                out.extend_from_slice(self.tape.counted());
+                client.drop_marks();
             }
-            _ => {
-                let mut out = Vec::new();
-                self.message(&mut client, what, &mut out);
-                self.say(&client, &out);
-            }
+            _ => self.message(&mut client, what, &mut out),
         }
-        self.seats[seat] = Some(client);
-    }
-
-    fn say(&mut self, client: &Client, bytes: &[u8]) {
-        let socket = &mut self.sockets[client.socket];
-        if socket.id.is_some() && !socket.ends {
-            socket.incoming.extend_from_slice(bytes);
-        }
+        self.world.sockets[client.socket()].say(&out);
+        self.world.clients.put(seat, client);
     }
 
     fn message(&mut self, client: &mut Client, what: u8, out: &mut Vec<u8>) {
@@ -96,7 +102,7 @@ impl World<'_> {
                 frontend::Query { text: text.as_bytes() }.encode(out);
             }
             4 => {
-                client.is_marked = false;
+                client.drop_marks();
                 frontend::Query { text: SETS[usize::from(more & 3)].as_bytes() }.encode(out);
             }
             5 => {
@@ -128,42 +134,29 @@ impl World<'_> {
 
     /// A message of any tag and any body, sound as far as its length goes, or nearly.
     fn arbitrary(&mut self, client: &mut Client, message: u8, out: &mut Vec<u8>) {
-        client.is_marked = false;
+        client.drop_marks();
         let body = self.tape.counted();
         wire::message(out, message, |out| out.extend_from_slice(body));
     }
 
     fn connect(&mut self, seat: usize) {
         let choice = self.tape.byte();
-        if self.seats[seat].as_ref().is_some_and(|client| self.sockets[client.socket].id.is_some()) {
-            return;
-        }
-        let peer = tcp();
-        let Some(conn) = self.door.accept(self.now, peer) else { return };
-        let mut socket = Socket::new(conn, None);
-        self.clients += 1;
-        socket.client = self.clients;
         let user = USERS[usize::from(choice >> 2 & 1)].as_bytes();
         let database = DATABASES[usize::from(choice & 3)].as_bytes();
         let is_marked = choice & 8 == 0;
-        let zone = (!is_marked).then_some((&b"TimeZone"[..], &b"Asia/Tokyo"[..]));
-        let named = [(&b"user"[..], user), (b"database", database)];
-        frontend::encode_startup(&mut socket.incoming, named.into_iter().chain(zone));
-        self.sockets.push(socket);
-        let socket = self.sockets.len() - 1;
-        self.seats[seat] = Some(Client { number: self.clients, socket, is_marked, statements: 0, rows: 0, key: None });
+        let startup = [(&b"user"[..], user), (b"database", database), (b"TimeZone", b"Asia/Tokyo")];
+        self.world.connect(seat, is_marked, if is_marked { &startup[..2] } else { &startup });
     }
 
     /// The client's connection breaks, or is closed behind what it said.
     fn leave(&mut self, client: &Client) {
         let why = if self.tape.byte() & 1 == 0 { Hangup::Broken } else { Hangup::Closed };
-        self.hang_up(client.socket, why);
+        self.world.hang_up(client.socket(), why);
     }
 
     /// The servers that are there, by turns.
     fn server(&mut self, which: usize, what: u8) {
-        let is_server = |socket: &Socket| socket.id.is_some() && !socket.is_client();
-        let servers: Vec<usize> = (0..self.sockets.len()).filter(|at| is_server(&self.sockets[*at])).collect();
+        let servers = self.world.sockets.all_that(|socket| socket.id.is_some() && !socket.is_client());
         if servers.is_empty() {
             return;
         }
@@ -171,13 +164,13 @@ impl World<'_> {
         match what {
             18 => {
                 let stands = self.tape.byte_is_even();
-                self.open(index, stands);
+                self.world.open(index, stands);
             }
-            19 => drop(self.answer(index)),
-            20 => self.wake(index),
+            19 => drop(self.world.answer(index)),
+            20 => self.world.postgres.wake(&mut self.world.sockets[index]),
             21 => {
                 let why = if self.tape.byte_is_even() { Hangup::Broken } else { Hangup::Closed };
-                self.hang_up(index, why);
+                self.world.hang_up(index, why);
             }
             22 => {
                 let bytes = self.tape.counted();
@@ -192,49 +185,36 @@ impl World<'_> {
                 let out = typical(self.tape.byte());
                 self.lie(index, &out);
             }
-            _ => self.refuse(index),
+            _ => refuse(&mut self.world.sockets[index]),
         }
     }
 
     /// A server says what it was not asked.
     fn lie(&mut self, index: usize, bytes: &[u8]) {
-        let socket = &mut self.sockets[index];
-        if socket.stands && !socket.ends && socket.kind == Kind::Server {
-            self.lies = true;
-            socket.incoming.extend_from_slice(bytes);
-        }
-    }
-
-    /// A server says its last words, as when an administrator ends it.
-    fn refuse(&mut self, index: usize) {
-        let socket = &mut self.sockets[index];
-        if !socket.stands || socket.ends || socket.kind != Kind::Server {
-            return;
-        }
-        fatal("terminating connection due to administrator command", &mut socket.incoming);
-        (socket.process, socket.ends) = (None, true);
+        let World { postgres, sockets, .. } = &mut self.world;
+        postgres.lie(&mut sockets[index], bytes);
     }
 
     fn surroundings(&mut self, who: usize, what: u8) {
         match what {
             26 => {
                 let span = Duration::from_millis(250) * u32::from(self.tape.byte());
-                self.wait(span);
+                self.world.wait(span);
             }
-            27 => self.piece = usize::from(self.tape.byte()),
+            27 => self.world.sockets.set_piece(usize::from(self.tape.byte())),
             28 => match who {
-                0 | 1 => self.holds = who == 1,
-                2 | 3 => self.serves = who == 2,
-                4 | 5 => self.full = who == 4,
+                0 | 1 => self.world.sockets.set_holds(who == 1),
+                2 | 3 => self.world.postgres.set_serves(who == 2),
+                4 | 5 => self.world.post.set_full(who == 4),
                 _ => {}
             },
             29 => {
                 let room = usize::from(self.tape.byte());
                 let target = who + usize::from(self.tape.byte() & 7) * 8;
-                let open: Vec<usize> = (0..self.sockets.len()).filter(|at| self.sockets[*at].id.is_some()).collect();
+                let open = self.world.sockets.all_that(|socket| socket.id.is_some());
                 if !open.is_empty() {
                     let index = open[target % open.len()];
-                    self.sockets[index].room = (room < 250).then_some(room * room);
+                    self.world.sockets[index].room = (room < 250).then_some(room * room);
                 }
             }
             30 => self.cancel_for(who % SEATS),
@@ -243,39 +223,37 @@ impl World<'_> {
     }
 
     fn cancel_for(&mut self, seat: usize) {
-        let Some(client) = &self.seats[seat] else { return };
-        let Some((pid, secret)) = client.key else { return };
-        match self.tape.byte() {
-            0 => self.cancelled.extend([client.number]),
-            wrong => return self.request_cancel(pid, secret ^ i32::from(wrong)),
+        let Some(client) = self.world.clients.get(seat) else { return };
+        let Some((pid, secret)) = client.key() else { return };
+        let (number, wrong) = (client.number(), self.tape.byte());
+        if wrong == 0 {
+            self.world.clients.note_cancel(number);
         }
-        self.request_cancel(pid, secret);
+        self.world.request_cancel(pid, secret ^ i32::from(wrong));
     }
 
     fn steer(&mut self, who: usize) {
         match who {
             0 | 1 => {
                 let mut settings = setting::settings(self.tape.byte(), self.tape.byte());
-                (settings.workers, settings.global.pools.pool_mode) =
-                    (self.settings.workers, self.settings.global.pools.pool_mode);
                 if who == 1 {
                     settings.databases.remove("two");
                 }
-                self.settings = Arc::new(settings);
-                let settings = Arc::clone(&self.settings);
-                self.tell_everybody(|place| Mail::configure(place, Arc::clone(&settings)));
+                self.world.configure(settings);
             }
-            2 => {
-                let look = ToWorker::Look { ticket: 7, detail: true };
-                self.letters.push_back((Mail::ToWorker(WorkerId(0), look), None));
-            }
-            3 | 4 if !self.stopped => {
-                self.stopped = true;
-                let stop = if who == 3 { Stop::WaitForClients } else { Stop::WaitForServers };
-                self.tell_everybody(|place| Mail::stop(place, stop));
-            }
+            2 => self.world.post.put(Mail::ToWorker(WorkerId(0), ToWorker::Look { ticket: 7, detail: true })),
+            3 => self.world.stop(Stop::WaitForClients),
+            4 => self.world.stop(Stop::WaitForServers),
             _ => {}
         }
+    }
+}
+
+/// A server says its last words, as when an administrator ends it.
+fn refuse(socket: &mut Socket) {
+    if socket.is_live_server() {
+        fatal("terminating connection due to administrator command", &mut socket.incoming);
+        (socket.process, socket.ends) = (None, true);
     }
 }
 
@@ -365,24 +343,23 @@ mod tests {
             &[3, 1, 0x40, 0, 0x43, 0, 26, 255],
         ];
         let script = script.concat();
-        let mut world = World::new(&script);
-        world.play();
-        let rows = |seat: usize| world.seats[seat].as_ref().map(|client| (client.rows, client.key.is_some()));
-        assert_eq!([rows(0), rows(1), rows(2)], [Some((1, true)), Some((2, true)), Some((0, true))]);
-        assert!(!world.lies);
-        world.end();
+        let mut script = Script::new(&script);
+        script.play();
+        let heard = [0, 1, 2].map(|seat| script.world.clients.heard(seat));
+        assert_eq!(heard, [Some((1, true)), Some((2, true)), Some((0, true))]);
+        assert!(!script.world.postgres.lies());
+        script.end();
     }
 
     #[test]
     #[should_panic(expected = "I2: client")]
     fn a_strangers_row_is_noticed() {
-        let script = [0, 0, 0, 0, 0x20, 0];
-        let mut world = World::new(&script);
-        world.play();
-        let number = world.seats[1].as_ref().expect("it has come").number;
-        let socket = world.seats[0].as_ref().expect("it has come").socket;
+        let mut script = Script::new(&[0, 0, 0, 0, 0x20, 0]);
+        script.play();
+        let client = |seat: usize| script.world.clients.get(seat).expect("it has come");
+        let (number, socket) = (client(1).number(), client(0).socket());
         let mut row = Vec::new();
         backend::encode_data_row(&mut row, [Some(format!("c{number}.1.0:").as_bytes())]);
-        world.hear(socket, &row);
+        script.world.hear(socket, &row);
     }
 }

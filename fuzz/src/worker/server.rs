@@ -2,17 +2,16 @@
 
 use auth::scram::{MECHANISM, NONCE_LEN};
 use auth::{Md5Hash, ServerExchange, Verifier};
-use pooling::{Event, Mail, ToWorker};
 use sim::backend::{Backend, Progress};
+use sim::book::Complaint;
 use sim::parameters::{DEFAULTS, NAMES, value};
 use sim::shared::Server;
 use sim::statement::{Body, split};
-use units::{ConnId, Kind, WorkerId};
+use units::ConnId;
 use wire::backend::{self, Authentication, BackendKeyData, ParameterStatus, Status};
 use wire::frontend::{self, Password, SaslInitial, SaslResponse, Startup, StartupMessage, len_max, tag};
 use wire::{HEADER_LEN, Header, cstr};
 
-use super::World;
 use super::setting::PASSWORDS;
 
 const SALT: [u8; 4] = [1, 2, 3, 4];
@@ -41,7 +40,7 @@ pub(super) struct Process {
     /// It was never shown a wrong password.
     is_convinced: bool,
     /// It has ended and closes its connection.
-    pub(super) ended: bool,
+    ended: bool,
     pid: i32,
     secret: [u8; 4],
 }
@@ -59,6 +58,36 @@ impl Process {
             pid: (number >> 27) as i32 & 0x3f_ffff,
             secret: (number as u32).to_be_bytes(),
         }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// A statement that takes time is being run.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.works
+    }
+
+    /// It was never shown a wrong password.
+    pub(super) fn is_convinced(&self) -> bool {
+        self.is_convinced
+    }
+
+    pub(super) fn take_complaint(&mut self) -> Option<Complaint> {
+        self.backend.take_complaint()
+    }
+
+    /// Whether a cancel with this key would end something.
+    pub(super) fn is_struck_by(&self, pid: i32, secret: &[u8]) -> bool {
+        self.pid == pid && self.secret[..] == *secret && self.backend.is_cancellable()
+    }
+
+    /// A cancel strikes: the client whose statement it was at.
+    pub(super) fn strike(&mut self, out: &mut Vec<u8>) -> Option<u32> {
+        let owner = self.backend.client();
+        self.wake(true, out);
+        owner
     }
 
     /// Asks for a password, or not.
@@ -122,7 +151,7 @@ impl Process {
     }
 
     /// Goes on with what takes time.
-    fn wake(&mut self, cancelled: bool, out: &mut Vec<u8>) {
+    pub(super) fn wake(&mut self, cancelled: bool, out: &mut Vec<u8>) {
         self.works = false;
         let progress = self.backend.wake(cancelled, out);
         self.progressed(progress);
@@ -136,15 +165,18 @@ impl Process {
         }
     }
 
-    /// Works on a message, or on the startup packet. Returns how long it was, if it was whole.
-    fn message(&mut self, heard: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    /// Works on a message, or on the startup packet, if it is at nothing. Returns how long it was, if it was whole.
+    pub(super) fn message(&mut self, heard: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+        if self.ended || self.works {
+            return None;
+        }
         if matches!(self.phase, Phase::Starting) {
             let (packet, used) = frontend::parse_startup(heard).expect("a sound startup packet")?;
             let Startup::Start(start) = packet else { panic!("a server is told {packet:?}") };
             self.started(&start, out);
             return Some(used);
         }
-        let header = Header::parse(heard).expect("a sound header")?;
+        let header = sound_header(heard)?;
         let body = heard.get(HEADER_LEN..header.total_len())?;
         if !matches!(self.phase, Phase::Serving) {
             self.prove(header.tag, body, out);
@@ -179,115 +211,9 @@ fn is_modest(message: u8, body: &[u8]) -> bool {
 }
 
 /// The beginning of what a server was sent must be sound, whether it answers or not.
-fn check_sent(heard: &[u8]) {
-    let Some(header) = Header::parse(heard).expect("what servers are sent has sound lengths") else { return };
+fn sound_header(heard: &[u8]) -> Option<Header> {
+    let header = Header::parse(heard).expect("what servers are sent has sound lengths")?;
     let max = len_max(header.tag).unwrap_or_else(|| panic!("a server is sent a {}", header.tag.escape_ascii()));
     assert!(header.body_len() + 4 <= max, "a server is sent a message of {} bytes", header.body_len());
-}
-
-impl World<'_> {
-    /// A server or a cancel connection does one thing of what it does by itself.
-    pub(super) fn serve_one(&mut self) -> bool {
-        if !self.serves {
-            return false;
-        }
-        let waits = |socket: &super::Socket| socket.id.is_some() && !socket.stands;
-        if let Some(index) = self.sockets.iter().position(waits) {
-            self.open(index, true);
-            return true;
-        }
-        (0..self.sockets.len()).any(|index| self.answer(index))
-    }
-
-    /// A connection that was asked for stands, or not.
-    pub(super) fn open(&mut self, index: usize, stands: bool) {
-        let Some(conn) = self.sockets[index].id.filter(|_| !self.sockets[index].stands) else { return };
-        self.sockets[index].stands = stands;
-        let event = match stands {
-            true => Event::Opened { conn, ends: None },
-            false => Event::OpenFailed { conn, why: "refused".to_owned() },
-        };
-        self.step(World::place(conn), event);
-    }
-
-    /// Answers one message. False: there is none.
-    pub(super) fn answer(&mut self, index: usize) -> bool {
-        let socket = &mut self.sockets[index];
-        if socket.kind == Kind::Cancel {
-            return self.cancel(index);
-        }
-        let Some(process) = socket.process.as_mut().filter(|process| !process.ended && !process.works) else {
-            return false;
-        };
-        if !matches!(process.phase, Phase::Starting) {
-            check_sent(&socket.heard);
-        }
-        let Some(used) = process.message(&socket.heard, &mut socket.incoming) else { return false };
-        socket.heard.drain(..used);
-        self.judge(index);
-        true
-    }
-
-    /// What the simulator's PostgreSQL finds wrong with what it was told. A client may say anything unmarked (I11).
-    fn judge(&mut self, index: usize) {
-        let socket = &mut self.sockets[index];
-        let Some(process) = &mut socket.process else { return };
-        socket.ends |= process.ended;
-        assert!(process.is_convinced || self.lies, "a server is shown a wrong password");
-        if let Some(complaint) = process.backend.take_complaint().filter(|complaint| complaint.invariant != 11) {
-            assert!(self.lies, "I{}: {}", complaint.invariant, complaint.text);
-        }
-    }
-
-    /// A statement that takes time comes to its end.
-    pub(super) fn wake(&mut self, index: usize) {
-        let socket = &mut self.sockets[index];
-        if let Some(process) = socket.process.as_mut().filter(|process| process.works) {
-            process.wake(false, &mut socket.incoming);
-            self.judge(index);
-        }
-    }
-
-    /// A cancel connection has said what it wants: it strikes, and is closed (I4).
-    fn cancel(&mut self, index: usize) -> bool {
-        let socket = &mut self.sockets[index];
-        let Some((packet, used)) = frontend::parse_startup(&socket.heard).expect("a sound packet") else {
-            return false;
-        };
-        let Startup::Cancel(request) = packet else { panic!("a cancel connection says {packet:?}") };
-        let (pid, secret) = (request.pid, request.secret.to_vec());
-        socket.heard.drain(..used);
-        socket.ends = true;
-        let struck = self.sockets.iter_mut().find_map(|socket| {
-            let process = socket.process.as_mut()?;
-            (process.pid == pid && process.secret[..] == secret && process.backend.is_cancellable())
-                .then_some((process, &mut socket.incoming))
-        });
-        if let Some((process, incoming)) = struck {
-            let owner = process.backend.client();
-            process.wake(true, incoming);
-            self.judge_strike(owner);
-        }
-        true
-    }
-
-    /// The pooler itself cancels what a client that is gone, or out of time, has left behind.
-    fn judge_strike(&self, owner: Option<u32>) {
-        let Some(owner) = owner.filter(|owner| !self.cancelled.contains(owner) && !self.lies) else { return };
-        let present = self.seats.iter().flatten().any(|client| {
-            let socket = &self.sockets[client.socket];
-            client.number == owner && socket.id.is_some() && !socket.ends
-        });
-        assert!(
-            !present || self.settings.global.waiting.query_timeout.is_some(),
-            "I4: a cancel hits {owner}, who asked for none"
-        );
-    }
-
-    pub(super) fn request_cancel(&mut self, pid: i32, secret: i32) {
-        let worker = WorkerId((pid >> 21 & 0x1ff) as u16);
-        if usize::from(worker.0) < self.workers.len() {
-            self.letters.push_back((Mail::ToWorker(worker, ToWorker::Cancel { pid, secret }), None));
-        }
-    }
+    Some(header)
 }

@@ -1,6 +1,7 @@
 //! One connection: what is on its way to the pooler, what its socket still takes, who is at the far end.
 
 use units::{ConnId, Kind};
+use wire::frontend::{self, Startup};
 
 use super::server::Process;
 
@@ -41,6 +42,33 @@ impl Socket {
 
     pub(super) fn is_client(&self) -> bool {
         matches!(self.kind, Kind::Client | Kind::Login)
+    }
+
+    /// A server's, which stands and has not ended.
+    pub(super) fn is_live_server(&self) -> bool {
+        self.stands && !self.ends && self.kind == Kind::Server
+    }
+
+    /// The far end says something, if it is still there.
+    pub(super) fn say(&mut self, bytes: &[u8]) {
+        if self.id.is_some() && !self.ends {
+            self.incoming.extend_from_slice(bytes);
+        }
+    }
+
+    /// A cancel strikes the server: the client whose statement it was at.
+    pub(super) fn strike(&mut self) -> Option<u32> {
+        self.process.as_mut()?.strike(&mut self.incoming)
+    }
+
+    /// What the pooler asks for by a cancel connection, which ends with it: pid and secret.
+    pub(super) fn take_cancel(&mut self) -> Option<(i32, Vec<u8>)> {
+        let (packet, used) = frontend::parse_startup(&self.heard).expect("a sound packet")?;
+        let Startup::Cancel(request) = packet else { panic!("a cancel connection says {packet:?}") };
+        let key = (request.pid, request.secret.to_vec());
+        self.heard.drain(..used);
+        self.ends = true;
+        Some(key)
     }
 
     pub(super) fn is_readable(&self) -> bool {
