@@ -2,7 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `wishes`, `plan` | what is asked for, and what the seed decides then: settings, users, what the world is made for |
+//! | `wishes`, `overrides`, `plan` | what is asked for, settings among it, and what the seed decides then: settings, users, what the world is made for |
 //! | `conditions` | weather, faults, manners |
 //! | `contest` | classes that contest a pool |
 //! | `promises` | what settings promise that few worlds ask for |
@@ -42,6 +42,7 @@ pub mod curve;
 pub mod link;
 mod machines;
 mod network;
+pub mod overrides;
 pub mod parameters;
 pub mod plan;
 pub mod promises;

@@ -2,7 +2,7 @@
 //!
 //! `sim --seed N [--steps M] [--workers W] [--verbose]` runs one seed; `sim --time SECONDS` runs fresh seeds until the
 //! time is up; `--hashes` prints for each what the world saw of it, to be compared before and after a change that nobody
-//! may see; `--sabotage NAME` (with the feature) says how long it takes to catch a deliberate fault.
+//! may see; `--set NAME=VALUE`, any number of times, gives a setting a value that no seed changes; `--sabotage NAME` (with the feature) says how long it takes to catch a deliberate fault.
 
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -13,7 +13,7 @@ use sim::census::Census;
 use sim::run;
 use sim::wishes::Wishes;
 
-const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--shares] [--classes] [--promises] [--sizes] [--fidelity NAME] [--keep-going] [--verbose] [--hashes] [--sabotage NAME]";
+const USAGE: &str = "usage: sim [--seed N] [--seeds COUNT] [--steps M] [--workers W] [--time SECONDS] [--calm] [--shares] [--classes] [--promises] [--sizes] [--fidelity NAME] [--set NAME=VALUE] [--keep-going] [--verbose] [--hashes] [--sabotage NAME]";
 
 #[derive(Debug, Default)]
 struct Arguments {
@@ -71,8 +71,8 @@ fn many(arguments: &Arguments) -> ExitCode {
         if up {
             break;
         }
-        let wishes = Wishes { seed: first.wrapping_add(offset), ..arguments.wishes };
-        let done = watch(wishes);
+        let wishes = Wishes { seed: first.wrapping_add(offset), ..arguments.wishes.clone() };
+        let done = watch(wishes.clone());
         let outcome = run::run(&wishes, false, false);
         drop(done);
         total.add(&outcome.census);
@@ -171,10 +171,10 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--sizes" => arguments.wishes.sizes = Some(PoolSize::Auto),
             "--fidelity" => {
                 let name = words.next().ok_or("--fidelity wants a name")?;
-                let all = [Fidelity::Transparent, Fidelity::Strict, Fidelity::Classic];
-                let found = all.into_iter().find(|fidelity| fidelity.as_str() == name);
+                let found = Fidelity::named(&name);
                 arguments.wishes.fidelity = Some(found.ok_or_else(|| format!("no such fidelity: {name}"))?);
             }
+            "--set" => arguments.wishes.set.add(&words.next().ok_or("--set wants a name=value")?)?,
             "--keep-going" => arguments.keep_going = true,
             "--hashes" => arguments.hashes = true,
             "--verbose" => arguments.verbose = true,

@@ -98,6 +98,9 @@ pub fn replay(wishes: &Wishes) -> String {
     if let Some(fidelity) = wishes.fidelity {
         command += &format!(" --fidelity {}", fidelity.as_str());
     }
+    for setting in wishes.set.iter() {
+        command += &format!(" --set '{setting}'");
+    }
     command
 }
 

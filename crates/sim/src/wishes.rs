@@ -2,8 +2,10 @@
 
 use pooling::settings::{Fidelity, PoolSize};
 
+use crate::overrides::Overrides;
+
 /// What the command line, or a test, says about a run.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Wishes {
     pub seed: u64,
     pub steps: Option<u64>,
@@ -20,6 +22,8 @@ pub struct Wishes {
     pub promises: bool,
     /// What becomes of session state; otherwise the seed decides.
     pub fidelity: Option<Fidelity>,
+    /// Settings that hold whatever the seed decides.
+    pub set: Overrides,
     #[cfg(feature = "sabotage")]
     pub sabotage: Option<pooling::sabotage::Sabotage>,
 }

@@ -16,6 +16,7 @@ use units::PoolKey;
 use crate::conditions::{Faults, Manners, Weather};
 use crate::contest::Contest;
 use crate::curve::Curve;
+use crate::overrides::Overrides;
 use crate::parameters::{self, Values};
 use crate::promises::{self, Promises, stream};
 use crate::random::Random;
@@ -99,6 +100,7 @@ pub struct Plan {
     pub stop: Option<pooling::Stop>,
     pub purpose: Purpose,
     pub promises: Promises,
+    set: Overrides,
 }
 
 impl Plan {
@@ -142,6 +144,7 @@ impl Plan {
                 ..Purpose::default()
             },
             promises: Promises::default(),
+            set: wishes.set.clone(),
         };
         if crate::contest::is_wished(wishes) {
             plan.contend(wishes);
@@ -155,6 +158,7 @@ impl Plan {
             wishes.calm || plan.purpose.shares || plan.purpose.contest.is_some() || plan.purpose.curve.is_some();
         plan.promises = Promises::draw(wishes, is_plain);
         plan.promise();
+        plan.set.apply(Arc::make_mut(&mut plan.settings));
         plan
     }
 
@@ -224,6 +228,7 @@ impl Plan {
             crate::classes::limit_by(random, &mut settings);
         }
         self.reload_promises(&mut settings);
+        self.set.apply(&mut settings);
         self.past.push(std::mem::replace(&mut self.settings, Arc::new(settings)));
     }
 }

@@ -25,7 +25,7 @@ const LAYERS: [(&str, &[&str]); 22] = [
     ("measure", &["auth", "client"]),
     ("trials", &["client", "demo", "measure"]),
     ("pgweir", &["units", "auth", "pooling", "engine", "control", "config", "demo", "trials"]),
-    ("sim", &["units", "queueing", "session_state", "control", "pooling", "wire", "auth"]),
+    ("sim", &["units", "settings", "queueing", "session_state", "control", "pooling", "wire", "auth"]),
     ("bench", &["client", "demo", "measure"]),
     ("outer", &["client", "demo", "measure"]),
     ("regress", &["demo", "outer"]),
