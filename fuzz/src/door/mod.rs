@@ -63,7 +63,7 @@ pub fn run(bytes: &[u8]) {
     assert_eq!(heard.len(), whole.len());
 }
 
-struct World {
+struct DoorWorld {
     /// Whether bytes are cut as the script says, or come as they were sent.
     cuts: bool,
     now: Time,
@@ -83,12 +83,12 @@ struct World {
     actions: Actions,
 }
 
-impl World {
-    fn new(settings: Settings, cuts: bool) -> World {
+impl DoorWorld {
+    fn new(settings: Settings, cuts: bool) -> DoorWorld {
         let settings = Arc::new(settings);
         let mut door = Door::new(DoorId(0), Arc::clone(&settings), [1; 32]);
         door.set_owner_uid(1000);
-        World {
+        DoorWorld {
             cuts,
             now: Time(1_000_000),
             coordinator: Coordinator::new(settings.workers, Arc::clone(&settings)),

@@ -7,19 +7,19 @@ use wire::frontend;
 
 use super::guest::Guest;
 use super::setting::{DATABASES, USERS, tcp};
-use super::{GUESTS, World, setting};
+use super::{DoorWorld, GUESTS, setting};
 use crate::tape::Tape;
 
 pub(super) struct Script<'a> {
     tape: Tape<'a>,
-    world: World,
+    world: DoorWorld,
 }
 
 impl<'a> Script<'a> {
     /// A door that is set up as the beginning says. `cuts`: bytes come in the pieces that the script says.
     pub(super) fn new(bytes: &'a [u8], cuts: bool) -> Script<'a> {
         let mut tape = Tape::new(bytes);
-        let world = World::new(setting::settings(tape.byte()), cuts);
+        let world = DoorWorld::new(setting::settings(tape.byte()), cuts);
         Script { tape, world }
     }
 
