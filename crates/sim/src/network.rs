@@ -73,6 +73,11 @@ impl Network {
         course.after(delay, Happening::Arrive { link: id, up });
     }
 
+    /// How much a peer has ever written to its connection, if that is there.
+    pub(crate) fn written(&self, id: LinkId) -> Option<u64> {
+        self.get(id).map(|link| link.up.written())
+    }
+
     /// A piece of what is on its way arrives. False: the connection is gone.
     pub(crate) fn arrive(&mut self, course: &mut Course, id: LinkId, up: bool) -> bool {
         let short = course.random.chance(course.plan.weather.pieces);

@@ -2,12 +2,14 @@
 //!
 //! Moves bytes and tells machines and peers that there are some. Does not know what a peer does with them.
 
-use pooling::Peer as Address;
+use std::sync::Arc;
+
+use pooling::{Action, Actions, Event, Mail, Peer as Address, Stop};
 use units::ConnId;
 
 use crate::agenda::Happening;
 use crate::course::Course;
-use crate::link::{Leaving, LinkId, Peer};
+use crate::link::{Leaving, LinkId, Peer, ProcessName};
 use crate::machines::Machines;
 use crate::network::Network;
 
@@ -27,9 +29,49 @@ impl Pooler {
         self.machines.node(node).find(conn)
     }
 
+    /// The same, of a connection that an action names: it is there (I1).
+    pub(crate) fn named(&self, course: &mut Course, node: u16, conn: ConnId, what: &str) -> Option<LinkId> {
+        let found = self.find(node, conn);
+        if found.is_none() {
+            course.fail(1, format!("{what} names {conn:?}, which is not there"));
+        }
+        found
+    }
+
     /// Who is at the other end of a machine's connection.
     pub(crate) fn peer(&self, node: u16, conn: ConnId) -> Option<Peer> {
         self.find(node, conn).and_then(|id| self.network.get(id)).map(|link| link.peer.who)
+    }
+
+    /// What a machine is told, in the trace.
+    pub(crate) fn note_event(&self, course: &mut Course, node: u16, event: &Event<'_>) {
+        let (code, conn, detail) = match event {
+            Event::Received { conn, bytes } => (1, Some(*conn), bytes.len() as u64),
+            Event::Hangup { conn, why } => (2, Some(*conn), *why as u64),
+            Event::Blocked { conn } => (3, Some(*conn), 0),
+            Event::Drained { conn, count } => (4, Some(*conn), *count as u64),
+            Event::Opened { conn, .. } => (5, Some(*conn), 0),
+            Event::OpenFailed { conn, .. } => (6, Some(*conn), 0),
+            Event::Computed { conn, .. } => (7, Some(*conn), 0),
+            Event::Mail(_) => (8, None, 0),
+            Event::Returned(_) => (9, None, 0),
+            Event::DeadlineReached => (10, None, 0),
+            Event::RoundEnded => (11, None, 0),
+        };
+        let now = course.now();
+        course.trace.mix(now);
+        course.trace.mix(u64::from(node) << 8 | code);
+        course.trace.mix(conn.map_or(0, ConnId::to_bits) ^ detail);
+        if !matches!(event, Event::RoundEnded) {
+            let place = self.machines.node(node).place;
+            course.note(|| format!("{place:?} ── {}", crate::words::event(event)));
+        }
+    }
+
+    /// What a machine asks for, in the trace.
+    pub(crate) fn note_action(&self, course: &mut Course, node: u16, action: &Action, actions: &Actions, chunk: &[u8]) {
+        let place = self.machines.node(node).place;
+        course.note(|| format!("{place:?}      {}", crate::words::action(action, actions, chunk)));
     }
 
     /// A connection may have something to tell its machine.
@@ -53,6 +95,27 @@ impl Pooler {
         } else {
             self.wake_peer(course, id);
         }
+    }
+
+    /// A connection that the pooler asked for has come to PostgreSQL, which makes it a process; or not.
+    pub(crate) fn connected(
+        &mut self,
+        course: &mut Course,
+        id: LinkId,
+        stands: bool,
+        connect: impl FnOnce(&mut Course, u16) -> ProcessName,
+    ) {
+        let Some(link) = self.network.get_mut(id).filter(|link| !link.pooler.closed) else { return };
+        link.opened = Some(stands);
+        if stands {
+            let Peer::Postgres { database, .. } = link.peer.who else { return };
+            // It can be read and written from now on, though the pooler will learn of it a little later.
+            let process = Some(connect(course, database));
+            link.peer.who = Peer::Postgres { database, process };
+        } else {
+            link.peer.closed = true;
+        }
+        self.list(course, id);
     }
 
     fn wake_peer(&mut self, course: &mut Course, id: LinkId) {
@@ -137,12 +200,38 @@ impl Pooler {
         }
     }
 
+    /// A machine wants to read from a connection, and to write to it, or not.
+    pub(crate) fn set_interest(&mut self, course: &mut Course, node: u16, conn: ConnId, (read, write): (bool, bool)) {
+        let Some(id) = self.named(course, node, conn, "Interest") else { return };
+        if let Some(link) = self.network.get_mut(id) {
+            if read && !link.pooler.read {
+                link.pooler.read_from = course.now();
+            }
+            (link.pooler.read, link.pooler.write) = (read, write);
+        }
+        self.list(course, id);
+    }
+
     /// A machine gives a connection away.
     pub(crate) fn give_away(&mut self, node: u16, conn: ConnId, id: LinkId) {
         self.machines.node_mut(node).forget(conn);
         if let Some(link) = self.network.get_mut(id) {
             link.pooler.home = None;
         }
+    }
+
+    /// All machines get the settings that hold now.
+    pub(crate) fn configure(&mut self, course: &mut Course) {
+        course.note(|| "settings are reloaded".to_owned());
+        let settings = Arc::clone(&course.plan.settings);
+        self.machines.deliver_to_all(course, |place| Mail::configure(place, Arc::clone(&settings)));
+    }
+
+    /// All machines are told to stop.
+    pub(crate) fn stop(&mut self, course: &mut Course, stop: Stop) {
+        course.census.world.stops += 1;
+        course.note(|| format!("the pooler is stopped: {stop:?}"));
+        self.machines.deliver_to_all(course, |place| Mail::stop(place, stop));
     }
 
     /// A CancelRequest, on a connection of its own.

@@ -65,7 +65,8 @@ pub fn run(wishes: &Wishes, records: bool, prints: bool) -> Outcome {
             Some(Failure { invariant, text: format!("panic: {words}"), step: world.census().world.steps })
         }
     };
-    Outcome { census: *world.census(), hash: world.hash(), seen: world.seen(), failure, lines: world.take_lines() }
+    let (census, trace) = (*world.census(), world.trace());
+    Outcome { census, hash: trace.hash(), seen: trace.seen(), failure, lines: trace.take_lines() }
 }
 
 /// The command that runs a seed again.

@@ -2,27 +2,25 @@
 //!
 //! Does not know its connection: whoever serves it gives it what has come and takes what it says.
 
-use auth::{Md5Hash, Secret, ServerExchange};
+mod pipe;
+mod proof;
+
 use pooling::settings::PoolMode;
+use wire::SqlState;
 use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, ParameterStatus, Status};
-use wire::frontend::{self, Password, SaslInitial, SaslResponse, Startup as Packet, tag};
-use wire::{HEADER_LEN, Header, SqlState};
+use wire::frontend::{self, Startup as Packet};
 
 use crate::agenda::Happening;
 use crate::asked::Units;
 use crate::backend::{Backend, Progress};
 use crate::conditions::{FINAL, FOR_GOOD};
 use crate::course::Course;
-use crate::link::{Link, LinkId, ProcessName};
+use crate::link::{LinkId, ProcessName};
 use crate::parameters::{self, Values};
-use crate::plan::{Login, PASSWORD, Plan};
+use crate::plan::Plan;
 use crate::shared::Server;
-
-/// PostgreSQL keeps answers back until so much has come together, or a Flush or Sync.
-const HELD_LEN_MAX: usize = 8_192;
-
-/// No more is worked on while so much is unsent.
-const UNSENT_LEN_MAX: usize = 64 * 1024;
+use pipe::Pipe;
+use proof::Proof;
 
 /// Why a login fails, in PostgreSQL's words.
 pub(crate) type Refusal = (&'static str, &'static str);
@@ -32,14 +30,6 @@ enum Phase {
     Starting,
     Proving(Proof),
     Serving,
-}
-
-#[derive(Debug)]
-enum Proof {
-    Clear,
-    Md5([u8; 4]),
-    Sasl,
-    SaslFinal(Box<ServerExchange>),
 }
 
 /// What a process is at.
@@ -78,9 +68,7 @@ pub(crate) struct Process {
     phase: Phase,
     pub(crate) backend: Backend,
     pub(crate) units: Units,
-    inbox: Vec<u8>,
-    held: Vec<u8>,
-    outbox: Vec<u8>,
+    pub(crate) pipe: Pipe,
     work: Work,
     /// What a CancelRequest for it has.
     key: (i32, [u8; 4]),
@@ -101,9 +89,7 @@ impl Process {
             phase: Phase::Starting,
             backend: Backend::new(shared, defaults, "", false, true),
             units: Units::default(),
-            inbox: Vec::new(),
-            held: Vec::new(),
-            outbox: Vec::new(),
+            pipe: Pipe::default(),
             work: Work { busy_until: None, is_statement: false, active_at: course.now() },
             key: (name.number as i32, (course.random.next() as u32).to_be_bytes()),
             ending: false,
@@ -126,33 +112,35 @@ impl Process {
     pub(crate) fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Serving)
             && !self.work.is_statement
-            && self.inbox.is_empty()
-            && self.held.is_empty()
-            && self.outbox.is_empty()
+            && self.pipe.has_read_all()
+            && self.pipe.unsent() == 0
             && self.backend.session().status() == Status::Idle
             && !self.backend.is_in_copy()
     }
 
     /// Tells what was said on its channels, if it has nothing else to do. Whether there was something.
     pub(crate) fn tell_heard(&mut self) -> bool {
-        let before = self.outbox.len();
+        let before = self.pipe.unsent();
         if self.may_tell() {
-            self.backend.tell_heard(&mut self.outbox);
+            self.backend.tell_heard(self.pipe.say());
         }
-        self.outbox.len() > before
+        self.pipe.unsent() > before
     }
 
     /// It waits for its client, outside of a transaction.
     fn may_tell(&self) -> bool {
         let rests =
-            matches!(self.phase, Phase::Serving) && !self.work.is_statement && self.held.is_empty() && !self.ending;
+            matches!(self.phase, Phase::Serving) && !self.work.is_statement && !self.pipe.holds() && !self.ending;
         rests && self.backend.session().status() == Status::Idle && !self.backend.is_in_copy()
     }
 
     /// It waits for its client, in a transaction.
     pub(crate) fn rests_in_transaction(&self) -> bool {
-        let rests =
-            self.serves() && !self.work.is_statement && self.inbox.is_empty() && self.unsent() == 0 && !self.ending;
+        let rests = self.serves()
+            && !self.work.is_statement
+            && self.pipe.has_read_all()
+            && self.pipe.unsent() == 0
+            && !self.ending;
         rests && self.backend.session().status() != Status::Idle && !self.backend.is_in_copy()
     }
 
@@ -168,22 +156,12 @@ impl Process {
 
     /// It has ended: nothing is left to be sent.
     pub(crate) fn has_ended(&self) -> bool {
-        self.ending && self.outbox.is_empty()
+        self.ending && !self.pipe.has_to_write()
     }
 
     /// Whether a cancel with this key is for it.
     pub(crate) fn has_key(&self, pid: i32, secret: &[u8]) -> bool {
         self.key.0 == pid && self.key.1 == secret
-    }
-
-    /// How much of what it has said is not on its way.
-    pub(crate) fn unsent(&self) -> usize {
-        self.outbox.len() + self.held.len()
-    }
-
-    /// Nothing of what has come is still to be done.
-    pub(crate) fn has_read_all(&self) -> bool {
-        self.inbox.is_empty()
     }
 
     pub(crate) fn serves(&self) -> bool {
@@ -205,49 +183,12 @@ impl Process {
 
     /// It can take what has come: it is at nothing, and most of what it has said is sent.
     pub(crate) fn may_read(&self) -> bool {
-        self.work.busy_until.is_none() && self.outbox.len() <= UNSENT_LEN_MAX && !self.ending
-    }
-
-    /// Takes what has come. Whether that was anything.
-    pub(crate) fn read(&mut self, link: &mut Link) -> bool {
-        let readable = link.down.readable();
-        let count = readable.len();
-        self.inbox.extend_from_slice(readable);
-        link.down.consume(count);
-        count > 0
-    }
-
-    /// Writes what can be written. Whether there was anything to write.
-    pub(crate) fn write(&mut self, link: &mut Link) -> bool {
-        if self.outbox.is_empty() {
-            return false;
-        }
-        let count = link.up.write(&self.outbox);
-        self.outbox.drain(..count);
-        link.peer.blocked = !self.outbox.is_empty();
-        true
-    }
-
-    pub(crate) fn has_to_write(&self) -> bool {
-        !self.outbox.is_empty()
-    }
-
-    /// The next message, if one is whole.
-    ///
-    /// # Errors
-    /// Its length is bad.
-    pub(crate) fn next_message(&mut self) -> Result<Option<(u8, Vec<u8>)>, wire::Error> {
-        let header = match Header::parse(&self.inbox)? {
-            Some(header) if self.inbox.len() >= header.total_len() => header,
-            _ => return Ok(None),
-        };
-        let mut message: Vec<u8> = self.inbox.drain(..header.total_len()).collect();
-        Ok(Some((header.tag, message.split_off(HEADER_LEN))))
+        self.work.busy_until.is_none() && self.pipe.has_room() && !self.ending
     }
 
     /// Does what a message asks for.
     pub(crate) fn obey(&mut self, message: u8, body: &[u8]) -> Progress {
-        self.backend.message(message, body, &mut self.held)
+        self.backend.message(message, body, self.pipe.hold())
     }
 
     /// What it does first with a client's message: it was asked something.
@@ -257,14 +198,10 @@ impl Process {
 
     /// Sends what it has said, if it must after such a message.
     pub(crate) fn let_go(&mut self, message: u8, progress: &Progress) {
-        let flushes = matches!(
-            message,
-            tag::QUERY | tag::SYNC | tag::FLUSH | tag::FUNCTION_CALL | tag::COPY_DONE | tag::COPY_FAIL
-        );
-        let is_much = self.held.len() > HELD_LEN_MAX;
-        if flushes || self.backend.is_in_copy() || is_much || *progress == Progress::Gone {
-            self.outbox.append(&mut self.held);
+        if self.backend.is_in_copy() || *progress == Progress::Gone {
+            self.pipe.let_go();
         }
+        self.pipe.let_go_after(message);
     }
 
     /// `written`: how much it has ever written to its connection.
@@ -280,15 +217,13 @@ impl Process {
         }
         self.note_answer(course.now(), written);
         // After a statement that took time: whatever ends with ReadyForQuery is sent.
-        if self.held.len().checked_sub(6).is_some_and(|at| self.held[at] == b'Z') {
-            self.outbox.append(&mut self.held);
-        }
+        self.pipe.let_go_if_ready();
     }
 
     /// It has said something: was there a ReadyForQuery in it? `written`: how much it has ever written to its connection.
     pub(crate) fn note_answer(&mut self, now: u64, written: Option<u64>) {
         let Some(written) = written else { return };
-        let end = written + self.unsent() as u64;
+        let end = written + self.pipe.unsent() as u64;
         self.units.answered(now, self.backend.readies(), self.backend.client(), end);
     }
 
@@ -305,7 +240,7 @@ impl Process {
     pub(crate) fn resume(&mut self, takes_time: bool) -> Option<Progress> {
         self.work.busy_until.take()?;
         if std::mem::take(&mut self.work.is_statement) {
-            Some(self.backend.wake(false, &mut self.held))
+            Some(self.backend.wake(false, self.pipe.hold()))
         } else {
             takes_time.then_some(Progress::Done)
         }
@@ -320,24 +255,24 @@ impl Process {
     pub(crate) fn strike(&mut self, course: &mut Course, written: Option<u64>) {
         (self.work.is_statement, self.work.busy_until) = (false, None);
         course.census.cancels.struck += 1;
-        self.backend.wake(true, &mut self.held);
+        self.backend.wake(true, self.pipe.hold());
         self.note_answer(course.now(), written);
-        self.outbox.append(&mut self.held);
+        self.pipe.let_go();
         self.wake_after(course, 0);
     }
 
     /// Answers a question that the model has no SQL for.
     pub(crate) fn answer(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(&mut self.held);
-        self.backend.ready(&mut self.held);
+        write(self.pipe.hold());
+        self.backend.ready(self.pipe.hold());
     }
 
     /// Reads its startup packet.
     pub(crate) fn start(&mut self, course: &mut Course, shared: &Server) -> Start {
-        let inbox = std::mem::take(&mut self.inbox);
+        let inbox = self.pipe.take();
         match frontend::parse_startup(&inbox) {
             Ok(None) => {
-                self.inbox = inbox;
+                self.pipe.put_back(&inbox);
                 Start::Unfinished
             }
             Ok(Some((Packet::Cancel(request), _))) => {
@@ -355,7 +290,7 @@ impl Process {
                 let session = self.is_of_session_pool(&course.plan);
                 self.backend = Backend::new(shared, values, &self.user, session, true);
                 self.backend.set_pid(self.key.0);
-                self.inbox = inbox[used..].to_vec();
+                self.pipe.put_back(&inbox[used..]);
                 Start::Session
             }
             Ok(Some((Packet::Ssl | Packet::GssEnc, _))) | Err(_) => Start::Wrong,
@@ -391,77 +326,27 @@ impl Process {
         let Some(user) = course.plan.users.iter().find(|user| user.name == self.user) else {
             return Err(("28000", "role does not exist"));
         };
-        match user.login {
-            Login::Trust => self.welcome(course),
-            Login::Clear => {
-                Authentication::CleartextPassword.encode(&mut self.outbox);
-                self.phase = Phase::Proving(Proof::Clear);
-            }
-            Login::Md5 => {
-                let salt = (random.next() as u32).to_be_bytes();
-                Authentication::Md5Password { salt }.encode(&mut self.outbox);
-                self.phase = Phase::Proving(Proof::Md5(salt));
-            }
-            Login::Scram => {
-                backend::encode_sasl(&mut self.outbox, &[auth::scram::MECHANISM.as_bytes()]);
-                self.phase = Phase::Proving(Proof::Sasl);
-            }
+        match Proof::ask(user.login, random, self.pipe.say()) {
+            Some(proof) => self.phase = Phase::Proving(proof),
+            None => self.welcome(course),
         }
         Ok(())
     }
 
     /// A message of a client that was asked for a proof.
     pub(crate) fn prove(&mut self, course: &mut Course, message: u8, body: &[u8]) {
-        if let Err(refusal) = self.try_proof(course, message, body) {
-            self.refuse(course, refusal);
+        let Phase::Proving(proof) = std::mem::replace(&mut self.phase, Phase::Starting) else { return };
+        let user = course.plan.users.iter().find(|user| user.name == self.user);
+        let user = user.expect("a user who is asked for a password exists");
+        match proof.judge(user, self.name.number, (message, body), self.pipe.say()) {
+            Ok(Some(more)) => self.phase = Phase::Proving(more),
+            Ok(None) => self.welcome(course),
+            Err(refusal) => self.refuse(course, refusal),
         }
-    }
-
-    fn try_proof(&mut self, course: &mut Course, message: u8, body: &[u8]) -> Result<(), Refusal> {
-        const WRONG: Refusal = ("28P01", "password authentication failed for user");
-        let broken = |_| ("08P01", "bad password message");
-        if message != tag::PASSWORD {
-            return Err(("08P01", "expected password response"));
-        }
-        let Phase::Proving(proof) = std::mem::replace(&mut self.phase, Phase::Starting) else { return Err(WRONG) };
-        let right = match proof {
-            Proof::Clear => Password::decode(body).map_err(broken)?.password == PASSWORD.as_bytes(),
-            Proof::Md5(salt) => {
-                let given = Password::decode(body).map_err(broken)?.password;
-                let secret = Secret::Md5(Md5Hash::of(PASSWORD, &self.user));
-                auth::verify_md5(&secret, &self.user, salt, given)
-            }
-            Proof::Sasl => {
-                let initial = SaslInitial::decode(body).map_err(broken)?;
-                let verifier = self.verifier(&course.plan);
-                let nonce = std::array::from_fn(|at| (at as u32 + self.name.number) as u8);
-                let started = ServerExchange::start(initial.response.unwrap_or_default(), verifier, &nonce);
-                let (exchange, first) = started.map_err(|_| WRONG)?;
-                Authentication::SaslContinue(&first).encode(&mut self.outbox);
-                self.phase = Phase::Proving(Proof::SaslFinal(Box::new(exchange)));
-                return Ok(());
-            }
-            Proof::SaslFinal(exchange) => {
-                let response = SaslResponse::decode(body).map_err(broken)?;
-                let done = exchange.finish(response.response).map_err(|_| WRONG)?;
-                Authentication::SaslFinal(&done.server_final).encode(&mut self.outbox);
-                true
-            }
-        };
-        if !right {
-            return Err(WRONG);
-        }
-        self.welcome(course);
-        Ok(())
-    }
-
-    fn verifier(&self, plan: &Plan) -> auth::Verifier {
-        let user = plan.users.iter().find(|user| user.name == self.user);
-        user.expect("a user who is asked for a password exists").verifier.clone()
     }
 
     fn welcome(&mut self, course: &mut Course) {
-        let out = &mut self.outbox;
+        let out = self.pipe.say();
         Authentication::Ok.encode(out);
         let values = self.backend.session().values();
         for (parameter, &digit) in values.iter().enumerate() {
@@ -484,8 +369,8 @@ impl Process {
     pub(crate) fn say_fatal(&mut self, code: &'static str, text: &str) {
         let code = SqlState::from_bytes(code.as_bytes()).expect("codes here are five letters and digits");
         let error = ErrorResponse { severity: "FATAL", code, message: text, detail: None, hint: None };
-        self.outbox.append(&mut self.held);
-        error.encode(&mut self.outbox);
+        self.pipe.let_go();
+        error.encode(self.pipe.say());
         self.work.busy_until = None;
         self.ending = true;
     }

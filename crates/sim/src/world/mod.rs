@@ -14,9 +14,6 @@ mod rounds;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
-
-use pooling::Mail;
 
 use crate::agenda::Happening;
 use crate::book::Book;
@@ -64,9 +61,11 @@ impl World {
     pub fn new(plan: Plan, trace: Trace) -> World {
         let book = Rc::default();
         let mut course = Course::new(plan, trace);
-        let mut world = World {
-            pooler: Pooler::new(&mut course),
-            crowd: Crowd::new(course.plan.extent.visits),
+        let (mut pooler, crowd) = (Pooler::new(&mut course), Crowd::new(course.plan.extent.visits));
+        begin(&mut course, &mut pooler, crowd.visits_left());
+        World {
+            pooler,
+            crowd,
             postgres: Postgres::new(&course.plan, &book),
             book,
             desk: Desk::new(&course.plan.settings),
@@ -76,28 +75,6 @@ impl World {
             chunk: Vec::new(),
             adopting: None,
             serving_clients: false,
-        };
-        world.begin();
-        world
-    }
-
-    fn begin(&mut self) {
-        let course = &mut self.course;
-        for _ in 0..course.plan.extent.clients.min(self.crowd.visits_left()) {
-            let after = course.random.below(2_000);
-            course.after(after, Happening::Visit);
-        }
-        if course.plan.faults.every > 0 {
-            course.after(course.plan.faults.every, Happening::Trouble);
-        }
-        for _ in 0..course.plan.reloads {
-            let after = course.random.skewed(1_000, 2_000_000);
-            course.after(after, Happening::Reload);
-        }
-        // The coordinator keeps time from its first round on.
-        let first = course.now() + 1;
-        for node in 0..self.pooler.machines.count() {
-            self.pooler.machines.wake(course, node, first);
         }
     }
 
@@ -108,7 +85,8 @@ impl World {
     pub fn run(&mut self) -> Result<(), Failure> {
         while self.course.stage != Stage::Done {
             let Some(what) = self.course.next() else {
-                self.course.fail(8, format!("nothing will ever happen again, but {}", self.remains()));
+                self.course
+                    .fail(8, format!("nothing will ever happen again, but {}", remains(&self.crowd, &self.pooler)));
                 break;
             };
             self.happen(what);
@@ -129,7 +107,9 @@ impl World {
         match what {
             Happening::Round(node) => self.round(node),
             Happening::Arrive { link, up } => pooler.arrive(course, link, up),
-            Happening::Connected { link, stands } => self.connected(link, stands),
+            Happening::Connected { link, stands } => {
+                pooler.connected(course, link, stands, |course, database| postgres.connect(course, link, database));
+            }
             Happening::Break(link) => self.break_link(link),
             Happening::Client { index, number } => self.client_awakes(index, number),
             Happening::Process { index, number } => self.process_awakes(index, number),
@@ -153,7 +133,10 @@ impl World {
                 if self.course.census.world.steps >= plan.extent.steps_max || idle || is_over {
                     self.close_for_good();
                 } else if now > self.stepped_at + SILENCE_US {
-                    self.course.fail(8, format!("no machine has anything to do any more, but {}", self.remains()));
+                    self.course.fail(
+                        8,
+                        format!("no machine has anything to do any more, but {}", remains(&self.crowd, &self.pooler)),
+                    );
                 }
             }
             Stage::Closing { since } => {
@@ -162,7 +145,7 @@ impl World {
                     self.course.stage = Stage::Quiet { since: now };
                     self.course.after(QUIET_US + 1, Happening::Closing);
                 } else if now > since + CLOSING_US {
-                    self.course.fail(6, format!("faults ended long ago, but {}", self.remains()));
+                    self.course.fail(6, format!("faults ended long ago, but {}", remains(&self.crowd, &self.pooler)));
                 }
             }
             Stage::Quiet { since } => {
@@ -186,14 +169,11 @@ impl World {
         self.course.stage = Stage::Closing { since: self.course.now() };
         self.crowd.end_visits();
         trouble::end(&mut self.course, &mut self.postgres);
-        self.stop();
+        if let Some(stop) = self.course.plan.stop {
+            self.pooler.stop(&mut self.course, stop);
+        }
         self.course.after(CLOSING_US + 1, Happening::Closing);
         self.crowd.hurry(&mut self.course);
-    }
-
-    fn remains(&self) -> String {
-        let first = self.crowd.iter().next().map(|client| client.describe()).unwrap_or_default();
-        format!("{} clients are there, {} connections; {first}", self.crowd.present(), self.pooler.network.live())
     }
 
     /// A client comes, and connects to the door.
@@ -221,34 +201,7 @@ impl World {
         course.plan.reload(&mut course.random);
         course.census.world.databases_removed += (before - course.plan.settings.databases.len()) as u64;
         self.checks.note_reload(course.now());
-        self.spread_settings();
-    }
-
-    fn spread_settings(&mut self) {
-        self.course.note(|| "settings are reloaded".to_owned());
-        let settings = Arc::clone(&self.course.plan.settings);
-        let mail = |place| Mail::configure(place, Arc::clone(&settings));
-        self.pooler.machines.deliver_to_all(&mut self.course, mail);
-    }
-
-    /// The pooler is to end, if the plan says so.
-    fn stop(&mut self) {
-        let Some(stop) = self.course.plan.stop else { return };
-        self.course.census.world.stops += 1;
-        self.course.note(|| format!("the pooler is stopped: {stop:?}"));
-        self.pooler.machines.deliver_to_all(&mut self.course, |place| Mail::stop(place, stop));
-    }
-
-    /// The hash of what clients, servers and the log have seen: see [`Trace::seen`].
-    #[must_use]
-    pub fn seen(&self) -> u64 {
-        self.course.trace.seen()
-    }
-
-    /// The hash of everything that happened.
-    #[must_use]
-    pub fn hash(&self) -> u64 {
-        self.course.trace.hash()
+        self.pooler.configure(&mut self.course);
     }
 
     #[must_use]
@@ -256,7 +209,33 @@ impl World {
         &self.course.census
     }
 
-    pub fn take_lines(&mut self) -> Vec<String> {
-        self.course.trace.take_lines()
+    pub fn trace(&mut self) -> &mut Trace {
+        &mut self.course.trace
     }
+}
+
+/// What is to happen from the beginning on; `visits`: how many clients come in all.
+fn begin(course: &mut Course, pooler: &mut Pooler, visits: u32) {
+    for _ in 0..course.plan.extent.clients.min(visits) {
+        let after = course.random.below(2_000);
+        course.after(after, Happening::Visit);
+    }
+    if course.plan.faults.every > 0 {
+        course.after(course.plan.faults.every, Happening::Trouble);
+    }
+    for _ in 0..course.plan.reloads {
+        let after = course.random.skewed(1_000, 2_000_000);
+        course.after(after, Happening::Reload);
+    }
+    // The coordinator keeps time from its first round on.
+    let first = course.now() + 1;
+    for node in 0..pooler.machines.count() {
+        pooler.machines.wake(course, node, first);
+    }
+}
+
+/// Who is still there.
+fn remains(crowd: &Crowd, pooler: &Pooler) -> String {
+    let first = crowd.iter().next().map(|client| client.describe()).unwrap_or_default();
+    format!("{} clients are there, {} connections; {first}", crowd.present(), pooler.network.live())
 }

@@ -65,22 +65,6 @@ impl World {
         }
     }
 
-    /// A connection that the pooler asked for has come to PostgreSQL, or not.
-    pub(super) fn connected(&mut self, id: LinkId, stands: bool) {
-        let World { course, pooler, postgres, .. } = self;
-        let Some(link) = pooler.network.get_mut(id).filter(|link| !link.pooler.closed) else { return };
-        link.opened = Some(stands);
-        if stands {
-            let Peer::Postgres { database, .. } = link.peer.who else { return };
-            // It can be read and written from now on, though the pooler will learn of it a little later.
-            let process = Some(postgres.connect(course, id, database));
-            link.peer.who = Peer::Postgres { database, process };
-        } else {
-            link.peer.closed = true;
-        }
-        pooler.list(course, id);
-    }
-
     pub(super) fn process_awakes(&mut self, index: u32, number: u32) {
         let Some(mut process) = self.postgres.take(ProcessName { index, number }) else { return };
         let ends = self.serve(&mut process);
@@ -106,7 +90,7 @@ impl World {
             return self.flush(process);
         }
         if let Some(progress) = process.resume(self.course.plan.purpose.curve.is_some()) {
-            let written = self.written(process);
+            let written = self.pooler.network.written(process.link);
             process.progressed(&mut self.course, progress, written);
         }
         loop {
@@ -118,7 +102,7 @@ impl World {
             }
             let World { course, pooler, .. } = self;
             let Some(link) = pooler.network.get_mut(process.link) else { return true };
-            if process.read(link) {
+            if process.pipe.read(link) {
                 pooler.list(course, process.link);
             }
             match self.next_message(process) {
@@ -132,20 +116,15 @@ impl World {
         }
     }
 
-    /// How much a process has ever written to its connection, if that is there.
-    fn written(&self, process: &Process) -> Option<u64> {
-        self.pooler.network.get(process.link).map(|link| link.up.written())
-    }
-
     /// Writes what can be written. True: that was all, and the process has ended.
     fn flush(&mut self, process: &mut Process) -> bool {
         let World { course, pooler, .. } = self;
         let Some(link) = pooler.network.get_mut(process.link) else { return true };
-        if link.pooler.closed && process.has_to_write() {
+        if link.pooler.closed && process.pipe.has_to_write() {
             // Nobody will read it: the process finds its connection gone.
             return true;
         }
-        if process.write(link) {
+        if process.pipe.write(link) {
             pooler.network.pump(course, process.link, true);
         }
         process.has_ended()
@@ -156,7 +135,7 @@ impl World {
         if process.is_starting() {
             return self.start(process);
         }
-        let (message, body) = match process.next_message() {
+        let (message, body) = match process.pipe.next_message() {
             Ok(Some(message)) => message,
             Ok(None) => return Some(false),
             Err(_) => {
@@ -201,7 +180,7 @@ impl World {
         let World { course, postgres, checks, .. } = self;
         process.note_asked(course.now());
         if message == tag::QUERY && working::tells_waits(course, postgres, process, body) {
-            return process.note_answer(self.course.now(), self.written(process));
+            return process.note_answer(self.course.now(), self.pooler.network.written(process.link));
         }
         let begins = message == tag::QUERY && process.backend.session().status() == Status::Idle;
         let application = checks.seen.application_at(&course.plan, process);
@@ -220,7 +199,7 @@ impl World {
             return process.keep_busy(course, micros);
         }
         process.let_go(message, &progress);
-        let written = self.written(process);
+        let written = self.pooler.network.written(process.link);
         process.progressed(&mut self.course, progress, written);
     }
 
@@ -284,7 +263,7 @@ impl World {
                 course.judge(i04_cancels::check(&process, (client, visitor), link));
             }
         }
-        let written = self.written(&process);
+        let written = self.pooler.network.written(process.link);
         process.strike(&mut self.course, written);
         self.postgres.put_back(process);
     }
@@ -347,7 +326,7 @@ impl World {
             if reloads {
                 checks.note_reload(course.now());
             }
-            self.spread_settings();
+            self.pooler.configure(&mut self.course);
         }
         // At closing time the operator has already said how it ends.
         if let Some(stop) = served.stop.filter(|_| self.course.is_working()) {

@@ -184,7 +184,7 @@ impl World {
         let now = self.course.now();
         self.course.census.world.steps += 1;
         self.stepped_at = now;
-        self.note_event(node, &event);
+        self.pooler.note_event(&mut self.course, node, &event);
         let mut actions = self.pooler.machines.node_mut(node).step(now, event);
         let any = !actions.is_empty();
         let blocked = self.carry_out(node, &mut actions, chunk);
@@ -199,30 +199,6 @@ impl World {
         any
     }
 
-    fn note_event(&mut self, node: u16, event: &Event<'_>) {
-        let (code, conn, detail) = match event {
-            Event::Received { conn, bytes } => (1, Some(*conn), bytes.len() as u64),
-            Event::Hangup { conn, why } => (2, Some(*conn), *why as u64),
-            Event::Blocked { conn } => (3, Some(*conn), 0),
-            Event::Drained { conn, count } => (4, Some(*conn), *count as u64),
-            Event::Opened { conn, .. } => (5, Some(*conn), 0),
-            Event::OpenFailed { conn, .. } => (6, Some(*conn), 0),
-            Event::Computed { conn, .. } => (7, Some(*conn), 0),
-            Event::Mail(_) => (8, None, 0),
-            Event::Returned(_) => (9, None, 0),
-            Event::DeadlineReached => (10, None, 0),
-            Event::RoundEnded => (11, None, 0),
-        };
-        let (now, trace) = (self.course.now(), &mut self.course.trace);
-        trace.mix(now);
-        trace.mix(u64::from(node) << 8 | code);
-        trace.mix(conn.map_or(0, ConnId::to_bits) ^ detail);
-        if trace.records() && !matches!(event, Event::RoundEnded) {
-            let place = self.pooler.machines.node(node).place;
-            trace.line(now, || format!("{place:?} ── {}", crate::words::event(event)));
-        }
-    }
-
     /// All actions, in order. Returns the connections whose sockets did not take everything.
     fn carry_out(&mut self, node: u16, actions: &mut Actions, chunk: &[u8]) -> Vec<ConnId> {
         let mut blocked = Vec::new();
@@ -231,10 +207,8 @@ impl World {
         }
         let mut list = actions.take();
         for action in list.drain(..) {
-            if self.course.trace.records() {
-                self.note_action(node, &action, actions, chunk);
-            }
             let World { course, pooler, .. } = self;
+            pooler.note_action(course, node, &action, actions, chunk);
             match action {
                 Action::Send { conn, piece } => {
                     debug_assert!(piece.source != Source::Chunk || !chunk.is_empty());
@@ -243,7 +217,7 @@ impl World {
                     course.trace.see(without_nonces(actions.bytes(piece, chunk)));
                     self.send(node, conn, actions.bytes(piece, chunk), &mut blocked);
                 }
-                Action::Interest { conn, read, write } => self.interest(node, conn, read, write),
+                Action::Interest { conn, read, write } => pooler.set_interest(course, node, conn, (read, write)),
                 Action::Close { conn, .. } => {
                     course.trace.see(format!("close {conn:?}").as_bytes());
                     self.close(node, conn);
@@ -274,21 +248,8 @@ impl World {
         blocked
     }
 
-    fn note_action(&mut self, node: u16, action: &Action, actions: &Actions, chunk: &[u8]) {
-        let place = self.pooler.machines.node(node).place;
-        self.course.note(|| format!("{place:?}      {}", crate::words::action(action, actions, chunk)));
-    }
-
-    fn link_of(&mut self, node: u16, conn: ConnId, what: &str) -> Option<LinkId> {
-        let found = self.pooler.find(node, conn);
-        if found.is_none() {
-            self.course.fail(1, format!("{what} names {conn:?}, which is not there"));
-        }
-        found
-    }
-
     fn send(&mut self, node: u16, conn: ConnId, bytes: &[u8], blocked: &mut Vec<ConnId>) {
-        let Some(id) = self.link_of(node, conn, "Send") else { return };
+        let Some(id) = self.pooler.named(&mut self.course, node, conn, "Send") else { return };
         let World { course, pooler, crowd, postgres, checks, .. } = self;
         let Some(link) = pooler.network.get_mut(id) else { return };
         if self.serving_clients {
@@ -344,19 +305,8 @@ impl World {
         pooler.network.pump(course, id, false);
     }
 
-    fn interest(&mut self, node: u16, conn: ConnId, read: bool, write: bool) {
-        let Some(id) = self.link_of(node, conn, "Interest") else { return };
-        if let Some(link) = self.pooler.network.get_mut(id) {
-            if read && !link.pooler.read {
-                link.pooler.read_from = self.course.now();
-            }
-            (link.pooler.read, link.pooler.write) = (read, write);
-        }
-        self.pooler.list(&mut self.course, id);
-    }
-
     fn close(&mut self, node: u16, conn: ConnId) {
-        let Some(id) = self.link_of(node, conn, "Close") else { return };
+        let Some(id) = self.pooler.named(&mut self.course, node, conn, "Close") else { return };
         let World { course, pooler, checks, .. } = self;
         pooler.machines.node_mut(node).forget(conn);
         if let Some(link) = pooler.network.get_mut(id).filter(|_| conn.kind() == Kind::Server)
@@ -397,7 +347,7 @@ impl World {
 
     fn post(&mut self, node: u16, mail: Mail, carrying: Option<ConnId>) {
         let link = match carrying {
-            Some(conn) => self.link_of(node, conn, "Post"),
+            Some(conn) => self.pooler.named(&mut self.course, node, conn, "Post"),
             None => None,
         };
         let World { course, pooler, checks, .. } = self;
