@@ -8,7 +8,7 @@ use std::io;
 
 use config::problem::PROBLEMS_MAX;
 use config::{Config, Problem, Severity, Upstream};
-use pooling::settings::PoolSize;
+use settings::PoolSize;
 
 use crate::tape::Tape;
 

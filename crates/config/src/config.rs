@@ -2,7 +2,7 @@
 //!
 //! Promises that SHOW CONFIG's rows follow from the values. Does not read anything, nor judge it.
 
-use pooling::settings::Settings;
+use machine::Settings;
 
 use crate::problem::{Place, Problem};
 use crate::settings::Values;

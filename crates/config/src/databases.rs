@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use ::settings::DatabaseSettings;
-use pooling::settings::{Address, CONSOLE_DATABASE, Database, Host, LoadBalanceHosts};
+use connections::databases::{Address, CONSOLE_DATABASE, Database, Host, LoadBalanceHosts};
 
 use auth::Secret;
 

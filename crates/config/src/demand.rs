@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use auth::Secret;
-use pooling::settings::{Address, AuthType, Database, PoolSize, Settings};
+use connections::databases::{Address, Database};
+use machine::Settings;
+use settings::{AuthType, PoolSize};
 
 /// One server's share.
 #[derive(Clone, Debug, PartialEq, Eq)]

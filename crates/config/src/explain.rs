@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use ::settings::Over;
 use auth::Secret;
-use pooling::settings::{Address, AuthType, Database, Host, LoadBalanceHosts, PoolMode, PoolSize, Settings};
+use connections::databases::{Address, Database, Host, LoadBalanceHosts};
+use machine::Settings;
 use queueing::classes::{Class, Classes, Long, Overflow, Rate};
+use settings::{AuthType, PoolMode, PoolSize};
 
 use crate::config::Config;
 use crate::demand::{self, Demand};

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use auth::Secret;
-use pooling::settings::Settings;
+use machine::Settings;
 use queueing::classes::{CLASSES_MAX, Classes};
 
 use crate::config::{Config, assemble};

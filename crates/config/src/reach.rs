@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use pooling::settings::{AuthType, Settings};
+use machine::Settings;
 use queueing::classes::{Class, Classes, DEFAULT, Limits, Pattern, Rule, TagPattern};
+use settings::AuthType;
 
 use crate::entry::Entry;
 use crate::problem::{PROBLEMS_MAX, Place, Problem, clean, quoted};

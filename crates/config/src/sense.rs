@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use pooling::settings::{Address, AuthType, CONSOLE_DATABASE, Database, Host, PoolSize, Settings};
+use connections::databases::{Address, CONSOLE_DATABASE, Database, Host};
+use machine::Settings;
+use settings::{AuthType, PoolSize};
 
 use crate::config::Config;
 use crate::demand;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::settings::{Global, Key, ROWS, Setting, TABLE};
-use pooling::settings::Settings;
+use machine::Settings;
 use queueing::classes::Classes;
 
 use crate::problem::Place;

@@ -46,7 +46,7 @@ fn without_effect(values: &Values, key: Key) -> Option<Problem> {
     }
     let place = values.place(key).cloned().unwrap_or_default();
     let found = quoted(&values.get(key).show());
-    if key == Key::auth_dbname && values.text(key) == pooling::settings::CONSOLE_DATABASE {
+    if key == Key::auth_dbname && values.text(key) == connections::databases::CONSOLE_DATABASE {
         let expected = "another database: this one is the console's".to_owned();
         return Some(Problem::error(&place, key.name(), found, expected));
     }

@@ -9,8 +9,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::settings::PoolSize;
 use auth::{Password, Secret};
-use pooling::settings::{Address, Database, Host, LoadBalanceHosts, PoolSize};
+use connections::databases::{Address, Database, Host, LoadBalanceHosts};
 
 use crate::config::{Config, assemble};
 use crate::databases::host as parse_host;

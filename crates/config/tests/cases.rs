@@ -15,9 +15,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use config::{Config, Problem};
-use pooling::Settings;
-use pooling::settings::Global;
+use machine::Settings;
 use queueing::classes::{Class, Classes, Pattern, TagPattern};
+use settings::Global;
 
 const MAIN: &str = "weir.ini";
 

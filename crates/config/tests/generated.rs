@@ -49,7 +49,7 @@ fn the_sample_is_up_to_date_and_means_the_defaults() {
 }
 
 /// What a file says, whatever its name.
-fn unnamed(config: &config::Config) -> pooling::Settings {
+fn unnamed(config: &config::Config) -> machine::Settings {
     let mut settings = config.pooling.clone();
     settings.global.listening.conffile.clear();
     settings

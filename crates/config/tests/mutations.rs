@@ -5,8 +5,8 @@ use std::io;
 
 use config::problem::PROBLEMS_MAX;
 use config::{Severity, Upstream};
-use pooling::settings::PoolSize;
 use queueing::classes::Class;
+use settings::PoolSize;
 
 const INI: &str = include_str!("../../../docs/pgweir.ini");
 const ENTRIES: &str = "\

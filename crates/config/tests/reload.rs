@@ -131,7 +131,7 @@ fn set_changes_one_setting_until_the_next_reload() {
     let file = "[pgbouncer]\nauth_file = users.txt\n[databases]\na = host=10.0.0.1\n[users]\nann = pool_size=2";
     let running = load(file);
     let config = running.set("default_pool_size", "7").expect("a sound value");
-    assert_eq!(config.pooling.global.pools.default_pool_size, pooling::settings::PoolSize::Fixed(7));
+    assert_eq!(config.pooling.global.pools.default_pool_size, settings::PoolSize::Fixed(7));
     assert_eq!(row(&config, "default_pool_size"), "7");
     assert_eq!(config.pooling.databases, running.pooling.databases);
     assert_eq!(config.pooling.users, running.pooling.users);

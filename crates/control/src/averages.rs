@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pooling::snapshot::{Snapshot, Totals};
+use machine::snapshot::{Snapshot, Totals};
 
 /// Totals of each database.
 pub type ByDatabase = BTreeMap<Arc<str>, Totals>;

@@ -4,7 +4,7 @@
 //! for a RELOAD that failed: drivers tell the two apart.
 //= pgbouncer usage.md#admin-console
 
-use pooling::Question;
+use machine::Question;
 use wire::backend::{self, ErrorResponse, Status};
 use wire::sqlstate::SqlState;
 

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::Level;
-use pooling::snapshot::Snapshot;
+use machine::Level;
+use machine::snapshot::Snapshot;
 use queueing::classes::Kind;
 use units::{PoolKey, WorkerId};
 

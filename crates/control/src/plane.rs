@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Zoned;
-use pooling::{Level, Settings, Snapshot, Stop};
+use machine::{Level, Settings, Snapshot, Stop};
 use units::{ConnId, WorkerId};
 
 /// The data plane, seen from here.

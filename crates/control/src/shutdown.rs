@@ -1,7 +1,7 @@
 //! What signals and SHUTDOWN mean, as a table without a process: phase and order in, next phase and log line out.
 //= pgbouncer usage.md#signals
 
-use pooling::{Level, Stop};
+use machine::{Level, Stop};
 
 /// A signal that has a meaning here.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use pooling::{Level, Question, Stop};
+use machine::{Level, Question, Stop};
 
 use crate::admin::Detail;
 use crate::averages::{Averages, by_database};

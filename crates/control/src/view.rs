@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use connections::databases::{CONSOLE_DATABASE, Database, Host};
 use jiff::Zoned;
-use pooling::settings::{CONSOLE_DATABASE, Database, Host, PoolMode};
-use pooling::snapshot::{PoolSnapshot, ServerSnapshot};
-use pooling::{Settings, Snapshot};
+use machine::snapshot::{PoolSnapshot, ServerSnapshot};
+use machine::{Settings, Snapshot};
+use settings::PoolMode;
 use units::{ConnId, PoolId, PoolKey, Time};
 
 use crate::averages::Averages;

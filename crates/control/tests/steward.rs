@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use control::{Asker, Ending, Knock, Loaded, Plane, Signal, Steward, WorkerFacts};
 use jiff::Zoned;
-use pooling::settings::PoolSize;
-use pooling::{Level, Question, Settings, Snapshot, Stop};
+use machine::{Level, Question, Settings, Snapshot, Stop};
+use settings::PoolSize;
 use units::{ConnId, WorkerId};
 use wire::{HEADER_LEN, Header, backend};
 

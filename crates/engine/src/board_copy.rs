@@ -1,6 +1,6 @@
 //! A thread's own copy of the board, and how much of it is known to be as the shared one.
 
-use pooling::Place;
+use machine::Place;
 use queueing::board::{Board, Cell, ClassCell};
 use units::PoolId;
 

@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
-use pooling::{Action, Event, Fact, Hangup, Level, Mail, Place};
+use machine::{Action, Event, Fact, Hangup, Level, Mail, Place};
 use rustix::net::Shutdown;
 use units::{ConnId, Kind};
 

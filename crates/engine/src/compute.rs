@@ -1,5 +1,5 @@
 //! Slow computations on threads of their own: the key derivation of SCRAM takes a millisecond, as long as a hundred
-//! transactions (`pooling::work`).
+//! transactions (`machine::work`).
 //!
 //! Promises: every job is answered, through the mailbox of the thread that asked. The queue needs no bound of its own:
 //! a connection asks for one computation at a time, and logins are bounded.
@@ -8,7 +8,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use pooling::Job;
+use machine::Job;
 use units::ConnId;
 
 use crate::letter::{Letter, Letterbox};

@@ -8,8 +8,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use pooling::Ends;
-use pooling::settings::{Address, Host};
+use connections::databases::{Address, Host};
+use machine::Ends;
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, getpeername, getsockname};
 use socket2::{Domain, SockAddr, Socket, Type};

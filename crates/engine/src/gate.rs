@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use pooling::Peer;
+use machine::Peer;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use units::Time;

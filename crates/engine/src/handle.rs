@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use pooling::{Mail, Place, Settings, Snapshot, Stop, ToWorker};
+use machine::{Mail, Place, Settings, Snapshot, Stop, ToWorker};
 use units::{ConnId, Time, WorkerId};
 
 use crate::count::ThreadCounters;

@@ -10,7 +10,7 @@
 //! those who arrive and of the others, so that thousands who come or go at once are no stall for those who are at work, and
 //! none pile up here whose clients have left already. Who is left out is ready still, and before whoever gets ready later.
 //!
-//! Promises: the contract of `pooling::Machine`, to the letter; one clock read a round; in the steady state no system
+//! Promises: the contract of `machine::Machine`, to the letter; one clock read a round; in the steady state no system
 //! call but `recv`, `send` and a share of `epoll_wait`, no lock, no allocation. Servers come before clients, else a
 //! client would be given a server whose last words lie unread in the same round.
 //!
@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::{Event, Exchange, Hangup, Mail, Place, ToWorker};
+use machine::{Event, Exchange, Hangup, Mail, Place, ToWorker};
 use units::limits::CHUNK_LEN_MAX;
 use units::{ConnId, Kind, Time};
 

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pooling::Mail;
+use machine::Mail;
 
 use crate::connections::Parcel;
 use crate::letter::{Letter, Letterbox};

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use pooling::{Done, Mail};
+use machine::{Done, Mail};
 use rustix::event::{EventfdFlags, eventfd};
 use units::ConnId;
 

@@ -47,7 +47,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use pooling::{Coordinator, Door, Level, Place, Settings, Worker};
+use machine::{Level, Place, Settings};
+use pooling::{Coordinator, Door, Worker};
 
 pub use clock::Clock;
 pub use count::{Counters, ThreadCounters};
@@ -170,7 +171,7 @@ impl Drop for Engine {
         if self.threads.is_empty() {
             return;
         }
-        self.handle.stop(pooling::Stop::Immediate);
+        self.handle.stop(machine::Stop::Immediate);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
+use connections::databases::{Address, Host};
 use jiff::tz::TimeZone;
-use pooling::settings::{Address, Host};
-use pooling::{About, Fact, Hearing, Level, Peer, Topic};
+use machine::{About, Fact, Hearing, Level, Peer, Topic};
 use units::{ConnId, Time};
 
 use crate::clock::Clock;

@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pooling::{Actions, Event, Hangup, Level, Place};
+use machine::{Actions, Event, Hangup, Level, Place};
 use units::ConnId;
 use units::limits::CHUNK_LEN_MAX;
 

@@ -5,7 +5,7 @@
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-use pooling::{Actions, Place, Settings};
+use machine::{Actions, Place, Settings};
 use units::{ConnId, Kind, Time};
 
 use crate::shared::Builder;

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use pooling::{Place, Question, Settings, Snapshot};
+use machine::{Place, Question, Settings, Snapshot};
 use units::{ConnId, DoorId, WorkerId};
 
 use crate::clock::Clock;

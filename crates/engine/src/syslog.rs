@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::net::UnixDatagram;
 
 use jiff::Zoned;
-use pooling::Level;
+use machine::Level;
 
 use crate::options::SyslogOptions;
 

@@ -1,6 +1,7 @@
 //! A machine as the loop sees it: what it is stepped by, and what else the loop asks of some of them.
 
-use pooling::{Action, Actions, Coordinator, Door, Event, Machine, Peer, Worker};
+use machine::{Action, Actions, Event, Machine, Peer};
+use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
 use units::{ConnId, PoolId, Time};
 

@@ -6,7 +6,7 @@
 
 use std::io::IoSlice;
 
-use pooling::{Action, Actions, Event, Hangup, Piece};
+use machine::{Action, Actions, Event, Hangup, Piece};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 use units::ConnId;

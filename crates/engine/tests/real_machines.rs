@@ -6,7 +6,7 @@ mod postgres;
 use std::io::Write;
 
 use engine::{Counters, Engine};
-use pooling::{Snapshot, Stop};
+use machine::{Snapshot, Stop};
 use postgres::{PATIENCE, ask, log_in, message, settings, start};
 
 fn sum(engine: &Engine) -> Counters {

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use ::settings::PoolSize;
 use config::Upstream;
-use pooling::settings::PoolSize;
 use trials::{Options, Target};
 
 use crate::cli::Wishes;

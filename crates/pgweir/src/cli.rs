@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
-use pooling::settings::PoolSize;
+use settings::PoolSize;
 
 mod mistakes;
 

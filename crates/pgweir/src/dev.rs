@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use config::url::SERVERS_MAX;
 use demo::{Account, Cluster, Options, find_or_install};
-use pooling::settings::PoolSize;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use settings::PoolSize;
 use signal_hook::consts::signal::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use control::{Asker, Plane, WorkerFacts};
 use engine::{Counters, Handle};
 use jiff::Zoned;
-use pooling::{Level, Settings, Snapshot, Stop};
+use machine::{Level, Settings, Snapshot, Stop};
 use units::WorkerId;
 
 use crate::memory;

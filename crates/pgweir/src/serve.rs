@@ -10,12 +10,12 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use ::settings::PoolSize;
 use config::{Config, Problem, Upstream};
 use control::pidfile::Pidfile;
 use control::{Asker, Ending, Knock, Loaded, Signal, Steward};
 use engine::{Asked, Engine, Handle};
-use pooling::Level;
-use pooling::settings::PoolSize;
+use machine::Level;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
@@ -201,7 +201,7 @@ fn run(
         let ending = { steward }.run(&knocks);
         if ending == Ending::AtOnce {
             // Told already, unless nobody can knock any more.
-            handle.stop(pooling::Stop::Immediate);
+            handle.stop(machine::Stop::Immediate);
         }
         end.join().map_err(|_| "the engine's end was not seen".to_owned())?;
         Ok(ending)

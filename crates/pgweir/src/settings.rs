@@ -7,8 +7,8 @@ use std::time::Duration;
 use config::{Config, Problem};
 use control::{Loaded, SettingRow};
 use engine::{Facility, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
-use pooling::settings::Global;
 use rustix::process::{Resource, getrlimit};
+use settings::Global;
 
 use crate::cli::Flags;
 

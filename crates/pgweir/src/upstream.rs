@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use auth::Secret;
 use config::Config;
+use connections::databases::Host;
 use engine::Handle;
-use pooling::Level;
-use pooling::settings::{Host, PoolSize};
+use machine::Level;
+use settings::PoolSize;
 use trials::{Monitor, Target};
 
 /// Where a URL leads: one target for each of its hosts.
@@ -21,7 +22,7 @@ pub(crate) fn targets(config: &Config) -> Vec<Target> {
         Secret::Plain(password) if !password.as_str().is_empty() => Some(password.as_str().to_owned()),
         _ => None,
     };
-    let target = |address: &pooling::settings::Address| {
+    let target = |address: &connections::databases::Address| {
         let host = match &address.host {
             Host::Unix(dir) => dir.clone(),
             Host::Ip(ip) => ip.to_string(),

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use pooling::settings::{Address, AuthType, Database, Host, PoolMode};
-use pooling::{Action, Actions, Coordinator, Door, Event, Machine, Peer, Place};
-use pooling::{Settings, Worker};
+use connections::databases::{Address, Database, Host};
+use machine::{Action, Actions, Event, Machine, Peer, Place, Settings};
+use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
+use settings::{AuthType, PoolMode};
 use units::{ConnId, DoorId, Time, WorkerId};
 use wire::{backend, frontend};
 
@@ -14,7 +15,7 @@ fn settings() -> Arc<Settings> {
     let mut settings = Settings::default();
     settings.global.login.auth_type = AuthType::Trust;
     settings.global.pools.pool_mode = PoolMode::Transaction;
-    settings.global.pools.default_pool_size = pooling::settings::PoolSize::Fixed(1);
+    settings.global.pools.default_pool_size = settings::PoolSize::Fixed(1);
     settings.secrets.insert("ann".to_owned(), auth::Secret::parse("secret"));
     let hosts = vec![Address { host: Host::Unix("/nowhere".to_owned()), port: 5432 }];
     let database = Database::new("shop", hosts);

@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use pooling::work::Job;
+use machine::work::Job;
 use units::ConnId;
 
 use crate::link::LinkId;

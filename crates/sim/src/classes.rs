@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::Settings;
+use machine::Settings;
 use queueing::classes::{Class, ClassId, Classes, Limits, Long, Pattern, Rate, Rule};
 
 use crate::parameters::{self, APPLICATION_NAME};

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use control::{Asker, Knock, Loaded, Plane, Steward, WorkerFacts};
 use jiff::Zoned;
-use pooling::{Level, Question, Settings, Snapshot, Stop};
+use machine::{Level, Question, Settings, Snapshot, Stop};
 use wire::{HEADER_LEN, Header};
 
 type Load = Box<dyn FnMut() -> Result<Loaded, Vec<String>>>;

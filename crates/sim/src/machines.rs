@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use pooling::work::{Done, Job};
-use pooling::{Actions, Coordinator, Door, Event, Machine, Mail, Peer as Address, Place, Stop, Worker};
+use machine::work::{Done, Job};
+use machine::{Actions, Event, Machine, Mail, Peer as Address, Place, Stop};
+use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
 use units::{ConnId, DoorId, Kind, Time, WorkerId};
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime};
 
-use pooling::settings::{Fidelity, PoolSize};
+use settings::{Fidelity, PoolSize};
 use sim::census::Census;
 use sim::run;
 use sim::wishes::Wishes;
@@ -202,7 +202,7 @@ fn shows(_: &Wishes, _: u8) -> bool {
 
 #[cfg(feature = "sabotage")]
 fn sabotage(name: &str, wishes: &mut Wishes) -> Result<(), String> {
-    let all = pooling::sabotage::Sabotage::ALL;
+    let all = machine::sabotage::Sabotage::ALL;
     let found = all.into_iter().find(|fault| format!("{fault:?}") == name);
     wishes.sabotage = Some(found.ok_or_else(|| format!("no such fault; there are {all:?}"))?);
     Ok(())

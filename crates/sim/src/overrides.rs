@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ::settings::value::Value;
 use ::settings::{Setting, table};
-use pooling::Settings;
+use machine::Settings;
 
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use crate::plan::Plan;
     use crate::wishes::Wishes;
-    use pooling::settings::PoolMode;
+    use settings::PoolMode;
     use units::PoolKey;
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use pooling::{Action, Actions, Event, Mail, Peer as Address, Stop};
+use machine::{Action, Actions, Event, Mail, Peer as Address, Stop};
 use units::ConnId;
 
 use crate::agenda::Happening;

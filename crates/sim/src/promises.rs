@@ -3,7 +3,7 @@
 //!
 //! All of it is drawn from streams of its own, so that all else in a world stays as it is.
 
-use pooling::Settings;
+use machine::Settings;
 
 use crate::random::Random;
 use crate::wishes::Wishes;

@@ -1,6 +1,6 @@
 //! Which invariants a deliberate fault breaks: it counts as caught when one of them is reported.
 
-use pooling::sabotage::Sabotage;
+use machine::sabotage::Sabotage;
 
 /// The invariants by which a fault may show.
 #[must_use]

@@ -1,6 +1,6 @@
 //! What the command line, or a test, says about a world.
 
-use pooling::settings::{Fidelity, PoolSize};
+use settings::{Fidelity, PoolSize};
 
 use crate::overrides::Overrides;
 
@@ -25,5 +25,5 @@ pub struct Wishes {
     /// Settings that hold whatever the seed decides.
     pub set: Overrides,
     #[cfg(feature = "sabotage")]
-    pub sabotage: Option<pooling::sabotage::Sabotage>,
+    pub sabotage: Option<machine::sabotage::Sabotage>,
 }

@@ -1,6 +1,6 @@
 //! Events and actions as lines of the trace.
 
-use pooling::{Action, Actions, Event, Exchange, Mail, ToWorker};
+use machine::{Action, Actions, Event, Exchange, Mail, ToWorker};
 
 /// As much of a message's bytes as a line shows.
 const SHOWN: usize = 400;

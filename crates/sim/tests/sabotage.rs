@@ -5,8 +5,8 @@
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pooling::sabotage::Sabotage;
-use pooling::settings::Fidelity;
+use machine::sabotage::Sabotage;
+use settings::Fidelity;
 use sim::run;
 use sim::sabotage::shows_as;
 use sim::wishes::Wishes;

@@ -1,6 +1,6 @@
 //! Fixed seeds: small calm worlds, then large bad ones. Every one that fails prints the command that replays it.
 
-use pooling::settings::{Fidelity, PoolSize};
+use settings::{Fidelity, PoolSize};
 use sim::census::Census;
 use sim::run;
 use sim::wishes::Wishes;

@@ -1,8 +1,8 @@
 //! One client at the door: what it is told, and how it would log in if it knew the password.
 
 use auth::{ClientExchange, Keys, Md5Hash};
-use pooling::arrival::Arrival;
-use pooling::observe::Peer;
+use machine::arrival::Arrival;
+use machine::observe::Peer;
 use units::{ConnId, limits};
 use wire::backend::{Authentication, Fields, tag};
 use wire::frontend;

@@ -17,12 +17,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::arrival::Arrival;
-use pooling::mail::Stop;
-use pooling::observe::Peer;
-use pooling::{
-    Action, Actions, Coordinator, Door, Event, Hangup, Job, Machine, Mail, Place, Settings, ToCoordinator, ToWorker,
-};
+use machine::arrival::Arrival;
+use machine::mail::Stop;
+use machine::observe::Peer;
+use machine::{Action, Actions, Event, Hangup, Job, Machine, Mail, Place, Settings, ToCoordinator, ToWorker};
+use pooling::{Coordinator, Door};
 use queueing::board::Board;
 use units::{ConnId, DoorId, Time, limits};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pooling::observe::Peer;
+use machine::observe::Peer;
 use wire::frontend;
 
 use super::guest::Guest;

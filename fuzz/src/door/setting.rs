@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use auth::{Md5Hash, Secret, Verifier};
-use pooling::Settings;
-use pooling::observe::Peer;
-use pooling::settings::{Address, AuthType, Database, Host};
+use connections::databases::{Address, Database, Host};
+use machine::Settings;
+use machine::observe::Peer;
+use settings::AuthType;
 
 pub(super) const PASSWORD: &str = "Zw4-kTq8.vnR2";
 

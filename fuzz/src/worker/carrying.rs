@@ -1,6 +1,6 @@
 //! Carries out what the machines ask for, as the engine must.
 
-use pooling::{Action, Actions, Mail, Place, ToWorker};
+use machine::{Action, Actions, Mail, Place, ToWorker};
 use units::{ConnId, WorkerId};
 
 use super::World;

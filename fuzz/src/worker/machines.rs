@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use pooling::observe::Peer;
-use pooling::{Actions, Coordinator, Door, Event, Machine, Place, Settings, Worker};
+use machine::observe::Peer;
+use machine::{Actions, Event, Machine, Place, Settings};
+use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
 use units::{ConnId, DoorId, Kind, Time, WorkerId};
 

@@ -35,8 +35,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::mail::Stop;
-use pooling::{Actions, Event, Hangup, Job, Mail, Place, Settings, ToWorker};
+use machine::mail::Stop;
+use machine::{Actions, Event, Hangup, Job, Mail, Place, Settings, ToWorker};
 use units::{ConnId, Kind, Time, WorkerId};
 use wire::frontend;
 

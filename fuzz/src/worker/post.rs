@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pooling::{Mail, Place};
+use machine::{Mail, Place};
 
 /// Mail, and which socket travels with it.
 type Letter = (Mail, Option<usize>);
@@ -67,8 +67,8 @@ impl Post {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pooling::ToWorker;
-    use pooling::mail::Exchange;
+    use machine::ToWorker;
+    use machine::mail::Exchange;
     use units::{PoolId, WorkerId};
 
     #[test]

@@ -1,7 +1,7 @@
 //! The simulator's PostgreSQL as all servers of a run: whether they answer by themselves, and what they find wrong.
 
-use pooling::Settings;
-use pooling::settings::PoolMode;
+use machine::Settings;
+use settings::PoolMode;
 use sim::shared::Server;
 use units::{ConnId, Kind};
 

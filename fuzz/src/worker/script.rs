@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pooling::mail::Stop;
-use pooling::{Hangup, Mail, ToWorker};
+use machine::mail::Stop;
+use machine::{Hangup, Mail, ToWorker};
 use units::WorkerId;
 use wire::backend::{self, Authentication, ErrorResponse, Status};
 use wire::frontend::{self, Target};

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::Secret;
-use pooling::Settings;
-use pooling::settings::{AuthType, Database, PoolMode, PoolSize};
+use connections::databases::Database;
+use machine::Settings;
+use settings::{AuthType, PoolMode, PoolSize};
 
 use crate::door::setting::database;
 

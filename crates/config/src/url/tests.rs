@@ -173,7 +173,7 @@ fn the_password_file_comes_last() {
 
 #[test]
 fn clients_are_trusted_on_this_machine_only_and_only_without_a_password() {
-    use pooling::settings::AuthType;
+    use ::settings::AuthType;
     let with = |url: &str, listen: &'static str| from_url(url, &Upstream { listen, ..upstream(&nothing) });
     for listen in ["127.0.0.1:6432", "[::1]:6432", "localhost", ":6543", "::1", "127.0.0.9"] {
         let config = with("postgres://u@h/d", listen).expect(listen);

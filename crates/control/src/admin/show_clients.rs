@@ -1,9 +1,9 @@
 //! `SHOW CLIENTS`: one row for each client that has logged in, the console's own among them.
 //= pgbouncer usage.md#show-clients
 
-use pooling::settings::CONSOLE_DATABASE;
-use pooling::snapshot::ClientSnapshot;
-use pooling::{Peer, Snapshot};
+use connections::databases::CONSOLE_DATABASE;
+use machine::snapshot::ClientSnapshot;
+use machine::{Peer, Snapshot};
 
 use super::socket::{self, End, Socket};
 use crate::table::{Column, Table, text};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pooling::settings::{CONSOLE_DATABASE, Database};
+use connections::databases::{CONSOLE_DATABASE, Database};
 
 use crate::table::{Column, Table, Value, count, int, text, words};
 use crate::view::{View, clients, hosts, load_balance_hosts, seconds, servers};

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use pooling::snapshot::StatementCounts;
+use machine::snapshot::StatementCounts;
 
 use crate::table::{Column, Table, big, count, int, numeric, text, words};
 use crate::view::View;

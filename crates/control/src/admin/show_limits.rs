@@ -3,10 +3,10 @@
 //!
 //! Counts are since the start, or since there is such a limit.
 
-use pooling::settings::ClassSettings;
-use pooling::snapshot::{LimitCounts, StatementCounts};
+use machine::snapshot::{LimitCounts, StatementCounts};
 use queueing::classes::Kind;
 use queueing::classes::{Class, Rate};
+use settings::ClassSettings;
 
 use super::show_fingerprints::{self, sums};
 use crate::table::{Column, Table, Value, big, count, int, numeric, text, words};

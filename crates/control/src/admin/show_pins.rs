@@ -5,8 +5,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use pooling::snapshot::ClientSnapshot;
-use pooling::{Peer, Snapshot};
+use machine::snapshot::ClientSnapshot;
+use machine::{Peer, Snapshot};
 use session_state::state::PinSnapshot;
 use units::ConnId;
 

@@ -1,9 +1,9 @@
 //! `SHOW SERVERS`: one row for each connection to PostgreSQL.
 //= pgbouncer usage.md#show-servers
 
-use pooling::Snapshot;
-use pooling::settings::Host;
-use pooling::snapshot::ServerSnapshot;
+use connections::databases::Host;
+use machine::Snapshot;
+use machine::snapshot::ServerSnapshot;
 
 use super::socket::{COLUMNS, End, Socket};
 use crate::table::Table;

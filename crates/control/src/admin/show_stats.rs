@@ -1,7 +1,7 @@
 //! `SHOW STATS`: totals since the start and averages over the last period, one row for each database.
 //= pgbouncer usage.md#show-stats
 
-use pooling::snapshot::Totals;
+use machine::snapshot::Totals;
 
 use crate::averages::{Rates, by_database};
 use crate::table::{Column, Table, Value, big, numeric, text, words};

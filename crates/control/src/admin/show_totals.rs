@@ -1,7 +1,7 @@
 //! `SHOW TOTALS`: the statistics of all databases together, one row for each number.
 //= pgbouncer usage.md#show-totals
 
-use pooling::snapshot::Totals;
+use machine::snapshot::Totals;
 
 use super::show_stats::{average_values, total_values};
 use crate::averages::by_database;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pooling::settings::CONSOLE_DATABASE;
+use connections::databases::CONSOLE_DATABASE;
 
 use crate::table::{Column, Table, Value, count, int, text, words};
 use crate::view::{View, servers};

@@ -4,8 +4,8 @@
 //! `rotations_missed` count only where a test has set `chaos_rotate`. What the engine
 //! counts is NULL for a worker that did not answer in time.
 
-use pooling::Snapshot;
-use pooling::snapshot::PoolSnapshot;
+use machine::Snapshot;
+use machine::snapshot::PoolSnapshot;
 
 use crate::plane::WorkerFacts;
 use crate::table::{Column, Table, big, count, int, numeric};

@@ -9,18 +9,15 @@ use std::time::Duration;
 
 use ::settings::Over;
 use auth::Secret;
+use connections::databases::{Address, Database, Host};
 use control::averages::{Averages, by_database};
 use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
-use pooling::settings::UserSettings;
-use pooling::settings::{
-    Address, ClassSettings, Database, DatabaseSettings, Fidelity, Global, Host, PoolMode, PoolSize,
-};
-use pooling::snapshot::{
+use machine::snapshot::{
     ClientSnapshot, FidelityCounts, FidelitySnapshot, LimitCounts, LongCounts, PinCounts, PoolSnapshot, Rotations,
     ServerSnapshot, StatementCounts, Totals,
 };
-use pooling::{Peer, Settings, Snapshot};
+use machine::{Peer, Settings, Snapshot};
 use queueing::classes::Kind;
 use queueing::classes::{Class, ClassId, Classes, Limits, Pattern, Rate, Rule};
 use queueing::queue::ClassCounts;
@@ -28,6 +25,8 @@ use queueing::refusals::{Reason, RefusalCounts};
 use queueing::sizing::{Account, Change};
 use session_state::catalogue::Names;
 use session_state::state::{PinSnapshot, Pins};
+use settings::UserSettings;
+use settings::{ClassSettings, DatabaseSettings, Fidelity, Global, PoolMode, PoolSize};
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
 
 pub(crate) struct World {

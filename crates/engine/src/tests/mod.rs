@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pooling::{Action, Actions, Event, Machine, Peer, Piece, Place, Settings, Source};
+use machine::{Action, Actions, Event, Machine, Peer, Piece, Place, Settings, Source};
 use queueing::board::Board;
 use units::{ConnId, Kind, Time};
 

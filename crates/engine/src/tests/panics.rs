@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use pooling::{Event, Mail, Place, Stop};
+use machine::{Event, Mail, Place, Stop};
 
 use super::{Script, Stage, ping, rest};
 

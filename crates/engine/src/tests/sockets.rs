@@ -6,8 +6,8 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
-use pooling::settings::{Address, Host};
-use pooling::{Action, Event, Mail, Piece, Place, Refusal, Source, ToDoor, ToWorker};
+use connections::databases::{Address, Host};
+use machine::{Action, Event, Mail, Piece, Place, Refusal, Source, ToDoor, ToWorker};
 use socket2::SockRef;
 use units::Kind;
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 
-use pooling::{Action, Event, Mail, Place, Settings, Stop, ToCoordinator, ToDoor, ToWorker};
+use machine::{Action, Event, Mail, Place, Settings, Stop, ToCoordinator, ToDoor, ToWorker};
 
 use super::{Script, Stage, ping, rest};
 use crate::{Engine, LogOptions, Options, UnixOptions};

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use auth::Secret;
-use pooling::arrival::{Arrival, Identity};
-use pooling::startup_parameters::StartupParameters;
-use pooling::{Action, Event, Exchange, Job, Mail, Peer, Place, Snapshot, Stop, ToCoordinator, ToWorker};
+use machine::arrival::{Arrival, Identity};
+use machine::startup_parameters::StartupParameters;
+use machine::{Action, Event, Exchange, Job, Mail, Peer, Place, Snapshot, Stop, ToCoordinator, ToWorker};
 use units::{Kind, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use super::{PATIENCE, Script, Stage, ping};

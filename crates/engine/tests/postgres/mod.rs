@@ -7,9 +7,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use connections::databases::{Address, Database, Host};
 use engine::{Engine, Listening, LogOptions, Options};
-use pooling::Settings;
-use pooling::settings::{Address, AuthType, Database, DatabaseSettings, Host, PoolMode, PoolSize};
+use machine::Settings;
+use settings::{AuthType, DatabaseSettings, PoolMode, PoolSize};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -1,7 +1,7 @@
 //! Command lines, what they mean, and what is said of those that mean nothing.
 
 use config::url::SERVERS_MAX;
-use pooling::settings::Settings;
+use machine::Settings;
 
 use super::*;
 

@@ -1,11 +1,10 @@
 //! What servers say and clients are told: text to messages and back.
 
-use wire::SqlState;
-use wire::backend::{self, Authentication, BackendKeyData, Fields, NegotiateVersion, Notification, ParameterStatus};
-use wire::backend::{Column, Status};
 use wire::backend::{
-    CommandComplete, DataRow, ErrorResponse, ParameterDescription, ReadyForQuery, RowDescription, tag,
+    Authentication, BackendKeyData, Column, CommandComplete, DataRow, ErrorResponse, Fields, NegotiateVersion,
+    Notification, ParameterDescription, ParameterStatus, ReadyForQuery, RowDescription, Status, tag,
 };
+use wire::{SqlState, backend};
 
 use super::frontend::raw;
 use super::words::{Word, Words, show};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pooling::Settings;
+use machine::Settings;
 use queueing::classes::{Class, ClassId, Long, Overflow, Pattern, Rule, TagPattern};
 
 use super::settings::seconds;

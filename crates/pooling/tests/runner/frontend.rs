@@ -1,6 +1,7 @@
 //! What clients say and servers are told: text to messages and back.
 
-use wire::frontend::{self, Bind, BindNames, Close, CopyFail, Describe, Execute, Parse, Query, Startup, Target, tag};
+use wire::frontend;
+use wire::frontend::{Bind, BindNames, Close, CopyFail, Describe, Execute, Parse, Query, Startup, Target, tag};
 
 use super::words::{Word, Words, show};
 

@@ -12,8 +12,7 @@ mod watch;
 mod words;
 mod world;
 
-use pooling::Settings;
-
+use machine::Settings;
 use transcript::Transcript;
 use watch::Watch;
 use words::Words;

@@ -10,13 +10,11 @@ use std::time::Duration;
 
 use ::settings::table;
 use auth::Secret;
-use pooling::Settings;
-use pooling::settings::{
-    Address, AuthType, Database, DatabaseSettings, Fidelity, Host, LoadBalanceHosts, UserSettings,
-};
+use connections::databases::{Address, Database, Host, LoadBalanceHosts};
+use machine::Settings;
 use queueing::classes::{Class, ClassId, Classes, Pattern, Rule};
 use queueing::limit_words::LimitWords;
-use settings::Over;
+use settings::{AuthType, DatabaseSettings, Fidelity, Over, UserSettings};
 
 use super::classes::Described;
 use super::words::Words;

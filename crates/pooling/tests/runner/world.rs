@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use pooling::{Action, Actions, Coordinator, Door, Event, Machine, Mail, Place, Settings, ToWorker, Worker};
+use machine::{Action, Actions, Event, Machine, Mail, Place, Settings, ToWorker};
+use pooling::{Coordinator, Door, Worker};
 use queueing::board::Board;
 use units::{ConnId, DoorId, Kind, Time, WorkerId, limits};
 
@@ -59,7 +60,7 @@ pub(crate) struct World {
     written: Board,
     letters: VecDeque<Letter>,
     to_log_in: VecDeque<usize>,
-    computations: VecDeque<(ConnId, pooling::Job)>,
+    computations: VecDeque<(ConnId, machine::Job)>,
     /// The socket that comes with the mail being delivered.
     in_hand: Option<usize>,
     actions: Actions,
@@ -238,8 +239,8 @@ impl World {
         self.report.line(line);
     }
 
-    fn tell(&mut self, fact: &pooling::Fact) {
-        use pooling::{About, Level};
+    fn tell(&mut self, fact: &machine::Fact) {
+        use machine::{About, Level};
         let conn = match fact.about {
             About::Pooler => None,
             About::Client { conn, name, .. } | About::Server { conn, name, .. } => {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use pooling::mail::{Application, Counted};
-use pooling::settings::{Address, Database, Host, PoolMode, PoolSize};
-use pooling::{Action, Actions, Coordinator, Event, Machine, Mail, Peer, Settings, ToCoordinator, ToWorker};
+use connections::databases::{Address, Database, Host};
+use machine::mail::{Application, Counted};
+use machine::{Action, Actions, Event, Machine, Mail, Peer, Settings, ToCoordinator, ToWorker};
+use pooling::Coordinator;
 use queueing::board::Board;
 use queueing::classes::ClassSet;
+use settings::{PoolMode, PoolSize};
 use units::{ConnId, DoorId, PoolId, PoolKey, Time, WorkerId};
 
 use crate::model::{Chance, Curve};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pooling::Snapshot;
+use machine::Snapshot;
 use units::ConnId;
 
 use crate::course::Finding;

@@ -4,7 +4,7 @@
 //! as that allows when the cancel was sent. What its client had sent behind it by then may be struck in its place: a CancelRequest
 //! names a process, not a query.
 
-use pooling::settings::Fidelity;
+use settings::Fidelity;
 
 use crate::asked::Aim;
 use crate::course::Finding;

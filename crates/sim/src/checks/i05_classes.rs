@@ -8,10 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use pooling::Settings;
-use pooling::settings::{Fidelity, PoolMode};
+use machine::Settings;
 use queueing::classes::Kind;
 use queueing::classes::{Limits, Rate, Subject};
+use settings::{Fidelity, PoolMode};
 use units::{PoolKey, Time};
 
 use super::View;

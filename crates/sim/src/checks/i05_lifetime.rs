@@ -1,6 +1,6 @@
 //! I5: an idle server is closed when its server_lifetime is over, wherever it has travelled meanwhile.
 
-use pooling::Snapshot;
+use machine::Snapshot;
 
 use super::View;
 use crate::course::Finding;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pooling::Settings;
+use machine::Settings;
 
 use crate::course::Finding;
 use crate::plan::Plan;

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use pooling::Snapshot;
-use pooling::snapshot::PoolSnapshot;
+use machine::Snapshot;
+use machine::snapshot::PoolSnapshot;
 use units::{PoolId, Time};
 
 use super::View;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pooling::Snapshot;
+use machine::Snapshot;
 use queueing::classes::ClassId;
 use units::{ConnId, Time};
 

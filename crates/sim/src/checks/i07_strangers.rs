@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use pooling::{Mail, Snapshot, ToWorker};
+use machine::{Mail, Snapshot, ToWorker};
 use units::{ConnId, Kind, PoolId, Time, WorkerId};
 
 use super::View;

@@ -1,6 +1,6 @@
 //! I8: nobody waits past its deadline.
 
-use pooling::Snapshot;
+use machine::Snapshot;
 
 use super::View;
 use crate::course::Finding;

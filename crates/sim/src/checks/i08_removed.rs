@@ -1,7 +1,7 @@
 //! I8: a client whose database a reload has removed is told so, unless it is in the middle of something.
 
-use pooling::Snapshot;
-use pooling::settings::CONSOLE_DATABASE;
+use connections::databases::CONSOLE_DATABASE;
+use machine::Snapshot;
 
 use super::View;
 use crate::course::Finding;

@@ -1,6 +1,6 @@
 //! I10: what is kept for a connection is bounded, and whoever feeds one that does not take its bytes is not read meanwhile.
 
-use pooling::Snapshot;
+use machine::Snapshot;
 use units::{ConnId, limits};
 
 use super::View;

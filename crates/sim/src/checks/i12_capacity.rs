@@ -1,7 +1,7 @@
 //! I12: nothing is lost: when nobody is left and every idle time-out has passed, no connection and no token remains. Does not ask
 //! whether the pools of a database that was removed are forgotten.
 
-use pooling::settings::CONSOLE_DATABASE;
+use connections::databases::CONSOLE_DATABASE;
 use units::{PoolKey, Time};
 
 use super::View;

@@ -1,6 +1,6 @@
 //! I12: a server in COPY FROM STDIN whose client is gone is brought to an end at once: nobody will send the rest.
 
-use pooling::Snapshot;
+use machine::Snapshot;
 use wire::frontend::tag;
 
 use super::View;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use pooling::Snapshot;
+use machine::Snapshot;
 use units::{ConnId, PoolId};
 
 use super::View;

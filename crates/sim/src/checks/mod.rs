@@ -39,8 +39,8 @@ pub(crate) mod i14_classes;
 pub(crate) mod i15_sizes;
 mod view;
 
-use pooling::snapshot::ClientSnapshot;
-use pooling::{Place, Snapshot};
+use machine::snapshot::ClientSnapshot;
+use machine::{Place, Snapshot};
 use units::Time;
 
 use crate::census::CheckCounts;

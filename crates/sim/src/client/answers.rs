@@ -3,7 +3,7 @@
 //! Outside of session mode it survives the loss of its server: one error for each request under way, or at the next request if it was
 //! idle in a transaction; the session goes on.
 
-use pooling::settings::PoolMode;
+use settings::PoolMode;
 use wire::backend::{Fields, ReadyForQuery, Status, tag};
 use wire::{HEADER_LEN, Header};
 

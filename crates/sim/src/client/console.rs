@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use pooling::Question;
+use machine::Question;
 use wire::Header;
 use wire::backend::{Fields, tag};
 use wire::frontend::{self, Parse};

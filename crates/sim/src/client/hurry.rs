@@ -1,6 +1,6 @@
 //! Clients that say how long they can wait (I8): such a client is refused in time, or when its time is over.
 
-use pooling::settings::{Fidelity, PoolMode};
+use settings::{Fidelity, PoolMode};
 use wire::backend::{Fields, tag};
 
 use crate::plan::Plan;

@@ -1,6 +1,6 @@
 //! Who a client is, and what it asks for.
 
-use pooling::settings::{Fidelity, PoolMode};
+use settings::{Fidelity, PoolMode};
 use wire::backend::Notification;
 
 use crate::plan::{ANY_NAME, Plan};

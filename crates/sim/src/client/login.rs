@@ -1,7 +1,7 @@
 //! How a model client logs in, by whatever it is asked for, with the right password or a wrong one.
 
 use auth::{ClientExchange, Keys, Md5Hash};
-use pooling::settings::AuthType;
+use settings::AuthType;
 use wire::backend::{Authentication, BackendKeyData, ParameterStatus, tag};
 use wire::frontend::{self, Password, STARTUP_LEN_MAX, SaslInitial, SaslResponse};
 
@@ -50,7 +50,7 @@ impl Client {
             None => {}
         }
         if self.console.is_some() {
-            database = pooling::settings::CONSOLE_DATABASE;
+            database = connections::databases::CONSOLE_DATABASE;
         }
         let values = self.talk.twin.session().values();
         let mut pairs: Vec<(&[u8], &[u8])> = vec![(b"user", user.as_bytes()), (b"database", database.as_bytes())];

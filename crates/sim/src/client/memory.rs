@@ -3,7 +3,7 @@
 //!
 //! Whatever they see must be what the twin says; a session that changes its server unnoticed is one that is.
 
-use pooling::settings::PoolMode;
+use settings::PoolMode;
 use wire::backend::Status;
 use wire::frontend::{self, Close, Describe, Target, tag};
 

@@ -23,8 +23,8 @@ mod twin;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use pooling::Question;
-use pooling::settings::PoolMode;
+use machine::Question;
+use settings::PoolMode;
 use wire::backend::{Notification, Status};
 
 use crate::book::Book;

@@ -1,6 +1,6 @@
 //! What a logged-in client does next: one unit of work, sent as a whole or in a pipeline with what is still owed.
 
-use pooling::settings::PoolMode;
+use settings::PoolMode;
 use wire::backend::Status;
 use wire::frontend::{self, Close, CopyFail, Describe, Target, tag};
 

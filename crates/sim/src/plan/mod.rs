@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Md5Hash, Password, Secret, Verifier};
-use pooling::Settings;
-use pooling::settings::{Address, AuthType, Database, DatabaseSettings, Effective, Fidelity, Host, PoolMode, PoolSize};
-use pooling::settings::{TestSettings, UserSettings};
+use connections::databases::{Address, Database, Host};
+use machine::Settings;
+use settings::{AuthType, DatabaseSettings, Effective, Fidelity, PoolMode, PoolSize};
+use settings::{TestSettings, UserSettings};
 use units::PoolKey;
 
 use crate::conditions::{Faults, Manners, Weather};
@@ -97,7 +98,7 @@ pub struct Plan {
     /// Reloads on the way.
     pub reloads: u32,
     /// How the pooler is stopped when the work is done.
-    pub stop: Option<pooling::Stop>,
+    pub stop: Option<machine::Stop>,
     pub purpose: Purpose,
     pub promises: Promises,
     set: Overrides,
@@ -114,9 +115,9 @@ impl Plan {
         let stop = *random.pick(&[
             None,
             None,
-            Some(pooling::Stop::WaitForClients),
-            Some(pooling::Stop::WaitForServers),
-            Some(pooling::Stop::Immediate),
+            Some(machine::Stop::WaitForClients),
+            Some(machine::Stop::WaitForServers),
+            Some(machine::Stop::Immediate),
         ]);
         let reloads = if random.chance(300) { random.range(1, 4) as u32 } else { 0 };
         let sleep_max = *random.pick(&[500, 5_000, 50_000]);
@@ -241,7 +242,7 @@ fn size(settings: &Settings, database: &str, user: &str) -> u32 {
 
 #[cfg(feature = "sabotage")]
 fn clients_first(wishes: &Wishes) -> bool {
-    wishes.sabotage == Some(pooling::sabotage::Sabotage::LinkBeforeFatal)
+    wishes.sabotage == Some(machine::sabotage::Sabotage::LinkBeforeFatal)
 }
 
 #[cfg(not(feature = "sabotage"))]

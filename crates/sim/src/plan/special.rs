@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Password, Secret};
-use pooling::Settings;
-use pooling::settings::{Database, DatabaseSettings, Fidelity, Global, PoolMode, PoolSize};
+use connections::databases::Database;
+use machine::Settings;
+use settings::{DatabaseSettings, Fidelity, Global, PoolMode, PoolSize};
 
 use super::{ANY_NAME, DatabasePlan, PASSWORD, Plan};
 use crate::conditions::{Faults, Manners, Weather};

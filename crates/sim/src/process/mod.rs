@@ -5,7 +5,7 @@
 mod pipe;
 mod proof;
 
-use pooling::settings::PoolMode;
+use settings::PoolMode;
 use wire::SqlState;
 use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, ParameterStatus, Status};
 use wire::frontend::{self, Startup as Packet};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use control::Asker;
-use pooling::{Mail, Place, Question, Snapshot, ToWorker};
+use machine::{Mail, Place, Question, Snapshot, ToWorker};
 use units::{ConnId, Kind};
 use wire::backend::Status;
 use wire::frontend::tag;

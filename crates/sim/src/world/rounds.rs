@@ -4,7 +4,7 @@
 //! the deadline, then the end of the round, twice if the first telling had actions. After each telling all actions are
 //! carried out, in order, as the engine does, on model sockets and model mailboxes.
 
-use pooling::{Action, Actions, Event, Hangup, Mail, Source, ToCoordinator};
+use machine::{Action, Actions, Event, Hangup, Mail, Source, ToCoordinator};
 use units::{ConnId, Kind};
 
 use super::World;

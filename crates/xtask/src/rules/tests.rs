@@ -133,13 +133,13 @@ fn manifest(rest: &str) -> String {
 
 #[test]
 fn imports_go_down() {
-    let up = manifest("[dependencies]\nengine.workspace = true\n[dev-dependencies]\npooling.workspace = true\n");
+    let up = manifest("[dependencies]\nengine.workspace = true\n[dev-dependencies]\nmachine.workspace = true\n");
     let bare = manifest("");
-    let engine = manifest("[dependencies]\npooling.workspace = true\nwire.workspace = true\n");
-    let pooling = manifest("[dependencies]\nwire.workspace = true\n");
+    let engine = manifest("[dependencies]\nmachine.workspace = true\nwire.workspace = true\n");
+    let machine = manifest("[dependencies]\nwire.workspace = true\n");
     let files = |wire| {
-        let rest = [("crates/engine/Cargo.toml", engine.as_str()), ("crates/pooling/Cargo.toml", pooling.as_str())];
-        found(&[rest[0], rest[1], ("crates/pooling/clippy.toml", ""), ("crates/wire/Cargo.toml", wire)])
+        let rest = [("crates/engine/Cargo.toml", engine.as_str()), ("crates/machine/Cargo.toml", machine.as_str())];
+        found(&[rest[0], rest[1], ("crates/machine/clippy.toml", ""), ("crates/wire/Cargo.toml", wire)])
     };
     let no_bans = "crates/wire/Cargo.toml:1: no clippy.toml beside it";
     assert_eq!(files(&up), [no_bans, "crates/wire/Cargo.toml:4: `wire` imports `engine`"]);

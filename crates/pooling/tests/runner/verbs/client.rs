@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 
 use auth::{ClientExchange, Keys, Md5Hash};
-use pooling::{Event, Hangup, Peer};
+use machine::{Event, Hangup, Peer};
 use wire::backend::Authentication;
-use wire::frontend::{self, Password, SaslInitial, SaslResponse};
+use wire::frontend;
+use wire::frontend::{Password, SaslInitial, SaslResponse};
 
 use super::speak;
 use crate::runner::frontend as messages;

@@ -27,9 +27,10 @@ pub(crate) mod server;
 mod speak;
 mod surroundings;
 
-use pooling::Hangup;
+use machine::Hangup;
 
-use super::words::{self, Words};
+use super::words;
+use super::words::Words;
 use super::world::World;
 
 pub(crate) fn run(world: &mut World, line: &str) -> Result<(), String> {

@@ -1,8 +1,9 @@
 //! `server 1: …` and `cancel 1: …`
 
 use auth::{ServerExchange, Verifier};
-use pooling::{Event, Hangup};
-use wire::backend::{self, Authentication, BackendKeyData, ErrorResponse, ParameterStatus, Status};
+use machine::{Event, Hangup};
+use wire::backend;
+use wire::backend::{Authentication, BackendKeyData, ErrorResponse, ParameterStatus, Status};
 use wire::frontend::{SaslInitial, SaslResponse};
 
 use super::speak;

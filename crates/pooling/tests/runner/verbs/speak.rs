@@ -1,6 +1,6 @@
 //! What both ends of the pooler do with their sockets: send messages, whole or in part, and take what they are sent.
 
-use pooling::Event;
+use machine::Event;
 
 use crate::runner::words::Words;
 use crate::runner::world::World;

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use pooling::{Event, Mail, Stop, ToWorker};
+use machine::{Event, Mail, Stop, ToWorker};
 use session_state::state::Pins;
 use units::WorkerId;
 
-use crate::runner::backend;
-use crate::runner::settings;
 use crate::runner::words::Words;
 use crate::runner::world::World;
+use crate::runner::{backend, settings};
 
 pub(crate) fn run(world: &mut World, mut words: Words<'_>) -> Result<(), String> {
     if words.eat("after") {
@@ -278,11 +277,8 @@ fn pins(world: &mut World, words: Words<'_>) -> Result<(), String> {
             let name = socket.map_or_else(String::new, |socket| socket.name.clone());
             let reasons = pin.kinds.words().collect::<Vec<_>>().join(", ");
             let age = world.now.since(pin.since);
-            let pid = if pooling::session::may_be_real_pid(client.pid) {
-                format!(" as {}", client.pid)
-            } else {
-                String::new()
-            };
+            let pid =
+                if machine::pids::may_be_real_pid(client.pid) { format!(" as {}", client.pid) } else { String::new() };
             world.note(format!("{name} is pinned{pid} for {age:?} by {:?}: {reasons}", pin.statement));
         }
     }

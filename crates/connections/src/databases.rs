@@ -1,0 +1,97 @@
+//! Where databases are, and how their servers are opened.
+
+use std::net::IpAddr;
+
+use auth::Secret;
+use settings::DatabaseSettings;
+
+/// The name of the console's database, which no `[databases]` entry may take.
+pub const CONSOLE_DATABASE: &str = "pgbouncer";
+
+/// Where a PostgreSQL listens.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Host {
+    /// The directory of a Unix socket; an abstract name starts with `@`.
+    Unix(String),
+    Ip(IpAddr),
+    /// A name that the engine resolves.
+    Name(String),
+}
+
+/// One PostgreSQL server's address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    pub host: Host,
+    pub port: u16,
+}
+
+/// Whether new server connections of one database go round its hosts.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum LoadBalanceHosts {
+    #[default]
+    RoundRobin,
+    /// Stay with one host until a connection to it fails.
+    Disable,
+}
+
+impl LoadBalanceHosts {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LoadBalanceHosts::RoundRobin => "round-robin",
+            LoadBalanceHosts::Disable => "disable",
+        }
+    }
+}
+
+/// One `[databases]` entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Database {
+    /// The name clients use. For a database made from `*`, the name the client asked for.
+    pub name: String,
+    /// At least one.
+    pub hosts: Vec<Address>,
+    pub load_balance_hosts: LoadBalanceHosts,
+    /// The database's name at the server; `None`: the same as `name`.
+    pub dbname: Option<String>,
+    /// Every client's server connection logs in as this user.
+    pub forced_user: Option<String>,
+    /// The password of the forced user at the server.
+    pub password: Option<Secret>,
+    /// As `auth_user` of `[pgbouncer]`, for its clients.
+    pub auth_user: Option<String>,
+    /// What it has instead of the global settings.
+    pub settings: DatabaseSettings,
+    /// Run once on every new server connection, before its first use.
+    pub connect_query: Option<String>,
+    /// Startup parameters for the server: `client_encoding`, `datestyle`, `timezone`.
+    pub startup: Vec<(String, String)>,
+    /// Made on demand from the `*` entry.
+    pub automatic: bool,
+}
+
+impl Database {
+    /// What its server calls it.
+    #[must_use]
+    pub fn name_at_server(&self) -> &str {
+        self.dbname.as_deref().unwrap_or(&self.name)
+    }
+
+    /// A database about which nothing was said but its name and where it is.
+    #[must_use]
+    pub fn new(name: &str, hosts: Vec<Address>) -> Database {
+        Database {
+            name: name.to_owned(),
+            hosts,
+            load_balance_hosts: LoadBalanceHosts::default(),
+            dbname: None,
+            forced_user: None,
+            password: None,
+            auth_user: None,
+            settings: DatabaseSettings::default(),
+            connect_query: None,
+            startup: Vec::new(),
+            automatic: false,
+        }
+    }
+}

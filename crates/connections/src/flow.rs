@@ -1,0 +1,133 @@
+//! What a connection may read and write: backlog and interest.
+//!
+//! ```text
+//!   peer A ──read──► decide ──Send──► peer B's socket
+//!                                      │ takes less than all
+//!                                      ▼
+//!                                    backlog ──► A is not read until it is empty
+//! ```
+//!
+//! One rule gives back-pressure both ways and bounds memory: a connection with a backlog stops the reading of whoever
+//! feeds it. A connection owns a buffer only while something is unsent.
+
+use units::{heap, limits};
+
+/// The flow state of one connection.
+#[derive(Debug)]
+pub struct Flow {
+    unsent: Vec<u8>,
+    /// Bytes of `unsent` that are gone already.
+    gone: u32,
+    reading: bool,
+    writing: bool,
+}
+
+impl Default for Flow {
+    fn default() -> Flow {
+        Flow { unsent: Vec::new(), gone: 0, reading: true, writing: false }
+    }
+}
+
+impl Flow {
+    /// What the socket did not take, oldest first.
+    #[must_use]
+    pub fn backlog(&self) -> &[u8] {
+        &self.unsent[self.gone as usize..]
+    }
+
+    /// Bytes of memory that the backlog takes.
+    pub fn weight(&self) -> usize {
+        heap::taken(self.unsent.capacity())
+    }
+
+    #[must_use]
+    pub fn is_clear(&self) -> bool {
+        self.unsent.is_empty()
+    }
+
+    /// Appends what the socket did not take. `spare` supplies a buffer if there is none yet.
+    pub fn keep(&mut self, bytes: &[u8], spare: impl FnOnce() -> Vec<u8>) {
+        if self.unsent.capacity() == 0 {
+            self.unsent = spare();
+        }
+        // One answer of the console's may be longer.
+        let bounded = self.is_clear() || self.backlog().len() + bytes.len() <= limits::SERVER_BACKLOG_LEN_MAX;
+        debug_assert!(bounded, "I10: nobody paused the source");
+        // A peer that always leaves something unread would else make the part that is gone grow for ever.
+        if self.gone as usize >= limits::CHUNK_LEN_MAX {
+            self.unsent.drain(..self.gone as usize);
+            self.gone = 0;
+        }
+        self.unsent.extend_from_slice(bytes);
+    }
+
+    /// The socket took `count` bytes. Returns the buffer once nothing is left.
+    pub fn drained(&mut self, count: usize) -> Option<Vec<u8>> {
+        debug_assert!(count <= self.backlog().len(), "more was taken than there was");
+        self.gone += count as u32;
+        if (self.gone as usize) < self.unsent.len() {
+            return None;
+        }
+        self.gone = 0;
+        Some(std::mem::take(&mut self.unsent))
+    }
+
+    #[must_use]
+    pub fn is_reading(&self) -> bool {
+        self.reading
+    }
+
+    /// What is to be watched for from now on, reading and writing, if that has changed.
+    #[inline]
+    pub fn watch(&mut self, read: bool) -> Option<(bool, bool)> {
+        let write = !self.is_clear();
+        let is_same = (read, write) == (self.reading, self.writing);
+        (self.reading, self.writing) = (read, write);
+        (!is_same).then_some((read, write))
+    }
+
+    /// After a move to another worker, where a connection starts with reading only.
+    pub fn restart(&mut self) {
+        debug_assert!(self.is_clear(), "only a connection without a backlog moves");
+        (self.reading, self.writing) = (true, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backlog_shrinks_from_the_front_and_gives_its_buffer_back() {
+        let mut flow = Flow::default();
+        flow.keep(b"hello", Vec::new);
+        assert!(flow.drained(2).is_none());
+        assert_eq!(flow.backlog(), b"llo");
+        flow.keep(b"!", Vec::new);
+        assert!(flow.drained(4).is_some());
+        assert!(flow.is_clear());
+    }
+
+    #[test]
+    fn a_backlog_that_is_never_empty_takes_no_more_room_than_its_bound() {
+        let mut flow = Flow::default();
+        let piece: Vec<u8> = (0..=255).cycle().take(1000).collect();
+        flow.keep(&piece, Vec::new);
+        for _ in 0..10_000 {
+            flow.keep(&piece, Vec::new);
+            assert!(flow.drained(1000).is_none());
+            assert_eq!(flow.backlog(), piece);
+        }
+        assert!(flow.unsent.capacity() <= limits::BACKLOG_LEN_MAX, "{}", flow.unsent.capacity());
+    }
+
+    #[test]
+    fn what_is_watched_is_told_only_when_it_changes() {
+        let mut flow = Flow::default();
+        assert_eq!(flow.watch(true), None);
+        assert_eq!(flow.watch(false), Some((false, false)));
+        assert_eq!(flow.watch(false), None);
+        flow.keep(b"unsent", Vec::new);
+        assert_eq!(flow.watch(false), Some((false, true)));
+    }
+}

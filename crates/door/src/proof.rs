@@ -1,0 +1,531 @@
+//! How a client proves who it is: not at all, a clear password, md5, SCRAM-SHA-256.
+//!
+//! Nothing here depends on whether a pool is warm, and a user who does not exist goes through the same messages as one
+//! who gives a wrong password.
+//!
+//! //= pg18 sasl-authentication
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use auth::{Keys, Md5Hash, Password, ScramError, Secret, ServerDone, ServerExchange, Verifier};
+use machine::Settings;
+use machine::action::{Action, Actions};
+use machine::observe::{Level, Topic};
+use machine::work::{Done, Job};
+use settings::AuthType;
+use units::names::shown;
+use units::{ConnId, Time, heap};
+use wire::backend::Authentication;
+use wire::frontend::{Password as PasswordMessage, SaslInitial, SaslResponse, tag};
+use wire::{HEADER_LEN, Header, backend, frontend, sqlstate};
+
+use super::startup::Wish;
+use super::{Door, Phase, Refused};
+
+/// Where a proof stands.
+#[derive(Debug)]
+pub(super) enum Proof {
+    Clear,
+    Md5 {
+        salt: [u8; 4],
+    },
+    /// SASLInitialResponse is awaited.
+    Sasl,
+    /// A hashing thread works on what the client has given. `of`: the secret that it works on, which a
+    /// reload may change meanwhile.
+    Computing {
+        given: Given,
+        of: Secret,
+    },
+    /// SASLResponse is awaited.
+    SaslFinal {
+        exchange: Box<ServerExchange>,
+        /// None: the password is stored in the clear, and its verifier is derived once the client has answered.
+        verifier: Option<Verifier>,
+    },
+}
+
+/// What a job of a hashing thread takes, about: two secrets and its place in the queue.
+const JOB: usize = 768;
+
+/// What a computation is for.
+#[derive(Debug)]
+pub(super) enum Given {
+    /// A clear password of that many bytes.
+    Clear(usize),
+    /// The last words of a SCRAM exchange, to be checked against the verifier that is derived.
+    Final { exchange: Box<ServerExchange>, words: Vec<u8> },
+    /// Nothing any more: the proof is wrong, and the refusal shall take as long whoever the user is.
+    WrongProof,
+}
+
+impl Given {
+    fn weight(&self) -> usize {
+        match self {
+            Given::Clear(len) => heap::taken(*len),
+            Given::Final { exchange, words } => {
+                heap::taken(size_of::<ServerExchange>()) + exchange.kept_len() + heap::taken(words.len())
+            }
+            Given::WrongProof => 0,
+        }
+    }
+}
+
+impl Proof {
+    /// Whether the next step is the client's.
+    pub(super) fn is_waiting(&self) -> bool {
+        !matches!(self, Proof::Computing { .. })
+    }
+
+    /// Memory that it takes, with what a hashing thread has of it.
+    pub(super) fn weight(&self, user: &str) -> usize {
+        match self {
+            Proof::Computing { given, .. } => given.weight() + heap::taken(user.len()) + JOB,
+            Proof::SaslFinal { exchange, verifier } => {
+                let salt = verifier.as_ref().map_or(0, |verifier| heap::taken(verifier.salt.len()));
+                heap::taken(size_of::<ServerExchange>()) + salt + exchange.kept_len()
+            }
+            Proof::Clear | Proof::Md5 { .. } | Proof::Sasl => 0,
+        }
+    }
+}
+
+/// How many users have which kind of secret.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kinds {
+    scram: u64,
+    md5: u64,
+    all: u64,
+    /// How many SCRAM verifiers have how many iterations.
+    iterations: BTreeMap<u32, u64>,
+}
+
+impl Kinds {
+    pub(super) fn of(settings: &Settings) -> Kinds {
+        let mut kinds = Kinds::default();
+        for secret in settings.secrets.values() {
+            kinds.all += 1;
+            kinds.md5 += u64::from(matches!(secret, Secret::Md5(_)));
+            if let Secret::Scram(verifier) = secret {
+                kinds.scram += 1;
+                *kinds.iterations.entry(verifier.iterations).or_default() += 1;
+            }
+        }
+        if settings.global.login.auth_type == AuthType::Scram {
+            // Verifiers that are made of passwords.
+            *kinds.iterations.entry(settings.global.login.scram_iterations).or_default() += kinds.plain();
+        }
+        kinds
+    }
+
+    fn plain(&self) -> u64 {
+        self.all - self.scram - self.md5
+    }
+
+    /// The iterations of one of the verifiers, each as likely as it is common.
+    fn iterations(&self, draw: u64) -> Option<u32> {
+        let mut index = share(draw, self.iterations.values().sum());
+        let drawn = self.iterations.iter().find(|(_, count)| {
+            let is_here = index < **count;
+            index = index.saturating_sub(**count);
+            is_here
+        });
+        drawn.map(|(iterations, _)| *iterations)
+    }
+}
+
+/// Which of `count` things a draw from all 64-bit numbers means. One more or one fewer moves few draws to another thing, so
+/// that a reload does not give most names another answer.
+fn share(draw: u64, count: u64) -> u64 {
+    let index = (u128::from(draw) * u128::from(count)) >> 64;
+    u64::try_from(index).expect("a draw is below 2^64, so its share is below the count")
+}
+
+fn wrong_password() -> Refused {
+    Refused(sqlstate::INVALID_PASSWORD, "password authentication failed".to_owned())
+}
+
+/// Why a login failed, for the log only.
+fn no_such_user(settings: &Settings, wish: &Wish) -> &'static str {
+    let database = settings.database(&wish.database);
+    match database.is_some_and(|database| database.auth_user.is_some()) || settings.global.login.auth_user.is_some() {
+        true => "no such user in auth_file, and auth_query is not supported yet",
+        false => "no such user",
+    }
+}
+
+const MALFORMED: &str = "the client broke the rules of SCRAM";
+
+impl Door {
+    /// Asks the client for what `auth_type` wants.
+    pub(super) fn begin_proof(
+        &mut self,
+        _now: Time,
+        conn: ConnId,
+        wish: Wish,
+        actions: &mut Actions,
+    ) -> Result<(), Refused> {
+        let secret = usable(self.settings.secrets.get(&*wish.user));
+        let known = self.settings.secrets.contains_key(&*wish.user);
+        let (auth_type, trusted) = (self.settings.global.login.auth_type, wish.trusted);
+        // Only md5 asks some users in another way than others; what a name without a secret is asked takes hashing to find out.
+        let scram = match secret {
+            _ if auth_type != AuthType::Md5 => auth_type == AuthType::Scram,
+            Some(secret) => matches!(secret, Secret::Scram(_)),
+            // Asked as one of the users who exist is: else the question would tell that this one does not.
+            None => matches!(self.mock_secret(&wish.user), Secret::Scram(_)),
+        };
+        let attempt = actions
+            .hears(Level::Log, Topic::Connections)
+            .then(|| (shown(&wish.database), shown(&wish.user)))
+            .map(|(database, user)| format!("login attempt: db={database} user={user} tls=no replication=no"));
+        let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
+        login.wish = Some(Box::new(wish));
+        if let Some(attempt) = attempt {
+            self.tell(conn, Level::Log, Topic::Connections, &attempt, actions);
+        }
+        let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
+        let proof = match auth_type {
+            _ if trusted => return self.apply(conn, actions),
+            AuthType::Any => return self.proved(conn, actions),
+            AuthType::Trust if known => return self.proved(conn, actions),
+            AuthType::Trust => {
+                login.failure = login.wish.as_deref().map(|wish| no_such_user(&self.settings, wish));
+                let text = "\"trust\" authentication failed".to_owned();
+                return Err(Refused(sqlstate::INVALID_AUTHORIZATION, text));
+            }
+            AuthType::Plain => Proof::Clear,
+            AuthType::Md5 if !scram => Proof::Md5 { salt: self.random.bytes() },
+            AuthType::Md5 | AuthType::Scram => Proof::Sasl,
+        };
+        actions.send_new(conn, |out| match &proof {
+            Proof::Clear => Authentication::CleartextPassword.encode(out),
+            Proof::Md5 { salt } => Authentication::Md5Password { salt: *salt }.encode(out),
+            _ => backend::encode_sasl(out, &[auth::scram::MECHANISM.as_bytes()]),
+        });
+        login.phase = Phase::Proving(proof);
+        Ok(())
+    }
+
+    /// Reads one message of the client's proof. False: not all of it is there, or the login has moved on.
+    pub(super) fn prove(&mut self, conn: ConnId, actions: &mut Actions) -> Result<bool, Refused> {
+        let Some(login) = self.logins.get_mut(conn) else { return Ok(false) };
+        if login.inbox.first().is_some_and(|&first| first != tag::PASSWORD) {
+            let text = "expected a password response".to_owned();
+            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
+        }
+        let Some(header) = Header::parse(&login.inbox)? else { return Ok(false) };
+        let body_len_max = match login.phase {
+            Phase::Proving(Proof::Clear) => frontend::PASSWORD_LEN_MAX,
+            _ => frontend::SASL_LEN_MAX,
+        };
+        if header.body_len() > body_len_max {
+            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, "password message is too long".to_owned()));
+        }
+        if login.inbox.len() < header.total_len() {
+            return Ok(false);
+        }
+        let message: Vec<u8> = login.inbox.drain(..header.total_len()).collect();
+        let body = &message[HEADER_LEN..];
+        let Phase::Proving(proof) = std::mem::replace(&mut login.phase, Phase::Greeting) else { return Ok(false) };
+        let Some(user) = login.wish.as_ref().map(|wish| Arc::clone(&wish.user)) else { return Ok(false) };
+        match proof {
+            Proof::Clear => self.check_clear(conn, &user, body, actions)?,
+            Proof::Md5 { salt } => {
+                let given = PasswordMessage::decode(body)?.password;
+                let secret = usable(self.settings.secrets.get(&*user));
+                if !secret.is_some_and(|secret| auth::verify_md5(secret, &user, salt, given)) {
+                    return Err(self.unproved(conn, wrong_password()));
+                }
+                self.proved(conn, actions)?;
+            }
+            Proof::Sasl => self.sasl_initial(conn, &user, body, actions)?,
+            Proof::SaslFinal { exchange, verifier } => {
+                self.sasl_final(conn, exchange, verifier, &user, body, actions)?
+            }
+            Proof::Computing { .. } => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn mock_verifier(&self, user: &str) -> Verifier {
+        let mut mock = self.mock_seed.verifier(user.as_bytes(), self.settings.global.login.scram_iterations);
+        // Drawn by what nobody is ever told.
+        let (draw, _) = mock.server_key.split_first_chunk().expect("a key is 32 bytes long");
+        mock.iterations = self.kinds.iterations(u64::from_le_bytes(*draw)).unwrap_or(mock.iterations);
+        mock
+    }
+
+    /// The client has not proved who it is: the log is told why, the client what everybody is told.
+    fn unproved(&mut self, conn: ConnId, refused: Refused) -> Refused {
+        if let Some(login) = self.logins.get_mut(conn)
+            && let Some(wish) = &login.wish
+        {
+            login.failure = Some(match self.settings.secrets.get(&*wish.user) {
+                None => no_such_user(&self.settings, wish),
+                secret if usable(secret).is_none() => "the user has an empty password in auth_file",
+                Some(Secret::Md5(_)) if self.settings.global.login.auth_type == AuthType::Scram => {
+                    "auth_file has an md5 hash of the password, which scram-sha-256 cannot use"
+                }
+                Some(_) => "wrong password",
+            });
+        }
+        refused
+    }
+
+    /// For a clear password, a secret that nobody knows. Checking takes long against a verifier and no time against the
+    /// others, so a user who does not exist has the kind that one of those who do has, and always the same one: how
+    /// long a refusal takes says nothing, neither for one name nor over many.
+    fn mock_secret(&self, user: &str) -> Secret {
+        let mock = self.mock_verifier(user);
+        let (draw, _) = mock.salt.split_first_chunk().expect("a salt is 16 bytes long");
+        let index = share(u64::from_le_bytes(*draw), self.kinds.all);
+        // As long as most passwords are, so that it is compared as those are.
+        let text: String = mock.stored_key.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
+        if index < self.kinds.scram {
+            Secret::Scram(mock)
+        } else if index < self.kinds.scram + self.kinds.md5 {
+            Secret::Md5(Md5Hash::of(&text, user))
+        } else {
+            Secret::Plain(Password::new(text))
+        }
+    }
+
+    fn sasl_failed(&mut self, conn: ConnId, error: ScramError) -> Refused {
+        let refused = self.unproved(conn, Refused(sqlstate::INVALID_PASSWORD, "SASL authentication failed".to_owned()));
+        if error != ScramError::WrongProof
+            && let Some(login) = self.logins.get_mut(conn)
+        {
+            login.failure = Some(MALFORMED);
+        }
+        refused
+    }
+
+    fn set_proof(&mut self, conn: ConnId, proof: Proof) {
+        if let Some(login) = self.logins.get_mut(conn) {
+            login.phase = Phase::Proving(proof);
+        }
+    }
+
+    fn check_clear(&mut self, conn: ConnId, user: &str, body: &[u8], actions: &mut Actions) -> Result<(), Refused> {
+        let given = PasswordMessage::decode(body)?.password.to_vec();
+        let secret = usable(self.settings.secrets.get(user)).cloned().unwrap_or_else(|| self.mock_secret(user));
+        if matches!(secret, Secret::Scram(_)) {
+            let len = given.len();
+            let job = Job::CheckPlain { secret: Box::new(secret.clone()), user: user.to_owned(), given };
+            actions.push(Action::Compute { conn, job });
+            self.set_proof(conn, Proof::Computing { given: Given::Clear(len), of: secret });
+            return Ok(());
+        }
+        if !auth::verify_plain(&secret, user, &given) {
+            return Err(self.unproved(conn, wrong_password()));
+        }
+        self.proved(conn, actions)
+    }
+
+    fn sasl_initial(&mut self, conn: ConnId, user: &str, body: &[u8], actions: &mut Actions) -> Result<(), Refused> {
+        let initial = SaslInitial::decode(body)?;
+        if initial.mechanism != auth::scram::MECHANISM.as_bytes() {
+            let text = "client selected an invalid SASL authentication mechanism".to_owned();
+            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text));
+        }
+        self.sasl_first(conn, user, initial.response.unwrap_or_default(), actions)
+    }
+
+    /// Answers the client's first words at once, whoever the user is: how long that takes says nothing about the user.
+    fn sasl_first(
+        &mut self,
+        conn: ConnId,
+        user: &str,
+        client_first: &[u8],
+        actions: &mut Actions,
+    ) -> Result<(), Refused> {
+        let mut mock = self.mock_verifier(user);
+        let verifier = match usable(self.settings.secrets.get(user)) {
+            Some(Secret::Scram(verifier)) => Some(verifier.clone()),
+            Some(Secret::Plain(_)) => {
+                // The salt is the one that this name has without a secret: no reload that gives it one, or draws a new
+                // salt, tells that the user exists.
+                mock.iterations = self.settings.global.login.scram_iterations;
+                self.verifiers.get(user).filter(|known| known.iterations == mock.iterations).cloned()
+            }
+            // An md5 hash proves nothing to SCRAM; like an unknown user.
+            Some(Secret::Md5(_)) | None => Some(mock.clone()),
+        };
+        let nonce = self.random.bytes();
+        let started = ServerExchange::start(client_first, verifier.clone().unwrap_or(mock), &nonce);
+        let (exchange, server_first) = started.map_err(|error| self.sasl_failed(conn, error))?;
+        actions.send_new(conn, |out| Authentication::SaslContinue(&server_first).encode(out));
+        self.set_proof(conn, Proof::SaslFinal { exchange: Box::new(exchange), verifier });
+        Ok(())
+    }
+
+    /// Checks the client's last words, with the verifier of a password that is stored in the clear derived before.
+    fn sasl_final(
+        &mut self,
+        conn: ConnId,
+        exchange: Box<ServerExchange>,
+        verifier: Option<Verifier>,
+        user: &str,
+        body: &[u8],
+        actions: &mut Actions,
+    ) -> Result<(), Refused> {
+        let words = SaslResponse::decode(body)?.response;
+        let Some(verifier) = verifier else { return self.derive(conn, user, exchange, words.to_vec(), actions) };
+        let finished = exchange.finish(words);
+        if matches!(finished, Err(ScramError::WrongProof)) && self.kinds.plain() > 0 {
+            // The refusal takes as long as for a password that is stored in the clear, and no longer: a stored verifier may
+            // have any number of iterations.
+            let (password, iterations) = (Password::new(""), self.settings.global.login.scram_iterations);
+            let job = Job::DeriveVerifier { password: password.clone(), salt: verifier.salt.clone(), iterations };
+            actions.push(Action::Compute { conn, job });
+            self.set_proof(conn, Proof::Computing { given: Given::WrongProof, of: Secret::Plain(password) });
+            return Ok(());
+        }
+        self.sasl_done(conn, finished, &verifier, actions)
+    }
+
+    /// Makes the verifier that the client's last words are checked against.
+    fn derive(
+        &mut self,
+        conn: ConnId,
+        user: &str,
+        exchange: Box<ServerExchange>,
+        words: Vec<u8>,
+        actions: &mut Actions,
+    ) -> Result<(), Refused> {
+        let Some(of @ Secret::Plain(password)) = usable(self.settings.secrets.get(user)) else {
+            // A reload has taken the password away meanwhile.
+            return Err(self.sasl_failed(conn, ScramError::WrongProof));
+        };
+        let (salt, iterations) = exchange.cost();
+        let job = Job::DeriveVerifier { password: password.clone(), salt: salt.to_vec(), iterations };
+        let of = of.clone();
+        actions.push(Action::Compute { conn, job });
+        self.set_proof(conn, Proof::Computing { given: Given::Final { exchange, words }, of });
+        Ok(())
+    }
+
+    fn sasl_done(
+        &mut self,
+        conn: ConnId,
+        finished: Result<ServerDone, ScramError>,
+        verifier: &Verifier,
+        actions: &mut Actions,
+    ) -> Result<(), Refused> {
+        let done = finished.map_err(|error| self.sasl_failed(conn, error))?;
+        actions.send_new(conn, |out| Authentication::SaslFinal(&done.server_final).encode(out));
+        if let Some(login) = self.logins.get_mut(conn) {
+            login.keys = Some(Keys::from_verifier(verifier, done.client_key));
+        }
+        self.proved(conn, actions)
+    }
+
+    /// A hashing thread is done.
+    pub(super) fn proof_computed(&mut self, conn: ConnId, done: Done, actions: &mut Actions) -> Result<(), Refused> {
+        let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };
+        let Phase::Proving(Proof::Computing { given, of }) = &mut login.phase else { return Ok(()) };
+        let given = std::mem::replace(given, Given::WrongProof);
+        let user = login.wish.as_ref().map(|wish| wish.user.to_string()).unwrap_or_default();
+        let is_current = usable(self.settings.secrets.get(&*user)).is_some_and(|secret| secret == of);
+        match (done, given) {
+            (Done::Checked(true), _) if is_current => self.proved(conn, actions),
+            (Done::Checked(_), _) => Err(self.unproved(conn, wrong_password())),
+            // A reload has changed the secret meanwhile: what was made of the old one lets nobody in any more.
+            (Done::Verifier(verifier), Given::Final { mut exchange, words }) if is_current => {
+                exchange.set_verifier(Verifier::clone(&verifier));
+                let finished = exchange.finish(&words);
+                let outcome = self.sasl_done(conn, finished, &verifier, actions);
+                self.verifiers.insert(user, *verifier);
+                outcome
+            }
+            (Done::Verifier(_), Given::Final { exchange, words }) => self.derive(conn, &user, exchange, words, actions),
+            (Done::Verifier(_), _) => Err(self.sasl_failed(conn, ScramError::WrongProof)),
+            (Done::Keys(_), _) => Ok(()),
+        }
+    }
+
+    /// The client is who it says. May it come in?
+    fn proved(&mut self, conn: ConnId, actions: &mut Actions) -> Result<(), Refused> {
+        let forbidden = self.logins.get(conn).and_then(|login| login.wish.as_ref()).is_some_and(|wish| wish.forbidden);
+        if forbidden {
+            return Err(Refused(sqlstate::INVALID_AUTHORIZATION, "not allowed".to_owned()));
+        }
+        self.apply(conn, actions)
+    }
+}
+
+/// An empty password in the file means that there is none.
+fn usable(secret: Option<&Secret>) -> Option<&Secret> {
+    secret.filter(|secret| !matches!(secret, Secret::Plain(password) if password.as_str().is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use units::{DoorId, Kind};
+
+    use super::*;
+    use machine::mail::ToDoor;
+
+    /// The salt that a client is told who asks for this user.
+    fn salt(door: &mut Door, user: &str) -> String {
+        let (conn, mut actions) = (ConnId::new(Kind::Login, 0, 0, 0), Actions::default());
+        let answered = door.sasl_first(conn, user, b"n,,n=,r=nonce", &mut actions);
+        assert!(answered.is_ok());
+        let [Action::Send { piece, .. }] = actions.as_slice() else { panic!("{actions:?}") };
+        let told = String::from_utf8_lossy(actions.bytes(*piece, &[])).into_owned();
+        let (_, salt) = told.split_once(",s=").expect("server-first has a salt");
+        salt.to_owned()
+    }
+
+    #[test]
+    fn a_name_keeps_its_salt_whether_or_not_it_has_a_password() {
+        let settings = |users: &[&str]| {
+            let mut settings = Settings::default();
+            settings.global.login.auth_type = AuthType::Scram;
+            let secrets = users.iter().map(|user| ((*user).to_owned(), Secret::Plain(Password::new("secret"))));
+            settings.secrets = secrets.collect();
+            Arc::new(settings)
+        };
+        let mut door = Door::new(DoorId(0), settings(&["ann"]), [7; 32]);
+        let before = ["ann", "bob", "eve"].map(|user| salt(&mut door, user));
+        let now = Time::default();
+        door.delivered(now, ToDoor::Configure(settings(&["ann", "bob"])), &mut Actions::default());
+        assert_eq!(["ann", "bob", "eve"].map(|user| salt(&mut door, user)), before);
+        assert_ne!(before[0], before[1]);
+    }
+
+    #[test]
+    fn a_share_moves_little_when_one_more_is_there() {
+        let draws: Vec<u64> = (0..1000_u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        // Half of the users have one kind of secret, half of them another: 50 of 100, then 50 of 101.
+        let moved = draws.iter().filter(|&&draw| (share(draw, 100) < 50) != (share(draw, 101) < 50)).count();
+        assert!(moved <= 10, "{moved}");
+        assert_eq!((share(u64::MAX, 3), share(0, 3), share(u64::MAX, 0)), (2, 0, 0));
+    }
+
+    #[test]
+    fn a_user_who_does_not_exist_has_the_iterations_of_one_who_does() {
+        let verifier = |iterations| Secret::Scram(Verifier::mock(&[1; 32], b"u", iterations));
+        let mut settings = Settings::default();
+        settings.global.login.auth_type = AuthType::Scram;
+        settings.global.login.scram_iterations = 4096;
+        settings.secrets.insert("a".to_owned(), verifier(10_000));
+        settings.secrets.insert("b".to_owned(), verifier(20_000));
+        let drawn = |settings: &Settings| {
+            let door = Door::new(DoorId(0), Arc::new(settings.clone()), [7; 32]);
+            let names = (0..1000).map(|number| door.mock_verifier(&format!("stranger {number}")).iterations);
+            let mut counts = BTreeMap::new();
+            names.for_each(|iterations| *counts.entry(iterations).or_insert(0) += 1);
+            counts
+        };
+        let counts = drawn(&settings);
+        assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [10_000, 20_000], "{counts:?}");
+        assert!(counts.values().all(|count| (400..600).contains(count)), "{counts:?}");
+        // Verifiers that are made of passwords have those of the setting.
+        settings.secrets.insert("c".to_owned(), Secret::Plain(Password::new("secret")));
+        assert_eq!(drawn(&settings).keys().copied().collect::<Vec<_>>(), [4096, 10_000, 20_000]);
+        assert_eq!(drawn(&Settings::default()).keys().copied().collect::<Vec<_>>(), [4096]);
+    }
+}

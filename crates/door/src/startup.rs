@@ -1,0 +1,468 @@
+//! What a client wishes for in its startup packet.
+//!
+//! //= pg18 protocol-message-formats#PROTOCOL-MESSAGE-FORMATS-STARTUPMESSAGE
+//! //= pgbouncer config.md#ignore_startup_parameters
+
+use std::sync::Arc;
+
+use connections::databases::CONSOLE_DATABASE;
+use machine::Settings;
+use machine::action::Actions;
+use machine::arrival::ConsoleRights;
+use machine::observe::Peer;
+use machine::startup_parameters::StartupParameters;
+use queueing::classes::{ClassId, Subject};
+use session_state::own_settings;
+use session_state::own_settings::{DEADLINE, REPORT_LIMITS, STABLE_BACKEND_PID};
+use session_state::parameters::{Tracked, clean_application_name};
+use settings::{AuthType, Fidelity, PoolMode};
+use units::names::shown;
+use units::{ConnId, PoolKey, heap, limits, milliseconds};
+use wire::backend::NegotiateVersion;
+use wire::frontend::StartupMessage;
+use wire::sqlstate;
+
+use super::Refused;
+
+/// A startup packet, understood.
+#[derive(Debug)]
+pub(super) struct Wish {
+    pub(super) database: Arc<str>,
+    pub(super) user: Arc<str>,
+    /// Tracked ones, and others that can be set where sessions are followed.
+    pub(super) parameters: StartupParameters,
+    /// Why it is refused where sessions are not followed: the first parameter that is not tracked.
+    unsupported: Option<Box<str>>,
+    pub(super) console: Option<ConsoleRights>,
+    /// Whether it wants to be told its server's own process id; `None`: it says nothing about that.
+    pub(super) stable_backend_pid: Option<bool>,
+    /// How long it can wait for a server, where its settings are not followed; 0: it does not say.
+    pub(super) deadline_ms: u32,
+    /// Whether it wants to be told how much its limits leave.
+    pub(super) reports_limits: bool,
+    /// The process's own user over the Unix socket: no password asked.
+    pub(super) trusted: bool,
+    /// Wants the console and may not: told only after the password was right.
+    pub(super) forbidden: bool,
+}
+
+/// A client that speaks a newer minor version, or asks for protocol extensions, is told what we speak: 3.0, none.
+pub(super) fn negotiate(conn: ConnId, message: &StartupMessage<'_>, actions: &mut Actions) {
+    let unknown: Vec<&[u8]> =
+        message.parameters().map(|(name, _)| name).filter(|name| name.starts_with(b"_pq_.")).collect();
+    if message.minor > 0 || !unknown.is_empty() {
+        actions.send_new(conn, |out| NegotiateVersion { minor: 0, unknown: &unknown }.encode(out));
+    }
+}
+
+fn text<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str, Refused> {
+    std::str::from_utf8(bytes).map_err(|_| Refused(sqlstate::PROTOCOL_VIOLATION, format!("{what} is not valid UTF-8")))
+}
+
+impl Wish {
+    pub(super) fn read(
+        message: &StartupMessage<'_>,
+        peer: Peer,
+        owner_uid: Option<u32>,
+        tracked: &Tracked,
+        settings: &Settings,
+    ) -> Result<Wish, Refused> {
+        // If a name comes twice the last one counts, as in PostgreSQL.
+        let (mut user, mut database): (&[u8], &[u8]) = (b"", b"");
+        for (name, value) in message.parameters() {
+            match name {
+                b"user" => user = value,
+                b"database" => database = value,
+                _ => {}
+            }
+        }
+        let user = text(user, "user name")?;
+        if user.is_empty() {
+            let text = "no PostgreSQL user name specified in startup packet".to_owned();
+            return Err(Refused(sqlstate::INVALID_AUTHORIZATION, text));
+        }
+        let database = if database.is_empty() { user } else { text(database, "database name")? };
+        let own_name: Arc<str> = user.into();
+        let mut wish = Wish {
+            database: if database == user { Arc::clone(&own_name) } else { database.into() },
+            user: own_name,
+            parameters: StartupParameters::default(),
+            unsupported: None,
+            console: None,
+            stable_backend_pid: None,
+            deadline_ms: 0,
+            reports_limits: false,
+            trusted: false,
+            forbidden: false,
+        };
+        wish.read_parameters(message, tracked, settings)?;
+        if settings.global.startup.application_name_add_host {
+            wish.add_host(peer);
+        }
+        wish.parameters.merge();
+        if database == CONSOLE_DATABASE {
+            wish.read_console_rights(peer, owner_uid, settings);
+        }
+        Ok(wish)
+    }
+
+    /// The class it is in before its first statement.
+    pub(super) fn class(&self, settings: &Settings) -> ClassId {
+        let application = self.parameters.get(b"application_name").unwrap_or_default();
+        let subject = Subject { database: self.database.as_bytes(), user: self.user.as_bytes(), application };
+        settings.classes.of(&subject, &[])
+    }
+
+    /// Memory that it takes.
+    pub(super) fn weight(&self) -> usize {
+        let names = heap::of_name(&self.database) + heap::of_name(&self.user);
+        let unsupported = self.unsupported.as_ref().map_or(0, |text| heap::taken(text.len()));
+        heap::taken(size_of::<Wish>()) + names + unsupported + self.parameters.weight()
+    }
+
+    /// Whether parameters that are not tracked can be set depends on the client's database. So it is told only once it has
+    /// proved who it is: the answer would tell a stranger which databases there are.
+    pub(super) fn settle_parameters(&mut self, settings: &Settings) -> Result<(), Refused> {
+        if self.is_followed(settings) {
+            // It is a setting like any other.
+            self.deadline_ms = 0;
+            return Ok(());
+        }
+        if let Some(text) = self.unsupported.take() {
+            return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text.into()));
+        }
+        self.parameters.retain(|name| !name.eq_ignore_ascii_case(DEADLINE));
+        Ok(())
+    }
+
+    fn read_console_rights(&mut self, peer: Peer, owner_uid: Option<u32>, settings: &Settings) {
+        let owner = matches!(peer, Peer::Unix { uid, .. } if Some(uid) == owner_uid);
+        self.trusted = owner && &*self.user == CONSOLE_DATABASE;
+        let admin = self.trusted || settings.global.console.admin_users.contains(&*self.user);
+        self.console = Some(if admin { ConsoleRights::Admin } else { ConsoleRights::Stats });
+        self.forbidden = !admin && !settings.global.console.stats_users.contains(&*self.user);
+    }
+
+    fn read_parameters(
+        &mut self,
+        message: &StartupMessage<'_>,
+        tracked: &Tracked,
+        settings: &Settings,
+    ) -> Result<(), Refused> {
+        // As PostgreSQL reads them: the last `options` first, wherever it stands, so that a parameter beside it counts.
+        let options = message.parameters().filter(|(name, _)| *name == b"options").last();
+        if let Some((_, options)) = options {
+            self.read_options(options, tracked, settings)?;
+        }
+        for (name, value) in message.parameters() {
+            match name {
+                b"user" | b"database" | b"options" => {}
+                b"replication" if is_off(value) => {}
+                b"replication" => {
+                    let text = "replication connections are not supported yet".to_owned();
+                    return Err(Refused(sqlstate::FEATURE_NOT_SUPPORTED, text));
+                }
+                _ if name.starts_with(b"_pq_.") => {}
+                _ => self.read_parameter(name, value, "", tracked, settings)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn read_parameter(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        place: &str,
+        tracked: &Tracked,
+        settings: &Settings,
+    ) -> Result<(), Refused> {
+        if let Some(index) = tracked.index(name) {
+            let is_name = index == Tracked::APPLICATION_NAME;
+            let value = if is_name { clean_application_name(value) } else { value.to_vec() };
+            // A longer one is not followed.
+            if value.len() <= limits::PARAMETER_LEN_MAX {
+                self.parameters.push(name, &value);
+            }
+            return Ok(());
+        }
+        if name.eq_ignore_ascii_case(STABLE_BACKEND_PID) {
+            self.stable_backend_pid = Some(boolean("pgweir.stable_backend_pid", value)?);
+            return Ok(());
+        }
+        if name.eq_ignore_ascii_case(REPORT_LIMITS) {
+            self.reports_limits = boolean("pgweir.report_limits", value)?;
+            return Ok(());
+        }
+        let refusal = own_settings::at_login(name, value);
+        let is_deadline = name.eq_ignore_ascii_case(DEADLINE);
+        if is_deadline {
+            self.deadline_ms = milliseconds(value).unwrap_or_default();
+        }
+        let lossy = String::from_utf8_lossy(name);
+        let ignored = settings.global.startup.ignore_startup_parameters.contains(&lossy);
+        let options_ignored =
+            !place.is_empty() && settings.global.startup.ignore_startup_parameters.contains("options");
+        if ignored || options_ignored {
+            return Ok(());
+        }
+        if let Some(refusal) = refusal {
+            return Err(Refused(refusal.code, refusal.message));
+        }
+        let can_be_set = name.is_ascii() && value.is_ascii() && value.len() <= limits::PARAMETER_LEN_MAX;
+        if can_be_set {
+            // Set like any setting of a session's, before its first statement.
+            self.parameters.push(name, value);
+        }
+        if (is_deadline || self.unsupported.is_some()) && can_be_set {
+            return Ok(());
+        }
+        let text = format!("unsupported startup parameter{place}: {}", shown(&lossy.escape_debug().to_string()));
+        if can_be_set {
+            self.unsupported = Some(text.into());
+            return Ok(());
+        }
+        Err(Refused(sqlstate::PROTOCOL_VIOLATION, text))
+    }
+
+    /// Whether what the session sets will be followed from server to server.
+    fn is_followed(&self, settings: &Settings) -> bool {
+        let Some(database) = settings.database(&self.entry(settings)) else { return false };
+        let own = settings.effective(&database, database.forced_user.as_deref().unwrap_or(&self.user));
+        own.pool_mode != PoolMode::Session && own.pool_fidelity != Fidelity::Classic
+    }
+
+    /// `-c name=value`, `-cname=value`, `--name=value`, with backslash escapes and any number of blanks.
+    fn read_options(&mut self, options: &[u8], tracked: &Tracked, settings: &Settings) -> Result<(), Refused> {
+        let ignored = settings.global.startup.ignore_startup_parameters.contains("options");
+        let mut words = split_options(options).into_iter();
+        while let Some(word) = words.next() {
+            let setting = if word == b"-c" {
+                words.next().unwrap_or_default()
+            } else if let Some(rest) = word.strip_prefix(b"--").or_else(|| word.strip_prefix(b"-c")) {
+                rest.to_vec()
+            } else {
+                Vec::new()
+            };
+            let Some(equals) = setting.iter().position(|&byte| byte == b'=') else {
+                if ignored {
+                    continue;
+                }
+                let text = "unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed";
+                return Err(Refused(sqlstate::PROTOCOL_VIOLATION, text.to_owned()));
+            };
+            // PostgreSQL takes dashes in a name for underscores.
+            let name: Vec<u8> = setting[..equals].iter().map(|&byte| if byte == b'-' { b'_' } else { byte }).collect();
+            self.read_parameter(&name, &setting[equals + 1..], " in options", tracked, settings)?;
+        }
+        Ok(())
+    }
+
+    fn add_host(&mut self, peer: Peer) {
+        let host = match peer {
+            Peer::Tcp { from, .. } => format!("{}:{}", from.ip().to_canonical(), from.port()),
+            Peer::Unix { pid, .. } => format!("unix({pid})"),
+        };
+        let known = self.parameters.get(b"application_name").unwrap_or(b"app");
+        let name = [known, format!(" - {host}").as_bytes()].concat();
+        self.parameters.push(b"application_name", &name);
+    }
+
+    /// The entry of `[databases]` that this client uses: the one that it names, or that of its class.
+    fn entry(&self, settings: &Settings) -> Arc<str> {
+        let classes = &settings.classes;
+        if !classes.redirects() {
+            return Arc::clone(&self.database);
+        }
+        // No text is at hand yet, so whoever has a class by its comments has another one here.
+        let class = classes.class(self.class(settings));
+        Arc::clone(class.database.as_ref().unwrap_or(&self.database))
+    }
+
+    /// The pool this client uses: its database, and the forced user where there is one.
+    pub(super) fn key(&self, settings: &Settings) -> Result<PoolKey, Refused> {
+        let entry = self.entry(settings);
+        let Some(database) = settings.database(&self.database).and_then(|_| settings.database(&entry)) else {
+            return Err(Refused(
+                sqlstate::INVALID_CATALOG_NAME,
+                format!("no such database: {}", shown(&self.database)),
+            ));
+        };
+        let user = match &database.forced_user {
+            Some(forced) => forced.as_str().into(),
+            // Nobody has proved to be this user.
+            None if settings.global.login.auth_type == AuthType::Any => {
+                return Err(Refused(sqlstate::PROTOCOL_VIOLATION, "bouncer config error".to_owned()));
+            }
+            None => Arc::clone(&self.user),
+        };
+        Ok(PoolKey { database: entry, user })
+    }
+}
+
+fn boolean(name: &str, value: &[u8]) -> Result<bool, Refused> {
+    if !is_on(value) && !is_off(value) {
+        let text = format!("parameter \"{name}\" requires a Boolean value");
+        return Err(Refused(sqlstate::INVALID_PARAMETER_VALUE, text));
+    }
+    Ok(is_on(value))
+}
+
+fn is_on(value: &[u8]) -> bool {
+    let on: [&[u8]; 4] = [b"true", b"on", b"yes", b"1"];
+    on.iter().any(|word| word.eq_ignore_ascii_case(value))
+}
+
+/// What PostgreSQL reads as "no" for `replication`.
+fn is_off(value: &[u8]) -> bool {
+    let off: [&[u8]; 4] = [b"false", b"off", b"no", b"0"];
+    off.iter().any(|word| word.eq_ignore_ascii_case(value))
+}
+
+/// As PostgreSQL's `pg_split_opts`: blanks separate, a backslash takes the next byte as it is.
+fn split_options(options: &[u8]) -> Vec<Vec<u8>> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut bytes = options.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => words.extend(word.take()),
+            b'\\' => word.get_or_insert_default().extend(bytes.next()),
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+    use wire::frontend::{Startup, encode_startup, parse_startup};
+
+    fn read(parameters: &[(&str, &str)], change: impl FnOnce(&mut Settings)) -> Result<Wish, String> {
+        let mut packet = Vec::new();
+        encode_startup(&mut packet, parameters.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let (from, to) = (SocketAddr::from(([10, 0, 0, 7], 4711)), SocketAddr::from(([10, 0, 0, 1], 6432)));
+        let peer = Peer::Tcp { from, to };
+        match parse_startup(&packet) {
+            Ok(Some((Startup::Start(message), _))) => {
+                let tracked = Tracked::new(&settings.global.startup.track_extra_parameters);
+                Wish::read(&message, peer, Some(1000), &tracked, &settings)
+                    .and_then(|mut wish| wish.settle_parameters(&settings).map(|()| wish))
+                    .map_err(|Refused(code, text)| format!("{code} {text}"))
+            }
+            other => panic!("not a startup message: {other:?}"),
+        }
+    }
+
+    fn parameters(wish: &Wish) -> Vec<String> {
+        let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        wish.parameters.iter().map(|(name, value)| format!("{}={}", show(name), show(value))).collect()
+    }
+
+    #[test]
+    fn the_database_is_the_user_unless_named() {
+        let wish = read(&[("user", "ann")], |_| ()).expect("fine");
+        assert_eq!((&*wish.database, &*wish.user), ("ann", "ann"));
+        assert!(read(&[("database", "x")], |_| ()).expect_err("no user").starts_with("28000"));
+    }
+
+    #[test]
+    fn tracked_parameters_are_kept_others_refused_or_passed_over() {
+        let asked = [("user", "u"), ("TimeZone", "UTC"), ("intervalstyle", "iso_8601")];
+        assert_eq!(parameters(&read(&asked, |_| ()).expect("fine")), ["TimeZone=UTC", "intervalstyle=iso_8601"]);
+        let asked = [("user", "u"), ("extra_float_digits", "3")];
+        let error = read(&asked, |_| ()).expect_err("not tracked");
+        assert_eq!(error, "08P01 unsupported startup parameter: extra_float_digits");
+        let ignore = |settings: &mut Settings| {
+            settings.global.startup.ignore_startup_parameters.insert("extra_float_digits");
+        };
+        assert!(parameters(&read(&asked, ignore).expect("passed over")).is_empty());
+    }
+
+    #[test]
+    fn options_come_in_three_spellings_with_escapes() {
+        let options = r"-c timezone=UTC  -cdatestyle=ISO --client-encoding=LATIN1 -c application_name=a\ b";
+        let wish = read(&[("user", "u"), ("options", options)], |_| ()).expect("fine");
+        let expected = ["timezone=UTC", "datestyle=ISO", "client_encoding=LATIN1", "application_name=a b"];
+        assert_eq!(parameters(&wish), expected);
+        let error = read(&[("user", "u"), ("options", "-d 5")], |_| ()).expect_err("unknown option");
+        assert!(error.contains("only '-c config=val' and '--config=val' are allowed"), "{error}");
+        let error = read(&[("user", "u"), ("options", "-c geqo=off")], |_| ()).expect_err("not tracked");
+        assert_eq!(error, "08P01 unsupported startup parameter in options: geqo");
+    }
+
+    #[test]
+    fn a_parameter_counts_beside_options_wherever_they_stand() {
+        let options = ("options", "-c client_encoding=SQL_ASCII -c timezone=UTC");
+        let parameter = ("client_encoding", "UTF8");
+        for asked in [[("user", "u"), parameter, options], [("user", "u"), options, parameter]] {
+            assert_eq!(parameters(&read(&asked, |_| ()).expect("fine")), ["timezone=UTC", "client_encoding=UTF8"]);
+        }
+        let twice = [("user", "u"), ("options", "-c timezone=UTC"), ("options", "-c datestyle=ISO")];
+        assert_eq!(parameters(&read(&twice, |_| ()).expect("fine")), ["datestyle=ISO"]);
+    }
+
+    #[test]
+    fn ignored_options_still_apply_what_is_known() {
+        let ignore = |settings: &mut Settings| {
+            settings.global.startup.ignore_startup_parameters.insert("options");
+        };
+        let wish = read(&[("user", "u"), ("options", "-d 5 -c geqo=off -c timezone=UTC")], ignore).expect("fine");
+        assert_eq!(parameters(&wish), ["timezone=UTC"]);
+    }
+
+    #[test]
+    fn a_real_process_id_is_asked_for_in_the_options_or_beside_them() {
+        let asked = |name, value| read(&[("user", "u"), (name, value)], |_| ()).map(|wish| wish.stable_backend_pid);
+        assert_eq!(asked("options", "-c pgweir.stable_backend_pid=on"), Ok(Some(true)));
+        assert_eq!(asked("pgweir.stable_backend_pid", "OFF"), Ok(Some(false)));
+        assert_eq!(asked("options", "-c timezone=UTC"), Ok(None));
+        assert!(asked("options", "-c pgweir.stable_backend_pid=maybe").expect_err("no Boolean").starts_with("22023"));
+    }
+
+    #[test]
+    fn a_setting_of_the_poolers_that_there_is_not_is_refused_by_name() {
+        let asked = |name, value| read(&[("user", "u"), (name, value)], |_| ()).err();
+        let expected = Some("42704 unrecognized configuration parameter \"pgweir.frob\"".to_owned());
+        assert_eq!(asked("options", "-c pgweir.frob=1"), expected);
+        assert_eq!(asked("PGWEIR.Frob", "1"), expected);
+        let ignore = |settings: &mut Settings| {
+            settings.global.startup.ignore_startup_parameters.insert("pgweir.frob");
+        };
+        assert!(read(&[("user", "u"), ("pgweir.frob", "1")], ignore).is_ok(), "somebody wants it passed over");
+    }
+
+    #[test]
+    fn replication_is_refused_for_now() {
+        assert!(read(&[("user", "u"), ("replication", "true")], |_| ()).expect_err("refused").starts_with("0A000"));
+        assert!(read(&[("user", "u"), ("replication", "off")], |_| ()).is_ok());
+    }
+
+    #[test]
+    fn the_host_may_follow_the_application_name() {
+        let add = |settings: &mut Settings| settings.global.startup.application_name_add_host = true;
+        let wish = read(&[("user", "u"), ("application_name", "psql")], add).expect("fine");
+        assert_eq!(parameters(&wish), ["application_name=psql - 10.0.0.7:4711"]);
+    }
+
+    #[test]
+    fn the_console_is_for_those_who_are_named() {
+        let admins = |settings: &mut Settings| {
+            settings.global.console.admin_users.insert("ann".to_owned());
+            settings.global.console.stats_users.insert("joe".to_owned());
+        };
+        let rights = |user| {
+            let wish = read(&[("user", user), ("database", "pgbouncer")], admins).expect("fine");
+            (wish.console, wish.forbidden, wish.trusted)
+        };
+        assert_eq!(rights("ann"), (Some(ConsoleRights::Admin), false, false));
+        assert_eq!(rights("joe"), (Some(ConsoleRights::Stats), false, false));
+        assert_eq!(rights("eve"), (Some(ConsoleRights::Stats), true, false));
+        assert_eq!(rights("pgbouncer"), (Some(ConsoleRights::Stats), true, false), "not over TCP");
+    }
+}

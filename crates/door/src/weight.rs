@@ -1,0 +1,302 @@
+//! What clients that have not logged in keep in memory here, and that it has a bound.
+//!
+//! Everything is weighed that a client makes the process keep, as the allocator hands it out: its place in the tables, half a
+//! message, what its startup packet asked for, where its proof stands. If all together weigh more than
+//! [`limits::LOGIN_BYTES_MAX`], logins are given up (I10): first those that weigh more than an ordinary one, the oldest
+//! first, then the others, the oldest first. An ordinary login takes some milliseconds, so whoever fills the door falls over
+//! itself and nobody else.
+
+use machine::Violation;
+use machine::action::Actions;
+use units::{ConnId, Time, heap, limits};
+use wire::sqlstate;
+
+use super::{Door, Login, Phase, Refused};
+
+/// A connection that has said nothing yet: its entries in the table of logins, among the deadlines and in the engine.
+pub(super) const EMPTY: usize = size_of::<Login>() + 160;
+
+/// Below the bound by this much, once logins are given up: looking through all of them is worth a number of them.
+const SHED_PARTS: usize = 16;
+
+impl Door {
+    /// Takes a connection in.
+    pub(super) fn take_in(&mut self, make: impl FnOnce(ConnId) -> Login) -> ConnId {
+        self.weight += EMPTY;
+        self.logins.insert_with(make)
+    }
+
+    /// Looks at what a login keeps after something has happened to it.
+    pub(super) fn weigh(&mut self, now: Time, conn: ConnId, actions: &mut Actions) {
+        let Some(login) = self.logins.get_mut(conn).filter(|login| login.stands()) else {
+            return;
+        };
+        heap::fit(&mut login.inbox);
+        // Nothing more is read of whoever has sent ahead: its turn comes after an answer of somebody else's.
+        let waits = match &login.phase {
+            Phase::Greeting => true,
+            Phase::Proving(proof) => proof.is_waiting(),
+            Phase::Applying | Phase::Leaving => false,
+        };
+        actions.watch(conn, &mut login.flow, waits || login.inbox.is_empty());
+        let weight = login.in_full();
+        self.weight = self.weight - login.weight + weight;
+        login.weight = weight;
+        self.shed(now, actions);
+    }
+
+    /// Gives logins up until the rest is light enough.
+    pub(super) fn shed(&mut self, now: Time, actions: &mut Actions) {
+        if self.weight <= self.weight_max {
+            return;
+        }
+        let standing = self.logins.iter().filter(|(_, login)| login.stands());
+        let mut order: Vec<(bool, Time, ConnId)> =
+            standing.map(|(conn, login)| (login.weight <= limits::LOGIN_WEIGHT_ORDINARY, login.since, conn)).collect();
+        order.sort_unstable();
+        let enough = self.weight_max - self.weight_max / SHED_PARTS;
+        for (_, _, conn) in order {
+            if self.weight <= enough {
+                return;
+            }
+            let text = "too much is kept for clients that have not logged in: the oldest login is given up".to_owned();
+            self.withdraw(conn, actions);
+            self.refuse(now, conn, &Refused(sqlstate::TOO_MANY_CONNECTIONS, text), actions);
+        }
+    }
+
+    /// A login ends here, and what it kept is gone or moves on with it.
+    pub(super) fn take_out(&mut self, conn: ConnId) -> Option<Login> {
+        let login = self.logins.remove(conn)?;
+        self.weight -= login.weight;
+        Some(login)
+    }
+
+    /// Bytes that all clients may make it keep before they have logged in.
+    pub fn set_weight_max(&mut self, bytes: usize) {
+        self.weight_max = bytes;
+    }
+
+    /// Between two rounds: checks that all logins are weighed in full, and that they are not too heavy (I10).
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn check(&self) -> Result<(), Violation> {
+        let violation = |what| Err(Violation { invariant: 10, what });
+        let mut sum = 0;
+        for (conn, login) in self.logins.iter() {
+            let weight = login.in_full();
+            if login.weight != weight {
+                return violation(format!("login {conn:?} keeps {weight} bytes, {} are counted", login.weight));
+            }
+            sum += weight;
+        }
+        if sum != self.weight {
+            return violation(format!("logins keep {sum} bytes, {} are counted", self.weight));
+        }
+        if sum > self.weight_max {
+            return violation(format!("logins keep {sum} bytes, {} are allowed", self.weight_max));
+        }
+        Ok(())
+    }
+}
+
+impl Login {
+    fn stands(&self) -> bool {
+        !matches!(self.phase, Phase::Leaving)
+    }
+
+    /// Bytes that it keeps; none if it is closed in this round.
+    fn in_full(&self) -> usize {
+        if !self.stands() {
+            return 0;
+        }
+        let Login { phase, inbox, flow, wish, .. } = self;
+        let user = wish.as_ref().map_or("", |wish| &*wish.user);
+        let proof = if let Phase::Proving(proof) = phase { proof.weight(user) } else { 0 };
+        let wish = wish.as_ref().map_or(0, |wish| wish.weight());
+        EMPTY + heap::taken(inbox.capacity()) + flow.weight() + wish + proof
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use queueing::board::Board;
+    use units::DoorId;
+
+    use super::*;
+    use machine::Settings;
+    use machine::event::Event;
+    use machine::observe::Peer;
+    use machine::{Action, Machine};
+    use settings::AuthType;
+
+    struct Stage {
+        door: Door,
+        actions: Actions,
+        closed: usize,
+    }
+
+    impl Stage {
+        fn new() -> Stage {
+            let mut settings = Settings::default();
+            settings.global.login.auth_type = AuthType::Plain;
+            Stage { door: Door::new(DoorId(0), Arc::new(settings), [1; 32]), actions: Actions::new(), closed: 0 }
+        }
+
+        fn arrive(&mut self) -> ConnId {
+            self.arrive_at(Time(1))
+        }
+
+        fn arrive_at(&mut self, now: Time) -> ConnId {
+            self.door.accept(now, Peer::Unix { pid: 1, uid: 1 }).expect("there is room")
+        }
+
+        fn tell(&mut self, event: Event<'_>) {
+            self.door.step(Time(1), &Board::new(1), event, &mut self.actions);
+            let closed = self.actions.as_slice().iter().filter(|action| matches!(action, Action::Close { .. }));
+            self.closed += closed.count();
+            self.actions.clear(|_| ());
+            self.door.check().expect("I10");
+        }
+
+        fn send(&mut self, conn: ConnId, bytes: &[u8]) {
+            self.tell(Event::Received { conn, bytes });
+        }
+
+        fn end_round(&mut self) {
+            self.tell(Event::RoundEnded);
+        }
+
+        fn held(&self) -> usize {
+            let kept = self.door.logins.iter().map(|(_, login)| login.inbox.capacity());
+            kept.sum()
+        }
+    }
+
+    fn startup(extra: usize) -> Vec<u8> {
+        let mut packet = Vec::new();
+        let name = "x".repeat(extra);
+        let pairs = [("user", "u"), ("application_name", &*name)];
+        wire::frontend::encode_startup(
+            &mut packet,
+            pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())),
+        );
+        packet
+    }
+
+    /// A password of the longest kind, but for its last byte.
+    fn half_a_password() -> Vec<u8> {
+        let mut password = vec![b'p', 0, 0, 255, 255];
+        password.resize(65_535, b'x');
+        password
+    }
+
+    #[test]
+    fn whoever_holds_much_falls_and_the_rest_log_in() {
+        let mut stage = Stage::new();
+        let patient = stage.arrive();
+        stage.send(patient, &startup(10));
+        for _ in 0..2000 {
+            let conn = stage.arrive();
+            stage.send(conn, &startup(10));
+            stage.send(conn, &half_a_password());
+            stage.end_round();
+        }
+        assert!(stage.closed > 1000, "{}", stage.closed);
+        stage.send(patient, b"p\0\0\0\x0asecr");
+        let login = stage.door.logins.get(patient).expect("it is light");
+        assert!(matches!(login.phase, Phase::Proving(_)), "{:?}", login.phase);
+    }
+
+    #[test]
+    fn the_oldest_falls_first() {
+        let mut stage = Stage::new();
+        stage.door.set_weight_max(115_000);
+        let conns: Vec<ConnId> = (0..5).map(|number| stage.arrive_at(Time(5 - number))).collect();
+        for &conn in &conns {
+            stage.send(conn, &startup(4000));
+            stage.send(conn, &half_a_password()[..20_000]);
+        }
+        let left = conns.iter().map(|&conn| stage.door.logins.get(conn).is_some_and(Login::stands));
+        assert_eq!(left.collect::<Vec<_>>(), [true, true, true, true, false], "the last was the first to come");
+        stage.door.set_weight_max(5 * EMPTY);
+        stage.end_round();
+        assert_eq!(stage.door.logins(), 0, "ordinary or not, they give way");
+    }
+
+    #[test]
+    fn connections_that_say_nothing_are_weighed() {
+        let mut stage = Stage::new();
+        stage.door.set_weight_max(10 * EMPTY);
+        let conns: Vec<ConnId> = (0..12).map(|number| stage.arrive_at(Time(number))).collect();
+        stage.end_round();
+        assert!(stage.door.logins.get(conns[0]).is_none() && stage.door.logins.get(conns[11]).is_some());
+        assert_eq!(stage.closed, 3);
+    }
+
+    /// A startup packet as long as one may be, filled with one parameter over and over, or with as many as there can be.
+    fn filled(with: impl Fn(u32) -> Vec<u8>) -> Vec<u8> {
+        let mut body = [&196_608_u32.to_be_bytes()[..], b"user\0u\0"].concat();
+        for number in 0.. {
+            let pair = with(number);
+            if body.len() + pair.len() + 1 > 10_000 {
+                break;
+            }
+            body.extend_from_slice(&pair);
+        }
+        body.push(0);
+        [&(body.len() as u32 + 4).to_be_bytes()[..], &body].concat()
+    }
+
+    #[test]
+    fn a_packet_of_tiny_parameters_weighs_no_more_than_it_is_long() {
+        let options = |text: &str| [b"options\0", text.as_bytes(), b"\0"].concat();
+        let packets: [(&str, Vec<u8>, usize); 6] = [
+            ("one name", filled(|_| b"a\0\0".to_vec()), 200),
+            ("a tracked name", filled(|_| b"TimeZone\0\0".to_vec()), 200),
+            ("options", filled(|_| options("-ca=")), 200),
+            ("many names", filled(|number| format!("{number:x}\0\0").into_bytes()), 10_240),
+            ("many names in options", filled(|number| options(&format!("-c{number:x}="))), 10_240),
+            (
+                "one long name",
+                filled(|number| [&vec![b'u'; 9_900 + 100 * number as usize][..], b"\0\0"].concat()),
+                10_240,
+            ),
+        ];
+        for (what, packet, most) in packets {
+            let mut stage = Stage::new();
+            let conn = stage.arrive();
+            stage.send(conn, &packet);
+            let wish = stage.door.logins.get(conn).and_then(|login| login.wish.as_ref());
+            let weight = wish.unwrap_or_else(|| panic!("{what}: refused")).weight();
+            assert!(weight <= 400 + most, "{what}: {weight}");
+        }
+    }
+
+    #[test]
+    fn what_startup_packets_ask_for_is_weighed_and_given_back() {
+        let mut stage = Stage::new();
+        let conns: Vec<_> = (0..20).map(|_| stage.arrive()).collect();
+        for &conn in &conns {
+            stage.send(conn, &startup(4000));
+        }
+        assert!(stage.door.weight > 20 * 4000, "{}", stage.door.weight);
+        for conn in conns {
+            stage.tell(Event::Hangup { conn, why: machine::Hangup::Closed });
+        }
+        assert_eq!((stage.door.weight, stage.door.logins()), (0, 0));
+    }
+
+    #[test]
+    fn nothing_is_kept_of_what_came_whole() {
+        let mut stage = Stage::new();
+        let conn = stage.arrive();
+        stage.send(conn, &startup(10));
+        assert_eq!(stage.held(), 0);
+        stage.send(conn, &[b'p', 0, 0, 255, 255, b'x']);
+        assert_eq!(stage.held(), 6);
+    }
+}

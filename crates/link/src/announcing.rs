@@ -1,0 +1,161 @@
+//! Every pool of a database learns what any client of this pooler defines there, before the statement that defines it is sent.
+//!
+//! ```text
+//!   client: CREATE FUNCTION f ──► the pools of that database on this worker note it
+//!                             ──► ToWorker::Defines to the other workers ──► noted there ──► ToWorker::Noted ──► the statement is sent
+//!   its transaction is over   ──► ToWorker::Settled to the other workers: from now on it can be read
+//! ```
+//!
+//! Promises: nobody can call what was defined, through any pool of that database, and not be suspected; not even while the
+//! answer of the definition is on its way. A pool that is opened, or begins anew, while such a transaction is open is in doubt
+//! until that is over. Nobody waits for ever: mail to workers is never lost, and each answers in the step in which it comes.
+//!
+//! Does not do: waiting for the other workers where nobody has read the text. In a `classic` or session-mode pool the command
+//! tag tells, and in a text of more than 64 kB its end: then it is told to the others before the bytes are passed on that
+//! follow. What is not told at all: what a trigger, a view or a text that is made up defines. The poll finds it.
+
+use std::sync::Arc;
+
+use connections::server::Answerer;
+use machine::mail::ToWorker;
+use session_state::catalogue::{Announcement, Definition, Hidden, What, of_tag};
+use session_state::state::Reading;
+use sql::{Marks, Rules};
+use units::ConnId;
+use wire::backend::Status;
+
+use crate::answers::Answers;
+use crate::requests::Requests;
+use crate::vacating;
+
+/// What a text changes that is about to be sent.
+#[derive(Copy, Clone, Debug)]
+enum Change<'t> {
+    Text(&'t [u8], Rules),
+    Anything,
+}
+
+impl Change<'_> {
+    fn is_told_by(self, what: &What) -> bool {
+        match self {
+            Change::Text(text, rules) => what.is_of(text, rules),
+            Change::Anything => *what == What::Anything,
+        }
+    }
+
+    fn read(self) -> What {
+        match self {
+            Change::Text(text, rules) => What::read(text, rules),
+            Change::Anything => What::Anything,
+        }
+    }
+}
+
+impl Requests<'_> {
+    /// A text is about to be sent that may change what names hide. False: not before the other workers know.
+    pub fn may_define(&mut self, text: Option<&[u8]>, reading: Reading) -> bool {
+        let Some(change) = self.definition(text, reading) else { return true };
+        self.server.is_unsettled = true;
+        let announcement = self.session.tracker.as_ref().and_then(|tracker| tracker.announcement.as_deref());
+        if let Some(made) = announcement
+            && made.definition.server == self.server_id
+            && change.is_told_by(&made.definition.what)
+        {
+            return made.missing == 0;
+        }
+        let what = change.read();
+        if !self.pool.known.learn(&what, self.server_id, self.now) {
+            return true;
+        }
+        let definition = self.announce(what, Some(self.conn));
+        let missing = self.others.count();
+        let announcement = (missing > 0).then(|| Box::new(Announcement { definition, missing }));
+        self.session.tracker.get_or_insert_default().announcement = announcement;
+        missing == 0
+    }
+
+    /// It is sent.
+    #[inline]
+    pub fn defined(&mut self) {
+        if let Some(tracker) = &mut self.session.tracker {
+            tracker.announcement = None;
+        }
+    }
+
+    /// A text passes of which only the end tells that it defines something.
+    #[cold]
+    pub fn define_unread(&mut self) {
+        self.server.is_unsettled = true;
+        self.pool.known.learn(&What::Anything, self.server_id, self.now);
+        self.announce(What::Anything, None);
+    }
+
+    fn announce(&mut self, what: What, session: Option<ConnId>) -> Arc<Definition> {
+        let database = self.pool.database.name_at_server().into();
+        let definition = Arc::new(Definition { database, server: self.server_id, what });
+        self.others.post(self.actions, || ToWorker::Defines { definition: Arc::clone(&definition), session });
+        self.definitions.push(Arc::clone(&definition));
+        definition
+    }
+
+    fn definition<'t>(&mut self, text: Option<&'t [u8]>, reading: Reading) -> Option<Change<'t>> {
+        let Some(text) = text.filter(|_| !reading.is_unknown()) else { return Some(Change::Anything) };
+        if reading.redefines() {
+            return Some(self.rules().map_or(Change::Anything, |rules| Change::Text(text, rules)));
+        }
+        let known = &self.pool.known;
+        let mut hidden = reading.hidden;
+        if reading.marks.any(Marks::BLOCK) {
+            hidden |= known.hides_in_block(text).hidden;
+        }
+        if hidden.any(Hidden::DYNAMIC) {
+            hidden |= known.hides_in_strings(text).hidden;
+        }
+        hidden.any(Hidden::DEFINES).then_some(Change::Anything)
+    }
+}
+
+impl Answers<'_> {
+    /// A command tag of a client's. It tells of a definition where the text was not read, or not as one.
+    #[inline]
+    pub fn note_tag(&mut self, body: &[u8]) {
+        if self.server.emptying.is_some() {
+            vacating::note_emptied(self, body);
+        }
+        if matches!(body, [b'C' | b'A', ..] | [b'D', b'O', ..]) && !self.server.is_unsettled {
+            self.tag_may_define(body);
+        }
+    }
+
+    #[cold]
+    fn tag_may_define(&mut self, body: &[u8]) {
+        // Where texts are read, what a block defines is known by its text.
+        let is_block = body == b"DO\0" && !self.pool.rules.follows();
+        let what = if is_block { Some(What::Anything) } else { of_tag(body) };
+        let Some(what) = what.filter(|_| self.server.ledger.owner() == Some(Answerer::Client)) else { return };
+        // A table says nothing of what comes behind it in the same transaction.
+        self.server.is_unsettled = what == What::Anything;
+        let database = self.pool.database.name_at_server().into();
+        let definition = Arc::new(Definition { database, server: self.server_id, what });
+        // Before the tag is passed on.
+        self.others.post(self.actions, || ToWorker::Defines { definition: Arc::clone(&definition), session: None });
+        self.findings.words().definitions.push(definition);
+    }
+
+    /// ReadyForQuery: whether what was defined on this server is committed, or is not.
+    #[inline]
+    pub fn settle_definitions(&mut self, status: Status) {
+        if self.server.emptying.is_some() {
+            self.server.emptying = None;
+        }
+        // What is under way still may define something more.
+        if self.server.is_unsettled && status == Status::Idle && self.server.ledger.depth() <= 1 {
+            self.server.is_unsettled = false;
+            self.findings.settled = true;
+            if let Some(tracker) = self.tracker() {
+                // One that is not sent yet is to be announced again.
+                tracker.announcement = None;
+            }
+        }
+    }
+}

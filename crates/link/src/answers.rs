@@ -1,0 +1,65 @@
+//! A server's messages on their way to its client, and how a part of the code passes them or sends others.
+
+use connections::server::{Answerer, Server};
+use machine::action::Actions;
+use units::{ConnId, Time};
+
+use crate::caches::Caches;
+use crate::findings::Findings;
+use crate::other_workers::OtherWorkers;
+use crate::pool::Pool;
+use crate::session::Session;
+use crate::stream::Stream;
+
+/// A server's messages on their way to its client, or to nobody.
+pub struct Answers<'a> {
+    pub now: Time,
+    pub server_id: ConnId,
+    pub server: &'a mut Server,
+    pub session: Option<(ConnId, &'a mut Session)>,
+    pub pool: &'a mut Pool,
+    pub caches: &'a mut Caches,
+    pub others: OtherWorkers,
+    pub actions: &'a mut Actions,
+    pub stream: Stream<'a>,
+    pub findings: Findings,
+}
+
+impl Answers<'_> {
+    pub fn flush(&mut self) {
+        if let Some((conn, _)) = self.session {
+            self.pool.totals.sent += self.stream.flush(conn, self.actions) as u64;
+        }
+    }
+
+    /// Passes bytes of the stream on, or throws them away.
+    pub(crate) fn consume(&mut self, count: usize, forward: bool) {
+        match &self.session {
+            Some(_) if forward => self.stream.pass(count),
+            Some((conn, _)) => self.pool.totals.sent += self.stream.skip(count, *conn, self.actions) as u64,
+            None => self.stream.drop(count),
+        }
+    }
+
+    /// Whether the message that begins now is the client's.
+    pub fn is_clients(&self) -> bool {
+        let owner = self.server.ledger.owner();
+        self.session.is_some() && matches!(owner, None | Some(Answerer::Client))
+    }
+
+    /// Sends bytes that do not lie in the stream.
+    pub fn send_apart(&mut self, bytes: &[u8], forward: bool) {
+        self.flush();
+        if let (Some((conn, _)), true) = (&self.session, forward) {
+            self.actions.send_new(*conn, |out| out.extend_from_slice(bytes));
+            self.pool.totals.sent += bytes.len() as u64;
+        }
+    }
+
+    /// Keeps the beginning of a message for later. Always false: reading cannot go on.
+    pub(crate) fn keep(&mut self, rest: &[u8]) -> bool {
+        self.server.inbox.extend_from_slice(rest);
+        self.consume(rest.len(), false);
+        false
+    }
+}

@@ -1,0 +1,123 @@
+//! Whether a server can leave its session: what is left on it is known, and can be set on another.
+//!
+//! ```text
+//!   all answered, no transaction ──► nothing suspected ──────────────► free: what was set is noted as the server's
+//!                                └─► suspected ──► asked ──► gone ───► free
+//!                                                        └─► there ──► pinned, until it is gone
+//! ```
+
+use std::sync::Arc;
+
+use connections::server::{Answerer, Expect, Server};
+use machine::Turn;
+use session_state::parameters::Tracked;
+use session_state::state::{Pins, State};
+use session_state::tracker::{Circumstances, Settled, Tracker};
+use settings::Fidelity;
+use units::ConnId;
+use wire::frontend::Query;
+
+use crate::answers::Answers;
+use crate::pinned::count_pinned;
+use crate::pool::Pool;
+use crate::session::Session;
+
+/// How a server is cleared that nobody can vouch for.
+pub const CLEAR: &[u8] = b"DISCARD ALL";
+
+/// Whether a server leaves its session.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    No,
+    Yes,
+    /// And the session gives its right to keep one back.
+    ASeat,
+}
+
+/// Whether a linked server whose client has all its answers may go to another. If it must be asked first, it is.
+pub fn may_leave(
+    turn: &mut Turn<'_>,
+    session: &mut Session,
+    server_id: ConnId,
+    server: &mut Server,
+    pool: &mut Pool,
+) -> Leaves {
+    let is_strict = pool.rules.fidelity == Fidelity::Strict;
+    let tracker = session.tracker.get_or_insert_default();
+    match tracker.settle(turn.now, is_strict) {
+        Settled::Ask(check) => {
+            pool.fidelity.checks += 1;
+            server.ledger.sent(Answerer::Check, Expect::Query);
+            server.unnamed = session_state::unnamed::NONE;
+            let mut text = Vec::new();
+            check.write_text(&mut text);
+            turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
+            Leaves::No
+        }
+        Settled::Pinned => {
+            count_pinned(tracker, pool);
+            Leaves::No
+        }
+        Settled::Free => {
+            let seated = std::mem::take(&mut tracker.seated);
+            hand_over(session, server);
+            // A setting of the application's own, set out of sight, would be nobody's: the check does not list those.
+            server.soiled |= pool.known.is_blank();
+            if !seated {
+                return Leaves::Yes;
+            }
+            pool.pinned -= 1;
+            Leaves::ASeat
+        }
+    }
+}
+
+impl Answers<'_> {
+    /// The server has said what its client has left on it. If that is something, the client is pinned from now on: its next
+    /// statement may be under way already, and take long.
+    pub fn check_answered(&mut self) {
+        let Some(tracker) = self.session.as_mut().and_then(|(_, session)| session.tracker.as_mut()) else { return };
+        let circumstances = Circumstances {
+            is_utf8: self.server.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8"),
+            is_readable: !self.pool.known.is_unreadable(),
+            local_rights: self.server.local_rights,
+        };
+        let missed = tracker.answered(&self.caches.tracked, circumstances);
+        self.pool.fidelity.missed += u64::from(missed);
+        if tracker.pinning.stays(self.now) {
+            count_pinned(tracker, self.pool);
+        }
+    }
+}
+
+/// Its client is gone. A server that is not fit for another as it is will be cleared, or closed where that is not enough.
+pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
+    let Some(mut tracker) = tracker else { return };
+    let lasting = (tracker.pins() | tracker.pinning.suspects()).lasting() & !Pins::BACKEND_PID;
+    if !lasting.is_empty() {
+        server.close_needed = Some("client disconnect with state that cannot be cleared");
+    }
+    if server.is_clean() && tracker.is_settled() {
+        tracker.ready(true);
+        note_state(server, tracker.state());
+        server.soiled |= tracker.soils();
+    } else {
+        server.soiled = true;
+    }
+}
+
+/// What the session has set is what the server has now.
+fn hand_over(session: &mut Session, server: &mut Server) {
+    let Some(tracker) = &mut session.tracker else { return };
+    note_state(server, tracker.state());
+    server.soiled |= tracker.soils();
+    tracker.leave();
+    if tracker.is_idle() {
+        session.tracker = None;
+    }
+}
+
+fn note_state(server: &mut Server, state: &Arc<State>) {
+    server.session_state = (!state.is_base()).then(|| Arc::clone(state));
+    server.soiled |= state.needs_clearing();
+}

@@ -1,0 +1,62 @@
+//! COPY FROM STDIN that fails, or is left by a message that is not of it: a client is told what PostgreSQL tells it.
+//!
+//! A message that is not of a copy under way ends a session of PostgreSQL; where the copy had failed before, it is read as
+//! ever. Which of both it is decides how the message is to be sent, so CopyFail goes in front: its error says that the copy was
+//! whole until then, any other one that it was not.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-COPY
+
+use wire::backend::Fields;
+use wire::frontend::{CopyFail, tag};
+use wire::sqlstate;
+
+use crate::answers::Answers;
+use crate::ending::Ending;
+use crate::findings::Astray;
+use crate::requests::Requests;
+
+/// PostgreSQL's words where it cannot tell any more what it has read.
+pub const SYNC_LOST: &str = "terminating connection because protocol synchronization was lost";
+
+/// With what a copy is stopped; it comes back in the server's error.
+const STOPPED: &[u8] = b"stopped by pgweir for a message that is not of a copy";
+
+impl Requests<'_> {
+    /// A message comes where it is not known whether the server is in COPY IN. `None`: it is sent as any other. `Some(false)`:
+    /// not before that is known.
+    #[cold]
+    pub fn guard(&mut self, message: u8) -> Result<Option<bool>, Ending> {
+        if matches!(message, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH | tag::SYNC | tag::TERMINATE)
+        {
+            return Ok(None);
+        }
+        if self.server.ledger.is_copy_open() {
+            self.stream.flush(self.server_id, self.actions);
+            self.server.ledger.stop_copy();
+            self.server.flushed = true;
+            self.actions.send_new(self.server_id, |out| CopyFail { message: STOPPED }.encode(out));
+        } else if self.server.ledger.is_skipping() {
+            // Whether the server skips this depends on a Sync that it has answered or has not, and no question is answered then.
+            self.server.close_needed = Some(SYNC_LOST);
+            return Err(Ending::violation(SYNC_LOST));
+        }
+        Ok(Some(false))
+    }
+}
+
+impl Answers<'_> {
+    /// An error has come. `Some`: it ends the session; whether it is passed on.
+    pub fn leads_astray(&mut self, fields: &Fields<'_>) -> Option<bool> {
+        let ledger = &self.server.ledger;
+        let astray = if ledger.is_copy_cut() && fields.sqlstate() == Some(sqlstate::PROTOCOL_VIOLATION) {
+            Astray::Told
+        } else if ledger.is_copy_stopped() && fields.message().is_some_and(|message| message.ends_with(STOPPED)) {
+            Astray::NoCopyData
+        } else {
+            return None;
+        };
+        self.session.as_ref()?;
+        self.findings.words().astray = Some(astray);
+        Some(astray == Astray::Told)
+    }
+}

@@ -1,0 +1,170 @@
+//! The one connection of a pool that listens, on one worker, for all of its sessions: who wants to hear what, what the
+//! connection has been told, and who waits until it has done it.
+//!
+//! ```text
+//!   session ─ LISTEN jobs ─► the connection listens to jobs? ─ no ─► round: LISTEN "jobs"; ─┐
+//!                                     └─ yes ─► round: an empty query ──────────────────────┴─► answered: the session goes on
+//!   NOTIFY jobs ─► NotificationResponse ─► every session that has interest in jobs
+//! ```
+//!
+//! A round is one query; the next is sent when it has been answered, so that a thousand sessions cost two rounds. When it
+//! is answered, PostgreSQL has told this connection whatever was committed before it was asked.
+//!
+//! Does not do: sending. It is a value.
+//!
+//! //= pg18 sql-listen
+//! //= pg18 sql-notify
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use session_state::state::write_identifier;
+use units::{ConnId, limits};
+
+/// One pool's, on one worker.
+#[derive(Debug, Default)]
+pub struct Listener {
+    /// The connection, if there is one.
+    pub server: Option<ConnId>,
+    /// Who wants to hear what. The connection has been told, or will be with the next rounds.
+    channels: BTreeMap<Box<[u8]>, BTreeSet<ConnId>>,
+    /// LISTENs (true) and UNLISTENs that it has not been told, oldest first.
+    untold: Vec<(bool, Box<[u8]>)>,
+    /// Who waits for a round that has not begun.
+    waiting: Vec<ConnId>,
+    /// Who waits for the round under way.
+    served: Vec<ConnId>,
+}
+
+impl Listener {
+    /// A session wants to hear of a channel.
+    pub fn want(&mut self, name: &[u8], session: ConnId) {
+        let sessions = self.channels.entry(name.into()).or_default();
+        if sessions.is_empty() {
+            self.untold.push((true, name.into()));
+        }
+        sessions.insert(session);
+    }
+
+    /// And does not any more.
+    pub fn leave(&mut self, name: &[u8], session: ConnId) {
+        let Some(sessions) = self.channels.get_mut(name) else { return };
+        sessions.remove(&session);
+        if sessions.is_empty() {
+            self.channels.remove(name);
+            self.untold.push((false, name.into()));
+        }
+    }
+
+    /// A session waits for what was wanted up to now to be so.
+    pub fn wait(&mut self, session: ConnId) {
+        self.waiting.push(session);
+    }
+
+    /// And does not any more.
+    pub fn wait_no_more(&mut self, session: ConnId) {
+        self.waiting.retain(|&waiting| waiting != session);
+        self.served.retain(|&served| served != session);
+    }
+
+    /// There are sessions to serve and no connection.
+    pub fn is_wanted(&self) -> bool {
+        self.server.is_none() && !self.waiting.is_empty()
+    }
+
+    /// Nobody listens, and nobody is about to.
+    pub fn is_unused(&self) -> bool {
+        self.channels.is_empty() && self.waiting.is_empty() && self.served.is_empty()
+    }
+
+    /// Who hears of a channel.
+    pub fn audience(&self, name: &[u8]) -> impl Iterator<Item = ConnId> {
+        self.channels.get(name).into_iter().flatten().copied()
+    }
+
+    /// Everybody it has to do with.
+    pub fn everybody(&self) -> BTreeSet<ConnId> {
+        self.channels.values().flatten().chain(&self.waiting).chain(&self.served).copied().collect()
+    }
+
+    /// What the connection is asked next, when nothing is under way: appends the text, which may be empty. False: nothing.
+    pub fn next_round(&mut self, out: &mut Vec<u8>) -> bool {
+        debug_assert!(self.served.is_empty(), "one round at a time");
+        if self.untold.is_empty() && self.waiting.is_empty() {
+            return false;
+        }
+        let count = self.untold.len().min(limits::CHANNELS_PER_ROUND_MAX);
+        for (listens, name) in self.untold.drain(..count) {
+            out.extend_from_slice(if listens { b"LISTEN " } else { b"UNLISTEN " });
+            write_identifier(&name, out);
+            out.push(b';');
+        }
+        if self.untold.is_empty() {
+            self.served = std::mem::take(&mut self.waiting);
+        }
+        true
+    }
+
+    /// The round has been answered: who waited for it.
+    pub fn answered(&mut self) -> Vec<ConnId> {
+        std::mem::take(&mut self.served)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Kind;
+
+    use super::*;
+
+    fn session(slot: u32) -> ConnId {
+        ConnId::new(Kind::Client, 0, slot, 0)
+    }
+
+    fn round(listener: &mut Listener) -> Option<String> {
+        let mut out = Vec::new();
+        listener.next_round(&mut out).then(|| String::from_utf8(out).expect("ASCII"))
+    }
+
+    #[test]
+    fn a_channel_is_told_once_and_taken_back_when_the_last_has_left() {
+        let mut listener = Listener::default();
+        listener.want(b"a", session(1));
+        listener.wait(session(1));
+        listener.want(b"a", session(2));
+        listener.wait(session(2));
+        assert!(listener.is_wanted());
+        assert_eq!(round(&mut listener).as_deref(), Some("LISTEN \"a\";"));
+        assert_eq!(listener.answered(), [session(1), session(2)]);
+        assert_eq!(round(&mut listener), None);
+        listener.leave(b"a", session(1));
+        assert_eq!((round(&mut listener), listener.audience(b"a").count()), (None, 1));
+        listener.leave(b"a", session(2));
+        listener.want(b"a", session(1));
+        assert_eq!(round(&mut listener).as_deref(), Some("UNLISTEN \"a\";LISTEN \"a\";"));
+    }
+
+    #[test]
+    fn who_comes_during_a_round_waits_for_the_next() {
+        let mut listener = Listener::default();
+        listener.wait(session(1));
+        assert_eq!(round(&mut listener).as_deref(), Some(""));
+        listener.wait(session(2));
+        assert_eq!(listener.answered(), [session(1)]);
+        assert_eq!(round(&mut listener).as_deref(), Some(""));
+        listener.wait_no_more(session(2));
+        assert!(listener.answered().is_empty() && listener.is_unused());
+    }
+
+    #[test]
+    fn a_round_is_bounded_and_whoever_waits_waits_for_all_of_its_channels() {
+        let mut listener = Listener::default();
+        for number in 0..=limits::CHANNELS_PER_ROUND_MAX {
+            listener.want(format!("c{number}").as_bytes(), session(1));
+        }
+        listener.wait(session(1));
+        assert!(round(&mut listener).is_some() && listener.answered().is_empty());
+        let last = format!("LISTEN \"c{}\";", limits::CHANNELS_PER_ROUND_MAX);
+        assert_eq!(round(&mut listener), Some(last));
+        assert_eq!(listener.answered(), [session(1)]);
+    }
+}

@@ -1,0 +1,253 @@
+//! One server that listens for all sessions of its pool on this worker, so that LISTEN keeps none of them on a server.
+//!
+//! ```text
+//!   client: LISTEN jobs ──► the listener: LISTEN "jobs" ──► answered ──► the server: LISTEN jobs ──► ReadyForQuery
+//!   client: COMMIT      ──► the listener: (empty)       ──► answered ──► the server: COMMIT; from here on it hears
+//!   client: NOTIFY jobs ──► the server ──► the listener: (empty) ──► answered ──► NotificationResponse, ReadyForQuery
+//! ```
+//!
+//! What a client says goes to its server as it is, for its tag or its error; the server is told UNLISTEN * before anybody
+//! else gets it, and what it is told meanwhile of these channels is passed over.
+//!
+//! Promises: a session hears all that was committed after its own LISTEN was, and nothing that was committed before the
+//! message was sent that committed it; it is told outside of transactions only, before the ReadyForQuery that ends one. If
+//! the listener is lost, its sessions end. An UNLISTEN outside of a transaction block is sent once the listener has answered, so that
+//! what was said before it is heard. What it has said itself it is told behind the ParameterStatus of the same message, which
+//! PostgreSQL would send last: those are passed on as they come.
+//!
+//! While there is no listener, a session that has not begun a transaction waits without a server: that one may become it.
+//!
+//! Where one connection cannot listen for all (the pool has one server, the session another encoding, the name is cut by
+//! the server, no server was to be had in time, the session knows its server's pid, a function may have said LISTEN), the session
+//! listens on its own server and keeps it. If it hears of other channels by the listener, the order between the two is not kept.
+//!
+//! Does not do: within a transaction, `pg_listening_channels()` shows what its server listens to, not the session.
+//!
+//! //= pg18 sql-listen
+//! //= pg18 sql-notify
+
+use connections::server::{Answerer, Expect, State as ServerState};
+use machine::pids::virtual_pid;
+use session_state::parameters::Tracked;
+use session_state::state::{Effect, Effects, Pins, Reading, Wait, is_portable, write_identifier};
+use session_state::tracker::Tracker;
+use wire::backend::{Notification, Status};
+use wire::frontend::{Parse, Query};
+
+use crate::answers::Answers;
+use crate::requests::Requests;
+
+pub const UNLISTEN: &[u8] = b"UNLISTEN *";
+
+impl Requests<'_> {
+    /// What a message is about to do to the session's channels. False: not before the listener is ready for it.
+    pub fn may_listen(&mut self, effects: &mut Effects) -> bool {
+        let Some(tracker) = &self.session.tracker else { return true };
+        let ends = effects.iter().any(|effect| *effect == Effect::End) && tracker.notifications.ears().is_some();
+        let listens = effects.iter().any(|effect| matches!(effect, Effect::Listen(_)));
+        let leaves = self.leaves_listener(effects);
+        // In a failed transaction there is nothing but its end; that may be under way.
+        let failed = self.server.status == Status::Failed && self.server.ledger.is_clear();
+        if !(ends || listens || leaves) || failed {
+            // It may have waited all the same: answers that came meanwhile have shown that it need not. What comes next is to wait anew.
+            if let Some(tracker) =
+                self.session.tracker.as_mut().filter(|tracker| tracker.notifications.wait() == Wait::MaySend)
+            {
+                tracker.notifications.ears_mut().wait = Wait::Nothing;
+            }
+            return true;
+        }
+        if listens && tracker.notifications.has_said() && self.server.ledger.awaits_own_ready() {
+            // It may have been said in a transaction of before: then it is out before anybody listens for this one.
+            self.call_for_answers();
+            return false;
+        }
+        let is_new = self.choose_listeners(effects);
+        let (awaited, _) = self.server.ledger.owing();
+        let Some(tracker) = &mut self.session.tracker else { return true };
+        // An UNLISTEN under way takes away what is committed, and what says LISTEN behind it is not yet.
+        let has_more = tracker.notifications.ears().is_some_and(|ears| ears.has_more_than(tracker.channels()));
+        let uncommitted = has_more || tracker.notifications.ears().is_some() && tracker.is_unlistening();
+        // What is under way may end the transaction that the server was in when it told last.
+        let alone = self.server.status == Status::Idle || self.server.ledger.awaits_own_ready();
+        let commits = uncommitted && (ends || alone);
+        match tracker.notifications.wait() {
+            Wait::ToSend { .. } | Wait::ToBeReady => false,
+            Wait::Nothing if !(is_new || commits || leaves) => true,
+            Wait::MaySend if !is_new => {
+                let ears = tracker.notifications.ears_mut();
+                ears.wait = Wait::Nothing;
+                if commits {
+                    ears.commits(awaited);
+                }
+                true
+            }
+            Wait::Nothing | Wait::MaySend => {
+                tracker.notifications.ears_mut().wait = Wait::ToSend { since: self.now };
+                self.pool.listener.get_or_insert_default().wait(self.conn);
+                self.attends = true;
+                false
+            }
+        }
+    }
+
+    /// UNLISTEN outside of a transaction block, while the pool's listener listens for the session: what was said before has been told
+    /// to the listener, but may not have come here yet. PostgreSQL tells a session of it before it reads the UNLISTEN.
+    fn leaves_listener(&self, effects: &Effects) -> bool {
+        let is_shared = || self.pool.listener.as_ref().is_some_and(|listener| listener.server.is_some());
+        let hears =
+            |tracker: &Tracker| tracker.notifications.ears().is_some_and(|ears| ears.interest().next().is_some());
+        let leaves = |effect: &Effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll);
+        // What is under way may end the transaction that the server was in when it told last.
+        let may_be_alone = self.server.status == Status::Idle || self.server.ledger.awaits_own_ready();
+        effects.iter().any(leaves) && may_be_alone && self.session.tracker.as_deref().is_some_and(hears) && is_shared()
+    }
+
+    /// A Parse comes, whole: whether it has to wait until there is a listener. Before anything of its batch is sent, the
+    /// server can be given back meanwhile; a LISTEN that begins otherwise is found when it is executed.
+    pub fn calls_listener(&mut self, body: &[u8]) -> bool {
+        let name_end = body.iter().position(|&byte| byte == 0);
+        let first = name_end.and_then(|end| body.get(end + 1..end + 7));
+        if !first.is_some_and(|word| word.eq_ignore_ascii_case(b"listen")) || !self.follows() {
+            return false;
+        }
+        let there = self.pool.listener.as_ref().is_some_and(|listener| listener.server.is_some());
+        let Some(parse) = Parse::decode(body).ok().filter(|_| !there && self.server.is_clean()) else { return false };
+        self.read_text(Some(parse.query));
+        self.session.tracker.get_or_insert_default();
+        let mut effects = self.effects(parse.query);
+        !self.may_listen(&mut effects)
+    }
+
+    /// Who listens to each channel: the pool's listener, or the session's own server. Returns whether one is new to the
+    /// former.
+    fn choose_listeners(&mut self, effects: &mut Effects) -> bool {
+        let mut is_new = false;
+        for effect in effects.iter_mut() {
+            let Effect::Listen(name) = &*effect else { continue };
+            if !self.may_share(name) {
+                *effect = Effect::ListenAlone;
+                continue;
+            }
+            let ears = self.session.tracker.get_or_insert_default().notifications.ears_mut();
+            if ears.take_interest(name) {
+                is_new = true;
+                self.pool.listener.get_or_insert_default().want(name, self.conn);
+            }
+        }
+        is_new
+    }
+
+    fn may_share(&self, name: &[u8]) -> bool {
+        let (Some(tracker), Some(base)) = (&self.session.tracker, &self.pool.base) else { return false };
+        if tracker.notifications.ears().is_some_and(|ears| ears.is_interested(name)) {
+            return true;
+        }
+        // Its own server tells it of what it listens to there from a commit on. Before that, one that hears of a channel by the listener
+        // can hear of the next by it, too: in the order in which it was said.
+        let hears = tracker.notifications.ears().is_some_and(|ears| ears.interest().next().is_some());
+        let alone = if hears { tracker.channels().alone } else { tracker.listens_alone() };
+        let free = tracker.notifications.ears().is_none_or(|ears| !ears.alone && ears.has_room())
+            && !alone
+            && !tracker.pins().any(Pins::BACKEND_PID);
+        let encoding = self.server.parameters.get(Tracked::CLIENT_ENCODING);
+        let same = encoding == base.parameters.get(Tracked::CLIENT_ENCODING);
+        let is_utf8 = encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case(b"UTF8"));
+        self.pool.rules.shares_listener && free && same && is_portable(name, is_utf8)
+    }
+
+    /// A text is sent, now and not later. If it says NOTIFY, whoever hears of it is to be told the pid that the client knows; and if
+    /// the session listens itself, it hears of it before it is told that it is done.
+    pub fn says(&mut self, reading: Reading) {
+        if !reading.notifies() {
+            return;
+        }
+        let told = self.session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
+        self.server.notified_by = if told { self.server.backend_pid } else { virtual_pid(self.conn) };
+        let (awaited, _) = self.server.ledger.owing();
+        if let Some(tracker) = &mut self.session.tracker {
+            tracker.notifications.says(awaited);
+        }
+    }
+
+    /// A text is about to be sent that may show what the session listens to: the server listens to it, too, where that
+    /// can be committed first.
+    pub fn bring_channels(&mut self, reading: Reading) {
+        let Some(tracker) = self.session.tracker.as_ref().filter(|_| reading.lists_channels()) else { return };
+        let ledger = &self.server.ledger;
+        let between = self.server.status == Status::Idle && !ledger.awaits_own_ready() && !ledger.is_open();
+        let mut text = Vec::new();
+        for name in tracker.channels().names().filter(|_| between) {
+            text.extend_from_slice(b"LISTEN ");
+            write_identifier(name, &mut text);
+            text.push(b';');
+        }
+        if text.is_empty() {
+            return;
+        }
+        self.stream.flush(self.server_id, self.actions);
+        self.server.ledger.sent(Answerer::Replay, Expect::Query);
+        (self.server.unnamed, self.server.listens) = (session_state::unnamed::NONE, true);
+        self.actions.send_new(self.server_id, |out| Query { text: &text }.encode(out));
+    }
+
+    /// Whether what follows the message that is sent now has to wait for its answer.
+    pub fn is_to_hear_first(&self) -> bool {
+        let tracker = self.session.tracker.as_ref().filter(|tracker| tracker.notifications.ears().is_some());
+        tracker.is_some_and(|tracker| tracker.notifications.has_said()) && !self.server.ledger.is_copy_open()
+    }
+}
+
+impl Answers<'_> {
+    /// The client's transaction is over: whether it may be told. If so, it is told what was said before.
+    #[inline]
+    pub fn may_be_ready(&mut self) -> bool {
+        self.tracker().is_none_or(|tracker| tracker.notifications.ears().is_none()) || self.hears_first()
+    }
+
+    fn hears_first(&mut self) -> bool {
+        self.findings.ears = true;
+        // The answer to what was said last: nothing was sent behind it, so nothing has to wait with it.
+        let alone = self.server.ledger.depth() == 1;
+        let last = alone && self.server.gated;
+        let Some((conn, session)) = &mut self.session else { return true };
+        let Some(tracker) = &mut session.tracker else { return true };
+        if alone && tracker.missed().is_some() {
+            // It would be told of this before it is told that it is ready, so that is all that it is told.
+            self.findings.withheld = true;
+            return false;
+        }
+        if !last && tracker.notifications.has_said() {
+            // What it has said is not to be heard before it is told that it was said.
+            return true;
+        }
+        if tracker.notifications.take_said() && !tracker.is_deaf() {
+            tracker.notifications.ears_mut().wait = Wait::ToBeReady;
+            self.findings.withheld = true;
+            return false;
+        }
+        let (conn, unread) = (*conn, tracker.take_unread());
+        if !unread.is_empty() {
+            self.flush();
+            self.actions.send_new(conn, |out| out.extend_from_slice(&unread));
+            self.pool.totals.sent += unread.len() as u64;
+        }
+        true
+    }
+
+    /// A NotificationResponse. Returns whether it is the client's.
+    pub fn notification(&mut self, body: &[u8]) -> bool {
+        if matches!(self.server.state, ServerState::Listening) {
+            self.findings.words().heard.push(body.to_vec());
+            return false;
+        }
+        // Also while the server answers what the pooler asks it about its session.
+        let is_chore = matches!(self.server.ledger.owner(), Some(Answerer::Chore | Answerer::Nobody));
+        let Some(tracker) = self.tracker() else { return false };
+        // It hears of its other channels by the listener.
+        let channel = Notification::decode(body).map(|said| said.channel);
+        let shared =
+            channel.is_ok_and(|channel| tracker.notifications.ears().is_some_and(|ears| ears.is_interested(channel)));
+        !is_chore && tracker.listens_alone() && !shared
+    }
+}

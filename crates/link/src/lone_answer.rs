@@ -1,0 +1,98 @@
+//! The commonest answer: messages that concern nobody but the client, and the ReadyForQuery that ends what it is owed.
+//!
+//! Promises: it does what `Answers` does with such messages, which need not be built for them.
+//! What comes that is not as it mostly is goes that way, from the first such message on.
+
+use connections::server::{Overdue, Server};
+use session_state::state::Defines;
+use session_state::unnamed;
+use settings::PoolMode;
+use units::Time;
+use wire::backend::{Status, tag};
+use wire::{HEADER_LEN, Header};
+
+use crate::pool::Pool;
+use crate::session::Session;
+
+/// A server and whom it serves.
+pub struct LoneAnswer<'a> {
+    pub session: &'a mut Session,
+    pub server: &'a mut Server,
+    pub pool: &'a mut Pool,
+}
+
+impl LoneAnswer<'_> {
+    /// Nothing but its client's answers are awaited of the server, and nothing waits for them but the client.
+    #[inline]
+    pub fn is_expected(&self) -> bool {
+        let LoneAnswer { session, server, pool } = self;
+        let is_between = server.skip == 0 && server.inbox.is_empty();
+        let flows = session.flow.is_reading() && session.flow.is_clear() && server.flow.is_reading();
+        let waits = server.gated || server.cancel_wanted || server.overdue != Overdue::No;
+        let defines = server.is_unsettled || server.defines != Defines::Nothing;
+        let is_free = session.tracker.is_none() && pool.rules.mode != PoolMode::Statement;
+        is_between && flows && is_free && !waits && !defines && can_pass(server)
+    }
+
+    /// Reads a ReadyForQuery after which its client is owed nothing. `None`: it is something else, and is left as it is.
+    #[inline]
+    pub fn ready(&mut self, now: Time, message: &[u8]) -> Option<Status> {
+        let [tag::READY_FOR_QUERY, 0, 0, 0, 5, status] = *message else { return None };
+        let status = match status {
+            b'I' => Status::Idle,
+            b'T' => Status::InTransaction,
+            _ => return None,
+        };
+        let is_query = self.server.ledger.take_last_ready()?;
+        let server = &mut *self.server;
+        server.status = status;
+        server.answer_failed = false;
+        #[cfg(feature = "sabotage")]
+        {
+            server.status_seen = true;
+        }
+        if is_query {
+            // PostgreSQL drops the unnamed statement at a simple query. //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
+            server.unnamed = unnamed::NONE;
+            if let Some(unnamed) = &mut self.session.unnamed {
+                unnamed.forget();
+            }
+        }
+        self.pool.totals.count_query(now, server.query_at);
+        server.query_at = now;
+        if status == Status::Idle {
+            self.pool.totals.count_transaction(now, server.transaction_at.take().unwrap_or(now));
+        }
+        Some(status)
+    }
+}
+
+/// Whether [`passed`] may be asked.
+#[inline]
+pub fn can_pass(server: &Server) -> bool {
+    server.ledger.is_plain() && server.emptying.is_none()
+}
+
+/// How many bytes are messages that concern nobody but the client, whole ones; they are answered then. Its session has nothing
+/// that is followed.
+#[inline(always)]
+pub fn passed(server: &mut Server, bytes: &[u8]) -> usize {
+    let mut len = 0;
+    while let Ok(Some(header)) = Header::parse(&bytes[len..])
+        && let Some(message) = bytes[len..].get(..header.total_len())
+        && (header.tag != tag::COMMAND_COMPLETE || says_little(message))
+        && server.ledger.passes(header.tag)
+    {
+        len += message.len();
+    }
+    len
+}
+
+/// A command tag that says nothing of what the session, or others, have from now on. //= pg18 protocol-message-formats
+fn says_little(message: &[u8]) -> bool {
+    let tag = &message[HEADER_LEN..];
+    matches!(
+        tag,
+        [b'S' | b'I' | b'U' | b'B' | b'M' | b'F', ..] | [b'D', b'E', b'L', ..] | [b'C', b'O', b'M' | b'P', ..]
+    )
+}

@@ -1,0 +1,83 @@
+//! The commonest request: one Query, whole, of a linked session about which nothing is to be done but to send it.
+//!
+//! Promises: it does what [`Requests`](super::requests::Requests) does with such a message, which need not be built for it.
+//! Whatever is not as it mostly is goes that way, and nothing has been done about it here.
+
+use connections::server::{Answerer, Expect, Server};
+use machine::action::{Actions, Source};
+use session_state::state::{Defines, Reading};
+use settings::PoolMode;
+use units::{ConnId, Time};
+use wire::frontend::tag;
+use wire::{HEADER_LEN, Header};
+
+use crate::caches::Caches;
+use crate::pool::Pool;
+use crate::session::Session;
+
+/// A linked session, and what it has at hand: `bytes` of `source`, from `at`.
+pub struct LoneQuery<'a> {
+    pub session: &'a mut Session,
+    pub server_id: ConnId,
+    pub server: &'a mut Server,
+    pub pool: &'a mut Pool,
+    pub bytes: &'a [u8],
+    pub source: Source,
+    pub at: usize,
+}
+
+impl LoneQuery<'_> {
+    /// Whether it is one.
+    #[inline(always)]
+    pub fn is_lone(&mut self, caches: &mut Caches) -> bool {
+        let Some(text) = text(&self.bytes[self.at..]) else { return false };
+        if !self.is_free_of_state() {
+            return false;
+        }
+        let (rules, server) = (&self.pool.rules, &self.server);
+        if !rules.follows() {
+            // Names of ours are looked for in texts that nobody reads.
+            return server.prepared.is_empty() || rules.mode == PoolMode::Session;
+        }
+        is_harmless(caches.reader.read(text, &server.parameters, &mut self.pool.known))
+    }
+
+    #[inline(always)]
+    pub fn send(&mut self, now: Time, actions: &mut Actions) {
+        if let Some(unnamed) = &mut self.session.unnamed {
+            unnamed.batch_ended();
+        }
+        self.server.ledger.sent(Answerer::Client, Expect::Query);
+        self.server.query_at = now;
+        self.server.transaction_at.get_or_insert(now);
+        actions.send(self.server_id, self.source, self.at, self.bytes.len());
+    }
+
+    /// Nothing that its client or its server did before has a say in what is to be done.
+    fn is_free_of_state(&self) -> bool {
+        let LoneQuery { session, server, pool, .. } = self;
+        let is_new = session.skip == 0 && session.inbox.is_empty() && server.ledger.is_clear();
+        let is_trying = session.names.as_ref().is_some_and(|names| names.trial.is_some());
+        let is_watched = server.local_rights || server.heard.is_some() || server.close_needed.is_some();
+        let is_timed = pool.rules.times_links() || !session.flow.is_clear();
+        is_new && session.tracker.is_none() && !is_trying && !is_watched && !is_timed
+    }
+}
+
+/// The text, if the bytes are one Query and nothing else.
+#[inline(always)]
+fn text(message: &[u8]) -> Option<&[u8]> {
+    let header = Header::parse(message).ok()??;
+    if header.tag != tag::QUERY || header.total_len() != message.len() {
+        return None;
+    }
+    let (&0, text) = message[HEADER_LEN..].split_last()? else { return None };
+    Some(text)
+}
+
+/// Nothing comes of it but its answer.
+#[inline(always)]
+fn is_harmless(reading: Reading) -> bool {
+    let is_noted = reading.is_active() || reading.names_statements() || reading.uses_sequences();
+    !is_noted && !reading.may_have_local_rights() && reading.defines() == Defines::Nothing
+}

@@ -1,0 +1,292 @@
+//! A named statement is what its client was told, on every server: the types of its parameters, and its columns.
+//!
+//! ```text
+//!   the server has it as the client knows it ──► nothing to do: the way of almost every Bind
+//!   it lacks it                              ──► prepared with the types it had, described, and held against what it was
+//!   it has it otherwise                      ──► prepared anew, and so on          the client's message waits for the verdict
+//!        the same                            ──► the message goes on
+//!        other columns                       ──► 0A000, as on a connection of its own
+//!   the client does not know it yet          ──► tried: if that fails, it is prepared anew, and the messages are sent again
+//!   and it cannot be tried                   ──► prepared anew in front
+//! ```
+//!
+//! Does not do: keeping a batch of more than 64 kB to be sent again; describing what returns something else's rows (EXECUTE,
+//! FETCH, CALL).
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
+
+use connections::Verdict;
+use connections::server::{Answerer, Expect};
+use session_state::prepared::{Statement, StatementId, Trial};
+use session_state::shape::{Fingerprint, Shape, UNKNOWN};
+use units::limits;
+use wire::backend::{ErrorResponse, Fields, Status, field, tag};
+use wire::frontend::{Describe, Target};
+use wire::{frontend, sqlstate};
+
+use crate::answers::Answers;
+use crate::large_statements::TOO_LARGE;
+use crate::pacing;
+use crate::requests::Requests;
+
+/// What PostgreSQL says of a statement whose columns have become others.
+const CHANGED: &str = "cached plan must not change result type";
+
+/// Whether a statement can be named to its server.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Match {
+    Yes,
+    /// For the first time by this client: an error is not told yet.
+    Trial,
+    /// Not before it is known what it is there.
+    Later,
+    /// It has become another.
+    Refused,
+}
+
+impl Requests<'_> {
+    /// Sees to it that the server knows a client's statement, as the client knows it, by the time it reads the next message:
+    /// that one has `len` bytes.
+    pub fn matched(&mut self, name: &[u8], statement: &Statement, told: Fingerprint, len: usize) -> Match {
+        let found = self.server.prepared.touch(statement.id);
+        if found == Some(told) && told != UNKNOWN {
+            return Match::Yes;
+        }
+        let follows = self.pool.rules.follows() && !statement.varies && self.server.status != Status::Failed;
+        if (follows || found.is_none()) && pacing::must_pace(self, statement.len()) {
+            return Match::Later;
+        }
+        match found {
+            _ if follows => self.make_match(name, statement, found, len),
+            None => {
+                self.prepare_as(statement, false, None);
+                Match::Yes
+            }
+            Some(_) => Match::Yes,
+        }
+    }
+
+    #[cold]
+    fn make_match(&mut self, name: &[u8], statement: &Statement, found: Option<Fingerprint>, len: usize) -> Match {
+        let verdict = std::mem::take(&mut self.server.verdict);
+        let Some(named) = self.session.names.as_ref().and_then(|names| names.named(name)) else { return Match::Yes };
+        let is_there = found.is_some();
+        let Some(shape) = named.shape().cloned() else {
+            if named.is_asked && is_there {
+                return Match::Yes;
+            }
+            if found.is_some_and(|found| found != UNKNOWN) && self.may_try(len) {
+                self.begin_trial(name, statement.id);
+                return Match::Trial;
+            }
+            self.prepare_as(statement, is_there, None);
+            self.describe_for(name, statement);
+            return Match::Yes;
+        };
+        if verdict == Verdict::Differs(statement.id) {
+            return Match::Refused;
+        }
+        self.prepare_as(statement, is_there, shape.types());
+        if !is_there && !shape.has_rows() {
+            // What returns nothing never returns anything else.
+            self.server.prepared.set_shape(statement.id, Some(shape));
+            return Match::Yes;
+        }
+        self.server.verdict = Verdict::Asked(shape.fingerprint());
+        self.describe_statement(statement, Expect::Verdict(statement.id));
+        self.actions.send_new(self.server_id, frontend::encode_flush);
+        Match::Later
+    }
+
+    /// Learns what a statement is that its client has just prepared, or that was just prepared for it.
+    pub fn describe_for(&mut self, name: &[u8], statement: &Statement) {
+        if !self.pool.rules.follows() || statement.varies {
+            return;
+        }
+        if let Some(names) = &mut self.session.names {
+            names.ask(name);
+            self.describe_statement(statement, Expect::Shape(statement.id));
+        }
+    }
+
+    fn describe_statement(&mut self, statement: &Statement, expect: Expect) {
+        self.server.ledger.sent(Answerer::Prepare, expect);
+        self.stream.flush(self.server_id, self.actions);
+        let describe = Describe { target: Target::Statement, name: &statement.name };
+        self.actions.send_new(self.server_id, |out| describe.encode(out));
+    }
+
+    /// Whether a message can be sent again if it fails: nothing of its transaction has been done.
+    fn may_try(&self, len: usize) -> bool {
+        let ledger = &self.server.ledger;
+        let first = self.server.status == Status::Idle && !ledger.awaits_ready() && !ledger.has_run();
+        first && len <= limits::CHUNK_LEN_MAX && self.session.names.as_ref().is_some_and(|names| names.trial.is_none())
+    }
+
+    fn begin_trial(&mut self, name: &[u8], statement: StatementId) {
+        let shape = self.server.prepared.shape(statement).cloned();
+        let Some(names) = &mut self.session.names else { return };
+        names.take_for(name, shape);
+        names.trial = Some(Box::new(Trial { name: name.into(), bytes: Vec::new() }));
+    }
+
+    /// A message of the client's, or a piece of one, is sent while a statement is being tried.
+    #[inline]
+    pub fn keep_for_trial(&mut self, bytes: &[u8]) {
+        if let Some(names) = &mut self.session.names
+            && let Some(trial) = &mut names.trial
+        {
+            if trial.bytes.len() + bytes.len() > limits::CHUNK_LEN_MAX {
+                names.trial = None;
+            } else {
+                trial.bytes.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    pub fn is_trying(&self) -> bool {
+        self.session.names.as_ref().is_some_and(|names| names.trial.is_some())
+    }
+
+    /// Makes the server fail, where it would run a statement that is not the client's any more: its transaction fails, and
+    /// it skips to Sync, as if it had said so itself. Its log says why.
+    pub fn refuse(&mut self, replaced: usize, in_stream: bool) {
+        self.sent(Expect::Refusal);
+        let unknown = Describe { target: Target::Statement, name: CHANGED.as_bytes() };
+        self.replace(replaced, in_stream, |out| unknown.encode(out));
+    }
+}
+
+impl Answers<'_> {
+    /// Whether this part of a description is read whole: it is for the pooler, or may not be the client's.
+    pub fn reads_description(&self, message: u8) -> bool {
+        let ledger = &self.server.ledger;
+        ledger.is_shape() || message == tag::PARAMETER_DESCRIPTION && ledger.front() == Some(Expect::TrialDescribe)
+    }
+
+    /// Part of a description, whole.
+    pub fn describes(&mut self, message: u8, body: &[u8]) -> Result<(), wire::Error> {
+        match message {
+            tag::PARAMETER_DESCRIPTION => self.server.described.parameters(body),
+            _ => self.server.described.columns(body),
+        }
+    }
+
+    /// What comes next of an answer passes by length. The first part of a description that was tried is the client's when the
+    /// second comes: PostgreSQL says what parameters a statement has before it finds that its columns have changed.
+    pub fn tell_held(&mut self, message: u8) {
+        if self.server.ledger.front() != Some(Expect::TrialDescribe) {
+            return;
+        }
+        if message == tag::PARAMETER_DESCRIPTION {
+            // Too long to be held.
+            return self.tried();
+        }
+        let held = std::mem::take(&mut self.server.described).into_types();
+        if let (Some(types), Some((conn, _))) = (held, &self.session) {
+            let conn = *conn;
+            self.flush();
+            self.actions.send_new(conn, |out| {
+                wire::message(out, tag::PARAMETER_DESCRIPTION, |out| out.extend_from_slice(&types))
+            });
+        }
+    }
+
+    /// It has come to its end.
+    pub fn described(&mut self, id: StatementId, expect: Expect) {
+        let shape = std::mem::take(&mut self.server.described).finish();
+        match (expect, self.server.verdict) {
+            (Expect::Verdict(_), Verdict::Asked(wanted)) => {
+                let differs = shape.fingerprint() != wanted;
+                self.server.verdict = if differs { Verdict::Differs(id) } else { Verdict::None };
+            }
+            (Expect::Verdict(_), _) => {}
+            _ => self.learn(id, Some(&shape)),
+        }
+        self.server.prepared.set_shape(id, Some(shape));
+    }
+
+    /// The session's statement that was asked about first is this, or was skipped.
+    pub fn learn(&mut self, id: StatementId, shape: Option<&Shape>) {
+        if let Some((_, session)) = &mut self.session
+            && let Some(names) = &mut session.names
+        {
+            names.told(id, shape);
+        }
+    }
+
+    /// A statement was tried, and the server took it.
+    pub fn tried(&mut self) {
+        if let Some((_, session)) = &mut self.session
+            && let Some(names) = &mut session.names
+        {
+            names.trial = None;
+        }
+    }
+
+    /// The client is told what PostgreSQL would say.
+    pub fn refused(&mut self) {
+        self.flush();
+        let Some((conn, _)) = &self.session else { return };
+        if self.server.ledger.front() == Some(Expect::TooLarge) {
+            let (code, message) = (sqlstate::PROGRAM_LIMIT_EXCEEDED, TOO_LARGE);
+            let error = ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None };
+            return self.actions.send_new(*conn, |out| error.encode(out));
+        }
+        let fields = [
+            (field::SEVERITY_LOCALIZED, &b"ERROR"[..]),
+            (field::SEVERITY, b"ERROR"),
+            (field::CODE, b"0A000"),
+            (field::MESSAGE, CHANGED.as_bytes()),
+            (field::FILE, b"plancache.c"),
+            // By this name drivers know that preparing again helps.
+            (field::ROUTINE, b"RevalidateCachedQuery"),
+        ];
+        self.actions.send_new(*conn, |out| {
+            wire::message(out, tag::ERROR, |out| {
+                for (letter, text) in fields {
+                    out.push(letter);
+                    out.extend_from_slice(text);
+                    out.push(0);
+                }
+                out.push(0);
+            });
+        });
+    }
+
+    /// Whether an error is of a statement that is tried, and not told.
+    pub fn is_of_trial(&self, fields: &Fields<'_>) -> bool {
+        let Some((_, session)) = &self.session else { return false };
+        let tries = self.server.ledger.front().is_some_and(Expect::is_trial)
+            && session.names.as_ref().is_some_and(|names| names.trial.is_some());
+        let cancelled = fields.sqlstate() == Some(sqlstate::QUERY_CANCELED);
+        tries
+            && self.server.status == Status::Idle
+            && session.skip == 0
+            && !cancelled
+            && !self.server.ledger.is_doubtful()
+    }
+
+    /// A batch has failed. If it was for a statement that was tried, this is prepared anew, and what the client has sent since
+    /// comes again.
+    pub fn end_trial(&mut self, again: bool) {
+        let Some((_, session)) = &mut self.session else { return };
+        let Some(names) = &mut session.names else { return };
+        let Some(trial) = names.trial.take() else { return };
+        // Nobody has said what it is.
+        names.take_for(&trial.name, None);
+        if !again {
+            return;
+        }
+        if let Some(statement) = names.get(&trial.name) {
+            self.server.prepared.set_shape(statement.id, None);
+        }
+        let behind = std::mem::replace(&mut session.inbox, trial.bytes);
+        session.inbox.extend_from_slice(&behind);
+        self.server.gated = true;
+        if !self.server.ledger.take_ready() {
+            self.server.ledger.sent(Answerer::Prepare, Expect::Sync);
+            self.actions.send_new(self.server_id, frontend::encode_sync);
+        }
+    }
+}

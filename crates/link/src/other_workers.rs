@@ -1,0 +1,33 @@
+//! The other workers of this pooler.
+
+use machine::action::Actions;
+use machine::mail::ToWorker;
+use units::WorkerId;
+
+/// Who else there is.
+#[derive(Copy, Clone, Debug)]
+pub struct OtherWorkers {
+    own: WorkerId,
+    workers: u16,
+}
+
+impl OtherWorkers {
+    /// Those beside `own`, of so many.
+    #[must_use]
+    pub fn of(own: WorkerId, workers: u16) -> OtherWorkers {
+        OtherWorkers { own, workers: workers.max(1) }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(self) -> u16 {
+        self.workers - 1
+    }
+
+    /// The same mail to each of them.
+    pub fn post(self, actions: &mut Actions, mail: impl Fn() -> ToWorker) {
+        for worker in (0..self.workers).map(WorkerId).filter(|worker| *worker != self.own) {
+            actions.post_to_worker(worker, mail());
+        }
+    }
+}

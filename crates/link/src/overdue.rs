@@ -1,0 +1,61 @@
+//! How long a query takes, and what becomes of one that takes longer than `query_timeout`.
+//!
+//! ```text
+//!   classic, and session mode        FATAL "query timeout", and both connections are closed, as in PgBouncer
+//!   else    at a server              CancelRequest ──► its error ──► the session goes on, and the server
+//!                                                └──► nothing comes ──► the server is closed (query_cancel_timeout)
+//!           behind our own question  taken back; no server has seen it
+//! ```
+//!
+//! Promises: such a cancel strikes no query that its client sends later, since that waits until PostgreSQL has closed the
+//! cancel's connection. What the client has sent ahead in a pipeline may be struck in its predecessor's place, if that ends
+//! at this very moment: a CancelRequest names a process, not a query.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
+//! //= pgbouncer config.md#query_timeout
+
+use settings::PoolMode;
+use wire::backend::{Fields, Status};
+use wire::{HEADER_LEN, sqlstate};
+
+use crate::answers::Answers;
+
+/// What a client is told whose query was taken back, or whose server does not stop.
+pub const WORDS: &str = "canceling statement due to query_timeout";
+
+impl Answers<'_> {
+    /// A query of the client's has been answered.
+    pub fn count_query(&mut self, status: Status) {
+        let totals = &mut self.pool.totals;
+        totals.count_query(self.now, self.server.query_at);
+        self.server.query_answered();
+        self.server.query_at = self.now;
+        if status == Status::Idle {
+            // What is owed behind this answer is the next transaction.
+            let next = (self.server.ledger.depth() > 1).then_some(self.now);
+            let began = std::mem::replace(&mut self.server.transaction_at, next).unwrap_or(self.now);
+            totals.count_transaction(self.now, began);
+        }
+        let block = self.pool.rules.mode == PoolMode::Statement && status != Status::Idle;
+        self.findings.transaction_block |= block;
+    }
+
+    /// PostgreSQL words every cancel as its user's wish: whoever made none is told in the DETAIL why. True: the error has been
+    /// sent so.
+    pub fn says_it_was_late(&mut self, fields: &Fields<'_>, body: &[u8]) -> bool {
+        if self.server.overdue_since().is_none()
+            || fields.sqlstate() != Some(sqlstate::QUERY_CANCELED)
+            || fields.detail().is_some()
+        {
+            return false;
+        }
+        let Some(body) = body.strip_suffix(&[0]) else { return false };
+        let Some(timeout) = self.pool.rules.query_timeout else { return false };
+        let ran = self.now.since(self.server.query_at).as_millis();
+        let mut out = Vec::with_capacity(HEADER_LEN + body.len() + 64);
+        let detail = format!("ran_ms={ran} query_timeout_ms={}", timeout.as_millis());
+        wire::backend::encode_error_with_detail(body, &detail, &mut out);
+        self.send_apart(&out, true);
+        true
+    }
+}

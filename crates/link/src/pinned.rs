@@ -1,0 +1,23 @@
+//! How many sessions of a pool keep their servers.
+
+use session_state::tracker::Tracker;
+
+use crate::pool::Pool;
+
+/// A session has the right to keep its server.
+pub fn seat(tracker: &mut Tracker, pool: &mut Pool) {
+    tracker.seated = true;
+    pool.pinned += 1;
+}
+
+/// A session keeps its server, for reasons that may be new.
+pub fn count_pinned(tracker: &mut Tracker, pool: &mut Pool) {
+    let (come, began) = tracker.pinning.news();
+    pool.fidelity.count_pins(come);
+    pool.fidelity.pins += u64::from(began);
+    if !tracker.seated {
+        seat(tracker, pool);
+        let over = pool.pinned_max().is_some_and(|max| pool.pinned > max);
+        pool.fidelity.over += u64::from(over);
+    }
+}

@@ -1,0 +1,42 @@
+//! Messages that ask for nothing but to be sent: most of what stands behind a Bind.
+//!
+//! Promises: they are dealt with as [`Requests`] deals with them, one after the other, with less ado. The first message that is
+//! another one, or not whole, is left to it.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
+
+use connections::server::Expect;
+use wire::frontend::{Describe, Target, tag};
+use wire::{HEADER_LEN, Header};
+
+use crate::requests::Requests;
+
+/// Longer ones are rare.
+const LEN_MAX: usize = 256;
+
+/// Sends as many as lie at the front of the stream.
+pub fn pass(requests: &mut Requests<'_>) {
+    let is_trying = requests.session.names.as_ref().is_some_and(|names| names.trial.is_some());
+    if requests.session.tracker.is_some() || is_trying || !requests.server.ledger.is_plain() {
+        return;
+    }
+    while let Ok(Some(header)) = Header::parse(requests.stream.rest())
+        && header.total_len() <= LEN_MAX
+        && let Some(message) = requests.stream.rest().get(..header.total_len())
+    {
+        match header.tag {
+            tag::EXECUTE => {
+                requests.queries += 1;
+                requests.sent(Expect::Execute);
+            }
+            tag::SYNC => requests.ended(Expect::Sync),
+            tag::DESCRIBE if is_of_portal(&message[HEADER_LEN..]) => requests.sent(Expect::Describe),
+            _ => return,
+        }
+        requests.stream.pass(message.len());
+    }
+}
+
+fn is_of_portal(body: &[u8]) -> bool {
+    Describe::decode(body).is_ok_and(|describe| describe.target == Target::Portal)
+}

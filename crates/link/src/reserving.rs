@@ -1,0 +1,74 @@
+//! Texts that name a driver's statement as servers know it, where sessions are not followed.
+//!
+//! Whoever sees these names in pg_prepared_statements could deallocate one and prepare something else for others to run. Where
+//! sessions are followed, a text is read for the names that it prepares and deallocates. In `classic` it is searched for such
+//! names, on servers that have any.
+//!
+//! Does not do: names behind the first 64 kB of a text, names with escapes, and names that a function or a block makes up.
+
+use session_state::prepared::RESERVED;
+use settings::PoolMode;
+
+use crate::following::REFUSE_NAME;
+use crate::requests::Requests;
+
+/// Hexadecimal digits behind [`RESERVED`].
+const DIGITS: usize = 32;
+
+impl Requests<'_> {
+    /// Whether texts are searched for names.
+    #[inline]
+    pub fn searches_names(&self) -> bool {
+        let rules = &self.pool.rules;
+        !self.server.prepared.is_empty() && !rules.follows() && rules.mode != PoolMode::Session && !self.is_unheard()
+    }
+
+    /// A message with a text is about to be sent. If that has such a name in it, it is refused by an error in front of it.
+    #[inline]
+    pub fn refuses_names(&mut self, body: &[u8]) -> bool {
+        let refuses = self.searches_names() && has_server_name(body);
+        if refuses {
+            self.run_aside(&vec![REFUSE_NAME.to_vec()]);
+        }
+        refuses
+    }
+}
+
+/// Whether a text has the name of a statement on servers in it, quoted or not.
+fn has_server_name(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|&byte| byte == b'_') {
+        let start = (at + 1).checked_sub(RESERVED.len()).map(|start| &rest[start..=at]);
+        let digits = rest.get(at + 1..at + 1 + DIGITS);
+        let is_reserved = start.is_some_and(|start| start.eq_ignore_ascii_case(RESERVED));
+        if is_reserved && digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
+            return true;
+        }
+        rest = &rest[at + 1..];
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_found_however_it_is_written() {
+        let name = format!("pgweir_{:032x}", 0xab);
+        let table = [
+            (format!("deallocate \"{name}\""), true),
+            (format!("DEALLOCATE {}", name.to_uppercase()), true),
+            (format!("select a_b, c_d; prepare {name} as select 1"), true),
+            (name.clone(), true),
+            (name[..name.len() - 1].to_owned(), false),
+            (format!("select {}", name.replace("ab", "xy")), false),
+            ("select * from pgweir_queue_of_a_client_of_more_than_thirty_nine_bytes".to_owned(), false),
+            (format!("select _{}", "0".repeat(40)), false),
+            (String::new(), false),
+        ];
+        for (text, found) in table {
+            assert_eq!(has_server_name(text.as_bytes()), found, "{text}");
+        }
+    }
+}

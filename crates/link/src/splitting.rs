@@ -1,0 +1,142 @@
+//! Texts in which a transaction ends before a statement that needs something run in front of it.
+//!
+//! What is run in front of a text comes before its COMMIT, and if it fails, the server passes over the COMMIT too. So such a text
+//! goes to the server in two messages: up to its COMMIT, and the rest once that is answered. The client gets one ReadyForQuery,
+//! that of the last message that has run.
+//!
+//! ```text
+//!   Query "commit; execute p"  ──►  Query "commit; "  ──►  (no ReadyForQuery)  ──►  PREPARE p | Query "        execute p"
+//!                                                     └──►  error, ReadyForQuery  ──►  the rest is not sent
+//! ```
+//!
+//! Blanks stand for what was sent before, so that an error's position is that in the client's text.
+//!
+//! Does not do: texts of sessions that listen, whose ReadyForQuery behind a COMMIT may have to wait. A syntax error behind the COMMIT
+//! is found after it, not before. And a procedure or DO that is alone in the second message may end its transaction, which PostgreSQL
+//! refuses in a text of several.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
+
+use connections::server::Expect;
+use session_state::own_settings;
+use session_state::state::Reading;
+use session_state::tracker::Split;
+use sql::{Kind, Marks, Statement, Text, Which};
+use wire::frontend::Query;
+use wire::{HEADER_LEN, frontend};
+
+use crate::answers::Answers;
+use crate::requests::{Renamed, Requests};
+
+impl Requests<'_> {
+    /// Sends the first part of a Query that has to be sent in two. `No`: it is not such a one.
+    #[cold]
+    pub fn split(&mut self, text: &[u8], reading: Reading, in_stream: bool) -> Renamed {
+        let Some(at) = self.first_part(text, reading) else { return Renamed::No };
+        if self.server.ledger.depth() > 0 {
+            self.call_for_answers();
+            return Renamed::Later;
+        }
+        let (first, rest) = text.split_at(at);
+        let reading = self.read_text(Some(first));
+        if !self.query_followed(Some(first), reading, false) {
+            return Renamed::Later;
+        }
+        // A text ends with a zero byte.
+        let total = HEADER_LEN + text.len() + 1;
+        self.replace(total, in_stream, |out| Query { text: first }.encode(out));
+        self.session.tracker.get_or_insert_default().split = Some(Split::UnderWay);
+        let blanks = first.iter().filter(|&&byte| byte & 0xc0 != 0x80).map(|_| b' ');
+        let rest: Vec<u8> = blanks.chain(rest.iter().copied()).collect();
+        Query { text: &rest }.encode(&mut self.session.inbox);
+        self.holds = true;
+        Renamed::Yes
+    }
+
+    /// Whether the Query at hand is the rest of one that has failed: then it is dealt with.
+    pub fn is_rest_of_failed(&mut self, len: usize, in_stream: bool) -> bool {
+        let split = self.session.tracker.as_mut().and_then(|tracker| tracker.split.take());
+        if split != Some(Split::Failed) {
+            return false;
+        }
+        // What has failed was of the extended protocol, and the client sends no Sync behind its Query.
+        let skips = self.server.ledger.is_skipping();
+        if skips {
+            self.ended(Expect::Sync);
+        }
+        self.replace(len, in_stream, |out| {
+            if skips {
+                frontend::encode_sync(out)
+            }
+        });
+        true
+    }
+
+    /// A Query waits. If some of what it needs has been sent, an error of that ends it.
+    pub fn is_prepared_for(&mut self) {
+        if std::mem::take(&mut self.sent_some) {
+            self.session.tracker.get_or_insert_default().split = Some(Split::Preparing);
+        }
+    }
+
+    /// Where a text has to be divided, if so.
+    fn first_part(&mut self, text: &[u8], reading: Reading) -> Option<usize> {
+        let listens = self.session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.ears().is_some());
+        if listens || reading.listens() || !reading.ends_transaction() {
+            return None;
+        }
+        let names_own = own_settings::is_named_in(text);
+        if !names_own && !reading.names_statements() {
+            return None;
+        }
+        let text = Text::new(text, self.rules()?);
+        let hidden = reading.lists_statements() || reading.may_name_statements();
+        let needs = |statement: &Statement<'_>, is_last| match statement.kind {
+            Kind::Execute(_) | Kind::Deallocate(Which::One(_)) | Kind::Prepare { .. } => true,
+            _ => hidden && may_name(statement, is_last) || names_own && own_settings::is_refused(&text, statement),
+        };
+        let (mut has_ended, mut behind_end) = (false, None);
+        let mut statements = text.statements().peekable();
+        while let Some(statement) = statements.next() {
+            if has_ended {
+                behind_end = Some(statement.start);
+            }
+            has_ended =
+                matches!(statement.kind, Kind::Commit { .. } | Kind::Rollback { .. } | Kind::PrepareTransaction);
+            if !has_ended && behind_end.is_some() && needs(&statement, statements.peek().is_none()) {
+                return behind_end;
+            }
+        }
+        None
+    }
+}
+
+/// Whether a statement behind another one of its text may name prepared statements by what it runs. Some run nothing there: PostgreSQL
+/// refuses VACUUM and its like in a text of several, LOCK and SET run no code of anybody's, and nobody reads from a cursor that ends with
+/// the text. Alone in a text of its own each of them would mean something else.
+fn may_name(statement: &Statement<'_>, is_last: bool) -> bool {
+    match statement.kind {
+        Kind::Begin(_) | Kind::Commit { .. } | Kind::Rollback { .. } => false,
+        Kind::Savepoint(_) | Kind::Release(_) | Kind::RollbackTo(_) => false,
+        Kind::PrepareTransaction | Kind::CommitPrepared | Kind::RollbackPrepared => false,
+        Kind::Set(_) | Kind::SetCharacteristics { .. } | Kind::SetTransaction | Kind::Reset(_) => false,
+        Kind::Discard(_) | Kind::Close(_) | Kind::Listen(_) | Kind::Unlisten(_) | Kind::Notify(_) => false,
+        Kind::Declare { hold: false, .. } => !is_last,
+        _ => !statement.marks.any(Marks::ALONE) && !statement.begins_with("lock"),
+    }
+}
+
+impl Answers<'_> {
+    /// Whether a ReadyForQuery is that of a first part, behind which the rest goes to the server.
+    pub fn is_of_first_part(&mut self) -> bool {
+        let Some(tracker) = self.tracker() else { return false };
+        tracker.split.take_if(|split| *split == Split::UnderWay).is_some()
+    }
+
+    /// An error has come that is the client's.
+    pub fn first_part_failed(&mut self) {
+        if let Some(split) = self.tracker().and_then(|tracker| tracker.split.as_mut()) {
+            *split = Split::Failed;
+        }
+    }
+}

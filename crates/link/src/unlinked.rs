@@ -1,0 +1,164 @@
+//! The first messages of a session without a server: what PostgreSQL would ignore, and what can be answered here, needs
+//! none.
+
+use machine::action::Actions;
+use units::{ConnId, limits};
+use wire::frontend::{BindNames, Close, Target, tag};
+use wire::{HEADER_LEN, Header, backend};
+
+use crate::ending::{Ending, checked_header};
+use crate::session::{Rest, Session};
+
+/// What a session that is not linked has at hand.
+pub enum Begun {
+    /// From here on a server is needed.
+    Needs(usize),
+    /// From here on it is only part of a message.
+    Incomplete(usize),
+}
+
+/// A session without a server, while it is looked at.
+pub struct Unlinked<'a> {
+    pub conn: ConnId,
+    pub session: &'a mut Session,
+    /// Its statements' names are ours to keep.
+    pub mapped: bool,
+    pub actions: &'a mut Actions,
+}
+
+impl Unlinked<'_> {
+    /// Deals with messages until one needs a server, or is not whole.
+    #[inline]
+    pub fn read(&mut self, bytes: &[u8]) -> Result<Begun, Ending> {
+        if bytes.first() == Some(&tag::QUERY) && self.session.skip == 0 && !self.session.skipping {
+            // Mostly.
+            if let Ok(Some(header)) = Header::parse(bytes)
+                && bytes.len() >= header.total_len()
+            {
+                return Ok(Begun::Needs(0));
+            }
+        }
+        self.read_any(bytes)
+    }
+
+    #[inline(never)]
+    fn read_any(&mut self, bytes: &[u8]) -> Result<Begun, Ending> {
+        let mut at = 0;
+        loop {
+            let rest = &bytes[at..];
+            if self.session.skip > 0 {
+                let count = rest.len().min(self.session.skip as usize);
+                self.session.skip -= count as u32;
+                at += count;
+                if self.session.skip > 0 {
+                    return Ok(Begun::Incomplete(at));
+                }
+                continue;
+            }
+            let Some(header) = checked_header(rest)? else { return Ok(Begun::Incomplete(at)) };
+            match header.tag {
+                tag::TERMINATE => return Err(Ending::Terminate),
+                tag::SYNC => self.session.skipping = false,
+                _ if self.session.skipping => {
+                    (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
+                    at += HEADER_LEN;
+                    continue;
+                }
+                tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH => {
+                    // PostgreSQL ignores these outside of COPY: a client may learn late that its COPY failed.
+                    (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
+                    at += HEADER_LEN;
+                    continue;
+                }
+                _ => {}
+            }
+            if !is_enough(header, rest, self.mapped)? {
+                return Ok(Begun::Incomplete(at));
+            }
+            if rest.len() < header.total_len() || !self.answer(header, &rest[HEADER_LEN..header.total_len()])? {
+                return Ok(Begun::Needs(at));
+            }
+            at += header.total_len();
+        }
+    }
+
+    /// What stands behind an error is nothing to anybody, up to the Sync that ends it; nor is what PostgreSQL ignores.
+    pub fn pass_over(&mut self, header: Header) {
+        (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
+        if header.tag == tag::SYNC {
+            self.session.skipping = false;
+            self.actions.send_new(self.conn, |out| backend::encode_ready(out, backend::Status::Idle));
+        }
+    }
+
+    /// As [`Unlinked::read`], where a server is there already: deals with what was refused, and says where that ends.
+    pub fn read_refused(&mut self, bytes: &[u8]) -> Result<Begun, Ending> {
+        let mut at = 0;
+        while self.session.skip > 0 || self.session.skipping {
+            let rest = &bytes[at..];
+            let count = rest.len().min(self.session.skip as usize);
+            self.session.skip -= count as u32;
+            at += count;
+            if self.session.skip > 0 {
+                return Ok(Begun::Incomplete(at));
+            }
+            if !self.session.skipping {
+                break;
+            }
+            let Some(header) = checked_header(&bytes[at..])? else { return Ok(Begun::Incomplete(at)) };
+            if header.tag == tag::TERMINATE {
+                return Err(Ending::Terminate);
+            }
+            self.pass_over(header);
+            at += HEADER_LEN;
+        }
+        Ok(Begun::Needs(at))
+    }
+
+    /// Answers what needs no server. False: it does.
+    fn answer(&mut self, header: Header, body: &[u8]) -> Result<bool, Ending> {
+        match header.tag {
+            tag::SYNC => {
+                self.actions.send_new(self.conn, |out| backend::encode_ready(out, backend::Status::Idle));
+                Ok(true)
+            }
+            tag::CLOSE if self.mapped => {
+                let close = Close::decode(body)?;
+                // SQL may have prepared one of that name: a server has it.
+                let of_sql = self.session.tracker.as_ref().is_some_and(|tracker| tracker.has_prepared(close.name));
+                if close.target != Target::Statement || close.name.is_empty() || of_sql {
+                    return Ok(false);
+                }
+                if let Some(names) = &mut self.session.names {
+                    // Nothing is under way, so there is room for the change.
+                    names.remove(close.name);
+                    names.answered();
+                }
+                self.actions.send_new(self.conn, backend::encode_close_complete);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// Whether so much of a message is at hand that a server can be put to work on it (or that it can be dealt with here):
+/// as much as `requests` asks for, or the server would be let go again at once.
+fn is_enough(header: Header, at_hand: &[u8], mapped: bool) -> Result<bool, Ending> {
+    let whole = at_hand.len() >= header.total_len();
+    let body = &at_hand[HEADER_LEN..at_hand.len().min(header.total_len())];
+    let named = body.first().is_some_and(|&first| first != 0);
+    match header.tag {
+        _ if whole => Ok(true),
+        tag::PARSE if mapped && body.is_empty() => Ok(false),
+        tag::PARSE if mapped && named && header.body_len() <= limits::STATEMENT_LEN_MAX => Ok(false),
+        tag::DESCRIBE | tag::CLOSE if mapped => Ok(false),
+        tag::BIND if mapped && BindNames::decode(body).is_none() => {
+            if body.len() > 2 * limits::NAME_LEN_MAX {
+                return Err(Ending::violation("names in Bind message are too long"));
+            }
+            Ok(false)
+        }
+        _ => Ok(at_hand.len() >= limits::CHUNK_LEN_MAX),
+    }
+}

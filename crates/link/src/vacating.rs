@@ -1,0 +1,34 @@
+//! A client has said something that wants nobody in a database: our servers leave it.
+
+use machine::mail::ToCoordinator;
+use session_state::state::Reading;
+use sql::{Marks, Summary, Text, Word};
+
+use crate::answers::Answers;
+use crate::requests::Requests;
+
+/// A text is sent, after which the databases that it names may have to be empty.
+pub fn vacate(requests: &mut Requests<'_>, text: &[u8], reading: Reading) {
+    if !reading.marks.any(Marks::EMPTY_DATABASE) {
+        return;
+    }
+    let Some(rules) = requests.caches.reader.rules(&requests.server.parameters) else { return };
+    let names: Box<[Word]> = Summary::of(&Text::new(text, rules)).words().into();
+    // Which of several has succeeded, no command tag says.
+    let is_alone = requests.server.ledger.owing().0 == 0 && requests.server.emptying.is_none();
+    requests.server.emptying = Some(if is_alone { names.clone() } else { Box::default() });
+    let mail = ToCoordinator::Empty { pool: requests.pool.id, names };
+    requests.actions.post_to_coordinator(mail);
+}
+
+/// A command tag, after a statement that wanted databases to be empty.
+#[cold]
+pub fn note_emptied(answers: &mut Answers<'_>, tag: &[u8]) {
+    if !matches!(tag, b"DROP DATABASE\0" | b"CREATE DATABASE\0") {
+        return;
+    }
+    if let Some(names) = answers.server.emptying.take().filter(|names| !names.is_empty()) {
+        let mail = ToCoordinator::Emptied { names };
+        answers.actions.post_to_coordinator(mail);
+    }
+}

@@ -1,0 +1,49 @@
+//! How long a session has waited, how long it can, and what becomes of what it asked if it is refused.
+
+use queueing::commented;
+use queueing::commented::Commented;
+use units::Time;
+use wire::Header;
+use wire::frontend::tag;
+
+use crate::first_text::first_text;
+use crate::session::{Rest, Session, State};
+
+impl Session {
+    /// How long it has waited for the server that it gets now, in microseconds.
+    #[inline]
+    pub fn waited_us(&self, now: Time) -> u64 {
+        let State::Waiting { since, deadline_ms, .. } = self.state else { return 0 };
+        let is_late = deadline_ms > 0 && now.micros_since(since) >= 1_000 * u64::from(deadline_ms);
+        debug_assert!(!is_late, "I8: nobody is served past its deadline");
+        // It may have waited for its limits before, but not for a server.
+        now.micros_since(since.max(self.request_at))
+    }
+
+    /// How long it can wait with these messages; `None`: it does not say. Not on the way of whoever need not wait.
+    #[inline]
+    pub fn deadline_ms(&self, messages: &[u8], commented: Commented) -> Option<u32> {
+        let set = || self.tracker.as_ref().and_then(|tracker| tracker.state().deadline_ms());
+        let begun = || (self.begun_deadline_ms > 0).then_some(self.begun_deadline_ms);
+        let commented = match commented {
+            Commented::Unread => first_text(self, messages).and_then(commented::deadline_ms),
+            Commented::Nothing => None,
+            Commented::Deadline(deadline_ms) => deadline_ms,
+        };
+        // Zero is none.
+        commented.or_else(set).or_else(begun).filter(|allowed| *allowed > 0)
+    }
+
+    /// What it has asked first will not be answered. True: that was all of the request, and it may ask the next.
+    pub fn drop_request(&mut self) -> bool {
+        let Ok(Some(header)) = Header::parse(&self.inbox) else { return true };
+        if !matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) {
+            self.skipping = true;
+            return false;
+        }
+        let at_hand = self.inbox.len().min(header.total_len());
+        self.inbox.drain(..at_hand);
+        (self.skip, self.rest) = ((header.total_len() - at_hand) as u32, Rest::Discard);
+        true
+    }
+}

@@ -1,0 +1,261 @@
+//! Everything a machine may ask its caller for.
+//!
+//! After every step the caller carries out all actions in order, before the next step. The list belongs to the caller
+//! and is reused, so a step allocates nothing in the steady state.
+
+use std::sync::Arc;
+
+use connections::Flow;
+use connections::databases::Address;
+use queueing::board::{Cell, ClassCell};
+use units::{ConnId, DoorId, PoolId, WorkerId};
+
+use crate::mail::{Mail, ToCoordinator, ToDoor, ToWorker};
+use crate::observe::{Fact, Hearing, Level, Topic};
+use crate::snapshot::Snapshot;
+use crate::work::Job;
+
+/// One thing to do.
+#[derive(Debug)]
+pub enum Action {
+    /// Write these bytes to a connection, after what was written to it before. Neighbouring sends to one connection may
+    /// be gathered into one system call. If the connection has a backlog (`Machine::backlog`), or its socket takes less
+    /// than everything, the rest goes to `Machine::keep` at once and `Event::Blocked` follows after the last action.
+    Send { conn: ConnId, piece: Piece },
+    /// From now on, report readability and writability like this. A new connection starts with reading only.
+    Interest { conn: ConnId, read: bool, write: bool },
+    /// Close it; there is no event for it any more. What was sent before is on its way. `last_words`: its peer was told
+    /// why, and may still be writing; that must reach it all the same.
+    Close { conn: ConnId, last_words: bool },
+    /// Connect to a PostgreSQL, without waiting: `Event::Opened` or `Event::OpenFailed` follows.
+    Open { conn: ConnId, address: Arc<Address> },
+    /// Compute this off the event loop: `Event::Computed` follows.
+    Compute { conn: ConnId, job: Job },
+    /// Put a message into another machine's mailbox; `carrying` names the connection that goes with it and leaves here.
+    Post { mail: Mail, carrying: Option<ConnId> },
+    /// The connection that came with the mail being delivered is now called this.
+    Adopt { conn: ConnId },
+    /// Write this worker's cell of a pool's row on the board.
+    Publish { pool: PoolId, cell: Cell },
+    /// Show this on the board beside it, before it.
+    PublishClasses { pool: PoolId, cells: Box<[ClassCell]> },
+    /// A console command for the control plane; `ToWorker::Answer` brings the reply.
+    AskControl { conn: ConnId, question: Question },
+    /// The answer to `ToWorker::Look`.
+    Report { ticket: u64, snapshot: Box<Snapshot> },
+    /// Shutdown has come to its end here: nothing is left to wait for.
+    Finished,
+    /// A line for the log.
+    Tell(Box<Fact>),
+}
+
+// The list is written and read for every transaction: what is rare and large is boxed.
+const _: () = assert!(size_of::<Action>() <= 80);
+
+/// What a console client typed, and what it may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    pub text: Vec<u8>,
+    pub user: Arc<str>,
+    /// All commands, instead of SHOW only.
+    pub admin: bool,
+}
+
+/// A run of bytes in one of the places that outlive the step until its actions are carried out.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub source: Source,
+    pub start: u32,
+    pub len: u32,
+}
+
+/// Bytes of a connection's that are copied rather than sent from where they lie.
+const COPIED_LEN_MAX: usize = 256;
+
+/// Where a piece lies.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In the bytes of the `Event::Received` being answered.
+    Chunk,
+    /// In `Actions::scratch`.
+    Scratch,
+    /// In one of `Actions::kept`.
+    Kept(u32),
+}
+
+/// The caller's list of actions and the bytes they speak of.
+#[derive(Debug, Default)]
+pub struct Actions {
+    list: Vec<Action>,
+    scratch: Vec<u8>,
+    kept: Vec<Vec<u8>>,
+    hearing: Hearing,
+}
+
+impl Actions {
+    #[must_use]
+    pub fn new() -> Actions {
+        Actions::default()
+    }
+
+    /// From now on only such lines are told.
+    pub fn hear(&mut self, hearing: Hearing) {
+        self.hearing = hearing;
+    }
+
+    /// Whether a line would be heard: its words cost more than asking.
+    pub fn hears(&self, level: Level, topic: Topic) -> bool {
+        self.hearing.wants(level, topic)
+    }
+
+    pub fn tell(&mut self, mut fact: Fact) {
+        if self.hears(fact.level, fact.topic) {
+            fact.about.cut_names();
+            self.push(Action::Tell(Box::new(fact)));
+        }
+    }
+
+    /// Has a connection watched for what its flow can do with, if that has changed.
+    #[inline]
+    pub fn watch(&mut self, conn: ConnId, flow: &mut Flow, read: bool) {
+        if let Some((read, write)) = flow.watch(read) {
+            self.push(Action::Interest { conn, read, write });
+        }
+    }
+
+    /// Empty again, keeping the memory. Buffers that were kept go to `recycle`.
+    pub fn clear(&mut self, mut recycle: impl FnMut(Vec<u8>)) {
+        self.list.clear();
+        self.scratch.clear();
+        while let Some(buffer) = self.kept.pop() {
+            recycle(buffer);
+        }
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    #[must_use]
+    pub fn as_slice(&self) -> &[Action] {
+        &self.list
+    }
+
+    /// Takes the actions out, leaving the bytes they speak of; the vector comes back by [`Actions::put_back`].
+    pub fn take(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.list)
+    }
+
+    /// Returns the vector of [`Actions::take`], so that its memory is used again.
+    pub fn put_back(&mut self, mut list: Vec<Action>) {
+        debug_assert!(self.list.is_empty(), "actions were added while the last ones were carried out");
+        list.clear();
+        self.list = list;
+    }
+
+    /// The bytes of a piece; `chunk` is what was received in the event being answered.
+    #[must_use]
+    pub fn bytes<'a>(&'a self, piece: Piece, chunk: &'a [u8]) -> &'a [u8] {
+        let range = piece.start as usize..piece.start as usize + piece.len as usize;
+        match piece.source {
+            Source::Chunk => &chunk[range],
+            Source::Scratch => &self.scratch[range],
+            Source::Kept(index) => &self.kept[index as usize][range],
+        }
+    }
+
+    pub fn push(&mut self, action: Action) {
+        self.list.push(action);
+    }
+
+    pub fn post_to_door(&mut self, door: DoorId, mail: ToDoor) {
+        self.push(Action::Post { mail: Mail::ToDoor(door, mail), carrying: None });
+    }
+
+    pub fn post_to_coordinator(&mut self, mail: ToCoordinator) {
+        self.push(Action::Post { mail: Mail::ToCoordinator(mail), carrying: None });
+    }
+
+    pub fn post_to_worker(&mut self, worker: WorkerId, mail: ToWorker) {
+        self.push(Action::Post { mail: Mail::ToWorker(worker, mail), carrying: None });
+    }
+
+    /// How many bytes of our own, or copied, this step has written so far.
+    pub fn written_len(&self) -> usize {
+        self.scratch.len()
+    }
+
+    /// Sends bytes that `write` appends to the scratch.
+    pub fn send_new(&mut self, conn: ConnId, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.scratch.len();
+        write(&mut self.scratch);
+        self.send(conn, Source::Scratch, start, self.scratch.len());
+    }
+
+    /// Sends a range of a source, joined with the last action if it continues that very range.
+    pub fn send(&mut self, conn: ConnId, source: Source, start: usize, end: usize) {
+        debug_assert!(start <= end);
+        if start == end {
+            return;
+        }
+        let (start, len) = (start as u32, (end - start) as u32);
+        if let Some(Action::Send { conn: last, piece }) = self.list.last_mut() {
+            let continues = *last == conn && piece.source == source && piece.start + piece.len == start;
+            if continues {
+                piece.len += len;
+                return;
+            }
+        }
+        self.push(Action::Send { conn, piece: Piece { source, start, len } });
+    }
+
+    /// As [`Actions::send`], of bytes that lie in `bytes`. A few of them are copied behind bytes of our own that go to the same
+    /// connection: one piece is sent with less ado than two.
+    pub fn send_or_copy(&mut self, conn: ConnId, source: Source, bytes: &[u8], start: usize, end: usize) {
+        if let Some(Action::Send { conn: last, piece }) = self.list.last_mut()
+            && (1..=COPIED_LEN_MAX).contains(&(end - start))
+            && *last == conn
+            && piece.source == Source::Scratch
+            && (piece.start + piece.len) as usize == self.scratch.len()
+        {
+            self.scratch.extend_from_slice(&bytes[start..end]);
+            piece.len += (end - start) as u32;
+            return;
+        }
+        self.send(conn, source, start, end);
+    }
+
+    /// Where the next kept buffer will lie.
+    pub fn next_kept(&self) -> Source {
+        Source::Kept(self.kept.len() as u32)
+    }
+
+    /// Keeps a buffer until the actions are carried out; its source is what [`Actions::next_kept`] said before.
+    pub fn keep(&mut self, buffer: Vec<u8>) {
+        self.kept.push(buffer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Kind;
+
+    use super::*;
+
+    #[test]
+    fn one_step_may_keep_a_buffer_of_every_client_there_is() {
+        let conn = ConnId::new(Kind::Client, 0, 0, 0);
+        let mut actions = Actions::new();
+        for number in 0..100_000_u32 {
+            let source = actions.next_kept();
+            actions.send(conn, source, 0, 4);
+            actions.keep(number.to_be_bytes().to_vec());
+        }
+        let bytes = actions.as_slice().iter().filter_map(|action| match action {
+            Action::Send { piece, .. } => Some(actions.bytes(*piece, &[]).to_vec()),
+            _ => None,
+        });
+        assert!(bytes.eq((0..100_000_u32).map(|number| number.to_be_bytes().to_vec())), "I2");
+    }
+}

@@ -1,0 +1,68 @@
+//! A session on its way from the door, where it logged in, to the worker where it will live.
+
+use std::sync::Arc;
+
+use auth::Keys;
+use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
+
+use crate::observe::Peer;
+use crate::startup_parameters::StartupParameters;
+
+/// Who a client is. Set at login and never changed.
+#[derive(Debug)]
+pub struct Identity {
+    pub serial: Serial,
+    /// What the log and the console call it.
+    pub name: ConnId,
+    /// As the client named it.
+    pub database: Arc<str>,
+    /// Who logged in; the pool's user may be a forced one.
+    pub user: Arc<str>,
+    pub peer: Peer,
+    pub connected_at: Time,
+}
+
+impl Identity {
+    /// Names that are the pool's are one copy for all its clients.
+    pub fn share_names(&mut self, pool: &PoolKey) {
+        if self.database == pool.database {
+            self.database = Arc::clone(&pool.database);
+        }
+        if self.user == pool.user {
+            self.user = Arc::clone(&pool.user);
+        }
+    }
+}
+
+/// What a client may do on the console.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ConsoleRights {
+    Admin,
+    Stats,
+}
+
+/// Everything a worker needs to know to let a session in.
+#[derive(Debug)]
+pub struct Arrival {
+    pub identity: Arc<Identity>,
+    pub pool: PoolId,
+    /// Its home.
+    pub worker: WorkerId,
+    pub key: PoolKey,
+    /// On how many workers the pool lives.
+    pub homes: u16,
+    /// `Some`: this session talks to the console, not to a pool.
+    pub console: Option<ConsoleRights>,
+    /// As the client wrote them.
+    pub parameters: StartupParameters,
+    /// Whether it asks for its server's own process id; `None`: its pool's setting decides.
+    pub stable_backend_pid: Option<bool>,
+    /// How long it can wait for a server, in milliseconds, where that is not a setting that is followed; 0: it does not say.
+    pub deadline_ms: u32,
+    /// Whether it asks to be told how much its limits leave.
+    pub reports_limits: bool,
+    /// From the client's SCRAM proof: good for proving the same password to PostgreSQL.
+    pub keys: Option<Keys>,
+    /// What the client sent beyond its login already.
+    pub leftover: Vec<u8>,
+}

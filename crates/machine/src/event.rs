@@ -1,0 +1,49 @@
+//! Everything that can happen to a machine (a worker, a door, the coordinator).
+//!
+//! If something can happen to the pooler, it is a line here.
+
+use units::ConnId;
+
+use crate::mail::{Exchange, Mail};
+use crate::observe::Ends;
+use crate::work::Done;
+
+/// One thing that happened. Byte slices are the engine's: they live for one step.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Bytes were read from a connection; never empty.
+    Received { conn: ConnId, bytes: &'a [u8] },
+    /// The peer closed the connection, or it broke.
+    Hangup { conn: ConnId, why: Hangup },
+    /// The socket took less than it was given; the rest was handed to `Machine::keep` meanwhile.
+    Blocked { conn: ConnId },
+    /// The socket took that many bytes of the connection's backlog.
+    Drained { conn: ConnId, count: usize },
+    /// A connection asked for by `Action::Open` stands; by TCP if it has `ends`.
+    Opened { conn: ConnId, ends: Option<Box<Ends>> },
+    /// It does not, and why, in words for the log.
+    OpenFailed { conn: ConnId, why: String },
+    /// A slow computation asked for by `Action::Compute` is done.
+    Computed { conn: ConnId, done: Done },
+    /// A message to this machine. If a connection travels with it, `Action::Adopt` names it.
+    Mail(Mail),
+    /// A worker's message that could not be delivered because the other mailbox was full, and its connection with it.
+    Returned(Exchange),
+    /// `Machine::next_deadline` has passed.
+    DeadlineReached,
+    /// All events of this round of the loop have been told. Told again after the actions of the first telling were
+    /// carried out and the board was read anew, if there were any.
+    RoundEnded,
+}
+
+// Passed by value through every step: what is rare and large is boxed.
+const _: () = assert!(size_of::<Event<'_>>() <= 64);
+
+/// How a connection ended.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Hangup {
+    /// An orderly end of the stream.
+    Closed,
+    /// A reset, a broken pipe, a time-out of the transport.
+    Broken,
+}

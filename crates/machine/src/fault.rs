@@ -1,0 +1,98 @@
+//! The deliberate faults that show whether a check finds them.
+
+/// One fault.
+#[cfg(feature = "sabotage")]
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// A server is released at the first ReadyForQuery, whatever is still owed on it (breaks I2, I3).
+    ReleaseAtFirstReady,
+    /// A cancel is forwarded to the server a session had last, although that is somebody else's now (breaks I4).
+    ForwardLateCancel,
+    /// A lent server never arrives (breaks I12).
+    LoseLentServer,
+    /// A server whose client vanished is handed out without reading what it still owes (breaks I2, I3).
+    SkipDrain,
+    /// The newest waiter is served first (breaks I7).
+    NewestWaiterFirst,
+    /// A worker's own waiters are served before any stranger (breaks I7 between workers).
+    OwnWaitersFirst,
+    /// The oldest waiter of any class is served first, whatever its class has had (breaks I14).
+    OldestOfAnyClass,
+    /// A server that was lent may be lent on before it has served anybody: it travels for ever (breaks I6).
+    LendWhatWasLent,
+    /// Clients' events are told before servers', so that a session is linked to a server whose FATAL is unread. The
+    /// fault is the caller's: nothing in this crate changes.
+    LinkBeforeFatal,
+    /// Of a cancel's secret only one half is compared (breaks I4).
+    HalfASecret,
+    /// A reload does not change max_user_connections (breaks I5).
+    KeepUserLimit,
+    /// A COPY whose client has gone is not ended (breaks I12).
+    LeaveCopyOpen,
+    /// Whoever says UNLISTEN says it for all (breaks I9, I11).
+    UnlistenForAll,
+    /// An idle client is not told of notifications until its next request (breaks I9).
+    WithholdNews,
+    /// A server is read although its client does not take what it says (breaks I10).
+    ReadOn,
+    /// A pool keeps one server fewer than min_pool_size (breaks I12).
+    OneTooFew,
+    /// Nobody asks for the reserve (breaks I6).
+    LeaveReserve,
+    /// A server that is lent is as good as new (breaks I5).
+    RejuvenateLent,
+    /// Statements are shared across a change of their tables (breaks I11).
+    KeepStatements,
+    /// Clients may stay idle in a transaction for as long as they like (breaks I8).
+    ForgiveIdleTransactions,
+    /// Clients of a removed database are not told (breaks I8).
+    RemoveSilently,
+}
+
+#[cfg(feature = "sabotage")]
+impl Sabotage {
+    pub const ALL: [Sabotage; 21] = [
+        Sabotage::ReleaseAtFirstReady,
+        Sabotage::ForwardLateCancel,
+        Sabotage::LoseLentServer,
+        Sabotage::SkipDrain,
+        Sabotage::NewestWaiterFirst,
+        Sabotage::OwnWaitersFirst,
+        Sabotage::OldestOfAnyClass,
+        Sabotage::LendWhatWasLent,
+        Sabotage::LinkBeforeFatal,
+        Sabotage::HalfASecret,
+        Sabotage::KeepUserLimit,
+        Sabotage::LeaveCopyOpen,
+        Sabotage::UnlistenForAll,
+        Sabotage::WithholdNews,
+        Sabotage::ReadOn,
+        Sabotage::OneTooFew,
+        Sabotage::LeaveReserve,
+        Sabotage::RejuvenateLent,
+        Sabotage::KeepStatements,
+        Sabotage::ForgiveIdleTransactions,
+        Sabotage::RemoveSilently,
+    ];
+}
+
+/// What a place in the code asks about: without the feature, nothing happens whichever it names.
+#[cfg(feature = "sabotage")]
+pub use Sabotage as Fault;
+
+#[cfg(not(feature = "sabotage"))]
+#[derive(Copy, Clone)]
+pub enum Fault {
+    HalfASecret,
+    KeepUserLimit,
+    LeaveCopyOpen,
+    UnlistenForAll,
+    WithholdNews,
+    ReadOn,
+    OneTooFew,
+    LeaveReserve,
+    RejuvenateLent,
+    KeepStatements,
+    ForgiveIdleTransactions,
+    RemoveSilently,
+}

@@ -1,0 +1,67 @@
+//! What all machines share: the contract of a step, what can happen, what may be asked for, and what they tell each other.
+//!
+//! Nothing here decides. Start with [`event`] (everything that can happen) and [`action`] (everything that may be asked for).
+
+pub mod action;
+pub mod arrival;
+pub mod event;
+pub mod fault;
+pub mod mail;
+pub mod observe;
+pub mod pids;
+pub mod sabotage;
+pub mod settings;
+pub mod snapshot;
+pub mod startup_parameters;
+mod violation;
+pub mod work;
+
+use queueing::board::Board;
+use units::{ConnId, Time};
+
+pub use action::{Action, Actions, Piece, Question, Source};
+pub use event::{Event, Hangup};
+pub use mail::{Exchange, Mail, Place, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
+pub use observe::{About, Ends, Fact, Hearing, Level, Peer, Topic};
+pub use settings::Settings;
+pub use snapshot::Snapshot;
+pub use violation::Violation;
+pub use work::{Done, Job};
+
+/// What a step works with besides the machine itself.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    pub now: Time,
+    pub board: &'a Board,
+    pub actions: &'a mut Actions,
+}
+
+/// A thing that decides: a worker, a door, the coordinator.
+///
+/// One round of the caller's loop: wait; read the clock once; read the board anew; deliver mail; tell what happened on
+/// **servers, then on clients**; tell `DeadlineReached` if it has passed; tell `RoundEnded`, and once more after its
+/// actions if there were any. After each telling carry out all actions, in order.
+pub trait Machine {
+    /// Decides what to do about one event. `now` never goes back.
+    fn step(&mut self, now: Time, board: &Board, event: Event<'_>, actions: &mut Actions);
+
+    /// As [`Machine::step`] with [`Event::Received`]: most of what happens, without what other events need.
+    fn receive(&mut self, now: Time, board: &Board, conn: ConnId, bytes: &[u8], actions: &mut Actions) {
+        self.step(now, board, Event::Received { conn, bytes }, actions);
+    }
+
+    /// Bytes that a connection's socket did not take yet, oldest first.
+    fn backlog(&self, conn: ConnId) -> &[u8];
+
+    /// Appends to the backlog what the socket did not take of an `Action::Send`.
+    fn keep(&mut self, conn: ConnId, bytes: &[u8]);
+
+    /// When to tell `DeadlineReached`.
+    fn next_deadline(&self) -> Option<Time>;
+
+    /// Whether `Event::RoundEnded` means anything to it now. Telling it all the same does no harm.
+    fn awaits_round_end(&self) -> bool;
+
+    /// A buffer whose bytes were carried out, for use again.
+    fn recycle(&mut self, buffer: Vec<u8>);
+}

@@ -1,0 +1,410 @@
+//! What machines tell each other: doors, workers, the coordinator, and the control plane.
+//!
+//! A full mailbox never blocks: it returns what may be returned ([`Mail::may_be_returned`], `Event::Returned`), and takes the rest
+//! above its bound. Of that there is no more than of the logins, servers or console's clients that it is about.
+
+use std::sync::Arc;
+
+use connections::databases::Address;
+use connections::server::Lent;
+use queueing::classes::{ClassId, ClassSet};
+use queueing::limiting::{Allowance, CallBack, Limit};
+use queueing::refusals::News;
+use queueing::sizing::Account;
+use queueing::waits::Waits;
+use session_state::catalogue::Definition;
+use sql::Word;
+use units::{ConnId, DoorId, PoolId, PoolKey, Serial, Time, WorkerId};
+
+use crate::Settings;
+use crate::arrival::Arrival;
+use crate::observe::Peer;
+use crate::snapshot::LimitCounts;
+
+/// A machine's address.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    Door(DoorId),
+    Coordinator,
+    Worker(WorkerId),
+}
+
+/// One message, with its receiver: a machine is sent nothing that is not for its kind.
+#[derive(Debug)]
+pub enum Mail {
+    ToDoor(DoorId, ToDoor),
+    ToCoordinator(ToCoordinator),
+    ToWorker(WorkerId, ToWorker),
+}
+
+impl Mail {
+    /// Whose mailbox it belongs into.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        match self {
+            Mail::ToDoor(door, _) => Place::Door(*door),
+            Mail::ToCoordinator(_) => Place::Coordinator,
+            Mail::ToWorker(worker, _) => Place::Worker(*worker),
+        }
+    }
+
+    /// New settings for the machine at a place.
+    #[must_use]
+    pub fn configure(place: Place, settings: Arc<Settings>) -> Mail {
+        match place {
+            Place::Door(door) => Mail::ToDoor(door, ToDoor::Configure(settings)),
+            Place::Coordinator => Mail::ToCoordinator(ToCoordinator::Configure(settings)),
+            Place::Worker(worker) => Mail::ToWorker(worker, ToWorker::Configure(settings)),
+        }
+    }
+
+    /// The machine at a place is to end.
+    #[must_use]
+    pub fn stop(place: Place, stop: Stop) -> Mail {
+        match place {
+            Place::Door(door) => Mail::ToDoor(door, ToDoor::Stop(stop)),
+            Place::Coordinator => Mail::ToCoordinator(ToCoordinator::Stop(stop)),
+            Place::Worker(worker) => Mail::ToWorker(worker, ToWorker::Stop(stop)),
+        }
+    }
+
+    /// Whether a full mailbox returns it: the sender can live with that. A client that has logged in always arrives, as
+    /// max_client_conn has already counted it.
+    #[must_use]
+    pub fn may_be_returned(&self) -> bool {
+        matches!(self, Mail::ToWorker(_, ToWorker::Exchange(_)))
+    }
+
+    /// What is returned to the sender of such a message.
+    ///
+    /// # Panics
+    /// If the message may not be returned.
+    #[must_use]
+    pub fn into_returned(self) -> Exchange {
+        match self {
+            Mail::ToWorker(_, ToWorker::Exchange(exchange)) => exchange,
+            other => panic!("only what workers exchange is returned, not {other:?}"),
+        }
+    }
+
+    /// A server that travels with this message.
+    #[must_use]
+    pub fn lent(&self) -> Option<&Lent> {
+        match self {
+            Mail::ToWorker(_, ToWorker::Exchange(Exchange::Lend(lent))) => Some(lent),
+            _ => None,
+        }
+    }
+}
+
+/// What a door is sent.
+#[derive(Debug)]
+pub enum ToDoor {
+    // From the coordinator: where a login lives.
+    Placed { login: ConnId, pool: PoolId, homes: u16, worker: WorkerId, user: Arc<str>, serial: Serial },
+    NotPlaced { login: ConnId, why: Refusal },
+
+    // From the control plane.
+    Configure(Arc<Settings>),
+    Stop(Stop),
+}
+
+/// What the coordinator is sent.
+#[derive(Debug)]
+pub enum ToCoordinator {
+    // From doors: where does this login live?
+    Apply(Box<Application>),
+    /// An applicant has gone, or was sent away, before it had an answer: it gives up its place in line.
+    Withdrawn {
+        login: ConnId,
+    },
+
+    // Capacity is tokens, one a server connection.
+    /// May I open a server? `reserve`: its oldest waiter has waited for reserve_pool_timeout.
+    Ask {
+        pool: PoolId,
+        worker: WorkerId,
+        reserve: bool,
+        /// Whose work there is in the pool there.
+        classes: ClassSet,
+    },
+    /// The answer to `Inquire`: so many more servers are waited for than are coming without a further token.
+    Wants {
+        pool: PoolId,
+        worker: WorkerId,
+        count: u32,
+        classes: ClassSet,
+    },
+    /// `Recall` found nothing idle here; nor, with `busy`, anything else to give back.
+    NothingIdle {
+        pool: PoolId,
+        worker: WorkerId,
+        busy: bool,
+    },
+    /// A server has logged in.
+    Opened {
+        pool: PoolId,
+    },
+    /// A server could not be opened, or did not let us in, and will be tried again. For the log.
+    Failed(Box<Failure>),
+    /// A server is closed, or not opened; its token comes back. `fresh`: it was never of use, so its login is over, too.
+    Freed {
+        pool: PoolId,
+        worker: WorkerId,
+        fresh: bool,
+    },
+    /// A lent server has arrived at `to`, which tells this itself: its token is held there now.
+    Moved {
+        pool: PoolId,
+        from: WorkerId,
+        to: WorkerId,
+    },
+
+    // Limits: of events a second, and of transactions at a time.
+    /// So many more events of a limit are wanted, or so many more transactions at a time.
+    Want {
+        limit: Limit,
+        worker: WorkerId,
+        count: u32,
+    },
+    /// Of what was allowed so much is not used; of what was called back, so much is not there.
+    Unspent {
+        limit: Limit,
+        worker: WorkerId,
+        count: u32,
+        missing: u32,
+    },
+
+    // What has happened.
+    /// A session has ended.
+    Departed {
+        pool: PoolId,
+        worker: WorkerId,
+        user: Arc<str>,
+    },
+    /// Nothing is left of this pool here.
+    Forgotten {
+        pool: PoolId,
+    },
+    /// A statement was sent that wants nobody in databases with some of these names: DROP DATABASE.
+    Empty {
+        /// Of the session that sends it.
+        pool: PoolId,
+        names: Box<[Word]>,
+    },
+    /// Such a statement has succeeded.
+    Emptied {
+        names: Box<[Word]>,
+    },
+    /// What `Count` asked for.
+    Counted(Box<Counted>),
+    /// A request was refused, the first in a while. For the log.
+    Refused(Box<News>),
+
+    // From the control plane.
+    Configure(Arc<Settings>),
+    Stop(Stop),
+}
+
+/// What a worker is sent.
+#[derive(Debug)]
+pub enum ToWorker {
+    // From doors.
+    /// A session that has logged in; its connection comes along.
+    Arrive(Box<Arrival>),
+    /// A CancelRequest whose key names this worker.
+    Cancel {
+        pid: i32,
+        secret: i32,
+    },
+
+    // From the coordinator: tokens, one a server connection.
+    /// Open one server.
+    Granted(Grant),
+    /// Close one idle server: another pool is waiting at a cap both share. `busy`: it is this other pool's turn, so if none
+    /// is idle, close one when it is released.
+    Recall {
+        pool: PoolId,
+        busy: bool,
+    },
+    /// You have asked for servers a while ago: do you still want them?
+    Inquire {
+        pool: PoolId,
+    },
+    /// So many of your asks are dropped, since nobody waits for them any more; `reserve`: that for the reserve is one.
+    Dropped {
+        pool: PoolId,
+        count: u32,
+        reserve: bool,
+    },
+    /// A reload has made the pool smaller: close so many servers, idle ones now, others when they are released.
+    Shrink {
+        pool: PoolId,
+        count: u32,
+    },
+    /// Close what is idle, and the rest when it is released: somebody wants the database empty.
+    Vacate {
+        pool: PoolId,
+    },
+    /// Nobody uses this pool any more: forget it, and say so.
+    Forget {
+        pool: PoolId,
+    },
+
+    // From the coordinator: limits.
+    /// The answer to `Want`, or a part of it.
+    Allow(Box<(Limit, Allowance)>),
+    /// Another worker wants to do something too.
+    CallBack(Box<(Limit, CallBack)>),
+    /// What came of limits of logins, to be shown. To the first worker only.
+    LoginsCounted(Box<[LimitCounts]>),
+
+    // From the coordinator: the size of a pool.
+    /// What has happened in this pool so far? `Counted` answers. `waits`: the next answer is to tell what its servers wait for.
+    Count {
+        pool: PoolId,
+        waits: bool,
+    },
+    /// The size that was found for this pool, and why: to be shown.
+    Sized {
+        pool: PoolId,
+        account: Arc<Account>,
+    },
+
+    // From other workers.
+    /// A server, or the wish for one.
+    Exchange(Exchange),
+    Received {
+        pool: PoolId,
+    },
+    /// A client of the worker that sends this is about to define something. `session`: it waits for `Noted`; `None`: it has done
+    /// so, and does not wait.
+    Defines {
+        definition: Arc<Definition>,
+        session: Option<ConnId>,
+    },
+    /// The answer: every pool of that database here knows it.
+    Noted {
+        definition: Arc<Definition>,
+        session: ConnId,
+    },
+    /// The transaction is over that has defined something on this server; `lost`: or its server is gone.
+    Settled {
+        server: ConnId,
+        lost: bool,
+    },
+
+    // From the control plane.
+    Configure(Arc<Settings>),
+    Stop(Stop),
+    /// Show me yourself: `Action::Report` with the same ticket.
+    Look {
+        ticket: u64,
+        detail: bool,
+    },
+    /// The reply to a console client, as wire messages; `close` ends its session.
+    Answer {
+        conn: ConnId,
+        bytes: Vec<u8>,
+        close: bool,
+    },
+}
+
+/// How workers share idle servers. A full mailbox returns it to its sender.
+#[derive(Debug)]
+pub enum Exchange {
+    /// A server, its connection with it. Counted by the sender until `Received` comes back.
+    Lend(Box<Lent>),
+    /// I am hungry in this pool and the board says that you have an idle server.
+    Beg { pool: PoolId, from: WorkerId },
+}
+
+/// One worker's counts of a pool since the worker's start, and what is there now: what its size is found by.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    pub pool: PoolId,
+    pub worker: WorkerId,
+    pub at: Time,
+    pub transactions: u64,
+    /// Microseconds in which servers were in transactions.
+    pub transaction_us: u64,
+    /// Microseconds for which those had waited who were given a server.
+    pub wait_us: u64,
+    /// Who waits now.
+    pub waiting: u32,
+    /// Servers that have logged in.
+    pub open: u32,
+    /// What those with work waited for in PostgreSQL, if that was asked, and answered since the last time.
+    pub waits: Option<Waits>,
+}
+
+/// A token: the right to one server connection.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    pub pool: PoolId,
+    pub homes: u16,
+    pub key: PoolKey,
+    /// Although nobody waits, for min_pool_size.
+    pub spare: bool,
+    /// Beyond the pool's size, for a client that has waited for reserve_pool_timeout.
+    pub reserve: bool,
+    /// The server's.
+    pub serial: Serial,
+}
+
+/// Why a server could not be opened.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub pool: PoolId,
+    /// What the log calls it.
+    pub server: ConnId,
+    pub address: Arc<Address>,
+    /// What tells one failure from another.
+    pub why: Box<str>,
+    /// What the log is told.
+    pub lines: Vec<String>,
+}
+
+/// A login that has proved who it is and wants a home.
+#[derive(Clone, Debug)]
+pub struct Application {
+    pub login: ConnId,
+    pub door: DoorId,
+    pub key: PoolKey,
+    /// The user who logged in, before forcing: what max_user_client_connections counts.
+    pub user: Arc<str>,
+    /// For the console, which has no servers.
+    pub console: bool,
+    /// Console admins are exempt from client limits.
+    pub exempt: bool,
+    pub peer: Peer,
+    /// Of its session before its first statement.
+    pub class: ClassId,
+}
+
+/// Why a login gets no home.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    MaxClientConn,
+    /// More databases and users are in use than there may be pools.
+    TooManyPools,
+    MaxDbClientConnections,
+    MaxUserClientConnections,
+    /// More log in a second than the class may: when to try again.
+    LoginRate {
+        limit: u32,
+        retry_ms: u32,
+    },
+    ShuttingDown,
+}
+
+/// How to end.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stop {
+    /// Until the last client leaves (SIGTERM, SHUTDOWN WAIT_FOR_CLIENTS).
+    WaitForClients,
+    /// Until every server is released; waiting and new work is refused (SIGINT, SHUTDOWN WAIT_FOR_SERVERS).
+    WaitForServers,
+    /// Now (SHUTDOWN, SIGQUIT).
+    Immediate,
+}

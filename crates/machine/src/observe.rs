@@ -1,0 +1,161 @@
+//! Facts told to whoever writes the log. Text in the log is an interface: words and shapes as PgBouncer's.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use units::names::shown;
+use units::{ConnId, limits};
+
+/// How much a fact matters.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Debug,
+    Log,
+    Warning,
+    Error,
+    /// What must not happen has happened.
+    Fatal,
+}
+
+/// Where a client came from.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Its address, and the one of ours that it came to.
+    Tcp { from: SocketAddr, to: SocketAddr },
+    /// A Unix socket, with the process's ids as the kernel tells them.
+    Unix { pid: u32, uid: u32 },
+}
+
+impl Peer {
+    /// On this machine: loopback or a Unix socket.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match self {
+            Peer::Tcp { from, .. } => from.ip().to_canonical().is_loopback(),
+            Peer::Unix { .. } => true,
+        }
+    }
+}
+
+/// Both ends of a TCP connection to a PostgreSQL.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Ends {
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+}
+
+/// What a connection is called in the log and the console.
+#[derive(Clone, Debug)]
+pub enum About {
+    Pooler,
+    /// `C-…: db/user@addr`; names are `None` before the startup packet.
+    Client {
+        conn: ConnId,
+        /// What it is called from its first packet until it leaves, wherever it lives meanwhile.
+        name: ConnId,
+        database: Option<Arc<str>>,
+        user: Option<Arc<str>>,
+        peer: Peer,
+    },
+    /// `S-…: db/user@addr`.
+    Server {
+        conn: ConnId,
+        /// What it is called for as long as it stands, whichever worker has it.
+        name: ConnId,
+        database: Arc<str>,
+        user: Arc<str>,
+        address: Arc<connections::databases::Address>,
+    },
+}
+
+impl About {
+    /// Names as the log shows them.
+    pub fn cut_names(&mut self) {
+        let names = match self {
+            About::Pooler => [None, None],
+            About::Client { database, user, .. } => [database.as_mut(), user.as_mut()],
+            About::Server { database, user, .. } => [Some(database), Some(user)],
+        };
+        for name in names.into_iter().flatten() {
+            if name.len() > limits::SHOWN_NAME_LEN_MAX {
+                *name = shown(name).into();
+            }
+        }
+    }
+}
+
+/// Which of the log's switches a line obeys.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// `log_connections`
+    Connections,
+    /// `log_disconnections`
+    Disconnections,
+    /// `log_pooler_errors`
+    PoolerErrors,
+    /// Always.
+    General,
+}
+
+/// Which lines are wanted, so that nobody writes words for nothing.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Hearing {
+    pub connections: bool,
+    pub disconnections: bool,
+    pub pooler_errors: bool,
+    /// Lines of level debug, too.
+    pub debug: bool,
+}
+
+impl Default for Hearing {
+    /// Everything.
+    fn default() -> Hearing {
+        Hearing { connections: true, disconnections: true, pooler_errors: true, debug: true }
+    }
+}
+
+impl Hearing {
+    #[must_use]
+    pub fn wants(self, level: Level, topic: Topic) -> bool {
+        let topic = match topic {
+            Topic::Connections => self.connections,
+            Topic::Disconnections => self.disconnections,
+            Topic::PoolerErrors => self.pooler_errors,
+            Topic::General => true,
+        };
+        topic && (self.debug || level > Level::Debug)
+    }
+}
+
+/// One line.
+#[derive(Clone, Debug)]
+pub struct Fact {
+    pub level: Level,
+    pub topic: Topic,
+    pub about: About,
+    /// Without names that clients choose in raw form: control characters are replaced where the line is written.
+    pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_cut_at_a_character_and_not_before_postgresql_would() {
+        let name = |len: usize| "n".repeat(len);
+        assert_eq!(shown(&name(63)), name(63));
+        assert_eq!(shown(&name(64)), name(63) + "…");
+        assert_eq!(shown(&"ä".repeat(5_000)), "ä".repeat(31) + "…");
+    }
+    #[test]
+    fn a_line_is_wanted_by_its_topic_and_its_level() {
+        let hearing = |on: bool, debug| Hearing { connections: on, disconnections: on, pooler_errors: on, debug };
+        for topic in [Topic::Connections, Topic::Disconnections, Topic::PoolerErrors] {
+            assert!(hearing(true, false).wants(Level::Log, topic) && hearing(true, true).wants(Level::Debug, topic));
+            assert!(!hearing(true, false).wants(Level::Debug, topic) && !hearing(false, true).wants(Level::Log, topic));
+        }
+        assert!(hearing(false, false).wants(Level::Log, Topic::General));
+        assert!(!hearing(false, false).wants(Level::Debug, Topic::General));
+    }
+}

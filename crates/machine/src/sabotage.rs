@@ -1,0 +1,115 @@
+//! Deliberate faults, to show that the simulator finds such bugs. Without the feature `sabotage`, which no release
+//! build has, every function here is a constant that the compiler removes.
+
+use connections::server::Server;
+use queueing::queue::{Queue, Waiter};
+use units::Time;
+
+use crate::Settings;
+
+pub use crate::fault::Fault;
+#[cfg(feature = "sabotage")]
+pub use crate::fault::Sabotage;
+
+#[cfg(feature = "sabotage")]
+mod switched {
+    use super::{Queue, Sabotage, Server, Settings, Time, Waiter};
+
+    fn is(settings: &Settings, fault: Sabotage) -> bool {
+        settings.sabotage == Some(fault)
+    }
+
+    pub fn releases_early(settings: &Settings, server: &mut Server) -> bool {
+        let early = is(settings, Sabotage::ReleaseAtFirstReady) && !server.ledger.is_clear() && server.status_seen;
+        if early {
+            server.ledger = connections::server::Ledger::default();
+            server.skip = 0;
+            server.status = wire::backend::Status::Idle;
+        }
+        early
+    }
+
+    /// Whom a queue serves, if it is not who is next.
+    pub fn misserves(settings: &Settings) -> Option<Sabotage> {
+        settings.sabotage.filter(|fault| matches!(fault, Sabotage::NewestWaiterFirst | Sabotage::OldestOfAnyClass))
+    }
+
+    pub fn pop(queue: &mut Queue, now: Time, fault: Option<Sabotage>) -> Option<Waiter> {
+        match fault {
+            Some(Sabotage::NewestWaiterFirst) => queue.pop_newest(),
+            Some(Sabotage::OldestOfAnyClass) => queue.pop_oldest(now),
+            _ => queue.pop(now),
+        }
+    }
+
+    pub fn lends_on(settings: &Settings) -> bool {
+        is(settings, Sabotage::LendWhatWasLent)
+    }
+
+    pub fn loses_lent(settings: &Settings) -> bool {
+        is(settings, Sabotage::LoseLentServer)
+    }
+
+    pub fn serves_own_first(settings: &Settings) -> bool {
+        is(settings, Sabotage::OwnWaitersFirst)
+    }
+
+    pub fn skips_drain(settings: &Settings) -> bool {
+        is(settings, Sabotage::SkipDrain)
+    }
+
+    pub fn forwards_late_cancel(settings: &Settings) -> bool {
+        is(settings, Sabotage::ForwardLateCancel)
+    }
+
+    pub fn does(settings: &Settings, fault: super::Fault) -> bool {
+        is(settings, fault)
+    }
+}
+
+#[cfg(not(feature = "sabotage"))]
+mod switched {
+    use std::convert::Infallible;
+
+    use super::{Queue, Server, Settings, Time, Waiter};
+
+    pub fn releases_early(_: &Settings, _: &mut Server) -> bool {
+        false
+    }
+
+    pub const fn misserves(_: &Settings) -> Option<Infallible> {
+        None
+    }
+
+    pub fn pop(queue: &mut Queue, now: Time, _: Option<Infallible>) -> Option<Waiter> {
+        queue.pop(now)
+    }
+
+    pub const fn lends_on(_: &Settings) -> bool {
+        false
+    }
+
+    pub const fn loses_lent(_: &Settings) -> bool {
+        false
+    }
+
+    pub const fn serves_own_first(_: &Settings) -> bool {
+        false
+    }
+
+    pub const fn skips_drain(_: &Settings) -> bool {
+        false
+    }
+
+    pub const fn forwards_late_cancel(_: &Settings) -> bool {
+        false
+    }
+
+    pub const fn does(_: &Settings, _: super::Fault) -> bool {
+        false
+    }
+}
+
+pub use switched::{
+    does, forwards_late_cancel, lends_on, loses_lent, misserves, pop, releases_early, serves_own_first, skips_drain,
+};

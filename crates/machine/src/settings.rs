@@ -1,0 +1,77 @@
+//! Everything the decisions can be told to do differently: one immutable value, replaced whole on reload.
+//!
+//! `config` makes it from the user's words; nothing here is text that should have been a number. Names and defaults are
+//! PgBouncer's (`//= pgbouncer config.md`). A timeout that is switched off is `None`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use auth::Secret;
+use connections::databases::{CONSOLE_DATABASE, Database};
+use queueing::classes::Classes;
+use settings::{Effective, Global, UserSettings};
+
+/// All of them. `Default` is the table's, with no databases.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    pub databases: BTreeMap<String, Arc<Database>>,
+    /// The `*` entry: any other name, with `name` and `dbname` filled in at login.
+    pub fallback: Option<Arc<Database>>,
+    pub users: BTreeMap<String, UserSettings>,
+    /// `auth_file`: who may log in, and as what they log in at the server.
+    pub secrets: BTreeMap<String, Secret>,
+    /// `[pgbouncer]`; databases and users may have some otherwise: see [`Settings::effective`].
+    pub global: Global,
+    /// Threads that own sessions and servers; at least 1. From `workers` and the machine's cores.
+    pub workers: u16,
+    /// Where pools begin whose size is `auto`. From the machine's cores.
+    pub auto_pool_size_start: u32,
+    /// Who shares servers with whom, and how.
+    pub classes: Arc<Classes>,
+    /// Whether servers are asked what names hide. Off only in tests of something else.
+    pub reads_catalogue: bool,
+    /// A deliberate fault, for tests of the tests.
+    #[cfg(feature = "sabotage")]
+    pub sabotage: Option<crate::fault::Sabotage>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            databases: BTreeMap::new(),
+            fallback: None,
+            users: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+            global: Global::default(),
+            workers: 1,
+            auto_pool_size_start: 4,
+            classes: Arc::default(),
+            reads_catalogue: true,
+            #[cfg(feature = "sabotage")]
+            sabotage: None,
+        }
+    }
+}
+
+impl Settings {
+    /// What holds for one database and user.
+    #[must_use]
+    pub fn effective(&self, database: &Database, user: &str) -> Effective {
+        let nothing = UserSettings::default();
+        Effective::new(&self.global, &database.settings, self.users.get(user).unwrap_or(&nothing))
+    }
+
+    /// The entry for a database name, made from `*` if there is none of its own.
+    #[must_use]
+    pub fn database(&self, name: &str) -> Option<Arc<Database>> {
+        if let Some(database) = self.databases.get(name) {
+            return Some(Arc::clone(database));
+        }
+        // The console is no database, whatever `*` says.
+        let fallback = self.fallback.as_ref().filter(|_| name != CONSOLE_DATABASE)?;
+        let mut database = Database::clone(fallback);
+        database.name = name.to_owned();
+        database.automatic = true;
+        Some(Arc::new(database))
+    }
+}

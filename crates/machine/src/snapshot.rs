@@ -1,0 +1,335 @@
+//! What SHOW … is made of: a worker's own account of itself, as values.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use connections::databases::Address;
+use queueing::classes::{ClassId, Kind};
+use queueing::queue::ClassCounts;
+use queueing::refusals::RefusalCounts;
+use queueing::sizing::Account;
+use session_state::catalogue::Names;
+use session_state::state::{PinSnapshot, Pins};
+use settings::{Fidelity, PoolMode};
+use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
+
+use crate::observe::Peer;
+
+/// One worker at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    pub worker: Option<WorkerId>,
+    pub now: Time,
+    pub pools: Vec<PoolSnapshot>,
+    /// Only in a detailed snapshot, as are the servers.
+    pub clients: Vec<ClientSnapshot>,
+    pub servers: Vec<ServerSnapshot>,
+    /// Servers given to other workers since the start.
+    pub lends: u64,
+    pub rotations: Rotations,
+    /// Limits of classes that are counted here, and what statements are.
+    pub limits: Vec<LimitCounts>,
+    pub statements: Vec<StatementCounts>,
+    pub refusals: Vec<RefusalCounts>,
+    /// Clock-independent counts of this worker's life.
+    pub steps: u64,
+}
+
+/// One limit of a class on one worker; counts since the start, or since there is such a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitCounts {
+    pub class: Arc<str>,
+    pub kind: Kind,
+    /// What was left when the coordinator told this worker last, and when that was; none: nobody here has asked.
+    pub left: Option<(u32, Time)>,
+    /// Of what was given to this worker.
+    pub unused: u32,
+    pub waiting: u32,
+    /// Transactions that have a slot.
+    pub active: u32,
+    /// Events for which there was leave.
+    pub passed: u64,
+    pub delayed: u64,
+    pub rejected: u64,
+}
+
+/// Transactions that began with one statement, on one worker. Times in microseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatementCounts {
+    /// As limits name it.
+    pub fingerprint: u64,
+    /// The beginning of its text, as it came first.
+    pub text: String,
+    /// Transactions that wait: for their limits, or for a server.
+    pub waiting: u32,
+    /// Transactions that have a server.
+    pub active: u32,
+    /// Transactions that have a slot of the statement's limit: those that have a server, and some of those that wait for one.
+    pub slots: u32,
+    /// Transactions that had a server and are over.
+    pub count: u64,
+    /// How long these had their servers.
+    pub run_us: u64,
+    pub run_max_us: u64,
+    /// How long transactions waited before they had a server, or gave up.
+    pub wait_us: u64,
+    pub wait_max_us: u64,
+    pub delayed: u64,
+    pub rejected: u64,
+}
+
+/// What `chaos_rotate` made of links; nothing where it is off.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rotations {
+    /// Sessions that got another server than the one before.
+    pub rotated: u64,
+    /// Sessions that got the same one again, because no other was idle.
+    pub kept: u64,
+    /// Sessions that got the same one again although another was idle: a fault.
+    pub missed: u64,
+}
+
+/// One pool on one worker.
+#[derive(Clone, Debug)]
+pub struct PoolSnapshot {
+    pub id: PoolId,
+    pub key: PoolKey,
+    pub mode: PoolMode,
+    pub cl_active: u32,
+    pub cl_waiting: u32,
+    pub cl_active_cancel_req: u32,
+    pub cl_waiting_cancel_req: u32,
+    pub sv_active: u32,
+    pub sv_active_cancel: u32,
+    pub sv_being_canceled: u32,
+    pub sv_idle: u32,
+    pub sv_used: u32,
+    pub sv_tested: u32,
+    pub sv_login: u32,
+    /// Age of the oldest waiter, in microseconds; 0: nobody waits.
+    pub maxwait_us: u64,
+    pub totals: Totals,
+    pub fidelity: FidelitySnapshot,
+    /// Empty where there are no rules of classes.
+    pub classes: Vec<ClassCounts>,
+    /// Where its size is found: what it is now, and why.
+    pub sizing: Option<Arc<Account>>,
+    /// Transactions that are known to run long here.
+    pub long: Vec<LongCounts>,
+}
+
+/// Transactions of one pool on one worker that begin alike, and run long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongCounts {
+    /// Since it is known.
+    pub count: u64,
+    /// Smoothed time for which each kept a server, in microseconds; no more than four times what is long.
+    pub mean_us: u64,
+    /// The beginning of the text; empty: none has come since it is known.
+    pub text: String,
+}
+
+impl PoolSnapshot {
+    /// Of a pool that has done nothing yet.
+    #[must_use]
+    pub fn new(id: PoolId, key: PoolKey, mode: PoolMode) -> PoolSnapshot {
+        PoolSnapshot {
+            id,
+            key,
+            mode,
+            cl_active: 0,
+            cl_waiting: 0,
+            cl_active_cancel_req: 0,
+            cl_waiting_cancel_req: 0,
+            sv_active: 0,
+            sv_active_cancel: 0,
+            sv_being_canceled: 0,
+            sv_idle: 0,
+            sv_used: 0,
+            sv_tested: 0,
+            sv_login: 0,
+            maxwait_us: 0,
+            totals: Totals::default(),
+            fidelity: FidelitySnapshot::default(),
+            classes: Vec::new(),
+            sizing: None,
+            long: Vec::new(),
+        }
+    }
+}
+
+/// What it came to that sessions of one pool are followed from server to server.
+#[derive(Clone, Debug, Default)]
+pub struct FidelitySnapshot {
+    /// `None` where sessions have servers of their own.
+    pub fidelity: Option<Fidelity>,
+    /// How far the pool has come with its database's names.
+    pub names: Names,
+    /// Sessions that keep their server now, or are about to.
+    pub pinned: u32,
+    /// Sessions that wait because so many do.
+    pub waiting: u32,
+    pub counts: FidelityCounts,
+}
+
+/// Counts since the start.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct FidelityCounts {
+    /// Transactions that ended in a session that had kept its server from an earlier one.
+    pub transactions_pinned: u64,
+    /// How often a session began to keep its server.
+    pub pins: u64,
+    /// Among them, beyond max_pinned: it was in a transaction already, or nobody could know before.
+    pub over: u64,
+    /// How often a server was told what its next session had set.
+    pub replays: u64,
+    /// How often a server was asked what was left on it.
+    pub checks: u64,
+    /// Among them, those that found what no text had told. Only pool_fidelity = strict asks without suspicion.
+    pub missed: u64,
+    /// By [`Pins`], in their order.
+    pub by_kind: [PinCounts; Pins::KINDS],
+}
+
+/// Of one kind of state. What has several kinds counts for each.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct PinCounts {
+    pub pins: u64,
+    pub transactions: u64,
+}
+
+impl FidelityCounts {
+    /// Adds those of the same pool on another worker.
+    pub fn add(&mut self, other: &FidelityCounts) {
+        self.transactions_pinned += other.transactions_pinned;
+        self.pins += other.pins;
+        self.over += other.over;
+        self.replays += other.replays;
+        self.checks += other.checks;
+        self.missed += other.missed;
+        for (sum, more) in self.by_kind.iter_mut().zip(&other.by_kind) {
+            sum.pins += more.pins;
+            sum.transactions += more.transactions;
+        }
+    }
+
+    /// A transaction has ended in a session that is pinned.
+    pub fn count_transaction(&mut self, pins: Pins) {
+        self.transactions_pinned += 1;
+        pins.kinds().for_each(|(index, _)| self.by_kind[index].transactions += 1);
+    }
+
+    /// A session is pinned for these reasons that it had not been pinned for.
+    pub fn count_pins(&mut self, reasons: Pins) {
+        reasons.kinds().for_each(|(index, _)| self.by_kind[index].pins += 1);
+    }
+}
+
+/// Counts since the start, as SHOW STATS_TOTALS names them. Times in microseconds.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub server_assignments: u64,
+    pub transactions: u64,
+    pub queries: u64,
+    /// Bytes from clients.
+    pub received: u64,
+    /// Bytes to clients.
+    pub sent: u64,
+    pub transaction_us: u64,
+    pub query_us: u64,
+    pub wait_us: u64,
+    pub client_parses: u64,
+    pub server_parses: u64,
+    pub binds: u64,
+    pub logins: u64,
+}
+
+impl Totals {
+    /// A query that began at `since` has been answered.
+    #[inline]
+    pub fn count_query(&mut self, now: Time, since: Time) {
+        self.queries += 1;
+        self.query_us += now.micros_since(since);
+    }
+
+    /// A transaction that began at `since` is over.
+    #[inline]
+    pub fn count_transaction(&mut self, now: Time, since: Time) {
+        self.transactions += 1;
+        self.transaction_us += now.micros_since(since);
+    }
+
+    /// Adds another count, for instance of the same pool on another worker.
+    pub fn add(&mut self, other: &Totals) {
+        self.server_assignments += other.server_assignments;
+        self.transactions += other.transactions;
+        self.queries += other.queries;
+        self.received += other.received;
+        self.sent += other.sent;
+        self.transaction_us += other.transaction_us;
+        self.query_us += other.query_us;
+        self.wait_us += other.wait_us;
+        self.client_parses += other.client_parses;
+        self.server_parses += other.server_parses;
+        self.binds += other.binds;
+        self.logins += other.logins;
+    }
+}
+
+/// A session, as SHOW CLIENTS lists it.
+#[derive(Clone, Debug)]
+pub struct ClientSnapshot {
+    pub serial: Serial,
+    /// What the log calls it too.
+    pub name: ConnId,
+    pub conn: ConnId,
+    pub key: PoolKey,
+    /// The user who logged in.
+    pub user: Arc<str>,
+    /// `active`, `waiting`, `idle`: PgBouncer's words (`active` also covers idle clients in older ones).
+    pub state: &'static str,
+    pub peer: Peer,
+    pub connected_at: Time,
+    pub request_at: Time,
+    /// Since when it waits, if it does.
+    pub waiting_since: Option<Time>,
+    pub link: Option<ConnId>,
+    /// What the server that it is linked to is called.
+    pub link_name: Option<ConnId>,
+    pub application_name: String,
+    pub prepared_statements: u32,
+    /// The pid its cancel key carries.
+    pub pid: i32,
+    /// What becomes of its session; `None` where it has a server of its own, or talks to the console.
+    pub fidelity: Option<Fidelity>,
+    /// As of when it last asked for a server.
+    pub class: ClassId,
+    /// Why it keeps its server between transactions, if it does.
+    pub pin: Option<PinSnapshot>,
+}
+
+/// A server, as SHOW SERVERS lists it.
+#[derive(Clone, Debug)]
+pub struct ServerSnapshot {
+    pub serial: Serial,
+    /// What the log calls it too.
+    pub name: ConnId,
+    pub conn: ConnId,
+    pub pool: PoolId,
+    pub key: PoolKey,
+    /// `active`, `idle`, `used`, `tested`, `new` (logging in), `active_cancel`, `being_canceled`.
+    pub state: &'static str,
+    pub address: Arc<Address>,
+    /// Our end of a TCP connection that stands.
+    pub local: Option<SocketAddr>,
+    pub connected_at: Time,
+    pub request_at: Time,
+    pub link: Option<ConnId>,
+    /// What the client that it is linked to is called.
+    pub link_name: Option<ConnId>,
+    /// PostgreSQL's pid of the backend; 0 before login.
+    pub remote_pid: i32,
+    pub application_name: String,
+    pub prepared_statements: u32,
+    pub close_needed: bool,
+}

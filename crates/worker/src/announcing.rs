@@ -1,0 +1,94 @@
+//! What clients define: which pools here learn it, and when a session may send what it waits to send.
+
+use std::sync::Arc;
+
+use link::other_workers::OtherWorkers;
+use link::session::State;
+use machine::Turn;
+use machine::mail::ToWorker;
+use session_state::catalogue::{Definition, What};
+use units::{ConnId, PoolId, Time, WorkerId};
+
+use crate::Worker;
+
+impl Worker {
+    pub(super) fn other_workers(&self) -> OtherWorkers {
+        OtherWorkers::of(self.id, self.settings.workers)
+    }
+
+    /// The pools of a database here learn what is defined there.
+    pub(super) fn note_definition(&mut self, now: Time, definition: &Definition) {
+        for pool in self.pools.iter_mut().flatten() {
+            if pool.database.name_at_server() == &*definition.database {
+                pool.known.learn(&definition.what, definition.server, now);
+            }
+        }
+        if definition.what != What::Relation {
+            self.definers.insert(definition.server, definition.database.clone());
+        }
+    }
+
+    /// Another worker's client defines something.
+    pub(super) fn hear_of_definition(
+        &mut self,
+        turn: &mut Turn<'_>,
+        definition: Arc<Definition>,
+        session: Option<ConnId>,
+    ) {
+        self.note_definition(turn.now, &definition);
+        if let Some(session) = session {
+            let to = WorkerId(session.owner());
+            turn.actions.post_to_worker(to, ToWorker::Noted { definition, session });
+        }
+    }
+
+    /// Another worker's pools know what a session here is about to define.
+    pub(super) fn definition_noted(&mut self, turn: &mut Turn<'_>, conn: ConnId, definition: &Arc<Definition>) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Some(announcement) = session.tracker.as_mut().and_then(|tracker| tracker.announcement.as_mut()) else {
+            return;
+        };
+        if !Arc::ptr_eq(&announcement.definition, definition) {
+            return;
+        }
+        announcement.missing -= 1;
+        let State::Linked { server } = session.state else { return };
+        if announcement.missing > 0 || session.waits_for_listener() {
+            return;
+        }
+        if let Some(server) = self.servers.get_mut(server).filter(|server| server.gated) {
+            server.gated = false;
+            self.requests_from_inbox(turn, conn);
+            self.balance_if_paused(turn, conn);
+        }
+    }
+
+    /// A transaction is over that has defined something on this server, or the server is gone.
+    #[cold]
+    pub(super) fn tell_settled(&mut self, turn: &mut Turn<'_>, id: PoolId, server: ConnId, lost: bool) {
+        if self.definers.contains_key(&server) {
+            self.hear_of_settlement(turn.now, server, lost);
+            self.other_workers().post(turn.actions, || ToWorker::Settled { server, lost });
+        } else if let Some(pool) = self.pool_mut(id) {
+            // What no other pool is to know.
+            pool.known.settle(server, turn.now, lost);
+        }
+    }
+
+    pub(super) fn hear_of_settlement(&mut self, now: Time, server: ConnId, lost: bool) {
+        let Some(database) = self.definers.remove(&server) else { return };
+        for pool in self.pools.iter_mut().flatten().filter(|pool| pool.database.name_at_server() == &*database) {
+            pool.known.settle(server, now, lost);
+        }
+    }
+
+    /// A pool begins to know what names hide: what transactions define that are open now it may not be able to read.
+    pub(super) fn doubt_open_definitions(&mut self, now: Time, index: usize) {
+        let Some(pool) = self.pools[index].as_deref_mut() else { return };
+        for (server, database) in &self.definers {
+            if pool.database.name_at_server() == &**database {
+                pool.known.doubt(*server, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! In which class a session is: looked up when it asks for a server, by what it is called then and what its text says.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use connections::{Charge, Origin};
+use link::first_text::first_text;
+use link::pool::Pool;
+use link::session::{Line, Session, State};
+use machine::Settings;
+use queueing::board::Board;
+use queueing::classes::{ClassId, Classes, DEFAULT, Standing, Subject};
+use queueing::commented::Commented;
+use queueing::queue::{Queue, Stranger};
+use session_state::parameters::{Parameters, Tracked};
+use settings::PoolMode;
+use sql::{Text, begins_transaction};
+use units::{ConnId, Time, WorkerId, limits};
+
+use crate::Worker;
+
+impl Worker {
+    /// A session asks for a server, for `bytes`, whole messages first, and classes are told apart: its own, and what the
+    /// comments of its text say besides.
+    #[inline(never)]
+    pub(super) fn classify(&mut self, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
+        let Some(session) = self.sessions.get_mut(conn) else { return (DEFAULT, Commented::Unread) };
+        let classes = &self.settings.classes;
+        let is_known = session.standing.as_ref().is_some_and(|known| Arc::ptr_eq(&known.0, &session.parameters));
+        if !is_known {
+            session.standing = Some(self.standings.of_session(classes, session));
+        }
+        let Some(known) = &session.standing else { return (DEFAULT, Commented::Unread) };
+        let (class, commented) = match known.1.reads_tags() {
+            true => known.1.class_of(first_text(session, bytes).unwrap_or_default()),
+            false => (known.1.otherwise(), Commented::Unread),
+        };
+        (session.class, session.origin) = (class, None);
+        if classes.class(class).long.is_some() {
+            return (self.long_or(class, conn, bytes), commented);
+        }
+        (class, commented)
+    }
+
+    /// Where a class's long transactions go, if this is one; else that class.
+    #[inline(never)]
+    fn long_or(&mut self, class: ClassId, conn: ConnId, bytes: &[u8]) -> ClassId {
+        let Some(session) = self.sessions.get_mut(conn) else { return class };
+        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return class };
+        let long = self.settings.classes.class(class).long;
+        let Some(long) = long.filter(|_| pool.rules.mode != PoolMode::Session) else { return class };
+        let Some(text) = first_text(session, bytes) else { return class };
+        let origin = if begins_transaction(text) {
+            Some(Origin::of_session(conn))
+        } else {
+            let rules = self.caches.reader.rules(&session.parameters);
+            let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&self.key_of_origins).ok());
+            fingerprint.map(Origin::of_text)
+        };
+        let is_long = origin.is_some_and(|origin| pool.experience.expects_long(origin, text));
+        session.origin = origin;
+        if is_long {
+            session.class = long.class;
+        }
+        session.class
+    }
+
+    /// The board has been read anew: what other workers have done for the classes of pools that live here too.
+    #[inline]
+    pub(super) fn hear_of_classes(&mut self, board: &Board) {
+        if !self.settings.classes.is_single() {
+            self.hear_of(board);
+        }
+    }
+
+    fn hear_of(&mut self, board: &Board) {
+        let workers = self.settings.workers;
+        for id in &self.shared {
+            let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { continue };
+            for worker in (0..workers).map(WorkerId).filter(|worker| *worker != self.id) {
+                if pool.queue.is_news(worker, board.classes_version(pool.id, worker)) {
+                    pool.queue.heard_of(worker, board.classes(pool.id, worker));
+                }
+            }
+        }
+    }
+
+    /// Who on another worker is to be served before everybody here, where classes are told apart. One of the same class is
+    /// served sooner at home, if it has waited for less than a service; one of a class that has had less is not: its worker
+    /// may have no servers left, and they go where those of the other class have waited longest.
+    pub(super) fn stranger_by_class(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
+        let own = pool.queue.next_class(now);
+        let head_start = |class| match own {
+            Some(own) if own != class => limits::STRANGER,
+            Some(_) | None => pool.patience(),
+        };
+        let workers = (0..self.settings.workers).map(WorkerId).filter(|worker| *worker != self.id);
+        let strangers = workers.flat_map(|worker| {
+            let cells = board.classes(pool.id, worker).iter().enumerate();
+            cells.map(move |(index, cell)| Stranger { worker, class: ClassId(index as u8), since: cell.hungry_since })
+        });
+        let hungry = strangers.filter(|stranger| {
+            // The board may be late: one server for one waiter.
+            let fed = || pool.fed.get(&stranger.worker) == Some(&stranger.since);
+            stranger.since != Time::NEVER && stranger.since + head_start(stranger.class) <= now && !fed()
+        });
+        let stranger = pool.queue.first_of(hungry, now)?;
+        let yields = pool.queue.yields_to(&stranger, head_start(stranger.class), now);
+        yields.then_some((stranger.worker, stranger.since))
+    }
+
+    /// Other classes hold from now on: whoever waits, and whoever has a server, is counted among them anew.
+    pub(super) fn reclassify(&mut self, before: &Settings) {
+        if before.classes == self.settings.classes {
+            return;
+        }
+        let classes = Arc::clone(&self.settings.classes);
+        self.standings.forget();
+        for conn in self.sessions.ids() {
+            let Some(session) = self.sessions.get_mut(conn) else { continue };
+            session.standing = None;
+            let inbox = std::mem::take(&mut session.inbox);
+            self.classify(conn, &inbox);
+            if let Some(session) = self.sessions.get_mut(conn) {
+                session.inbox = inbox;
+            }
+        }
+        for pool in self.pools.iter_mut().flatten() {
+            let old = std::mem::replace(&mut pool.queue, Queue::new(&classes, pool.homes));
+            let mut waiters: Vec<_> = old.waiters().collect();
+            waiters.sort_by_key(|waiter| waiter.since);
+            for waiter in waiters {
+                let Some(session) = self.sessions.get_mut(waiter.session) else { continue };
+                let moved = pool.queue.push(session.class, waiter.session, waiter.since, waiter.since);
+                if let State::Waiting { ticket, line: Line::Server | Line::Login, .. } = &mut session.state {
+                    *ticket = moved;
+                }
+            }
+        }
+        for conn in self.servers.ids() {
+            let Some(server) = self.servers.get_mut(conn) else { continue };
+            let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { continue };
+            // What was not counted before may be now.
+            let linked_since = server.session().map(|_| server.since);
+            let since = server.charge.take().map(|charge| charge.since).or(linked_since);
+            if let Some(since) = since.filter(|_| pool.queue.is_counted()) {
+                let session = server.session().and_then(|session| self.sessions.get(session));
+                let class = session.map(|session| session.class).unwrap_or_default();
+                pool.queue.begin(class, since);
+                // How its transaction began is not known any more.
+                server.charge = Some(Charge { class, since, origin: None });
+            }
+        }
+    }
+}
+
+/// What rules leave to tags, once for all sessions of whom the same is left: rules may be many, and sessions are.
+#[derive(Debug, Default)]
+pub(super) struct Standings {
+    /// By the rules that ask for tags, and who fits none of them.
+    known: BTreeMap<Box<[u32]>, Arc<Standing>>,
+    looked_for: Vec<u32>,
+}
+
+impl Standings {
+    /// Of a session as it is called now.
+    #[inline(never)]
+    fn of_session(&mut self, classes: &Classes, session: &Session) -> Box<(Arc<Parameters>, Arc<Standing>)> {
+        let subject = Subject {
+            database: session.identity.database.as_bytes(),
+            user: session.identity.user.as_bytes(),
+            application: session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default(),
+        };
+        Box::new((Arc::clone(&session.parameters), self.of(classes, &subject)))
+    }
+
+    fn of(&mut self, classes: &Classes, subject: &Subject<'_>) -> Arc<Standing> {
+        self.looked_for.clear();
+        let otherwise = classes.tagged_rules(subject, &mut self.looked_for);
+        let tagged = self.looked_for.len();
+        self.looked_for.push(otherwise.0.into());
+        if let Some(known) = self.known.get(&*self.looked_for) {
+            return Arc::clone(known);
+        }
+        let standing = Arc::new(classes.standing_by(&self.looked_for[..tagged], otherwise));
+        if self.known.len() >= limits::STANDINGS_MAX {
+            self.known.clear();
+        }
+        self.known.insert(self.looked_for.as_slice().into(), Arc::clone(&standing));
+        standing
+    }
+
+    /// Other rules hold.
+    fn forget(&mut self) {
+        self.known.clear();
+    }
+}

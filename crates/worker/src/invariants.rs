@@ -1,0 +1,170 @@
+//! The invariants of one worker as code: what must be true after every step, whatever happened.
+//!
+//! The simulator calls [`Worker::check`] after every step, and adds what only the whole world can know (I5, I7, I9, I12
+//! over all workers). The engine calls it after a panic, to decide whether the worker is sound. It is never called on a
+//! query's way.
+
+use std::collections::BTreeMap;
+
+use connections::server::{Group, Server, State as ServerState};
+use link::pool::Pool;
+use link::session::{Line, Session, State};
+use machine::Violation;
+use units::{ConnId, Time, limits};
+
+use crate::Worker;
+
+/// What the invariants are statements about.
+pub(crate) struct Parts<'a> {
+    pub(crate) sessions: Vec<(ConnId, &'a Session)>,
+    pub(crate) servers: Vec<(ConnId, &'a Server)>,
+    pub(crate) pools: Vec<&'a Pool>,
+    pub(crate) settled: bool,
+    pub(crate) stopping: bool,
+}
+
+impl Worker {
+    /// The pools' own counts and the tables they count, for [`crate::invariants`].
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            sessions: self.sessions.iter().collect(),
+            servers: self.servers.iter().collect(),
+            pools: self.pools.iter().flatten().map(|pool| &**pool).collect(),
+            settled: self.freed.is_empty() && self.stirred.is_empty() && self.touched.is_empty(),
+            stopping: self.refuses_new_work(),
+        }
+    }
+
+    /// Checks every invariant that one worker can know.
+    ///
+    /// # Errors
+    /// The first that does not hold.
+    pub fn check(&self) -> Result<(), Violation> {
+        let parts = self.parts();
+        links_agree(&parts)?;
+        idle_is_clean(&parts)?;
+        nobody_waits_beside_an_idle_server(&parts)?;
+        memory_is_bounded(&parts)?;
+        counts_agree(&parts)
+    }
+}
+
+/// I12: the counts that decisions are taken from are those of the tables.
+fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
+    for pool in &parts.pools {
+        let mut groups = [0_u32; 5];
+        for (_, server) in parts.servers.iter().filter(|(_, server)| server.pool == pool.id) {
+            groups[server.state.group() as usize] += 1;
+        }
+        groups[Group::Recovering as usize] += pool.lent;
+        let counted = [Group::Opening, Group::Returning, Group::Recovering, Group::Idle, Group::Linked];
+        for group in counted {
+            let (count, actual) = (pool.count(group), groups[group as usize]);
+            ensure(12, count == actual, || format!("{:?}: {group:?} counts {count}, there are {actual}", pool.key))?;
+        }
+        let idle = pool.idle.len() as u32;
+        ensure(12, idle == groups[Group::Idle as usize], || format!("{:?}: {idle} in the idle list", pool.key))?;
+        let of_pool = parts.sessions.iter().filter(|(_, session)| session.pool == pool.id);
+        let (mut waiting, mut present, mut to_pin, mut pinned) = (0, 0, 0, 0);
+        for (_, session) in of_pool {
+            match session.state {
+                State::Waiting { line: Line::Server | Line::Login, .. } => waiting += 1,
+                State::Waiting { line: Line::Pin, .. } => to_pin += 1,
+                _ => {}
+            }
+            pinned += u32::from(session.tracker.as_ref().is_some_and(|tracker| tracker.seated));
+            present += u32::from(!matches!(session.state, State::Leaving { .. }));
+        }
+        ensure(12, pool.queue.len() == waiting, || {
+            format!("{:?}: {} queued, {waiting} waiting", pool.key, pool.queue.len())
+        })?;
+        let charges = parts.servers.iter().filter(|(_, server)| server.pool == pool.id && server.charge.is_some());
+        let active: u32 = pool.queue.counts(Time::ZERO).map(|counts| counts.active).sum();
+        ensure(12, !pool.queue.is_counted() || active == charges.count() as u32, || {
+            format!("{:?}: {active} servers are charged for", pool.key)
+        })?;
+        ensure(12, (pool.pin_queue.len(), pool.pinned) == (to_pin, pinned), || {
+            let (queued, counted) = (pool.pin_queue.len(), pool.pinned);
+            format!(
+                "{:?}: {queued} queued to be pinned, {to_pin} waiting; {counted} counted as pinned, of {pinned}",
+                pool.key
+            )
+        })?;
+        let room = pool.pinned_max().is_none_or(|max| pool.pinned < max);
+        let overlooked = parts.settled && room && !pool.pin_queue.is_empty();
+        ensure(6, !overlooked, || format!("{:?}: {} wait to be pinned, and may be", pool.key, pool.pin_queue.len()))?;
+        ensure(12, pool.sessions == present, || {
+            format!("{:?}: counts {} of {present} sessions", pool.key, pool.sessions)
+        })?;
+    }
+    Ok(())
+}
+
+fn ensure(invariant: u8, holds: bool, what: impl FnOnce() -> String) -> Result<(), Violation> {
+    if holds { Ok(()) } else { Err(Violation { invariant, what: what() }) }
+}
+
+/// I1: a server is linked to at most one session, and both know it.
+fn links_agree(parts: &Parts<'_>) -> Result<(), Violation> {
+    let servers: BTreeMap<ConnId, Option<ConnId>> =
+        parts.servers.iter().map(|(id, server)| (*id, server.session())).collect();
+    let sessions: BTreeMap<ConnId, Option<ConnId>> =
+        parts.sessions.iter().map(|(id, session)| (*id, session.server())).collect();
+    for (id, link) in &servers {
+        let Some(session) = link else { continue };
+        let back = sessions.get(session).copied().flatten();
+        ensure(1, back == Some(*id), || format!("{id:?} is linked to {session:?}, which is linked to {back:?}"))?;
+    }
+    for (id, link) in &sessions {
+        let Some(server) = link else { continue };
+        let back = servers.get(server).copied().flatten();
+        ensure(1, back == Some(*id), || format!("{id:?} is linked to {server:?}, which is linked to {back:?}"))?;
+    }
+    Ok(())
+}
+
+/// I3: a server is idle only when nothing is owed on it, no byte is unread, no cancel is in flight, it is outside a
+/// transaction.
+fn idle_is_clean(parts: &Parts<'_>) -> Result<(), Violation> {
+    for (id, server) in &parts.servers {
+        let idle = matches!(server.state, ServerState::Idle);
+        let clean = server.is_clean() && server.cancels == 0 && !server.gated;
+        ensure(3, !idle || clean, || format!("{id:?} is idle and not clean: {server:?}"))?;
+    }
+    Ok(())
+}
+
+/// I6, within a worker: nobody waits while a server of the pool is idle.
+fn nobody_waits_beside_an_idle_server(parts: &Parts<'_>) -> Result<(), Violation> {
+    if !parts.settled || parts.stopping {
+        return Ok(());
+    }
+    for pool in &parts.pools {
+        let both = pool.queue.is_hungry() && !pool.idle.is_empty();
+        // Servers idle for long are checked one at a time before they are handed out.
+        let checking = pool.count(Group::Returning) > 0;
+        ensure(6, !both || checking, || {
+            format!("{:?}: {} wait beside {} idle servers", pool.key, pool.queue.len(), pool.idle.len())
+        })?;
+    }
+    Ok(())
+}
+
+/// I10: what is buffered for one connection is bounded.
+fn memory_is_bounded(parts: &Parts<'_>) -> Result<(), Violation> {
+    let inbox_max = limits::STATEMENT_LEN_MAX + 2 * limits::CHUNK_LEN_MAX;
+    for (id, session) in &parts.sessions {
+        ensure(10, session.inbox.len() <= inbox_max, || format!("{id:?} keeps {} bytes", session.inbox.len()))?;
+        let backlog = session.flow.backlog().len();
+        // An answer of the console's is as long as what it shows; there is one at most.
+        let bounded = backlog <= limits::BACKLOG_LEN_MAX || matches!(session.state, State::Console { .. });
+        ensure(10, bounded, || format!("{id:?} has a backlog of {backlog} bytes"))?;
+    }
+    for (id, server) in &parts.servers {
+        ensure(10, server.inbox.len() <= inbox_max, || format!("{id:?} keeps {} bytes", server.inbox.len()))?;
+        let backlog = server.flow.backlog().len();
+        let bounded = backlog <= limits::SERVER_BACKLOG_LEN_MAX;
+        ensure(10, bounded, || format!("{id:?} has a backlog of {backlog} bytes"))?;
+    }
+    Ok(())
+}

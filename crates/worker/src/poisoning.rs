@@ -1,0 +1,191 @@
+//! Deliberate unrest for tests: under `chaos_poison` a stranger has every server between any two of its sessions.
+//!
+//! ```text
+//!   free ──► the stranger's statements ──► noted as a client's are ──► cleared, where a client's would be ──► idle
+//! ```
+//!
+//! The stranger leaves dirty state by the normal path: what its statements do is noted by a tracker of its own, by the
+//! code that clients go through, and then it goes as a client that vanishes. So the next client must not see any of it.
+//! Does nothing where sessions are not followed: in session mode, and where PgBouncer's behaviour is asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use connections::server::Chore;
+use machine::Turn;
+use machine::observe::{Level, Topic};
+use session_state::catalogue::Known;
+use session_state::state::{Effects, State};
+use session_state::tracker::{Places, Seen, Tracker};
+use sql::Text;
+use units::{ConnId, PoolId};
+
+use crate::Worker;
+use crate::dice::Dice;
+
+/// Anybody may set these.
+const SETTINGS: [&str; 22] = [
+    "SET search_path = ''",
+    "SET default_transaction_read_only = on",
+    "SET default_transaction_isolation = 'serializable'",
+    "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY, DEFERRABLE",
+    "SET app.user_id = 'poison'",
+    // Neither may end what clears them.
+    "SET statement_timeout = '61s'",
+    "SET lock_timeout TO 71000",
+    "SET enable_seqscan = off",
+    "SET enable_indexscan TO 'off'",
+    "SET enable_hashjoin = off",
+    "SET bytea_output = 'escape'",
+    "SET extra_float_digits = -15",
+    "SET row_security = off",
+    "SET client_min_messages = 'error'",
+    "SET xmloption = document",
+    "SET array_nulls = off",
+    "SET standard_conforming_strings = off",
+    "SET client_encoding = 'LATIN1'",
+    "SET TIME ZONE 'Asia/Kathmandu'",
+    "SET DateStyle = 'German'",
+    "SET IntervalStyle = 'sql_standard'",
+    "SET application_name = 'poison'",
+];
+
+/// Only some may do these. The role is every PostgreSQL's.
+const PRIVILEGED: [&str; 3] =
+    ["SET ROLE pg_monitor", "SET SESSION AUTHORIZATION pg_monitor", "SET session_replication_role = replica"];
+
+/// What cannot be set on another server. The names are those of PostgreSQL's own tests.
+const PINNING: [&str; 5] = [
+    "CREATE TEMPORARY TABLE IF NOT EXISTS onek (poison integer)",
+    "DECLARE poison CURSOR WITH HOLD FOR SELECT 'poison'",
+    "SELECT pg_catalog.set_config('app.user_id', 'poison', false)",
+    "LISTEN poison",
+    "SELECT pg_catalog.pg_try_advisory_lock(4711)",
+];
+
+/// A failed transaction does not undo them, so they come last.
+const PREPARING: [&str; 3] =
+    ["PREPARE p1 AS SELECT 'poison'", "PREPARE q1 (integer) AS SELECT $1", "PREPARE \"Q\" AS SELECT 'poison'"];
+
+#[derive(Debug, Default)]
+pub(super) struct Poisoner {
+    /// What it has said to the servers that nobody has had since.
+    said: BTreeMap<ConnId, Said>,
+    /// Pools whose user may not do what is privileged.
+    unprivileged: BTreeSet<PoolId>,
+}
+
+#[derive(Debug)]
+struct Said {
+    text: String,
+    /// Undone, but for what is never undone.
+    failed: bool,
+}
+
+impl Poisoner {
+    /// Somebody else has a server.
+    pub(super) fn forget(&mut self, server: ConnId) {
+        self.said.remove(&server);
+    }
+}
+
+impl Worker {
+    /// Whether a server that is free is the stranger's before it is anybody else's.
+    pub(super) fn poison(&mut self, turn: &mut Turn<'_>, server_id: ConnId) -> bool {
+        let Some(server) = self.servers.get_mut(server_id) else { return false };
+        let follows = self.pools[server.pool.0 as usize].as_ref().is_some_and(|pool| pool.rules.follows());
+        let Some(chaos) = self.chaos.as_mut().filter(|_| follows && server.close_needed.is_none()) else {
+            return false;
+        };
+        let Some(poisoner) = chaos.poisoner.as_mut() else { return false };
+        let rules = self.caches.reader.rules(&server.parameters);
+        let Some(rules) = rules.filter(|_| !poisoner.said.contains_key(&server_id)) else { return false };
+        let privileged = !poisoner.unprivileged.contains(&server.pool);
+        let text = compose(&mut chaos.dice, privileged);
+        // As a session would: first what others have set, then statements of the same names.
+        let mut query = Vec::new();
+        let found = server.session_state.as_deref();
+        found.map(|found| State::default().write_difference(found, &mut query));
+        let effects = Effects::read(&Text::new(text.as_bytes(), rules), &self.caches.tracked);
+        let known = Known::default();
+        for statement in Tracker::default().remedy(&effects, None, &mut server.on_server, &known, &Seen::None) {
+            query.extend_from_slice(&statement);
+            query.push(b';');
+            // Deallocated whatever follows: what is refused does not bring it back.
+            server.on_server.done();
+        }
+        query.extend_from_slice(text.as_bytes());
+        poisoner.said.insert(server_id, Said { text, failed: false });
+        if let Some(oracle) = &mut chaos.oracle {
+            oracle.forget(server_id);
+        }
+        if let Some(heard) = &mut server.heard {
+            heard.clear();
+            heard.extend_from_slice(&query);
+        }
+        let servers = &self.servers;
+        poisoner.said.retain(|conn, _| servers.get(*conn).is_some());
+        self.start_chore(turn, server_id, Chore::Poison, &query);
+        true
+    }
+
+    /// The stranger was refused: what it has said is undone.
+    pub(super) fn poison_refused(&mut self, turn: &mut Turn<'_>, server_id: ConnId, words: &str) {
+        let Some(pool) = self.servers.get(server_id).map(|server| server.pool) else { return };
+        let Some(poisoner) = self.chaos.as_mut().and_then(|chaos| chaos.poisoner.as_mut()) else { return };
+        poisoner.unprivileged.insert(pool);
+        if let Some(said) = poisoner.said.get_mut(&server_id) {
+            said.failed = true;
+        }
+        let text = format!("chaos_poison: refused: {words}");
+        self.tell_of_server(turn, server_id, Level::Debug, Topic::General, text);
+    }
+
+    /// The stranger has all its answers, and goes.
+    pub(super) fn poisoned(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
+        let poisoner = self.chaos.as_ref().and_then(|chaos| chaos.poisoner.as_ref());
+        let said = poisoner.and_then(|poisoner| poisoner.said.get(&server_id)).filter(|said| !said.failed);
+        if let (Some(said), Some(server)) = (said, self.servers.get_mut(server_id)) {
+            let text = said.text.as_bytes();
+            let mut tracker = Box::new(Tracker::default());
+            let mut known = Known::default();
+            tracker.suspect(self.caches.reader.read(text, &server.parameters, &mut known), text, &known);
+            let rules = self.caches.reader.rules(&server.parameters).unwrap_or_default();
+            let effects = Effects::read(&Text::new(text, rules), &self.caches.tracked);
+            let count = effects.statements();
+            tracker.sent(effects, text);
+            for _ in 0..count {
+                // No tag of what it says matters.
+                let places = Places {
+                    on_server: &mut server.on_server,
+                    listens: &mut server.listens,
+                    names: None,
+                    tracked: &self.caches.tracked,
+                    told: &server.parameters,
+                    first: None,
+                    local_rights: false,
+                };
+                tracker.confirmed(b"SET\0", places);
+            }
+            tracker.finished();
+            link::checking::part(server, Some(tracker));
+        }
+        self.reset_or_free(turn, server_id);
+    }
+}
+
+/// A choice of statements. Whatever may be refused stands in front of what is not undone.
+fn compose(dice: &mut Dice, privileged: bool) -> String {
+    let mut parts: Vec<&str> = SETTINGS.into_iter().filter(|_| dice.below(4) == 0).collect();
+    if privileged && dice.below(2) == 0 {
+        let place = if dice.below(4) == 0 { 0 } else { parts.len() };
+        parts.insert(place, PRIVILEGED[dice.below(PRIVILEGED.len())]);
+    }
+    if dice.below(6) == 0 {
+        parts.push(PINNING[dice.below(PINNING.len())]);
+    }
+    parts.extend(PREPARING.into_iter().filter(|_| dice.below(3) == 0));
+    if parts.is_empty() {
+        parts.push(SETTINGS[0]);
+    }
+    parts.join(";")
+}

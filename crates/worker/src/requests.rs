@@ -1,0 +1,213 @@
+//! A client's bytes, by what its session is doing: kept, answered, or dealt with as requests to its server.
+
+use connections::server::Server;
+use link::ending::Ending;
+use link::lone_query::LoneQuery;
+use link::requests::Requests;
+use link::session::State;
+use link::stream::Stream;
+use link::unlinked::{Begun, Unlinked};
+use machine::Turn;
+use machine::action::Source;
+use units::{ConnId, limits};
+
+use crate::Worker;
+
+impl Worker {
+    pub(super) fn client_received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        session.progress_at = turn.now;
+        if let Some(pool) = self.pools.get_mut(session.pool.0 as usize).and_then(Option::as_deref_mut) {
+            pool.totals.received += bytes.len() as u64;
+        }
+        match session.state {
+            State::Linked { server } => {
+                let gated = self.servers.get(server).is_some_and(Server::is_gated);
+                if gated {
+                    // It may be but for the rest of a message that it does not go on.
+                    let stirs = session.skipping || !self.gates.is_none();
+                    self.stash(turn, conn, bytes);
+                    if stirs {
+                        self.stirred.push(conn);
+                    }
+                } else {
+                    self.requests(turn, conn, bytes, Source::Chunk, 0);
+                }
+            }
+            State::Idle { .. } if session.inbox.is_empty() && !session.waits_for_listener() => {
+                if !self.begin_lone_query(turn, conn, bytes) {
+                    self.begin(turn, conn, bytes, Source::Chunk);
+                }
+            }
+            State::Idle { .. } => {
+                self.stash(turn, conn, bytes);
+                if !self.waits_for_listener(conn) {
+                    self.begin_from_inbox(turn, conn);
+                }
+            }
+            State::Console { .. } => {
+                self.stash(turn, conn, bytes);
+                self.console_received(turn, conn);
+                // What needed no answer of the control plane's made room at once.
+                self.balance_if_paused(turn, conn);
+            }
+            State::Waiting { .. } | State::Welcoming { .. } => self.stash(turn, conn, bytes),
+            State::Leaving { .. } => {}
+        }
+    }
+
+    /// Keeps bytes until their time comes; a session that has too many is not read meanwhile.
+    pub(super) fn stash(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        if bytes.is_empty() {
+            return;
+        }
+        if session.inbox.capacity() == 0 {
+            session.inbox = self.spare.take();
+        }
+        session.inbox.extend_from_slice(bytes);
+        if session.inbox.len() >= limits::CHUNK_LEN_MAX {
+            self.balance_session(turn, conn);
+        }
+    }
+
+    /// A session that is not linked has bytes at hand: does it need a server?
+    pub(super) fn begin(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source) {
+        if !self.gates.is_none() {
+            return self.begin_at_gates(turn, conn, bytes, source);
+        }
+        if let Some(at) = self.needs_server(turn, conn, bytes, 0) {
+            self.acquire_for(turn, conn, bytes, source, at);
+        }
+    }
+
+    /// From where on a server is needed for what is at hand. `None`: for nothing, it is answered or kept.
+    #[inline(always)]
+    pub(super) fn needs_server(
+        &mut self,
+        turn: &mut Turn<'_>,
+        conn: ConnId,
+        bytes: &[u8],
+        from: usize,
+    ) -> Option<usize> {
+        let session = self.sessions.get_mut(conn)?;
+        let mapped =
+            self.pools[session.pool.0 as usize].as_ref().is_some_and(|pool| pool.rules.max_prepared_statements > 0);
+        let mut first = Unlinked { conn, session, mapped, actions: turn.actions };
+        match first.read(&bytes[from..]) {
+            Ok(Begun::Needs(at)) => {
+                self.forget_half(conn);
+                return Some(from + at);
+            }
+            Ok(Begun::Incomplete(at)) => self.keep_half(turn, conn, &bytes[from + at..]),
+            Err(ending) => self.end_by_request(turn, conn, ending),
+        }
+        None
+    }
+
+    /// As [`Worker::begin`], with what was kept.
+    pub(super) fn begin_from_inbox(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let inbox = std::mem::take(&mut session.inbox);
+        let source = turn.actions.next_kept();
+        // Reading goes on again if it had paused for want of room.
+        let reading = session.flow.is_reading();
+        self.begin(turn, conn, &inbox, source);
+        turn.actions.keep(inbox);
+        if !reading {
+            self.balance_session(turn, conn);
+        }
+    }
+
+    /// Feeds a linked session's kept bytes to its server.
+    pub(super) fn requests_from_inbox(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let inbox = std::mem::take(&mut session.inbox);
+        let source = turn.actions.next_kept();
+        let reading = session.flow.is_reading();
+        self.requests(turn, conn, &inbox, source, 0);
+        turn.actions.keep(inbox);
+        if !reading {
+            self.balance_session(turn, conn);
+        }
+    }
+
+    /// A linked session's bytes, from `at`.
+    pub(super) fn requests(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
+        let (mut at, others) = (at, self.other_workers());
+        if !self.gates.is_none() {
+            let Some(on) = self.gate_linked(turn, conn, bytes, at) else { return };
+            at = on;
+        }
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Some(server_id) = session.server() else { return };
+        let Some(server) = self.servers.get_mut(server_id) else { return };
+        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
+        let mut query = LoneQuery { session, server_id, server, pool, bytes, source, at };
+        if self.gates.is_none() && query.is_lone(&mut self.caches) {
+            return query.send(turn.now, turn.actions);
+        }
+        let (was_calm, was_done) = (server.ledger.is_clear(), server.ledger.owes_no_client());
+        let mut requests = Requests {
+            now: turn.now,
+            conn,
+            server_id,
+            session,
+            server,
+            pool,
+            caches: &mut self.caches,
+            holds: false,
+            sent_some: false,
+            attends: false,
+            definitions: Vec::new(),
+            others,
+            written_before: turn.actions.written_len(),
+            queries: 0,
+            spare: &mut self.spare,
+            actions: turn.actions,
+            stream: Stream::new(bytes, source, at),
+        };
+        let end = requests.read();
+        requests.stream.flush(server_id, requests.actions);
+        let Requests { definitions, attends, queries, .. } = requests;
+        let attends = attends.then_some(pool.id);
+        if was_done {
+            server.query_at = turn.now;
+        }
+        if was_calm {
+            server.transaction_at.get_or_insert(turn.now);
+        }
+        let crowded = server.gated && session.inbox.len() >= limits::CHUNK_LEN_MAX;
+        let deep = server.ledger.depth() >= limits::OWED_MAX || crowded;
+        let may_be_done = server.is_clean() || server.close_needed.is_some() || cfg!(feature = "sabotage");
+        let is_timed = pool.rules.times_links() || session.is_torn() || !session.flow.is_clear();
+        if !definitions.is_empty() {
+            definitions.iter().for_each(|definition| self.note_definition(turn.now, definition));
+        }
+        if let Err(ending) = end {
+            self.end_by_request(turn, conn, ending);
+            return;
+        }
+        if !self.gates.is_none() {
+            self.count_in_gates(turn, conn, 0, queries);
+        }
+        if let Some(pool) = attends {
+            self.attend(turn, pool);
+            self.arm_session(conn);
+        }
+        if deep {
+            self.balance_session(turn, conn);
+        }
+        let is_released = may_be_done && self.release_if_done(turn, server_id);
+        if is_timed && !is_released {
+            self.arm_session(conn);
+        }
+    }
+
+    pub(super) fn end_by_request(&mut self, turn: &mut Turn<'_>, conn: ConnId, ending: Ending) {
+        match ending {
+            Ending::Terminate => self.client_left(turn, conn, "client close request"),
+            Ending::Refuse(code, text) => self.refuse_session(turn, conn, code, &text),
+        }
+    }
+}

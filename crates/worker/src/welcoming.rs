@@ -1,0 +1,283 @@
+//! How a session that has logged in is let in: with the parameters of its pool's servers, its own laid over, and a
+//! cancel key of ours. The first login of a pool waits for a server to log in; and so does each client that is to be told its
+//! server's own process id (`stable_backend_pid`), for one of its own.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use connections::flow::Flow;
+use link::pinned::count_pinned;
+use link::session::{Admission, Line, Rest, Session, State};
+use machine::Turn;
+use machine::action::Action;
+use machine::arrival::Arrival;
+use machine::mail::Stop;
+use machine::pids::virtual_pid;
+use session_state::base::Base;
+use session_state::parameters::{Reported, Tracked};
+use session_state::spelling::{Learnt, canonical};
+use session_state::state::State as SessionState;
+use session_state::tracker::Tracker;
+use units::deadline::Armed;
+use units::{ConnId, PoolId};
+use wire::backend::{Authentication, BackendKeyData, ErrorResponse, Status};
+use wire::{SqlState, backend, sqlstate};
+
+use crate::Worker;
+
+/// The code of a NOTICE about a name that is cut.
+const NAME_TOO_LONG: SqlState = SqlState(*b"42622");
+
+/// Bytes of a name that PostgreSQL keeps (NAMEDATALEN, less its end).
+const NAME_LEN_MAX: usize = 63;
+
+impl Worker {
+    /// A session comes from the door, its connection with it.
+    pub(super) fn arrived(&mut self, turn: &mut Turn<'_>, arrival: Arrival) {
+        let pool = arrival.pool;
+        let own_user = arrival.key.user == arrival.identity.user;
+        let entry = self.ensure_pool(pool, arrival.key, arrival.homes);
+        // A login that waited may come after the reload that has removed its database.
+        let configured = entry.as_ref().is_some_and(|entry| !entry.removed);
+        let mut identity = arrival.identity;
+        if let (Some(entry), Some(identity)) = (entry, Arc::get_mut(&mut identity)) {
+            identity.share_names(&entry.key);
+        }
+        let mut parameters = self.caches.tracked.empty();
+        let mut first = SessionState::default();
+        for (name, value) in arrival.parameters.iter() {
+            match self.caches.tracked.index(name) {
+                Some(index) => parameters = parameters.with(index, value).unwrap_or(parameters),
+                None => first.begin_with(name, value),
+            }
+        }
+        let welcoming = State::Welcoming { since: turn.now };
+        let state = arrival.console.map_or(welcoming, |rights| State::Console { rights, asked: false });
+        let session = Session {
+            state,
+            pool,
+            identity,
+            parameters: self.caches.interned.intern(parameters),
+            reset_to: None,
+            confirmed: false,
+            rest: Rest::Discard,
+            skip: 0,
+            skipping: false,
+            begun_deadline_ms: arrival.deadline_ms,
+            flow: Flow::default(),
+            inbox: Vec::new(),
+            names: None,
+            unnamed: None,
+            tracker: (!first.is_base()).then(|| Box::new(Tracker::starting(first))),
+            class: queueing::classes::DEFAULT,
+            admission: Admission::Not,
+            reports_limits: arrival.reports_limits,
+            secret: self.random.secret(),
+            standing: None,
+            origin: None,
+            request_at: turn.now,
+            progress_at: turn.now,
+            armed: Armed::default(),
+        };
+        let conn = self.sessions.insert_with(|_| session);
+        turn.actions.push(Action::Adopt { conn });
+        if let Some(entry) = self.pools[pool.0 as usize].as_deref_mut() {
+            entry.sessions += 1;
+            entry.totals.logins += 1;
+            // A forced user's password is not the client's.
+            let keys = arrival.keys.filter(|_| own_user);
+            entry.client_keys = keys.or(entry.client_keys.take());
+            if entry.homes > 1 && entry.excess() != entry.published.excess {
+                self.restless.push(pool);
+            }
+        }
+        self.stash(turn, conn, &arrival.leftover);
+        if arrival.console.is_some() {
+            self.welcome_to_console(turn, conn);
+        } else if !configured {
+            self.refuse_session(turn, conn, sqlstate::INVALID_CATALOG_NAME, "no such database");
+        } else if self.stop.is_some() {
+            self.refuse_session(turn, conn, sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+        } else {
+            self.welcome_or_wait(turn, conn, pool, arrival.stable_backend_pid);
+        }
+    }
+
+    /// `stable_pid`: what the client says about it.
+    fn welcome_or_wait(&mut self, turn: &mut Turn<'_>, conn: ConnId, pool: PoolId, stable_pid: Option<bool>) {
+        let Some(entry) = self.pool_mut(pool) else { return };
+        if stable_pid.unwrap_or(entry.rules.stable_backend_pid) {
+            self.welcome_with_server(turn, conn, pool);
+            return;
+        }
+        if entry.base.is_some() {
+            self.welcome(turn, conn);
+            return;
+        }
+        entry.welcoming.push((conn, turn.now));
+        let shared = entry.homes > 1;
+        self.touched.push(pool);
+        if shared {
+            self.restless.push(pool);
+        }
+        self.arm_session(conn);
+    }
+
+    /// A client that is to be told its server's process id gets a server first.
+    fn welcome_with_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, pool: PoolId) {
+        // Whoever waits already comes first.
+        self.classify(conn, &[]);
+        let class = self.sessions.get(conn).map(|session| session.class).unwrap_or_default();
+        let may_take = self.pool(pool).is_some_and(|pool| pool.queue.admits(class));
+        let server = if may_take { self.take_idle(turn, pool, Some(conn)) } else { None };
+        let server = server.map(|server| self.rotate(turn, pool, conn, server));
+        match server {
+            Some(server) => self.welcome_linked(turn, conn, server),
+            None => {
+                self.wait(turn, conn, Line::Login);
+                self.arm_session(conn);
+            }
+        }
+    }
+
+    /// Its server is there: it is told that one's process id, and keeps it for life.
+    pub(super) fn welcome_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId, server_id: ConnId) {
+        let notice = self.take_base(conn);
+        self.link(turn, conn, server_id);
+        let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
+            return;
+        };
+        // No transaction has begun.
+        server.transaction_at = None;
+        let (pid, gated) = (server.backend_pid, server.is_gated());
+        let tracker = session.tracker.get_or_insert_default();
+        if !gated {
+            tracker.told = Some(Arc::new(server.reported.clone()));
+        }
+        tracker.pinning.pin_for_life(turn.now);
+        if let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() {
+            count_pinned(tracker, pool);
+        }
+        self.real_keys.insert((pid, session.secret), conn);
+        self.greet(turn, conn, pid, notice.as_deref());
+        if !gated {
+            self.requests_from_inbox(turn, conn);
+        }
+        self.arm_session(conn);
+    }
+
+    /// A server has logged in: whoever waited to learn its parameters is let in.
+    pub(super) fn welcome_all(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
+        let Some(entry) = self.pool_mut(pool) else { return };
+        if entry.homes > 1 {
+            self.restless.push(pool);
+        }
+        let Some(entry) = self.pool_mut(pool) else { return };
+        for (conn, _) in std::mem::take(&mut entry.welcoming) {
+            self.welcome(turn, conn);
+        }
+    }
+
+    fn welcome(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
+        let notice = self.take_base(conn);
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        session.state = State::Idle { since: turn.now };
+        self.greet(turn, conn, virtual_pid(conn), notice.as_deref());
+        if self.sessions.get(conn).is_some_and(|session| !session.inbox.is_empty()) {
+            self.stirred.push(conn);
+        }
+        self.arm_session(conn);
+    }
+
+    /// What it has not said of its parameters is as its pool's servers have it. Returns what PostgreSQL remarks about the others.
+    fn take_base(&mut self, conn: ConnId) -> Option<String> {
+        let session = self.sessions.get_mut(conn)?;
+        let pool = self.pools[session.pool.0 as usize].as_deref()?;
+        let base = pool.base.as_ref()?;
+        let own = session.parameters.spelled(|index, value| {
+            let name = self.caches.tracked.names().nth(index)?;
+            canonical(name.as_bytes(), value, base.parameters.get(index)).map(Cow::into_owned)
+        });
+        let mut parameters = own.as_ref().unwrap_or(&session.parameters).over(&base.parameters);
+        let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
+        let mut others = begun_others(base, state, &self.caches.tracked);
+        if let Some(told) =
+            Learnt::key(&parameters, state, base, &self.caches.tracked).and_then(|key| pool.learnt.get(&key))
+        {
+            parameters = parameters.learnt(&told.parameters, &base.parameters);
+            others = Arc::clone(&told.others);
+        }
+        if let Some(tracker) = session.tracker.as_mut().filter(|_| !others.is_empty()) {
+            tracker.told = Some(others);
+        }
+        let asked = parameters
+            .get(Tracked::APPLICATION_NAME)
+            .filter(|_| !self.settings.global.startup.application_name_add_host);
+        let name = asked.and_then(cut_name);
+        let notice = name.map(|(cut, notice)| (parameters.with(Tracked::APPLICATION_NAME, &cut), notice));
+        let notice = notice.map(|(shorter, notice)| {
+            parameters = shorter.unwrap_or_else(|| parameters.clone());
+            notice
+        });
+        session.parameters = self.caches.interned.intern(parameters);
+        session.confirmed = session.tracker.is_none() && Arc::ptr_eq(&session.parameters, &base.parameters);
+        notice
+    }
+
+    /// Lets it in.
+    fn greet(&mut self, turn: &mut Turn<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        let Some(base) = self.pools[session.pool.0 as usize].as_ref().and_then(|pool| pool.base.as_ref()) else {
+            return;
+        };
+        let (parameters, secret) = (Arc::clone(&session.parameters), session.secret);
+        let others = session.tracker.as_ref().and_then(|tracker| tracker.told.clone());
+        let nothing = Reported::new();
+        let others = others.as_deref().unwrap_or(&nothing);
+        let notify = &self.settings.global.startup.login_notify_message;
+        turn.actions.send_new(conn, |out| {
+            Authentication::Ok.encode(out);
+            if let Some(message) = remark {
+                let (severity, code) = ("NOTICE", NAME_TOO_LONG);
+                ErrorResponse { severity, code, message, detail: None, hint: None }.encode_notice(out);
+            }
+            base.write(&parameters, others, out);
+            BackendKeyData { pid, secret: &secret.to_be_bytes() }.encode(out);
+            if !notify.is_empty() {
+                write_notice(notify, None, out);
+            }
+            backend::encode_ready(out, Status::Idle);
+        });
+    }
+
+    pub(super) fn refuses_new_work(&self) -> bool {
+        self.stop == Some(Stop::WaitForServers)
+    }
+}
+
+/// An application's name as PostgreSQL keeps it, if that is shorter, and what it says about that. One that is not all printable ASCII
+/// is cut by the server.
+fn cut_name(name: &[u8]) -> Option<(Vec<u8>, String)> {
+    let cut = name.get(..NAME_LEN_MAX).filter(|cut| cut.len() < name.len() && !name.contains(&b'\\'))?;
+    let [whole, kept] = [name, cut].map(String::from_utf8_lossy);
+    Some((cut.to_vec(), format!("identifier \"{whole}\" will be truncated to \"{kept}\"")))
+}
+
+/// What a client that begins with this state is told of parameters that are not tracked, as far as it is known.
+fn begun_others(base: &Base, state: Option<&SessionState>, tracked: &Tracked) -> Arc<Reported> {
+    let Some(state) = state.filter(|state| !state.is_base()) else { return Arc::default() };
+    let untracked = base.reported.iter().filter(|(name, _)| tracked.index(name).is_none());
+    let told = untracked.filter_map(|(name, begins)| {
+        let value = canonical(name, state.value(name)?, Some(begins))?;
+        (*value != **begins).then(|| (name.clone(), (&*value).into()))
+    });
+    Arc::new(told.collect())
+}
+
+/// A NOTICE without a meaning of its own.
+pub(super) fn write_notice(text: &str, detail: Option<&str>, out: &mut Vec<u8>) {
+    let notice = ErrorResponse { severity: "NOTICE", code: sqlstate::SUCCESS, message: text, detail, hint: None };
+    notice.encode_notice(out);
+}
