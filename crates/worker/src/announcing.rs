@@ -18,7 +18,7 @@ impl Worker {
 
     /// The pools of a database here learn what is defined there.
     pub(super) fn note_definition(&mut self, now: Time, definition: &Definition) {
-        for pool in self.pools.iter_mut().flatten() {
+        for pool in self.pools.iter_mut() {
             if pool.database.name_at_server() == &*definition.database {
                 pool.known.learn(&definition.what, definition.server, now);
             }
@@ -77,14 +77,14 @@ impl Worker {
 
     pub(super) fn hear_of_settlement(&mut self, now: Time, server: ConnId, lost: bool) {
         let Some(database) = self.definers.remove(&server) else { return };
-        for pool in self.pools.iter_mut().flatten().filter(|pool| pool.database.name_at_server() == &*database) {
+        for pool in self.pools.iter_mut().filter(|pool| pool.database.name_at_server() == &*database) {
             pool.known.settle(server, now, lost);
         }
     }
 
     /// A pool begins to know what names hide: what transactions define that are open now it may not be able to read.
-    pub(super) fn doubt_open_definitions(&mut self, now: Time, index: usize) {
-        let Some(pool) = self.pools[index].as_deref_mut() else { return };
+    pub(super) fn doubt_open_definitions(&mut self, now: Time, id: PoolId) {
+        let Some(pool) = self.pools.get_mut(id) else { return };
         for (server, database) in &self.definers {
             if pool.database.name_at_server() == &**database {
                 pool.known.doubt(*server, now);

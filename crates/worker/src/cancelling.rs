@@ -126,10 +126,10 @@ impl Worker {
         let State::Waiting { ticket, line, .. } = session.state else { return };
         session.state = State::Idle { since: turn.now };
         let more = !session.inbox.is_empty();
-        if let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() {
+        if let Some(pool) = self.pools.get_mut(session.pool) {
             pool.leave_line(line, session.class, ticket);
             if pool.homes > 1 {
-                self.restless.push(pool.id);
+                self.agenda.publish(pool.id);
             }
         }
         self.leave_gates(turn, conn);
@@ -137,7 +137,7 @@ impl Worker {
         self.arm_session(conn);
         if more {
             // Whether there is room for more to read is seen once it is known what of this waits again.
-            self.stirred.push(conn);
+            self.agenda.reconsider(conn);
         } else {
             self.balance_if_paused(turn, conn);
         }

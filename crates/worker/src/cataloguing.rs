@@ -16,8 +16,8 @@ impl Worker {
     /// An idle server that nobody waits for, or for which somebody waits though it is high time to ask.
     pub(super) fn ask_for_names(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         let Some(server) = self.servers.get(server_id) else { return };
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
-        if self.stop.is_some() || !pool.known.wants(turn.now, pool.idle.len() > 1) {
+        let Some(pool) = self.pools.get_mut(server.pool) else { return };
+        if self.stopping.has_begun() || !pool.known.wants(turn.now, pool.idle.len() > 1) {
             return;
         }
         let chore = if pool.known.is_awaited() { Chore::First } else { Chore::Poll };
@@ -41,7 +41,7 @@ impl Worker {
     /// Whether the pool's servers are for nobody yet: what its database's names hide is to be known first. An idle one is asked.
     pub(super) fn must_learn(&mut self, turn: &mut Turn<'_>, id: PoolId, idle: ConnId) -> bool {
         let Some(pool) = self.pool(id).filter(|pool| pool.known.is_awaited()) else { return false };
-        if self.stop.is_some() {
+        if self.stopping.has_begun() {
             return false;
         }
         if !pool.known.is_asking() {
@@ -57,13 +57,13 @@ impl Worker {
             pool.known.is_late();
         }
         self.turn_server(turn, server_id, State::Busy(Chore::Catalogue));
-        self.touched.push(id);
+        self.agenda.feed(id);
     }
 
     /// The answer has come to its end.
     pub(super) fn names_answered(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         let Some(server) = self.servers.get(server_id) else { return };
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(server.pool) else { return };
         let id = pool.id;
         match pool.known.answered(turn.now) {
             Next::Poll => return self.ask_server(turn, server_id, Chore::Poll, catalogue::POLL),
@@ -80,14 +80,14 @@ impl Worker {
             }
             Next::Nothing => self.spread_names(turn, id),
         }
-        self.touched.push(id);
+        self.agenda.feed(id);
         self.free(turn, server_id);
     }
 
     /// An error is the answer, or its end.
     pub(super) fn names_refused(&mut self, turn: &mut Turn<'_>, server_id: ConnId, words: &str) {
         let Some(server) = self.servers.get(server_id) else { return };
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(server.pool) else { return };
         if pool.known.refused() {
             self.tell_of_names(turn, server_id, words);
         }

@@ -46,7 +46,7 @@ impl Worker {
     #[inline(never)]
     fn long_or(&mut self, class: ClassId, conn: ConnId, bytes: &[u8]) -> ClassId {
         let Some(session) = self.sessions.get_mut(conn) else { return class };
-        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return class };
+        let Some(pool) = self.pools.get_mut(session.pool) else { return class };
         let long = self.settings.classes.class(class).long;
         let Some(long) = long.filter(|_| pool.rules.mode != PoolMode::Session) else { return class };
         let Some(text) = first_text(session, bytes) else { return class };
@@ -75,8 +75,7 @@ impl Worker {
 
     fn hear_of(&mut self, board: &Board) {
         let workers = self.settings.workers;
-        for id in &self.shared {
-            let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { continue };
+        for pool in self.pools.iter_mut().filter(|pool| pool.homes > 1) {
             for worker in (0..workers).map(WorkerId).filter(|worker| *worker != self.id) {
                 if pool.queue.is_news(worker, board.classes_version(pool.id, worker)) {
                     pool.queue.heard_of(worker, board.classes(pool.id, worker));
@@ -125,7 +124,7 @@ impl Worker {
                 session.inbox = inbox;
             }
         }
-        for pool in self.pools.iter_mut().flatten() {
+        for pool in self.pools.iter_mut() {
             let old = std::mem::replace(&mut pool.queue, Queue::new(&classes, pool.homes));
             let mut waiters: Vec<_> = old.waiters().collect();
             waiters.sort_by_key(|waiter| waiter.since);
@@ -139,7 +138,7 @@ impl Worker {
         }
         for conn in self.servers.ids() {
             let Some(server) = self.servers.get_mut(conn) else { continue };
-            let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { continue };
+            let Some(pool) = self.pools.get_mut(server.pool) else { continue };
             // What was not counted before may be now.
             let linked_since = server.session().map(|_| server.since);
             let since = server.charge.take().map(|charge| charge.since).or(linked_since);

@@ -77,13 +77,13 @@ impl Worker {
         session.inbox = Vec::new();
         session.state = State::Leaving { until: turn.now + limits::FAREWELL };
         turn.actions.watch(conn, &mut session.flow, false);
-        self.leaving.push(conn);
+        self.agenda.close(conn);
         self.arm_session(conn);
     }
 
     /// The end of a round: who has read its last words is closed.
     pub(super) fn bury_leaving(&mut self, turn: &mut Turn<'_>) {
-        while let Some(conn) = self.leaving.pop() {
+        while let Some(conn) = self.agenda.next_to_close() {
             let written = self.sessions.get(conn).is_some_and(|session| session.flow.is_clear());
             if written {
                 self.bury(turn, conn, true);
@@ -144,29 +144,29 @@ impl Worker {
                 self.detach(turn, server, torn);
             }
             State::Waiting { ticket, line, .. } => {
-                if let Some(pool) = self.pools[pool.0 as usize].as_deref_mut() {
+                if let Some(pool) = self.pools.get_mut(pool) {
                     pool.leave_line(line, class, ticket);
                     if pool.homes > 1 {
-                        self.restless.push(pool.id);
+                        self.agenda.publish(pool.id);
                     }
                 }
             }
             State::Welcoming { .. } => {
-                if let Some(pool) = self.pools[pool.0 as usize].as_deref_mut() {
+                if let Some(pool) = self.pools.get_mut(pool) {
                     pool.welcoming.retain(|&(waiting, _)| waiting != conn);
                     // Others have been shown that somebody waits here.
                     if pool.homes > 1 {
-                        self.restless.push(pool.id);
+                        self.agenda.publish(pool.id);
                     }
                 }
             }
             State::Idle { .. } | State::Console { .. } | State::Leaving { .. } => {}
         }
-        if let Some(entry) = self.pools[pool.0 as usize].as_deref_mut() {
+        if let Some(entry) = self.pools.get_mut(pool) {
             entry.sessions -= 1;
             entry.pinned -= u32::from(seated);
             if entry.homes > 1 && entry.excess() != entry.published.excess {
-                self.restless.push(pool);
+                self.agenda.publish(pool);
             }
         }
         if seated {
@@ -343,7 +343,7 @@ impl Worker {
             });
         }
         if !session.inbox.is_empty() {
-            self.stirred.push(conn);
+            self.agenda.reconsider(conn);
         }
         self.unseat(turn, conn);
         self.tell_unread(turn, conn);
@@ -373,7 +373,7 @@ impl Worker {
             turn.actions.send_new(conn, frontend::encode_terminate);
         }
         turn.actions.push(Action::Close { conn, last_words: false });
-        if let Some(pool) = self.pools[id.0 as usize].as_deref_mut() {
+        if let Some(pool) = self.pools.get_mut(id) {
             pool.closed(why);
             pool.leave(group);
             pool.settle(turn.now, &mut server);
@@ -383,7 +383,7 @@ impl Worker {
                 waits.lost(conn, turn.now);
             }
             if pool.homes > 1 {
-                self.restless.push(id);
+                self.agenda.publish(id);
             }
         }
         let freed =
@@ -392,7 +392,7 @@ impl Worker {
         if server.is_unsettled {
             self.tell_settled(turn, id, conn, true);
         }
-        self.touched.push(id);
+        self.agenda.feed(id);
         self.forget_database(turn.now, id);
         self.leave_seat(turn, conn);
         if listened {

@@ -107,13 +107,13 @@ impl Worker {
             self.dismiss(turn, conn, "console closed");
         } else {
             // Whether the socket took it shows only after this step.
-            self.answered.push(conn);
+            self.agenda.go_on_at_console(conn);
         }
     }
 
     /// The end of a round: whoever has taken its answer is heard again.
     pub(super) fn go_on_at_console(&mut self, turn: &mut Turn<'_>) {
-        while let Some(conn) = self.answered.pop() {
+        while let Some(conn) = self.agenda.next_at_console() {
             self.console_received(turn, conn);
             self.balance_if_paused(turn, conn);
         }

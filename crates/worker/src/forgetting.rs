@@ -25,13 +25,12 @@ impl Worker {
             let over = pool.is_deserted() && pool.published == Cell::CALM && !lingers;
             if !over {
                 let at = turn.now + limits::FORGET;
-                if let Some(pool) = self.pools[id.0 as usize].as_deref_mut() {
+                if let Some(pool) = self.pools.get_mut(id) {
                     self.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
                 }
                 return;
             }
-            self.pools[id.0 as usize] = None;
-            self.shared.retain(|&shared| shared != id);
+            self.pools.remove(id);
         }
         self.refusals.forget(id);
         let forgotten = ToCoordinator::Forgotten { pool: id };

@@ -72,7 +72,7 @@ impl Worker {
             }
             if !session.inbox.is_empty() {
                 // It began while the transaction before it was under way.
-                self.stirred.push(conn);
+                self.agenda.reconsider(conn);
                 return self.hold_linked(turn, conn, server_id, &bytes[at..]);
             }
             let mut held = Unlinked { conn, session, mapped: false, actions: turn.actions };
@@ -141,7 +141,7 @@ impl Worker {
     /// What has become of its wait is told as soon as its server has said what it is saying.
     pub(super) fn settle_linked(&mut self, conn: ConnId, outcome: Outcome) {
         self.gates.outcomes.insert(conn, outcome);
-        self.stirred.push(conn);
+        self.agenda.reconsider(conn);
     }
 
     /// It is told now, with the messages that have waited at hand.

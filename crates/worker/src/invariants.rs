@@ -29,9 +29,9 @@ impl Worker {
         Parts {
             sessions: self.sessions.iter().collect(),
             servers: self.servers.iter().collect(),
-            pools: self.pools.iter().flatten().map(|pool| &**pool).collect(),
-            settled: self.freed.is_empty() && self.stirred.is_empty() && self.touched.is_empty(),
-            stopping: self.refuses_new_work(),
+            pools: self.pools.iter().collect(),
+            settled: self.agenda.is_settled(),
+            stopping: self.stopping.refuses_new_work(),
         }
     }
 

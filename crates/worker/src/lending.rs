@@ -51,7 +51,7 @@ impl Worker {
         let from = self.id;
         let Some(server) = self.servers.remove(server_id) else { return };
         assert!(server.is_clean() && server.flow.is_clear() && server.cancels == 0, "I3: only a clean server is lent");
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(server.pool) else { return };
         pool.fed.insert(to, since);
         pool.lent += 1;
         self.lends += 1;
@@ -60,7 +60,7 @@ impl Worker {
             return;
         }
         // Our own waiters look at what is left.
-        self.touched.push(pool.id);
+        self.agenda.feed(pool.id);
         let (key, homes, base) = (pool.key.clone(), pool.homes, pool.base.clone());
         let lent = Lent { key, homes, base, from, to, server, idle_since };
         // The group count stays until the other side acknowledges: the server is still ours to answer for (I5).
@@ -70,7 +70,7 @@ impl Worker {
 
     /// The other worker's mailbox was full: the server stays.
     pub(super) fn lend_returned(&mut self, turn: &mut Turn<'_>, lent: Lent) {
-        let Some(pool) = self.pools[lent.pool().0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(lent.pool()) else { return };
         pool.leave(Group::Recovering);
         pool.lent -= 1;
         pool.fed.remove(&lent.to);
@@ -108,7 +108,7 @@ impl Worker {
 
     /// Takes in a server that comes with its connection, and has had no work since then.
     fn adopt(&mut self, turn: &mut Turn<'_>, mut server: Server, idle_since: Time) {
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(server.pool) else { return };
         if concerns_servers(&pool.database, &server.opened_for) {
             server.close_needed = Some("database configuration changed");
         }
@@ -147,7 +147,7 @@ impl Worker {
             // Whoever is hungry from now on is another waiter, though perhaps of the same moment.
             entry.fed.clear();
         }
-        self.touched.push(pool);
+        self.agenda.feed(pool);
     }
 
     /// Another worker is hungry and believes that we have an idle server.
@@ -157,7 +157,7 @@ impl Worker {
         let since = turn.board.cell(pool, from).hungry_since;
         let fed = since != Time::NEVER && entry.fed.get(&from) == Some(&since);
         let refused = turn.now < entry.lends_refused_until;
-        if !entry.queue.is_hungry() && !fed && !refused && !self.refuses_new_work() {
+        if !entry.queue.is_hungry() && !fed && !refused && !self.stopping.refuses_new_work() {
             self.lend(turn, server, from, since);
         }
     }
@@ -167,20 +167,18 @@ impl Worker {
         self.bury_leaving(turn);
         self.go_on_at_console(turn);
         self.hear_of_classes(turn.board);
-        let mut restless = std::mem::take(&mut self.restless);
-        restless.sort_unstable();
-        restless.dedup();
-        for &pool in &restless {
+        let pools = self.agenda.take_unpublished();
+        for &pool in &pools {
             self.publish(turn, pool);
         }
-        restless.clear();
-        self.restless = restless;
+        self.agenda.published(pools);
         if !turn.actions.is_empty() {
             // Published just now: the board is read anew and this is told once more.
             return;
         }
-        for index in 0..self.shared.len() {
-            self.look_around(turn, self.shared[index]);
+        for index in 0..self.pools.shared().len() {
+            let pool = self.pools.shared()[index];
+            self.look_around(turn, pool);
         }
     }
 
@@ -205,7 +203,7 @@ impl Worker {
     pub(super) fn look_around(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
         let Some(entry) = self.pool(pool) else { return };
         if let Some(&server) = entry.idle.back()
-            && !self.refuses_new_work()
+            && !self.stopping.refuses_new_work()
             && let Some((to, since)) = self.stranger(turn.now, turn.board, entry)
         {
             self.lend(turn, server, to, since);
@@ -230,7 +228,7 @@ impl Worker {
     /// first: with few clients, each worker would else open for itself what it has lent. How many may come.
     pub(super) fn borrow(&mut self, turn: &mut Turn<'_>, id: PoolId) -> u32 {
         let (own, workers) = (self.id, self.settings.workers);
-        let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return 0 };
+        let Some(pool) = self.pools.get_mut(id) else { return 0 };
         let soon = pool.hungry_since() + limits::STRANGER;
         if pool.homes == 1 || soon <= turn.now || soon == Time::NEVER {
             return 0;

@@ -33,6 +33,7 @@
 //! Work that follows from a decision (a server is free, a session has more at hand, a pool may be hungry) is put on
 //! three short lists and settled at the end of the step, so nothing recurses.
 
+mod agenda;
 mod announcing;
 mod cancelling;
 mod cataloguing;
@@ -61,6 +62,7 @@ mod oracle;
 mod overdue;
 mod pinning;
 mod poisoning;
+mod pools;
 mod refusing;
 mod replaying;
 mod requests;
@@ -68,6 +70,7 @@ mod resting;
 mod sampling;
 mod server_bytes;
 mod steering;
+mod stopping;
 mod sweeping;
 mod timing;
 mod unlinked;
@@ -78,6 +81,7 @@ mod yielding;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use agenda::{Agenda, Next};
 use cancelling::Canceller;
 use chaos::Chaos;
 use connections::flow::Flow;
@@ -89,13 +93,15 @@ use link::pool::Pool;
 use link::session::{Session, State as SessionState};
 use machine::action::{Action, Actions};
 use machine::event::{Event, Hangup};
-use machine::mail::{Exchange, Mail, Stop, ToWorker};
+use machine::mail::{Exchange, Mail, ToWorker};
 use machine::sabotage::{Fault, does};
 use machine::{Settings, Turn};
+use pools::Pools;
 use queueing::board::Board;
 use queueing::refusals::Refusals;
 use session_state::state::Ears;
 use sql::Key;
+use stopping::Stopping;
 use units::deadline::Deadlines;
 use units::random::Random;
 use units::table::Table;
@@ -112,10 +118,7 @@ pub struct Worker {
     cancellers: Table<Canceller>,
     /// Sessions that were told their servers' process ids, by these and their secrets.
     real_keys: BTreeMap<(i32, i32), ConnId>,
-    /// Indexed by [`PoolId`]; ids are dense.
-    pools: Vec<Option<Box<Pool>>>,
-    /// Pools that live on other workers too.
-    shared: Vec<PoolId>,
+    pools: Pools,
     deadlines: Deadlines,
     standings: classing::Standings,
     /// Servers whose transactions have defined something and may go on, and in which database.
@@ -124,24 +127,14 @@ pub struct Worker {
     /// What texts are told apart by in what pools know of them; secret, so that nobody makes another's look long.
     key_of_origins: Key,
     spare: Buffers,
-    /// Servers to find work for, sessions with more at hand, pools that may be hungry.
-    freed: Vec<ConnId>,
-    stirred: Vec<ConnId>,
-    touched: Vec<PoolId>,
-    /// Sessions that have had their last words: closed at the end of the round, if those are written by then.
-    leaving: Vec<ConnId>,
-    /// Console sessions that were answered: looked at again at the end of the round, if that is taken by then.
-    answered: Vec<ConnId>,
-    /// Pools whose cell on the board may have changed this round.
-    restless: Vec<PoolId>,
+    agenda: Agenda,
     /// Sessions of whose message a large part is there, and since when.
     halves: BTreeMap<ConnId, Time>,
     /// What they keep, or more.
     half_bytes: usize,
     /// Sessions that have departed and whose connections are not closed yet.
     departing: u32,
-    stop: Option<Stop>,
-    finished: bool,
+    stopping: Stopping,
     gates: Gates,
     refusals: Refusals,
     /// Only in tests of tests.
@@ -168,23 +161,16 @@ impl Worker {
             servers: Table::new(Kind::Server, id.0),
             cancellers: Table::new(Kind::Cancel, id.0),
             real_keys: BTreeMap::new(),
-            pools: Vec::new(),
-            shared: Vec::new(),
+            pools: Pools::default(),
             deadlines: Deadlines::default(),
             standings: classing::Standings::default(),
             definers: BTreeMap::new(),
             spare: Buffers::default(),
-            freed: Vec::new(),
-            stirred: Vec::new(),
-            touched: Vec::new(),
-            leaving: Vec::new(),
-            answered: Vec::new(),
-            restless: Vec::new(),
             halves: BTreeMap::new(),
             half_bytes: 0,
             departing: 0,
-            stop: None,
-            finished: false,
+            stopping: Stopping::default(),
+            agenda: Agenda::default(),
             lends: 0,
             steps: 0,
         }
@@ -198,7 +184,7 @@ impl Worker {
     /// Pools whose rows of the board this worker wants read anew each round.
     #[must_use]
     pub fn shared_pools(&self) -> &[PoolId] {
-        &self.shared
+        self.pools.shared()
     }
 
     #[inline(always)]
@@ -271,7 +257,7 @@ impl Worker {
         match mail {
             Exchange::Lend(lent) => self.lend_returned(turn, *lent),
             // Whoever is begged sees our hunger on the board at its next release.
-            Exchange::Beg { pool, from: _ } => self.restless.push(pool),
+            Exchange::Beg { pool, from: _ } => self.agenda.publish(pool),
         }
     }
 
@@ -287,15 +273,11 @@ impl Worker {
     /// Does what follows from the decisions so far, until nothing follows any more.
     #[inline]
     fn settle(&mut self, turn: &mut Turn<'_>) {
-        loop {
-            if let Some(server) = self.freed.pop() {
-                self.place(turn, server);
-            } else if let Some(session) = self.stirred.pop() {
-                self.reconsider(turn, session);
-            } else if let Some(pool) = self.touched.pop() {
-                self.feed(turn, pool);
-            } else {
-                return;
+        while let Some(next) = self.agenda.next() {
+            match next {
+                Next::Place(server) => self.place(turn, server),
+                Next::Reconsider(session) => self.reconsider(turn, session),
+                Next::Feed(pool) => self.feed(turn, pool),
             }
         }
     }
@@ -319,11 +301,11 @@ impl Worker {
     }
 
     fn pool(&self, id: PoolId) -> Option<&Pool> {
-        self.pools.get(id.0 as usize)?.as_deref()
+        self.pools.get(id)
     }
 
     fn pool_mut(&mut self, id: PoolId) -> Option<&mut Pool> {
-        self.pools.get_mut(id.0 as usize)?.as_deref_mut()
+        self.pools.get_mut(id)
     }
 
     /// The socket did not take everything: whoever feeds it is not read until it has.
@@ -414,7 +396,7 @@ impl machine::Machine for Worker {
         let mut turn = Turn { now, board, actions };
         self.dispatch(&mut turn, event);
         self.settle(&mut turn);
-        if self.stop.is_some() {
+        if self.stopping.has_begun() {
             self.finish_if_done(&mut turn);
         }
     }
@@ -425,7 +407,7 @@ impl machine::Machine for Worker {
         let mut turn = Turn { now, board, actions };
         self.received(&mut turn, conn, bytes);
         self.settle(&mut turn);
-        if self.stop.is_some() {
+        if self.stopping.has_begun() {
             self.finish_if_done(&mut turn);
         }
     }
@@ -451,7 +433,7 @@ impl machine::Machine for Worker {
     }
 
     fn awaits_round_end(&self) -> bool {
-        !(self.shared.is_empty() && self.restless.is_empty() && self.leaving.is_empty() && self.answered.is_empty())
+        !self.pools.shared().is_empty() || self.agenda.awaits_round_end()
     }
 
     fn recycle(&mut self, buffer: Vec<u8>) {

@@ -316,7 +316,7 @@ impl Worker {
             return match passage {
                 Passage::Refused(told) => self.settle_linked(conn, Outcome::Refused(told)),
                 _ if is_class => self.settle_linked(conn, Outcome::Passed),
-                _ => self.stirred.push(conn),
+                _ => self.agenda.reconsider(conn),
             };
         }
         if let Passage::Refused(told) = passage {
@@ -333,7 +333,7 @@ impl Worker {
         if let Some(session) = self.sessions.get_mut(conn) {
             session.state = State::Idle { since: turn.now };
         }
-        self.stirred.push(conn);
+        self.agenda.reconsider(conn);
     }
 
     /// Its transaction may begin.
@@ -531,7 +531,7 @@ impl Worker {
                 if let Some(session) = self.sessions.get_mut(conn) {
                     session.admission = Admission::Not;
                     // What it has sent may be held, with its server, for no other reason.
-                    self.stirred.push(conn);
+                    self.agenda.reconsider(conn);
                 }
             }
         }

@@ -12,7 +12,6 @@ use link::lone_query::LoneQuery;
 use link::pool::Pool;
 use link::session::{Admission, Line, Session, State};
 use machine::action::Source;
-use machine::mail::Stop;
 use machine::{Settings, Turn};
 use queueing::commented::Commented;
 use queueing::queue::Waiter;
@@ -30,13 +29,13 @@ impl Worker {
     /// Moves a server to another state, and its pool's counts with it.
     pub(super) fn turn_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, state: ServerState) {
         let Some(server) = self.servers.get_mut(conn) else { return };
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(server.pool) else { return };
         let armed = match state {
             ServerState::Linked(_) => true,
             ServerState::Idle => is_armed_idle(turn.now, server, pool, &self.settings),
             _ => false,
         };
-        pool.turn(turn.now, conn, server, state, &mut self.restless);
+        pool.turn(turn.now, conn, server, state, self.agenda.unpublished());
         if !armed {
             self.arm_server(conn);
         }
@@ -49,7 +48,7 @@ impl Worker {
         session.request_at = turn.now;
         let (pool, class, is_admitted) =
             (session.pool, session.class, matches!(session.admission, Admission::In { .. }));
-        if self.stop == Some(Stop::WaitForServers) {
+        if self.stopping.refuses_new_work() {
             self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
             return;
         }
@@ -87,13 +86,13 @@ impl Worker {
     /// Sends a lone query of a session without a server to the server that was used last, if that is as it wants one. False:
     /// nothing was done.
     pub(super) fn begin_lone_query(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) -> bool {
-        let is_special = self.stop.is_some() || self.chaos.is_some() || !self.settings.classes.is_single();
+        let is_special = self.stopping.has_begun() || self.chaos.is_some() || !self.settings.classes.is_single();
         let is_query = bytes.first() == Some(&tag::QUERY);
         if !is_query || is_special || !self.gates.is_none() || self.settings.global.servers.server_round_robin {
             return false;
         }
         let Some(session) = self.sessions.get_mut(conn).filter(|session| !session.skipping) else { return false };
-        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return false };
+        let Some(pool) = self.pools.get_mut(session.pool) else { return false };
         let Some(&server_id) = pool.idle.back() else { return false };
         let Some(server) = self.servers.get_mut(server_id) else { return false };
         let may_take = pool.queue.admits(session.class) && !pool.known.is_awaited() && pool.rules.max_pinned == 0;
@@ -110,21 +109,21 @@ impl Worker {
             return false;
         }
         query.session.request_at = turn.now;
-        join(turn.now, (conn, query.session), (server_id, query.server), query.pool, &mut self.restless);
+        join(turn.now, (conn, query.session), (server_id, query.server), query.pool, self.agenda.unpublished());
         query.send(turn.now, turn.actions);
         true
     }
 
     pub(super) fn wait(&mut self, turn: &mut Turn<'_>, conn: ConnId, line: Line) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(session.pool) else { return };
         pool.line_grows(turn.now, session.class);
         let ticket = pool.queue.push(session.class, conn, turn.now, turn.now);
         let since = session.asked_at().unwrap_or(turn.now);
         session.state = State::Waiting { since, ticket, notified: false, line, deadline_ms: 0 };
-        self.touched.push(pool.id);
+        self.agenda.feed(pool.id);
         if pool.homes > 1 {
-            self.restless.push(pool.id);
+            self.agenda.publish(pool.id);
         }
         let (id, is_armed, rests) = (pool.id, pool.rules.is_armed(session, turn.now), !pool.resting.is_empty());
         if !is_armed {
@@ -188,7 +187,7 @@ impl Worker {
         loop {
             let Some(pool) = self.pool(id) else { return };
             let returning = pool.count(Group::Returning);
-            if pool.idle.is_empty() || pool.queue.wanted() <= returning || self.refuses_new_work() {
+            if pool.idle.is_empty() || pool.queue.wanted() <= returning || self.stopping.refuses_new_work() {
                 return;
             }
             if let Some(&idle) = pool.idle.back()
@@ -212,13 +211,13 @@ impl Worker {
         let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
             return false;
         };
-        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return false };
+        let Some(pool) = self.pools.get_mut(session.pool) else { return false };
         if machine::sabotage::does(&self.settings, machine::sabotage::Fault::KeepStatements) {
             pool.generation = 0;
         }
         let is_unknown = matches!(session.state, State::Welcoming { .. } | State::Waiting { line: Line::Login, .. });
         let begins = !session.confirmed && !is_unknown;
-        join(turn.now, (conn, session), (server_id, server), pool, &mut self.restless);
+        join(turn.now, (conn, session), (server_id, server), pool, self.agenda.unpublished());
         if self.gates.has_seats() {
             self.gates.linked(turn.now, conn);
         }
@@ -272,7 +271,7 @@ impl Worker {
     pub(super) fn release_if_done(&mut self, turn: &mut Turn<'_>, server_id: ConnId) -> bool {
         let Some(server) = self.servers.get_mut(server_id) else { return false };
         let ServerState::Linked(conn) = server.state else { return false };
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return false };
+        let Some(pool) = self.pools.get_mut(server.pool) else { return false };
         let Some(session) = self.sessions.get_mut(conn) else { return false };
         let is_gated = server.gated && !(pool.wants_listener() && session.waits_for_listener());
         if pool.rules.mode == PoolMode::Session || is_gated {
@@ -302,15 +301,15 @@ impl Worker {
             return true;
         }
         if !session.inbox.is_empty() {
-            self.stirred.push(conn);
+            self.agenda.reconsider(conn);
         }
         (server.gated, server.flushed, server.verdict, server.transaction_at) = (false, false, Verdict::None, None);
         if let Some(why) = pool.takes_back() {
             server.close_needed = Some(why);
         }
         let is_armed = is_armed_idle(turn.now, server, pool, &self.settings);
-        pool.take_back(turn.now, server_id, server, &mut self.restless);
-        self.freed.push(server_id);
+        pool.take_back(turn.now, server_id, server, self.agenda.unpublished());
+        self.agenda.place(server_id);
         if !is_armed {
             self.arm_server(server_id);
         }
@@ -331,7 +330,7 @@ impl Worker {
             self.admit_to_pin(turn, id);
         }
         if has_more {
-            self.stirred.push(conn);
+            self.agenda.reconsider(conn);
         }
         if paused {
             self.balance_session(turn, conn);
@@ -391,7 +390,7 @@ impl Worker {
         if matches!(server.state, ServerState::Idle) {
             return;
         }
-        if let Some(why) = self.pools[server.pool.0 as usize].as_deref_mut().and_then(Pool::takes_back) {
+        if let Some(why) = self.pools.get_mut(server.pool).and_then(Pool::takes_back) {
             server.close_needed = Some(why);
         }
         if server.ledger.is_doubtful() {
@@ -401,7 +400,7 @@ impl Worker {
             turn.actions.watch(server_id, &mut server.flow, true);
         }
         self.turn_server(turn, server_id, ServerState::Idle);
-        self.freed.push(server_id);
+        self.agenda.place(server_id);
     }
 
     /// Finds work for an idle server: the oldest waiter here, or a stranger who has waited clearly longer.
@@ -417,13 +416,13 @@ impl Worker {
             return;
         }
         let is_asked = pool.known.is_awaited() || pool.known.is_overdue(turn.now) || pool.waits.is_some();
-        if (is_asked || pool.homes > 1 || pool.listener.is_some() || self.stop.is_some())
+        if (is_asked || pool.homes > 1 || pool.listener.is_some() || self.stopping.has_begun())
             && self.is_taken(turn, id, server_id)
         {
             return;
         }
         let (waiter, line) = loop {
-            let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
+            let Some(pool) = self.pools.get_mut(id) else { return };
             let fault = machine::sabotage::misserves(&self.settings);
             let Some(Waiter { session: waiter, .. }) = machine::sabotage::pop(&mut pool.queue, turn.now, fault) else {
                 let asks = pool.known.wants(turn.now, pool.idle.len() > 1);
@@ -433,10 +432,10 @@ impl Worker {
                 return;
             };
             if pool.rules.reserve_pool_size > 0 && pool.queue.is_hungry() {
-                self.touched.push(id);
+                self.agenda.feed(id);
             }
             if pool.homes > 1 {
-                self.restless.push(id);
+                self.agenda.publish(id);
             }
             let (line, deadline_ms) = match self.sessions.get(waiter).map(|session| &session.state) {
                 Some(&State::Waiting { line, deadline_ms, .. }) => (line, deadline_ms),
@@ -449,7 +448,7 @@ impl Worker {
         let server_id = self.rotate(turn, id, waiter, server_id);
         if self.pool(id).is_some_and(|pool| pool.queue.is_hungry() && !pool.idle.is_empty()) {
             // Idle for long, and not checked: more people wait than checks are under way.
-            self.touched.push(id);
+            self.agenda.feed(id);
         }
         if line == Line::Login {
             self.welcome_linked(turn, waiter, server_id);
@@ -461,14 +460,14 @@ impl Worker {
     /// An idle server is put to another use than serving who waits here.
     #[inline(never)]
     fn is_taken(&mut self, turn: &mut Turn<'_>, id: PoolId, server_id: ConnId) -> bool {
-        if self.stop == Some(Stop::WaitForServers) {
+        if self.stopping.refuses_new_work() {
             return true;
         }
         let (Some(server), Some(pool)) = (self.servers.get(server_id), self.pool(id)) else { return true };
         let (is_awaited, is_sampled) = (pool.known.is_awaited(), pool.waits.as_deref().is_some_and(Asked::is_wanted));
         if pool.wants_listener() {
             // The client for whom it was checked takes another idle server (I6).
-            self.touched.push(id);
+            self.agenda.feed(id);
             self.become_listener(turn, server_id);
             return true;
         }
@@ -488,7 +487,7 @@ impl Worker {
         }
         let asks = self.must_ask_for_names(turn, id, server_id);
         if asks {
-            self.touched.push(id);
+            self.agenda.feed(id);
         }
         asks
     }

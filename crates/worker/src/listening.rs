@@ -33,7 +33,7 @@ impl Worker {
             None if !listener.is_wanted() => {}
             None => match self.take_idle(turn, id, None) {
                 Some(server) => self.become_listener(turn, server),
-                None => self.touched.push(id),
+                None => self.agenda.feed(id),
             },
         }
     }
@@ -43,7 +43,7 @@ impl Worker {
         self.turn_server(turn, server_id, ServerState::Listening);
         let Some(server) = self.servers.get_mut(server_id) else { return };
         assert!(server.is_clean() && server.cancels == 0, "I3: only a clean server listens");
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(server.pool) else { return };
         pool.listener.get_or_insert_default().server = Some(server_id);
         let is_base = pool.base.as_ref().is_some_and(|base| Arc::ptr_eq(&base.parameters, &server.parameters));
         server.used = true;
@@ -123,7 +123,7 @@ impl Worker {
         let Some(session) = self.sessions.get(conn) else { return };
         let Some(server_id) = session.server() else {
             // It left its server while it waited, so that one was free to listen.
-            self.stirred.push(conn);
+            self.agenda.reconsider(conn);
             return;
         };
         self.settle_channels(turn, server_id, conn);
@@ -163,7 +163,7 @@ impl Worker {
         let ears = tracker.notifications.ears_mut();
         (ears.alone, ears.wait) = (true, Wait::MaySend);
         let gone = ears.settle(&channels, &channels);
-        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(session.pool) else { return };
         if let Some(listener) = &mut pool.listener {
             listener.wait_no_more(conn);
             gone.iter().for_each(|name| listener.leave(name, conn));

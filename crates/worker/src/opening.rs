@@ -16,7 +16,7 @@ use link::findings::Broken;
 use link::pool::Pool;
 use machine::Turn;
 use machine::action::Action;
-use machine::mail::{Failure, Grant, Stop, ToCoordinator};
+use machine::mail::{Failure, Grant, ToCoordinator};
 use machine::observe::{Ends, Level, Topic};
 use machine::sabotage::{Fault, does};
 use machine::work::{Done, Job};
@@ -38,19 +38,12 @@ const RETRY_FIRST: Duration = Duration::from_millis(50);
 impl Worker {
     /// The pool of this id, made if this worker does not have it yet. `None`: its database is not configured.
     pub(super) fn ensure_pool(&mut self, id: PoolId, key: PoolKey, homes: u16) -> Option<&mut Pool> {
-        let index = id.0 as usize;
-        if self.pools.len() <= index {
-            self.pools.resize_with(index + 1, || None);
-        }
-        if self.pools[index].is_none() {
+        if self.pools.get(id).is_none() {
             let database = self.settings.database(&key.database)?;
-            self.pools[index] = Some(Box::new(Pool::new(id, key, homes, database, &self.settings)));
-            if homes > 1 {
-                self.shared.push(id);
-            }
-            self.doubt_open_definitions(Time::ZERO, index);
+            self.pools.add(id, key, homes, database, &self.settings);
+            self.doubt_open_definitions(Time::ZERO, id);
         }
-        self.pools[index].as_deref_mut()
+        self.pools.get_mut(id)
     }
 
     /// Asks for servers if people wait and none is coming.
@@ -62,7 +55,7 @@ impl Worker {
             return;
         }
         self.rouse(turn, id);
-        if self.stop == Some(Stop::WaitForServers) {
+        if self.stopping.refuses_new_work() {
             // It would be given back at once, and asked for again.
             return;
         }
@@ -104,7 +97,7 @@ impl Worker {
     pub(super) fn granted(&mut self, turn: &mut Turn<'_>, grant: Grant) {
         let Grant { pool: id, homes, key, spare, reserve, serial } = grant;
         let worker = self.id;
-        let stopping = self.stop == Some(Stop::WaitForServers);
+        let stopping = self.stopping.refuses_new_work();
         let now = turn.now;
         let wanted = match self.ensure_pool(id, key, homes) {
             Some(pool) => {
@@ -122,7 +115,7 @@ impl Worker {
             None => false,
         };
         // The next waiter's turn for the reserve may come.
-        self.touched.push(id);
+        self.agenda.feed(id);
         if wanted {
             if reserve {
                 self.tell_of_reserve(turn, id);
@@ -144,7 +137,7 @@ impl Worker {
 
     fn open_server(&mut self, turn: &mut Turn<'_>, id: PoolId, serial: Serial) {
         let empty = self.caches.interned.intern(self.caches.tracked.empty());
-        let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(id) else { return };
         let address = Arc::new(pool.take_host());
         pool.enter(State::Connecting.group());
         let opened_for = Arc::clone(&pool.database);
@@ -228,7 +221,7 @@ impl Worker {
         }
         self.tell_of_server(turn, conn, Level::Log, Topic::Connections, words);
         let Some(server) = self.servers.get(conn) else { return };
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref() else { return };
+        let Some(pool) = self.pools.get(server.pool) else { return };
         let database = &pool.database;
         let dbname = database.name_at_server();
         let fixed = [("user", &*pool.key.user), ("database", dbname)];
@@ -239,7 +232,7 @@ impl Worker {
 
     pub(super) fn server_open_failed(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
         let Some(server) = self.servers.get(conn) else { return };
-        if let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut()
+        if let Some(pool) = self.pools.get_mut(server.pool)
             && pool.database.load_balance_hosts == connections::databases::LoadBalanceHosts::Disable
         {
             // This one has failed; going round, the next one is the next anyhow.
@@ -334,7 +327,7 @@ impl Worker {
     fn authenticate(&mut self, turn: &mut Turn<'_>, conn: ConnId, request: Authentication<'_>) -> Result<(), Broken> {
         let nonce = self.random.bytes();
         let Some(server) = self.servers.get_mut(conn) else { return Ok(()) };
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref() else { return Ok(()) };
+        let Some(pool) = self.pools.get(server.pool) else { return Ok(()) };
         let State::LoggingIn(login) = &mut server.state else { return Ok(()) };
         if login.authenticated {
             return Err(Broken("authentication request after AuthenticationOk".to_owned()));
@@ -385,7 +378,7 @@ impl Worker {
 
     fn challenged(&mut self, turn: &mut Turn<'_>, conn: ConnId, data: &[u8]) -> Result<(), Broken> {
         let Some(server) = self.servers.get_mut(conn) else { return Ok(()) };
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref() else { return Ok(()) };
+        let Some(pool) = self.pools.get(server.pool) else { return Ok(()) };
         let State::LoggingIn(login) = &mut server.state else { return Ok(()) };
         let scram = login.scram.as_mut().ok_or_else(|| Broken("SASL message out of order".to_owned()))?;
         let challenge = scram.challenge(data).map_err(|error| Broken(error.to_string()))?;
@@ -411,7 +404,7 @@ impl Worker {
 
     pub(super) fn login_computed(&mut self, turn: &mut Turn<'_>, conn: ConnId, done: Done) {
         let Some(server) = self.servers.get_mut(conn) else { return };
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(server.pool) else { return };
         let (State::LoggingIn(login), Done::Keys(keys)) = (&mut server.state, done) else { return };
         let (Some(challenge), Some(scram)) = (login.computing.take(), login.scram.as_mut()) else { return };
         let end = respond(turn, conn, scram, &keys);
@@ -433,7 +426,7 @@ impl Worker {
         }
         let parameters = self.caches.interned.intern(parameters);
         server.parameters = Arc::clone(&parameters);
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(server.pool) else { return };
         pool.base = Some(Arc::new(Base::new(reported, parameters, &self.caches.tracked)));
         let setup = pool.database.connect_query.clone();
         match setup {
@@ -452,7 +445,7 @@ impl Worker {
         self.free(turn, conn);
         self.welcome_all(turn, id);
         // One login less under way: more may be asked for.
-        self.touched.push(id);
+        self.agenda.feed(id);
     }
 
     /// PostgreSQL answered a login with an error.

@@ -59,7 +59,7 @@ impl Worker {
         let Some(server) = self.servers.get(server_id).filter(|server| server.close_needed.is_none()) else {
             return false;
         };
-        let pool = self.pools[server.pool.0 as usize].as_ref().filter(|pool| pool.rules.follows());
+        let pool = self.pools.get(server.pool).filter(|pool| pool.rules.follows());
         let had = oracle.had.get_mut(&server_id).filter(|had| had.asked.is_none());
         let (Some(pool), Some(had)) = (pool, had) else { return false };
         // What functions set is said by the catalogue, though nobody may have called them.

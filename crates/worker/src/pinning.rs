@@ -36,7 +36,7 @@ impl Worker {
     /// Whether a session without a server has to wait until fewer sessions of its pool are pinned; then it does.
     pub(super) fn must_wait_to_pin(&mut self, turn: &mut Turn<'_>, conn: ConnId, messages: &[u8]) -> bool {
         let Some(session) = self.sessions.get_mut(conn) else { return false };
-        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return false };
+        let Some(pool) = self.pools.get_mut(session.pool) else { return false };
         if !pool.rules.follows() || !pins(session, messages, &mut self.caches.reader) {
             return false;
         }
@@ -58,7 +58,7 @@ impl Worker {
     /// Somebody is not pinned any more, or more may be: whoever waits for that goes on.
     pub(super) fn admit_to_pin(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         loop {
-            let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
+            let Some(pool) = self.pools.get_mut(id) else { return };
             if pool.pin_queue.is_empty() || pool.pinned_max().is_some_and(|max| pool.pinned >= max) {
                 return;
             }
@@ -66,12 +66,12 @@ impl Worker {
             if self.is_too_late(turn, waiter.session) {
                 continue;
             }
-            let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
+            let Some(pool) = self.pools.get_mut(id) else { return };
             let Some(session) = self.sessions.get_mut(waiter.session) else { continue };
             seat(session.tracker.get_or_insert_default(), pool);
             pool.totals.wait_us += turn.now.micros_since(waiter.since);
             session.state = State::Idle { since: turn.now };
-            self.stirred.push(waiter.session);
+            self.agenda.reconsider(waiter.session);
         }
     }
 

@@ -92,7 +92,7 @@ impl Worker {
     /// Whether a server that is free is the stranger's before it is anybody else's.
     pub(super) fn poison(&mut self, turn: &mut Turn<'_>, server_id: ConnId) -> bool {
         let Some(server) = self.servers.get_mut(server_id) else { return false };
-        let follows = self.pools[server.pool.0 as usize].as_ref().is_some_and(|pool| pool.rules.follows());
+        let follows = self.pools.get(server.pool).is_some_and(|pool| pool.rules.follows());
         let Some(chaos) = self.chaos.as_mut().filter(|_| follows && server.close_needed.is_none()) else {
             return false;
         };

@@ -37,10 +37,10 @@ impl Worker {
     pub(super) fn turn_away(&mut self, turn: &mut Turn<'_>, conn: ConnId, told: &ErrorResponse<'_>) {
         let Some(session) = self.sessions.get(conn) else { return };
         let State::Waiting { ticket, line, .. } = session.state else { return };
-        if let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() {
+        if let Some(pool) = self.pools.get_mut(session.pool) {
             pool.leave_line(line, session.class, ticket);
             if pool.homes > 1 {
-                self.restless.push(pool.id);
+                self.agenda.publish(pool.id);
             }
         }
         self.refuse_request(turn, conn, told);
@@ -55,11 +55,11 @@ impl Worker {
         let wants_server = matches!(session.state, State::Waiting { line: Line::Server | Line::Login, .. });
         session.state = State::Idle { since: turn.now };
         let (pool, class) = (session.pool, session.class);
-        if let Some(pool) = self.pools[pool.0 as usize].as_deref_mut().filter(|_| wants_server) {
+        if let Some(pool) = self.pools.get_mut(pool).filter(|_| wants_server) {
             pool.queue.refused(class);
         }
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let follows = self.pools[session.pool.0 as usize].as_ref().is_some_and(|pool| pool.rules.follows());
+        let follows = self.pools.get(session.pool).is_some_and(|pool| pool.rules.follows());
         if !(follows && is_in) {
             self.refuse_session_as(turn, conn, told);
             return;
@@ -75,7 +75,7 @@ impl Worker {
         self.unseat(turn, conn);
         self.arm_session(conn);
         if more {
-            self.stirred.push(conn);
+            self.agenda.reconsider(conn);
         } else {
             self.balance_if_paused(turn, conn);
         }

@@ -33,7 +33,7 @@ impl Worker {
         let (Some(session), Some(server)) = (self.sessions.get_mut(conn), self.servers.get_mut(server_id)) else {
             return;
         };
-        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(session.pool) else { return };
         let Some(base) = &pool.base else { return };
         let mut news = Vec::new();
         for (index, name) in self.caches.tracked.names().enumerate() {

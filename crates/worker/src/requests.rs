@@ -17,7 +17,7 @@ impl Worker {
     pub(super) fn client_received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         session.progress_at = turn.now;
-        if let Some(pool) = self.pools.get_mut(session.pool.0 as usize).and_then(Option::as_deref_mut) {
+        if let Some(pool) = self.pools.get_mut(session.pool) {
             pool.totals.received += bytes.len() as u64;
         }
         match session.state {
@@ -28,7 +28,7 @@ impl Worker {
                     let stirs = session.skipping || !self.gates.is_none();
                     self.stash(turn, conn, bytes);
                     if stirs {
-                        self.stirred.push(conn);
+                        self.agenda.reconsider(conn);
                     }
                 } else {
                     self.requests(turn, conn, bytes, Source::Chunk, 0);
@@ -91,8 +91,7 @@ impl Worker {
         from: usize,
     ) -> Option<usize> {
         let session = self.sessions.get_mut(conn)?;
-        let mapped =
-            self.pools[session.pool.0 as usize].as_ref().is_some_and(|pool| pool.rules.max_prepared_statements > 0);
+        let mapped = self.pools.get(session.pool).is_some_and(|pool| pool.rules.max_prepared_statements > 0);
         let mut first = Unlinked { conn, session, mapped, actions: turn.actions };
         match first.read(&bytes[from..]) {
             Ok(Begun::Needs(at)) => {
@@ -142,7 +141,7 @@ impl Worker {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(server_id) = session.server() else { return };
         let Some(server) = self.servers.get_mut(server_id) else { return };
-        let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(session.pool) else { return };
         let mut query = LoneQuery { session, server_id, server, pool, bytes, source, at };
         if self.gates.is_none() && query.is_lone(&mut self.caches) {
             return query.send(turn.now, turn.actions);

@@ -33,7 +33,7 @@ impl Worker {
         let Some(server) = self.servers.get(server_id) else { return };
         let id = server.pool;
         let servers = &self.servers;
-        let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(id) else { return };
         // Those that have gone on since are of no use.
         pool.resting.retain(|&other| {
             other != server_id
@@ -58,7 +58,7 @@ impl Worker {
         while let Some(server_id) = self.pool_mut(id).and_then(|pool| pool.resting.pop()) {
             let Some(server) = self.servers.get_mut(server_id) else { continue };
             let Some(session) = server.session().and_then(|session| self.sessions.get_mut(session)) else { continue };
-            let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
+            let Some(pool) = self.pools.get_mut(id) else { return };
             if server.pool == id && may_end(pool, session, server) {
                 if let Some(unnamed) = &mut session.unnamed {
                     unnamed.batch_ended();

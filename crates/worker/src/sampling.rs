@@ -27,8 +27,8 @@ impl Worker {
     pub(super) fn ask_for_waits(&mut self, turn: &mut Turn<'_>, server_id: ConnId) -> bool {
         let Some(server) = self.servers.get(server_id) else { return false };
         let id = server.pool;
-        let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return false };
-        let fits = self.stop.is_none() && server.session_state.is_none() && pool.count(Group::Linked) > 0;
+        let Some(pool) = self.pools.get_mut(id) else { return false };
+        let fits = !self.stopping.has_begun() && server.session_state.is_none() && pool.count(Group::Linked) > 0;
         let Some(waits) = pool.waits.as_deref_mut().filter(|waits| fits && waits.is_wanted()) else { return false };
         waits.begin(server_id);
         let linked = self.servers.iter().filter(|(_, other)| other.pool == id && other.session().is_some());

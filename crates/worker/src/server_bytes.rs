@@ -35,7 +35,7 @@ impl Worker {
             }
             _ => None,
         };
-        let Some(pool) = self.pools[server.pool.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(server.pool) else { return };
         let mut session = client.and_then(|id| self.sessions.get_mut(id).map(|session| (id, session)));
         let mut stream = Stream::new(bytes, source, 0);
         if let Some((id, session)) = &mut session

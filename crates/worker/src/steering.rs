@@ -33,8 +33,8 @@ impl Worker {
             self.chaos = Chaos::new(&settings, self.id.0);
         }
         let before = std::mem::replace(&mut self.settings, settings);
-        for index in 0..self.pools.len() {
-            let Some(pool) = self.pools[index].as_deref_mut() else { continue };
+        for id in self.pools.ids() {
+            let Some(pool) = self.pools.get_mut(id) else { continue };
             let found = self.settings.database(&pool.key.database);
             // Passwords may have changed with the rest.
             pool.keys = None;
@@ -44,19 +44,19 @@ impl Worker {
                 pool.database = found;
             }
             pool.rules = Rules::new(&pool.key, &pool.database, &self.settings);
-            let (id, removed) = (pool.id, pool.removed);
+            let removed = pool.removed;
             // Its size may be given from now on.
             if let Some(waits) = &mut pool.waits {
                 waits.forget();
             }
             if pool.known.configure(pool.rules.follows() && self.settings.reads_catalogue, changed) {
-                self.doubt_open_definitions(turn.now, index);
+                self.doubt_open_definitions(turn.now, id);
             }
             if changed {
                 let why = if removed { DATABASE_REMOVED } else { "database configuration changed" };
                 self.retire_servers(turn, |server| server.pool == id, why);
             }
-            self.touched.push(id);
+            self.agenda.feed(id);
             self.arm_pool(turn, id);
             // There may be room now.
             self.admit_to_pin(turn, id);
@@ -168,11 +168,10 @@ impl Worker {
     }
 
     pub(super) fn stop(&mut self, turn: &mut Turn<'_>, stop: Stop) {
-        if self.stop >= Some(stop) {
+        if !self.stopping.begin(stop) {
             return;
         }
-        self.stop = Some(stop);
-        if !self.refuses_new_work() {
+        if !self.stopping.refuses_new_work() {
             return;
         }
         for conn in self.sessions.ids() {
@@ -188,7 +187,7 @@ impl Worker {
 
     /// Tells once that a shutdown has nothing left to wait for here.
     pub(super) fn finish_if_done(&mut self, turn: &mut Turn<'_>) {
-        let Some(stop) = self.stop.filter(|_| !self.finished) else { return };
+        let Some(stop) = self.stopping.awaits() else { return };
         let done = match stop {
             Stop::Immediate => true,
             Stop::WaitForServers => self.servers.iter().all(|(_, server)| server.session().is_none()),
@@ -197,7 +196,7 @@ impl Worker {
             }
         };
         if done {
-            self.finished = true;
+            self.stopping.finish();
             turn.actions.push(Action::Finished);
         }
     }
@@ -205,8 +204,8 @@ impl Worker {
     /// This worker at this moment; `detail` adds every client and server.
     #[must_use]
     pub fn snapshot(&self, now: Time, detail: bool) -> Snapshot {
-        let mut pools: Vec<PoolSnapshot> = self.pools.iter().flatten().map(|pool| snapshot_of(pool, now)).collect();
-        let mut place = vec![usize::MAX; self.pools.len()];
+        let mut pools: Vec<PoolSnapshot> = self.pools.iter().map(|pool| snapshot_of(pool, now)).collect();
+        let mut place = vec![usize::MAX; self.pools.ids().count()];
         for (index, pool) in pools.iter().enumerate() {
             place[pool.id.0 as usize] = index;
         }

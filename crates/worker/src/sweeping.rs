@@ -27,7 +27,7 @@ impl Worker {
         let Some(lesson) = pool.known.lesson() else { return };
         let database = std::sync::Arc::clone(&pool.database);
         let mut swept = Vec::new();
-        for pool in self.pools.iter_mut().flatten() {
+        for pool in self.pools.iter_mut() {
             let is_same =
                 pool.database.hosts == database.hosts && pool.database.name_at_server() == database.name_at_server();
             if pool.id != id && is_same {

@@ -87,7 +87,7 @@ impl Worker {
         {
             // One that has no server would wait for one to listen alone, and keep it: whichever comes is better used as the listener.
             // While pgweir stops none comes, and it is told so.
-            if session.server().is_some() || self.stop.is_some() {
+            if session.server().is_some() || self.stopping.has_begun() {
                 earliest.add(since, Some(limits::LISTENER_WAIT), Due::ListenAlone);
             } else {
                 earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
@@ -193,7 +193,7 @@ impl Worker {
             return self.arm_session(conn);
         }
         let words = if line == Line::Pin { format!("{PINNED}, client being queued") } else { WORDS.to_owned() };
-        let pool = self.pools[session.pool.0 as usize].as_deref();
+        let pool = self.pools.get(session.pool);
         let detail = pool.and_then(|pool| pool.standing(turn.now, line, session.class, ticket));
         turn.actions.send_new(conn, |out| write_notice(&words, detail.as_deref(), out));
         self.arm_session(conn);
@@ -285,7 +285,7 @@ impl Worker {
     /// Sees to it that a pool is looked at when it may open servers again, or its reserve.
     pub(super) fn arm_pool(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         let reserve_timeout = self.settings.global.pools.reserve_pool_timeout;
-        let Some(pool) = self.pools[id.0 as usize].as_deref_mut() else { return };
+        let Some(pool) = self.pools.get_mut(id) else { return };
         if pool.homes == 1 && pool.rules.reserve_pool_size == 0 && pool.retry_at <= turn.now {
             // Nothing below would apply; lends are refused only between homes.
             return;
@@ -330,7 +330,7 @@ impl Worker {
                 self.look_around(turn, id);
             }
             self.ask_for_reserve(turn, id);
-            self.touched.push(id);
+            self.agenda.feed(id);
             if self.pool(id).is_some_and(|pool| pool.forgetting) {
                 self.try_to_forget(turn, id);
             }

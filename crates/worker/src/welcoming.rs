@@ -13,7 +13,6 @@ use link::session::{Admission, Line, Rest, Session, State};
 use machine::Turn;
 use machine::action::Action;
 use machine::arrival::Arrival;
-use machine::mail::Stop;
 use machine::pids::virtual_pid;
 use session_state::base::Base;
 use session_state::parameters::{Reported, Tracked};
@@ -83,14 +82,14 @@ impl Worker {
         };
         let conn = self.sessions.insert_with(|_| session);
         turn.actions.push(Action::Adopt { conn });
-        if let Some(entry) = self.pools[pool.0 as usize].as_deref_mut() {
+        if let Some(entry) = self.pools.get_mut(pool) {
             entry.sessions += 1;
             entry.totals.logins += 1;
             // A forced user's password is not the client's.
             let keys = arrival.keys.filter(|_| own_user);
             entry.client_keys = keys.or(entry.client_keys.take());
             if entry.homes > 1 && entry.excess() != entry.published.excess {
-                self.restless.push(pool);
+                self.agenda.publish(pool);
             }
         }
         self.stash(turn, conn, &arrival.leftover);
@@ -98,7 +97,7 @@ impl Worker {
             self.welcome_to_console(turn, conn);
         } else if !configured {
             self.refuse_session(turn, conn, sqlstate::INVALID_CATALOG_NAME, "no such database");
-        } else if self.stop.is_some() {
+        } else if self.stopping.has_begun() {
             self.refuse_session(turn, conn, sqlstate::ADMIN_SHUTDOWN, "server shutting down");
         } else {
             self.welcome_or_wait(turn, conn, pool, arrival.stable_backend_pid);
@@ -118,9 +117,9 @@ impl Worker {
         }
         entry.welcoming.push((conn, turn.now));
         let shared = entry.homes > 1;
-        self.touched.push(pool);
+        self.agenda.feed(pool);
         if shared {
-            self.restless.push(pool);
+            self.agenda.publish(pool);
         }
         self.arm_session(conn);
     }
@@ -157,7 +156,7 @@ impl Worker {
             tracker.told = Some(Arc::new(server.reported.clone()));
         }
         tracker.pinning.pin_for_life(turn.now);
-        if let Some(pool) = self.pools[session.pool.0 as usize].as_deref_mut() {
+        if let Some(pool) = self.pools.get_mut(session.pool) {
             count_pinned(tracker, pool);
         }
         self.real_keys.insert((pid, session.secret), conn);
@@ -172,7 +171,7 @@ impl Worker {
     pub(super) fn welcome_all(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
         let Some(entry) = self.pool_mut(pool) else { return };
         if entry.homes > 1 {
-            self.restless.push(pool);
+            self.agenda.publish(pool);
         }
         let Some(entry) = self.pool_mut(pool) else { return };
         for (conn, _) in std::mem::take(&mut entry.welcoming) {
@@ -186,7 +185,7 @@ impl Worker {
         session.state = State::Idle { since: turn.now };
         self.greet(turn, conn, virtual_pid(conn), notice.as_deref());
         if self.sessions.get(conn).is_some_and(|session| !session.inbox.is_empty()) {
-            self.stirred.push(conn);
+            self.agenda.reconsider(conn);
         }
         self.arm_session(conn);
     }
@@ -194,7 +193,7 @@ impl Worker {
     /// What it has not said of its parameters is as its pool's servers have it. Returns what PostgreSQL remarks about the others.
     fn take_base(&mut self, conn: ConnId) -> Option<String> {
         let session = self.sessions.get_mut(conn)?;
-        let pool = self.pools[session.pool.0 as usize].as_deref()?;
+        let pool = self.pools.get(session.pool)?;
         let base = pool.base.as_ref()?;
         let own = session.parameters.spelled(|index, value| {
             let name = self.caches.tracked.names().nth(index)?;
@@ -229,7 +228,7 @@ impl Worker {
     /// Lets it in.
     fn greet(&mut self, turn: &mut Turn<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let Some(base) = self.pools[session.pool.0 as usize].as_ref().and_then(|pool| pool.base.as_ref()) else {
+        let Some(base) = self.pools.get(session.pool).and_then(|pool| pool.base.as_ref()) else {
             return;
         };
         let (parameters, secret) = (Arc::clone(&session.parameters), session.secret);
@@ -250,10 +249,6 @@ impl Worker {
             }
             backend::encode_ready(out, Status::Idle);
         });
-    }
-
-    pub(super) fn refuses_new_work(&self) -> bool {
-        self.stop == Some(Stop::WaitForServers)
     }
 }
 

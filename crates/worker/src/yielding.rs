@@ -39,6 +39,6 @@ impl Worker {
         let Some(pool) = self.pool_mut(id) else { return };
         pool.asked = pool.asked.saturating_sub(count);
         pool.asked_reserve &= !reserve;
-        self.touched.push(id);
+        self.agenda.feed(id);
     }
 }
