@@ -75,7 +75,7 @@ impl Worker {
             Next::Recovered => {
                 let told =
                     "the database's names can be read: what functions, triggers and views do is followed from now on";
-                self.tell_of_server(turn, server_id, Level::Log, Topic::General, told.to_owned());
+                self.view().tell_of_server(turn, server_id, Level::Log, Topic::General, told.to_owned());
                 self.spread_names(turn, id);
             }
             Next::Nothing => self.spread_names(turn, id),
@@ -98,7 +98,7 @@ impl Worker {
             "the database's names cannot be read: {why}; statements are followed by their own words only: what functions, triggers \
              and views do inside stays on the server, for whoever gets it next"
         );
-        self.tell_of_server(turn, server_id, Level::Warning, Topic::General, told);
+        self.view().tell_of_server(turn, server_id, Level::Warning, Topic::General, told);
     }
 
     fn ask_server(&mut self, turn: &mut Turn<'_>, server_id: ConnId, chore: Chore, query: &str) {

@@ -42,6 +42,11 @@ struct Journey {
 }
 
 impl Chaos {
+    /// What has come of `chaos_rotate` so far.
+    pub(super) fn rotations(&self) -> Rotations {
+        self.counts
+    }
+
     /// `None` unless the settings ask for any of it.
     pub(super) fn new(settings: &Settings, worker: u16) -> Option<Box<Chaos>> {
         let wishes = &settings.global.tests;
@@ -114,16 +119,12 @@ impl Worker {
         let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
         let (name, links, servers) = (String::from_utf8_lossy(name), journey.links, journey.seen.len());
         let text = format!("chaos_rotate: {links} transactions on {servers} servers by {name}");
-        self.tell_of_session(turn, conn, Level::Log, Topic::General, text);
+        self.view().tell_of_session(turn, conn, Level::Log, Topic::General, text);
     }
 
     /// Whether a server that is free is wanted for something else first.
     pub(super) fn unrest(&mut self, turn: &mut Turn<'_>, server: ConnId) -> bool {
         self.consult(turn, server) || self.poison(turn, server)
-    }
-
-    pub(super) fn rotations(&self) -> Rotations {
-        self.chaos.as_ref().map_or(Rotations::default(), |chaos| chaos.counts)
     }
 
     /// Idle servers that may be used as they are, but for the one that the session had last.

@@ -5,17 +5,16 @@ use std::sync::Arc;
 
 use connections::{Charge, Origin};
 use link::first_text::first_text;
-use link::pool::Pool;
 use link::session::{Line, Session, State};
 use machine::Settings;
 use queueing::board::Board;
 use queueing::classes::{ClassId, Classes, DEFAULT, Standing, Subject};
 use queueing::commented::Commented;
-use queueing::queue::{Queue, Stranger};
+use queueing::queue::Queue;
 use session_state::parameters::{Parameters, Tracked};
 use settings::PoolMode;
 use sql::{Text, begins_transaction};
-use units::{ConnId, Time, WorkerId, limits};
+use units::{ConnId, WorkerId, limits};
 
 use crate::Worker;
 
@@ -82,30 +81,6 @@ impl Worker {
                 }
             }
         }
-    }
-
-    /// Who on another worker is to be served before everybody here, where classes are told apart. One of the same class is
-    /// served sooner at home, if it has waited for less than a service; one of a class that has had less is not: its worker
-    /// may have no servers left, and they go where those of the other class have waited longest.
-    pub(super) fn stranger_by_class(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
-        let own = pool.queue.next_class(now);
-        let head_start = |class| match own {
-            Some(own) if own != class => limits::STRANGER,
-            Some(_) | None => pool.patience(),
-        };
-        let workers = (0..self.settings.workers).map(WorkerId).filter(|worker| *worker != self.id);
-        let strangers = workers.flat_map(|worker| {
-            let cells = board.classes(pool.id, worker).iter().enumerate();
-            cells.map(move |(index, cell)| Stranger { worker, class: ClassId(index as u8), since: cell.hungry_since })
-        });
-        let hungry = strangers.filter(|stranger| {
-            // The board may be late: one server for one waiter.
-            let fed = || pool.fed.get(&stranger.worker) == Some(&stranger.since);
-            stranger.since != Time::NEVER && stranger.since + head_start(stranger.class) <= now && !fed()
-        });
-        let stranger = pool.queue.first_of(hungry, now)?;
-        let yields = pool.queue.yields_to(&stranger, head_start(stranger.class), now);
-        yields.then_some((stranger.worker, stranger.since))
     }
 
     /// Other classes hold from now on: whoever waits, and whoever has a server, is counted among them anew.

@@ -6,10 +6,9 @@ use machine::Turn;
 use machine::action::Action;
 use machine::event::Hangup;
 use machine::mail::ToCoordinator;
-use machine::observe::{About, Fact, Level, Topic};
+use machine::observe::{Level, Topic};
 use machine::sabotage::{Fault, does};
 use session_state::state::Pins;
-use settings::PoolMode;
 use units::{ConnId, limits};
 use wire::backend::{ErrorResponse, Status};
 use wire::frontend::{CopyFail, Query};
@@ -63,7 +62,13 @@ impl Worker {
         self.tell_of_end(turn, conn, text);
         self.depart(turn, conn);
         if speakable {
-            self.tell_of_session(turn, conn, Level::Warning, Topic::PoolerErrors, format!("pooler error: {text}"));
+            self.view().tell_of_session(
+                turn,
+                conn,
+                Level::Warning,
+                Topic::PoolerErrors,
+                format!("pooler error: {text}"),
+            );
             let last = ErrorResponse { severity: "FATAL", ..*told };
             turn.actions.send_new(conn, |out| last.encode(out));
         }
@@ -98,24 +103,7 @@ impl Worker {
         }
         let age = turn.now.since(session.identity.connected_at).as_secs();
         let text = format!("closing because: {why} (age={age}s)");
-        self.tell_of_session(turn, conn, Level::Log, Topic::Disconnections, text);
-    }
-
-    pub(super) fn tell_of_session(&self, turn: &mut Turn<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {
-        let Some(session) = self.sessions.get(conn) else { return };
-        let fact = Fact {
-            level,
-            topic,
-            about: About::Client {
-                conn,
-                name: session.identity.name,
-                database: Some(session.identity.database.clone()),
-                user: Some(session.identity.user.clone()),
-                peer: session.identity.peer,
-            },
-            text,
-        };
-        turn.actions.tell(fact);
+        self.view().tell_of_session(turn, conn, Level::Log, Topic::Disconnections, text);
     }
 
     /// Takes a session out of whatever it is in: the queue, its link, its pool's counts.
@@ -255,7 +243,7 @@ impl Worker {
         let in_answer = server.skip > 0 && server.skip_forward;
         let told = server.last_words_told;
         let answer_failed = server.answer_failed;
-        let outlives = self.outlives(server, session);
+        let outlives = self.view().outlives(server, session);
         let kept =
             self.sessions.get(session).and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.pins());
         let kept: Vec<&str> = kept.into_iter().flat_map(|pins| pins.words()).collect();
@@ -271,19 +259,6 @@ impl Worker {
         } else {
             self.refuse_session(turn, session, code, why);
         }
-    }
-
-    /// Whether a session goes on without its server, and how many answers (one, or none) it is owed.
-    fn outlives(&self, server: &Server, session: ConnId) -> Option<usize> {
-        let (answers, batch) = server.ledger.owing();
-        let session = self.sessions.get(session)?;
-        let in_answer = server.skip > 0 && server.skip_forward;
-        let in_transaction = server.status != Status::Idle || batch || server.ledger.is_skipping();
-        let alone = answers == 0 || (answers == 1 && session.inbox.is_empty());
-        let mode = self.pool(server.pool)?.rules.mode;
-        let free = session.tracker.as_ref().is_none_or(|tracker| tracker.outlives_server());
-        let goes_on = free && mode != PoolMode::Session && alone && !in_answer && !in_transaction && !session.is_torn();
-        goes_on.then_some(answers)
     }
 
     pub(super) fn drain_progress(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
@@ -353,13 +328,9 @@ impl Worker {
 
     /// Closes a server and gives its token back. Its session, if any, is the caller's to tell.
     pub(super) fn close_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str) {
-        let told = self.words_of_end(turn, conn, why);
-        self.tell_of_server(turn, conn, Level::Log, Topic::Disconnections, told);
+        let told = self.view().words_of_end(turn, conn, why);
+        self.view().tell_of_server(turn, conn, Level::Log, Topic::Disconnections, told);
         self.remove_server(turn, conn, why);
-    }
-
-    pub(super) fn words_of_end(&self, turn: &Turn<'_>, conn: ConnId, why: &str) -> String {
-        format!("closing because: {why} (age={}s)", self.age(turn, conn))
     }
 
     /// As [`Worker::close_server`], without a line in the log.
@@ -398,24 +369,6 @@ impl Worker {
         if listened {
             self.listener_lost(turn, id, why);
         }
-    }
-
-    fn age(&self, turn: &Turn<'_>, conn: ConnId) -> u64 {
-        self.servers.get(conn).map_or(0, |server| turn.now.since(server.connected_at).as_secs())
-    }
-
-    pub(super) fn tell_of_server(&self, turn: &mut Turn<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {
-        let Some(server) = self.servers.get(conn) else { return };
-        let Some(pool) = self.pool(server.pool) else { return };
-        let about = About::Server {
-            conn,
-            name: server.name,
-            database: pool.key.database.clone(),
-            user: pool.key.user.clone(),
-            address: server.address.clone(),
-        };
-        let fact = Fact { level, topic, about, text };
-        turn.actions.tell(fact);
     }
 
     /// In statement mode a transaction of several statements is refused, as in PgBouncer.

@@ -6,7 +6,6 @@
 //!
 //! Nothing is counted for messages that are whole, or short: what all keep is added up when it may be too much.
 
-use link::session::State;
 use machine::Turn;
 use units::{ConnId, Time, heap, limits};
 use wire::sqlstate;
@@ -38,16 +37,10 @@ impl Worker {
         limits::HALF_BYTES_MAX / usize::from(self.settings.workers.max(1))
     }
 
-    /// What is kept of a session's message that is not whole.
-    fn half_of(&self, conn: ConnId) -> usize {
-        let session = self.sessions.get(conn).filter(|session| matches!(session.state, State::Idle { .. }));
-        session.map_or(0, |session| heap::taken(session.inbox.capacity()))
-    }
-
     fn shed_halves(&mut self, turn: &mut Turn<'_>) {
         let known = std::mem::take(&mut self.halves);
         let mut halves: Vec<(Time, ConnId, usize)> =
-            known.into_iter().map(|(conn, since)| (since, conn, self.half_of(conn))).collect();
+            known.into_iter().map(|(conn, since)| (since, conn, self.view().half_of(conn))).collect();
         halves.retain(|&(_, _, len)| len > 0);
         halves.sort_unstable();
         self.half_bytes = halves.iter().map(|&(_, _, len)| len).sum();

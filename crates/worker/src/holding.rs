@@ -37,7 +37,7 @@ impl Worker {
 
     /// A session that keeps its server has more at hand.
     pub(super) fn go_on_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId, server: ConnId) {
-        let attends = self.waits_for_listener(conn);
+        let attends = self.view().waits_for_listener(conn);
         let waits = self.sessions.get(conn).is_some_and(|session| matches!(session.admission, Admission::Waits { .. }));
         let Some(server) = self.servers.get_mut(server) else { return };
         // A cancel that is under way could strike what comes next.

@@ -8,7 +8,6 @@
 //! The setting is a custom one of PostgreSQL's, which the session's state brings from server to server: SHOW, RESET,
 //! `current_setting` and rollbacks are PostgreSQL's. Does not bound what happens at a server, nor logins.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use link::session::{Line, State};
@@ -21,7 +20,6 @@ use wire::sqlstate;
 
 use crate::Worker;
 use crate::gates::Outcome;
-use crate::pinning::PINNED;
 
 /// As PostgreSQL words its own timeouts.
 pub(super) const WORDS: &str = "canceling statement due to deadline";
@@ -67,41 +65,22 @@ impl Worker {
 
     /// Whether the waiter whose turn has come, and who has left the line, can be served no more: then it is told so.
     pub(super) fn is_too_late(&mut self, turn: &mut Turn<'_>, conn: ConnId) -> bool {
-        let Some((since, deadline_ms)) = self.late(turn.now, conn) else { return false };
-        let (message, detail) = self.with_pin_limit(conn, WORDS, waited(turn.now, since, deadline_ms));
+        let Some((since, deadline_ms)) = self.view().late(turn.now, conn) else { return false };
+        let (message, detail) = self.view().with_pin_limit(conn, WORDS, waited(turn.now, since, deadline_ms));
         self.count_refusal(turn, conn, Reason::Deadline, &message);
         self.refuse_request(turn, conn, &told(&message, &detail));
         true
     }
 
-    /// A waiter's time is up: since when it has waited, and how long it can.
-    pub(super) fn late(&self, now: Time, conn: ConnId) -> Option<(Time, u32)> {
-        let session = self.sessions.get(conn)?;
-        let (since, deadline_ms) = match session.state {
-            State::Waiting { since, deadline_ms, .. } => (since, deadline_ms),
-            _ => self.gates.wait_of(session).map(|wait| (wait.since, wait.deadline_ms))?,
-        };
-        let is_late = deadline_ms > 0 && now >= since + Duration::from_millis(deadline_ms.into());
-        is_late.then_some((since, deadline_ms))
-    }
-
     /// A session waits, and can no more.
     pub(super) fn deadline_passed(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
-        let Some((since, deadline_ms)) = self.late(turn.now, conn) else { return };
+        let Some((since, deadline_ms)) = self.view().late(turn.now, conn) else { return };
         if self.end_linked_wait(turn, conn, Outcome::Late { since, deadline_ms }) {
             return;
         }
-        let (message, detail) = self.with_pin_limit(conn, WORDS, waited(turn.now, since, deadline_ms));
+        let (message, detail) = self.view().with_pin_limit(conn, WORDS, waited(turn.now, since, deadline_ms));
         self.count_refusal(turn, conn, Reason::Deadline, &message);
         self.turn_away(turn, conn, &told(&message, &detail));
-    }
-
-    /// The message and the DETAIL of a session whose wait ends, with `max_pinned` where that is why it waited.
-    fn with_pin_limit(&self, conn: ConnId, words: &'static str, detail: String) -> (Cow<'static, str>, String) {
-        match self.pin_limit(conn) {
-            Some(limit) => (format!("{words}: {PINNED}").into(), format!("{detail} {limit}")),
-            None => (words.into(), detail),
-        }
     }
 
     /// A session has waited for as long as its query could run.
@@ -111,7 +90,7 @@ impl Worker {
         let Some(timeout) = self.pool(session.pool).and_then(|pool| pool.rules.query_timeout) else { return };
         let waited = turn.now.since(since).as_millis();
         let detail = format!("waited_ms={waited} query_timeout_ms={}", timeout.as_millis());
-        let (message, detail) = self.with_pin_limit(conn, QUERY_TIMEOUT, detail);
+        let (message, detail) = self.view().with_pin_limit(conn, QUERY_TIMEOUT, detail);
         self.count_refusal(turn, conn, Reason::QueryTimeout, &message);
         self.turn_away(turn, conn, &told(&message, &detail));
     }

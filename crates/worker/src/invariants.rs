@@ -15,32 +15,27 @@ use units::{ConnId, Time, limits};
 use crate::Worker;
 
 /// What the invariants are statements about.
-pub(crate) struct Parts<'a> {
-    pub(crate) sessions: Vec<(ConnId, &'a Session)>,
-    pub(crate) servers: Vec<(ConnId, &'a Server)>,
-    pub(crate) pools: Vec<&'a Pool>,
-    pub(crate) settled: bool,
-    pub(crate) stopping: bool,
+struct Parts<'a> {
+    sessions: Vec<(ConnId, &'a Session)>,
+    servers: Vec<(ConnId, &'a Server)>,
+    pools: Vec<&'a Pool>,
+    settled: bool,
+    stopping: bool,
 }
 
 impl Worker {
-    /// The pools' own counts and the tables they count, for [`crate::invariants`].
-    fn parts(&self) -> Parts<'_> {
-        Parts {
-            sessions: self.sessions.iter().collect(),
-            servers: self.servers.iter().collect(),
-            pools: self.pools.iter().collect(),
-            settled: self.agenda.is_settled(),
-            stopping: self.stopping.refuses_new_work(),
-        }
-    }
-
     /// Checks every invariant that one worker can know.
     ///
     /// # Errors
     /// The first that does not hold.
     pub fn check(&self) -> Result<(), Violation> {
-        let parts = self.parts();
+        let parts = Parts {
+            sessions: self.sessions.iter().collect(),
+            servers: self.servers.iter().collect(),
+            pools: self.pools.iter().collect(),
+            settled: self.agenda.is_settled(),
+            stopping: self.stopping.refuses_new_work(),
+        };
         links_agree(&parts)?;
         idle_is_clean(&parts)?;
         nobody_waits_beside_an_idle_server(&parts)?;

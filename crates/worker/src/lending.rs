@@ -5,12 +5,11 @@
 //! servers.
 
 use connections::server::{Chore, Group, Lent, Server, State as ServerState};
-use link::pool::Pool;
 use machine::Turn;
 use machine::action::Action;
 use machine::mail::{Exchange, Mail, ToCoordinator, ToWorker};
 use machine::sabotage::{Fault, does};
-use queueing::board::{Board, Cell};
+use queueing::board::Cell;
 use units::deadline::Owner;
 use units::{ConnId, PoolId, Time, WorkerId, limits};
 
@@ -20,31 +19,6 @@ use crate::steering::concerns_servers;
 use crate::sweeping::taint;
 
 impl Worker {
-    /// Who on another worker is to be served before our own oldest waiter, by what the board says.
-    pub(super) fn stranger(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
-        if now < pool.lends_refused_until {
-            return None;
-        }
-        if pool.queue.is_counted() {
-            return self.stranger_by_class(now, board, pool);
-        }
-        let workers = 0..self.settings.workers;
-        let hungry = workers.map(WorkerId).filter(|&worker| worker != self.id).filter_map(|worker| {
-            let since = board.cell(pool.id, worker).hungry_since;
-            // The board may be late: one server for one waiter.
-            let fed = || pool.fed.get(&worker) == Some(&since);
-            (since != Time::NEVER && !fed()).then_some((worker, since))
-        });
-        let (worker, since) = hungry.min_by_key(|&(_, since)| since)?;
-        let head_start = pool.patience();
-        let own = pool.hungry_since();
-        // Whoever has waited for less is served sooner by a server of its own worker than by one that travels.
-        let patient = since + head_start <= now;
-        let own_first = machine::sabotage::serves_own_first(&self.settings) && own != Time::NEVER;
-        let yields = own == Time::NEVER || pool.yields_to(board.cell(pool.id, worker), since, own);
-        (patient && since + head_start < own && yields && !own_first).then_some((worker, since))
-    }
-
     pub(super) fn lend(&mut self, turn: &mut Turn<'_>, server_id: ConnId, to: WorkerId, since: Time) {
         let Some(idle_since) = self.servers.get(server_id).map(|server| server.since) else { return };
         self.turn_server(turn, server_id, ServerState::Held);
@@ -204,7 +178,7 @@ impl Worker {
         let Some(entry) = self.pool(pool) else { return };
         if let Some(&server) = entry.idle.back()
             && !self.stopping.refuses_new_work()
-            && let Some((to, since)) = self.stranger(turn.now, turn.board, entry)
+            && let Some((to, since)) = self.view().stranger(turn.now, turn.board, entry)
         {
             self.lend(turn, server, to, since);
             return;

@@ -25,10 +25,12 @@
 //! | `sweeping` | which servers are cleared because of what was defined past the pooler |
 //! | `sampling` | when a server is asked what the pool's servers wait for |
 //! | `consoling` | sessions of the admin database |
-//! | `timing` | every timer |
+//! | `due`, `timing` | when a session, a server or a pool is looked at next; what is done then |
 //! | `forgetting` | when a pool that nobody uses is gone |
 //! | `yielding` | what is given back because another pool's turn has come |
-//! | `steering` | reload, shutdown, snapshots |
+//! | `steering` | reload, shutdown |
+//! | `view`, `showing` | what can be said of it without changing it: who would be served, lines for the log, the console's rows |
+//! | `agenda`, `pools`, `stopping` | what is to be done next; its pools; how it is to end |
 //!
 //! Work that follows from a decision (a server is free, a session has more at hand, a pool may be hungry) is put on
 //! three short lists and settled at the end of the step, so nothing recurses.
@@ -46,6 +48,7 @@ mod consoling;
 mod copying;
 mod crowding;
 mod dice;
+mod due;
 mod findings;
 mod forgetting;
 mod gates;
@@ -69,12 +72,14 @@ mod requests;
 mod resting;
 mod sampling;
 mod server_bytes;
+mod showing;
 mod steering;
 mod stopping;
 mod sweeping;
 mod timing;
 mod unlinked;
 mod vacating;
+mod view;
 mod welcoming;
 mod yielding;
 
@@ -95,17 +100,19 @@ use machine::action::{Action, Actions};
 use machine::event::{Event, Hangup};
 use machine::mail::{Exchange, Mail, ToWorker};
 use machine::sabotage::{Fault, does};
-use machine::{Settings, Turn};
+use machine::{Settings, Snapshot, Turn};
 use pools::Pools;
 use queueing::board::Board;
 use queueing::refusals::Refusals;
 use session_state::state::Ears;
 use sql::Key;
 use stopping::Stopping;
+
 use units::deadline::Deadlines;
 use units::random::Random;
 use units::table::Table;
 use units::{ConnId, Kind, PoolId, Time, WorkerId, limits};
+pub use view::View;
 
 /// One worker.
 #[derive(Debug)]
@@ -179,6 +186,40 @@ impl Worker {
     /// What the names of prepared statements on servers depend on: to be the same for all workers, and told to nobody.
     pub fn set_secret_of_names(&mut self, secret: &[u8; 32]) {
         self.caches.catalog.set_secret(secret);
+    }
+
+    /// What can be said of it without changing it.
+    #[inline]
+    #[must_use]
+    pub fn view(&self) -> View<'_> {
+        View {
+            id: self.id,
+            settings: &self.settings,
+            sessions: &self.sessions,
+            servers: &self.servers,
+            pools: &self.pools,
+            gates: &self.gates,
+            stopping: &self.stopping,
+        }
+    }
+
+    /// This worker at this moment; `detail` adds every client and server.
+    #[must_use]
+    pub fn snapshot(&self, now: Time, detail: bool) -> Snapshot {
+        let view = self.view();
+        Snapshot {
+            worker: Some(self.id),
+            now,
+            pools: view.pools_shown(now),
+            clients: if detail { view.clients_shown() } else { Vec::new() },
+            servers: if detail { view.servers_shown(now) } else { Vec::new() },
+            lends: self.lends,
+            rotations: self.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
+            limits: self.gates.class_counts(),
+            statements: self.gates.statement_counts(),
+            refusals: self.refusals.counts(|pool| self.pools.get(pool).map(|pool| pool.key.clone())).collect(),
+            steps: self.steps,
+        }
     }
 
     /// Pools whose rows of the board this worker wants read anew each round.

@@ -262,7 +262,7 @@ impl Worker {
         let (mut through, mut late) = (Vec::new(), Vec::new());
         while let Some(ticket) = self.gates.next_of(before) {
             let Some(&Wait { conn, linked, since, .. }) = self.gates.waits.get(&ticket) else { break };
-            if let Some(told) = self.late(turn.now, conn) {
+            if let Some(told) = self.view().late(turn.now, conn) {
                 // It takes nothing, so that nobody has to be looked at for what it gives back.
                 self.gates.leave_line(turn.now, ticket);
                 self.gates.count_vain_wait(turn.now, before, since);

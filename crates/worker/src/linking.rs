@@ -17,7 +17,7 @@ use queueing::commented::Commented;
 use queueing::queue::Waiter;
 use queueing::waits::Asked;
 use settings::{Fidelity, PoolMode};
-use units::{ConnId, PoolId, Time, limits};
+use units::{ConnId, PoolId, Time};
 use wire::frontend::tag;
 
 use crate::Worker;
@@ -139,7 +139,7 @@ impl Worker {
         loop {
             let round_robin = self.settings.global.servers.server_round_robin;
             let pool = self.pool(pool)?;
-            let conn = if round_robin { *pool.idle.front()? } else { self.fitting(pool, session)? };
+            let conn = if round_robin { *pool.idle.front()? } else { self.view().fitting(pool, session)? };
             let server = self.servers.get(conn)?;
             if let Some(why) = expired(turn.now, server, pool, &self.settings) {
                 self.close_server(turn, conn, why);
@@ -159,27 +159,6 @@ impl Worker {
             }
             return fresh;
         }
-    }
-
-    /// Of the servers used last, the first that has what a session has set: nothing needs to be told to it. The one used last,
-    /// if there is none.
-    fn fitting(&self, pool: &Pool, session: Option<ConnId>) -> Option<ConnId> {
-        let last = *pool.idle.back()?;
-        let session = session.and_then(|session| self.sessions.get(session));
-        let wanted = session.and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.state());
-        let wanted = wanted.filter(|state| !state.is_base());
-        let fits = |server: &ConnId| {
-            let found = self.servers.get(*server).and_then(|server| server.session_state.as_ref());
-            match (wanted, found) {
-                (Some(wanted), Some(found)) => Arc::ptr_eq(wanted, found) || wanted == found,
-                (wanted, found) => wanted.is_none() && found.is_none(),
-            }
-        };
-        if fits(&last) {
-            return Some(last);
-        }
-        let mut others = pool.idle.iter().rev().skip(1).take(limits::FITTING_MAX - 1);
-        Some(others.find(|server| fits(server)).copied().unwrap_or(last))
     }
 
     /// Idle servers that may not be handed out unchecked, and people who wait: as many are checked as are waited for.
@@ -256,7 +235,7 @@ impl Worker {
 
     /// The client's messages go on when what they waited for has been answered.
     pub(super) fn open_gate(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) {
-        if self.waits_for_listener(conn) {
+        if self.view().waits_for_listener(conn) {
             return;
         }
         let Some(server) = self.servers.get_mut(server_id) else { return };
@@ -477,7 +456,7 @@ impl Worker {
         let stays = server.travelled_at.is_some_and(came_for) && !machine::sabotage::lends_on(&self.settings);
         if pool.homes > 1
             && !stays
-            && let Some((to, since)) = self.stranger(turn.now, turn.board, pool)
+            && let Some((to, since)) = self.view().stranger(turn.now, turn.board, pool)
         {
             self.lend(turn, server_id, to, since);
             return true;

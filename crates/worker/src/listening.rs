@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use connections::server::{Answerer, Expect, Server, State as ServerState};
 use link::checking::CLEAR;
-use link::session::{Session, State};
+use link::session::State;
 use machine::Turn;
-use machine::pids::virtual_pid;
 use machine::sabotage::{Fault, does};
 use session_state::parameters::Tracked;
 use session_state::state::{Ears, Overflow, Wait};
@@ -20,10 +19,6 @@ use crate::Worker;
 const LOST: &str = "the connection that listened for this session was lost";
 
 impl Worker {
-    pub(super) fn waits_for_listener(&self, conn: ConnId) -> bool {
-        self.sessions.get(conn).is_some_and(Session::waits_for_listener)
-    }
-
     /// A session wants something of its pool's listener.
     pub(super) fn attend(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         let Some(pool) = self.pool(id) else { return };
@@ -211,7 +206,7 @@ impl Worker {
             let Ok(said) = Notification::decode(&body) else { continue };
             let encoding = server.parameters.get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
             let id = server.pool;
-            let pid = self.known_pid(id, said.pid);
+            let pid = self.view().known_pid(id, said.pid);
             let mut message = Vec::new();
             Notification { pid, ..said }.encode(&mut message);
             let listener = self.pool(id).and_then(|pool| pool.listener.as_ref());
@@ -220,14 +215,6 @@ impl Worker {
                 self.notify(turn, conn, &said, &message, encoding.as_deref());
             }
         }
-    }
-
-    /// The pid of who said something as clients know it, if it is one of ours.
-    fn known_pid(&self, id: PoolId, pid: i32) -> i32 {
-        let mut servers = self.servers.iter().map(|(_, server)| server);
-        let server = servers.find(|server| server.pool == id && server.backend_pid == pid);
-        let linked = server.and_then(Server::session).map(virtual_pid);
-        server.filter(|server| server.notified_by != 0).map(|server| server.notified_by).or(linked).unwrap_or(pid)
     }
 
     fn notify(

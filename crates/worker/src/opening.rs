@@ -131,7 +131,7 @@ impl Worker {
         let waiter = self.pool(id).and_then(|pool| pool.queue.oldest());
         if let Some(waiter) = waiter {
             let words = "taking connection from reserve_pool".to_owned();
-            self.tell_of_session(turn, waiter.session, Level::Warning, Topic::General, words);
+            self.view().tell_of_session(turn, waiter.session, Level::Warning, Topic::General, words);
         }
     }
 
@@ -219,7 +219,7 @@ impl Worker {
             }
             let _ = write!(words, " (from {local})");
         }
-        self.tell_of_server(turn, conn, Level::Log, Topic::Connections, words);
+        self.view().tell_of_server(turn, conn, Level::Log, Topic::Connections, words);
         let Some(server) = self.servers.get(conn) else { return };
         let Some(pool) = self.pools.get(server.pool) else { return };
         let database = &pool.database;
@@ -456,7 +456,7 @@ impl Worker {
         let told = format!("server login failed: FATAL {words}");
         let Some(pool) = self.servers.get(conn).map(|server| server.pool) else { return };
         if is_final(code) {
-            self.tell_of_server(turn, conn, Level::Warning, Topic::General, told);
+            self.view().tell_of_server(turn, conn, Level::Warning, Topic::General, told);
             let pause = self.settings.global.servers.server_login_retry;
             if let Some(pool) = self.pool_mut(pool) {
                 pool.spare_after = turn.now + pause;
@@ -483,7 +483,7 @@ impl Worker {
             server: server.name,
             address: server.address.clone(),
             why: words.as_deref().unwrap_or(why).into(),
-            lines: words.into_iter().chain([self.words_of_end(turn, conn, why)]).collect(),
+            lines: words.into_iter().chain([self.view().words_of_end(turn, conn, why)]).collect(),
         };
         let failed = ToCoordinator::Failed(Box::new(failure));
         turn.actions.post_to_coordinator(failed);

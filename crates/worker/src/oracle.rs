@@ -113,9 +113,9 @@ impl Worker {
             let heard = server.and_then(|server| server.heard.as_deref()).unwrap_or_default();
             let text = format!("chaos_check: {difference}, after: {}", String::from_utf8_lossy(heard));
             if self.sessions.get(by).is_some() {
-                self.tell_of_session(turn, by, Level::Fatal, Topic::General, text);
+                self.view().tell_of_session(turn, by, Level::Fatal, Topic::General, text);
             } else {
-                self.tell_of_server(turn, server_id, Level::Fatal, Topic::General, text);
+                self.view().tell_of_server(turn, server_id, Level::Fatal, Topic::General, text);
             }
         }
         self.free(turn, server_id);

@@ -21,7 +21,7 @@ impl Worker {
             return;
         }
         server.overdue = Overdue::Since(turn.now);
-        self.tell_of_session(turn, conn, Level::Warning, Topic::PoolerErrors, WORDS.to_owned());
+        self.view().tell_of_session(turn, conn, Level::Warning, Topic::PoolerErrors, WORDS.to_owned());
         self.cancel_linked(turn, conn, server_id, WORDS);
         self.arm_session(conn);
     }

@@ -93,14 +93,7 @@ impl Worker {
 /// Why a session waits that waits to keep a server.
 pub(super) const PINNED: &str = "as many clients of this pool as max_pinned allows keep a server";
 
-impl Worker {
-    /// If a session waits because of `max_pinned`: what it is told, in figures.
-    pub(super) fn pin_limit(&self, conn: ConnId) -> Option<String> {
-        let session = self.sessions.get(conn)?;
-        let State::Waiting { line: Line::Pin, .. } = session.state else { return None };
-        self.pool(session.pool).map(|pool| format!("max_pinned={}", pool.rules.max_pinned))
-    }
-}
+impl Worker {}
 
 /// Whether one of the messages at hand, up to the end of the first batch, pins by what its text says.
 #[cold]

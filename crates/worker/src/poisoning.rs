@@ -137,7 +137,7 @@ impl Worker {
             said.failed = true;
         }
         let text = format!("chaos_poison: refused: {words}");
-        self.tell_of_server(turn, server_id, Level::Debug, Topic::General, text);
+        self.view().tell_of_server(turn, server_id, Level::Debug, Topic::General, text);
     }
 
     /// The stranger has all its answers, and goes.

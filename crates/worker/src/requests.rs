@@ -41,7 +41,7 @@ impl Worker {
             }
             State::Idle { .. } => {
                 self.stash(turn, conn, bytes);
-                if !self.waits_for_listener(conn) {
+                if !self.view().waits_for_listener(conn) {
                     self.begin_from_inbox(turn, conn);
                 }
             }

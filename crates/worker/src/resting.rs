@@ -48,7 +48,7 @@ impl Worker {
     /// Nobody waits here. On another worker somebody may.
     pub(super) fn rest_for_a_stranger(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         let rests = self.pool(id).filter(|pool| !pool.resting.is_empty());
-        if rests.is_some_and(|pool| self.stranger(turn.now, turn.board, pool).is_some()) {
+        if rests.is_some_and(|pool| self.view().stranger(turn.now, turn.board, pool).is_some()) {
             self.end_a_rest(turn, id);
         }
     }

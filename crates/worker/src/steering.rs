@@ -1,25 +1,20 @@
 //! Reload, shutdown, and a worker's account of itself.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use connections::databases::Database;
-use connections::server::{Chore, Group, Server, State as ServerState};
-use link::pool::{Pool, Rules};
+use connections::server::{Group, Server, State as ServerState};
+use link::pool::Rules;
 use link::session::{Session, State};
 use link::surplus::SURPLUS;
 use machine::action::Action;
 use machine::mail::{Counted, Stop, ToCoordinator};
-use machine::pids::virtual_pid;
 use machine::sabotage::{Fault, does};
-use machine::snapshot::{ClientSnapshot, FidelitySnapshot, PoolSnapshot, ServerSnapshot, Snapshot};
 use machine::{Settings, Turn};
 use queueing::sizing::Account;
 use queueing::waits::Asked;
-use session_state::parameters::Tracked;
-use session_state::state::Pins;
 use settings::PoolMode;
-use units::{ConnId, PoolId, Time, limits};
+use units::{ConnId, PoolId, limits};
 
 use crate::Worker;
 use crate::chaos::Chaos;
@@ -201,141 +196,6 @@ impl Worker {
         }
     }
 
-    /// This worker at this moment; `detail` adds every client and server.
-    #[must_use]
-    pub fn snapshot(&self, now: Time, detail: bool) -> Snapshot {
-        let mut pools: Vec<PoolSnapshot> = self.pools.iter().map(|pool| snapshot_of(pool, now)).collect();
-        let mut place = vec![usize::MAX; self.pools.ids().count()];
-        for (index, pool) in pools.iter().enumerate() {
-            place[pool.id.0 as usize] = index;
-        }
-        let mut count = |id: units::id::PoolId, add: &mut dyn FnMut(&mut PoolSnapshot)| {
-            if let Some(pool) = place.get(id.0 as usize).and_then(|&index| pools.get_mut(index)) {
-                add(pool);
-            }
-        };
-        for (_, session) in self.sessions.iter() {
-            count(session.pool, &mut |pool| match session.state {
-                State::Idle { .. } | State::Linked { .. } => pool.cl_active += 1,
-                // For a server, or at a limit.
-                State::Waiting { since, .. } | State::Welcoming { since } => {
-                    pool.cl_waiting += 1;
-                    pool.maxwait_us = pool.maxwait_us.max(now.micros_since(since));
-                }
-                State::Console { .. } | State::Leaving { .. } => {}
-            });
-        }
-        for (_, server) in self.servers.iter() {
-            let stale = now.since(server.since) > self.settings.global.servers.server_check_delay;
-            count(server.pool, &mut |pool| match server_state(server, stale) {
-                "active" | "listening" => pool.sv_active += 1,
-                "being_canceled" => pool.sv_being_canceled += 1,
-                "idle" => pool.sv_idle += 1,
-                "used" => pool.sv_used += 1,
-                "tested" => pool.sv_tested += 1,
-                _ => pool.sv_login += 1,
-            });
-        }
-        // Who is only being told farewell is no client any more.
-        let clients = self.sessions.iter().filter(|(_, session)| detail && !session.is_leaving());
-        let clients = clients.map(|(id, session)| self.client_snapshot(id, session));
-        let servers =
-            self.servers.iter().filter(|_| detail).filter_map(|(id, server)| self.server_snapshot(now, id, server));
-        let (clients, servers) = (clients.collect(), servers.collect());
-        Snapshot {
-            worker: Some(self.id),
-            now,
-            pools,
-            clients,
-            servers,
-            lends: self.lends,
-            rotations: self.rotations(),
-            limits: self.gates.class_counts(),
-            statements: self.gates.statement_counts(),
-            refusals: self.refusals.counts(|pool| self.pool(pool).map(|pool| pool.key.clone())).collect(),
-            steps: self.steps,
-        }
-    }
-
-    /// As the client knows it.
-    fn told_pid(&self, conn: ConnId, session: &Session) -> i32 {
-        let real = session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
-        let server = session.server().filter(|_| real).and_then(|server| self.servers.get(server));
-        server.map_or_else(|| virtual_pid(conn), |server| server.backend_pid)
-    }
-
-    fn client_snapshot(&self, conn: ConnId, session: &Session) -> ClientSnapshot {
-        let pool = self.pool(session.pool);
-        let key = pool.map(|pool| pool.key.clone()).unwrap_or_else(|| units::id::PoolKey {
-            database: session.identity.database.clone(),
-            user: session.identity.user.clone(),
-        });
-        let (state, waiting_since) = match session.state {
-            State::Idle { .. } => ("idle", None),
-            State::Linked { .. } | State::Console { .. } => ("active", None),
-            State::Waiting { since, .. } | State::Welcoming { since } => ("waiting", Some(since)),
-            // Not looked at.
-            State::Leaving { .. } => ("idle", None),
-        };
-        let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
-        ClientSnapshot {
-            serial: session.identity.serial,
-            name: session.identity.name,
-            conn,
-            key,
-            user: session.identity.user.clone(),
-            state,
-            peer: session.identity.peer,
-            connected_at: session.identity.connected_at,
-            request_at: session.request_at,
-            waiting_since,
-            link: session.server(),
-            link_name: session.server().and_then(|server| self.servers.get(server)).map(|server| server.name),
-            application_name: String::from_utf8_lossy(name).into_owned(),
-            prepared_statements: session.names.as_ref().map_or(0, |names| names.len() as u32),
-            pid: self.told_pid(conn, session),
-            fidelity: pool.filter(|pool| pool.rules.mode != PoolMode::Session).map(|pool| pool.rules.fidelity),
-            class: session.class,
-            pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
-        }
-    }
-
-    fn server_snapshot(&self, now: Time, conn: ConnId, server: &Server) -> Option<ServerSnapshot> {
-        let pool = self.pool(server.pool)?;
-        let stale = now.since(server.since) > self.settings.global.servers.server_check_delay;
-        let name = server.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
-        Some(ServerSnapshot {
-            serial: server.serial,
-            name: server.name,
-            local: server.local,
-            conn,
-            pool: pool.id,
-            key: pool.key.clone(),
-            state: server_state(server, stale),
-            address: Arc::clone(&server.address),
-            connected_at: server.connected_at,
-            request_at: server.query_at,
-            link: server.session(),
-            link_name: server.session().and_then(|conn| self.sessions.get(conn)).map(|session| session.identity.name),
-            remote_pid: server.backend_pid,
-            application_name: String::from_utf8_lossy(name).into_owned(),
-            prepared_statements: server.prepared.len() as u32,
-            close_needed: server.close_needed.is_some(),
-        })
-    }
-
-    /// How much longer than one's own waiter a stranger must have waited to be served first (I7), here and now.
-    #[must_use]
-    pub fn patience(&self, pool: units::id::PoolId) -> Option<Duration> {
-        self.pool(pool).map(Pool::patience)
-    }
-
-    /// Whether a pool's first clients wait until it is known what its database's names hide.
-    #[must_use]
-    pub fn awaits_names(&self, pool: units::id::PoolId) -> bool {
-        self.pool(pool).is_some_and(|pool| pool.known.is_awaited())
-    }
-
     #[must_use]
     pub fn backlog_total(&self) -> usize {
         let sessions = self.sessions.iter().map(|(_, session)| session.flow.backlog().len() + session.inbox.len());
@@ -354,50 +214,4 @@ pub(super) fn concerns_servers(new: &Database, old: &Database) -> bool {
         || new.password != old.password
         || new.connect_query != old.connect_query
         || new.startup != old.startup
-}
-
-fn server_state(server: &Server, stale: bool) -> &'static str {
-    match server.state {
-        ServerState::Linked(_) if server.cancels > 0 => "being_canceled",
-        ServerState::Linked(_) | ServerState::Draining { .. } => "active",
-        ServerState::Listening => "listening",
-        ServerState::Held => "being_canceled",
-        ServerState::Idle if stale => "used",
-        ServerState::Idle => "idle",
-        ServerState::Busy(Chore::Setup) | ServerState::Connecting | ServerState::LoggingIn(_) => "new",
-        ServerState::Busy(_) => "tested",
-    }
-}
-
-fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
-    let oldest =
-        [pool.queue.oldest_of_all(), pool.pin_queue.front()].into_iter().flatten().map(|waiter| waiter.since).min();
-    PoolSnapshot {
-        id: pool.id,
-        key: pool.key.clone(),
-        mode: pool.rules.mode,
-        cl_active: 0,
-        cl_waiting: 0,
-        cl_active_cancel_req: pool.cancels,
-        cl_waiting_cancel_req: 0,
-        sv_active: 0,
-        sv_active_cancel: pool.cancels,
-        sv_being_canceled: 0,
-        sv_idle: 0,
-        sv_used: 0,
-        sv_tested: 0,
-        sv_login: 0,
-        maxwait_us: oldest.map_or(0, |since| now.micros_since(since)),
-        totals: pool.totals,
-        fidelity: FidelitySnapshot {
-            fidelity: (pool.rules.mode != PoolMode::Session).then_some(pool.rules.fidelity),
-            names: pool.known.names(),
-            pinned: pool.pinned,
-            waiting: pool.pin_queue.len(),
-            counts: pool.fidelity,
-        },
-        classes: pool.queue.counts(now).collect(),
-        sizing: pool.sizing.clone(),
-        long: pool.experience.counts().collect(),
-    }
 }

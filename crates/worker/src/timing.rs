@@ -3,46 +3,17 @@
 use std::time::Duration;
 
 use connections::server::{Chore, State as ServerState};
-use link::pool::Pool;
-use link::session::{Line, Session, State};
+use link::session::{Line, State};
 use machine::Turn;
-use machine::sabotage::{Fault, does};
-use session_state::state::Wait;
 use units::deadline::Owner;
 use units::{ConnId, Kind, PoolId, Time, limits};
-use wire::backend::{ErrorResponse, Status};
+use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
 use crate::Worker;
+use crate::due::Due;
 use crate::pinning::PINNED;
 use crate::welcoming::write_notice;
-
-/// What a session's time is up for.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Due {
-    Refuse(&'static str),
-    NotifyWaiting,
-    ListenAlone,
-    DeadlinePassed,
-    WaitedTooLong,
-    CancelQuery,
-    GiveUpQuery,
-    Farewell,
-}
-
-/// The earliest of some moments that may not be set.
-#[derive(Default)]
-struct Earliest(Option<(Time, Due)>);
-
-impl Earliest {
-    fn add(&mut self, from: Time, after: Option<Duration>, due: Due) {
-        let Some(after) = after else { return };
-        let at = from + after;
-        if self.0.is_none_or(|(earliest, _)| at < earliest) {
-            self.0 = Some((at, due));
-        }
-    }
-}
 
 impl Worker {
     pub(super) fn deadline_reached(&mut self, turn: &mut Turn<'_>) {
@@ -63,7 +34,7 @@ impl Worker {
     /// Sees to it that a session is looked at when its time is up.
     pub(super) fn arm_session(&mut self, conn: ConnId) {
         let Some(session) = self.sessions.get(conn) else { return };
-        let Some((at, _)) = self.session_deadline(session) else { return };
+        let Some((at, _)) = self.view().session_deadline(session) else { return };
         if let Some(session) = self.sessions.get_mut(conn) {
             self.deadlines.arm(Owner::Conn(conn), &mut session.armed, at);
         }
@@ -78,83 +49,13 @@ impl Worker {
         }
     }
 
-    fn session_deadline(&self, session: &Session) -> Option<(Time, Due)> {
-        let pool = self.pool(session.pool);
-        let rules = pool.map(|pool| &pool.rules);
-        let mut earliest = Earliest::default();
-        if let Some(Wait::ToSend { since }) = session.tracker.as_ref().map(|tracker| tracker.notifications.wait())
-            && pool.is_some_and(Pool::wants_listener)
-        {
-            // One that has no server would wait for one to listen alone, and keep it: whichever comes is better used as the listener.
-            // While pgweir stops none comes, and it is told so.
-            if session.server().is_some() || self.stopping.has_begun() {
-                earliest.add(since, Some(limits::LISTENER_WAIT), Due::ListenAlone);
-            } else {
-                earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
-            }
-        }
-        match session.state {
-            State::Welcoming { since } | State::Waiting { since, line: Line::Login, .. } => {
-                earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
-            }
-            State::Waiting { since, notified, deadline_ms, .. } => {
-                let over = if rules?.follows() { Due::WaitedTooLong } else { Due::Refuse("query_timeout") };
-                earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
-                earliest.add(since, rules?.query_timeout, over);
-                let deadline = Duration::from_millis(deadline_ms.into());
-                earliest.add(since, (deadline_ms > 0).then_some(deadline), Due::DeadlinePassed);
-                let notify = self.settings.global.waiting.query_wait_notify.filter(|_| !notified);
-                earliest.add(since, notify, Due::NotifyWaiting);
-            }
-            State::Idle { since } => {
-                earliest.add(since, rules?.client_idle_timeout, Due::Refuse("client_idle_timeout"));
-            }
-            State::Linked { server } => match self.gates.wait_of(session) {
-                Some(wait) => {
-                    earliest.add(wait.since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
-                    let deadline = Duration::from_millis(wait.deadline_ms.into());
-                    earliest.add(wait.since, (wait.deadline_ms > 0).then_some(deadline), Due::DeadlinePassed);
-                }
-                None => self.link_deadline(session, pool?, server, &mut earliest),
-            },
-            State::Leaving { until } => earliest.add(until, Some(Duration::ZERO), Due::Farewell),
-            State::Console { .. } => {}
-        }
-        earliest.0
-    }
-
-    fn link_deadline(&self, session: &Session, pool: &Pool, server: ConnId, earliest: &mut Earliest) {
-        let Some(server) = self.servers.get(server) else { return };
-        let rules = &pool.rules;
-        let torn = session.is_torn() && server.flow.is_clear();
-        if torn || !session.flow.is_clear() {
-            earliest.add(session.progress_at, Some(limits::STALL), Due::Refuse("client stalled"));
-        }
-        if server.ledger.depth() > 0 {
-            match server.overdue_since() {
-                Some(at) => earliest.add(at, self.settings.global.waiting.query_cancel_timeout, Due::GiveUpQuery),
-                None if rules.follows() => earliest.add(server.query_at, rules.query_timeout, Due::CancelQuery),
-                None => earliest.add(server.query_at, rules.query_timeout, Due::Refuse("query timeout")),
-            }
-        } else if server.status == Status::Idle && !server.ledger.is_open() {
-            earliest.add(server.query_at, rules.client_idle_timeout, Due::Refuse("client_idle_timeout"));
-        } else if !does(&self.settings, Fault::ForgiveIdleTransactions) {
-            earliest.add(server.query_at, rules.idle_transaction_timeout, Due::Refuse("idle transaction timeout"));
-        }
-        if let Some(began) =
-            server.transaction_at.filter(|_| server.ledger.depth() > 0 || server.status != Status::Idle)
-        {
-            earliest.add(began, rules.transaction_timeout, Due::Refuse("transaction timeout"));
-        }
-    }
-
     fn session_due(&mut self, turn: &mut Turn<'_>, conn: ConnId, at: Time) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         if !session.armed.spend(at) {
             return;
         }
         let Some(session) = self.sessions.get(conn) else { return };
-        let due = self.session_deadline(session).filter(|(when, _)| *when <= turn.now);
+        let due = self.view().session_deadline(session).filter(|(when, _)| *when <= turn.now);
         match due {
             None => self.arm_session(conn),
             Some((_, Due::Refuse(words))) => {
@@ -174,7 +75,7 @@ impl Worker {
     /// A session's time is up.
     fn refuse_overdue(&mut self, turn: &mut Turn<'_>, conn: ConnId, words: &str) {
         let code = sqlstate::PROTOCOL_VIOLATION;
-        let Some(limit) = self.pin_limit(conn) else { return self.refuse_session(turn, conn, code, words) };
+        let Some(limit) = self.view().pin_limit(conn) else { return self.refuse_session(turn, conn, code, words) };
         let message = &format!("{words}: {PINNED}");
         let last = ErrorResponse { severity: "FATAL", code, message, detail: Some(&limit), hint: None };
         self.refuse_session_as(turn, conn, &last);
@@ -200,46 +101,9 @@ impl Worker {
     }
 
     pub(super) fn arm_server(&mut self, conn: ConnId) {
-        let Some((at, _)) = self.server_deadline(conn) else { return };
+        let Some((at, _)) = self.view().server_deadline(conn) else { return };
         if let Some(server) = self.servers.get_mut(conn) {
             self.deadlines.arm(Owner::Conn(conn), &mut server.armed, at);
-        }
-    }
-
-    fn server_deadline(&self, conn: ConnId) -> Option<(Time, &'static str)> {
-        let server = self.servers.get(conn)?;
-        let rules = &self.pool(server.pool)?.rules;
-        match server.state {
-            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
-                Some((server.connected_at + self.settings.global.servers.server_connect_timeout?, "connect timeout"))
-            }
-            ServerState::Busy(Chore::First) => Some((server.since + limits::FIRST_NAMES, Chore::First.words())),
-            ServerState::Busy(chore) => Some((server.since + limits::HOUSEKEEPING, chore.words())),
-            ServerState::Draining { cancelled: false, .. } => Some((server.since + limits::DRAIN, "drain")),
-            ServerState::Draining { .. } => Some((server.since + limits::HOUSEKEEPING, "client disconnect")),
-            ServerState::Idle => {
-                let surplus = self.pool(server.pool).is_some_and(Pool::has_surplus);
-                let idle = self
-                    .settings
-                    .global
-                    .servers
-                    .server_idle_timeout
-                    .filter(|_| surplus)
-                    .map(|after| (server.since + after, "server idle timeout"));
-                let counts = server.used || !rules.server_lifetime.is_zero();
-                let life = counts.then(|| (server.connected_at + rules.server_lifetime, "server lifetime over"));
-                idle.into_iter().chain(life).min()
-            }
-            ServerState::Listening if !server.ledger.is_clear() => {
-                Some((server.query_at + limits::HOUSEKEEPING, "listen"))
-            }
-            ServerState::Listening => {
-                let unused = self.pool(server.pool)?.listener.as_ref().is_none_or(|listener| listener.is_unused());
-                unused.then_some((server.since + limits::LISTENER_IDLE, "nobody listens"))
-            }
-            // With cancels under way, the last of them ends the wait.
-            ServerState::Held if server.cancels == 0 => Some((server.since + limits::HOUSEKEEPING, "half a message")),
-            ServerState::Linked(_) | ServerState::Held => None,
         }
     }
 
@@ -248,7 +112,7 @@ impl Worker {
         if !server.armed.spend(at) {
             return;
         }
-        let Some((when, why)) = self.server_deadline(conn) else { return };
+        let Some((when, why)) = self.view().server_deadline(conn) else { return };
         if when > turn.now {
             self.arm_server(conn);
             return;

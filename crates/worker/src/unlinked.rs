@@ -17,7 +17,7 @@ impl Worker {
             .sessions
             .get(conn)
             .is_some_and(|session| matches!(session.state, State::Idle { .. }) && !session.inbox.is_empty());
-        if idle && !self.waits_for_listener(conn) {
+        if idle && !self.view().waits_for_listener(conn) {
             self.begin_from_inbox(turn, conn);
         }
     }

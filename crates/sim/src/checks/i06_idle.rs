@@ -56,7 +56,7 @@ pub(crate) fn tries(plan: &Plan) -> u64 {
 }
 
 fn awaits_names(view: &View<'_>, worker: u16, pool: PoolId) -> bool {
-    view.machines.worker(worker).is_some_and(|machine| machine.awaits_names(pool))
+    view.machines.worker(worker).is_some_and(|machine| machine.view().awaits_names(pool))
 }
 
 /// How many wait that may be served: whose class is below its maximum.
@@ -170,12 +170,12 @@ impl Beside {
             let seen = self.pools.entry((pool.id, worker)).or_default();
             let given = pool.totals.server_assignments + snapshot.lends;
             let idle_since = seen.idle_since.filter(|_| seen.given == given).unwrap_or(now);
-            let learns = machine.awaits_names(pool.id);
+            let learns = machine.view().awaits_names(pool.id);
             *seen = Seen {
                 waiting_since: (pool.cl_waiting > 0 && !learns).then(|| now - pool.maxwait_us),
                 idle_since: (pool.sv_idle > 0 && !learns).then_some(idle_since),
                 given,
-                patience: machine.patience(pool.id).unwrap_or_default().as_micros() as u64,
+                patience: machine.view().patience(pool.id).unwrap_or_default().as_micros() as u64,
             };
         }
     }

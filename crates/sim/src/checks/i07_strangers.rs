@@ -93,7 +93,8 @@ impl Strangers {
         if shared.is_empty() || !view.plan.settings.classes.is_single() {
             return Ok(());
         }
-        let patience = shared.iter().filter_map(|&pool| Some((pool, machine.patience(pool)?.as_micros() as u64)));
+        let patience =
+            shared.iter().filter_map(|&pool| Some((pool, machine.view().patience(pool)?.as_micros() as u64)));
         let patience: BTreeMap<PoolId, u64> = patience.collect();
         let waiting = snapshot.clients.iter().filter_map(|client| Some((client.conn, client.waiting_since?))).collect();
         let linked = snapshot.clients.iter().filter(|client| client.link.is_some()).map(|client| client.conn).collect();
@@ -175,5 +176,5 @@ fn is_being_answered(view: &View<'_>, worker: u16, pool: PoolId) -> bool {
 
 fn patience_of(view: &View<'_>, worker: u16, pool: PoolId) -> u64 {
     let machine = view.machines.worker(worker);
-    machine.and_then(|machine| machine.patience(pool)).map_or(0, |patience| patience.as_micros() as u64)
+    machine.and_then(|machine| machine.view().patience(pool)).map_or(0, |patience| patience.as_micros() as u64)
 }

@@ -1,0 +1,176 @@
+//! What the console shows of a worker.
+
+use std::sync::Arc;
+
+use connections::server::{Chore, Server, State as ServerState};
+use link::pool::Pool;
+use link::session::{Session, State};
+use machine::pids::virtual_pid;
+use machine::snapshot::{ClientSnapshot, FidelitySnapshot, PoolSnapshot, ServerSnapshot};
+use session_state::parameters::Tracked;
+use session_state::state::Pins;
+use settings::PoolMode;
+use units::{ConnId, Time};
+
+use crate::view::View;
+
+impl View<'_> {
+    pub(super) fn pools_shown(&self, now: Time) -> Vec<PoolSnapshot> {
+        let mut pools: Vec<PoolSnapshot> = self.pools.iter().map(|pool| snapshot_of(pool, now)).collect();
+        let mut place = vec![usize::MAX; self.pools.ids().count()];
+        for (index, pool) in pools.iter().enumerate() {
+            place[pool.id.0 as usize] = index;
+        }
+        let mut count = |id: units::id::PoolId, add: &mut dyn FnMut(&mut PoolSnapshot)| {
+            if let Some(pool) = place.get(id.0 as usize).and_then(|&index| pools.get_mut(index)) {
+                add(pool);
+            }
+        };
+        for (_, session) in self.sessions.iter() {
+            count(session.pool, &mut |pool| match session.state {
+                State::Idle { .. } | State::Linked { .. } => pool.cl_active += 1,
+                // For a server, or at a limit.
+                State::Waiting { since, .. } | State::Welcoming { since } => {
+                    pool.cl_waiting += 1;
+                    pool.maxwait_us = pool.maxwait_us.max(now.micros_since(since));
+                }
+                State::Console { .. } | State::Leaving { .. } => {}
+            });
+        }
+        for (_, server) in self.servers.iter() {
+            let stale = now.since(server.since) > self.settings.global.servers.server_check_delay;
+            count(server.pool, &mut |pool| match server_state(server, stale) {
+                "active" | "listening" => pool.sv_active += 1,
+                "being_canceled" => pool.sv_being_canceled += 1,
+                "idle" => pool.sv_idle += 1,
+                "used" => pool.sv_used += 1,
+                "tested" => pool.sv_tested += 1,
+                _ => pool.sv_login += 1,
+            });
+        }
+        pools
+    }
+
+    pub(super) fn clients_shown(&self) -> Vec<ClientSnapshot> {
+        // Who is only being told farewell is no client any more.
+        let clients = self.sessions.iter().filter(|(_, session)| !session.is_leaving());
+        clients.map(|(id, session)| self.client_snapshot(id, session)).collect()
+    }
+
+    pub(super) fn servers_shown(&self, now: Time) -> Vec<ServerSnapshot> {
+        self.servers.iter().filter_map(|(id, server)| self.server_snapshot(now, id, server)).collect()
+    }
+
+    /// As the client knows it.
+    fn told_pid(&self, conn: ConnId, session: &Session) -> i32 {
+        let real = session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
+        let server = session.server().filter(|_| real).and_then(|server| self.servers.get(server));
+        server.map_or_else(|| virtual_pid(conn), |server| server.backend_pid)
+    }
+
+    fn client_snapshot(&self, conn: ConnId, session: &Session) -> ClientSnapshot {
+        let pool = self.pools.get(session.pool);
+        let key = pool.map(|pool| pool.key.clone()).unwrap_or_else(|| units::id::PoolKey {
+            database: session.identity.database.clone(),
+            user: session.identity.user.clone(),
+        });
+        let (state, waiting_since) = match session.state {
+            State::Idle { .. } => ("idle", None),
+            State::Linked { .. } | State::Console { .. } => ("active", None),
+            State::Waiting { since, .. } | State::Welcoming { since } => ("waiting", Some(since)),
+            // Not looked at.
+            State::Leaving { .. } => ("idle", None),
+        };
+        let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        ClientSnapshot {
+            serial: session.identity.serial,
+            name: session.identity.name,
+            conn,
+            key,
+            user: session.identity.user.clone(),
+            state,
+            peer: session.identity.peer,
+            connected_at: session.identity.connected_at,
+            request_at: session.request_at,
+            waiting_since,
+            link: session.server(),
+            link_name: session.server().and_then(|server| self.servers.get(server)).map(|server| server.name),
+            application_name: String::from_utf8_lossy(name).into_owned(),
+            prepared_statements: session.names.as_ref().map_or(0, |names| names.len() as u32),
+            pid: self.told_pid(conn, session),
+            fidelity: pool.filter(|pool| pool.rules.mode != PoolMode::Session).map(|pool| pool.rules.fidelity),
+            class: session.class,
+            pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
+        }
+    }
+
+    fn server_snapshot(&self, now: Time, conn: ConnId, server: &Server) -> Option<ServerSnapshot> {
+        let pool = self.pools.get(server.pool)?;
+        let stale = now.since(server.since) > self.settings.global.servers.server_check_delay;
+        let name = server.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        Some(ServerSnapshot {
+            serial: server.serial,
+            name: server.name,
+            local: server.local,
+            conn,
+            pool: pool.id,
+            key: pool.key.clone(),
+            state: server_state(server, stale),
+            address: Arc::clone(&server.address),
+            connected_at: server.connected_at,
+            request_at: server.query_at,
+            link: server.session(),
+            link_name: server.session().and_then(|conn| self.sessions.get(conn)).map(|session| session.identity.name),
+            remote_pid: server.backend_pid,
+            application_name: String::from_utf8_lossy(name).into_owned(),
+            prepared_statements: server.prepared.len() as u32,
+            close_needed: server.close_needed.is_some(),
+        })
+    }
+}
+
+fn server_state(server: &Server, stale: bool) -> &'static str {
+    match server.state {
+        ServerState::Linked(_) if server.cancels > 0 => "being_canceled",
+        ServerState::Linked(_) | ServerState::Draining { .. } => "active",
+        ServerState::Listening => "listening",
+        ServerState::Held => "being_canceled",
+        ServerState::Idle if stale => "used",
+        ServerState::Idle => "idle",
+        ServerState::Busy(Chore::Setup) | ServerState::Connecting | ServerState::LoggingIn(_) => "new",
+        ServerState::Busy(_) => "tested",
+    }
+}
+
+fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
+    let oldest =
+        [pool.queue.oldest_of_all(), pool.pin_queue.front()].into_iter().flatten().map(|waiter| waiter.since).min();
+    PoolSnapshot {
+        id: pool.id,
+        key: pool.key.clone(),
+        mode: pool.rules.mode,
+        cl_active: 0,
+        cl_waiting: 0,
+        cl_active_cancel_req: pool.cancels,
+        cl_waiting_cancel_req: 0,
+        sv_active: 0,
+        sv_active_cancel: pool.cancels,
+        sv_being_canceled: 0,
+        sv_idle: 0,
+        sv_used: 0,
+        sv_tested: 0,
+        sv_login: 0,
+        maxwait_us: oldest.map_or(0, |since| now.micros_since(since)),
+        totals: pool.totals,
+        fidelity: FidelitySnapshot {
+            fidelity: (pool.rules.mode != PoolMode::Session).then_some(pool.rules.fidelity),
+            names: pool.known.names(),
+            pinned: pool.pinned,
+            waiting: pool.pin_queue.len(),
+            counts: pool.fidelity,
+        },
+        classes: pool.queue.counts(now).collect(),
+        sizing: pool.sizing.clone(),
+        long: pool.experience.counts().collect(),
+    }
+}
