@@ -94,7 +94,7 @@ impl Requests<'_> {
                     self.stash_rest();
                     return Ok(false);
                 }
-                self.spare.put_back(inbox);
+                self.caches.buffers.put_back(inbox);
                 if std::mem::take(&mut self.holds) {
                     self.server.gated = true;
                     self.stash_rest();

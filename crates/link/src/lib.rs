@@ -15,7 +15,7 @@
 //! | `session`, `waiting` | a client's conversation; how long it has waited, and can |
 //! | `pool`, `pinned`, `surplus`, `published` | the servers of one database and user, and who waits for them |
 //! | `experience`, `listener` | what has run long there; who listens there, for what |
-//! | `caches`, `buffers`, `other_workers` | what all of a worker's links share |
+//! | `caches`, `buffers`, `standings`, `other_workers` | what all of a worker's links share |
 //!
 //! | messages | |
 //! |---|---|
@@ -64,6 +64,7 @@ pub mod reserving;
 pub mod server_messages;
 pub mod session;
 pub mod splitting;
+pub mod standings;
 pub mod stream;
 pub mod surplus;
 pub mod unlinked;

@@ -10,7 +10,6 @@ use session_state::unnamed;
 use units::{ConnId, Time};
 use wire::Header;
 
-use crate::buffers::Buffers;
 use crate::caches::Caches;
 use crate::other_workers::OtherWorkers;
 use crate::pool::Pool;
@@ -50,7 +49,6 @@ pub struct Requests<'a> {
     pub written_before: usize,
     /// Statements that were sent.
     pub queries: u32,
-    pub spare: &'a mut Buffers,
     pub actions: &'a mut Actions,
     pub stream: Stream<'a>,
 }
@@ -59,7 +57,7 @@ impl Requests<'_> {
     /// Keeps what has not been looked at for later.
     pub(crate) fn stash_rest(&mut self) {
         if self.session.inbox.capacity() == 0 {
-            self.session.inbox = self.spare.take();
+            self.session.inbox = self.caches.buffers.take();
         }
         let rest = self.stream.rest();
         self.session.inbox.extend_from_slice(rest);

@@ -6,7 +6,7 @@ use link::other_workers::OtherWorkers;
 use link::session::State;
 use machine::Turn;
 use machine::mail::ToWorker;
-use session_state::catalogue::{Definition, What};
+use session_state::catalogue::Definition;
 use units::{ConnId, PoolId, Time, WorkerId};
 
 use crate::Worker;
@@ -23,9 +23,7 @@ impl Worker {
                 pool.known.learn(&definition.what, definition.server, now);
             }
         }
-        if definition.what != What::Relation {
-            self.definers.insert(definition.server, definition.database.clone());
-        }
+        self.definitions.note(definition);
     }
 
     /// Another worker's client defines something.
@@ -66,7 +64,7 @@ impl Worker {
     /// A transaction is over that has defined something on this server, or the server is gone.
     #[cold]
     pub(super) fn tell_settled(&mut self, turn: &mut Turn<'_>, id: PoolId, server: ConnId, lost: bool) {
-        if self.definers.contains_key(&server) {
+        if self.definitions.is_of(server) {
             self.hear_of_settlement(turn.now, server, lost);
             self.other_workers().post(turn.actions, || ToWorker::Settled { server, lost });
         } else if let Some(pool) = self.pool_mut(id) {
@@ -76,7 +74,7 @@ impl Worker {
     }
 
     pub(super) fn hear_of_settlement(&mut self, now: Time, server: ConnId, lost: bool) {
-        let Some(database) = self.definers.remove(&server) else { return };
+        let Some(database) = self.definitions.settle(server) else { return };
         for pool in self.pools.iter_mut().filter(|pool| pool.database.name_at_server() == &*database) {
             pool.known.settle(server, now, lost);
         }
@@ -85,10 +83,8 @@ impl Worker {
     /// A pool begins to know what names hide: what transactions define that are open now it may not be able to read.
     pub(super) fn doubt_open_definitions(&mut self, now: Time, id: PoolId) {
         let Some(pool) = self.pools.get_mut(id) else { return };
-        for (server, database) in &self.definers {
-            if pool.database.name_at_server() == &**database {
-                pool.known.doubt(*server, now);
-            }
+        for server in self.definitions.in_database(pool.database.name_at_server()) {
+            pool.known.doubt(server, now);
         }
     }
 }

@@ -6,37 +6,19 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
 
-use connections::flow::Flow;
 use connections::server::{Answerer, State as ServerState};
 use link::session::{Line, State};
 use machine::Turn;
 use machine::action::Action;
 use machine::sabotage::{Fault, does};
-use units::deadline::Armed;
-use units::{ConnId, PoolId, Time, limits};
-use wire::backend::{ErrorResponse, Status};
-use wire::frontend::{CancelRequest, tag};
-use wire::{Header, backend, sqlstate};
+use units::ConnId;
 
 use crate::Worker;
+use crate::cancels::take_back;
 use crate::gates::Outcome;
 
 /// As PostgreSQL words it.
 pub(super) const BY_REQUEST: &str = "canceling statement due to user request";
-
-/// A connection that carries one CancelRequest to PostgreSQL.
-#[derive(Debug)]
-pub(crate) struct Canceller {
-    server: ConnId,
-    pool: PoolId,
-    /// The request is under way: from here on it may strike.
-    pub(super) sent: bool,
-    /// It is for a query that has taken too long, and for no other.
-    overdue: bool,
-    pub(super) since: Time,
-    pub(super) flow: Flow,
-    pub(super) armed: Armed,
-}
 
 impl Worker {
     /// A CancelRequest came to a door, with a key that names this worker.
@@ -44,7 +26,7 @@ impl Worker {
         let conn = match machine::pids::from_virtual_pid(pid) {
             Some((owner, slot)) if owner == self.id.0 => self.sessions.id_at(slot),
             Some(_) => None,
-            None => self.real_keys.get(&(pid, secret)).copied(),
+            None => self.cancels.key_of(pid, secret),
         };
         let Some(conn) = conn else { return };
         let Some(session) = self.sessions.get(conn) else { return };
@@ -81,7 +63,9 @@ impl Worker {
             // Its query is behind something of ours, which is not to be struck.
             Some(_) if server.ledger.owing() != (0, false) => server.cancel_wanted = true,
             Some(_) if server.gated => {
-                if self.take_back(turn, conn, words) {
+                if let Some(session) = self.sessions.get_mut(conn)
+                    && take_back(turn, conn, session, words)
+                {
                     self.arm_session(conn);
                 }
             }
@@ -98,31 +82,12 @@ impl Worker {
         }
     }
 
-    /// Answers the first request that has not been sent to any server as cancelled. False: there is none.
-    fn take_back(&mut self, turn: &mut Turn<'_>, conn: ConnId, words: &str) -> bool {
-        let Some(session) = self.sessions.get_mut(conn) else { return false };
-        let Some(end) = first_request_len(&session.inbox) else { return false };
-        session.inbox.drain(..end);
-        let cancelled = ErrorResponse {
-            severity: "ERROR",
-            code: sqlstate::QUERY_CANCELED,
-            message: words,
-            detail: None,
-            hint: None,
-        };
-        turn.actions.send_new(conn, |out| {
-            cancelled.encode(out);
-            backend::encode_ready(out, Status::Idle);
-        });
-        true
-    }
-
     /// The query has not been sent to any server: it is taken back here.
     fn cancel_waiting(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
-        if !self.take_back(turn, conn, BY_REQUEST) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        if !take_back(turn, conn, session, BY_REQUEST) {
             return;
         }
-        let Some(session) = self.sessions.get_mut(conn) else { return };
         let State::Waiting { ticket, line, .. } = session.state else { return };
         session.state = State::Idle { since: turn.now };
         let more = !session.inbox.is_empty();
@@ -146,51 +111,24 @@ impl Worker {
     /// Sends a cancel to a server's backend.
     pub(super) fn start_cancel(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         let Some(server) = self.servers.get_mut(server_id) else { return };
-        if server.cancels >= limits::CANCELS_PER_SERVER_MAX || server.backend_secret.is_empty() {
-            return;
-        }
-        server.cancels += 1;
-        let address = server.address.clone();
-        let pool = server.pool;
-        let canceller = Canceller {
-            server: server_id,
-            pool,
-            sent: false,
-            overdue: server.overdue_since().is_some(),
-            since: turn.now,
-            flow: Flow::default(),
-            armed: Armed::default(),
-        };
-        let conn = self.cancellers.insert_with(|_| canceller);
-        if let Some(pool) = self.pool_mut(pool) {
+        let Some(conn) = self.cancels.start(turn, server_id, server) else { return };
+        if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.cancels += 1;
         }
-        turn.actions.push(Action::Open { conn, address });
         self.arm_canceller(turn, conn);
     }
 
     pub(super) fn canceller_opened(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
-        let Some(canceller) = self.cancellers.get_mut(conn) else { return };
-        let Some(server) = self.servers.get(canceller.server) else {
+        let Some(canceller) = self.cancels.get_mut(conn) else { return };
+        let server = self.servers.get(canceller.server);
+        if !server.is_some_and(|server| canceller.send(turn, conn, server, &self.settings)) {
             self.canceller_done(turn, conn);
-            return;
-        };
-        let own = matches!(server.ledger.owner(), Some(Answerer::Client | Answerer::Nobody | Answerer::Prepare));
-        let ended = canceller.overdue && server.overdue_since().is_none();
-        let answering = own && !ended || machine::sabotage::forwards_late_cancel(&self.settings);
-        if !answering {
-            // The query ended while we connected: there is nothing left to cancel.
-            self.canceller_done(turn, conn);
-            return;
         }
-        canceller.sent = true;
-        let request = CancelRequest { pid: server.backend_pid, secret: &server.backend_secret };
-        turn.actions.send_new(conn, |out| request.encode(out));
     }
 
     /// PostgreSQL has closed the connection, or it never stood: the cancel is over.
     pub(super) fn canceller_done(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
-        let Some(canceller) = self.cancellers.remove(conn) else { return };
+        let Some(canceller) = self.cancels.remove(conn) else { return };
         turn.actions.push(Action::Close { conn, last_words: false });
         if let Some(pool) = self.pool_mut(canceller.pool) {
             pool.cancels -= 1;
@@ -214,7 +152,7 @@ impl Worker {
 
     /// PostgreSQL did not take the cancel in time. If it was sent, it may strike at any time: its server is given up.
     pub(super) fn canceller_late(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
-        let Some(canceller) = self.cancellers.get(conn) else { return };
+        let Some(canceller) = self.cancels.get_mut(conn) else { return };
         let doubtful = canceller.sent.then_some(canceller.server);
         if let Some(server) = doubtful.and_then(|id| self.servers.get_mut(id)) {
             server.close_needed = Some("cancel_wait_timeout");
@@ -229,21 +167,5 @@ impl Worker {
         if !std::mem::replace(cancelled, true) {
             self.start_cancel(turn, server_id);
         }
-    }
-}
-
-/// Length of what a cancel takes back: up to the first Query, or the first Sync of an extended batch.
-fn first_request_len(inbox: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    loop {
-        let header = Header::parse(&inbox[at..]).ok()??;
-        let end = at + header.total_len();
-        if end > inbox.len() {
-            return None;
-        }
-        if matches!(header.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL) {
-            return Some(end);
-        }
-        at = end;
     }
 }

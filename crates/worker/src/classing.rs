@@ -1,20 +1,18 @@
 //! In which class a session is: looked up when it asks for a server, by what it is called then and what its text says.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use connections::{Charge, Origin};
 use link::first_text::first_text;
-use link::session::{Line, Session, State};
+use link::session::{Line, State};
 use machine::Settings;
 use queueing::board::Board;
-use queueing::classes::{ClassId, Classes, DEFAULT, Standing, Subject};
+use queueing::classes::{ClassId, DEFAULT};
 use queueing::commented::Commented;
 use queueing::queue::Queue;
-use session_state::parameters::{Parameters, Tracked};
 use settings::PoolMode;
 use sql::{Text, begins_transaction};
-use units::{ConnId, WorkerId, limits};
+use units::{ConnId, WorkerId};
 
 use crate::Worker;
 
@@ -27,7 +25,7 @@ impl Worker {
         let classes = &self.settings.classes;
         let is_known = session.standing.as_ref().is_some_and(|known| Arc::ptr_eq(&known.0, &session.parameters));
         if !is_known {
-            session.standing = Some(self.standings.of_session(classes, session));
+            session.standing = Some(self.caches.standings.of_session(classes, session));
         }
         let Some(known) = &session.standing else { return (DEFAULT, Commented::Unread) };
         let (class, commented) = match known.1.reads_tags() {
@@ -53,7 +51,8 @@ impl Worker {
             Some(Origin::of_session(conn))
         } else {
             let rules = self.caches.reader.rules(&session.parameters);
-            let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&self.key_of_origins).ok());
+            let fingerprint =
+                rules.and_then(|rules| Text::new(text, rules).fingerprint(&self.caches.key_of_origins).ok());
             fingerprint.map(Origin::of_text)
         };
         let is_long = origin.is_some_and(|origin| pool.experience.expects_long(origin, text));
@@ -89,7 +88,7 @@ impl Worker {
             return;
         }
         let classes = Arc::clone(&self.settings.classes);
-        self.standings.forget();
+        self.caches.standings.forget();
         for conn in self.sessions.ids() {
             let Some(session) = self.sessions.get_mut(conn) else { continue };
             session.standing = None;
@@ -125,47 +124,5 @@ impl Worker {
                 server.charge = Some(Charge { class, since, origin: None });
             }
         }
-    }
-}
-
-/// What rules leave to tags, once for all sessions of whom the same is left: rules may be many, and sessions are.
-#[derive(Debug, Default)]
-pub(super) struct Standings {
-    /// By the rules that ask for tags, and who fits none of them.
-    known: BTreeMap<Box<[u32]>, Arc<Standing>>,
-    looked_for: Vec<u32>,
-}
-
-impl Standings {
-    /// Of a session as it is called now.
-    #[inline(never)]
-    fn of_session(&mut self, classes: &Classes, session: &Session) -> Box<(Arc<Parameters>, Arc<Standing>)> {
-        let subject = Subject {
-            database: session.identity.database.as_bytes(),
-            user: session.identity.user.as_bytes(),
-            application: session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default(),
-        };
-        Box::new((Arc::clone(&session.parameters), self.of(classes, &subject)))
-    }
-
-    fn of(&mut self, classes: &Classes, subject: &Subject<'_>) -> Arc<Standing> {
-        self.looked_for.clear();
-        let otherwise = classes.tagged_rules(subject, &mut self.looked_for);
-        let tagged = self.looked_for.len();
-        self.looked_for.push(otherwise.0.into());
-        if let Some(known) = self.known.get(&*self.looked_for) {
-            return Arc::clone(known);
-        }
-        let standing = Arc::new(classes.standing_by(&self.looked_for[..tagged], otherwise));
-        if self.known.len() >= limits::STANDINGS_MAX {
-            self.known.clear();
-        }
-        self.known.insert(self.looked_for.as_slice().into(), Arc::clone(&standing));
-        standing
-    }
-
-    /// Other rules hold.
-    fn forget(&mut self) {
-        self.known.clear();
     }
 }

@@ -119,7 +119,7 @@ impl Worker {
         let tracker = session.tracker.take();
         let seated = tracker.as_ref().is_some_and(|tracker| tracker.seated);
         if tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID)) {
-            self.real_keys.retain(|_, owner| *owner != conn);
+            self.cancels.forget_key(conn);
         }
         let ears = tracker.as_ref().and_then(|tracker| tracker.notifications.ears());
         let interest: Option<Vec<Box<[u8]>>> = ears.map(|ears| ears.interest().map(Box::from).collect());
@@ -163,7 +163,7 @@ impl Worker {
         if let Some(names) = interest {
             self.listens_no_more(turn, pool, conn, &names);
         }
-        self.departing += 1;
+        self.counts.departing += 1;
         let departed = ToCoordinator::Departed { pool, worker: self.id, user };
         turn.actions.post_to_coordinator(departed);
     }
@@ -171,7 +171,7 @@ impl Worker {
     /// The last of a session: its connection is closed and its id is free. `last_words`: it was told why.
     pub(super) fn bury(&mut self, turn: &mut Turn<'_>, conn: ConnId, last_words: bool) {
         if self.sessions.remove(conn).is_some() {
-            self.departing -= 1;
+            self.counts.departing -= 1;
             turn.actions.push(Action::Close { conn, last_words });
         }
     }

@@ -20,7 +20,7 @@ impl Worker {
     /// Forgets a pool that is to be, now or at a later look.
     pub(super) fn try_to_forget(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         // Sessions that have departed and are not closed yet are of no pool's count.
-        let lingers = self.departing > 0 && self.sessions.iter().any(|(_, session)| session.pool == id);
+        let lingers = self.counts.departing > 0 && self.sessions.iter().any(|(_, session)| session.pool == id);
         if let Some(pool) = self.pool_mut(id) {
             let over = pool.is_deserted() && pool.published == Cell::CALM && !lingers;
             if !over {

@@ -28,7 +28,7 @@ impl Worker {
         let Some(pool) = self.pools.get_mut(server.pool) else { return };
         pool.fed.insert(to, since);
         pool.lent += 1;
-        self.lends += 1;
+        self.counts.lends += 1;
         if machine::sabotage::loses_lent(&self.settings) {
             turn.actions.push(Action::Close { conn: server_id, last_words: false });
             return;
@@ -52,7 +52,7 @@ impl Worker {
         pool.lends_refused_until = turn.now + limits::STRANGER;
         let id = pool.id;
         self.arm_pool(turn, id);
-        self.lends -= 1;
+        self.counts.lends -= 1;
         self.adopt(turn, lent.server, lent.idle_since);
     }
 

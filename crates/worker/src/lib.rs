@@ -38,6 +38,7 @@
 mod agenda;
 mod announcing;
 mod cancelling;
+mod cancels;
 mod cataloguing;
 mod chaos;
 mod checking;
@@ -60,6 +61,7 @@ mod lending;
 mod limiting;
 mod linking;
 mod listening;
+mod open_definitions;
 mod opening;
 mod oracle;
 mod overdue;
@@ -87,13 +89,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agenda::{Agenda, Next};
-use cancelling::Canceller;
+use cancels::Cancels;
 use chaos::Chaos;
 use connections::flow::Flow;
 use connections::server::{Server, State as ServerState};
 use gates::Gates;
-use link::buffers::Buffers;
-use link::caches::{Caches, memo_secret};
+use link::caches::Caches;
 use link::pool::Pool;
 use link::session::{Session, State as SessionState};
 use machine::action::{Action, Actions};
@@ -101,18 +102,28 @@ use machine::event::{Event, Hangup};
 use machine::mail::{Exchange, Mail, ToWorker};
 use machine::sabotage::{Fault, does};
 use machine::{Settings, Snapshot, Turn};
+use open_definitions::OpenDefinitions;
 use pools::Pools;
 use queueing::board::Board;
 use queueing::refusals::Refusals;
 use session_state::state::Ears;
-use sql::Key;
 use stopping::Stopping;
-
 use units::deadline::Deadlines;
 use units::random::Random;
 use units::table::Table;
 use units::{ConnId, Kind, PoolId, Time, WorkerId, limits};
+
 pub use view::View;
+
+/// What it counts of itself.
+#[derive(Debug, Default)]
+struct Counts {
+    steps: u64,
+    /// Servers lent to other workers.
+    lends: u64,
+    /// Sessions that have departed and whose connections are not closed yet.
+    departing: u32,
+}
 
 /// One worker.
 #[derive(Debug)]
@@ -122,32 +133,22 @@ pub struct Worker {
     random: Random,
     sessions: Table<Session>,
     servers: Table<Server>,
-    cancellers: Table<Canceller>,
-    /// Sessions that were told their servers' process ids, by these and their secrets.
-    real_keys: BTreeMap<(i32, i32), ConnId>,
+    cancels: Cancels,
     pools: Pools,
     deadlines: Deadlines,
-    standings: classing::Standings,
-    /// Servers whose transactions have defined something and may go on, and in which database.
-    definers: BTreeMap<ConnId, Box<str>>,
+    definitions: OpenDefinitions,
     caches: Caches,
-    /// What texts are told apart by in what pools know of them; secret, so that nobody makes another's look long.
-    key_of_origins: Key,
-    spare: Buffers,
     agenda: Agenda,
     /// Sessions of whose message a large part is there, and since when.
     halves: BTreeMap<ConnId, Time>,
     /// What they keep, or more.
     half_bytes: usize,
-    /// Sessions that have departed and whose connections are not closed yet.
-    departing: u32,
     stopping: Stopping,
     gates: Gates,
     refusals: Refusals,
     /// Only in tests of tests.
     chaos: Option<Box<Chaos>>,
-    lends: u64,
-    steps: u64,
+    counts: Counts,
 }
 
 impl Worker {
@@ -159,27 +160,21 @@ impl Worker {
             id,
             chaos: Chaos::new(&settings, id.0),
             caches: Caches::new(&settings, seed),
-            key_of_origins: Key::from_seed(memo_secret(seed).rotate_left(32)),
             gates: Gates::new(&settings),
             refusals: Refusals::default(),
             settings,
             random: Random::new(seed),
             sessions: Table::new(Kind::Client, id.0),
             servers: Table::new(Kind::Server, id.0),
-            cancellers: Table::new(Kind::Cancel, id.0),
-            real_keys: BTreeMap::new(),
+            cancels: Cancels::new(id.0),
             pools: Pools::default(),
             deadlines: Deadlines::default(),
-            standings: classing::Standings::default(),
-            definers: BTreeMap::new(),
-            spare: Buffers::default(),
+            definitions: OpenDefinitions::default(),
             halves: BTreeMap::new(),
             half_bytes: 0,
-            departing: 0,
             stopping: Stopping::default(),
             agenda: Agenda::default(),
-            lends: 0,
-            steps: 0,
+            counts: Counts::default(),
         }
     }
 
@@ -213,12 +208,12 @@ impl Worker {
             pools: view.pools_shown(now),
             clients: if detail { view.clients_shown() } else { Vec::new() },
             servers: if detail { view.servers_shown(now) } else { Vec::new() },
-            lends: self.lends,
+            lends: self.counts.lends,
             rotations: self.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
             limits: self.gates.class_counts(),
             statements: self.gates.statement_counts(),
             refusals: self.refusals.counts(|pool| self.pools.get(pool).map(|pool| pool.key.clone())).collect(),
-            steps: self.steps,
+            steps: self.counts.steps,
         }
     }
 
@@ -327,7 +322,7 @@ impl Worker {
         match conn.kind() {
             Kind::Client => self.sessions.get(conn).map(|session| &session.flow),
             Kind::Server => self.servers.get(conn).map(|server| &server.flow),
-            Kind::Cancel => self.cancellers.get(conn).map(|canceller| &canceller.flow),
+            Kind::Cancel => self.cancels.get(conn).map(|canceller| &canceller.flow),
             Kind::Login => None,
         }
     }
@@ -336,7 +331,7 @@ impl Worker {
         match conn.kind() {
             Kind::Client => self.sessions.get_mut(conn).map(|session| &mut session.flow),
             Kind::Server => self.servers.get_mut(conn).map(|server| &mut server.flow),
-            Kind::Cancel => self.cancellers.get_mut(conn).map(|canceller| &mut canceller.flow),
+            Kind::Cancel => self.cancels.get_mut(conn).map(|canceller| &mut canceller.flow),
             Kind::Login => None,
         }
     }
@@ -433,7 +428,7 @@ impl Worker {
 impl machine::Machine for Worker {
     fn step(&mut self, now: Time, board: &Board, event: Event<'_>, actions: &mut Actions) {
         debug_assert!(actions.is_empty(), "the actions of the last step were not carried out");
-        self.steps += 1;
+        self.counts.steps += 1;
         let mut turn = Turn { now, board, actions };
         self.dispatch(&mut turn, event);
         self.settle(&mut turn);
@@ -444,7 +439,7 @@ impl machine::Machine for Worker {
 
     fn receive(&mut self, now: Time, board: &Board, conn: ConnId, bytes: &[u8], actions: &mut Actions) {
         debug_assert!(actions.is_empty(), "the actions of the last step were not carried out");
-        self.steps += 1;
+        self.counts.steps += 1;
         let mut turn = Turn { now, board, actions };
         self.received(&mut turn, conn, bytes);
         self.settle(&mut turn);
@@ -458,7 +453,7 @@ impl machine::Machine for Worker {
     }
 
     fn keep(&mut self, conn: ConnId, bytes: &[u8]) {
-        let mut buffer = self.spare.take();
+        let mut buffer = self.caches.buffers.take();
         if let Some(flow) = self.flow_mut(conn) {
             flow.keep(bytes, || std::mem::take(&mut buffer));
         }
@@ -478,6 +473,6 @@ impl machine::Machine for Worker {
     }
 
     fn recycle(&mut self, buffer: Vec<u8>) {
-        self.spare.put_back(buffer);
+        self.caches.buffers.put_back(buffer);
     }
 }

@@ -63,7 +63,7 @@ impl Worker {
             return;
         }
         if session.inbox.capacity() == 0 {
-            session.inbox = self.spare.take();
+            session.inbox = self.caches.buffers.take();
         }
         session.inbox.extend_from_slice(bytes);
         if session.inbox.len() >= limits::CHUNK_LEN_MAX {
@@ -162,7 +162,6 @@ impl Worker {
             others,
             written_before: turn.actions.written_len(),
             queries: 0,
-            spare: &mut self.spare,
             actions: turn.actions,
             stream: Stream::new(bytes, source, at),
         };

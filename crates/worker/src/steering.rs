@@ -200,7 +200,7 @@ impl Worker {
     pub fn backlog_total(&self) -> usize {
         let sessions = self.sessions.iter().map(|(_, session)| session.flow.backlog().len() + session.inbox.len());
         let servers = self.servers.iter().map(|(_, server)| server.flow.backlog().len() + server.inbox.len());
-        sessions.chain(servers).sum::<usize>() + self.spare.capacity()
+        sessions.chain(servers).sum::<usize>() + self.caches.buffers.capacity()
     }
 }
 

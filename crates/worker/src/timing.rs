@@ -133,14 +133,14 @@ impl Worker {
 
     pub(super) fn arm_canceller(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let timeout = self.settings.global.waiting.cancel_wait_timeout.unwrap_or(limits::HOUSEKEEPING);
-        if let Some(canceller) = self.cancellers.get_mut(conn) {
+        if let Some(canceller) = self.cancels.get_mut(conn) {
             let at = canceller.since.max(turn.now) + timeout;
             self.deadlines.arm(Owner::Conn(conn), &mut canceller.armed, at);
         }
     }
 
     fn canceller_due(&mut self, turn: &mut Turn<'_>, conn: ConnId, at: Time) {
-        let Some(canceller) = self.cancellers.get_mut(conn) else { return };
+        let Some(canceller) = self.cancels.get_mut(conn) else { return };
         if canceller.armed.spend(at) {
             self.canceller_late(turn, conn);
         }

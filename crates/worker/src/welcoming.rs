@@ -159,7 +159,7 @@ impl Worker {
         if let Some(pool) = self.pools.get_mut(session.pool) {
             count_pinned(tracker, pool);
         }
-        self.real_keys.insert((pid, session.secret), conn);
+        self.cancels.note_key(pid, session.secret, conn);
         self.greet(turn, conn, pid, notice.as_deref());
         if !gated {
             self.requests_from_inbox(turn, conn);
