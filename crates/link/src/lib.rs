@@ -19,6 +19,7 @@
 //!
 //! | messages | |
 //! |---|---|
+//! | `server_login` | what a server asks for before it is ours |
 //! | `client_messages`, `requests`, `stream`, `ending` | walking over a client's messages, and sending them |
 //! | `lone_query`, `plain_messages` | the commonest of them |
 //! | `unlinked`, `first_text` | those of a session that has no server yet |
@@ -61,6 +62,7 @@ pub mod renaming;
 pub mod replaying;
 pub mod requests;
 pub mod reserving;
+pub mod server_login;
 pub mod server_messages;
 pub mod session;
 pub mod splitting;

@@ -8,27 +8,21 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::{ClientExchange, Keys, Md5Hash, Secret};
-use connections::databases::{Address, Database, Host};
-use connections::flow::Flow;
-use connections::server::{Chore, Group, Ledger, Overdue, Sequences, Server, State};
+use connections::databases::{Address, Host};
+use connections::server::{Chore, Group, Server, State};
 use link::findings::Broken;
 use link::pool::Pool;
+use link::server_login;
+use link::server_login::{End, ServerLogin, WRONG_PASSWORD_TYPE};
 use machine::Turn;
 use machine::action::Action;
 use machine::mail::{Failure, Grant, ToCoordinator};
 use machine::observe::{Ends, Level, Topic};
 use machine::sabotage::{Fault, does};
-use machine::work::{Done, Job};
-use session_state::base::Base;
-use session_state::prepared::Prepared;
-use session_state::shape::Described;
-use session_state::state::{Defines, OnServer};
-use units::deadline::Armed;
+use machine::work::Done;
 use units::{ConnId, PoolId, PoolKey, Serial, Time, limits};
-use wire::backend::{Authentication, BackendKeyData, Fields, ParameterStatus, ReadyForQuery, Status, tag};
-use wire::frontend::{Password, SaslInitial, SaslResponse};
-use wire::{HEADER_LEN, Header, SqlState, frontend, sqlstate};
+use wire::backend::Fields;
+use wire::{SqlState, frontend, sqlstate};
 
 use crate::Worker;
 
@@ -141,64 +135,8 @@ impl Worker {
         let address = Arc::new(pool.take_host());
         pool.enter(State::Connecting.group());
         let opened_for = Arc::clone(&pool.database);
-        let named = |name| Server {
-            serial,
-            name,
-            local: None,
-            state: State::Connecting,
-            pool: id,
-            address: Arc::clone(&address),
-            opened_for,
-            flow: Flow::default(),
-            inbox: Vec::new(),
-            skip: 0,
-            skip_tag: 0,
-            skip_forward: false,
-            ledger: Ledger::default(),
-            status: Status::Idle,
-            prepared: Prepared::default(),
-            described: Described::default(),
-            verdict: connections::Verdict::None,
-            unnamed: session_state::unnamed::NONE,
-            parameters: empty,
-            reported: Vec::new(),
-            session_state: None,
-            defines: Defines::Nothing,
-            local_rights: false,
-            on_server: OnServer::default(),
-            sequences: Sequences::default(),
-            aside_failed: false,
-            is_unsettled: false,
-            emptying: None,
-            soiled: false,
-            tainted: false,
-            worked_at: Time::ZERO,
-            heard: None,
-            listens: false,
-            notified_by: 0,
-            backend_pid: 0,
-            backend_secret: Box::default(),
-            connected_at: turn.now,
-            since: turn.now,
-            query_at: turn.now,
-            transaction_at: None,
-            cancels: 0,
-            answer_failed: false,
-            cancel_wanted: false,
-            used: false,
-            travelled_at: None,
-            charge: None,
-            gone: false,
-            close_needed: None,
-            #[cfg(feature = "sabotage")]
-            status_seen: false,
-            last_words_told: false,
-            overdue: Overdue::No,
-            gated: false,
-            flushed: false,
-            armed: Armed::default(),
-        };
-        let conn = self.servers.insert_with(named);
+        let new = |name| Server::connecting(turn.now, name, serial, id, Arc::clone(&address), opened_for, empty);
+        let conn = self.servers.insert_with(new);
         turn.actions.push(Action::Open { conn, address });
         self.arm_server(conn);
     }
@@ -244,24 +182,18 @@ impl Worker {
     /// Bytes of a server that is logging in.
     pub(super) fn login_received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
         let Some(server) = self.servers.get_mut(conn) else { return };
+        let Some(pool) = self.pools.get(server.pool) else { return };
         server.inbox.extend_from_slice(bytes);
         let inbox = std::mem::take(&mut server.inbox);
         let mut at = 0;
-        let end = loop {
-            let logging_in = self.servers.get(conn).is_some_and(|server| matches!(server.state, State::LoggingIn(_)));
-            if !logging_in {
-                break Ok(());
-            }
-            match self.login_message(turn, conn, &inbox[at..]) {
-                Ok(0) => break Ok(()),
-                Ok(used) => at += used,
-                Err(broken) => break Err(broken),
-            }
-        };
-        match end {
-            Ok(()) => self.keep_login_rest(turn, conn, &inbox[at..]),
-            Err(Broken(why)) => self.login_failed(turn, conn, &why),
+        let mut login = ServerLogin { turn, conn, server, pool, settings: &self.settings, random: &mut self.random };
+        match login.read(&inbox, &mut at) {
+            Ok(End::Open) => {}
+            Ok(End::Ready) => self.logged_in(turn, conn),
+            Ok(End::Refused(error)) => self.login_refused(turn, conn, error),
+            Err(Broken(why)) => return self.login_failed(turn, conn, &why),
         }
+        self.keep_login_rest(turn, conn, &inbox[at..]);
     }
 
     /// What came after the part of the login that could be read: more of it, or already something else.
@@ -281,135 +213,11 @@ impl Worker {
         turn.actions.keep(rest);
     }
 
-    /// One message of a login. Returns its length, 0 if it is not all there.
-    fn login_message(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) -> Result<usize, Broken> {
-        let Some(header) = Header::parse(bytes)? else { return Ok(0) };
-        if header.body_len() > limits::SERVER_MESSAGE_LEN_MAX {
-            return Err(Broken("message from server is too long".to_owned()));
-        }
-        if bytes.len() < header.total_len() {
-            return Ok(0);
-        }
-        let body = &bytes[HEADER_LEN..header.total_len()];
-        let Some(server) = self.servers.get_mut(conn) else { return Ok(0) };
-        let State::LoggingIn(login) = &mut server.state else { return Ok(0) };
-        match header.tag {
-            tag::AUTHENTICATION => self.authenticate(turn, conn, Authentication::decode(body)?)?,
-            tag::ERROR => {
-                self.login_refused(turn, conn, body);
-            }
-            tag::NOTICE | tag::NEGOTIATE_VERSION => {}
-            _ if !login.authenticated => {
-                return Err(Broken(format!("unexpected message before authentication: {}", header.tag.escape_ascii())));
-            }
-            tag::PARAMETER_STATUS => {
-                let status = ParameterStatus::decode(body)?;
-                if login.reported.len() < 1000 {
-                    login.reported.push((status.name.into(), status.value.into()));
-                }
-            }
-            tag::BACKEND_KEY_DATA => {
-                let key = BackendKeyData::decode(body)?;
-                (server.backend_pid, server.backend_secret) = (key.pid, key.secret.into());
-            }
-            tag::READY_FOR_QUERY => {
-                let ready = ReadyForQuery::decode(body)?;
-                if ready.status != Status::Idle {
-                    return Err(Broken("server starts inside a transaction".to_owned()));
-                }
-                self.logged_in(turn, conn);
-            }
-            other => return Err(Broken(format!("unexpected message during login: {}", other.escape_ascii()))),
-        }
-        Ok(header.total_len())
-    }
-
-    fn authenticate(&mut self, turn: &mut Turn<'_>, conn: ConnId, request: Authentication<'_>) -> Result<(), Broken> {
-        let nonce = self.random.bytes();
-        let Some(server) = self.servers.get_mut(conn) else { return Ok(()) };
-        let Some(pool) = self.pools.get(server.pool) else { return Ok(()) };
-        let State::LoggingIn(login) = &mut server.state else { return Ok(()) };
-        if login.authenticated {
-            return Err(Broken("authentication request after AuthenticationOk".to_owned()));
-        }
-        let secret = own_secret(pool, &self.settings);
-        match request {
-            Authentication::Ok => {
-                if login.scram.is_some() && !login.verified {
-                    return Err(Broken("server skipped its part of the SCRAM exchange".to_owned()));
-                }
-                login.authenticated = true;
-            }
-            Authentication::CleartextPassword => {
-                let Some(Secret::Plain(password)) = secret else { return Err(wrong_password_type()) };
-                let text = password.as_str().as_bytes();
-                turn.actions.send_new(conn, |out| Password { password: text }.encode(out));
-            }
-            Authentication::Md5Password { salt } => {
-                let hash = match secret {
-                    Some(Secret::Plain(password)) => Md5Hash::of(password.as_str(), &pool.key.user),
-                    Some(Secret::Md5(hash)) => hash.clone(),
-                    _ => return Err(wrong_password_type()),
-                };
-                let text = auth::md5::response(&hash, salt);
-                turn.actions.send_new(conn, |out| Password { password: text.as_bytes() }.encode(out));
-            }
-            Authentication::Sasl { mechanisms } => {
-                if !mechanisms.offers(auth::scram::MECHANISM.as_bytes()) || login.scram.is_some() {
-                    return Err(Broken("server offers no SASL mechanism we know".to_owned()));
-                }
-                let (exchange, first) = ClientExchange::start(&nonce);
-                login.scram = Some(exchange);
-                let initial = SaslInitial { mechanism: auth::scram::MECHANISM.as_bytes(), response: Some(&first) };
-                turn.actions.send_new(conn, |out| initial.encode(out));
-            }
-            Authentication::SaslContinue(data) => return self.challenged(turn, conn, data),
-            Authentication::SaslFinal(data) => {
-                let scram = login.scram.as_mut().ok_or_else(|| Broken("SASL message out of order".to_owned()))?;
-                scram.verify(data).map_err(|error| Broken(error.to_string()))?;
-                login.verified = true;
-            }
-            Authentication::Other(method) => {
-                return Err(Broken(format!("server asks for an unknown authentication method: {method}")));
-            }
-        }
-        Ok(())
-    }
-
-    fn challenged(&mut self, turn: &mut Turn<'_>, conn: ConnId, data: &[u8]) -> Result<(), Broken> {
-        let Some(server) = self.servers.get_mut(conn) else { return Ok(()) };
-        let Some(pool) = self.pools.get(server.pool) else { return Ok(()) };
-        let State::LoggingIn(login) = &mut server.state else { return Ok(()) };
-        let scram = login.scram.as_mut().ok_or_else(|| Broken("SASL message out of order".to_owned()))?;
-        let challenge = scram.challenge(data).map_err(|error| Broken(error.to_string()))?;
-        let cached = pool.keys.as_ref().filter(|(known, _)| *known == challenge).map(|(_, keys)| keys);
-        let keys = match (cached, own_secret(pool, &self.settings)) {
-            (Some(keys), _) => Some(keys.clone()),
-            (None, Some(Secret::Plain(_))) => None,
-            (None, _) => Some(pool.client_keys.clone().ok_or_else(wrong_password_type)?),
-        };
-        if let Some(keys) = keys {
-            return respond(turn, conn, scram, &keys);
-        }
-        let Some(Secret::Plain(password)) = own_secret(pool, &self.settings) else { return Ok(()) };
-        let job = Job::DeriveKeys {
-            password: password.clone(),
-            salt: challenge.salt.clone(),
-            iterations: challenge.iterations,
-        };
-        login.computing = Some(challenge);
-        turn.actions.push(Action::Compute { conn, job });
-        Ok(())
-    }
-
     pub(super) fn login_computed(&mut self, turn: &mut Turn<'_>, conn: ConnId, done: Done) {
+        let Done::Keys(keys) = done else { return };
         let Some(server) = self.servers.get_mut(conn) else { return };
         let Some(pool) = self.pools.get_mut(server.pool) else { return };
-        let (State::LoggingIn(login), Done::Keys(keys)) = (&mut server.state, done) else { return };
-        let (Some(challenge), Some(scram)) = (login.computing.take(), login.scram.as_mut()) else { return };
-        let end = respond(turn, conn, scram, &keys);
-        pool.keys = Some((challenge, *keys));
-        if let Err(Broken(why)) = end {
+        if let Err(Broken(why)) = server_login::go_on_with(turn, conn, server, pool, *keys) {
             self.login_failed(turn, conn, &why);
         }
     }
@@ -417,19 +225,9 @@ impl Worker {
     /// ReadyForQuery: the server is ours to use.
     fn logged_in(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(server) = self.servers.get_mut(conn) else { return };
-        let State::LoggingIn(login) = &mut server.state else { return };
-        let reported = std::mem::take(&mut login.reported);
-        let mut parameters = self.caches.tracked.empty();
-        for (name, value) in &reported {
-            let known = self.caches.tracked.index(name).and_then(|index| parameters.with(index, value));
-            parameters = known.unwrap_or(parameters);
-        }
-        let parameters = self.caches.interned.intern(parameters);
-        server.parameters = Arc::clone(&parameters);
         let Some(pool) = self.pools.get_mut(server.pool) else { return };
-        pool.base = Some(Arc::new(Base::new(reported, parameters, &self.caches.tracked)));
-        let setup = pool.database.connect_query.clone();
-        match setup {
+        server_login::note_reported(server, pool, &mut self.caches);
+        match pool.database.connect_query.clone() {
             Some(query) => self.start_chore(turn, conn, Chore::Setup, query.as_bytes()),
             None => self.server_ready(turn, conn),
         }
@@ -513,24 +311,6 @@ impl Worker {
             self.refuse_session(turn, conn, code, words);
         }
     }
-}
-
-/// What this pool logs in at PostgreSQL with.
-fn own_secret<'a>(pool: &'a Pool, settings: &'a machine::Settings) -> Option<&'a Secret> {
-    let database: &Database = &pool.database;
-    database.password.as_ref().or_else(|| settings.secrets.get(&*pool.key.user))
-}
-
-fn respond(turn: &mut Turn<'_>, conn: ConnId, scram: &mut ClientExchange, keys: &Keys) -> Result<(), Broken> {
-    let last = scram.respond(keys).map_err(|error| Broken(error.to_string()))?;
-    turn.actions.send_new(conn, |out| SaslResponse { response: &last }.encode(out));
-    Ok(())
-}
-
-const WRONG_PASSWORD_TYPE: &str = "wrong password type";
-
-fn wrong_password_type() -> Broken {
-    Broken(WRONG_PASSWORD_TYPE.to_owned())
 }
 
 /// Errors that trying again does not cure: credentials, no such database, no right to connect.

@@ -256,6 +256,76 @@ pub struct Server {
 }
 
 impl Server {
+    /// One that is being opened by a pool, with the parameters that are known of it: none.
+    #[must_use]
+    pub fn connecting(
+        now: Time,
+        name: ConnId,
+        serial: Serial,
+        pool: PoolId,
+        address: Arc<Address>,
+        opened_for: Arc<Database>,
+        parameters: Arc<Parameters>,
+    ) -> Server {
+        Server {
+            serial,
+            name,
+            local: None,
+            state: State::Connecting,
+            pool,
+            address,
+            opened_for,
+            flow: Flow::default(),
+            inbox: Vec::new(),
+            skip: 0,
+            skip_tag: 0,
+            skip_forward: false,
+            ledger: Ledger::default(),
+            status: Status::Idle,
+            prepared: Prepared::default(),
+            described: Described::default(),
+            verdict: Verdict::None,
+            unnamed: session_state::unnamed::NONE,
+            parameters,
+            reported: Vec::new(),
+            session_state: None,
+            defines: Defines::Nothing,
+            local_rights: false,
+            on_server: OnServer::default(),
+            sequences: Sequences::default(),
+            aside_failed: false,
+            is_unsettled: false,
+            emptying: None,
+            soiled: false,
+            tainted: false,
+            worked_at: Time::ZERO,
+            heard: None,
+            listens: false,
+            notified_by: 0,
+            backend_pid: 0,
+            backend_secret: Box::default(),
+            connected_at: now,
+            since: now,
+            query_at: now,
+            transaction_at: None,
+            cancels: 0,
+            answer_failed: false,
+            cancel_wanted: false,
+            used: false,
+            travelled_at: None,
+            charge: None,
+            gone: false,
+            close_needed: None,
+            #[cfg(feature = "sabotage")]
+            status_seen: false,
+            last_words_told: false,
+            overdue: Overdue::No,
+            gated: false,
+            flushed: false,
+            armed: Armed::default(),
+        }
+    }
+
     pub fn is_gated(&self) -> bool {
         self.gated
     }

@@ -1,0 +1,233 @@
+//! How a server is logged in to: what it asks for, and what it is answered.
+//!
+//! Knows no clock and no retries: whoever opens servers deals with what comes of a login.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
+//! //= pg18 sasl-authentication
+
+use std::sync::Arc;
+
+use auth::{ClientExchange, Keys, Md5Hash, Secret};
+use connections::databases::Database;
+use connections::server::{Server, State};
+use machine::action::Action;
+use machine::work::Job;
+use machine::{Settings, Turn};
+use session_state::base::Base;
+use units::random::Random;
+use units::{ConnId, limits};
+use wire::backend::{Authentication, BackendKeyData, ParameterStatus, ReadyForQuery, Status, tag};
+use wire::frontend::{Password, SaslInitial, SaslResponse};
+use wire::{HEADER_LEN, Header};
+
+use crate::caches::Caches;
+use crate::findings::Broken;
+use crate::pool::Pool;
+
+/// No server reports more parameters: a hostile one does not fill memory.
+const REPORTED_MAX: usize = 1000;
+
+/// A server that is logging in, while its bytes are read.
+#[derive(Debug)]
+pub struct ServerLogin<'a, 't> {
+    pub turn: &'a mut Turn<'t>,
+    pub conn: ConnId,
+    pub server: &'a mut Server,
+    pub pool: &'a Pool,
+    pub settings: &'a Settings,
+    /// For nonces.
+    pub random: &'a mut Random,
+}
+
+/// What a login has come to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum End<'b> {
+    /// To nothing yet: more is to come.
+    Open,
+    /// ReadyForQuery.
+    Ready,
+    /// The body of an ErrorResponse.
+    Refused(&'b [u8]),
+}
+
+impl<'a> ServerLogin<'a, '_> {
+    /// Reads whole messages from `at` on, up to the end of the login or of what is at hand. `at` is left behind them.
+    ///
+    /// # Errors
+    /// What the server said is not of a login, or it cannot be logged in there.
+    pub fn read<'b>(&mut self, bytes: &'b [u8], at: &mut usize) -> Result<End<'b>, Broken> {
+        loop {
+            let rest = &bytes[*at..];
+            let Some(header) = Header::parse(rest)? else { return Ok(End::Open) };
+            if header.body_len() > limits::SERVER_MESSAGE_LEN_MAX {
+                return Err(Broken("message from server is too long".to_owned()));
+            }
+            if rest.len() < header.total_len() {
+                return Ok(End::Open);
+            }
+            *at += header.total_len();
+            match self.message(header.tag, &rest[HEADER_LEN..header.total_len()])? {
+                End::Open => {}
+                end => return Ok(end),
+            }
+        }
+    }
+
+    fn message<'b>(&mut self, tag: u8, body: &'b [u8]) -> Result<End<'b>, Broken> {
+        let State::LoggingIn(login) = &mut self.server.state else { return Ok(End::Open) };
+        match tag {
+            tag::AUTHENTICATION => self.authenticate(Authentication::decode(body)?)?,
+            tag::ERROR => return Ok(End::Refused(body)),
+            tag::NOTICE | tag::NEGOTIATE_VERSION => {}
+            _ if !login.authenticated => {
+                return Err(Broken(format!("unexpected message before authentication: {}", tag.escape_ascii())));
+            }
+            tag::PARAMETER_STATUS => {
+                let status = ParameterStatus::decode(body)?;
+                if login.reported.len() < REPORTED_MAX {
+                    login.reported.push((status.name.into(), status.value.into()));
+                }
+            }
+            tag::BACKEND_KEY_DATA => {
+                let key = BackendKeyData::decode(body)?;
+                (self.server.backend_pid, self.server.backend_secret) = (key.pid, key.secret.into());
+            }
+            tag::READY_FOR_QUERY => {
+                let ready = ReadyForQuery::decode(body)?;
+                if ready.status != Status::Idle {
+                    return Err(Broken("server starts inside a transaction".to_owned()));
+                }
+                return Ok(End::Ready);
+            }
+            other => return Err(Broken(format!("unexpected message during login: {}", other.escape_ascii()))),
+        }
+        Ok(End::Open)
+    }
+
+    fn authenticate(&mut self, request: Authentication<'_>) -> Result<(), Broken> {
+        let nonce = self.random.bytes();
+        let (conn, pool) = (self.conn, self.pool);
+        let State::LoggingIn(login) = &mut self.server.state else { return Ok(()) };
+        if login.authenticated {
+            return Err(Broken("authentication request after AuthenticationOk".to_owned()));
+        }
+        let secret = own_secret(pool, self.settings);
+        match request {
+            Authentication::Ok => {
+                if login.scram.is_some() && !login.verified {
+                    return Err(Broken("server skipped its part of the SCRAM exchange".to_owned()));
+                }
+                login.authenticated = true;
+            }
+            Authentication::CleartextPassword => {
+                let Some(Secret::Plain(password)) = secret else { return Err(wrong_password_type()) };
+                let text = password.as_str().as_bytes();
+                self.turn.actions.send_new(conn, |out| Password { password: text }.encode(out));
+            }
+            Authentication::Md5Password { salt } => {
+                let hash = match secret {
+                    Some(Secret::Plain(password)) => Md5Hash::of(password.as_str(), &pool.key.user),
+                    Some(Secret::Md5(hash)) => hash.clone(),
+                    _ => return Err(wrong_password_type()),
+                };
+                let text = auth::md5::response(&hash, salt);
+                self.turn.actions.send_new(conn, |out| Password { password: text.as_bytes() }.encode(out));
+            }
+            Authentication::Sasl { mechanisms } => {
+                if !mechanisms.offers(auth::scram::MECHANISM.as_bytes()) || login.scram.is_some() {
+                    return Err(Broken("server offers no SASL mechanism we know".to_owned()));
+                }
+                let (exchange, first) = ClientExchange::start(&nonce);
+                login.scram = Some(exchange);
+                let initial = SaslInitial { mechanism: auth::scram::MECHANISM.as_bytes(), response: Some(&first) };
+                self.turn.actions.send_new(conn, |out| initial.encode(out));
+            }
+            Authentication::SaslContinue(data) => return self.challenged(data),
+            Authentication::SaslFinal(data) => {
+                let scram = login.scram.as_mut().ok_or_else(|| Broken("SASL message out of order".to_owned()))?;
+                scram.verify(data).map_err(|error| Broken(error.to_string()))?;
+                login.verified = true;
+            }
+            Authentication::Other(method) => {
+                return Err(Broken(format!("server asks for an unknown authentication method: {method}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn challenged(&mut self, data: &[u8]) -> Result<(), Broken> {
+        let (conn, pool) = (self.conn, self.pool);
+        let State::LoggingIn(login) = &mut self.server.state else { return Ok(()) };
+        let scram = login.scram.as_mut().ok_or_else(|| Broken("SASL message out of order".to_owned()))?;
+        let challenge = scram.challenge(data).map_err(|error| Broken(error.to_string()))?;
+        let cached = pool.keys.as_ref().filter(|(known, _)| *known == challenge).map(|(_, keys)| keys);
+        let keys = match (cached, own_secret(pool, self.settings)) {
+            (Some(keys), _) => Some(keys.clone()),
+            (None, Some(Secret::Plain(_))) => None,
+            (None, _) => Some(pool.client_keys.clone().ok_or_else(wrong_password_type)?),
+        };
+        if let Some(keys) = keys {
+            return respond(self.turn, conn, scram, &keys);
+        }
+        let Some(Secret::Plain(password)) = own_secret(pool, self.settings) else { return Ok(()) };
+        let job = Job::DeriveKeys {
+            password: password.clone(),
+            salt: challenge.salt.clone(),
+            iterations: challenge.iterations,
+        };
+        login.computing = Some(challenge);
+        self.turn.actions.push(Action::Compute { conn, job });
+        Ok(())
+    }
+}
+
+/// Keys were derived that a login waits for.
+///
+/// # Errors
+/// The exchange does not go on.
+pub fn go_on_with(
+    turn: &mut Turn<'_>,
+    conn: ConnId,
+    server: &mut Server,
+    pool: &mut Pool,
+    keys: Keys,
+) -> Result<(), Broken> {
+    let State::LoggingIn(login) = &mut server.state else { return Ok(()) };
+    let (Some(challenge), Some(scram)) = (login.computing.take(), login.scram.as_mut()) else { return Ok(()) };
+    let end = respond(turn, conn, scram, &keys);
+    pool.keys = Some((challenge, keys));
+    end
+}
+
+/// What a server that has logged in reported is what its pool's sessions begin with.
+pub fn note_reported(server: &mut Server, pool: &mut Pool, caches: &mut Caches) {
+    let State::LoggingIn(login) = &mut server.state else { return };
+    let reported = std::mem::take(&mut login.reported);
+    let mut parameters = caches.tracked.empty();
+    for (name, value) in &reported {
+        let known = caches.tracked.index(name).and_then(|index| parameters.with(index, value));
+        parameters = known.unwrap_or(parameters);
+    }
+    let parameters = caches.interned.intern(parameters);
+    server.parameters = Arc::clone(&parameters);
+    pool.base = Some(Arc::new(Base::new(reported, parameters, &caches.tracked)));
+}
+
+/// What this pool logs in at PostgreSQL with.
+fn own_secret<'a>(pool: &'a Pool, settings: &'a Settings) -> Option<&'a Secret> {
+    let database: &Database = &pool.database;
+    database.password.as_ref().or_else(|| settings.secrets.get(&*pool.key.user))
+}
+
+fn respond(turn: &mut Turn<'_>, conn: ConnId, scram: &mut ClientExchange, keys: &Keys) -> Result<(), Broken> {
+    let last = scram.respond(keys).map_err(|error| Broken(error.to_string()))?;
+    turn.actions.send_new(conn, |out| SaslResponse { response: &last }.encode(out));
+    Ok(())
+}
+
+/// Its secret is not of the kind that the server asks for.
+pub const WRONG_PASSWORD_TYPE: &str = "wrong password type";
+
+fn wrong_password_type() -> Broken {
+    Broken(WRONG_PASSWORD_TYPE.to_owned())
+}
