@@ -223,3 +223,37 @@ fn names_that_can_be_read_again_are_read_and_what_was_left_is_news() {
     assert_eq!((known.names(), hides(&known, "select g()")), (Names::Read, Hidden::SETTINGS));
     assert_eq!(known.take_news().map(|news| (news.hidden, news.since)), Some((Hidden::SETTINGS, Time::ZERO)));
 }
+
+/// Has a pool fail to read its catalogue.
+fn fail_to_read(known: &mut Known, now: Time) {
+    known.begin(server(0), false, now);
+    known.refused();
+    known.answered(now);
+}
+
+#[test]
+fn a_catalogue_taken_over_from_another_pool_begins_a_new_edition() {
+    let mut last = Edition::default();
+    let (mut one, mut other) = (Known::new(true), Known::new(true));
+    read(&mut other, "1", &[("f", "begin null; end")], at(1));
+    let before = other.publish(&mut last);
+    read(&mut one, "2", &[("f", "begin listen x; end")], at(1));
+    other.take_over(&one.lesson().expect("it was read"));
+    assert_eq!(hides(&other, "select f()"), Hidden::LISTEN);
+    assert_ne!(other.publish(&mut last), before);
+}
+
+#[test]
+fn a_catalogue_that_another_pool_can_read_again_begins_a_new_edition() {
+    let mut last = Edition::default();
+    let (mut one, mut other) = (Known::new(true), Known::new(true));
+    read(&mut one, "1", &[], at(1));
+    read(&mut other, "1", &[], at(1));
+    fail_to_read(&mut other, at(3));
+    other.doubt(server(1), at(4));
+    assert!(hides(&other, "select 1").is_empty(), "doubts do not count while the catalogue cannot be read");
+    let before = other.publish(&mut last);
+    other.take_over(&one.lesson().expect("it was read"));
+    assert_eq!(hides(&other, "select 1"), UNSURE);
+    assert_ne!(other.publish(&mut last), before);
+}

@@ -8,7 +8,7 @@ use units::Time;
 use super::super::news::News;
 use super::super::timetable::Timetable;
 use super::super::{Catalogue, Hidden};
-use super::Known;
+use super::{Edition, Known};
 
 /// What one pool has learned, for the others of its database.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ impl Known {
                 self.findings.add(News { hidden, since: self.times.right_since() }, now);
             }
         }
+        self.edition = Edition::NONE;
         self.catalogue = Some(catalogue);
     }
 
@@ -71,6 +72,8 @@ impl Known {
             self.polled.clone_from(&lesson.polled);
         }
         self.times.take_schedule(&lesson.times);
+        // A lesson that is no newer than our own catalogue does not reach `is_right`.
+        self.edition = Edition::NONE;
         self.is_unreadable = false;
         if self.times.right_since() < lesson.times.right_since() {
             self.is_right(lesson.times.right_since(), true, right_at);
