@@ -56,7 +56,7 @@ impl LoneQuery<'_> {
     /// Nothing that its client or its server did before has a say in what is to be done.
     fn is_free_of_state(&self) -> bool {
         let LoneQuery { session, server, pool, .. } = self;
-        let is_new = session.skip == 0 && session.inbox.is_empty() && server.ledger.is_clear();
+        let is_new = session.skip == 0 && session.inbox.is_empty() && !session.skipping && server.ledger.is_clear();
         let is_trying = session.names.as_ref().is_some_and(|names| names.trial.is_some());
         let is_watched = server.local_rights || server.heard.is_some() || server.close_needed.is_some();
         let is_timed = pool.rules.times_links() || !session.flow.is_clear();

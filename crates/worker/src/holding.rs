@@ -9,6 +9,7 @@ use link::ending::checked_header;
 use link::session::{Admission, Rest, Session};
 use link::unlinked::{Begun, Unlinked};
 use machine::Turn;
+use machine::action::Source;
 use queueing::refusals::Reason;
 use units::{ConnId, limits};
 use wire::backend::{ErrorResponse, Status};
@@ -48,8 +49,23 @@ impl Worker {
         }
     }
 
+    /// A linked session's messages, from `at`, where its last batch was refused by a limit that a reload has taken away since.
+    #[cold]
+    pub(super) fn pass_over_refused(
+        &mut self,
+        turn: &mut Turn<'_>,
+        conn: ConnId,
+        bytes: &[u8],
+        source: Source,
+        at: usize,
+    ) {
+        if let Some(at) = self.gate_linked(turn, conn, bytes, at) {
+            self.requests(turn, conn, bytes, source, at);
+        }
+    }
+
     /// A linked session's messages, from `at`: where they go on to its server. `None`: they are dealt with, or kept. Only who
-    /// keeps its server from an earlier transaction comes to gates here.
+    /// keeps its server from an earlier transaction comes to gates here, or to the end of a batch that was refused.
     pub(super) fn gate_linked(
         &mut self,
         turn: &mut Turn<'_>,
@@ -67,10 +83,11 @@ impl Worker {
                 // Something else has opened the gate.
                 return self.hold_linked(turn, conn, server_id, &bytes[at..]);
             }
-            if matches!(session.admission, Admission::In { .. }) || !calm || !discards {
+            let is_in = matches!(session.admission, Admission::In { .. });
+            if !session.skipping && (is_in || !calm || !discards) {
                 return Some(at);
             }
-            if !session.inbox.is_empty() {
+            if !calm || !session.inbox.is_empty() {
                 // It began while the transaction before it was under way.
                 self.agenda.reconsider(conn);
                 return self.hold_linked(turn, conn, server_id, &bytes[at..]);
@@ -83,6 +100,9 @@ impl Worker {
                     self.end_by_request(turn, conn, ending);
                     return None;
                 }
+            }
+            if self.gates.is_none() {
+                return Some(at);
             }
             let rest = &bytes[at..];
             let header = match checked_header(rest) {

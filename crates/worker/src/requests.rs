@@ -146,6 +146,9 @@ impl Worker {
         if self.gates.is_none() && query.is_lone(&mut self.caches) {
             return query.send(turn.now, turn.actions);
         }
+        if self.gates.is_none() && session.skipping {
+            return self.pass_over_refused(turn, conn, bytes, source, at);
+        }
         let (was_calm, was_done) = (server.ledger.is_clear(), server.ledger.owes_no_client());
         let mut requests = Requests {
             now: turn.now,
@@ -179,12 +182,9 @@ impl Worker {
         let deep = server.ledger.depth() >= limits::OWED_MAX || crowded;
         let may_be_done = server.is_clean() || server.close_needed.is_some() || cfg!(feature = "sabotage");
         let is_timed = pool.rules.times_links() || session.is_torn() || !session.flow.is_clear();
-        if !definitions.is_empty() {
-            definitions.iter().for_each(|definition| self.note_definition(turn.now, definition));
-        }
+        definitions.iter().for_each(|definition| self.note_definition(turn.now, definition));
         if let Err(ending) = end {
-            self.end_by_request(turn, conn, ending);
-            return;
+            return self.end_by_request(turn, conn, ending);
         }
         if !self.gates.is_none() {
             self.count_in_gates(turn, conn, 0, queries);
