@@ -77,18 +77,18 @@ impl Worker {
             let session = self.sessions.get_mut(conn)?;
             let server_id = session.server()?;
             let server = self.servers.get_mut(server_id)?;
-            let calm = is_between_transactions(server);
+            let is_over = server.ledger.is_clear() && server.status == Status::Idle;
             let discards = session.skip == 0 || session.rest == Rest::Discard;
             if matches!(session.admission, Admission::Waits { .. }) {
                 // Something else has opened the gate.
                 return self.hold_linked(turn, conn, server_id, &bytes[at..]);
             }
             let is_in = matches!(session.admission, Admission::In { .. });
-            if !session.skipping && (is_in || !calm || !discards) {
+            if !session.skipping && (is_in || !is_over || !discards) {
                 return Some(at);
             }
-            if !calm || !session.inbox.is_empty() {
-                // It began while the transaction before it was under way.
+            if !is_between_transactions(server) || !session.inbox.is_empty() {
+                // Its server is within a message, or its own message began while the transaction before was under way.
                 self.agenda.reconsider(conn);
                 return self.hold_linked(turn, conn, server_id, &bytes[at..]);
             }
