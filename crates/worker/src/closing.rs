@@ -113,6 +113,7 @@ impl Worker {
             self.pass_seat_on(conn, server);
         }
         self.leave_gates(turn, conn);
+        self.halves.forget(conn);
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let (pool, user) = (session.pool, session.identity.user.clone());
         let (torn, class) = (session.is_torn(), session.class);

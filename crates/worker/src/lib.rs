@@ -85,7 +85,6 @@ mod view;
 mod welcoming;
 mod yielding;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agenda::{Agenda, Next};
@@ -94,6 +93,7 @@ use chaos::Chaos;
 use connections::flow::Flow;
 use connections::server::{Server, State as ServerState};
 use gates::Gates;
+use halves::Halves;
 use link::caches::Caches;
 use link::pool::Pool;
 use link::session::{Session, State as SessionState};
@@ -139,10 +139,7 @@ pub struct Worker {
     definitions: OpenDefinitions,
     caches: Caches,
     agenda: Agenda,
-    /// Sessions of whose message a large part is there, and since when.
-    halves: BTreeMap<ConnId, Time>,
-    /// What they keep, or more.
-    half_bytes: usize,
+    halves: Halves,
     stopping: Stopping,
     gates: Gates,
     refusals: Refusals,
@@ -170,8 +167,7 @@ impl Worker {
             pools: Pools::default(),
             deadlines: Deadlines::default(),
             definitions: OpenDefinitions::default(),
-            halves: BTreeMap::new(),
-            half_bytes: 0,
+            halves: Halves::default(),
             stopping: Stopping::default(),
             agenda: Agenda::default(),
             counts: Counts::default(),

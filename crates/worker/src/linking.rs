@@ -100,7 +100,7 @@ impl Worker {
         let flows = session.flow.is_reading() && session.flow.is_clear() && server.flow.is_reading();
         let is_fresh = !is_stale(turn.now, server.since, &self.settings)
             && expired(turn.now, server, pool, &self.settings).is_none();
-        if !may_take || !is_alike || !flows || !is_fresh || server.session_state.is_some() || !self.halves.is_empty() {
+        if !may_take || !is_alike || !flows || !is_fresh || server.session_state.is_some() {
             return false;
         }
         pool.known.aged(turn.now);
@@ -108,6 +108,7 @@ impl Worker {
         if !query.is_lone(&mut self.caches) {
             return false;
         }
+        self.halves.forget(conn);
         query.session.request_at = turn.now;
         join(turn.now, (conn, query.session), (server_id, query.server), query.pool, self.agenda.unpublished());
         query.send(turn.now, turn.actions);

@@ -9,7 +9,8 @@ use link::stream::Stream;
 use link::unlinked::{Begun, Unlinked};
 use machine::Turn;
 use machine::action::Source;
-use units::{ConnId, limits};
+use units::{ConnId, heap, limits};
+use wire::sqlstate;
 
 use crate::Worker;
 
@@ -95,13 +96,35 @@ impl Worker {
         let mut first = Unlinked { conn, session, mapped, actions: turn.actions };
         match first.read(&bytes[from..]) {
             Ok(Begun::Needs(at)) => {
-                self.forget_half(conn);
+                self.halves.forget(conn);
                 return Some(from + at);
             }
             Ok(Begun::Incomplete(at)) => self.keep_half(turn, conn, &bytes[from + at..]),
             Err(ending) => self.end_by_request(turn, conn, ending),
         }
         None
+    }
+
+    /// Keeps the part of a message that is there.
+    fn keep_half(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
+        if bytes.len() <= limits::HALF_ORDINARY {
+            return self.stash(turn, conn, bytes);
+        }
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        if session.inbox.try_reserve_exact(bytes.len()).is_err() {
+            return self.refuse_session(turn, conn, sqlstate::OUT_OF_MEMORY, "out of memory");
+        }
+        self.halves.keep(conn, turn.now, heap::taken(session.inbox.capacity()));
+        self.stash(turn, conn, bytes);
+        let max = limits::HALF_BYTES_MAX / usize::from(self.settings.workers.max(1));
+        let kept = |conn: ConnId| {
+            let idle = self.sessions.get(conn).filter(|session| matches!(session.state, State::Idle { .. }));
+            idle.map_or(0, |session| heap::taken(session.inbox.capacity()))
+        };
+        for conn in self.halves.shed(max, kept) {
+            let text = "too much is kept of messages that are not whole, of all clients together";
+            self.refuse_session(turn, conn, sqlstate::OUT_OF_MEMORY, text);
+        }
     }
 
     /// As [`Worker::begin`], with what was kept.

@@ -15,7 +15,7 @@ use queueing::classes::ClassId;
 use queueing::queue::Stranger;
 use settings::PoolMode;
 use units::table::Table;
-use units::{ConnId, PoolId, Time, WorkerId, heap, limits};
+use units::{ConnId, PoolId, Time, WorkerId, limits};
 use wire::backend::Status;
 
 use crate::gates::Gates;
@@ -199,12 +199,6 @@ impl View<'_> {
         let server = servers.find(|server| server.pool == id && server.backend_pid == pid);
         let linked = server.and_then(Server::session).map(virtual_pid);
         server.filter(|server| server.notified_by != 0).map(|server| server.notified_by).or(linked).unwrap_or(pid)
-    }
-
-    /// What is kept of a session's message that is not whole.
-    pub(super) fn half_of(&self, conn: ConnId) -> usize {
-        let session = self.sessions.get(conn).filter(|session| matches!(session.state, State::Idle { .. }));
-        session.map_or(0, |session| heap::taken(session.inbox.capacity()))
     }
 
     /// How much longer than one's own waiter a stranger must have waited to be served first (I7), here and now.
