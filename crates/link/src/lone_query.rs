@@ -26,14 +26,17 @@ pub struct LoneQuery<'a> {
     pub at: usize,
 }
 
-impl LoneQuery<'_> {
-    /// Whether it is one.
+impl<'a> LoneQuery<'a> {
+    /// Its text, if it is one as far as that shows without reading the text.
     #[inline(always)]
-    pub fn is_lone(&mut self, caches: &mut Caches) -> bool {
-        let Some(text) = text(&self.bytes[self.at..]) else { return false };
-        if !self.is_free_of_state() {
-            return false;
-        }
+    pub fn text(&self) -> Option<&'a [u8]> {
+        let text = text(&self.bytes[self.at..])?;
+        self.is_free_of_state().then_some(text)
+    }
+
+    /// Whether nothing comes of its text but an answer.
+    #[inline(always)]
+    pub fn is_harmless(&mut self, text: &[u8], caches: &mut Caches) -> bool {
         let (rules, server) = (&self.pool.rules, &self.server);
         if !rules.follows() {
             // Names of ours are looked for in texts that nobody reads.

@@ -17,6 +17,8 @@ fn settings() -> Arc<Settings> {
     settings.global.pools.pool_mode = PoolMode::Transaction;
     settings.global.pools.default_pool_size = settings::PoolSize::Fixed(1);
     settings.secrets.insert("ann".to_owned(), auth::Secret::parse("secret"));
+    // As little as can be.
+    settings.global.pools.statement_memo_size = 65_536;
     let hosts = vec![Address { host: Host::Unix("/nowhere".to_owned()), port: 5432 }];
     let database = Database::new("shop", hosts);
     settings.databases.insert("shop".to_owned(), Arc::new(database));
@@ -213,4 +215,24 @@ fn a_known_prepared_statement_allocates_nothing() {
         assert_eq!(world.sent.last(), Some(&(client, answer.len())));
     });
     assert_eq!(count, 0);
+}
+
+/// Such a text is divided into names at each reading, and they lie on the heap.
+#[test]
+fn a_text_too_long_to_be_remembered_is_read_twice_at_most() {
+    let columns: String = (0..4000).map(|number| format!(", c{number}")).collect();
+    let text = format!("select nextval('s'){columns}");
+    let read = allocation_counter::measure(|| {
+        let summary = sql::Summary::of(&sql::Text::new(text.as_bytes(), sql::Rules::default()));
+        assert!(summary.words().len() >= 4000);
+    });
+    let mut world = World::new();
+    let client = world.login();
+    let server = world.server_logs_in();
+    let mut query = Vec::new();
+    frontend::Query { text: text.as_bytes() }.encode(&mut query);
+    let stepped = allocation_counter::measure(|| world.worker_reads(client, &query));
+    assert_eq!(world.sent, [(server, query.len())]);
+    let times = stepped.bytes_total / read.bytes_total;
+    assert!(times <= 2, "{times} times: {} bytes, {} each", stepped.bytes_total, read.bytes_total);
 }

@@ -83,9 +83,9 @@ impl Worker {
         }
     }
 
-    /// Sends a lone query of a session without a server to the server that was used last, if that is as it wants one. False:
-    /// nothing was done.
-    pub(super) fn begin_lone_query(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) -> bool {
+    /// Deals with a Query of a session without a server that has nothing else at hand, if the server that was used last is as
+    /// it wants one. False: nothing was done.
+    pub(super) fn begin_query(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) -> bool {
         let is_special = self.stopping.has_begun() || self.chaos.is_some() || !self.settings.classes.is_single();
         let is_query = bytes.first() == Some(&tag::QUERY);
         if !is_query || is_special || !self.gates.is_none() || self.settings.global.servers.server_round_robin {
@@ -103,15 +103,17 @@ impl Worker {
         if !may_take || !is_alike || !flows || !is_fresh || server.session_state.is_some() {
             return false;
         }
-        pool.known.aged(turn.now);
         let mut query = LoneQuery { session, server_id, server, pool, bytes, source: Source::Chunk, at: 0 };
-        if !query.is_lone(&mut self.caches) {
-            return false;
-        }
+        let Some(text) = query.text() else { return false };
         self.halves.forget(conn);
         query.session.request_at = turn.now;
         join(turn.now, (conn, query.session), (server_id, query.server), query.pool, self.agenda.unpublished());
-        query.send(turn.now, turn.actions);
+        if query.is_harmless(text, &mut self.caches) {
+            query.send(turn.now, turn.actions);
+        } else {
+            // Its text was read, and is read once more for what follows from it.
+            self.read_requests(turn, conn, bytes, Source::Chunk, 0, false);
+        }
         true
     }
 

@@ -36,7 +36,7 @@ impl Worker {
                 }
             }
             State::Idle { .. } if session.inbox.is_empty() && !session.waits_for_listener() => {
-                if !self.begin_lone_query(turn, conn, bytes) {
+                if !self.begin_query(turn, conn, bytes) {
                     self.begin(turn, conn, bytes, Source::Chunk);
                 }
             }
@@ -155,21 +155,39 @@ impl Worker {
     }
 
     /// A linked session's bytes, from `at`.
+    #[inline]
     pub(super) fn requests(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
-        let (mut at, others) = (at, self.other_workers());
-        if !self.gates.is_none() {
-            let Some(on) = self.gate_linked(turn, conn, bytes, at) else { return };
-            at = on;
+        if self.gates.is_none() {
+            self.read_requests(turn, conn, bytes, source, at, true);
+        } else if let Some(at) = self.gate_linked(turn, conn, bytes, at) {
+            self.read_requests(turn, conn, bytes, source, at, false);
         }
+    }
+
+    /// As [`Worker::requests`], where no gate holds them up. `may_be_lone`: whether they are one Query from which nothing follows
+    /// has not been asked yet.
+    pub(super) fn read_requests(
+        &mut self,
+        turn: &mut Turn<'_>,
+        conn: ConnId,
+        bytes: &[u8],
+        source: Source,
+        at: usize,
+        may_be_lone: bool,
+    ) {
+        let others = self.other_workers();
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(server_id) = session.server() else { return };
         let Some(server) = self.servers.get_mut(server_id) else { return };
         let Some(pool) = self.pools.get_mut(session.pool) else { return };
         let mut query = LoneQuery { session, server_id, server, pool, bytes, source, at };
-        if self.gates.is_none() && query.is_lone(&mut self.caches) {
+        if may_be_lone
+            && let Some(text) = query.text()
+            && query.is_harmless(text, &mut self.caches)
+        {
             return query.send(turn.now, turn.actions);
         }
-        if self.gates.is_none() && session.skipping {
+        if session.skipping {
             return self.pass_over_refused(turn, conn, bytes, source, at);
         }
         let (was_calm, was_done) = (server.ledger.is_clear(), server.ledger.owes_no_client());
