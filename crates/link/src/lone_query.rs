@@ -1,6 +1,6 @@
 //! The commonest request: one Query, whole, of a linked session about which nothing is to be done but to send it.
 //!
-//! Promises: it does what [`Requests`](super::requests::Requests) does with such a message, which need not be built for it.
+//! Promises: it does what [`Requests`] does with such a message, which need not be built for it.
 //! Whatever is not as it mostly is goes that way, and nothing has been done about it here.
 
 use connections::server::{Answerer, Expect, Server};
@@ -12,8 +12,11 @@ use wire::frontend::tag;
 use wire::{HEADER_LEN, Header};
 
 use crate::caches::Caches;
+use crate::other_workers::OtherWorkers;
 use crate::pool::Pool;
+use crate::requests::Requests;
 use crate::session::Session;
+use crate::stream::Stream;
 
 /// A linked session, and what it has at hand: `bytes` of `source`, from `at`.
 pub struct LoneQuery<'a> {
@@ -43,6 +46,37 @@ impl<'a> LoneQuery<'a> {
             return server.prepared.is_empty() || rules.mode == PoolMode::Session;
         }
         is_harmless(caches.reader.read(text, &server.parameters, &mut self.pool.known))
+    }
+
+    /// It goes the general way.
+    #[inline(always)]
+    pub fn into_requests(
+        self,
+        now: Time,
+        conn: ConnId,
+        caches: &'a mut Caches,
+        others: OtherWorkers,
+        actions: &'a mut Actions,
+    ) -> Requests<'a> {
+        let LoneQuery { session, server_id, server, pool, bytes, source, at } = self;
+        Requests {
+            now,
+            conn,
+            server_id,
+            session,
+            server,
+            pool,
+            caches,
+            holds: false,
+            sent_some: false,
+            attends: false,
+            definitions: Vec::new(),
+            others,
+            written_before: actions.written_len(),
+            queries: 0,
+            actions,
+            stream: Stream::new(bytes, source, at),
+        }
     }
 
     #[inline(always)]

@@ -107,9 +107,13 @@ impl Worker {
         let Some(text) = query.text() else { return false };
         self.halves.forget(conn);
         query.session.request_at = turn.now;
-        join(turn.now, (conn, query.session), (server_id, query.server), query.pool, self.agenda.unpublished());
+        let (session, server) = ((conn, &mut *query.session), (server_id, &mut *query.server));
+        join(turn.now, &self.settings, session, server, query.pool, self.agenda.unpublished());
         if query.is_harmless(text, &mut self.caches) {
             query.send(turn.now, turn.actions);
+            if cfg!(feature = "sabotage") {
+                self.release_if_done(turn, server_id);
+            }
         } else {
             // Its text was read, and is read once more for what follows from it.
             self.read_requests(turn, conn, bytes, Source::Chunk, 0, false);
@@ -194,12 +198,9 @@ impl Worker {
             return false;
         };
         let Some(pool) = self.pools.get_mut(session.pool) else { return false };
-        if machine::sabotage::does(&self.settings, machine::sabotage::Fault::KeepStatements) {
-            pool.generation = 0;
-        }
         let is_unknown = matches!(session.state, State::Welcoming { .. } | State::Waiting { line: Line::Login, .. });
         let begins = !session.confirmed && !is_unknown;
-        join(turn.now, (conn, session), (server_id, server), pool, self.agenda.unpublished());
+        join(turn.now, &self.settings, (conn, session), (server_id, server), pool, self.agenda.unpublished());
         if self.gates.has_seats() {
             self.gates.linked(turn.now, conn);
         }
@@ -487,6 +488,7 @@ fn is_armed_idle(now: Time, server: &Server, pool: &Pool, settings: &Settings) -
 #[inline]
 fn join(
     now: Time,
+    settings: &Settings,
     (conn, session): (ConnId, &mut Session),
     (server_id, server): (ConnId, &mut Server),
     pool: &mut Pool,
@@ -494,6 +496,9 @@ fn join(
 ) {
     assert!(server.is_clean() && server.cancels == 0, "I3: only a clean server is handed out");
     debug_assert!(server.session().is_none(), "I1: a server has one session at most");
+    if machine::sabotage::does(settings, machine::sabotage::Fault::KeepStatements) {
+        pool.generation = 0;
+    }
     pool.lend_to(now, server_id, server, conn, restless);
     pool.charge(now, session.class, session.origin, server);
     pool.known.aged(now);

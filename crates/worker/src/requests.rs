@@ -5,7 +5,6 @@ use link::ending::Ending;
 use link::lone_query::LoneQuery;
 use link::requests::Requests;
 use link::session::State;
-use link::stream::Stream;
 use link::unlinked::{Begun, Unlinked};
 use machine::Turn;
 use machine::action::Source;
@@ -185,30 +184,18 @@ impl Worker {
             && let Some(text) = query.text()
             && query.is_harmless(text, &mut self.caches)
         {
-            return query.send(turn.now, turn.actions);
+            query.send(turn.now, turn.actions);
+            if cfg!(feature = "sabotage") {
+                self.release_if_done(turn, server_id);
+            }
+            return;
         }
-        if session.skipping {
+        if query.session.skipping {
             return self.pass_over_refused(turn, conn, bytes, source, at);
         }
-        let (was_calm, was_done) = (server.ledger.is_clear(), server.ledger.owes_no_client());
-        let mut requests = Requests {
-            now: turn.now,
-            conn,
-            server_id,
-            session,
-            server,
-            pool,
-            caches: &mut self.caches,
-            holds: false,
-            sent_some: false,
-            attends: false,
-            definitions: Vec::new(),
-            others,
-            written_before: turn.actions.written_len(),
-            queries: 0,
-            actions: turn.actions,
-            stream: Stream::new(bytes, source, at),
-        };
+        let mut requests = query.into_requests(turn.now, conn, &mut self.caches, others, turn.actions);
+        let ledger = &requests.server.ledger;
+        let (was_calm, was_done) = (ledger.is_clear(), ledger.owes_no_client());
         let end = requests.read();
         requests.stream.flush(server_id, requests.actions);
         let Requests { definitions, attends, queries, .. } = requests;
