@@ -219,6 +219,25 @@ impl Worker {
         self.pools.shared()
     }
 
+    /// One step: what has happened is dealt with, and then what follows from it.
+    #[inline(always)]
+    fn take_turn(
+        &mut self,
+        now: Time,
+        board: &Board,
+        actions: &mut Actions,
+        deal_with: impl FnOnce(&mut Worker, &mut Turn<'_>),
+    ) {
+        debug_assert!(actions.is_empty(), "the actions of the last step were not carried out");
+        self.counts.steps += 1;
+        let mut turn = Turn { now, board, actions };
+        deal_with(self, &mut turn);
+        self.settle(&mut turn);
+        if self.stopping.has_begun() {
+            self.finish_if_done(&mut turn);
+        }
+    }
+
     #[inline(always)]
     fn received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
         match conn.kind() {
@@ -423,25 +442,11 @@ impl Worker {
 
 impl machine::Machine for Worker {
     fn step(&mut self, now: Time, board: &Board, event: Event<'_>, actions: &mut Actions) {
-        debug_assert!(actions.is_empty(), "the actions of the last step were not carried out");
-        self.counts.steps += 1;
-        let mut turn = Turn { now, board, actions };
-        self.dispatch(&mut turn, event);
-        self.settle(&mut turn);
-        if self.stopping.has_begun() {
-            self.finish_if_done(&mut turn);
-        }
+        self.take_turn(now, board, actions, |worker, turn| worker.dispatch(turn, event));
     }
 
     fn receive(&mut self, now: Time, board: &Board, conn: ConnId, bytes: &[u8], actions: &mut Actions) {
-        debug_assert!(actions.is_empty(), "the actions of the last step were not carried out");
-        self.counts.steps += 1;
-        let mut turn = Turn { now, board, actions };
-        self.received(&mut turn, conn, bytes);
-        self.settle(&mut turn);
-        if self.stopping.has_begun() {
-            self.finish_if_done(&mut turn);
-        }
+        self.take_turn(now, board, actions, |worker, turn| worker.received(turn, conn, bytes));
     }
 
     fn backlog(&self, conn: ConnId) -> &[u8] {
