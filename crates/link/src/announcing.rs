@@ -55,7 +55,7 @@ impl Requests<'_> {
     /// A text is about to be sent that may change what names hide. False: not before the other workers know.
     pub fn may_define(&mut self, text: Option<&[u8]>, reading: Reading) -> bool {
         let Some(change) = self.definition(text, reading) else { return true };
-        self.server.is_unsettled = true;
+        self.server.traces.is_unsettled = true;
         let announcement = self.session.tracker.as_ref().and_then(|tracker| tracker.announcement.as_deref());
         if let Some(made) = announcement
             && made.definition.server == self.server_id
@@ -64,7 +64,7 @@ impl Requests<'_> {
             return made.missing == 0;
         }
         let what = change.read();
-        if !self.pool.known.learn(&what, self.server_id, self.now) {
+        if !self.pool.names.known.learn(&what, self.server_id, self.now) {
             return true;
         }
         let definition = self.announce(what, Some(self.conn));
@@ -85,8 +85,8 @@ impl Requests<'_> {
     /// A text passes of which only the end tells that it defines something.
     #[cold]
     pub fn define_unread(&mut self) {
-        self.server.is_unsettled = true;
-        self.pool.known.learn(&What::Anything, self.server_id, self.now);
+        self.server.traces.is_unsettled = true;
+        self.pool.names.known.learn(&What::Anything, self.server_id, self.now);
         self.announce(What::Anything, None);
     }
 
@@ -103,7 +103,7 @@ impl Requests<'_> {
         if reading.redefines() {
             return Some(self.rules().map_or(Change::Anything, |rules| Change::Text(text, rules)));
         }
-        let known = &self.pool.known;
+        let known = &self.pool.names.known;
         let mut hidden = reading.hidden;
         if reading.marks.any(Marks::BLOCK) {
             hidden |= known.hides_in_block(text).hidden;
@@ -119,10 +119,10 @@ impl Answers<'_> {
     /// A command tag of a client's. It tells of a definition where the text was not read, or not as one.
     #[inline]
     pub fn note_tag(&mut self, body: &[u8]) {
-        if self.server.emptying.is_some() {
+        if self.server.transaction.emptying.is_some() {
             vacating::note_emptied(self, body);
         }
-        if matches!(body, [b'C' | b'A', ..] | [b'D', b'O', ..]) && !self.server.is_unsettled {
+        if matches!(body, [b'C' | b'A', ..] | [b'D', b'O', ..]) && !self.server.traces.is_unsettled {
             self.tag_may_define(body);
         }
     }
@@ -134,7 +134,7 @@ impl Answers<'_> {
         let what = if is_block { Some(What::Anything) } else { of_tag(body) };
         let Some(what) = what.filter(|_| self.server.ledger.owner() == Some(Answerer::Client)) else { return };
         // A table says nothing of what comes behind it in the same transaction.
-        self.server.is_unsettled = what == What::Anything;
+        self.server.traces.is_unsettled = what == What::Anything;
         let database = self.pool.database.name_at_server().into();
         let definition = Arc::new(Definition { database, server: self.server_id, what });
         // Before the tag is passed on.
@@ -145,12 +145,12 @@ impl Answers<'_> {
     /// ReadyForQuery: whether what was defined on this server is committed, or is not.
     #[inline]
     pub fn settle_definitions(&mut self, status: Status) {
-        if self.server.emptying.is_some() {
-            self.server.emptying = None;
+        if self.server.transaction.emptying.is_some() {
+            self.server.transaction.emptying = None;
         }
         // What is under way still may define something more.
-        if self.server.is_unsettled && status == Status::Idle && self.server.ledger.depth() <= 1 {
-            self.server.is_unsettled = false;
+        if self.server.traces.is_unsettled && status == Status::Idle && self.server.ledger.depth() <= 1 {
+            self.server.traces.is_unsettled = false;
             self.findings.settled = true;
             if let Some(tracker) = self.tracker() {
                 // One that is not sent yet is to be announced again.

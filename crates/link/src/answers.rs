@@ -28,7 +28,7 @@ pub struct Answers<'a> {
 impl Answers<'_> {
     pub fn flush(&mut self) {
         if let Some((conn, _)) = self.session {
-            self.pool.totals.sent += self.stream.flush(conn, self.actions) as u64;
+            self.pool.counts.totals.sent += self.stream.flush(conn, self.actions) as u64;
         }
     }
 
@@ -36,7 +36,7 @@ impl Answers<'_> {
     pub(crate) fn consume(&mut self, count: usize, forward: bool) {
         match &self.session {
             Some(_) if forward => self.stream.pass(count),
-            Some((conn, _)) => self.pool.totals.sent += self.stream.skip(count, *conn, self.actions) as u64,
+            Some((conn, _)) => self.pool.counts.totals.sent += self.stream.skip(count, *conn, self.actions) as u64,
             None => self.stream.drop(count),
         }
     }
@@ -52,13 +52,13 @@ impl Answers<'_> {
         self.flush();
         if let (Some((conn, _)), true) = (&self.session, forward) {
             self.actions.send_new(*conn, |out| out.extend_from_slice(bytes));
-            self.pool.totals.sent += bytes.len() as u64;
+            self.pool.counts.totals.sent += bytes.len() as u64;
         }
     }
 
     /// Keeps the beginning of a message for later. Always false: reading cannot go on.
     pub(crate) fn keep(&mut self, rest: &[u8]) -> bool {
-        self.server.inbox.extend_from_slice(rest);
+        self.server.incoming.inbox.extend_from_slice(rest);
         self.consume(rest.len(), false);
         false
     }

@@ -46,9 +46,9 @@ pub fn may_leave(
     let tracker = session.tracker.get_or_insert_default();
     match tracker.settle(turn.now, is_strict) {
         Settled::Ask(check) => {
-            pool.fidelity.checks += 1;
+            pool.counts.fidelity.checks += 1;
             server.ledger.sent(Answerer::Check, Expect::Query);
-            server.unnamed = session_state::unnamed::NONE;
+            server.statements.unnamed = session_state::unnamed::NONE;
             let mut text = Vec::new();
             check.write_text(&mut text);
             turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
@@ -62,11 +62,11 @@ pub fn may_leave(
             let seated = std::mem::take(&mut tracker.seated);
             hand_over(session, server);
             // A setting of the application's own, set out of sight, would be nobody's: the check does not list those.
-            server.soiled |= pool.known.is_blank();
+            server.traces.soiled |= pool.names.known.is_blank();
             if !seated {
                 return Leaves::Yes;
             }
-            pool.pinned -= 1;
+            pool.pins.count -= 1;
             Leaves::ASeat
         }
     }
@@ -78,12 +78,12 @@ impl Answers<'_> {
     pub fn check_answered(&mut self) {
         let Some(tracker) = self.session.as_mut().and_then(|(_, session)| session.tracker.as_mut()) else { return };
         let circumstances = Circumstances {
-            is_utf8: self.server.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8"),
-            is_readable: !self.pool.known.is_unreadable(),
-            local_rights: self.server.local_rights,
+            is_utf8: self.server.kept.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8"),
+            is_readable: !self.pool.names.known.is_unreadable(),
+            local_rights: self.server.transaction.local_rights,
         };
         let missed = tracker.answered(&self.caches.tracked, circumstances);
-        self.pool.fidelity.missed += u64::from(missed);
+        self.pool.counts.fidelity.missed += u64::from(missed);
         if tracker.pinning.stays(self.now) {
             count_pinned(tracker, self.pool);
         }
@@ -95,14 +95,14 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
     let Some(mut tracker) = tracker else { return };
     let lasting = (tracker.pins() | tracker.pinning.suspects()).lasting() & !Pins::BACKEND_PID;
     if !lasting.is_empty() {
-        server.close_needed = Some("client disconnect with state that cannot be cleared");
+        server.end.close_needed = Some("client disconnect with state that cannot be cleared");
     }
     if server.is_clean() && tracker.is_settled() {
         tracker.ready(true);
         note_state(server, tracker.state());
-        server.soiled |= tracker.soils();
+        server.traces.soiled |= tracker.soils();
     } else {
-        server.soiled = true;
+        server.traces.soiled = true;
     }
 }
 
@@ -110,7 +110,7 @@ pub fn part(server: &mut Server, tracker: Option<Box<Tracker>>) {
 fn hand_over(session: &mut Session, server: &mut Server) {
     let Some(tracker) = &mut session.tracker else { return };
     note_state(server, tracker.state());
-    server.soiled |= tracker.soils();
+    server.traces.soiled |= tracker.soils();
     tracker.leave();
     if tracker.is_idle() {
         session.tracker = None;
@@ -118,6 +118,6 @@ fn hand_over(session: &mut Session, server: &mut Server) {
 }
 
 fn note_state(server: &mut Server, state: &Arc<State>) {
-    server.session_state = (!state.is_base()).then(|| Arc::clone(state));
-    server.soiled |= state.needs_clearing();
+    server.kept.session_state = (!state.is_base()).then(|| Arc::clone(state));
+    server.traces.soiled |= state.needs_clearing();
 }

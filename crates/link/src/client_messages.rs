@@ -31,26 +31,26 @@ impl Requests<'_> {
     /// Deals with what is at hand, as far as it goes.
     pub fn read(&mut self) -> Result<(), Ending> {
         loop {
-            if self.session.skip > 0 {
-                let count = self.stream.left().min(self.session.skip as usize);
-                match self.session.rest {
+            if self.session.incoming.skip > 0 {
+                let count = self.stream.left().min(self.session.incoming.skip as usize);
+                match self.session.incoming.rest {
                     Rest::Forward => {
-                        self.add_piece(count, count == self.session.skip as usize);
+                        self.add_piece(count, count == self.session.incoming.skip as usize);
                         let piece = &self.stream.rest()[..count];
                         self.keep_for_trial(piece);
                         self.stream.pass(count);
                     }
                     Rest::Discard => self.discard(count),
                 }
-                self.session.skip -= count as u32;
-                if self.session.skip > 0 {
+                self.session.incoming.skip -= count as u32;
+                if self.session.incoming.skip > 0 {
                     return Ok(());
                 }
             }
             if self.stream.left() == 0 {
                 return Ok(());
             }
-            let goes_on = if self.session.inbox.is_empty() { self.next()? } else { self.next_from_inbox()? };
+            let goes_on = if self.session.incoming.inbox.is_empty() { self.next()? } else { self.next_from_inbox()? };
             if !goes_on {
                 return Ok(());
             }
@@ -67,8 +67,8 @@ impl Requests<'_> {
         let goes_on = match checked_header(rest)? {
             Some(header) if self.is_enough(header, rest)? => {
                 let dealt_with = self.message(header, rest, true)?;
-                self.server.gated = !dealt_with || std::mem::take(&mut self.holds);
-                !self.server.gated
+                self.server.gate.is_shut = !dealt_with || std::mem::take(&mut self.holds);
+                !self.server.gate.is_shut
             }
             _ => false,
         };
@@ -81,22 +81,22 @@ impl Requests<'_> {
     /// The next message began in an earlier read. False: still not enough of it.
     fn next_from_inbox(&mut self) -> Result<bool, Ending> {
         loop {
-            let header = checked_header(&self.session.inbox)?;
+            let header = checked_header(&self.session.incoming.inbox)?;
             let enough = match header {
-                Some(header) => self.is_enough(header, &self.session.inbox)?,
+                Some(header) => self.is_enough(header, &self.session.incoming.inbox)?,
                 None => false,
             };
             if let (Some(header), true) = (header, enough) {
-                let inbox = std::mem::take(&mut self.session.inbox);
+                let inbox = std::mem::take(&mut self.session.incoming.inbox);
                 if !self.message(header, &inbox, false)? {
-                    self.session.inbox = inbox;
-                    self.server.gated = true;
+                    self.session.incoming.inbox = inbox;
+                    self.server.gate.is_shut = true;
                     self.stash_rest();
                     return Ok(false);
                 }
                 self.caches.buffers.put_back(inbox);
                 if std::mem::take(&mut self.holds) {
-                    self.server.gated = true;
+                    self.server.gate.is_shut = true;
                     self.stash_rest();
                     return Ok(false);
                 }
@@ -106,10 +106,10 @@ impl Requests<'_> {
                 return Ok(false);
             }
             // As much as is surely of this message: all of it, or its header first.
-            let wanted = header.map_or(HEADER_LEN, Header::total_len) - self.session.inbox.len();
+            let wanted = header.map_or(HEADER_LEN, Header::total_len) - self.session.incoming.inbox.len();
             let count = wanted.min(self.stream.left());
             let more = &self.stream.rest()[..count];
-            self.session.inbox.extend_from_slice(more);
+            self.session.incoming.inbox.extend_from_slice(more);
             self.discard(count);
         }
     }
@@ -135,7 +135,7 @@ impl Requests<'_> {
         match self.extent(header) {
             Extent::Header => {
                 // Outside of a transaction no server is held by half a message, unless it is a large one.
-                let streams = header.tag == tag::COPY_DATA || self.server.status != Status::Idle;
+                let streams = header.tag == tag::COPY_DATA || self.server.transaction.status != Status::Idle;
                 Ok(streams || whole || at_hand.len() >= limits::CHUNK_LEN_MAX)
             }
             Extent::Text => Ok(whole || at_hand.len() >= limits::CHUNK_LEN_MAX),
@@ -182,7 +182,7 @@ impl Requests<'_> {
         let dealt_with = self.dispatch(header, at_hand, in_stream)?;
         if dealt_with && self.is_trying() {
             // The rest of a Bind may be at hand and is dealt with as what follows.
-            let sent = header.total_len() - self.session.skip as usize;
+            let sent = header.total_len() - self.session.incoming.skip as usize;
             self.keep_for_trial(&at_hand[..sent.min(at_hand.len())]);
             // What comes behind must not be read before it is known whether this comes again.
             self.holds |= matches!(header.tag, tag::SYNC | tag::QUERY | tag::FUNCTION_CALL);
@@ -225,11 +225,11 @@ impl Requests<'_> {
                 if !goes_on {
                     return Ok(false);
                 }
-                self.pool.totals.client_parses += 1;
+                self.pool.counts.totals.client_parses += 1;
                 if renamed == Renamed::Yes {
                     return Ok(true);
                 }
-                self.pool.totals.server_parses += 1;
+                self.pool.counts.totals.server_parses += 1;
             }
             tag::BIND | tag::DESCRIBE | tag::CLOSE => {
                 let renamed = match header.tag {
@@ -241,7 +241,7 @@ impl Requests<'_> {
                 if renamed == Renamed::Later {
                     return Ok(false);
                 }
-                self.pool.totals.binds += u64::from(header.tag == tag::BIND);
+                self.pool.counts.totals.binds += u64::from(header.tag == tag::BIND);
                 if renamed == Renamed::Yes {
                     return Ok(true);
                 }

@@ -21,11 +21,11 @@ impl Answers<'_> {
     /// Commands that make statements unknown to the server.
     pub fn command(&mut self, body: &[u8]) {
         if self.server.ledger.owner() == Some(Answerer::Aside) {
-            return self.server.on_server.done();
+            return self.server.kept.on_server.done();
         }
-        if self.server.status == Status::Failed && body == b"ROLLBACK\0" {
+        if self.server.transaction.status == Status::Failed && body == b"ROLLBACK\0" {
             // To a savepoint, or to its end, after which ReadyForQuery tells more.
-            self.server.status = Status::InTransaction;
+            self.server.transaction.status = Status::InTransaction;
         }
         self.note_tag(body);
         if self.server.ledger.is_noted() {
@@ -35,19 +35,19 @@ impl Answers<'_> {
         if !forgets {
             return;
         }
-        self.server.on_server.clear();
+        self.server.kept.on_server.clear();
         if body == b"DISCARD ALL\0" {
-            self.server.sequences.discarded();
+            self.server.kept.sequences.discarded();
             // Its client's, if it has one, says the same.
-            (self.server.session_state, self.server.soiled) = (None, false);
-            self.server.listens = false;
+            (self.server.kept.session_state, self.server.traces.soiled) = (None, false);
+            self.server.traces.listens = false;
         }
         // What was sent behind the command, in one pipeline with it, stays.
         let ledger = &self.server.ledger;
-        self.server.prepared.keep_only(|id| ledger.is_preparing(id));
+        self.server.statements.prepared.keep_only(|id| ledger.is_preparing(id));
         if let Some((_, session)) = &mut self.session
             && ledger.owner() == Some(Answerer::Client)
-            && let Some(names) = &mut session.names
+            && let Some(names) = &mut session.statements.names
         {
             names.discard();
         }
@@ -63,13 +63,13 @@ impl Answers<'_> {
         let Some((_, session)) = &mut self.session else { return };
         let Some(tracker) = &mut session.tracker else { return };
         let places = Places {
-            on_server: &mut self.server.on_server,
-            listens: &mut self.server.listens,
-            names: session.names.as_deref_mut().filter(|_| named),
+            on_server: &mut self.server.kept.on_server,
+            listens: &mut self.server.traces.listens,
+            names: session.statements.names.as_deref_mut().filter(|_| named),
             tracked: &self.caches.tracked,
-            told: &self.server.parameters,
-            first: self.pool.base.as_ref().map(|base| &base.parameters),
-            local_rights: self.server.local_rights,
+            told: &self.server.kept.parameters,
+            first: self.pool.welcome.base.as_ref().map(|base| &base.parameters),
+            local_rights: self.server.transaction.local_rights,
         };
         tracker.confirmed(tag, places);
     }
@@ -77,14 +77,14 @@ impl Answers<'_> {
     /// A parameter of the server's, and its session's. Returns whether the client is told.
     pub fn parameter(&mut self, status: &ParameterStatus<'_>, clients: bool) -> bool {
         let Some(index) = self.caches.tracked.index(status.name) else {
-            if let Some(base) = &self.pool.base {
+            if let Some(base) = &self.pool.welcome.base {
                 self.server.reports(status.name, status.value, &base.reported);
             }
             return clients;
         };
-        let Some(changed) = self.server.parameters.with(index, status.value) else { return clients };
-        let before = Arc::clone(&self.server.parameters);
-        self.server.parameters = self.caches.interned.intern(changed);
+        let Some(changed) = self.server.kept.parameters.with(index, status.value) else { return clients };
+        let before = Arc::clone(&self.server.kept.parameters);
+        self.server.kept.parameters = self.caches.interned.intern(changed);
         let Some((_, session)) = self.session.as_mut().filter(|_| clients) else { return clients };
         let is_restarting = session.tracker.as_ref().is_some_and(|tracker| tracker.restarting().is_reset(index));
         if is_restarting && session.reset_to.is_some() {
@@ -92,7 +92,7 @@ impl Answers<'_> {
             return false;
         }
         if Arc::ptr_eq(&session.parameters, &before) {
-            session.parameters = Arc::clone(&self.server.parameters);
+            session.parameters = Arc::clone(&self.server.kept.parameters);
         } else if let Some(changed) = session.parameters.with(index, status.value) {
             session.parameters = self.caches.interned.intern(changed);
         }
@@ -127,14 +127,14 @@ impl Answers<'_> {
     /// The server skips these messages: what was noted when they were sent is taken back, newest first.
     pub fn undo(&mut self, skipped: &[Entry]) {
         let (mut of_names, mut of_unnamed) = (0, 0);
-        self.server.described = Described::default();
-        self.server.verdict = Verdict::None;
+        self.server.statements.described = Described::default();
+        self.server.statements.verdict = Verdict::None;
         for entry in skipped.iter().rev() {
             match entry.expect {
-                Expect::Close(Some(id)) => self.server.prepared.add(id),
-                Expect::Parse(Some(id)) => self.server.prepared.remove(id),
+                Expect::Close(Some(id)) => self.server.statements.prepared.add(id),
+                Expect::Parse(Some(id)) => self.server.statements.prepared.remove(id),
                 Expect::Shape(_) => self.learn(0, None),
-                Expect::Execute if entry.owner == Answerer::Aside => self.server.on_server.take_back(),
+                Expect::Execute if entry.owner == Answerer::Aside => self.server.kept.on_server.take_back(),
                 _ => {}
             }
             let renames = matches!(
@@ -150,7 +150,7 @@ impl Answers<'_> {
             of_unnamed += usize::from((entry.owner, entry.expect) == (Answerer::Client, Expect::Unnamed));
             if entry.owner == Answerer::Prepare && matches!(entry.expect, Expect::Parse(None) | Expect::Close(None)) {
                 // Of its unnamed statement, on the client's behalf.
-                self.server.unnamed = unnamed::UNKNOWN;
+                self.server.statements.unnamed = unnamed::UNKNOWN;
             }
         }
         let doubtful = self.server.ledger.is_doubtful();
@@ -163,13 +163,15 @@ impl Answers<'_> {
         if of_unnamed > 0
             && self.pool.rules.follows()
             && let Some((_, session)) = &mut self.session
-            && !session.unnamed.as_ref().is_some_and(|unnamed| unnamed.is_changing())
+            && !session.statements.unnamed.as_ref().is_some_and(|unnamed| unnamed.is_changing())
         {
             // An earlier one holds, and what that does is not kept.
             let unread = Marked { text: Arc::default(), reading: Reading::UNKNOWN, effects: Effects::default() };
             session.tracker.get_or_insert_default().portals.parse_unnamed(Some(Arc::new(unread)));
         }
-        let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) else { return };
+        let Some(names) = self.session.as_mut().and_then(|(_, session)| session.statements.names.as_mut()) else {
+            return;
+        };
         if self.server.ledger.is_doubtful() {
             names.undo_all();
         } else {
@@ -191,7 +193,7 @@ impl Answers<'_> {
         for (index, name) in self.caches.tracked.names().enumerate() {
             let value = match () {
                 () if restarting.is_reset(index) => first.get(index),
-                () if restarting.is_set(index) => self.server.parameters.get(index),
+                () if restarting.is_set(index) => self.server.kept.parameters.get(index),
                 () => None,
             };
             let Some(value) = value.filter(|value| session.parameters.get(index) != Some(value)) else { continue };
@@ -208,12 +210,12 @@ impl Answers<'_> {
     /// A transaction is over. Where it has changed what others see, what they prepare from now on is another statement. Who
     /// has temporary tables drops them all the time, and nobody else sees them.
     pub fn renew_statements(&mut self) {
-        let renews = match std::mem::take(&mut self.server.defines) {
+        let renews = match std::mem::take(&mut self.server.transaction.defines) {
             Defines::Nothing => false,
             Defines::Unclear => !self.is_temporary(),
             Defines::ForAll => true,
         };
-        self.pool.generation += u64::from(renews);
+        self.pool.names.generation += u64::from(renews);
     }
 
     /// That its session may have something temporary, because nobody knows what its texts do, is no reason to believe so.
@@ -235,7 +237,7 @@ impl Answers<'_> {
     }
 
     pub fn unnamed(&mut self) -> Option<&mut Unnamed> {
-        self.session.as_mut().and_then(|(_, session)| session.unnamed.as_deref_mut())
+        self.session.as_mut().and_then(|(_, session)| session.statements.unnamed.as_deref_mut())
     }
 
     pub fn answer_fakes(&mut self) {
@@ -250,7 +252,7 @@ impl Answers<'_> {
 
 /// Writes the answer that we give in a server's stead.
 pub fn answer_fake(conn: ConnId, session: &mut Session, fake: Expect, actions: &mut Actions) {
-    if let Some(names) = &mut session.names {
+    if let Some(names) = &mut session.statements.names {
         names.answered();
     }
     match fake {

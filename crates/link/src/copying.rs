@@ -33,11 +33,11 @@ impl Requests<'_> {
         if self.server.ledger.is_copy_open() {
             self.stream.flush(self.server_id, self.actions);
             self.server.ledger.stop_copy();
-            self.server.flushed = true;
+            self.server.gate.flushed = true;
             self.actions.send_new(self.server_id, |out| CopyFail { message: STOPPED }.encode(out));
         } else if self.server.ledger.is_skipping() {
             // Whether the server skips this depends on a Sync that it has answered or has not, and no question is answered then.
-            self.server.close_needed = Some(SYNC_LOST);
+            self.server.end.close_needed = Some(SYNC_LOST);
             return Err(Ending::violation(SYNC_LOST));
         }
         Ok(Some(false))

@@ -19,7 +19,7 @@ impl Requests<'_> {
             return;
         }
         let rules = self.rules().unwrap_or_default();
-        let names = self.session.names.as_deref();
+        let names = self.session.statements.names.as_deref();
         if let Some(tracker) = &self.session.tracker {
             tracker.add_executed(effects, names, rules, &self.caches.tracked);
         }
@@ -29,7 +29,7 @@ impl Requests<'_> {
     #[cold]
     pub fn identify_executing(&mut self, parse: &Parse<'_>, statement: &Statement) -> StatementId {
         let effects = self.effects(parse.query);
-        let (tracker, names) = (self.session.tracker.as_ref(), self.session.names.as_ref());
+        let (tracker, names) = (self.session.tracker.as_ref(), self.session.statements.names.as_ref());
         let of = |name: &[u8]| {
             let prepared = tracker.and_then(|tracker| tracker.prepared_text(name));
             let of_protocol = || names?.get(name).map(|statement| Arc::from(statement.query()));
@@ -41,7 +41,7 @@ impl Requests<'_> {
             .collect();
         let first = statement.id.to_be_bytes();
         let meaning = std::iter::once(Some(&first[..])).chain(texts.iter().map(Option::as_deref));
-        prepared::identify(self.caches.catalog.secret(), parse, meaning, self.pool.generation)
+        prepared::identify(self.caches.catalog.secret(), parse, meaning, self.pool.names.generation)
     }
 
     /// A statement is about to be parsed or described that may name another: that must be there, or it has no columns. False:
@@ -51,7 +51,7 @@ impl Requests<'_> {
             return true;
         }
         let effects = self.effects(statement.query());
-        let remedy = self.remedy(statement.reading(&self.pool.known), &effects, statement.query());
+        let remedy = self.remedy(statement.reading(&self.pool.names.known), &effects, statement.query());
         self.run_aside(remedy.as_ref().unwrap_or(&Remedy::new()));
         remedy.is_some()
     }

@@ -86,7 +86,7 @@ fn bound_text<'a>(session: &'a Session, body: &[u8]) -> Option<&'a [u8]> {
     let names = BindNames::decode(body)?;
     if names.statement.is_empty() {
         // It may have been parsed in an earlier batch.
-        return session.unnamed.as_deref()?.parse().map(|parse| parse.query);
+        return session.statements.unnamed.as_deref()?.parse().map(|parse| parse.query);
     }
-    session.names.as_deref()?.get(names.statement).map(|statement| statement.query())
+    session.statements.names.as_deref()?.get(names.statement).map(|statement| statement.query())
 }

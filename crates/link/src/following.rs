@@ -33,18 +33,18 @@ const DISCARD_SEQUENCES: &[u8] = b"DISCARD SEQUENCES";
 /// What `bring` finds that a server needs first. `None`: there is something, and what is under way may keep the server from
 /// carrying it out; nothing is noted then.
 fn settled(server: &mut Server, bring: impl FnOnce(&mut OnServer) -> Remedy) -> Option<Remedy> {
-    let is_failed = server.status == Status::Failed;
+    let is_failed = server.transaction.status == Status::Failed;
     if is_failed && server.ledger.depth() == 0 {
         // The server refuses the text whatever there is.
         return Some(Remedy::new());
     }
     if !is_failed && !server.ledger.awaits_own_ready() {
-        return Some(bring(&mut server.on_server));
+        return Some(bring(&mut server.kept.on_server));
     }
-    let before = server.on_server.clone();
-    let remedy = bring(&mut server.on_server);
+    let before = server.kept.on_server.clone();
+    let remedy = bring(&mut server.kept.on_server);
     if !remedy.is_empty() {
-        server.on_server = before;
+        server.kept.on_server = before;
         return None;
     }
     Some(remedy)
@@ -66,7 +66,7 @@ impl Requests<'_> {
             _ => is_text || message == tag::BIND,
         };
         // What is brought within a batch is skipped with what comes behind it there.
-        let is_brought = self.server.on_server.is_changing() && self.server.ledger.awaits_own_ready();
+        let is_brought = self.server.kept.on_server.is_changing() && self.server.ledger.awaits_own_ready();
         let in_doubt = names && (is_brought || tracker.is_naming() || self.must_mend(tracker))
             || is_text && tracker.is_deciding(&self.caches.tracked, message == tag::PARSE)
             || is_text && tracker.meaning().is_vague() && self.server.ledger.awaits_own_ready();
@@ -83,7 +83,7 @@ impl Requests<'_> {
     /// What is under way is to be answered before the client's messages go on, though its batch may not have ended.
     //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY (Flush)
     pub fn call_for_answers(&mut self) {
-        if self.server.ledger.is_open() && !std::mem::replace(&mut self.server.flushed, true) {
+        if self.server.ledger.is_open() && !std::mem::replace(&mut self.server.gate.flushed, true) {
             self.stream.flush(self.server_id, self.actions);
             self.actions.send_new(self.server_id, frontend::encode_flush);
         }
@@ -194,7 +194,7 @@ impl Requests<'_> {
         let tracker = self.session.tracker.get_or_insert_default();
         if !is_mapped && !reading.is_plain() {
             // Nobody knows when it is executed.
-            tracker.suspect(Reading::UNKNOWN, text.unwrap_or_default(), &self.pool.known);
+            tracker.suspect(Reading::UNKNOWN, text.unwrap_or_default(), &self.pool.names.known);
         } else {
             tracker.portals.parse_unnamed(marked);
         }
@@ -209,7 +209,7 @@ impl Requests<'_> {
         }
         let rules = self.rules();
         let tracker = self.session.tracker.get_or_insert_default();
-        let Some(rules) = rules else { return tracker.suspect(Reading::UNKNOWN, text, &self.pool.known) };
+        let Some(rules) = rules else { return tracker.suspect(Reading::UNKNOWN, text, &self.pool.names.known) };
         let mut pieces = Box::new(Pieces::new(rules, limits::SHAPE_LEN_MAX));
         pieces.add(text);
         tracker.long_text.begin(pieces, text);
@@ -230,7 +230,7 @@ impl Requests<'_> {
             // What it has set cannot be noted any more: its answers may be here already.
             tracker.suspect_unread();
         } else {
-            tracker.suspect_again(reading, &self.pool.known);
+            tracker.suspect_again(reading, &self.pool.names.known);
         }
         if reading.redefines() || shape.is_none() {
             self.define_unread();
@@ -246,8 +246,8 @@ impl Requests<'_> {
             let unnamed = self.session.tracker.as_ref().and_then(|tracker| tracker.portals.unnamed_statement());
             return unnamed.is_some_and(|marked| marked.is_unbound());
         }
-        let named = self.session.names.as_ref().and_then(|names| names.get(statement));
-        named.is_some_and(|statement| statement.reading(&self.pool.known).sets_by_function())
+        let named = self.session.statements.names.as_ref().and_then(|names| names.get(statement));
+        named.is_some_and(|statement| statement.reading(&self.pool.names.known).sets_by_function())
     }
 
     /// A Bind is about to be sent; `statement`: the named one and what it does, if it is known; `behind`: what there is
@@ -260,7 +260,7 @@ impl Requests<'_> {
     ) -> bool {
         let (name, reading) = (names.statement, statement.map_or(Reading::default(), |(_, reading)| reading));
         let statement = statement.map(|(statement, _)| statement);
-        if let Some(statement) = statement.filter(|_| self.server.heard.is_some()) {
+        if let Some(statement) = statement.filter(|_| self.server.traces.heard.is_some()) {
             self.hear(statement.query());
         }
         if !self.follows() {
@@ -268,9 +268,9 @@ impl Requests<'_> {
         }
         let is_active = match statement {
             Some(_) => reading.is_active(),
-            None => self.server.on_server.has(name),
+            None => self.server.kept.on_server.has(name),
         };
-        self.server.defines = self.server.defines.max(reading.defines());
+        self.server.transaction.defines = self.server.transaction.defines.max(reading.defines());
         self.note_local_rights(reading);
         let mut followed = None;
         if self.session.tracker.is_some() || is_active {
@@ -380,7 +380,7 @@ impl Requests<'_> {
 
     /// A statement of SQL's PREPARE is named by the protocol. False: not before what is under way has been answered.
     pub fn bring(&mut self, name: &[u8]) -> bool {
-        if !self.follows() || self.session.tracker.is_none() && !self.server.on_server.has(name) {
+        if !self.follows() || self.session.tracker.is_none() && !self.server.kept.on_server.has(name) {
             return true;
         }
         // A stranger's, where the session itself has none.
@@ -412,18 +412,18 @@ impl Requests<'_> {
     /// What the server will read texts by.
     pub fn meant(&self) -> &Arc<Parameters> {
         let meant = self.session.tracker.as_ref().and_then(|tracker| tracker.meaning().parameters());
-        meant.unwrap_or(&self.server.parameters)
+        meant.unwrap_or(&self.server.kept.parameters)
     }
 
     pub fn read_text(&mut self, text: Option<&[u8]>) -> Reading {
-        if self.server.heard.is_some() {
+        if self.server.traces.heard.is_some() {
             self.hear(text.unwrap_or_default());
         }
         let meant = self.session.tracker.as_ref().and_then(|tracker| tracker.meaning().parameters());
-        let parameters = meant.unwrap_or(&self.server.parameters);
-        let (reader, known) = (&mut self.caches.reader, &mut self.pool.known);
+        let parameters = meant.unwrap_or(&self.server.kept.parameters);
+        let (reader, known) = (&mut self.caches.reader, &mut self.pool.names.known);
         let reading = text.map_or(Reading::UNKNOWN, |text| reader.read(text, parameters, known));
-        self.server.defines = self.server.defines.max(reading.defines());
+        self.server.transaction.defines = self.server.transaction.defines.max(reading.defines());
         self.note_local_rights(reading);
         reading
     }
@@ -431,14 +431,14 @@ impl Requests<'_> {
     /// Keeps the beginning of a text, to be named if its server turns out to be other than it is believed to be.
     #[cold]
     fn hear(&mut self, text: &[u8]) {
-        if let Some(heard) = &mut self.server.heard {
+        if let Some(heard) = &mut self.server.traces.heard {
             heard.clear();
             heard.extend_from_slice(&text[..text.len().min(limits::PIN_TEXT_LEN_MAX)]);
         }
     }
 
     fn suspect(&mut self, reading: Reading, text: &[u8]) {
-        self.session.tracker.get_or_insert_default().suspect(reading, text, &self.pool.known);
+        self.session.tracker.get_or_insert_default().suspect(reading, text, &self.pool.names.known);
     }
 
     /// What raises the errors of a text that sets the pooler's own settings wrongly, to be run in front of it.
@@ -460,19 +460,19 @@ impl Requests<'_> {
     fn sequences_used(&mut self, reading: Reading, text: &[u8]) -> bool {
         let (advances, asks) = (reading.advances_sequences(), reading.asks_for_currval());
         let (askers, application) =
-            (&mut self.pool.known.askers, self.session.parameters.get(Tracked::APPLICATION_NAME));
+            (&mut self.pool.names.known.askers, self.session.parameters.get(Tracked::APPLICATION_NAME));
         if asks {
             askers.add(application);
         }
         let matters = askers.any();
         let keeps = advances && (askers.has(application) || reading.draws() && matters);
-        let misled = self.server.sequences.mislead(self.conn, asks, !advances && self.is_first(), matters);
-        let discards = misled && self.server.status != Status::Failed;
+        let misled = self.server.kept.sequences.mislead(self.conn, asks, !advances && self.is_first(), matters);
+        let discards = misled && self.server.transaction.status != Status::Failed;
         if discards {
-            self.server.sequences.discarded();
+            self.server.kept.sequences.discarded();
         }
         if advances {
-            self.server.sequences.drawn(self.conn);
+            self.server.kept.sequences.drawn(self.conn);
         }
         if keeps {
             self.session.tracker.get_or_insert_default().pinning.pin(Pins::SEQUENCE, text);
@@ -484,11 +484,11 @@ impl Requests<'_> {
     /// of a sequence's table, run in no batch with others.
     fn discard_apart(&mut self) -> bool {
         let ledger = &self.server.ledger;
-        let between = self.server.status == Status::Idle && !ledger.awaits_own_ready() && !ledger.is_open();
+        let between = self.server.transaction.status == Status::Idle && !ledger.awaits_own_ready() && !ledger.is_open();
         if between {
             self.stream.flush(self.server_id, self.actions);
             self.server.ledger.sent(Answerer::Mend, Expect::Query);
-            self.server.unnamed = session_state::unnamed::NONE;
+            self.server.statements.unnamed = session_state::unnamed::NONE;
             self.actions.send_new(self.server_id, |out| Query { text: DISCARD_SEQUENCES }.encode(out));
         }
         between
@@ -497,7 +497,7 @@ impl Requests<'_> {
     /// Nothing of the session has run on its server since it got it.
     fn is_first(&self) -> bool {
         let is_pinned = self.session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.is_pinned());
-        self.server.status == Status::Idle && !self.server.ledger.awaits_ready() && !is_pinned
+        self.server.transaction.status == Status::Idle && !self.server.ledger.awaits_ready() && !is_pinned
     }
 
     fn marked(&mut self, text: &[u8], reading: Reading) -> Arc<Marked> {
@@ -514,10 +514,10 @@ impl Requests<'_> {
     /// Whose rights what follows runs with may not be known any more, until the transaction ends.
     #[inline]
     fn note_local_rights(&mut self, reading: Reading) {
-        if self.server.local_rights && self.server.is_clean() {
-            self.server.local_rights = false;
+        if self.server.transaction.local_rights && self.server.is_clean() {
+            self.server.transaction.local_rights = false;
         }
-        self.server.local_rights |= reading.may_have_local_rights();
+        self.server.transaction.local_rights |= reading.may_have_local_rights();
     }
 
     pub fn rules(&mut self) -> Option<Rules> {
@@ -530,7 +530,7 @@ impl Requests<'_> {
         if effects.iter().filter_map(Effect::statement).any(|name| name.starts_with(prepared::RESERVED)) {
             return Some(vec![REFUSE_NAME.to_vec()]);
         }
-        let names = self.session.names.as_deref();
+        let names = self.session.statements.names.as_deref();
         let is_changing = |name: &[u8]| names.is_some_and(|names| names.is_changing(name));
         if self.server.ledger.awaits_ready() && effects.iter().filter_map(Effect::statement).any(is_changing) {
             // What it is depends on whether a batch under way fails, of which the rest is skipped.
@@ -538,7 +538,7 @@ impl Requests<'_> {
             return None;
         }
         let tracker = self.session.tracker.get_or_insert_default();
-        let (known, seen) = (&self.pool.known, Seen::by(reading, text));
+        let (known, seen) = (&self.pool.names.known, Seen::by(reading, text));
         let remedy = settled(self.server, |on_server| tracker.remedy(effects, names, on_server, known, &seen));
         let Some(mut remedy) = remedy else {
             self.call_for_answers();
@@ -574,10 +574,10 @@ impl Requests<'_> {
     pub fn run_aside(&mut self, remedy: &Remedy) {
         for text in remedy {
             if **text == *DISCARD_SEQUENCES || **text == *REFUSE_NAME || own_settings::is_raised(text) {
-                self.server.on_server.changes_nothing();
+                self.server.kept.on_server.changes_nothing();
             }
             self.stream.flush(self.server_id, self.actions);
-            if std::mem::take(&mut self.server.aside_failed) {
+            if std::mem::take(&mut self.server.traces.aside_failed) {
                 self.server.ledger.sent(Answerer::Aside, Expect::Close(None));
                 self.actions.send_new(self.server_id, |out| {
                     Close { target: Target::Statement, name: ASIDE }.encode(out);

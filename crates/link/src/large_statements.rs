@@ -34,7 +34,7 @@ impl Requests<'_> {
             return Ok(Renamed::Later);
         }
         let text = &body[name.len() + 1..];
-        let is_mapped = self.session.names.as_ref().is_some_and(|names| names.get(name).is_some());
+        let is_mapped = self.session.statements.names.as_ref().is_some_and(|names| names.get(name).is_some());
         if is_mapped || !self.passes(text) {
             self.refuse_large(at_hand.len(), in_stream);
             self.discard_rest(header.total_len() - at_hand.len());
@@ -58,7 +58,7 @@ impl Requests<'_> {
             return false;
         }
         self.session.tracker.get_or_insert_default().pinning.pin(Pins::LARGE, text);
-        self.session.names.get_or_insert_default().passes = true;
+        self.session.statements.names.get_or_insert_default().passes = true;
         true
     }
 

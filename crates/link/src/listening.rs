@@ -47,7 +47,7 @@ impl Requests<'_> {
         let listens = effects.iter().any(|effect| matches!(effect, Effect::Listen(_)));
         let leaves = self.leaves_listener(effects);
         // In a failed transaction there is nothing but its end; that may be under way.
-        let failed = self.server.status == Status::Failed && self.server.ledger.is_clear();
+        let failed = self.server.transaction.status == Status::Failed && self.server.ledger.is_clear();
         if !(ends || listens || leaves) || failed {
             // It may have waited all the same: answers that came meanwhile have shown that it need not. What comes next is to wait anew.
             if let Some(tracker) =
@@ -69,7 +69,7 @@ impl Requests<'_> {
         let has_more = tracker.notifications.ears().is_some_and(|ears| ears.has_more_than(tracker.channels()));
         let uncommitted = has_more || tracker.notifications.ears().is_some() && tracker.is_unlistening();
         // What is under way may end the transaction that the server was in when it told last.
-        let alone = self.server.status == Status::Idle || self.server.ledger.awaits_own_ready();
+        let alone = self.server.transaction.status == Status::Idle || self.server.ledger.awaits_own_ready();
         let commits = uncommitted && (ends || alone);
         match tracker.notifications.wait() {
             Wait::ToSend { .. } | Wait::ToBeReady => false,
@@ -99,7 +99,7 @@ impl Requests<'_> {
             |tracker: &Tracker| tracker.notifications.ears().is_some_and(|ears| ears.interest().next().is_some());
         let leaves = |effect: &Effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll);
         // What is under way may end the transaction that the server was in when it told last.
-        let may_be_alone = self.server.status == Status::Idle || self.server.ledger.awaits_own_ready();
+        let may_be_alone = self.server.transaction.status == Status::Idle || self.server.ledger.awaits_own_ready();
         effects.iter().any(leaves) && may_be_alone && self.session.tracker.as_deref().is_some_and(hears) && is_shared()
     }
 
@@ -139,7 +139,7 @@ impl Requests<'_> {
     }
 
     fn may_share(&self, name: &[u8]) -> bool {
-        let (Some(tracker), Some(base)) = (&self.session.tracker, &self.pool.base) else { return false };
+        let (Some(tracker), Some(base)) = (&self.session.tracker, &self.pool.welcome.base) else { return false };
         if tracker.notifications.ears().is_some_and(|ears| ears.is_interested(name)) {
             return true;
         }
@@ -150,7 +150,7 @@ impl Requests<'_> {
         let free = tracker.notifications.ears().is_none_or(|ears| !ears.alone && ears.has_room())
             && !alone
             && !tracker.pins().any(Pins::BACKEND_PID);
-        let encoding = self.server.parameters.get(Tracked::CLIENT_ENCODING);
+        let encoding = self.server.kept.parameters.get(Tracked::CLIENT_ENCODING);
         let same = encoding == base.parameters.get(Tracked::CLIENT_ENCODING);
         let is_utf8 = encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case(b"UTF8"));
         self.pool.rules.shares_listener && free && same && is_portable(name, is_utf8)
@@ -163,7 +163,7 @@ impl Requests<'_> {
             return;
         }
         let told = self.session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
-        self.server.notified_by = if told { self.server.backend_pid } else { virtual_pid(self.conn) };
+        self.server.traces.notified_by = if told { self.server.backend.pid } else { virtual_pid(self.conn) };
         let (awaited, _) = self.server.ledger.owing();
         if let Some(tracker) = &mut self.session.tracker {
             tracker.notifications.says(awaited);
@@ -175,7 +175,7 @@ impl Requests<'_> {
     pub fn bring_channels(&mut self, reading: Reading) {
         let Some(tracker) = self.session.tracker.as_ref().filter(|_| reading.lists_channels()) else { return };
         let ledger = &self.server.ledger;
-        let between = self.server.status == Status::Idle && !ledger.awaits_own_ready() && !ledger.is_open();
+        let between = self.server.transaction.status == Status::Idle && !ledger.awaits_own_ready() && !ledger.is_open();
         let mut text = Vec::new();
         for name in tracker.channels().names().filter(|_| between) {
             text.extend_from_slice(b"LISTEN ");
@@ -187,7 +187,7 @@ impl Requests<'_> {
         }
         self.stream.flush(self.server_id, self.actions);
         self.server.ledger.sent(Answerer::Replay, Expect::Query);
-        (self.server.unnamed, self.server.listens) = (session_state::unnamed::NONE, true);
+        (self.server.statements.unnamed, self.server.traces.listens) = (session_state::unnamed::NONE, true);
         self.actions.send_new(self.server_id, |out| Query { text: &text }.encode(out));
     }
 
@@ -209,7 +209,7 @@ impl Answers<'_> {
         self.findings.ears = true;
         // The answer to what was said last: nothing was sent behind it, so nothing has to wait with it.
         let alone = self.server.ledger.depth() == 1;
-        let last = alone && self.server.gated;
+        let last = alone && self.server.gate.is_shut;
         let Some((conn, session)) = &mut self.session else { return true };
         let Some(tracker) = &mut session.tracker else { return true };
         if alone && tracker.missed().is_some() {
@@ -230,7 +230,7 @@ impl Answers<'_> {
         if !unread.is_empty() {
             self.flush();
             self.actions.send_new(conn, |out| out.extend_from_slice(&unread));
-            self.pool.totals.sent += unread.len() as u64;
+            self.pool.counts.totals.sent += unread.len() as u64;
         }
         true
     }

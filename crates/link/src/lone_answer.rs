@@ -26,10 +26,10 @@ impl LoneAnswer<'_> {
     #[inline]
     pub fn is_expected(&self) -> bool {
         let LoneAnswer { session, server, pool } = self;
-        let is_between = server.skip == 0 && server.inbox.is_empty();
+        let is_between = server.incoming.skip == 0 && server.incoming.inbox.is_empty();
         let flows = session.flow.is_reading() && session.flow.is_clear() && server.flow.is_reading();
-        let waits = server.gated || server.cancel_wanted || server.overdue != Overdue::No;
-        let defines = server.is_unsettled || server.defines != Defines::Nothing;
+        let waits = server.gate.is_shut || server.cancel.is_wanted || server.cancel.overdue != Overdue::No;
+        let defines = server.traces.is_unsettled || server.transaction.defines != Defines::Nothing;
         let is_free = session.tracker.is_none() && pool.rules.mode != PoolMode::Statement;
         is_between && flows && is_free && !waits && !defines && can_pass(server)
     }
@@ -45,23 +45,23 @@ impl LoneAnswer<'_> {
         };
         let is_query = self.server.ledger.take_last_ready()?;
         let server = &mut *self.server;
-        server.status = status;
-        server.answer_failed = false;
+        server.transaction.status = status;
+        server.transaction.answer_failed = false;
         #[cfg(feature = "sabotage")]
         {
-            server.status_seen = true;
+            server.transaction.status_seen = true;
         }
         if is_query {
             // PostgreSQL drops the unnamed statement at a simple query. //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
-            server.unnamed = unnamed::NONE;
-            if let Some(unnamed) = &mut self.session.unnamed {
+            server.statements.unnamed = unnamed::NONE;
+            if let Some(unnamed) = &mut self.session.statements.unnamed {
                 unnamed.forget();
             }
         }
-        self.pool.totals.count_query(now, server.query_at);
-        server.query_at = now;
+        self.pool.counts.totals.count_query(now, server.transaction.query_at);
+        server.transaction.query_at = now;
         if status == Status::Idle {
-            self.pool.totals.count_transaction(now, server.transaction_at.take().unwrap_or(now));
+            self.pool.counts.totals.count_transaction(now, server.transaction.began_at.take().unwrap_or(now));
         }
         Some(status)
     }
@@ -70,7 +70,7 @@ impl LoneAnswer<'_> {
 /// Whether [`passed`] may be asked.
 #[inline]
 pub fn can_pass(server: &Server) -> bool {
-    server.ledger.is_plain() && server.emptying.is_none()
+    server.ledger.is_plain() && server.transaction.emptying.is_none()
 }
 
 /// How many bytes are messages that concern nobody but the client, whole ones; they are answered then. Its session has nothing

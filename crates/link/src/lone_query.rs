@@ -43,9 +43,9 @@ impl<'a> LoneQuery<'a> {
         let (rules, server) = (&self.pool.rules, &self.server);
         if !rules.follows() {
             // Names of ours are looked for in texts that nobody reads.
-            return server.prepared.is_empty() || rules.mode == PoolMode::Session;
+            return server.statements.prepared.is_empty() || rules.mode == PoolMode::Session;
         }
-        is_harmless(caches.reader.read(text, &server.parameters, &mut self.pool.known))
+        is_harmless(caches.reader.read(text, &server.kept.parameters, &mut self.pool.names.known))
     }
 
     /// It goes the general way.
@@ -81,21 +81,25 @@ impl<'a> LoneQuery<'a> {
 
     #[inline(always)]
     pub fn send(&mut self, now: Time, actions: &mut Actions) {
-        if let Some(unnamed) = &mut self.session.unnamed {
+        if let Some(unnamed) = &mut self.session.statements.unnamed {
             unnamed.batch_ended();
         }
         self.server.ledger.sent(Answerer::Client, Expect::Query);
-        self.server.query_at = now;
-        self.server.transaction_at.get_or_insert(now);
+        self.server.transaction.query_at = now;
+        self.server.transaction.began_at.get_or_insert(now);
         actions.send(self.server_id, self.source, self.at, self.bytes.len());
     }
 
     /// Nothing that its client or its server did before has a say in what is to be done.
     fn is_free_of_state(&self) -> bool {
         let LoneQuery { session, server, pool, .. } = self;
-        let is_new = session.skip == 0 && session.inbox.is_empty() && !session.skipping && server.ledger.is_clear();
-        let is_trying = session.names.as_ref().is_some_and(|names| names.trial.is_some());
-        let is_watched = server.local_rights || server.heard.is_some() || server.close_needed.is_some();
+        let is_new = session.incoming.skip == 0
+            && session.incoming.inbox.is_empty()
+            && !session.incoming.skipping
+            && server.ledger.is_clear();
+        let is_trying = session.statements.names.as_ref().is_some_and(|names| names.trial.is_some());
+        let is_watched =
+            server.transaction.local_rights || server.traces.heard.is_some() || server.end.close_needed.is_some();
         let is_timed = pool.rules.times_links() || !session.flow.is_clear();
         is_new && session.tracker.is_none() && !is_trying && !is_watched && !is_timed
     }

@@ -48,11 +48,12 @@ impl Requests<'_> {
     /// Sees to it that the server knows a client's statement, as the client knows it, by the time it reads the next message:
     /// that one has `len` bytes.
     pub fn matched(&mut self, name: &[u8], statement: &Statement, told: Fingerprint, len: usize) -> Match {
-        let found = self.server.prepared.touch(statement.id);
+        let found = self.server.statements.prepared.touch(statement.id);
         if found == Some(told) && told != UNKNOWN {
             return Match::Yes;
         }
-        let follows = self.pool.rules.follows() && !statement.varies && self.server.status != Status::Failed;
+        let follows =
+            self.pool.rules.follows() && !statement.varies && self.server.transaction.status != Status::Failed;
         if (follows || found.is_none()) && pacing::must_pace(self, statement.len()) {
             return Match::Later;
         }
@@ -68,8 +69,10 @@ impl Requests<'_> {
 
     #[cold]
     fn make_match(&mut self, name: &[u8], statement: &Statement, found: Option<Fingerprint>, len: usize) -> Match {
-        let verdict = std::mem::take(&mut self.server.verdict);
-        let Some(named) = self.session.names.as_ref().and_then(|names| names.named(name)) else { return Match::Yes };
+        let verdict = std::mem::take(&mut self.server.statements.verdict);
+        let Some(named) = self.session.statements.names.as_ref().and_then(|names| names.named(name)) else {
+            return Match::Yes;
+        };
         let is_there = found.is_some();
         let Some(shape) = named.shape().cloned() else {
             if named.is_asked && is_there {
@@ -89,10 +92,10 @@ impl Requests<'_> {
         self.prepare_as(statement, is_there, shape.types());
         if !is_there && !shape.has_rows() {
             // What returns nothing never returns anything else.
-            self.server.prepared.set_shape(statement.id, Some(shape));
+            self.server.statements.prepared.set_shape(statement.id, Some(shape));
             return Match::Yes;
         }
-        self.server.verdict = Verdict::Asked(shape.fingerprint());
+        self.server.statements.verdict = Verdict::Asked(shape.fingerprint());
         self.describe_statement(statement, Expect::Verdict(statement.id));
         self.actions.send_new(self.server_id, frontend::encode_flush);
         Match::Later
@@ -103,7 +106,7 @@ impl Requests<'_> {
         if !self.pool.rules.follows() || statement.varies {
             return;
         }
-        if let Some(names) = &mut self.session.names {
+        if let Some(names) = &mut self.session.statements.names {
             names.ask(name);
             self.describe_statement(statement, Expect::Shape(statement.id));
         }
@@ -119,13 +122,15 @@ impl Requests<'_> {
     /// Whether a message can be sent again if it fails: nothing of its transaction has been done.
     fn may_try(&self, len: usize) -> bool {
         let ledger = &self.server.ledger;
-        let first = self.server.status == Status::Idle && !ledger.awaits_ready() && !ledger.has_run();
-        first && len <= limits::CHUNK_LEN_MAX && self.session.names.as_ref().is_some_and(|names| names.trial.is_none())
+        let first = self.server.transaction.status == Status::Idle && !ledger.awaits_ready() && !ledger.has_run();
+        first
+            && len <= limits::CHUNK_LEN_MAX
+            && self.session.statements.names.as_ref().is_some_and(|names| names.trial.is_none())
     }
 
     fn begin_trial(&mut self, name: &[u8], statement: StatementId) {
-        let shape = self.server.prepared.shape(statement).cloned();
-        let Some(names) = &mut self.session.names else { return };
+        let shape = self.server.statements.prepared.shape(statement).cloned();
+        let Some(names) = &mut self.session.statements.names else { return };
         names.take_for(name, shape);
         names.trial = Some(Box::new(Trial { name: name.into(), bytes: Vec::new() }));
     }
@@ -133,7 +138,7 @@ impl Requests<'_> {
     /// A message of the client's, or a piece of one, is sent while a statement is being tried.
     #[inline]
     pub fn keep_for_trial(&mut self, bytes: &[u8]) {
-        if let Some(names) = &mut self.session.names
+        if let Some(names) = &mut self.session.statements.names
             && let Some(trial) = &mut names.trial
         {
             if trial.bytes.len() + bytes.len() > limits::CHUNK_LEN_MAX {
@@ -145,7 +150,7 @@ impl Requests<'_> {
     }
 
     pub fn is_trying(&self) -> bool {
-        self.session.names.as_ref().is_some_and(|names| names.trial.is_some())
+        self.session.statements.names.as_ref().is_some_and(|names| names.trial.is_some())
     }
 
     /// Makes the server fail, where it would run a statement that is not the client's any more: its transaction fails, and
@@ -167,8 +172,8 @@ impl Answers<'_> {
     /// Part of a description, whole.
     pub fn describes(&mut self, message: u8, body: &[u8]) -> Result<(), wire::Error> {
         match message {
-            tag::PARAMETER_DESCRIPTION => self.server.described.parameters(body),
-            _ => self.server.described.columns(body),
+            tag::PARAMETER_DESCRIPTION => self.server.statements.described.parameters(body),
+            _ => self.server.statements.described.columns(body),
         }
     }
 
@@ -182,7 +187,7 @@ impl Answers<'_> {
             // Too long to be held.
             return self.tried();
         }
-        let held = std::mem::take(&mut self.server.described).into_types();
+        let held = std::mem::take(&mut self.server.statements.described).into_types();
         if let (Some(types), Some((conn, _))) = (held, &self.session) {
             let conn = *conn;
             self.flush();
@@ -194,22 +199,22 @@ impl Answers<'_> {
 
     /// It has come to its end.
     pub fn described(&mut self, id: StatementId, expect: Expect) {
-        let shape = std::mem::take(&mut self.server.described).finish();
-        match (expect, self.server.verdict) {
+        let shape = std::mem::take(&mut self.server.statements.described).finish();
+        match (expect, self.server.statements.verdict) {
             (Expect::Verdict(_), Verdict::Asked(wanted)) => {
                 let differs = shape.fingerprint() != wanted;
-                self.server.verdict = if differs { Verdict::Differs(id) } else { Verdict::None };
+                self.server.statements.verdict = if differs { Verdict::Differs(id) } else { Verdict::None };
             }
             (Expect::Verdict(_), _) => {}
             _ => self.learn(id, Some(&shape)),
         }
-        self.server.prepared.set_shape(id, Some(shape));
+        self.server.statements.prepared.set_shape(id, Some(shape));
     }
 
     /// The session's statement that was asked about first is this, or was skipped.
     pub fn learn(&mut self, id: StatementId, shape: Option<&Shape>) {
         if let Some((_, session)) = &mut self.session
-            && let Some(names) = &mut session.names
+            && let Some(names) = &mut session.statements.names
         {
             names.told(id, shape);
         }
@@ -218,7 +223,7 @@ impl Answers<'_> {
     /// A statement was tried, and the server took it.
     pub fn tried(&mut self) {
         if let Some((_, session)) = &mut self.session
-            && let Some(names) = &mut session.names
+            && let Some(names) = &mut session.statements.names
         {
             names.trial = None;
         }
@@ -258,11 +263,11 @@ impl Answers<'_> {
     pub fn is_of_trial(&self, fields: &Fields<'_>) -> bool {
         let Some((_, session)) = &self.session else { return false };
         let tries = self.server.ledger.front().is_some_and(Expect::is_trial)
-            && session.names.as_ref().is_some_and(|names| names.trial.is_some());
+            && session.statements.names.as_ref().is_some_and(|names| names.trial.is_some());
         let cancelled = fields.sqlstate() == Some(sqlstate::QUERY_CANCELED);
         tries
-            && self.server.status == Status::Idle
-            && session.skip == 0
+            && self.server.transaction.status == Status::Idle
+            && session.incoming.skip == 0
             && !cancelled
             && !self.server.ledger.is_doubtful()
     }
@@ -271,7 +276,7 @@ impl Answers<'_> {
     /// comes again.
     pub fn end_trial(&mut self, again: bool) {
         let Some((_, session)) = &mut self.session else { return };
-        let Some(names) = &mut session.names else { return };
+        let Some(names) = &mut session.statements.names else { return };
         let Some(trial) = names.trial.take() else { return };
         // Nobody has said what it is.
         names.take_for(&trial.name, None);
@@ -279,11 +284,11 @@ impl Answers<'_> {
             return;
         }
         if let Some(statement) = names.get(&trial.name) {
-            self.server.prepared.set_shape(statement.id, None);
+            self.server.statements.prepared.set_shape(statement.id, None);
         }
-        let behind = std::mem::replace(&mut session.inbox, trial.bytes);
-        session.inbox.extend_from_slice(&behind);
-        self.server.gated = true;
+        let behind = std::mem::replace(&mut session.incoming.inbox, trial.bytes);
+        session.incoming.inbox.extend_from_slice(&behind);
+        self.server.gate.is_shut = true;
         if !self.server.ledger.take_ready() {
             self.server.ledger.sent(Answerer::Prepare, Expect::Sync);
             self.actions.send_new(self.server_id, frontend::encode_sync);

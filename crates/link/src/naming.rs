@@ -8,10 +8,10 @@ use crate::answers::Answers;
 /// An error of its client's names a statement as servers know it: the client gets it with its own name.
 pub fn says_it_by_name(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     let Some((conn, session)) = &answers.session else { return false };
-    let renamed = session.names.as_deref().and_then(|names| with_client_name(body, names));
+    let renamed = session.statements.names.as_deref().and_then(|names| with_client_name(body, names));
     let (conn, Some(renamed)) = (*conn, renamed) else { return false };
     answers.flush();
-    answers.pool.totals.sent += renamed.len() as u64;
+    answers.pool.counts.totals.sent += renamed.len() as u64;
     answers.actions.send_new(conn, |out| wire::message(out, tag::ERROR, |out| out.extend_from_slice(&renamed)));
     true
 }

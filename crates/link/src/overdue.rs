@@ -26,14 +26,14 @@ pub const WORDS: &str = "canceling statement due to query_timeout";
 impl Answers<'_> {
     /// A query of the client's has been answered.
     pub fn count_query(&mut self, status: Status) {
-        let totals = &mut self.pool.totals;
-        totals.count_query(self.now, self.server.query_at);
+        let totals = &mut self.pool.counts.totals;
+        totals.count_query(self.now, self.server.transaction.query_at);
         self.server.query_answered();
-        self.server.query_at = self.now;
+        self.server.transaction.query_at = self.now;
         if status == Status::Idle {
             // What is owed behind this answer is the next transaction.
             let next = (self.server.ledger.depth() > 1).then_some(self.now);
-            let began = std::mem::replace(&mut self.server.transaction_at, next).unwrap_or(self.now);
+            let began = std::mem::replace(&mut self.server.transaction.began_at, next).unwrap_or(self.now);
             totals.count_transaction(self.now, began);
         }
         let block = self.pool.rules.mode == PoolMode::Statement && status != Status::Idle;
@@ -51,7 +51,7 @@ impl Answers<'_> {
         }
         let Some(body) = body.strip_suffix(&[0]) else { return false };
         let Some(timeout) = self.pool.rules.query_timeout else { return false };
-        let ran = self.now.since(self.server.query_at).as_millis();
+        let ran = self.now.since(self.server.transaction.query_at).as_millis();
         let mut out = Vec::with_capacity(HEADER_LEN + body.len() + 64);
         let detail = format!("ran_ms={ran} query_timeout_ms={}", timeout.as_millis());
         wire::backend::encode_error_with_detail(body, &detail, &mut out);

@@ -40,7 +40,7 @@ pub fn paces(requests: &mut Requests<'_>, remedy: &mut Remedy) -> bool {
         count = 0;
     }
     for _ in remedy.drain(count..) {
-        requests.server.on_server.take_back();
+        requests.server.kept.on_server.take_back();
     }
     requests.sent_some = count > 0;
     if requests.sent_some {

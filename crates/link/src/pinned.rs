@@ -7,17 +7,17 @@ use crate::pool::Pool;
 /// A session has the right to keep its server.
 pub fn seat(tracker: &mut Tracker, pool: &mut Pool) {
     tracker.seated = true;
-    pool.pinned += 1;
+    pool.pins.count += 1;
 }
 
 /// A session keeps its server, for reasons that may be new.
 pub fn count_pinned(tracker: &mut Tracker, pool: &mut Pool) {
     let (come, began) = tracker.pinning.news();
-    pool.fidelity.count_pins(come);
-    pool.fidelity.pins += u64::from(began);
+    pool.counts.fidelity.count_pins(come);
+    pool.counts.fidelity.pins += u64::from(began);
     if !tracker.seated {
         seat(tracker, pool);
-        let over = pool.pinned_max().is_some_and(|max| pool.pinned > max);
-        pool.fidelity.over += u64::from(over);
+        let over = pool.pinned_max().is_some_and(|max| pool.pins.count > max);
+        pool.counts.fidelity.over += u64::from(over);
     }
 }

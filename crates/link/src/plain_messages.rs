@@ -16,7 +16,7 @@ const LEN_MAX: usize = 256;
 
 /// Sends as many as lie at the front of the stream.
 pub fn pass(requests: &mut Requests<'_>) {
-    let is_trying = requests.session.names.as_ref().is_some_and(|names| names.trial.is_some());
+    let is_trying = requests.session.statements.names.as_ref().is_some_and(|names| names.trial.is_some());
     if requests.session.tracker.is_some() || is_trying || !requests.server.ledger.is_plain() {
         return;
     }

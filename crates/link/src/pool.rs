@@ -1,30 +1,22 @@
 //! Servers of one database and user on one worker, and who waits for them.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::{Challenge, Keys};
+pub use crate::pool_parts::{Exchange, HiddenNames, Life, Measured, Opening, Pins, PoolCounts, Servers, Welcome};
 use connections::databases::{Address, Database, LoadBalanceHosts};
 use connections::server::{Group, Server, State};
 use connections::{Charge, Origin};
-use machine::snapshot::{FidelityCounts, Totals};
 use machine::{Settings, Turn};
 use queueing::board::Cell;
 use queueing::classes::ClassId;
-use queueing::queue::{Line, Queue};
-use queueing::sizing::Account;
-use queueing::waits::Asked;
-use session_state::base::Base;
+use queueing::queue::Queue;
 use session_state::catalogue::Known;
-use session_state::spelling::Learnt;
 use settings::{Fidelity, PoolMode, PoolSize};
 use units::deadline::Armed;
-use units::{ConnId, PoolId, PoolKey, Time, WorkerId, limits};
+use units::{ConnId, PoolId, PoolKey, Time, limits};
 
-use crate::experience::Experience;
 use crate::listener::Listener;
-use crate::published::Published;
 use crate::session;
 use crate::session::Session;
 
@@ -107,181 +99,88 @@ impl Rules {
 pub struct Pool {
     pub id: PoolId,
     pub key: PoolKey,
-    pub homes: u16,
     pub rules: Rules,
     pub database: Arc<Database>,
-    /// Least recently used first.
-    pub idle: VecDeque<ConnId>,
     pub queue: Queue,
-    /// What has run long here.
-    pub experience: Experience,
-    /// Servers whose clients have prepared without a Sync, and may have gone on since.
-    pub resting: Vec<ConnId>,
-    /// Who wants to keep a server, while as many do as may.
-    pub pin_queue: Line,
-    /// Sessions with the right to keep a server, and those that keep one without.
-    pub pinned: u32,
-    /// Sessions that only wait to learn the pool's parameters.
-    pub welcoming: Vec<(ConnId, Time)>,
-    pub base: Option<Arc<Base>>,
-    /// Until then its servers leave their database as soon as they are free.
-    pub vacant_until: Time,
-    /// How servers report what clients begin with.
-    pub learnt: Learnt,
-    /// A reload has taken the database away.
-    pub removed: bool,
-    /// Nobody uses it any more: it goes when nothing of it is left.
-    pub forgetting: bool,
-    /// Servers to close when they are released, since a reload has made the pool smaller.
-    pub surplus: u32,
-    /// Servers to close when they are released, since it is another pool's turn at a cap.
-    pub yields: u32,
-    groups: [u32; 5],
-    /// Tokens asked for and not granted yet.
-    pub asked: u32,
-    /// Since when some are, and none was granted.
-    pub asked_since: Time,
-    pub asked_reserve: bool,
-    /// After a failure nothing is opened before this; the pause doubles with each failure in a row.
-    pub retry_at: Time,
-    pub failures: u32,
-    /// When the last of them was counted.
-    pub failed_at: Time,
-    /// A login was refused for good: nothing is opened for min_pool_size before this.
-    pub spare_after: Time,
-    /// Which host is next.
-    pub next_host: usize,
-    /// Keys that proved the password to PostgreSQL, so that a login derives them once.
-    pub keys: Option<(Challenge, Keys)>,
-    /// Keys from a client's own SCRAM proof.
-    pub client_keys: Option<Keys>,
-    /// Smoothed time from link to release, in microseconds.
-    pub service_us: u64,
-    /// How often tables, types or functions were changed by clients here, as far as texts tell.
-    pub generation: u64,
-    /// What the board shows of this worker.
-    pub published: Cell,
-    /// And of its classes.
-    pub published_classes: Published,
-    /// Whose hunger has been answered with a server, and which: the board may show it a little longer.
-    pub fed: BTreeMap<WorkerId, Time>,
-    /// Who was begged, and for which waiter.
-    pub begged: BTreeMap<WorkerId, Time>,
-    /// Another worker's mailbox was full: nothing is lent before this.
-    pub lends_refused_until: Time,
-    /// Servers on their way to other workers, counted here until they have arrived.
-    pub lent: u32,
     /// What listens here for its sessions, once one of them has wanted to.
     pub listener: Option<Box<Listener>>,
-    /// Sessions of this pool here.
-    pub sessions: u32,
-    pub cancels: u32,
-    pub totals: Totals,
-    pub fidelity: FidelityCounts,
-    /// What the coordinator has told of its size, if that is found.
-    pub sizing: Option<Arc<Account>>,
     pub armed: Armed,
-    /// What its database's names hide.
-    pub known: Known,
-    /// What its servers wait for, if its size is looked for.
-    pub waits: Option<Box<Asked>>,
+    pub servers: Servers,
+    pub opening: Opening,
+    pub pins: Pins,
+    pub welcome: Welcome,
+    pub exchange: Exchange,
+    pub life: Life,
+    pub counts: PoolCounts,
+    pub names: HiddenNames,
+    pub measured: Measured,
 }
 
 impl Pool {
     pub fn new(id: PoolId, key: PoolKey, homes: u16, database: Arc<Database>, settings: &Settings) -> Pool {
         let rules = Rules::new(&key, &database, settings);
+        let known = Known::new(rules.follows() && settings.reads_catalogue);
         Pool {
-            known: Known::new(rules.follows() && settings.reads_catalogue),
-            rules,
             id,
             key,
-            homes,
+            rules,
             database,
-            idle: VecDeque::new(),
             queue: Queue::new(&settings.classes, homes),
-            experience: Experience::default(),
-            resting: Vec::new(),
-            pin_queue: Line::default(),
-            pinned: 0,
-            welcoming: Vec::new(),
-            base: None,
-            vacant_until: Time::default(),
-            learnt: Learnt::default(),
-            removed: false,
-            forgetting: false,
-            surplus: 0,
-            yields: 0,
-            groups: [0; 5],
-            asked: 0,
-            asked_since: Time::ZERO,
-            asked_reserve: false,
-            retry_at: Time::ZERO,
-            failures: 0,
-            failed_at: Time::ZERO,
-            spare_after: Time::ZERO,
-            next_host: 0,
-            keys: None,
-            client_keys: None,
-            service_us: 0,
-            generation: 0,
-            published: Cell::CALM,
-            published_classes: Published::default(),
-            fed: BTreeMap::new(),
-            begged: BTreeMap::new(),
-            lends_refused_until: Time::ZERO,
-            lent: 0,
             listener: None,
-            sessions: 0,
-            cancels: 0,
-            totals: Totals::default(),
-            fidelity: FidelityCounts::default(),
-            sizing: None,
-            waits: None,
             armed: Armed::default(),
+            servers: Servers::default(),
+            opening: Opening::default(),
+            pins: Pins::default(),
+            welcome: Welcome::default(),
+            exchange: Exchange::of(homes),
+            life: Life::default(),
+            counts: PoolCounts::default(),
+            names: HiddenNames { known, generation: 0 },
+            measured: Measured::default(),
         }
     }
 
     /// Tells the other workers of its classes, if it lives there too.
     pub fn publish_classes(&mut self, turn: &mut Turn<'_>) {
-        if self.homes > 1 {
-            self.published_classes.publish(turn, self.id, &self.queue);
+        if self.exchange.homes > 1 {
+            self.exchange.published_classes.publish(turn, self.id, &self.queue);
         }
     }
 
     /// Where the next server is to be opened.
     pub fn take_host(&mut self) -> Address {
         let hosts = &self.database.hosts;
-        let host = hosts[self.next_host % hosts.len()].clone();
+        let host = hosts[self.opening.next_host % hosts.len()].clone();
         if self.database.load_balance_hosts == LoadBalanceHosts::RoundRobin {
-            self.next_host = (self.next_host + 1) % hosts.len();
+            self.opening.next_host = (self.opening.next_host + 1) % hosts.len();
         }
         host
     }
 
     /// A row of an answer to the pooler itself.
     pub fn told(&mut self, server: ConnId, body: &[u8]) {
-        match self.waits.as_deref_mut().filter(|waits| waits.is_asking(server)) {
+        match self.measured.waits.as_deref_mut().filter(|waits| waits.is_asking(server)) {
             Some(waits) => waits.row(body),
-            None => self.known.row(body),
+            None => self.names.known.row(body),
         }
     }
 
     pub fn count(&self, group: Group) -> u32 {
-        self.groups[group as usize]
+        self.servers.groups[group as usize]
     }
 
     /// Servers that have logged in.
     pub fn open(&self) -> u32 {
-        self.groups.iter().sum::<u32>() - self.count(Group::Opening)
+        self.servers.groups.iter().sum::<u32>() - self.count(Group::Opening)
     }
 
     pub fn enter(&mut self, group: Group) {
-        self.groups[group as usize] += 1;
+        self.servers.groups[group as usize] += 1;
     }
 
     pub fn leave(&mut self, group: Group) {
-        debug_assert!(self.groups[group as usize] > 0, "counts per group have come apart");
-        self.groups[group as usize] -= 1;
+        debug_assert!(self.servers.groups[group as usize] > 0, "counts per group have come apart");
+        self.servers.groups[group as usize] -= 1;
     }
 
     /// Moves one of its servers to another state, and the counts with it.
@@ -295,18 +194,18 @@ impl Pool {
                 self.leave_idle(conn);
             }
             if from == Group::Linked {
-                server.worked_at = now;
+                server.work.worked_at = now;
             }
             if to == Group::Idle {
-                self.idle.push_back(conn);
+                self.servers.idle.push_back(conn);
                 self.settle(now, server);
             }
-            if self.homes > 1 && (from == Group::Idle || to == Group::Idle) {
+            if self.exchange.homes > 1 && (from == Group::Idle || to == Group::Idle) {
                 restless.push(server.pool);
             }
         }
         server.state = state;
-        server.since = now;
+        server.work.since = now;
     }
 
     /// As [`Pool::turn`], where a session gets a server, which mostly is idle.
@@ -325,10 +224,10 @@ impl Pool {
         self.leave(Group::Idle);
         self.enter(Group::Linked);
         self.leave_idle(conn);
-        if self.homes > 1 {
+        if self.exchange.homes > 1 {
             restless.push(server.pool);
         }
-        (server.state, server.since) = (State::Linked(session), now);
+        (server.state, server.work.since) = (State::Linked(session), now);
     }
 
     /// As [`Pool::turn`], where a session that has had a server gives it back.
@@ -337,61 +236,61 @@ impl Pool {
         debug_assert!(matches!(server.state, State::Linked(_)), "it has served a session");
         self.leave(Group::Linked);
         self.enter(Group::Idle);
-        self.idle.push_back(conn);
+        self.servers.idle.push_back(conn);
         self.settle(now, server);
-        if self.homes > 1 {
+        if self.exchange.homes > 1 {
             restless.push(server.pool);
         }
-        (server.state, server.since, server.worked_at) = (State::Idle, now, now);
+        (server.state, server.work.since, server.work.worked_at) = (State::Idle, now, now);
     }
 
     /// A class has a server from now on.
     #[inline]
     pub fn charge(&mut self, now: Time, class: ClassId, origin: Option<Origin>, server: &mut Server) {
-        debug_assert!(server.charge.is_none(), "a server that is linked was free");
+        debug_assert!(server.work.charge.is_none(), "a server that is linked was free");
         if self.queue.is_counted() {
             self.queue.begin(class, now);
-            server.charge = Some(Charge { class, since: now, origin });
+            server.work.charge = Some(Charge { class, since: now, origin });
         }
     }
 
     /// It is free again, or no more.
     #[inline]
     pub fn settle(&mut self, now: Time, server: &mut Server) {
-        if server.charge.is_some() {
+        if server.work.charge.is_some() {
             self.settle_charge(now, server);
         }
     }
 
     #[inline(never)]
     fn settle_charge(&mut self, now: Time, server: &mut Server) {
-        if let Some(Charge { class, since, origin }) = server.charge.take() {
+        if let Some(Charge { class, since, origin }) = server.work.charge.take() {
             self.queue.end(class, since, now);
             if let Some(origin) = origin {
-                self.experience.learn(origin, now.micros_since(since), self.queue.long_after_us(class));
+                self.measured.experience.learn(origin, now.micros_since(since), self.queue.long_after_us(class));
             }
         }
     }
 
     /// A server is idle no more: mostly the one that was used last.
     pub fn leave_idle(&mut self, conn: ConnId) {
-        if self.idle.back() == Some(&conn) {
-            self.idle.pop_back();
+        if self.servers.idle.back() == Some(&conn) {
+            self.servers.idle.pop_back();
         } else {
-            self.idle.retain(|&idle| idle != conn);
+            self.servers.idle.retain(|&idle| idle != conn);
         }
     }
 
     /// Whether nobody and nothing is here or on its way from here.
     pub fn is_deserted(&self) -> bool {
-        let servers: u32 = self.groups.iter().sum();
-        self.sessions + self.wanted() + servers + self.lent + self.cancels == 0
+        let servers: u32 = self.servers.groups.iter().sum();
+        self.counts.sessions + self.wanted() + servers + self.servers.lent + self.counts.cancels == 0
     }
 
     pub fn leave_line(&mut self, line: session::Line, class: ClassId, ticket: u64) {
         match line {
             session::Line::Server | session::Line::Login => self.queue.leave(class, ticket),
-            session::Line::Pin => self.pin_queue.leave(ticket),
+            session::Line::Pin => self.pins.queue.leave(ticket),
             // Its worker's, not the pool's.
             session::Line::Limit => {}
         }
@@ -400,12 +299,12 @@ impl Pool {
     /// How many sessions may keep their servers here; `None`: as many as like.
     pub fn pinned_max(&self) -> Option<u32> {
         let max = self.rules.max_pinned;
-        (max > 0).then(|| (max / u32::from(self.homes.max(1))).max(1))
+        (max > 0).then(|| (max / u32::from(self.exchange.homes.max(1))).max(1))
     }
 
     /// How many servers somebody waits for.
     pub fn wanted(&self) -> u32 {
-        let to_welcome = u32::from(!self.welcoming.is_empty());
+        let to_welcome = u32::from(!self.welcome.waiting.is_empty());
         self.queue.wanted().max(to_welcome) + u32::from(self.wants_listener())
     }
 
@@ -415,8 +314,8 @@ impl Pool {
 
     /// Whether there are more servers here than this home's share of min_pool_size.
     pub fn has_surplus(&self) -> bool {
-        let share = self.rules.min_pool_size.div_ceil(u32::from(self.homes.max(1)));
-        self.groups.iter().sum::<u32>() > share
+        let share = self.rules.min_pool_size.div_ceil(u32::from(self.exchange.homes.max(1)));
+        self.servers.groups.iter().sum::<u32>() > share
     }
 
     /// Somebody is about to wait in its class's line.
@@ -431,15 +330,15 @@ impl Pool {
     fn line_begins(&mut self, now: Time, class: ClassId) {
         let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
         // Those serve nobody else.
-        let kept = self.pinned + u32::from(listens);
-        self.queue.line_begins(class, now, self.service_us, self.count(Group::Linked).saturating_sub(kept));
+        let kept = self.pins.count + u32::from(listens);
+        self.queue.line_begins(class, now, self.servers.service_us, self.count(Group::Linked).saturating_sub(kept));
     }
 
     /// Where somebody stands, and how long it is expected to wait from now on.
     pub fn standing(&self, now: Time, line: session::Line, class: ClassId, ticket: u64) -> Option<String> {
         if line == session::Line::Pin {
-            let (len, max) = (self.pin_queue.len(), self.rules.max_pinned);
-            return self.pin_queue.place(ticket).map(|place| format!("place={place} of {len} max_pinned={max}"));
+            let (len, max) = (self.pins.queue.len(), self.rules.max_pinned);
+            return self.pins.queue.place(ticket).map(|place| format!("place={place} of {len} max_pinned={max}"));
         }
         let (place, len) = self.queue.place(class, ticket)?;
         let standing = format!("place={place} of {len}");
@@ -452,24 +351,24 @@ impl Pool {
     /// Whether nothing will come for the waiters there are but what others let go: servers were asked for, and none is granted.
     pub fn has_all_it_gets(&self, now: Time, class: ClassId) -> bool {
         let coming = self.count(Group::Idle) + self.count(Group::Returning) + self.count(Group::Opening);
-        let refused = self.asked > 0 && now.since(self.asked_since) >= limits::GRANT;
+        let refused = self.opening.asked > 0 && now.since(self.opening.asked_since) >= limits::GRANT;
         coming < self.queue.len() && (refused || self.queue.is_at_its_maximum(class))
     }
 
     /// How long a waiter waits before a server travels for it from another worker.
     pub fn patience(&self) -> Duration {
-        limits::STRANGER + Duration::from_micros(self.service_us)
+        limits::STRANGER + Duration::from_micros(self.servers.service_us)
     }
 
     /// Servers here that take turns with its waiters; those on their way here are told of when they have arrived.
     pub fn serving(&self) -> u32 {
         let listens = self.listener.as_ref().is_some_and(|listener| listener.server.is_some());
-        self.open().saturating_sub(self.lent + self.pinned + u32::from(listens))
+        self.open().saturating_sub(self.servers.lent + self.pins.count + u32::from(listens))
     }
 
     /// Idle servers that are not missed when they leave: there are more than clients.
     pub fn excess(&self) -> u32 {
-        self.serving().saturating_sub(self.sessions).min(self.count(Group::Idle))
+        self.serving().saturating_sub(self.counts.sessions).min(self.count(Group::Idle))
     }
 
     /// Whether one of those servers is better off at another worker whose waiter has waited since then, ours since `own`, and
@@ -477,7 +376,7 @@ impl Pool {
     /// So that worker must have no fewer waiters a server than ours when it has one more and we have one less; or have been worse off
     /// for long.
     pub fn yields_to(&self, cell: Cell, since: Time, own: Time) -> bool {
-        let theirs = u64::from(cell.servers) + u64::from(self.lent);
+        let theirs = u64::from(cell.servers) + u64::from(self.servers.lent);
         let (left, waiting) = (u64::from(self.serving()).saturating_sub(1), u64::from(self.queue.len()));
         let is_worse_off = theirs == 0 || u64::from(cell.waiting) * left >= waiting * (theirs + 1);
         is_worse_off || since + limits::LONG_PATIENCE * self.patience() < own
@@ -486,12 +385,12 @@ impl Pool {
     /// Since when somebody has waited for a server, or for the first one.
     pub fn hungry_since(&self) -> Time {
         let queued = self.queue.oldest().map_or(Time::NEVER, |waiter| waiter.since);
-        self.welcoming.first().map_or(queued, |(_, since)| queued.min(*since))
+        self.welcome.waiting.first().map_or(queued, |(_, since)| queued.min(*since))
     }
 
     /// How many more should be asked for now, where so many are to be had from other workers.
     pub fn missing(&self, opening_max: u32, lent: u32) -> u32 {
-        let expected = self.count(Group::Opening) + self.asked;
+        let expected = self.count(Group::Opening) + self.opening.asked;
         let room = opening_max.saturating_sub(expected);
         if room == 0 {
             // Mostly: whoever waits has asked before.
@@ -505,12 +404,13 @@ impl Pool {
     /// not for the pool's names.
     pub fn lacks_reserve(&self) -> bool {
         let coming = self.count(Group::Idle) + self.count(Group::Returning);
-        let may_have = self.rules.reserve_pool_size > 0 && !self.asked_reserve;
-        may_have && !self.known.is_awaited() && self.wanted() > coming
+        let may_have = self.rules.reserve_pool_size > 0 && !self.opening.asked_reserve;
+        may_have && !self.names.known.is_awaited() && self.wanted() > coming
     }
 
     /// Learns how long a link lasted.
     pub fn observe_service(&mut self, micros: u64) {
-        self.service_us = if self.service_us == 0 { micros } else { (self.service_us * 7 + micros) / 8 };
+        self.servers.service_us =
+            if self.servers.service_us == 0 { micros } else { (self.servers.service_us * 7 + micros) / 8 };
     }
 }

@@ -35,7 +35,7 @@ impl Requests<'_> {
         let state = tracker.map_or(&base, |tracker| tracker.state());
         let parameters = tracker.and_then(|tracker| tracker.meaning().parameters()).unwrap_or(&self.session.parameters);
         let meaning = parameters.meaning().chain(state.meaning());
-        let identified = prepared::identify(self.caches.catalog.secret(), &parse, meaning, self.pool.generation);
+        let identified = prepared::identify(self.caches.catalog.secret(), &parse, meaning, self.pool.names.generation);
         // Where the name is in use, what has it decides.
         let id = self.id_of(parse.name).unwrap_or(identified);
         if self.must_wait(parse.name, Some(id)) {
@@ -47,7 +47,7 @@ impl Requests<'_> {
         if let Some(renamed) = self.parse_of_a_taken_name(&parse, total, in_stream) {
             return Ok(renamed);
         }
-        if self.session.names.as_ref().is_some_and(|names| names.passes) {
+        if self.session.statements.names.as_ref().is_some_and(|names| names.passes) {
             return Ok(Renamed::No);
         }
         // Whoever else has the same text may be in a pool that reads it.
@@ -62,12 +62,12 @@ impl Requests<'_> {
             let reader = &mut self.caches.reader;
             statement = self.caches.catalog.intern(id, &parse, || reader.sketch(parse.query, &meant));
         }
-        let known = self.server.prepared.touch(statement.id).is_some();
+        let known = self.server.statements.prepared.touch(statement.id).is_some();
         let is_ours = known && self.is_sound();
         if !is_ours && !self.bring_executed(&statement) {
             return Ok(Renamed::Later);
         }
-        let names = self.session.names.get_or_insert_default();
+        let names = self.session.statements.names.get_or_insert_default();
         if !names.insert(parse.name, Arc::clone(&statement)) {
             return Ok(self.pass_or_refuse(&parse, total, in_stream));
         }
@@ -78,9 +78,9 @@ impl Requests<'_> {
             return Ok(Renamed::Yes);
         }
         self.make_way(&statement, known);
-        self.server.prepared.add(statement.id);
+        self.server.statements.prepared.add(statement.id);
         self.sent(Expect::Parse(Some(statement.id)));
-        self.pool.totals.server_parses += 1;
+        self.pool.counts.totals.server_parses += 1;
         self.replace(total, in_stream, |out| statement.write_parse(out));
         self.describe_for(parse.name, &statement);
         Ok(Renamed::Yes)
@@ -98,16 +98,16 @@ impl Requests<'_> {
             self.replace(total, in_stream, |out| parse.encode(out));
             return Some(Renamed::Yes);
         }
-        let taken = self.session.names.get_or_insert_default().get(parse.name).map(Arc::clone)?;
+        let taken = self.session.statements.names.get_or_insert_default().get(parse.name).map(Arc::clone)?;
         // The server has this name too, or gets it now, and says so itself: 42P05, and skips to Sync.
-        if self.server.prepared.touch(taken.id).is_none() {
+        if self.server.statements.prepared.touch(taken.id).is_none() {
             if pacing::must_pace(self, taken.len()) {
                 return Some(Renamed::Later);
             }
             self.prepare_as(&taken, false, None);
         }
         self.sent(Expect::Parse(None));
-        self.pool.totals.server_parses += 1;
+        self.pool.counts.totals.server_parses += 1;
         let again = Parse { name: &taken.name, ..*parse };
         self.replace(total, in_stream, |out| again.encode(out));
         Some(Renamed::Yes)
@@ -117,7 +117,7 @@ impl Requests<'_> {
     fn is_sound(&self) -> bool {
         // In a failed transaction PostgreSQL refuses a Parse, so it is not for us to answer. In one that goes on there is no
         // trying whether what another has prepared still holds.
-        match self.server.status {
+        match self.server.transaction.status {
             backend::Status::Idle => !self.server.ledger.awaits_own_ready(),
             backend::Status::InTransaction => !self.pool.rules.follows() && !self.server.ledger.awaits_own_ready(),
             backend::Status::Failed => false,
@@ -232,7 +232,7 @@ impl Requests<'_> {
             }
             Renamed::Later => return Ok(Renamed::Later),
         }
-        let names = self.session.names.get_or_insert_default();
+        let names = self.session.statements.names.get_or_insert_default();
         if names.passes && names.get(close.name).is_none() {
             return Ok(Renamed::No);
         }
@@ -265,7 +265,7 @@ impl Requests<'_> {
             }
         }
         let version = self.caches.catalog.next_version();
-        self.session.unnamed.get_or_insert_default().parsed(version, parse.as_ref());
+        self.session.statements.unnamed.get_or_insert_default().parsed(version, parse.as_ref());
         self.sent(Expect::Unnamed);
         Ok(true)
     }
@@ -275,14 +275,14 @@ impl Requests<'_> {
         if self.is_unheard() {
             return self.sent(Expect::Close(None));
         }
-        self.session.unnamed.get_or_insert_default().closed();
+        self.session.statements.unnamed.get_or_insert_default().closed();
         self.sent(Expect::Unnamed);
     }
 
     /// The client uses its unnamed statement: a server that does not have it is told first, and one that has somebody
     /// else's, or an older one, lets go of that (I2).
     fn recall_unnamed(&mut self) -> Renamed {
-        let unnamed = self.session.unnamed.as_deref();
+        let unnamed = self.session.statements.unnamed.as_deref();
         if unnamed.is_some_and(Unnamed::is_in_batch) {
             return Renamed::No;
         }
@@ -290,7 +290,7 @@ impl Requests<'_> {
             return Renamed::Later;
         }
         let version = unnamed.map_or(unnamed::NONE, Unnamed::version);
-        if self.server.unnamed == version {
+        if self.server.statements.unnamed == version {
             return Renamed::No;
         }
         // What it executes must be there when it is parsed.
@@ -298,15 +298,15 @@ impl Requests<'_> {
             return Renamed::Later;
         }
         self.stream.flush(self.server_id, self.actions);
-        match self.session.unnamed.as_deref().and_then(Unnamed::parse) {
+        match self.session.statements.unnamed.as_deref().and_then(Unnamed::parse) {
             Some(parse) => {
-                self.server.unnamed = version;
-                self.pool.totals.server_parses += 1;
+                self.server.statements.unnamed = version;
+                self.pool.counts.totals.server_parses += 1;
                 self.server.ledger.sent(Answerer::Prepare, Expect::Parse(None));
                 self.actions.send_new(self.server_id, |out| parse.encode(out));
             }
             None => {
-                self.server.unnamed = unnamed::NONE;
+                self.server.statements.unnamed = unnamed::NONE;
                 self.server.ledger.sent(Answerer::Prepare, Expect::Close(None));
                 let close = Close { target: Target::Statement, name: b"" };
                 self.actions.send_new(self.server_id, |out| close.encode(out));
@@ -322,8 +322,8 @@ impl Requests<'_> {
 
     /// What a name stands for, as what its client knows it, and what it does.
     fn named(&mut self, name: &[u8]) -> Option<(Arc<Statement>, Fingerprint, Reading)> {
-        let named = self.session.names.as_ref()?.named(name)?;
-        let reading = named.reading(&mut self.caches.reader, &mut self.pool.known);
+        let named = self.session.statements.names.as_ref()?.named(name)?;
+        let reading = named.reading(&mut self.caches.reader, &mut self.pool.names.known);
         Some((Arc::clone(&named.statement), named.fingerprint(), reading))
     }
 
@@ -331,8 +331,8 @@ impl Requests<'_> {
     /// `is_there`: the server has it already.
     pub fn prepare_as(&mut self, statement: &Statement, is_there: bool, types: Option<&[u8]>) {
         self.make_way(statement, is_there);
-        self.server.prepared.add(statement.id);
-        self.pool.totals.server_parses += 1;
+        self.server.statements.prepared.add(statement.id);
+        self.pool.counts.totals.server_parses += 1;
         self.server.ledger.sent(Answerer::Prepare, Expect::Parse(Some(statement.id)));
         self.stream.flush(self.server_id, self.actions);
         self.actions.send_new(self.server_id, |out| match types {
@@ -360,24 +360,25 @@ impl Requests<'_> {
         if !ledger.awaits_ready() {
             return false;
         }
-        let renamed = self.session.names.as_ref().is_some_and(|names| names.is_changing(name));
-        let crowded = ledger.is_changing() && self.server.prepared.is_full(self.pool.rules.max_prepared_statements);
+        let renamed = self.session.statements.names.as_ref().is_some_and(|names| names.is_changing(name));
+        let crowded =
+            ledger.is_changing() && self.server.statements.prepared.is_full(self.pool.rules.max_prepared_statements);
         renamed || crowded || ledger.awaits_query() || id.is_some_and(|id| ledger.is_changing_of(id))
     }
 
     fn id_of(&self, name: &[u8]) -> Option<StatementId> {
-        self.session.names.as_ref()?.get(name).map(|statement| statement.id)
+        self.session.statements.names.as_ref()?.get(name).map(|statement| statement.id)
     }
 
     /// Closes the statement that was not used for longest, if the server has as many as it may.
     fn make_room(&mut self) {
-        while let Some(evicted) = self.server.prepared.surplus(self.pool.rules.max_prepared_statements) {
+        while let Some(evicted) = self.server.statements.prepared.surplus(self.pool.rules.max_prepared_statements) {
             self.evict(evicted);
         }
     }
 
     fn evict(&mut self, evicted: StatementId) {
-        self.server.prepared.remove(evicted);
+        self.server.statements.prepared.remove(evicted);
         self.server.ledger.sent(Answerer::Prepare, Expect::Close(Some(evicted)));
         self.stream.flush(self.server_id, self.actions);
         let name = prepared::server_name(evicted);
@@ -387,8 +388,8 @@ impl Requests<'_> {
 
     /// As [`Requests::expect_rest`], for a message that does not reach its server.
     pub fn discard_rest(&mut self, len: usize) {
-        self.session.skip = len as u32;
-        self.session.rest = Rest::Discard;
+        self.session.incoming.skip = len as u32;
+        self.session.incoming.rest = Rest::Discard;
     }
 
     /// Answers in the server's stead what comes next and is ours to answer.

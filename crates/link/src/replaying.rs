@@ -21,11 +21,11 @@ pub fn replay(
     tracked: &Tracked,
 ) -> bool {
     let mut text = Vec::new();
-    session.parameters.write_difference(&server.parameters, tracked, &mut text);
+    session.parameters.write_difference(&server.kept.parameters, tracked, &mut text);
     let base = State::default();
     let wanted = session.tracker.as_ref().map(|tracker| tracker.state());
-    let (to, from) = (wanted.map_or(&base, |state| state), server.session_state.as_deref().unwrap_or(&base));
-    let is_same = match (wanted, &server.session_state) {
+    let (to, from) = (wanted.map_or(&base, |state| state), server.kept.session_state.as_deref().unwrap_or(&base));
+    let is_same = match (wanted, &server.kept.session_state) {
         (Some(wanted), Some(found)) => Arc::ptr_eq(wanted, found),
         (wanted, found) => wanted.is_none() && found.is_none(),
     };
@@ -33,25 +33,25 @@ pub fn replay(
         true => {
             text.clear();
             State::write_unhurrying(&mut text);
-            session.parameters.write_difference(&server.parameters, tracked, &mut text);
+            session.parameters.write_difference(&server.kept.parameters, tracked, &mut text);
             to.write_difference(&from.unhurried(), &mut text).max(Risk::Low)
         }
         false if is_same => Risk::None,
         false => to.write_difference(from, &mut text),
     };
     // Until it says yes, what it has is not known.
-    server.soiled |= risk != Risk::None;
-    server.session_state = wanted.filter(|state| !state.is_base()).map(Arc::clone);
+    server.traces.soiled |= risk != Risk::None;
+    server.kept.session_state = wanted.filter(|state| !state.is_base()).map(Arc::clone);
     if text.is_empty() {
-        session.parameters = Arc::clone(&server.parameters);
+        session.parameters = Arc::clone(&server.kept.parameters);
         if !std::mem::replace(&mut session.confirmed, true) {
-            session.reset_to = Some(Arc::clone(&server.parameters));
+            session.reset_to = Some(Arc::clone(&server.kept.parameters));
         }
         return false;
     }
     server.ledger.sent(Answerer::Replay, Expect::Query);
-    server.unnamed = session_state::unnamed::NONE;
-    server.gated = !session.confirmed || risk == Risk::High;
+    server.statements.unnamed = session_state::unnamed::NONE;
+    server.gate.is_shut = !session.confirmed || risk == Risk::High;
     turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
     true
 }

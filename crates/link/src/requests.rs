@@ -56,11 +56,11 @@ pub struct Requests<'a> {
 impl Requests<'_> {
     /// Keeps what has not been looked at for later.
     pub(crate) fn stash_rest(&mut self) {
-        if self.session.inbox.capacity() == 0 {
-            self.session.inbox = self.caches.buffers.take();
+        if self.session.incoming.inbox.capacity() == 0 {
+            self.session.incoming.inbox = self.caches.buffers.take();
         }
         let rest = self.stream.rest();
-        self.session.inbox.extend_from_slice(rest);
+        self.session.incoming.inbox.extend_from_slice(rest);
         self.discard(rest.len());
     }
 
@@ -74,8 +74,8 @@ impl Requests<'_> {
         if mapped {
             return;
         }
-        self.server.unnamed = unnamed::UNKNOWN;
-        self.session.unnamed.take_if(|unnamed| !unnamed.is_changing());
+        self.server.statements.unnamed = unnamed::UNKNOWN;
+        self.session.statements.unnamed.take_if(|unnamed| !unnamed.is_changing());
     }
 
     /// A message is sent that ends a batch.
@@ -85,7 +85,7 @@ impl Requests<'_> {
     }
 
     pub fn batch_ended(&mut self) {
-        if let Some(unnamed) = &mut self.session.unnamed {
+        if let Some(unnamed) = &mut self.session.statements.unnamed {
             unnamed.batch_ended();
         }
         self.holds |= self.is_to_hear_first();
@@ -108,8 +108,8 @@ impl Requests<'_> {
 
     /// The message goes on in bytes that are not at hand yet.
     pub fn expect_rest(&mut self, len: usize) {
-        self.session.skip = len as u32;
-        self.session.rest = Rest::Forward;
+        self.session.incoming.skip = len as u32;
+        self.session.incoming.rest = Rest::Forward;
     }
 
     /// These bytes of the stream were dealt with in another way than passing them.

@@ -20,7 +20,10 @@ impl Requests<'_> {
     #[inline]
     pub fn searches_names(&self) -> bool {
         let rules = &self.pool.rules;
-        !self.server.prepared.is_empty() && !rules.follows() && rules.mode != PoolMode::Session && !self.is_unheard()
+        !self.server.statements.prepared.is_empty()
+            && !rules.follows()
+            && rules.mode != PoolMode::Session
+            && !self.is_unheard()
     }
 
     /// A message with a text is about to be sent. If that has such a name in it, it is refused by an error in front of it.

@@ -90,7 +90,7 @@ impl<'a> ServerLogin<'a, '_> {
             }
             tag::BACKEND_KEY_DATA => {
                 let key = BackendKeyData::decode(body)?;
-                (self.server.backend_pid, self.server.backend_secret) = (key.pid, key.secret.into());
+                (self.server.backend.pid, self.server.backend.secret) = (key.pid, key.secret.into());
             }
             tag::READY_FOR_QUERY => {
                 let ready = ReadyForQuery::decode(body)?;
@@ -160,11 +160,11 @@ impl<'a> ServerLogin<'a, '_> {
         let State::LoggingIn(login) = &mut self.server.state else { return Ok(()) };
         let scram = login.scram.as_mut().ok_or_else(|| Broken("SASL message out of order".to_owned()))?;
         let challenge = scram.challenge(data).map_err(|error| Broken(error.to_string()))?;
-        let cached = pool.keys.as_ref().filter(|(known, _)| *known == challenge).map(|(_, keys)| keys);
+        let cached = pool.opening.keys.as_ref().filter(|(known, _)| *known == challenge).map(|(_, keys)| keys);
         let keys = match (cached, own_secret(pool, self.settings)) {
             (Some(keys), _) => Some(keys.clone()),
             (None, Some(Secret::Plain(_))) => None,
-            (None, _) => Some(pool.client_keys.clone().ok_or_else(wrong_password_type)?),
+            (None, _) => Some(pool.opening.client_keys.clone().ok_or_else(wrong_password_type)?),
         };
         if let Some(keys) = keys {
             return respond(self.turn, conn, scram, &keys);
@@ -195,7 +195,7 @@ pub fn go_on_with(
     let State::LoggingIn(login) = &mut server.state else { return Ok(()) };
     let (Some(challenge), Some(scram)) = (login.computing.take(), login.scram.as_mut()) else { return Ok(()) };
     let end = respond(turn, conn, scram, &keys);
-    pool.keys = Some((challenge, keys));
+    pool.opening.keys = Some((challenge, keys));
     end
 }
 
@@ -209,8 +209,8 @@ pub fn note_reported(server: &mut Server, pool: &mut Pool, caches: &mut Caches) 
         parameters = known.unwrap_or(parameters);
     }
     let parameters = caches.interned.intern(parameters);
-    server.parameters = Arc::clone(&parameters);
-    pool.base = Some(Arc::new(Base::new(reported, parameters, &caches.tracked)));
+    server.kept.parameters = Arc::clone(&parameters);
+    pool.welcome.base = Some(Arc::new(Base::new(reported, parameters, &caches.tracked)));
 }
 
 /// What this pool logs in at PostgreSQL with.

@@ -20,14 +20,14 @@ use crate::naming;
 impl Answers<'_> {
     pub fn read(&mut self) -> Result<(), Broken> {
         loop {
-            if self.server.skip > 0 {
-                let count = self.stream.left().min(self.server.skip as usize);
-                self.consume(count, self.server.skip_forward);
-                self.server.skip -= count as u32;
-                if self.server.skip > 0 {
+            if self.server.incoming.skip > 0 {
+                let count = self.stream.left().min(self.server.incoming.skip as usize);
+                self.consume(count, self.server.incoming.skip_forward);
+                self.server.incoming.skip -= count as u32;
+                if self.server.incoming.skip > 0 {
                     return Ok(());
                 }
-                self.message_ended(self.server.skip_tag)?;
+                self.message_ended(self.server.incoming.skip_tag)?;
             }
             if self.stream.left() == 0 {
                 return Ok(());
@@ -37,7 +37,7 @@ impl Answers<'_> {
                 self.consume(self.stream.left(), false);
                 return Ok(());
             }
-            let goes_on = if self.server.inbox.is_empty() { self.next()? } else { self.next_from_inbox()? };
+            let goes_on = if self.server.incoming.inbox.is_empty() { self.next()? } else { self.next_from_inbox()? };
             if !goes_on {
                 return Ok(());
             }
@@ -85,7 +85,7 @@ impl Answers<'_> {
         if !self.is_whole(header) {
             self.begin(header)?;
             let at_hand = rest.len().min(header.total_len());
-            self.consume(at_hand, self.server.skip_forward);
+            self.consume(at_hand, self.server.incoming.skip_forward);
             self.rest_follows(header, at_hand)?;
             return Ok(true);
         }
@@ -129,7 +129,7 @@ impl Answers<'_> {
     /// The next message began in an earlier read. False: still not enough of it.
     fn next_from_inbox(&mut self) -> Result<bool, Broken> {
         loop {
-            let header = Header::parse(&self.server.inbox)?;
+            let header = Header::parse(&self.server.incoming.inbox)?;
             let wanted = match header {
                 None => HEADER_LEN,
                 Some(header) if !self.is_whole(header) => HEADER_LEN,
@@ -138,30 +138,30 @@ impl Answers<'_> {
                 }
                 Some(header) => header.total_len(),
             };
-            if let Some(header) = header.filter(|_| self.server.inbox.len() >= wanted) {
+            if let Some(header) = header.filter(|_| self.server.incoming.inbox.len() >= wanted) {
                 self.take_inbox(header)?;
                 return Ok(true);
             }
             if self.stream.left() == 0 {
                 return Ok(false);
             }
-            let count = (wanted - self.server.inbox.len()).min(self.stream.left());
+            let count = (wanted - self.server.incoming.inbox.len()).min(self.stream.left());
             let more = &self.stream.rest()[..count];
-            self.server.inbox.extend_from_slice(more);
+            self.server.incoming.inbox.extend_from_slice(more);
             self.consume(count, false);
         }
     }
 
     /// Deals with what the inbox holds: a whole message, or the header of one that passes by length.
     fn take_inbox(&mut self, header: Header) -> Result<(), Broken> {
-        let inbox = std::mem::take(&mut self.server.inbox);
+        let inbox = std::mem::take(&mut self.server.incoming.inbox);
         if self.is_whole(header) {
             let forward = self.whole(header, &inbox[HEADER_LEN..])?;
             self.send_apart(&inbox, forward);
             return self.message_ended(header.tag);
         }
         self.begin(header)?;
-        self.send_apart(&inbox, self.server.skip_forward);
+        self.send_apart(&inbox, self.server.incoming.skip_forward);
         self.rest_follows(header, inbox.len())
     }
 
@@ -176,7 +176,7 @@ impl Answers<'_> {
             tag::ERROR => self.is_error_answer(),
             _ if !self.server.ledger.accepts(header.tag) => return Err(Unexpected(header.tag).into()),
             tag::ROW_DESCRIPTION if self.server.ledger.is_shape() => {
-                self.server.described.long_columns(header.body_len());
+                self.server.statements.described.long_columns(header.body_len());
                 false
             }
             _ => {
@@ -184,14 +184,14 @@ impl Answers<'_> {
                 self.is_clients()
             }
         };
-        self.server.skip_tag = header.tag;
-        self.server.skip_forward = forward;
+        self.server.incoming.skip_tag = header.tag;
+        self.server.incoming.skip_forward = forward;
         Ok(())
     }
 
     fn rest_follows(&mut self, header: Header, at_hand: usize) -> Result<(), Broken> {
-        self.server.skip = (header.total_len() - at_hand) as u32;
-        if self.server.skip == 0 {
+        self.server.incoming.skip = (header.total_len() - at_hand) as u32;
+        if self.server.incoming.skip == 0 {
             self.message_ended(header.tag)?;
         }
         Ok(())
@@ -250,7 +250,7 @@ impl Answers<'_> {
         if let Some(is_passed_on) = self.leads_astray(&fields) {
             return is_passed_on;
         }
-        let engaged = self.server.status != Status::Idle || self.server.ledger.owner().is_some();
+        let engaged = self.server.transaction.status != Status::Idle || self.server.ledger.owner().is_some();
         if fields.is_fatal() && self.session.is_some() && self.pool.rules.mode != PoolMode::Session && engaged {
             // The server ends, the session does not: it is told as an error of its request.
             self.findings.words().lost = Some((fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE), words()));
@@ -259,20 +259,20 @@ impl Answers<'_> {
         let misnames = |code| matches!(code, sqlstate::UNDEFINED_PSTATEMENT | sqlstate::DUPLICATE_PSTATEMENT);
         if self.server.ledger.owner() == Some(Answerer::Aside) && fields.sqlstate().is_some_and(misnames) {
             // It has other statements than it is believed to have.
-            self.server.on_server.clear();
+            self.server.kept.on_server.clear();
         }
         if fields.sqlstate() == Some(sqlstate::FEATURE_NOT_SUPPORTED)
             && fields.message().is_some_and(|message| message.starts_with(b"cached plan"))
         {
             // Changed by somebody whom we did not hear: who prepares it again gets it made anew.
-            self.pool.generation += 1;
+            self.pool.names.generation += 1;
         }
         let clients = match self.server.ledger.owner() {
             None => {
                 self.findings.words().dying = Some(words());
                 // Between transactions it is not the client's business: its next statement goes elsewhere.
                 let stays = self.pool.rules.mode == PoolMode::Session || self.is_for_life();
-                self.session.is_some() && (self.server.status != Status::Idle || stays)
+                self.session.is_some() && (self.server.transaction.status != Status::Idle || stays)
             }
             Some(Answerer::Replay | Answerer::Mend) => {
                 self.findings.words().replay_error = Some(body.to_vec());
@@ -299,18 +299,18 @@ impl Answers<'_> {
             }
             Some(Answerer::Prepare | Answerer::Aside | Answerer::Nobody | Answerer::Client) => self.is_error_answer(),
         };
-        self.server.last_words_told |= clients && fields.is_fatal();
+        self.server.end.last_words_told |= clients && fields.is_fatal();
         clients && !self.says_it_was_late(&fields, body) && !naming::says_it_by_name(self, body)
     }
 
     fn ready(&mut self, status: Status) -> Result<(), Broken> {
         let owner = self.server.ledger.owner();
-        self.server.status = status;
-        self.server.answer_failed = false;
+        self.server.transaction.status = status;
+        self.server.transaction.answer_failed = false;
         self.settle_definitions(status);
         #[cfg(feature = "sabotage")]
         {
-            self.server.status_seen = true;
+            self.server.transaction.status_seen = true;
         }
         if owner == Some(Answerer::Client) {
             self.restart();
@@ -319,10 +319,10 @@ impl Answers<'_> {
             {
                 tracker.ready(status == Status::Idle);
                 if status == Status::Idle && tracker.pinning.is_pinned() {
-                    self.pool.fidelity.count_transaction(tracker.pins());
+                    self.pool.counts.fidelity.count_transaction(tracker.pins());
                 }
             }
-            self.server.cancel_wanted = false;
+            self.server.cancel.is_wanted = false;
             if status == Status::Idle {
                 self.renew_statements();
             }
@@ -366,27 +366,29 @@ impl Answers<'_> {
                 self.findings.replayed = true;
                 // At once: what fails behind it may soil the server again.
                 let refused = self.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
-                self.server.soiled &= self.session.is_none() || refused;
+                self.server.traces.soiled &= self.session.is_none() || refused;
             }
             // Whatever else soils it does so still.
             (Answerer::Mend, Expect::Query) => {
-                self.server.soiled |= self.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
+                self.server.traces.soiled |=
+                    self.findings.words.as_ref().is_some_and(|words| words.replay_error.is_some());
             }
             (owner, Expect::Query) => {
-                self.server.unnamed = unnamed::NONE;
+                self.server.statements.unnamed = unnamed::NONE;
                 if let Some(unnamed) = self.unnamed().filter(|_| owner == Answerer::Client) {
                     unnamed.forget();
                 }
             }
             (Answerer::Client, Expect::Unnamed) => {
                 let doubtful = self.server.ledger.is_doubtful();
-                self.server.unnamed = self.unnamed().map_or(unnamed::UNKNOWN, |unnamed| unnamed.answered(doubtful));
+                self.server.statements.unnamed =
+                    self.unnamed().map_or(unnamed::UNKNOWN, |unnamed| unnamed.answered(doubtful));
             }
-            (_, Expect::Unnamed) => self.server.unnamed = unnamed::UNKNOWN,
+            (_, Expect::Unnamed) => self.server.statements.unnamed = unnamed::UNKNOWN,
             (Answerer::Client, Expect::TrialBind | Expect::TrialDescribe) => self.tried(),
             (_, expect @ (Expect::Shape(id) | Expect::Verdict(id))) => self.described(id, expect),
             (Answerer::Client, Expect::Parse(Some(_))) => {
-                if let Some(names) = self.session.as_mut().and_then(|(_, session)| session.names.as_mut()) {
+                if let Some(names) = self.session.as_mut().and_then(|(_, session)| session.statements.names.as_mut()) {
                     names.answered();
                 }
             }
@@ -405,18 +407,18 @@ impl Answers<'_> {
         }
         let tries_again = std::mem::take(&mut self.findings.tries_again);
         self.first_part_failed();
-        self.server.answer_failed |= self.is_error_answer() && !tries_again;
+        self.server.transaction.answer_failed |= self.is_error_answer() && !tries_again;
         if self.server.overdue_since().is_some() && self.server.ledger.is_extended() && self.is_error_answer() {
             // What follows up to the Sync is skipped, and has its own time.
             self.server.query_answered();
-            self.server.query_at = self.now;
+            self.server.transaction.query_at = self.now;
         }
         self.failed_followed(tries_again);
         let mut skipped = Vec::new();
         self.server.ledger.failed(|entry| skipped.push(entry))?;
         if skipped.first().is_some_and(|entry| (entry.owner, entry.expect) == (Answerer::Client, Expect::Unnamed)) {
             // PostgreSQL lets go of the unnamed statement before it looks at the new one.
-            self.server.unnamed = unnamed::NONE;
+            self.server.statements.unnamed = unnamed::NONE;
             if let Some(unnamed) = self.unnamed() {
                 unnamed.forget();
             }
@@ -426,10 +428,10 @@ impl Answers<'_> {
         }
         self.undo(&skipped);
         self.end_trial(tries_again);
-        self.server.aside_failed |= skipped.iter().any(|entry| entry.owner == Answerer::Aside);
+        self.server.traces.aside_failed |= skipped.iter().any(|entry| entry.owner == Answerer::Aside);
         let aside = skipped.first().is_some_and(|entry| entry.owner == Answerer::Aside);
         if aside {
-            self.server.soiled = true;
+            self.server.traces.soiled = true;
             self.findings.skipped_aside = skipped.iter().any(|entry| entry.expect == Expect::Query);
         }
         Ok(())

@@ -12,15 +12,12 @@
 
 use std::sync::Arc;
 
-use connections::Origin;
+pub use crate::session_parts::{Admission, Claim, ClientStatements, Incoming, Rest};
 use connections::flow::Flow;
 use machine::arrival::{ConsoleRights, Identity};
-use queueing::classes::{ClassId, Standing};
 use session_state::parameters::Parameters;
-use session_state::prepared::Names;
 use session_state::state::Wait;
 use session_state::tracker::Tracker;
-use session_state::unnamed::Unnamed;
 use units::deadline::Armed;
 use units::{ConnId, PoolId, Time};
 
@@ -54,28 +51,6 @@ pub enum Line {
     Limit,
 }
 
-/// Whether limits let its transaction run.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum Admission {
-    /// Nobody has asked.
-    #[default]
-    Not,
-    /// It is in a line; the ticket is its place.
-    Waits { ticket: u64 },
-    /// One gate has let it through, after it had waited, and there is another.
-    Halfway { since: Time },
-    /// It runs, or waits for a server to; so many transactions and statements of it are counted that have not begun. `since`: as
-    /// of when it asked.
-    In { since: Time, transactions: u8, queries: u8 },
-}
-
-/// What happens to the rest of a message whose beginning was dealt with.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Rest {
-    Forward,
-    Discard,
-}
-
 /// One client after login.
 #[derive(Debug)]
 pub struct Session {
@@ -87,41 +62,24 @@ pub struct Session {
     pub reset_to: Option<Arc<Parameters>>,
     /// A server has accepted these parameters once; before that they are set and waited for, not just sent ahead.
     pub confirmed: bool,
-    pub rest: Rest,
-    /// Bytes of the current message still to come.
-    pub skip: u32,
-    /// A batch of its was refused: what comes up to its Sync is thrown away.
-    pub skipping: bool,
-    /// How long it can wait for a server, as its startup packet says where settings are not followed; 0: it does not say.
-    pub begun_deadline_ms: u32,
     pub flow: Flow,
-    /// Received and undecided: part of a message, or what waits for a server.
-    pub inbox: Vec<u8>,
-    pub names: Option<Box<Names>>,
-    pub unnamed: Option<Box<Unnamed>>,
     /// Where there is session state to follow.
     pub tracker: Option<Box<Tracker>>,
-    /// As of when it last asked for a server.
-    pub class: ClassId,
-    /// What the rules of classes say of it, and of whom with these parameters.
-    pub standing: Option<Box<(Arc<Parameters>, Arc<Standing>)>>,
-    pub admission: Admission,
-    /// It is told how much its limits leave.
-    pub reports_limits: bool,
-    /// How that transaction began, where classes ask for it.
-    pub origin: Option<Origin>,
     /// The secret half of its cancel key.
     pub secret: i32,
     pub request_at: Time,
     /// The last byte that moved, in either direction.
     pub progress_at: Time,
     pub armed: Armed,
+    pub incoming: Incoming,
+    pub statements: ClientStatements,
+    pub claim: Claim,
 }
 
 impl Session {
     /// Since when it has waited, at gates before this one too.
     pub fn asked_at(&self) -> Option<Time> {
-        match self.admission {
+        match self.claim.admission {
             Admission::Halfway { since } | Admission::In { since, .. } => Some(since),
             Admission::Not | Admission::Waits { .. } => None,
         }
@@ -146,7 +104,7 @@ impl Session {
 
     /// A message of which the server has the beginning only.
     pub fn is_torn(&self) -> bool {
-        self.skip > 0 && self.rest == Rest::Forward
+        self.incoming.skip > 0 && self.incoming.rest == Rest::Forward
     }
 }
 

@@ -48,7 +48,7 @@ impl Requests<'_> {
         self.session.tracker.get_or_insert_default().split = Some(Split::UnderWay);
         let blanks = first.iter().filter(|&&byte| byte & 0xc0 != 0x80).map(|_| b' ');
         let rest: Vec<u8> = blanks.chain(rest.iter().copied()).collect();
-        Query { text: &rest }.encode(&mut self.session.inbox);
+        Query { text: &rest }.encode(&mut self.session.incoming.inbox);
         self.holds = true;
         Renamed::Yes
     }

@@ -14,14 +14,14 @@ impl Pool {
     /// Why a server that is released now is closed, if it is one that has to go.
     #[inline]
     pub fn takes_back(&mut self) -> Option<&'static str> {
-        if self.yields + self.surplus == 0 {
+        if self.servers.yields + self.servers.surplus == 0 {
             return None;
         }
-        if self.yields > 0 {
-            self.yields -= 1;
+        if self.servers.yields > 0 {
+            self.servers.yields -= 1;
             return Some(YIELDED);
         }
-        self.surplus -= 1;
+        self.servers.surplus -= 1;
         Some(SURPLUS)
     }
 
@@ -30,10 +30,10 @@ impl Pool {
         if why == SURPLUS || why == YIELDED {
             return;
         }
-        if self.yields > 0 {
-            self.yields -= 1;
+        if self.servers.yields > 0 {
+            self.servers.yields -= 1;
         } else {
-            self.surplus = self.surplus.saturating_sub(1);
+            self.servers.surplus = self.servers.surplus.saturating_sub(1);
         }
     }
 
@@ -41,6 +41,6 @@ impl Pool {
     pub fn unpromised(&self) -> u32 {
         let groups = [Group::Opening, Group::Returning, Group::Recovering, Group::Linked];
         let here: u32 = groups.into_iter().map(|group| self.count(group)).sum();
-        here.saturating_sub(self.lent + self.yields + self.surplus)
+        here.saturating_sub(self.servers.lent + self.servers.yields + self.servers.surplus)
     }
 }

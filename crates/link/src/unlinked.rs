@@ -30,7 +30,7 @@ impl Unlinked<'_> {
     /// Deals with messages until one needs a server, or is not whole.
     #[inline]
     pub fn read(&mut self, bytes: &[u8]) -> Result<Begun, Ending> {
-        if bytes.first() == Some(&tag::QUERY) && self.session.skip == 0 && !self.session.skipping {
+        if bytes.first() == Some(&tag::QUERY) && self.session.incoming.skip == 0 && !self.session.incoming.skipping {
             // Mostly.
             if let Ok(Some(header)) = Header::parse(bytes)
                 && bytes.len() >= header.total_len()
@@ -46,11 +46,11 @@ impl Unlinked<'_> {
         let mut at = 0;
         loop {
             let rest = &bytes[at..];
-            if self.session.skip > 0 {
-                let count = rest.len().min(self.session.skip as usize);
-                self.session.skip -= count as u32;
+            if self.session.incoming.skip > 0 {
+                let count = rest.len().min(self.session.incoming.skip as usize);
+                self.session.incoming.skip -= count as u32;
                 at += count;
-                if self.session.skip > 0 {
+                if self.session.incoming.skip > 0 {
                     return Ok(Begun::Incomplete(at));
                 }
                 continue;
@@ -58,15 +58,17 @@ impl Unlinked<'_> {
             let Some(header) = checked_header(rest)? else { return Ok(Begun::Incomplete(at)) };
             match header.tag {
                 tag::TERMINATE => return Err(Ending::Terminate),
-                tag::SYNC => self.session.skipping = false,
-                _ if self.session.skipping => {
-                    (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
+                tag::SYNC => self.session.incoming.skipping = false,
+                _ if self.session.incoming.skipping => {
+                    (self.session.incoming.skip, self.session.incoming.rest) =
+                        (header.body_len() as u32, Rest::Discard);
                     at += HEADER_LEN;
                     continue;
                 }
                 tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::FLUSH => {
                     // PostgreSQL ignores these outside of COPY: a client may learn late that its COPY failed.
-                    (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
+                    (self.session.incoming.skip, self.session.incoming.rest) =
+                        (header.body_len() as u32, Rest::Discard);
                     at += HEADER_LEN;
                     continue;
                 }
@@ -84,9 +86,9 @@ impl Unlinked<'_> {
 
     /// What stands behind an error is nothing to anybody, up to the Sync that ends it; nor is what PostgreSQL ignores.
     pub fn pass_over(&mut self, header: Header) {
-        (self.session.skip, self.session.rest) = (header.body_len() as u32, Rest::Discard);
+        (self.session.incoming.skip, self.session.incoming.rest) = (header.body_len() as u32, Rest::Discard);
         if header.tag == tag::SYNC {
-            self.session.skipping = false;
+            self.session.incoming.skipping = false;
             self.actions.send_new(self.conn, |out| backend::encode_ready(out, backend::Status::Idle));
         }
     }
@@ -94,15 +96,15 @@ impl Unlinked<'_> {
     /// As [`Unlinked::read`], where a server is there already: deals with what was refused, and says where that ends.
     pub fn read_refused(&mut self, bytes: &[u8]) -> Result<Begun, Ending> {
         let mut at = 0;
-        while self.session.skip > 0 || self.session.skipping {
+        while self.session.incoming.skip > 0 || self.session.incoming.skipping {
             let rest = &bytes[at..];
-            let count = rest.len().min(self.session.skip as usize);
-            self.session.skip -= count as u32;
+            let count = rest.len().min(self.session.incoming.skip as usize);
+            self.session.incoming.skip -= count as u32;
             at += count;
-            if self.session.skip > 0 {
+            if self.session.incoming.skip > 0 {
                 return Ok(Begun::Incomplete(at));
             }
-            if !self.session.skipping {
+            if !self.session.incoming.skipping {
                 break;
             }
             let Some(header) = checked_header(&bytes[at..])? else { return Ok(Begun::Incomplete(at)) };
@@ -129,7 +131,7 @@ impl Unlinked<'_> {
                 if close.target != Target::Statement || close.name.is_empty() || of_sql {
                     return Ok(false);
                 }
-                if let Some(names) = &mut self.session.names {
+                if let Some(names) = &mut self.session.statements.names {
                     // Nothing is under way, so there is room for the change.
                     names.remove(close.name);
                     names.answered();

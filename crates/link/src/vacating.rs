@@ -12,11 +12,11 @@ pub fn vacate(requests: &mut Requests<'_>, text: &[u8], reading: Reading) {
     if !reading.marks.any(Marks::EMPTY_DATABASE) {
         return;
     }
-    let Some(rules) = requests.caches.reader.rules(&requests.server.parameters) else { return };
+    let Some(rules) = requests.caches.reader.rules(&requests.server.kept.parameters) else { return };
     let names: Box<[Word]> = Summary::of(&Text::new(text, rules)).words().into();
     // Which of several has succeeded, no command tag says.
-    let is_alone = requests.server.ledger.owing().0 == 0 && requests.server.emptying.is_none();
-    requests.server.emptying = Some(if is_alone { names.clone() } else { Box::default() });
+    let is_alone = requests.server.ledger.owing().0 == 0 && requests.server.transaction.emptying.is_none();
+    requests.server.transaction.emptying = Some(if is_alone { names.clone() } else { Box::default() });
     let mail = ToCoordinator::Empty { pool: requests.pool.id, names };
     requests.actions.post_to_coordinator(mail);
 }
@@ -27,7 +27,7 @@ pub fn note_emptied(answers: &mut Answers<'_>, tag: &[u8]) {
     if !matches!(tag, b"DROP DATABASE\0" | b"CREATE DATABASE\0") {
         return;
     }
-    if let Some(names) = answers.server.emptying.take().filter(|names| !names.is_empty()) {
+    if let Some(names) = answers.server.transaction.emptying.take().filter(|names| !names.is_empty()) {
         let mail = ToCoordinator::Emptied { names };
         answers.actions.post_to_coordinator(mail);
     }

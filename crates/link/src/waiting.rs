@@ -24,7 +24,7 @@ impl Session {
     #[inline]
     pub fn deadline_ms(&self, messages: &[u8], commented: Commented) -> Option<u32> {
         let set = || self.tracker.as_ref().and_then(|tracker| tracker.state().deadline_ms());
-        let begun = || (self.begun_deadline_ms > 0).then_some(self.begun_deadline_ms);
+        let begun = || (self.claim.begun_deadline_ms > 0).then_some(self.claim.begun_deadline_ms);
         let commented = match commented {
             Commented::Unread => first_text(self, messages).and_then(commented::deadline_ms),
             Commented::Nothing => None,
@@ -36,14 +36,14 @@ impl Session {
 
     /// What it has asked first will not be answered. True: that was all of the request, and it may ask the next.
     pub fn drop_request(&mut self) -> bool {
-        let Ok(Some(header)) = Header::parse(&self.inbox) else { return true };
+        let Ok(Some(header)) = Header::parse(&self.incoming.inbox) else { return true };
         if !matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) {
-            self.skipping = true;
+            self.incoming.skipping = true;
             return false;
         }
-        let at_hand = self.inbox.len().min(header.total_len());
-        self.inbox.drain(..at_hand);
-        (self.skip, self.rest) = ((header.total_len() - at_hand) as u32, Rest::Discard);
+        let at_hand = self.incoming.inbox.len().min(header.total_len());
+        self.incoming.inbox.drain(..at_hand);
+        (self.incoming.skip, self.incoming.rest) = ((header.total_len() - at_hand) as u32, Rest::Discard);
         true
     }
 }

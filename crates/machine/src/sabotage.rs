@@ -20,11 +20,12 @@ mod switched {
     }
 
     pub fn releases_early(settings: &Settings, server: &mut Server) -> bool {
-        let early = is(settings, Sabotage::ReleaseAtFirstReady) && !server.ledger.is_clear() && server.status_seen;
+        let early =
+            is(settings, Sabotage::ReleaseAtFirstReady) && !server.ledger.is_clear() && server.transaction.status_seen;
         if early {
             server.ledger = connections::server::Ledger::default();
-            server.skip = 0;
-            server.status = wire::backend::Status::Idle;
+            server.incoming.skip = 0;
+            server.transaction.status = wire::backend::Status::Idle;
         }
         early
     }

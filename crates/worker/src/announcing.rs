@@ -20,7 +20,7 @@ impl Worker {
     pub(super) fn note_definition(&mut self, now: Time, definition: &Definition) {
         for pool in self.pools.iter_mut() {
             if pool.database.name_at_server() == &*definition.database {
-                pool.known.learn(&definition.what, definition.server, now);
+                pool.names.known.learn(&definition.what, definition.server, now);
             }
         }
         self.definitions.note(definition);
@@ -54,8 +54,8 @@ impl Worker {
         if announcement.missing > 0 || session.waits_for_listener() {
             return;
         }
-        if let Some(server) = self.servers.get_mut(server).filter(|server| server.gated) {
-            server.gated = false;
+        if let Some(server) = self.servers.get_mut(server).filter(|server| server.gate.is_shut) {
+            server.gate.is_shut = false;
             self.requests_from_inbox(turn, conn);
             self.balance_if_paused(turn, conn);
         }
@@ -69,14 +69,14 @@ impl Worker {
             self.other_workers().post(turn.actions, || ToWorker::Settled { server, lost });
         } else if let Some(pool) = self.pool_mut(id) {
             // What no other pool is to know.
-            pool.known.settle(server, turn.now, lost);
+            pool.names.known.settle(server, turn.now, lost);
         }
     }
 
     pub(super) fn hear_of_settlement(&mut self, now: Time, server: ConnId, lost: bool) {
         let Some(database) = self.definitions.settle(server) else { return };
         for pool in self.pools.iter_mut().filter(|pool| pool.database.name_at_server() == &*database) {
-            pool.known.settle(server, now, lost);
+            pool.names.known.settle(server, now, lost);
         }
     }
 
@@ -84,7 +84,7 @@ impl Worker {
     pub(super) fn doubt_open_definitions(&mut self, now: Time, id: PoolId) {
         let Some(pool) = self.pools.get_mut(id) else { return };
         for server in self.definitions.in_database(pool.database.name_at_server()) {
-            pool.known.doubt(server, now);
+            pool.names.known.doubt(server, now);
         }
     }
 }

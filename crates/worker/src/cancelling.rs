@@ -61,8 +61,8 @@ impl Worker {
             // PostgreSQL tells that our Parse is complete only together with the query's end.
             Some(Answerer::Prepare) if server.ledger.owing() != (0, false) => self.start_cancel(turn, server_id),
             // Its query is behind something of ours, which is not to be struck.
-            Some(_) if server.ledger.owing() != (0, false) => server.cancel_wanted = true,
-            Some(_) if server.gated => {
+            Some(_) if server.ledger.owing() != (0, false) => server.cancel.is_wanted = true,
+            Some(_) if server.gate.is_shut => {
                 if let Some(session) = self.sessions.get_mut(conn)
                     && take_back(turn, conn, session, words)
                 {
@@ -76,8 +76,8 @@ impl Worker {
     /// Something of ours has been answered: is it the turn of a query that is to be cancelled?
     pub(super) fn cancel_if_wanted(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         let Some(server) = self.servers.get_mut(server_id) else { return };
-        if server.cancel_wanted && server.ledger.owner() == Some(Answerer::Client) {
-            server.cancel_wanted = false;
+        if server.cancel.is_wanted && server.ledger.owner() == Some(Answerer::Client) {
+            server.cancel.is_wanted = false;
             self.start_cancel(turn, server_id);
         }
     }
@@ -90,10 +90,10 @@ impl Worker {
         }
         let State::Waiting { ticket, line, .. } = session.state else { return };
         session.state = State::Idle { since: turn.now };
-        let more = !session.inbox.is_empty();
+        let more = !session.incoming.inbox.is_empty();
         if let Some(pool) = self.pools.get_mut(session.pool) {
-            pool.leave_line(line, session.class, ticket);
-            if pool.homes > 1 {
+            pool.leave_line(line, session.claim.class, ticket);
+            if pool.exchange.homes > 1 {
                 self.agenda.publish(pool.id);
             }
         }
@@ -113,7 +113,7 @@ impl Worker {
         let Some(server) = self.servers.get_mut(server_id) else { return };
         let Some(conn) = self.cancels.start(turn, server_id, server) else { return };
         if let Some(pool) = self.pools.get_mut(server.pool) {
-            pool.cancels += 1;
+            pool.counts.cancels += 1;
         }
         self.arm_canceller(turn, conn);
     }
@@ -131,19 +131,19 @@ impl Worker {
         let Some(canceller) = self.cancels.remove(conn) else { return };
         turn.actions.push(Action::Close { conn, last_words: false });
         if let Some(pool) = self.pool_mut(canceller.pool) {
-            pool.cancels -= 1;
+            pool.counts.cancels -= 1;
         }
         let Some(server) = self.servers.get_mut(canceller.server) else { return };
-        server.cancels -= 1;
+        server.cancel.under_way -= 1;
         match server.state {
-            ServerState::Held if server.cancels == 0 => {
+            ServerState::Held if server.cancel.under_way == 0 => {
                 // If more than the cancel held it, the wait for that begins now.
-                server.since = turn.now;
+                server.work.since = turn.now;
                 self.free(turn, canceller.server);
                 self.arm_server(canceller.server);
             }
             ServerState::Draining { .. } => self.drain_progress(turn, canceller.server),
-            ServerState::Linked(session) if server.cancels == 0 => {
+            ServerState::Linked(session) if server.cancel.under_way == 0 => {
                 self.strikes_no_more(turn, canceller.server, session);
             }
             _ => {}
@@ -155,7 +155,7 @@ impl Worker {
         let Some(canceller) = self.cancels.get_mut(conn) else { return };
         let doubtful = canceller.sent.then_some(canceller.server);
         if let Some(server) = doubtful.and_then(|id| self.servers.get_mut(id)) {
-            server.close_needed = Some("cancel_wait_timeout");
+            server.end.close_needed = Some("cancel_wait_timeout");
         }
         self.canceller_done(turn, conn);
     }

@@ -43,7 +43,7 @@ impl Canceller {
             return false;
         }
         self.sent = true;
-        let request = CancelRequest { pid: server.backend_pid, secret: &server.backend_secret };
+        let request = CancelRequest { pid: server.backend.pid, secret: &server.backend.secret };
         turn.actions.send_new(conn, |out| request.encode(out));
         true
     }
@@ -79,10 +79,10 @@ impl Cancels {
 
     /// Asks for a connection to cancel what a server runs. `None`: enough are under way, or it cannot be cancelled.
     pub(super) fn start(&mut self, turn: &mut Turn<'_>, server_id: ConnId, server: &mut Server) -> Option<ConnId> {
-        if server.cancels >= limits::CANCELS_PER_SERVER_MAX || server.backend_secret.is_empty() {
+        if server.cancel.under_way >= limits::CANCELS_PER_SERVER_MAX || server.backend.secret.is_empty() {
             return None;
         }
-        server.cancels += 1;
+        server.cancel.under_way += 1;
         let canceller = Canceller {
             server: server_id,
             pool: server.pool,
@@ -93,7 +93,7 @@ impl Cancels {
             armed: Armed::default(),
         };
         let conn = self.under_way.insert_with(|_| canceller);
-        turn.actions.push(Action::Open { conn, address: server.address.clone() });
+        turn.actions.push(Action::Open { conn, address: server.identity.address.clone() });
         Some(conn)
     }
 
@@ -112,8 +112,8 @@ impl Cancels {
 
 /// Answers the first request that has not been sent to any server as cancelled. False: there is none.
 pub(super) fn take_back(turn: &mut Turn<'_>, conn: ConnId, session: &mut Session, words: &str) -> bool {
-    let Some(end) = first_request_len(&session.inbox) else { return false };
-    session.inbox.drain(..end);
+    let Some(end) = first_request_len(&session.incoming.inbox) else { return false };
+    session.incoming.inbox.drain(..end);
     let cancelled =
         ErrorResponse { severity: "ERROR", code: sqlstate::QUERY_CANCELED, message: words, detail: None, hint: None };
     turn.actions.send_new(conn, |out| {

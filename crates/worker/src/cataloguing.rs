@@ -17,12 +17,12 @@ impl Worker {
     pub(super) fn ask_for_names(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         let Some(server) = self.servers.get(server_id) else { return };
         let Some(pool) = self.pools.get_mut(server.pool) else { return };
-        if self.stopping.has_begun() || !pool.known.wants(turn.now, pool.idle.len() > 1) {
+        if self.stopping.has_begun() || !pool.names.known.wants(turn.now, pool.servers.idle.len() > 1) {
             return;
         }
-        let chore = if pool.known.is_awaited() { Chore::First } else { Chore::Poll };
-        let counts = pool.base.as_ref().is_some_and(|base| base.counts_changes);
-        let question = match pool.known.begin(server_id, counts, turn.now) {
+        let chore = if pool.names.known.is_awaited() { Chore::First } else { Chore::Poll };
+        let counts = pool.welcome.base.as_ref().is_some_and(|base| base.counts_changes);
+        let question = match pool.names.known.begin(server_id, counts, turn.now) {
             Question::Glance => catalogue::GLANCE,
             Question::Poll => catalogue::POLL,
         };
@@ -31,20 +31,20 @@ impl Worker {
 
     /// As [`Worker::ask_for_names`], if it is high time: a pool whose servers are never idle is asked, too. Whether it is.
     pub(super) fn must_ask_for_names(&mut self, turn: &mut Turn<'_>, id: PoolId, server_id: ConnId) -> bool {
-        let is_overdue = self.pool(id).is_some_and(|pool| pool.known.is_overdue(turn.now));
+        let is_overdue = self.pool(id).is_some_and(|pool| pool.names.known.is_overdue(turn.now));
         if is_overdue {
             self.ask_for_names(turn, server_id);
         }
-        is_overdue && self.pool(id).is_some_and(|pool| pool.known.is_asking())
+        is_overdue && self.pool(id).is_some_and(|pool| pool.names.known.is_asking())
     }
 
     /// Whether the pool's servers are for nobody yet: what its database's names hide is to be known first. An idle one is asked.
     pub(super) fn must_learn(&mut self, turn: &mut Turn<'_>, id: PoolId, idle: ConnId) -> bool {
-        let Some(pool) = self.pool(id).filter(|pool| pool.known.is_awaited()) else { return false };
+        let Some(pool) = self.pool(id).filter(|pool| pool.names.known.is_awaited()) else { return false };
         if self.stopping.has_begun() {
             return false;
         }
-        if !pool.known.is_asking() {
+        if !pool.names.known.is_asking() {
             self.ask_for_names(turn, idle);
         }
         true
@@ -54,7 +54,7 @@ impl Worker {
     pub(super) fn names_late(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         let Some(id) = self.servers.get(server_id).map(|server| server.pool) else { return };
         if let Some(pool) = self.pool_mut(id) {
-            pool.known.is_late();
+            pool.names.known.is_late();
         }
         self.turn_server(turn, server_id, State::Busy(Chore::Catalogue));
         self.agenda.feed(id);
@@ -65,10 +65,10 @@ impl Worker {
         let Some(server) = self.servers.get(server_id) else { return };
         let Some(pool) = self.pools.get_mut(server.pool) else { return };
         let id = pool.id;
-        match pool.known.answered(turn.now) {
+        match pool.names.known.answered(turn.now) {
             Next::Poll => return self.ask_server(turn, server_id, Chore::Poll, catalogue::POLL),
             Next::Read => {
-                let chore = if pool.known.is_awaited() { Chore::First } else { Chore::Catalogue };
+                let chore = if pool.names.known.is_awaited() { Chore::First } else { Chore::Catalogue };
                 return self.ask_server(turn, server_id, chore, catalogue::QUERY);
             }
             Next::Complain => self.tell_of_names(turn, server_id, "the server's answer is not what was expected"),
@@ -88,7 +88,7 @@ impl Worker {
     pub(super) fn names_refused(&mut self, turn: &mut Turn<'_>, server_id: ConnId, words: &str) {
         let Some(server) = self.servers.get(server_id) else { return };
         let Some(pool) = self.pools.get_mut(server.pool) else { return };
-        if pool.known.refused() {
+        if pool.names.known.refused() {
             self.tell_of_names(turn, server_id, words);
         }
     }

@@ -77,7 +77,7 @@ impl Worker {
 
     /// Remembers a link, and tells if it should have been another.
     pub(super) fn observe_link(&mut self, turn: &mut Turn<'_>, session: ConnId, server: ConnId) {
-        let Some((pool, backend)) = self.servers.get(server).map(|server| (server.pool, server.backend_pid)) else {
+        let Some((pool, backend)) = self.servers.get(server).map(|server| (server.pool, server.backend.pid)) else {
             return;
         };
         let others = self.others(turn, pool, session).len();
@@ -88,7 +88,7 @@ impl Worker {
         if let Some(oracle) = &mut chaos.oracle {
             oracle.linked(server, session);
             if let Some(server) = self.servers.get_mut(server) {
-                server.heard.get_or_insert_default().clear();
+                server.traces.heard.get_or_insert_default().clear();
             }
         }
         if !chaos.rotates {
@@ -138,10 +138,10 @@ impl Worker {
         let usable = |conn: &ConnId| {
             self.servers.get(*conn).is_some_and(|server| {
                 let fresh = self.settings.global.servers.server_check_query.0.is_none()
-                    || !is_stale(turn.now, server.since, &self.settings);
-                fresh && expired(turn.now, server, pool, &self.settings).is_none() && Some(server.backend_pid) != last
+                    || !is_stale(turn.now, server.work.since, &self.settings);
+                fresh && expired(turn.now, server, pool, &self.settings).is_none() && Some(server.backend.pid) != last
             })
         };
-        pool.idle.iter().copied().filter(usable).collect()
+        pool.servers.idle.iter().copied().filter(usable).collect()
     }
 }

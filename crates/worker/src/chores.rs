@@ -22,9 +22,9 @@ impl Worker {
     pub(super) fn reset_or_free(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         let Some(server) = self.servers.get(server_id) else { return };
         let Some(pool) = self.pool(server.pool) else { return };
-        let (soiled, listens) = (server.soiled, server.listens);
+        let (soiled, listens) = (server.traces.soiled, server.traces.listens);
         let resets = pool.rules.mode == PoolMode::Session || self.settings.global.servers.server_reset_query_always;
-        if (soiled || listens || resets) && server.cancels > 0 {
+        if (soiled || listens || resets) && server.cancel.under_way > 0 {
             // A cancel under way might strike the reset.
             self.turn_server(turn, server_id, State::Draining { read: 0, cancelled: true });
             return;
@@ -45,7 +45,7 @@ impl Worker {
         self.turn_server(turn, server_id, State::Busy(chore));
         let Some(server) = self.servers.get_mut(server_id) else { return };
         server.ledger.sent(Answerer::Chore, Expect::Query);
-        server.unnamed = session_state::unnamed::NONE;
+        server.statements.unnamed = session_state::unnamed::NONE;
         turn.actions.send_new(server_id, |out| Query { text: query }.encode(out));
         turn.actions.watch(server_id, &mut server.flow, true);
     }
@@ -73,10 +73,10 @@ impl Worker {
             self.break_server(turn, conn, &format!("{} failed: {words}", chore.words()));
             return;
         }
-        if !server.ledger.is_clear() || server.skip > 0 || !server.inbox.is_empty() {
+        if !server.ledger.is_clear() || server.incoming.skip > 0 || !server.incoming.inbox.is_empty() {
             return;
         }
-        if server.status != Status::Idle {
+        if server.transaction.status != Status::Idle {
             self.break_server(turn, conn, &format!("{} left a transaction open", chore.words()));
             return;
         }
@@ -85,7 +85,7 @@ impl Worker {
             Chore::Rollback => self.reset_or_free(turn, conn),
             Chore::Check | Chore::Reset => self.free(turn, conn),
             Chore::Unlisten => {
-                server.listens = false;
+                server.traces.listens = false;
                 self.reset_or_free(turn, conn);
             }
             Chore::Poison => self.poisoned(turn, conn),

@@ -23,16 +23,16 @@ impl Worker {
     pub(super) fn classify(&mut self, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
         let Some(session) = self.sessions.get_mut(conn) else { return (DEFAULT, Commented::Unread) };
         let classes = &self.settings.classes;
-        let is_known = session.standing.as_ref().is_some_and(|known| Arc::ptr_eq(&known.0, &session.parameters));
+        let is_known = session.claim.standing.as_ref().is_some_and(|known| Arc::ptr_eq(&known.0, &session.parameters));
         if !is_known {
-            session.standing = Some(self.caches.standings.of_session(classes, session));
+            session.claim.standing = Some(self.caches.standings.of_session(classes, session));
         }
-        let Some(known) = &session.standing else { return (DEFAULT, Commented::Unread) };
+        let Some(known) = &session.claim.standing else { return (DEFAULT, Commented::Unread) };
         let (class, commented) = match known.1.reads_tags() {
             true => known.1.class_of(first_text(session, bytes).unwrap_or_default()),
             false => (known.1.otherwise(), Commented::Unread),
         };
-        (session.class, session.origin) = (class, None);
+        (session.claim.class, session.claim.origin) = (class, None);
         if classes.class(class).long.is_some() {
             return (self.long_or(class, conn, bytes), commented);
         }
@@ -55,12 +55,12 @@ impl Worker {
                 rules.and_then(|rules| Text::new(text, rules).fingerprint(&self.caches.key_of_origins).ok());
             fingerprint.map(Origin::of_text)
         };
-        let is_long = origin.is_some_and(|origin| pool.experience.expects_long(origin, text));
-        session.origin = origin;
+        let is_long = origin.is_some_and(|origin| pool.measured.experience.expects_long(origin, text));
+        session.claim.origin = origin;
         if is_long {
-            session.class = long.class;
+            session.claim.class = long.class;
         }
-        session.class
+        session.claim.class
     }
 
     /// The board has been read anew: what other workers have done for the classes of pools that live here too.
@@ -73,7 +73,7 @@ impl Worker {
 
     fn hear_of(&mut self, board: &Board) {
         let workers = self.settings.workers;
-        for pool in self.pools.iter_mut().filter(|pool| pool.homes > 1) {
+        for pool in self.pools.iter_mut().filter(|pool| pool.exchange.homes > 1) {
             for worker in (0..workers).map(WorkerId).filter(|worker| *worker != self.id) {
                 if pool.queue.is_news(worker, board.classes_version(pool.id, worker)) {
                     pool.queue.heard_of(worker, board.classes(pool.id, worker));
@@ -91,20 +91,20 @@ impl Worker {
         self.caches.standings.forget();
         for conn in self.sessions.ids() {
             let Some(session) = self.sessions.get_mut(conn) else { continue };
-            session.standing = None;
-            let inbox = std::mem::take(&mut session.inbox);
+            session.claim.standing = None;
+            let inbox = std::mem::take(&mut session.incoming.inbox);
             self.classify(conn, &inbox);
             if let Some(session) = self.sessions.get_mut(conn) {
-                session.inbox = inbox;
+                session.incoming.inbox = inbox;
             }
         }
         for pool in self.pools.iter_mut() {
-            let old = std::mem::replace(&mut pool.queue, Queue::new(&classes, pool.homes));
+            let old = std::mem::replace(&mut pool.queue, Queue::new(&classes, pool.exchange.homes));
             let mut waiters: Vec<_> = old.waiters().collect();
             waiters.sort_by_key(|waiter| waiter.since);
             for waiter in waiters {
                 let Some(session) = self.sessions.get_mut(waiter.session) else { continue };
-                let moved = pool.queue.push(session.class, waiter.session, waiter.since, waiter.since);
+                let moved = pool.queue.push(session.claim.class, waiter.session, waiter.since, waiter.since);
                 if let State::Waiting { ticket, line: Line::Server | Line::Login, .. } = &mut session.state {
                     *ticket = moved;
                 }
@@ -114,14 +114,14 @@ impl Worker {
             let Some(server) = self.servers.get_mut(conn) else { continue };
             let Some(pool) = self.pools.get_mut(server.pool) else { continue };
             // What was not counted before may be now.
-            let linked_since = server.session().map(|_| server.since);
-            let since = server.charge.take().map(|charge| charge.since).or(linked_since);
+            let linked_since = server.session().map(|_| server.work.since);
+            let since = server.work.charge.take().map(|charge| charge.since).or(linked_since);
             if let Some(since) = since.filter(|_| pool.queue.is_counted()) {
                 let session = server.session().and_then(|session| self.sessions.get(session));
-                let class = session.map(|session| session.class).unwrap_or_default();
+                let class = session.map(|session| session.claim.class).unwrap_or_default();
                 pool.queue.begin(class, since);
                 // How its transaction began is not known any more.
-                server.charge = Some(Charge { class, since, origin: None });
+                server.work.charge = Some(Charge { class, since, origin: None });
             }
         }
     }

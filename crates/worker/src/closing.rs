@@ -57,8 +57,8 @@ impl Worker {
         }
         // In the midst of a server's message there is no place for one of ours, nor behind its FATAL.
         let server = session.server().and_then(|id| self.servers.get(id));
-        let is_within = |server: &Server| server.skip > 0 && server.skip_forward;
-        let speakable = server.is_none_or(|server| !server.last_words_told && !is_within(server));
+        let is_within = |server: &Server| server.incoming.skip > 0 && server.incoming.skip_forward;
+        let speakable = server.is_none_or(|server| !server.end.last_words_told && !is_within(server));
         self.tell_of_end(turn, conn, text);
         self.depart(turn, conn);
         if speakable {
@@ -79,7 +79,7 @@ impl Worker {
     /// only when the actions of this step have been carried out.
     pub(super) fn see_off(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        session.inbox = Vec::new();
+        session.incoming.inbox = Vec::new();
         session.state = State::Leaving { until: turn.now + limits::FAREWELL };
         turn.actions.watch(conn, &mut session.flow, false);
         self.agenda.close(conn);
@@ -116,7 +116,7 @@ impl Worker {
         self.halves.forget(conn);
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let (pool, user) = (session.pool, session.identity.user.clone());
-        let (torn, class) = (session.is_torn(), session.class);
+        let (torn, class) = (session.is_torn(), session.claim.class);
         let tracker = session.tracker.take();
         let seated = tracker.as_ref().is_some_and(|tracker| tracker.seated);
         if tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID)) {
@@ -135,16 +135,16 @@ impl Worker {
             State::Waiting { ticket, line, .. } => {
                 if let Some(pool) = self.pools.get_mut(pool) {
                     pool.leave_line(line, class, ticket);
-                    if pool.homes > 1 {
+                    if pool.exchange.homes > 1 {
                         self.agenda.publish(pool.id);
                     }
                 }
             }
             State::Welcoming { .. } => {
                 if let Some(pool) = self.pools.get_mut(pool) {
-                    pool.welcoming.retain(|&(waiting, _)| waiting != conn);
+                    pool.welcome.waiting.retain(|&(waiting, _)| waiting != conn);
                     // Others have been shown that somebody waits here.
-                    if pool.homes > 1 {
+                    if pool.exchange.homes > 1 {
                         self.agenda.publish(pool.id);
                     }
                 }
@@ -152,9 +152,9 @@ impl Worker {
             State::Idle { .. } | State::Console { .. } | State::Leaving { .. } => {}
         }
         if let Some(entry) = self.pools.get_mut(pool) {
-            entry.sessions -= 1;
-            entry.pinned -= u32::from(seated);
-            if entry.homes > 1 && entry.excess() != entry.published.excess {
+            entry.counts.sessions -= 1;
+            entry.pins.count -= u32::from(seated);
+            if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
                 self.agenda.publish(pool);
             }
         }
@@ -184,15 +184,15 @@ impl Worker {
             self.close_server(turn, server_id, "client disconnect in the middle of a message");
             return;
         }
-        if server.close_needed.is_some() {
+        if server.end.close_needed.is_some() {
             self.close_server(turn, server_id, "client disconnect");
             return;
         }
-        server.gated = false;
-        server.skip_forward = false;
+        server.gate.is_shut = false;
+        server.incoming.skip_forward = false;
         if machine::sabotage::skips_drain(&self.settings) {
             server.ledger = connections::server::Ledger::default();
-            server.status = Status::Idle;
+            server.transaction.status = Status::Idle;
             self.free(turn, server_id);
             return;
         }
@@ -204,7 +204,7 @@ impl Worker {
             hush(server_id, server, turn);
         }
         server.ledger.disown();
-        let calm = server.ledger.is_clear() && server.skip == 0 && server.inbox.is_empty();
+        let calm = server.ledger.is_clear() && server.incoming.skip == 0 && server.incoming.inbox.is_empty();
         turn.actions.watch(server_id, &mut server.flow, true);
         if calm {
             self.start_chore(turn, server_id, Chore::Rollback, b"ROLLBACK");
@@ -215,7 +215,7 @@ impl Worker {
 
     pub(super) fn server_hung_up(&mut self, turn: &mut Turn<'_>, conn: ConnId, _why: Hangup) {
         let Some(server) = self.servers.get_mut(conn) else { return };
-        server.gone = true;
+        server.end.gone = true;
         let why = match server.state {
             ServerState::Connecting | ServerState::LoggingIn(_) => "server conn crashed during login",
             _ => "server conn crashed?",
@@ -241,9 +241,9 @@ impl Worker {
     pub(super) fn server_lost(&mut self, turn: &mut Turn<'_>, conn: ConnId, code: SqlState, why: &str) {
         let Some(server) = self.servers.get(conn) else { return };
         let ServerState::Linked(session) = server.state else { return self.break_server(turn, conn, why) };
-        let in_answer = server.skip > 0 && server.skip_forward;
-        let told = server.last_words_told;
-        let answer_failed = server.answer_failed;
+        let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
+        let told = server.end.last_words_told;
+        let answer_failed = server.transaction.answer_failed;
         let outlives = self.view().outlives(server, session);
         let kept =
             self.sessions.get(session).and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.pins());
@@ -274,17 +274,17 @@ impl Worker {
         self.question_syncs(turn, conn);
         let Some(server) = self.servers.get_mut(conn) else { return };
         let ServerState::Draining { read, .. } = server.state else { return };
-        if !server.ledger.is_clear() || server.skip > 0 || !server.inbox.is_empty() {
+        if !server.ledger.is_clear() || server.incoming.skip > 0 || !server.incoming.inbox.is_empty() {
             if read > limits::DRAIN_LEN_MAX {
                 self.cancel_drain(turn, conn);
             }
             return;
         }
-        if server.cancels > 0 {
+        if server.cancel.under_way > 0 {
             // A cancel under way might strike what we ask next.
             return;
         }
-        match server.status {
+        match server.transaction.status {
             Status::Idle => self.reset_or_free(turn, conn),
             Status::InTransaction | Status::Failed => self.start_chore(turn, conn, Chore::Rollback, b"ROLLBACK"),
         }
@@ -296,13 +296,13 @@ impl Worker {
         self.leave_gates(turn, conn);
         let Some(session) = self.sessions.get_mut(conn) else { return };
         session.state = State::Idle { since: turn.now };
-        if let Some(names) = &mut session.names {
+        if let Some(names) = &mut session.statements.names {
             names.undo_all();
         }
         if let Some(tracker) = &mut session.tracker {
             tracker.lost();
         }
-        if let Some(unnamed) = &mut session.unnamed {
+        if let Some(unnamed) = &mut session.statements.unnamed {
             unnamed.skipped_all();
             unnamed.batch_ended();
             if answers > 0 {
@@ -318,7 +318,7 @@ impl Worker {
                 backend::encode_ready(out, Status::Idle);
             });
         }
-        if !session.inbox.is_empty() {
+        if !session.incoming.inbox.is_empty() {
             self.agenda.reconsider(conn);
         }
         self.unseat(turn, conn);
@@ -341,7 +341,7 @@ impl Worker {
         let Some(mut server) = self.servers.remove(conn) else { return };
         let listened = matches!(server.state, ServerState::Listening);
         let greeted = !matches!(server.state, ServerState::Connecting | ServerState::LoggingIn(_));
-        if greeted && !server.gone && server.flow.is_clear() && server.is_clean() {
+        if greeted && !server.end.gone && server.flow.is_clear() && server.is_clean() {
             turn.actions.send_new(conn, frontend::encode_terminate);
         }
         turn.actions.push(Action::Close { conn, last_words: false });
@@ -349,19 +349,19 @@ impl Worker {
             pool.closed(why);
             pool.leave(group);
             pool.settle(turn.now, &mut server);
-            pool.idle.retain(|&idle| idle != conn);
-            pool.known.lost(conn, turn.now);
-            if let Some(waits) = &mut pool.waits {
+            pool.servers.idle.retain(|&idle| idle != conn);
+            pool.names.known.lost(conn, turn.now);
+            if let Some(waits) = &mut pool.measured.waits {
                 waits.lost(conn, turn.now);
             }
-            if pool.homes > 1 {
+            if pool.exchange.homes > 1 {
                 self.agenda.publish(id);
             }
         }
         let freed =
             ToCoordinator::Freed { pool: id, worker: self.id, fresh: group == connections::server::Group::Opening };
         turn.actions.post_to_coordinator(freed);
-        if server.is_unsettled {
+        if server.traces.is_unsettled {
             self.tell_settled(turn, id, conn, true);
         }
         self.agenda.feed(id);

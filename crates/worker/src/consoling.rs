@@ -50,7 +50,7 @@ impl Worker {
                 // Who does not take an answer gets no other (I10).
                 return;
             }
-            let header = match checked_header(&session.inbox) {
+            let header = match checked_header(&session.incoming.inbox) {
                 Ok(Some(header)) => header,
                 Ok(None) => return,
                 Err(Ending::Refuse(code, text)) => return self.refuse_session(turn, conn, code, &text),
@@ -59,10 +59,10 @@ impl Worker {
             if header.total_len() > limits::CHUNK_LEN_MAX {
                 return self.refuse_session(turn, conn, sqlstate::PROTOCOL_VIOLATION, "console command is too long");
             }
-            if session.inbox.len() < header.total_len() {
+            if session.incoming.inbox.len() < header.total_len() {
                 return;
             }
-            let message: Vec<u8> = session.inbox.drain(..header.total_len()).collect();
+            let message: Vec<u8> = session.incoming.inbox.drain(..header.total_len()).collect();
             match header.tag {
                 tag::QUERY => self.ask_control(turn, conn, rights, &message[HEADER_LEN..]),
                 tag::TERMINATE => return self.client_left(turn, conn, "client close request"),

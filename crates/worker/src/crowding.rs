@@ -36,13 +36,13 @@ impl Worker {
         if !matches!(session.state, State::Waiting { line: Line::Server, .. }) {
             return;
         }
-        let class = self.settings.classes.class(session.class);
+        let class = self.settings.classes.class(session.claim.class);
         let (Some(max), Some(pool)) = (class.max_waiting, self.pool(session.pool)) else { return };
         // Each worker's part, one at least: else nobody could wait where the limit is below the number of workers.
-        if pool.queue.waiting(session.class) <= max.div_ceil(u32::from(pool.homes.max(1))) {
+        if pool.queue.waiting(session.claim.class) <= max.div_ceil(u32::from(pool.exchange.homes.max(1))) {
             return;
         }
-        let (name, id) = (class.name.clone(), session.class);
+        let (name, id) = (class.name.clone(), session.claim.class);
         // When the next of them is served, there is room for one.
         let room_in = pool.queue.expected_wait(id, turn.now, 1).unwrap_or(UNKNOWN);
         let goes = match class.overflow {

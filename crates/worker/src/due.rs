@@ -95,16 +95,24 @@ impl View<'_> {
         if server.ledger.depth() > 0 {
             match server.overdue_since() {
                 Some(at) => earliest.add(at, self.settings.global.waiting.query_cancel_timeout, Due::GiveUpQuery),
-                None if rules.follows() => earliest.add(server.query_at, rules.query_timeout, Due::CancelQuery),
-                None => earliest.add(server.query_at, rules.query_timeout, Due::Refuse("query timeout")),
+                None if rules.follows() => {
+                    earliest.add(server.transaction.query_at, rules.query_timeout, Due::CancelQuery)
+                }
+                None => earliest.add(server.transaction.query_at, rules.query_timeout, Due::Refuse("query timeout")),
             }
-        } else if server.status == Status::Idle && !server.ledger.is_open() {
-            earliest.add(server.query_at, rules.client_idle_timeout, Due::Refuse("client_idle_timeout"));
+        } else if server.transaction.status == Status::Idle && !server.ledger.is_open() {
+            earliest.add(server.transaction.query_at, rules.client_idle_timeout, Due::Refuse("client_idle_timeout"));
         } else if !does(self.settings, Fault::ForgiveIdleTransactions) {
-            earliest.add(server.query_at, rules.idle_transaction_timeout, Due::Refuse("idle transaction timeout"));
+            earliest.add(
+                server.transaction.query_at,
+                rules.idle_transaction_timeout,
+                Due::Refuse("idle transaction timeout"),
+            );
         }
-        if let Some(began) =
-            server.transaction_at.filter(|_| server.ledger.depth() > 0 || server.status != Status::Idle)
+        if let Some(began) = server
+            .transaction
+            .began_at
+            .filter(|_| server.ledger.depth() > 0 || server.transaction.status != Status::Idle)
         {
             earliest.add(began, rules.transaction_timeout, Due::Refuse("transaction timeout"));
         }
@@ -114,13 +122,14 @@ impl View<'_> {
         let server = self.servers.get(conn)?;
         let rules = &self.pools.get(server.pool)?.rules;
         match server.state {
-            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
-                Some((server.connected_at + self.settings.global.servers.server_connect_timeout?, "connect timeout"))
-            }
-            ServerState::Busy(Chore::First) => Some((server.since + limits::FIRST_NAMES, Chore::First.words())),
-            ServerState::Busy(chore) => Some((server.since + limits::HOUSEKEEPING, chore.words())),
-            ServerState::Draining { cancelled: false, .. } => Some((server.since + limits::DRAIN, "drain")),
-            ServerState::Draining { .. } => Some((server.since + limits::HOUSEKEEPING, "client disconnect")),
+            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => Some((
+                server.identity.connected_at + self.settings.global.servers.server_connect_timeout?,
+                "connect timeout",
+            )),
+            ServerState::Busy(Chore::First) => Some((server.work.since + limits::FIRST_NAMES, Chore::First.words())),
+            ServerState::Busy(chore) => Some((server.work.since + limits::HOUSEKEEPING, chore.words())),
+            ServerState::Draining { cancelled: false, .. } => Some((server.work.since + limits::DRAIN, "drain")),
+            ServerState::Draining { .. } => Some((server.work.since + limits::HOUSEKEEPING, "client disconnect")),
             ServerState::Idle => {
                 let surplus = self.pools.get(server.pool).is_some_and(Pool::has_surplus);
                 let idle = self
@@ -129,20 +138,23 @@ impl View<'_> {
                     .servers
                     .server_idle_timeout
                     .filter(|_| surplus)
-                    .map(|after| (server.since + after, "server idle timeout"));
-                let counts = server.used || !rules.server_lifetime.is_zero();
-                let life = counts.then(|| (server.connected_at + rules.server_lifetime, "server lifetime over"));
+                    .map(|after| (server.work.since + after, "server idle timeout"));
+                let counts = server.work.used || !rules.server_lifetime.is_zero();
+                let life =
+                    counts.then(|| (server.identity.connected_at + rules.server_lifetime, "server lifetime over"));
                 idle.into_iter().chain(life).min()
             }
             ServerState::Listening if !server.ledger.is_clear() => {
-                Some((server.query_at + limits::HOUSEKEEPING, "listen"))
+                Some((server.transaction.query_at + limits::HOUSEKEEPING, "listen"))
             }
             ServerState::Listening => {
                 let unused = self.pools.get(server.pool)?.listener.as_ref().is_none_or(|listener| listener.is_unused());
-                unused.then_some((server.since + limits::LISTENER_IDLE, "nobody listens"))
+                unused.then_some((server.work.since + limits::LISTENER_IDLE, "nobody listens"))
             }
             // With cancels under way, the last of them ends the wait.
-            ServerState::Held if server.cancels == 0 => Some((server.since + limits::HOUSEKEEPING, "half a message")),
+            ServerState::Held if server.cancel.under_way == 0 => {
+                Some((server.work.since + limits::HOUSEKEEPING, "half a message"))
+            }
             ServerState::Linked(_) | ServerState::Held => None,
         }
     }

@@ -20,8 +20,8 @@ impl Worker {
         }
         if let Some(words) = words.dying {
             let Some(server) = self.servers.get_mut(conn) else { return true };
-            (server.gone, server.close_needed) = (true, Some("server is shutting down"));
-            if server.session().is_none() || server.last_words_told {
+            (server.end.gone, server.end.close_needed) = (true, Some("server is shutting down"));
+            if server.session().is_none() || server.end.last_words_told {
                 // A client that was told so gets nothing more: what it sends until the connection ends is not answered.
                 self.break_server(turn, conn, &words);
                 return true;

@@ -12,7 +12,7 @@ use crate::Worker;
 impl Worker {
     pub(super) fn forget(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         if let Some(pool) = self.pool_mut(id) {
-            pool.forgetting = true;
+            pool.life.forgetting = true;
         }
         self.try_to_forget(turn, id);
     }
@@ -22,7 +22,7 @@ impl Worker {
         // Sessions that have departed and are not closed yet are of no pool's count.
         let lingers = self.counts.departing > 0 && self.sessions.iter().any(|(_, session)| session.pool == id);
         if let Some(pool) = self.pool_mut(id) {
-            let over = pool.is_deserted() && pool.published == Cell::CALM && !lingers;
+            let over = pool.is_deserted() && pool.exchange.published == Cell::CALM && !lingers;
             if !over {
                 let at = turn.now + limits::FORGET;
                 if let Some(pool) = self.pools.get_mut(id) {

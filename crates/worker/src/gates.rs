@@ -216,7 +216,7 @@ impl Gates {
     }
 
     pub(super) fn wait_of(&self, session: &Session) -> Option<&Wait> {
-        let Admission::Waits { ticket } = session.admission else { return None };
+        let Admission::Waits { ticket } = session.claim.admission else { return None };
         self.waits.get(&ticket)
     }
 

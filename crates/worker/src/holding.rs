@@ -27,11 +27,12 @@ impl Worker {
     pub(super) fn note_transaction_end(&mut self, conn: ConnId, server: ConnId) {
         let over = self.servers.get(server).is_some_and(is_between_transactions);
         let torn = self.sessions.get(conn).is_some_and(Session::is_torn);
-        let is_in = self.sessions.get(conn).is_some_and(|session| matches!(session.admission, Admission::In { .. }));
+        let is_in =
+            self.sessions.get(conn).is_some_and(|session| matches!(session.claim.admission, Admission::In { .. }));
         if over && !torn && is_in {
             // Its slots stay with its server.
             if let Some(session) = self.sessions.get_mut(conn) {
-                session.admission = Admission::Not;
+                session.claim.admission = Admission::Not;
             }
         }
     }
@@ -39,12 +40,13 @@ impl Worker {
     /// A session that keeps its server has more at hand.
     pub(super) fn go_on_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId, server: ConnId) {
         let attends = self.view().waits_for_listener(conn);
-        let waits = self.sessions.get(conn).is_some_and(|session| matches!(session.admission, Admission::Waits { .. }));
+        let waits =
+            self.sessions.get(conn).is_some_and(|session| matches!(session.claim.admission, Admission::Waits { .. }));
         let Some(server) = self.servers.get_mut(server) else { return };
         // A cancel that is under way could strike what comes next.
-        let is_struck = server.overdue == Overdue::Answered;
-        if server.gated && !attends && !waits && !is_struck && is_between_transactions(server) {
-            server.gated = false;
+        let is_struck = server.cancel.overdue == Overdue::Answered;
+        if server.gate.is_shut && !attends && !waits && !is_struck && is_between_transactions(server) {
+            server.gate.is_shut = false;
             self.requests_from_inbox(turn, conn);
         }
     }
@@ -77,17 +79,17 @@ impl Worker {
             let session = self.sessions.get_mut(conn)?;
             let server_id = session.server()?;
             let server = self.servers.get_mut(server_id)?;
-            let is_over = server.ledger.is_clear() && server.status == Status::Idle;
-            let discards = session.skip == 0 || session.rest == Rest::Discard;
-            if matches!(session.admission, Admission::Waits { .. }) {
+            let is_over = server.ledger.is_clear() && server.transaction.status == Status::Idle;
+            let discards = session.incoming.skip == 0 || session.incoming.rest == Rest::Discard;
+            if matches!(session.claim.admission, Admission::Waits { .. }) {
                 // Something else has opened the gate.
                 return self.hold_linked(turn, conn, server_id, &bytes[at..]);
             }
-            let is_in = matches!(session.admission, Admission::In { .. });
-            if !session.skipping && (is_in || !is_over || !discards) {
+            let is_in = matches!(session.claim.admission, Admission::In { .. });
+            if !session.incoming.skipping && (is_in || !is_over || !discards) {
                 return Some(at);
             }
-            if !is_between_transactions(server) || !session.inbox.is_empty() {
+            if !is_between_transactions(server) || !session.incoming.inbox.is_empty() {
                 // Its server is within a message, or its own message began while the transaction before was under way.
                 self.agenda.reconsider(conn);
                 return self.hold_linked(turn, conn, server_id, &bytes[at..]);
@@ -117,7 +119,7 @@ impl Worker {
                     // As of a session without a server. A client may learn late that its COPY failed.
                     held.pass_over(header);
                     at += HEADER_LEN;
-                    server.query_at = turn.now;
+                    server.transaction.query_at = turn.now;
                     continue;
                 }
                 _ => {}
@@ -135,10 +137,10 @@ impl Worker {
 
     /// Keeps what a linked session has sent, until it may go on. Always `None`.
     fn hold_linked(&mut self, turn: &mut Turn<'_>, conn: ConnId, server: ConnId, bytes: &[u8]) -> Option<usize> {
-        let admission = self.sessions.get(conn).map(|session| session.admission);
+        let admission = self.sessions.get(conn).map(|session| session.claim.admission);
         let waits = matches!(admission, Some(Admission::Waits { .. }));
         if let Some(server) = self.servers.get_mut(server).filter(|_| waits || !bytes.is_empty()) {
-            server.gated = true;
+            server.gate.is_shut = true;
         }
         self.stash(turn, conn, bytes);
         None
@@ -147,10 +149,10 @@ impl Worker {
     /// Who waits with its server waits no more. False: it does not.
     pub(super) fn end_linked_wait(&mut self, turn: &mut Turn<'_>, conn: ConnId, outcome: Outcome) -> bool {
         let Some(session) = self.sessions.get(conn).filter(|session| session.server().is_some()) else { return false };
-        let Admission::Waits { ticket } = session.admission else { return false };
+        let Admission::Waits { ticket } = session.claim.admission else { return false };
         let Some(wait) = self.gates.leave_line(turn.now, ticket) else { return false };
         if let Some(session) = self.sessions.get_mut(conn) {
-            session.admission = Admission::Halfway { since: wait.since };
+            session.claim.admission = Admission::Halfway { since: wait.since };
         }
         self.settle_linked(conn, outcome);
         // Whoever was behind it may need less.
@@ -190,5 +192,5 @@ impl Worker {
 }
 
 fn is_between_transactions(server: &Server) -> bool {
-    server.ledger.is_clear() && server.is_between_messages() && server.status == Status::Idle
+    server.ledger.is_clear() && server.is_between_messages() && server.transaction.status == Status::Idle
 }

@@ -49,7 +49,7 @@ impl Worker {
         *deadline_ms = allowed;
         // It may have waited already, at a limit.
         let waited = turn.now.since(*since);
-        let (line, ticket, class, pool) = (*line, *ticket, session.class, session.pool);
+        let (line, ticket, class, pool) = (*line, *ticket, session.claim.class, session.pool);
         let Some(pool) = self.pool(pool) else { return };
         let Some((place, len)) = pool.queue.place(class, ticket) else { return self.arm_session(conn) };
         let expected = pool.queue.expected_wait(class, turn.now, place);

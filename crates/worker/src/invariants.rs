@@ -51,13 +51,13 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         for (_, server) in parts.servers.iter().filter(|(_, server)| server.pool == pool.id) {
             groups[server.state.group() as usize] += 1;
         }
-        groups[Group::Recovering as usize] += pool.lent;
+        groups[Group::Recovering as usize] += pool.servers.lent;
         let counted = [Group::Opening, Group::Returning, Group::Recovering, Group::Idle, Group::Linked];
         for group in counted {
             let (count, actual) = (pool.count(group), groups[group as usize]);
             ensure(12, count == actual, || format!("{:?}: {group:?} counts {count}, there are {actual}", pool.key))?;
         }
-        let idle = pool.idle.len() as u32;
+        let idle = pool.servers.idle.len() as u32;
         ensure(12, idle == groups[Group::Idle as usize], || format!("{:?}: {idle} in the idle list", pool.key))?;
         let of_pool = parts.sessions.iter().filter(|(_, session)| session.pool == pool.id);
         let (mut waiting, mut present, mut to_pin, mut pinned) = (0, 0, 0, 0);
@@ -73,23 +73,23 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         ensure(12, pool.queue.len() == waiting, || {
             format!("{:?}: {} queued, {waiting} waiting", pool.key, pool.queue.len())
         })?;
-        let charges = parts.servers.iter().filter(|(_, server)| server.pool == pool.id && server.charge.is_some());
+        let charges = parts.servers.iter().filter(|(_, server)| server.pool == pool.id && server.work.charge.is_some());
         let active: u32 = pool.queue.counts(Time::ZERO).map(|counts| counts.active).sum();
         ensure(12, !pool.queue.is_counted() || active == charges.count() as u32, || {
             format!("{:?}: {active} servers are charged for", pool.key)
         })?;
-        ensure(12, (pool.pin_queue.len(), pool.pinned) == (to_pin, pinned), || {
-            let (queued, counted) = (pool.pin_queue.len(), pool.pinned);
+        ensure(12, (pool.pins.queue.len(), pool.pins.count) == (to_pin, pinned), || {
+            let (queued, counted) = (pool.pins.queue.len(), pool.pins.count);
             format!(
                 "{:?}: {queued} queued to be pinned, {to_pin} waiting; {counted} counted as pinned, of {pinned}",
                 pool.key
             )
         })?;
-        let room = pool.pinned_max().is_none_or(|max| pool.pinned < max);
-        let overlooked = parts.settled && room && !pool.pin_queue.is_empty();
-        ensure(6, !overlooked, || format!("{:?}: {} wait to be pinned, and may be", pool.key, pool.pin_queue.len()))?;
-        ensure(12, pool.sessions == present, || {
-            format!("{:?}: counts {} of {present} sessions", pool.key, pool.sessions)
+        let room = pool.pinned_max().is_none_or(|max| pool.pins.count < max);
+        let overlooked = parts.settled && room && !pool.pins.queue.is_empty();
+        ensure(6, !overlooked, || format!("{:?}: {} wait to be pinned, and may be", pool.key, pool.pins.queue.len()))?;
+        ensure(12, pool.counts.sessions == present, || {
+            format!("{:?}: counts {} of {present} sessions", pool.key, pool.counts.sessions)
         })?;
     }
     Ok(())
@@ -123,7 +123,7 @@ fn links_agree(parts: &Parts<'_>) -> Result<(), Violation> {
 fn idle_is_clean(parts: &Parts<'_>) -> Result<(), Violation> {
     for (id, server) in &parts.servers {
         let idle = matches!(server.state, ServerState::Idle);
-        let clean = server.is_clean() && server.cancels == 0 && !server.gated;
+        let clean = server.is_clean() && server.cancel.under_way == 0 && !server.gate.is_shut;
         ensure(3, !idle || clean, || format!("{id:?} is idle and not clean: {server:?}"))?;
     }
     Ok(())
@@ -135,11 +135,11 @@ fn nobody_waits_beside_an_idle_server(parts: &Parts<'_>) -> Result<(), Violation
         return Ok(());
     }
     for pool in &parts.pools {
-        let both = pool.queue.is_hungry() && !pool.idle.is_empty();
+        let both = pool.queue.is_hungry() && !pool.servers.idle.is_empty();
         // Servers idle for long are checked one at a time before they are handed out.
         let checking = pool.count(Group::Returning) > 0;
         ensure(6, !both || checking, || {
-            format!("{:?}: {} wait beside {} idle servers", pool.key, pool.queue.len(), pool.idle.len())
+            format!("{:?}: {} wait beside {} idle servers", pool.key, pool.queue.len(), pool.servers.idle.len())
         })?;
     }
     Ok(())
@@ -149,14 +149,18 @@ fn nobody_waits_beside_an_idle_server(parts: &Parts<'_>) -> Result<(), Violation
 fn memory_is_bounded(parts: &Parts<'_>) -> Result<(), Violation> {
     let inbox_max = limits::STATEMENT_LEN_MAX + 2 * limits::CHUNK_LEN_MAX;
     for (id, session) in &parts.sessions {
-        ensure(10, session.inbox.len() <= inbox_max, || format!("{id:?} keeps {} bytes", session.inbox.len()))?;
+        ensure(10, session.incoming.inbox.len() <= inbox_max, || {
+            format!("{id:?} keeps {} bytes", session.incoming.inbox.len())
+        })?;
         let backlog = session.flow.backlog().len();
         // An answer of the console's is as long as what it shows; there is one at most.
         let bounded = backlog <= limits::BACKLOG_LEN_MAX || matches!(session.state, State::Console { .. });
         ensure(10, bounded, || format!("{id:?} has a backlog of {backlog} bytes"))?;
     }
     for (id, server) in &parts.servers {
-        ensure(10, server.inbox.len() <= inbox_max, || format!("{id:?} keeps {} bytes", server.inbox.len()))?;
+        ensure(10, server.incoming.inbox.len() <= inbox_max, || {
+            format!("{id:?} keeps {} bytes", server.incoming.inbox.len())
+        })?;
         let backlog = server.flow.backlog().len();
         let bounded = backlog <= limits::SERVER_BACKLOG_LEN_MAX;
         ensure(10, bounded, || format!("{id:?} has a backlog of {backlog} bytes"))?;

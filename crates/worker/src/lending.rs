@@ -20,14 +20,17 @@ use crate::sweeping::taint;
 
 impl Worker {
     pub(super) fn lend(&mut self, turn: &mut Turn<'_>, server_id: ConnId, to: WorkerId, since: Time) {
-        let Some(idle_since) = self.servers.get(server_id).map(|server| server.since) else { return };
+        let Some(idle_since) = self.servers.get(server_id).map(|server| server.work.since) else { return };
         self.turn_server(turn, server_id, ServerState::Held);
         let from = self.id;
         let Some(server) = self.servers.remove(server_id) else { return };
-        assert!(server.is_clean() && server.flow.is_clear() && server.cancels == 0, "I3: only a clean server is lent");
+        assert!(
+            server.is_clean() && server.flow.is_clear() && server.cancel.under_way == 0,
+            "I3: only a clean server is lent"
+        );
         let Some(pool) = self.pools.get_mut(server.pool) else { return };
-        pool.fed.insert(to, since);
-        pool.lent += 1;
+        pool.exchange.fed.insert(to, since);
+        pool.servers.lent += 1;
         self.counts.lends += 1;
         if machine::sabotage::loses_lent(&self.settings) {
             turn.actions.push(Action::Close { conn: server_id, last_words: false });
@@ -35,7 +38,7 @@ impl Worker {
         }
         // Our own waiters look at what is left.
         self.agenda.feed(pool.id);
-        let (key, homes, base) = (pool.key.clone(), pool.homes, pool.base.clone());
+        let (key, homes, base) = (pool.key.clone(), pool.exchange.homes, pool.welcome.base.clone());
         let lent = Lent { key, homes, base, from, to, server, idle_since };
         // The group count stays until the other side acknowledges: the server is still ours to answer for (I5).
         let mail = Mail::ToWorker(to, ToWorker::Exchange(Exchange::Lend(Box::new(lent))));
@@ -46,10 +49,10 @@ impl Worker {
     pub(super) fn lend_returned(&mut self, turn: &mut Turn<'_>, lent: Lent) {
         let Some(pool) = self.pools.get_mut(lent.pool()) else { return };
         pool.leave(Group::Recovering);
-        pool.lent -= 1;
-        pool.fed.remove(&lent.to);
+        pool.servers.lent -= 1;
+        pool.exchange.fed.remove(&lent.to);
         // Not again in this very round, or a full mailbox would keep us busy with nothing else.
-        pool.lends_refused_until = turn.now + limits::STRANGER;
+        pool.exchange.lends_refused_until = turn.now + limits::STRANGER;
         let id = pool.id;
         self.arm_pool(turn, id);
         self.counts.lends -= 1;
@@ -62,17 +65,18 @@ impl Worker {
             debug_assert!(false, "a pool that is lent to us has a database");
             return;
         };
-        entry.base = entry.base.take().or(lent.base);
-        entry.begged.clear();
-        entry.fed.remove(&from);
-        let known = entry.base.is_some();
+        entry.welcome.base = entry.welcome.base.take().or(lent.base);
+        entry.exchange.begged.clear();
+        entry.exchange.fed.remove(&from);
+        let known = entry.welcome.base.is_some();
         // The receiver tells the coordinator, before anything else that it may tell of this server.
         let moved = ToCoordinator::Moved { pool, from, to: self.id };
         turn.actions.post_to_coordinator(moved);
         turn.actions.post_to_worker(from, ToWorker::Received { pool });
-        let mut server = Server { travelled_at: Some(turn.now), ..lent.server };
+        let mut server = lent.server;
+        server.work.travelled_at = Some(turn.now);
         if does(&self.settings, Fault::RejuvenateLent) {
-            server.connected_at = turn.now;
+            server.identity.connected_at = turn.now;
         }
         self.adopt(turn, server, lent.idle_since);
         if known {
@@ -83,18 +87,18 @@ impl Worker {
     /// Takes in a server that comes with its connection, and has had no work since then.
     fn adopt(&mut self, turn: &mut Turn<'_>, mut server: Server, idle_since: Time) {
         let Some(pool) = self.pools.get_mut(server.pool) else { return };
-        if concerns_servers(&pool.database, &server.opened_for) {
-            server.close_needed = Some("database configuration changed");
+        if concerns_servers(&pool.database, &server.identity.opened_for) {
+            server.end.close_needed = Some("database configuration changed");
         }
-        if let Some(news) = pool.known.news_since(server.worked_at) {
+        if let Some(news) = pool.names.known.news_since(server.work.worked_at) {
             taint(&mut server, news);
         }
         server.state = ServerState::Held;
         server.armed = units::deadline::Armed::default();
         server.flow.restart();
         // Versions are the other worker's.
-        server.unnamed = session_state::unnamed::UNKNOWN;
-        server.parameters = self.caches.interned.intern((*server.parameters).clone());
+        server.statements.unnamed = session_state::unnamed::UNKNOWN;
+        server.kept.parameters = self.caches.interned.intern((*server.kept.parameters).clone());
         pool.enter(Group::Recovering);
         let conn = self.servers.insert_with(|_| server);
         turn.actions.push(Action::Adopt { conn });
@@ -106,7 +110,7 @@ impl Worker {
                 self.free(turn, conn);
                 if let Some(server) = self.servers.get_mut(conn).filter(|server| server.state.group() == Group::Idle) {
                     // The way was no work.
-                    server.since = idle_since;
+                    server.work.since = idle_since;
                 }
             }
         }
@@ -116,10 +120,10 @@ impl Worker {
     pub(super) fn lend_received(&mut self, pool: PoolId) {
         let Some(entry) = self.pool_mut(pool) else { return };
         entry.leave(Group::Recovering);
-        entry.lent -= 1;
-        if entry.lent == 0 {
+        entry.servers.lent -= 1;
+        if entry.servers.lent == 0 {
             // Whoever is hungry from now on is another waiter, though perhaps of the same moment.
-            entry.fed.clear();
+            entry.exchange.fed.clear();
         }
         self.agenda.feed(pool);
     }
@@ -127,10 +131,10 @@ impl Worker {
     /// Another worker is hungry and believes that we have an idle server.
     pub(super) fn begged(&mut self, turn: &mut Turn<'_>, pool: PoolId, from: WorkerId) {
         let Some(entry) = self.pool(pool) else { return };
-        let Some(&server) = entry.idle.back() else { return };
+        let Some(&server) = entry.servers.idle.back() else { return };
         let since = turn.board.cell(pool, from).hungry_since;
-        let fed = since != Time::NEVER && entry.fed.get(&from) == Some(&since);
-        let refused = turn.now < entry.lends_refused_until;
+        let fed = since != Time::NEVER && entry.exchange.fed.get(&from) == Some(&since);
+        let refused = turn.now < entry.exchange.lends_refused_until;
         if !entry.queue.is_hungry() && !fed && !refused && !self.stopping.refuses_new_work() {
             self.lend(turn, server, from, since);
         }
@@ -168,15 +172,15 @@ impl Worker {
             servers: entry.serving(),
             excess: entry.excess(),
         };
-        if !cell.is_much_like(entry.published) {
-            entry.published = cell;
+        if !cell.is_much_like(entry.exchange.published) {
+            entry.exchange.published = cell;
             turn.actions.push(Action::Publish { pool, cell });
         }
     }
 
     pub(super) fn look_around(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
         let Some(entry) = self.pool(pool) else { return };
-        if let Some(&server) = entry.idle.back()
+        if let Some(&server) = entry.servers.idle.back()
             && !self.stopping.refuses_new_work()
             && let Some((to, since)) = self.view().stranger(turn.now, turn.board, entry)
         {
@@ -204,7 +208,7 @@ impl Worker {
         let (own, workers) = (self.id, self.settings.workers);
         let Some(pool) = self.pools.get_mut(id) else { return 0 };
         let soon = pool.hungry_since() + limits::STRANGER;
-        if pool.homes == 1 || soon <= turn.now || soon == Time::NEVER {
+        if pool.exchange.homes == 1 || soon <= turn.now || soon == Time::NEVER {
             return 0;
         }
         let others = (0..workers).map(WorkerId).filter(|&worker| worker != own);
@@ -221,7 +225,7 @@ impl Worker {
         let Some(entry) = self.pool_mut(pool) else { return };
         let hungry_since = entry.hungry_since();
         // One begging a waiter and worker: whoever was begged and had nothing sees our hunger when it has.
-        if entry.begged.insert(rich, hungry_since) != Some(hungry_since) {
+        if entry.exchange.begged.insert(rich, hungry_since) != Some(hungry_since) {
             turn.actions.post_to_worker(rich, ToWorker::Exchange(Exchange::Beg { pool, from }));
         }
     }

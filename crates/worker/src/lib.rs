@@ -401,7 +401,7 @@ impl Worker {
     /// Sets what is read of a session and of its server, from who waits for whom.
     fn balance_session(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let roomy = session.inbox.len() < limits::CHUNK_LEN_MAX;
+        let roomy = session.incoming.inbox.len() < limits::CHUNK_LEN_MAX;
         let clear = session.flow.is_clear();
         // Who does not read our own answers (to Sync, Close) is not asked for more questions (I10).
         let heard = session.flow.backlog().len() < 2 * limits::CHUNK_LEN_MAX;

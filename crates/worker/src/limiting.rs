@@ -59,7 +59,7 @@ impl Worker {
     /// A transaction is to begin with these messages.
     pub(super) fn enter_gates(&mut self, turn: &mut Turn<'_>, conn: ConnId, messages: &[u8]) -> Goes {
         let Some(session) = self.sessions.get(conn) else { return Goes::On };
-        let since = match session.admission {
+        let since = match session.claim.admission {
             Admission::In { .. } => return Goes::On,
             Admission::Waits { .. } => return Goes::Later,
             Admission::Halfway { since } => since,
@@ -68,7 +68,7 @@ impl Worker {
         if let Some(outcome) = self.gates.outcomes.remove(&conn) {
             return self.conclude(turn, conn, outcome, messages);
         }
-        let (class, linked) = (session.class, session.server().is_some());
+        let (class, linked) = (session.claim.class, session.server().is_some());
         let class = if self.settings.classes.is_single() { class } else { self.classify(conn, messages).0 };
         let stated = if linked { Passage::Open } else { self.pass_statement(turn, conn, messages) };
         let passage = match stated {
@@ -78,7 +78,7 @@ impl Worker {
         match passage {
             Passage::Open => {
                 if let Some(session) = self.sessions.get_mut(conn) {
-                    session.admission = Admission::Halfway { since };
+                    session.claim.admission = Admission::Halfway { since };
                 }
                 self.pass_in(turn, conn);
                 Goes::On
@@ -159,11 +159,11 @@ impl Worker {
         let linked = session.server().is_some();
         let deadline_ms = if linked { session.deadline_ms(messages, Commented::Unread).unwrap_or_default() } else { 0 };
         let ticket = self.gates.enter_line(Wait { conn, before, linked, since, deadline_ms, entered: turn.now, kind });
-        session.admission = Admission::Waits { ticket };
+        session.claim.admission = Admission::Waits { ticket };
         match session.state {
             State::Linked { server } => {
                 if let Some(server) = self.servers.get_mut(server) {
-                    server.gated = true;
+                    server.gate.is_shut = true;
                 }
             }
             _ => {
@@ -289,14 +289,14 @@ impl Worker {
                 self.gates.seat(turn.now, conn, since).statement = Some(fingerprint);
             }
             if let Some(session) = self.sessions.get_mut(conn) {
-                session.admission = Admission::Halfway { since };
+                session.claim.admission = Admission::Halfway { since };
             }
             through.push((conn, passage));
         }
         self.settle_gate(turn, before);
         for (conn, since, told) in late {
             if let Some(session) = self.sessions.get_mut(conn) {
-                session.admission = Admission::Halfway { since };
+                session.claim.admission = Admission::Halfway { since };
             }
             match told {
                 Some((since, deadline_ms)) => self.settle_linked(conn, Outcome::Late { since, deadline_ms }),
@@ -322,10 +322,10 @@ impl Worker {
         if let Passage::Refused(told) = passage {
             self.give_up_passing(turn, conn);
             let Some(session) = self.sessions.get_mut(conn) else { return };
-            let inbox = std::mem::take(&mut session.inbox);
+            let inbox = std::mem::take(&mut session.incoming.inbox);
             self.refuse_for_now(turn, conn, &told, &inbox);
             if let Some(session) = self.sessions.get_mut(conn) {
-                session.inbox = inbox;
+                session.incoming.inbox = inbox;
             }
         } else if is_class {
             self.pass_in(turn, conn);
@@ -340,14 +340,14 @@ impl Worker {
     pub(super) fn pass_in(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let since = session.asked_at().unwrap_or(turn.now);
-        session.admission = Admission::In { since, transactions: 1, queries: 1 };
+        session.claim.admission = Admission::In { since, transactions: 1, queries: 1 };
         self.report_limits(turn, conn);
     }
 
     /// It does not begin its transaction. What belongs to a server that it has stays with that.
     pub(super) fn give_up_passing(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         match self.sessions.get_mut(conn) {
-            Some(session) if session.server().is_some() => session.admission = Admission::Not,
+            Some(session) if session.server().is_some() => session.claim.admission = Admission::Not,
             _ => self.leave_gates(turn, conn),
         }
     }
@@ -355,7 +355,7 @@ impl Worker {
     /// A session has nothing to do with limits any more: its transaction is over, or it goes.
     pub(super) fn leave_gates(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let admission = std::mem::take(&mut session.admission);
+        let admission = std::mem::take(&mut session.claim.admission);
         self.gates.outcomes.remove(&conn);
         if let Admission::Waits { ticket } = admission
             && let Some(wait) = self.gates.leave_line(turn.now, ticket)
@@ -406,7 +406,7 @@ impl Worker {
     #[inline(never)]
     pub(super) fn count_ended(&mut self, turn: &mut Turn<'_>, client: Option<ConnId>, pool: PoolId, before: u64) {
         let Some(pool) = self.pool(pool) else { return };
-        let ended = pool.totals.transactions.saturating_sub(before);
+        let ended = pool.counts.totals.transactions.saturating_sub(before);
         if let Some(client) = client.filter(|_| ended > 0) {
             self.count_in_gates(turn, client, u32::try_from(ended).unwrap_or(u32::MAX), 0);
         }
@@ -415,14 +415,14 @@ impl Worker {
     /// What goes on with a linked session at its server: so many statements, and transactions that ended.
     pub(super) fn count_in_gates(&mut self, turn: &mut Turn<'_>, conn: ConnId, transactions: u32, queries: u32) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let Admission::In { transactions: begun, queries: asked, .. } = &mut session.admission else { return };
+        let Admission::In { transactions: begun, queries: asked, .. } = &mut session.claim.admission else { return };
         let paid = |credit: &mut u8, count: u32| {
             let free = u32::from(*credit).min(count);
             *credit -= free as u8;
             count - free
         };
         let (transactions, queries) = (paid(begun, transactions), paid(asked, queries));
-        let index = usize::from(session.class.0);
+        let index = usize::from(session.claim.class.0);
         let Some(gate) = self.gates.classes.get_mut(index) else { return };
         if gate.limits.transactions.is_some() {
             (0..transactions).for_each(|_| gate.transactions.owe());
@@ -464,17 +464,18 @@ impl Worker {
         turn.actions.send_new(conn, |out| error.encode(out));
         match Header::parse(messages) {
             Ok(Some(header)) if matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) => {
-                session.skip = header.total_len() as u32;
-                session.rest = Rest::Discard;
+                session.incoming.skip = header.total_len() as u32;
+                session.incoming.rest = Rest::Discard;
                 turn.actions.send_new(conn, |out| backend::encode_ready(out, Status::Idle));
             }
-            _ => session.skipping = true,
+            _ => session.incoming.skipping = true,
         }
     }
 
     fn report_limits(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
-        let Some(session) = self.sessions.get(conn).filter(|session| session.reports_limits) else { return };
-        let gate = self.gates.classes.get(usize::from(session.class.0)).filter(|gate| !Gate::is_free(&gate.limits));
+        let Some(session) = self.sessions.get(conn).filter(|session| session.claim.reports_limits) else { return };
+        let gate =
+            self.gates.classes.get(usize::from(session.claim.class.0)).filter(|gate| !Gate::is_free(&gate.limits));
         let Some((remaining, retry_ms)) = gate.map(|gate| gate.left(turn.now)) else { return };
         turn.actions.send_new(conn, |out| {
             for (name, value) in [
@@ -517,7 +518,7 @@ impl Worker {
         }
         for wait in waits.into_values().rev() {
             if let Some(session) = self.sessions.get_mut(wait.conn) {
-                session.admission = Admission::Halfway { since: wait.since };
+                session.claim.admission = Admission::Halfway { since: wait.since };
             }
             self.go_through(turn, wait.conn, Passage::Open, false);
         }
@@ -529,7 +530,7 @@ impl Worker {
             self.gates.outcomes.clear();
             for conn in self.sessions.ids() {
                 if let Some(session) = self.sessions.get_mut(conn) {
-                    session.admission = Admission::Not;
+                    session.claim.admission = Admission::Not;
                     // What it has sent may be held, with its server, for no other reason.
                     self.agenda.reconsider(conn);
                 }

@@ -47,7 +47,7 @@ impl Worker {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         session.request_at = turn.now;
         let (pool, class, is_admitted) =
-            (session.pool, session.class, matches!(session.admission, Admission::In { .. }));
+            (session.pool, session.claim.class, matches!(session.claim.admission, Admission::In { .. }));
         if self.stopping.refuses_new_work() {
             self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
             return;
@@ -58,7 +58,7 @@ impl Worker {
             false => self.classify(conn, &bytes[at..]),
         };
         // Whoever waits already comes first.
-        let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.known.is_awaited();
+        let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.names.known.is_awaited();
         let (may_take, bounded) =
             self.pool(pool).map_or((false, false), |pool| (may_take(pool), pool.rules.max_pinned > 0));
         if bounded && self.must_wait_to_pin(turn, conn, &bytes[at..]) {
@@ -91,16 +91,19 @@ impl Worker {
         if !is_query || is_special || !self.gates.is_none() || self.settings.global.servers.server_round_robin {
             return false;
         }
-        let Some(session) = self.sessions.get_mut(conn).filter(|session| !session.skipping) else { return false };
+        let Some(session) = self.sessions.get_mut(conn).filter(|session| !session.incoming.skipping) else {
+            return false;
+        };
         let Some(pool) = self.pools.get_mut(session.pool) else { return false };
-        let Some(&server_id) = pool.idle.back() else { return false };
+        let Some(&server_id) = pool.servers.idle.back() else { return false };
         let Some(server) = self.servers.get_mut(server_id) else { return false };
-        let may_take = pool.queue.admits(session.class) && !pool.known.is_awaited() && pool.rules.max_pinned == 0;
-        let is_alike = session.confirmed && Arc::ptr_eq(&session.parameters, &server.parameters);
+        let may_take =
+            pool.queue.admits(session.claim.class) && !pool.names.known.is_awaited() && pool.rules.max_pinned == 0;
+        let is_alike = session.confirmed && Arc::ptr_eq(&session.parameters, &server.kept.parameters);
         let flows = session.flow.is_reading() && session.flow.is_clear() && server.flow.is_reading();
-        let is_fresh = !is_stale(turn.now, server.since, &self.settings)
+        let is_fresh = !is_stale(turn.now, server.work.since, &self.settings)
             && expired(turn.now, server, pool, &self.settings).is_none();
-        if !may_take || !is_alike || !flows || !is_fresh || server.session_state.is_some() {
+        if !may_take || !is_alike || !flows || !is_fresh || server.kept.session_state.is_some() {
             return false;
         }
         let mut query = LoneQuery { session, server_id, server, pool, bytes, source: Source::Chunk, at: 0 };
@@ -124,15 +127,15 @@ impl Worker {
     pub(super) fn wait(&mut self, turn: &mut Turn<'_>, conn: ConnId, line: Line) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(pool) = self.pools.get_mut(session.pool) else { return };
-        pool.line_grows(turn.now, session.class);
-        let ticket = pool.queue.push(session.class, conn, turn.now, turn.now);
+        pool.line_grows(turn.now, session.claim.class);
+        let ticket = pool.queue.push(session.claim.class, conn, turn.now, turn.now);
         let since = session.asked_at().unwrap_or(turn.now);
         session.state = State::Waiting { since, ticket, notified: false, line, deadline_ms: 0 };
         self.agenda.feed(pool.id);
-        if pool.homes > 1 {
+        if pool.exchange.homes > 1 {
             self.agenda.publish(pool.id);
         }
-        let (id, is_armed, rests) = (pool.id, pool.rules.is_armed(session, turn.now), !pool.resting.is_empty());
+        let (id, is_armed, rests) = (pool.id, pool.rules.is_armed(session, turn.now), !pool.servers.resting.is_empty());
         if !is_armed {
             self.arm_session(conn);
         }
@@ -146,19 +149,19 @@ impl Worker {
         loop {
             let round_robin = self.settings.global.servers.server_round_robin;
             let pool = self.pool(pool)?;
-            let conn = if round_robin { *pool.idle.front()? } else { self.view().fitting(pool, session)? };
+            let conn = if round_robin { *pool.servers.idle.front()? } else { self.view().fitting(pool, session)? };
             let server = self.servers.get(conn)?;
             if let Some(why) = expired(turn.now, server, pool, &self.settings) {
                 self.close_server(turn, conn, why);
                 continue;
             }
-            if !is_stale(turn.now, server.since, &self.settings) {
+            if !is_stale(turn.now, server.work.since, &self.settings) {
                 return Some(conn);
             }
             let Some(check) = self.settings.global.servers.server_check_query.0.clone() else { return Some(conn) };
-            let fresh = pool.idle.iter().copied().find(|&other| {
+            let fresh = pool.servers.idle.iter().copied().find(|&other| {
                 self.servers.get(other).is_some_and(|other| {
-                    !is_stale(turn.now, other.since, &self.settings) && other.close_needed.is_none()
+                    !is_stale(turn.now, other.work.since, &self.settings) && other.end.close_needed.is_none()
                 })
             });
             if fresh.is_none() {
@@ -173,10 +176,10 @@ impl Worker {
         loop {
             let Some(pool) = self.pool(id) else { return };
             let returning = pool.count(Group::Returning);
-            if pool.idle.is_empty() || pool.queue.wanted() <= returning || self.stopping.refuses_new_work() {
+            if pool.servers.idle.is_empty() || pool.queue.wanted() <= returning || self.stopping.refuses_new_work() {
                 return;
             }
-            if let Some(&idle) = pool.idle.back()
+            if let Some(&idle) = pool.servers.idle.back()
                 && self.must_learn(turn, id, idle)
             {
                 return;
@@ -205,11 +208,11 @@ impl Worker {
             self.gates.linked(turn.now, conn);
         }
         let mut begun_with = None;
-        let same = Arc::ptr_eq(&session.parameters, &server.parameters);
-        if !same || !session.confirmed || session.tracker.is_some() || server.session_state.is_some() {
+        let same = Arc::ptr_eq(&session.parameters, &server.kept.parameters);
+        if !same || !session.confirmed || session.tracker.is_some() || server.kept.session_state.is_some() {
             begun_with = begins.then(|| Arc::clone(&session.parameters));
             let replays = link::replaying::replay(turn, session, server_id, server, &self.caches.tracked);
-            pool.fidelity.replays += u64::from(replays);
+            pool.counts.fidelity.replays += u64::from(replays);
             begun_with = begun_with.filter(|_| !replays);
         }
         let paused = !session.flow.is_reading() || !session.flow.is_clear() || !server.flow.is_reading();
@@ -243,8 +246,8 @@ impl Worker {
             return;
         }
         let Some(server) = self.servers.get_mut(server_id) else { return };
-        if server.gated && server.has_answered() {
-            (server.gated, server.flushed) = (false, false);
+        if server.gate.is_shut && server.has_answered() {
+            (server.gate.is_shut, server.gate.flushed) = (false, false);
             self.requests_from_inbox(turn, conn);
         }
     }
@@ -256,11 +259,11 @@ impl Worker {
         let ServerState::Linked(conn) = server.state else { return false };
         let Some(pool) = self.pools.get_mut(server.pool) else { return false };
         let Some(session) = self.sessions.get_mut(conn) else { return false };
-        let is_gated = server.gated && !(pool.wants_listener() && session.waits_for_listener());
+        let is_gated = server.gate.is_shut && !(pool.wants_listener() && session.waits_for_listener());
         if pool.rules.mode == PoolMode::Session || is_gated {
-            return server.close_needed.is_some() && self.close_fast(turn, server_id);
+            return server.end.close_needed.is_some() && self.close_fast(turn, server_id);
         }
-        let lasted = turn.now.micros_since(server.since);
+        let lasted = turn.now.micros_since(server.work.since);
         if !server.is_clean() && !machine::sabotage::releases_early(&self.settings, server) || session.is_torn() {
             return false;
         }
@@ -274,21 +277,23 @@ impl Worker {
         }
         pool.observe_service(lasted);
         session.state = State::Idle { since: turn.now };
-        let resets = self.settings.global.servers.server_reset_query_always || server.soiled || server.listens;
-        let is_watched = self.gates.has_seats() || self.chaos.is_some() || session.admission != Admission::Not;
+        let resets =
+            self.settings.global.servers.server_reset_query_always || server.traces.soiled || server.traces.listens;
+        let is_watched = self.gates.has_seats() || self.chaos.is_some() || session.claim.admission != Admission::Not;
         let has_ears = session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.ears().is_some());
         let is_read = session.flow.is_reading() && session.flow.is_clear();
-        let is_armed = pool.rules.is_armed(session, turn.now) && !pool.removed;
+        let is_armed = pool.rules.is_armed(session, turn.now) && !pool.life.removed;
         if seat || resets || is_watched || has_ears || !is_read || !is_armed || !server.is_free_at_once() {
             self.let_go(turn, conn, server_id, seat);
             return true;
         }
-        if !session.inbox.is_empty() {
+        if !session.incoming.inbox.is_empty() {
             self.agenda.reconsider(conn);
         }
-        (server.gated, server.flushed, server.verdict, server.transaction_at) = (false, false, Verdict::None, None);
+        (server.gate.is_shut, server.gate.flushed, server.statements.verdict, server.transaction.began_at) =
+            (false, false, Verdict::None, None);
         if let Some(why) = pool.takes_back() {
-            server.close_needed = Some(why);
+            server.end.close_needed = Some(why);
         }
         let is_armed = is_armed_idle(turn.now, server, pool, &self.settings);
         pool.take_back(turn.now, server_id, server, self.agenda.unpublished());
@@ -304,11 +309,11 @@ impl Worker {
     fn let_go(&mut self, turn: &mut Turn<'_>, conn: ConnId, server_id: ConnId, seat: bool) {
         let Some(session) = self.sessions.get(conn) else { return };
         let Some(pool) = self.pool(session.pool) else { return };
-        let limited = session.admission != Admission::Not || self.gates.has_seats();
+        let limited = session.claim.admission != Admission::Not || self.gates.has_seats();
         let has_ears = session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.ears().is_some());
-        let (id, removed, is_armed) = (pool.id, pool.removed, pool.rules.is_armed(session, turn.now));
+        let (id, removed, is_armed) = (pool.id, pool.life.removed, pool.rules.is_armed(session, turn.now));
         let paused = !session.flow.is_reading() || !session.flow.is_clear();
-        let has_more = !session.inbox.is_empty();
+        let has_more = !session.incoming.inbox.is_empty();
         if seat {
             self.admit_to_pin(turn, id);
         }
@@ -330,7 +335,7 @@ impl Worker {
         if removed || !is_armed {
             self.arm_session(conn);
         }
-        let used = self.servers.get(server_id).is_some_and(|server| server.soiled || server.listens);
+        let used = self.servers.get(server_id).is_some_and(|server| server.traces.soiled || server.traces.listens);
         if self.settings.global.servers.server_reset_query_always || used {
             self.reset_or_free(turn, server_id);
         } else {
@@ -341,9 +346,9 @@ impl Worker {
     /// A clean server has no work: it is settled at the end of the step.
     pub(super) fn free(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         let Some(server) = self.servers.get_mut(server_id) else { return };
-        (server.gated, server.flushed, server.verdict) = (false, false, Verdict::None);
-        server.transaction_at = None;
-        if server.cancels > 0 || !server.is_clean() || !server.flow.is_clear() {
+        (server.gate.is_shut, server.gate.flushed, server.statements.verdict) = (false, false, Verdict::None);
+        server.transaction.began_at = None;
+        if server.cancel.under_way > 0 || !server.is_clean() || !server.flow.is_clear() {
             // A cancel is under way, or half a message was read (a notice, a parameter, perhaps its last words), or its
             // socket has not taken all of what it will ignore.
             if !matches!(server.state, ServerState::Held) {
@@ -351,11 +356,11 @@ impl Worker {
             }
             return;
         }
-        if std::mem::take(&mut server.tainted) {
-            server.soiled = true;
+        if std::mem::take(&mut server.traces.tainted) {
+            server.traces.soiled = true;
             return self.reset_or_free(turn, server_id);
         }
-        if std::mem::take(&mut server.is_unsettled) {
+        if std::mem::take(&mut server.traces.is_unsettled) {
             // Announced, and never sent.
             let id = server.pool;
             self.tell_settled(turn, id, server_id, false);
@@ -374,10 +379,10 @@ impl Worker {
             return;
         }
         if let Some(why) = self.pools.get_mut(server.pool).and_then(Pool::takes_back) {
-            server.close_needed = Some(why);
+            server.end.close_needed = Some(why);
         }
         if server.ledger.is_doubtful() {
-            server.close_needed = Some("copy protocol left in doubt");
+            server.end.close_needed = Some("copy protocol left in doubt");
         }
         if !server.flow.is_reading() {
             turn.actions.watch(server_id, &mut server.flow, true);
@@ -398,8 +403,9 @@ impl Worker {
             self.close_server(turn, server_id, why);
             return;
         }
-        let is_asked = pool.known.is_awaited() || pool.known.is_overdue(turn.now) || pool.waits.is_some();
-        if (is_asked || pool.homes > 1 || pool.listener.is_some() || self.stopping.has_begun())
+        let is_asked =
+            pool.names.known.is_awaited() || pool.names.known.is_overdue(turn.now) || pool.measured.waits.is_some();
+        if (is_asked || pool.exchange.homes > 1 || pool.listener.is_some() || self.stopping.has_begun())
             && self.is_taken(turn, id, server_id)
         {
             return;
@@ -408,8 +414,8 @@ impl Worker {
             let Some(pool) = self.pools.get_mut(id) else { return };
             let fault = machine::sabotage::misserves(&self.settings);
             let Some(Waiter { session: waiter, .. }) = machine::sabotage::pop(&mut pool.queue, turn.now, fault) else {
-                let asks = pool.known.wants(turn.now, pool.idle.len() > 1);
-                if (asks || pool.vacant_until > turn.now) && !self.leaves_vacant(turn, id, server_id) {
+                let asks = pool.names.known.wants(turn.now, pool.servers.idle.len() > 1);
+                if (asks || pool.life.vacant_until > turn.now) && !self.leaves_vacant(turn, id, server_id) {
                     self.ask_for_names(turn, server_id);
                 }
                 return;
@@ -417,7 +423,7 @@ impl Worker {
             if pool.rules.reserve_pool_size > 0 && pool.queue.is_hungry() {
                 self.agenda.feed(id);
             }
-            if pool.homes > 1 {
+            if pool.exchange.homes > 1 {
                 self.agenda.publish(id);
             }
             let (line, deadline_ms) = match self.sessions.get(waiter).map(|session| &session.state) {
@@ -429,7 +435,7 @@ impl Worker {
             }
         };
         let server_id = self.rotate(turn, id, waiter, server_id);
-        if self.pool(id).is_some_and(|pool| pool.queue.is_hungry() && !pool.idle.is_empty()) {
+        if self.pool(id).is_some_and(|pool| pool.queue.is_hungry() && !pool.servers.idle.is_empty()) {
             // Idle for long, and not checked: more people wait than checks are under way.
             self.agenda.feed(id);
         }
@@ -447,7 +453,8 @@ impl Worker {
             return true;
         }
         let (Some(server), Some(pool)) = (self.servers.get(server_id), self.pool(id)) else { return true };
-        let (is_awaited, is_sampled) = (pool.known.is_awaited(), pool.waits.as_deref().is_some_and(Asked::is_wanted));
+        let (is_awaited, is_sampled) =
+            (pool.names.known.is_awaited(), pool.measured.waits.as_deref().is_some_and(Asked::is_wanted));
         if pool.wants_listener() {
             // The client for whom it was checked takes another idle server (I6).
             self.agenda.feed(id);
@@ -457,8 +464,8 @@ impl Worker {
         // It was lent for those who waited here when it came. What each worker knows of the other is a moment old: both could
         // think that the other one comes first, and servers would travel for ever.
         let came_for = |at: Time| pool.queue.oldest().is_some_and(|waiter| waiter.since <= at);
-        let stays = server.travelled_at.is_some_and(came_for) && !machine::sabotage::lends_on(&self.settings);
-        if pool.homes > 1
+        let stays = server.work.travelled_at.is_some_and(came_for) && !machine::sabotage::lends_on(&self.settings);
+        if pool.exchange.homes > 1
             && !stays
             && let Some((to, since)) = self.view().stranger(turn.now, turn.board, pool)
         {
@@ -480,7 +487,7 @@ impl Worker {
 #[inline]
 fn is_armed_idle(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> bool {
     settings.global.servers.server_idle_timeout.is_some_and(|idle| {
-        server.armed.is_by(now + idle) && server.armed.is_by(server.connected_at + pool.rules.server_lifetime)
+        server.armed.is_by(now + idle) && server.armed.is_by(server.identity.connected_at + pool.rules.server_lifetime)
     })
 }
 
@@ -494,29 +501,29 @@ fn join(
     pool: &mut Pool,
     restless: &mut Vec<PoolId>,
 ) {
-    assert!(server.is_clean() && server.cancels == 0, "I3: only a clean server is handed out");
+    assert!(server.is_clean() && server.cancel.under_way == 0, "I3: only a clean server is handed out");
     debug_assert!(server.session().is_none(), "I1: a server has one session at most");
     if machine::sabotage::does(settings, machine::sabotage::Fault::KeepStatements) {
-        pool.generation = 0;
+        pool.names.generation = 0;
     }
     pool.lend_to(now, server_id, server, conn, restless);
-    pool.charge(now, session.class, session.origin, server);
-    pool.known.aged(now);
-    pool.totals.server_assignments += 1;
-    pool.totals.wait_us += session.waited_us(now);
+    pool.charge(now, session.claim.class, session.claim.origin, server);
+    pool.names.known.aged(now);
+    pool.counts.totals.server_assignments += 1;
+    pool.counts.totals.wait_us += session.waited_us(now);
     session.state = State::Linked { server: server_id };
     session.progress_at = now;
-    server.used = true;
-    server.travelled_at = None;
-    server.sequences.linked();
-    (server.cancel_wanted, server.overdue) = (false, Overdue::No);
-    server.query_at = now;
-    server.transaction_at = Some(now);
-    server.last_words_told = false;
-    server.local_rights = false;
+    server.work.used = true;
+    server.work.travelled_at = None;
+    server.kept.sequences.linked();
+    (server.cancel.is_wanted, server.cancel.overdue) = (false, Overdue::No);
+    server.transaction.query_at = now;
+    server.transaction.began_at = Some(now);
+    server.end.last_words_told = false;
+    server.transaction.local_rights = false;
     #[cfg(feature = "sabotage")]
     {
-        server.status_seen = false;
+        server.transaction.status_seen = false;
     }
 }
 
@@ -529,14 +536,14 @@ pub(super) fn is_stale(now: Time, idle_since: Time, settings: &Settings) -> bool
 /// Why a server that is free is closed rather than used again.
 #[inline]
 pub(super) fn expired(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> Option<&'static str> {
-    if let Some(why) = server.close_needed {
+    if let Some(why) = server.end.close_needed {
         return Some(why);
     }
-    if settings.global.tests.chaos_close && server.used {
+    if settings.global.tests.chaos_close && server.work.used {
         return Some("chaos_close");
     }
     let lifetime = pool.rules.server_lifetime;
     // A lifetime of zero is over after the first use.
-    let counts = server.used || !lifetime.is_zero();
-    (counts && now >= server.connected_at + lifetime).then_some("server lifetime over")
+    let counts = server.work.used || !lifetime.is_zero();
+    (counts && now >= server.identity.connected_at + lifetime).then_some("server lifetime over")
 }

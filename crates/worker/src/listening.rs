@@ -37,12 +37,13 @@ impl Worker {
     pub(super) fn become_listener(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
         self.turn_server(turn, server_id, ServerState::Listening);
         let Some(server) = self.servers.get_mut(server_id) else { return };
-        assert!(server.is_clean() && server.cancels == 0, "I3: only a clean server listens");
+        assert!(server.is_clean() && server.cancel.under_way == 0, "I3: only a clean server listens");
         let Some(pool) = self.pools.get_mut(server.pool) else { return };
         pool.listener.get_or_insert_default().server = Some(server_id);
-        let is_base = pool.base.as_ref().is_some_and(|base| Arc::ptr_eq(&base.parameters, &server.parameters));
-        server.used = true;
-        if !is_base || server.session_state.is_some() {
+        let is_base =
+            pool.welcome.base.as_ref().is_some_and(|base| Arc::ptr_eq(&base.parameters, &server.kept.parameters));
+        server.work.used = true;
+        if !is_base || server.kept.session_state.is_some() {
             self.ask(turn, server_id, CLEAR);
         }
         self.ask_listener(turn, server_id);
@@ -51,8 +52,8 @@ impl Worker {
     fn ask(&mut self, turn: &mut Turn<'_>, server_id: ConnId, text: &[u8]) {
         let Some(server) = self.servers.get_mut(server_id) else { return };
         server.ledger.sent(Answerer::Chore, Expect::Query);
-        server.unnamed = session_state::unnamed::NONE;
-        server.query_at = turn.now;
+        server.statements.unnamed = session_state::unnamed::NONE;
+        server.transaction.query_at = turn.now;
         turn.actions.send_new(server_id, |out| Query { text }.encode(out));
     }
 
@@ -67,7 +68,7 @@ impl Worker {
         } else if listener.is_unused()
             && let Some(server) = self.servers.get_mut(server_id)
         {
-            server.since = turn.now;
+            server.work.since = turn.now;
         }
         self.arm_server(server_id);
     }
@@ -123,7 +124,7 @@ impl Worker {
         };
         self.settle_channels(turn, server_id, conn);
         if let Some(server) = self.servers.get_mut(server_id) {
-            server.gated = false;
+            server.gate.is_shut = false;
             self.requests_from_inbox(turn, conn);
             self.balance_if_paused(turn, conn);
         }
@@ -168,7 +169,7 @@ impl Worker {
 
     /// Outside of a transaction: the listener need not listen any more to what the session does not.
     pub(super) fn settle_channels(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) {
-        let calm = self.servers.get(server_id).is_some_and(|server| server.status == Status::Idle);
+        let calm = self.servers.get(server_id).is_some_and(|server| server.transaction.status == Status::Idle);
         let Some(session) = self.sessions.get_mut(conn).filter(|_| calm) else { return };
         let id = session.pool;
         let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.notifications.ears().is_some()) else {
@@ -204,7 +205,7 @@ impl Worker {
         for body in heard {
             let Some(server) = self.servers.get(server_id) else { return };
             let Ok(said) = Notification::decode(&body) else { continue };
-            let encoding = server.parameters.get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
+            let encoding = server.kept.parameters.get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
             let id = server.pool;
             let pid = self.view().known_pid(id, said.pid);
             let mut message = Vec::new();

@@ -54,17 +54,17 @@ impl Worker {
             return;
         }
         let Some(pool) = self.pool_mut(id) else { return };
-        if turn.now < pool.retry_at {
+        if turn.now < pool.opening.retry_at {
             self.arm_pool(turn, id);
             return;
         }
-        let lent = if pool.homes > 1 && pool.missing(u32::MAX, 0) > 0 { self.borrow(turn, id) } else { 0 };
+        let lent = if pool.exchange.homes > 1 && pool.missing(u32::MAX, 0) > 0 { self.borrow(turn, id) } else { 0 };
         let Some(pool) = self.pool_mut(id) else { return };
         for _ in 0..pool.missing(limits::OPENING_MAX, lent) {
-            if pool.asked == 0 {
-                pool.asked_since = turn.now;
+            if pool.opening.asked == 0 {
+                pool.opening.asked_since = turn.now;
             }
-            pool.asked += 1;
+            pool.opening.asked += 1;
             let ask = ToCoordinator::Ask { pool: id, worker, reserve: false, classes: pool.queue.at_work() };
             turn.actions.post_to_coordinator(ask);
         }
@@ -79,9 +79,9 @@ impl Worker {
         let Some(pool) = self.pool_mut(id) else { return };
         let waited = pool.queue.oldest().map(|waiter| turn.now.since(waiter.since));
         let due = pool.lacks_reserve() && waited.is_some_and(|waited| waited >= timeout) && !leaves;
-        if due && turn.now >= pool.retry_at {
-            pool.asked_reserve = true;
-            pool.asked += 1;
+        if due && turn.now >= pool.opening.retry_at {
+            pool.opening.asked_reserve = true;
+            pool.opening.asked += 1;
             let ask = ToCoordinator::Ask { pool: id, worker, reserve: true, classes: pool.queue.at_work() };
             turn.actions.post_to_coordinator(ask);
         }
@@ -96,15 +96,15 @@ impl Worker {
         let wanted = match self.ensure_pool(id, key, homes) {
             Some(pool) => {
                 if !spare {
-                    pool.asked = pool.asked.saturating_sub(1);
-                    pool.asked_since = now;
-                    pool.asked_reserve = false;
+                    pool.opening.asked = pool.opening.asked.saturating_sub(1);
+                    pool.opening.asked_since = now;
+                    pool.opening.asked_reserve = false;
                 }
                 let coming = pool.count(Group::Idle) + pool.count(Group::Opening);
-                let spared = spare && now >= pool.spare_after;
+                let spared = spare && now >= pool.opening.spare_after;
                 // The one that has to go next need not be opened first.
                 let goes = pool.takes_back().is_some();
-                !goes && !stopping && now >= pool.retry_at && (spared || pool.wanted() > coming)
+                !goes && !stopping && now >= pool.opening.retry_at && (spared || pool.wanted() > coming)
             }
             None => false,
         };
@@ -150,10 +150,10 @@ impl Worker {
         server.state = State::LoggingIn(Box::default());
         let mut words = "new connection to server".to_owned();
         if let Some(Ends { local, remote }) = ends.as_deref() {
-            server.local = Some(*local);
-            if let Host::Name(_) = server.address.host {
+            server.identity.local = Some(*local);
+            if let Host::Name(_) = server.identity.address.host {
                 // Of all that the name stands for: what people read, and where a cancel has to go.
-                server.address = Arc::new(Address { host: Host::Ip(remote.ip()), port: remote.port() });
+                server.identity.address = Arc::new(Address { host: Host::Ip(remote.ip()), port: remote.port() });
             }
             let _ = write!(words, " (from {local})");
         }
@@ -174,7 +174,7 @@ impl Worker {
             && pool.database.load_balance_hosts == connections::databases::LoadBalanceHosts::Disable
         {
             // This one has failed; going round, the next one is the next anyhow.
-            pool.next_host = (pool.next_host + 1) % pool.database.hosts.len();
+            pool.opening.next_host = (pool.opening.next_host + 1) % pool.database.hosts.len();
         }
         self.login_failed(turn, conn, &format!("connect failed: {why}"));
     }
@@ -183,8 +183,8 @@ impl Worker {
     pub(super) fn login_received(&mut self, turn: &mut Turn<'_>, conn: ConnId, bytes: &[u8]) {
         let Some(server) = self.servers.get_mut(conn) else { return };
         let Some(pool) = self.pools.get(server.pool) else { return };
-        server.inbox.extend_from_slice(bytes);
-        let inbox = std::mem::take(&mut server.inbox);
+        server.incoming.inbox.extend_from_slice(bytes);
+        let inbox = std::mem::take(&mut server.incoming.inbox);
         let mut at = 0;
         let mut login = ServerLogin { turn, conn, server, pool, settings: &self.settings, random: &mut self.random };
         match login.read(&inbox, &mut at) {
@@ -203,7 +203,7 @@ impl Worker {
             return;
         }
         if matches!(server.state, State::LoggingIn(_)) {
-            server.inbox = rest.to_vec();
+            server.incoming.inbox = rest.to_vec();
             return;
         }
         // Asynchronous messages right behind the login; they are read as any other.
@@ -238,7 +238,7 @@ impl Worker {
         let Some(id) = self.servers.get(conn).map(|server| server.pool) else { return };
         let Some(pool) = self.pool_mut(id) else { return };
         // Only now: a connect_query that fails is a failed login too.
-        (pool.failures, pool.failed_at, pool.retry_at) = (0, Time::ZERO, Time::ZERO);
+        (pool.opening.failures, pool.opening.failed_at, pool.opening.retry_at) = (0, Time::ZERO, Time::ZERO);
         turn.actions.post_to_coordinator(ToCoordinator::Opened { pool: id });
         self.free(turn, conn);
         self.welcome_all(turn, id);
@@ -257,7 +257,7 @@ impl Worker {
             self.view().tell_of_server(turn, conn, Level::Warning, Topic::General, told);
             let pause = self.settings.global.servers.server_login_retry;
             if let Some(pool) = self.pool_mut(pool) {
-                pool.spare_after = turn.now + pause;
+                pool.opening.spare_after = turn.now + pause;
             }
             self.close_server(turn, conn, "login failed");
             self.refuse_waiting(turn, pool, code, &words);
@@ -275,11 +275,11 @@ impl Worker {
     /// tells what PostgreSQL said.
     fn login_failed_as(&mut self, turn: &mut Turn<'_>, conn: ConnId, why: &str, words: Option<String>) {
         let Some(server) = self.servers.get(conn) else { return };
-        let (id, began) = (server.pool, server.connected_at);
+        let (id, began) = (server.pool, server.identity.connected_at);
         let failure = Failure {
             pool: id,
-            server: server.name,
-            address: server.address.clone(),
+            server: server.identity.name,
+            address: server.identity.address.clone(),
             why: words.as_deref().unwrap_or(why).into(),
             lines: words.into_iter().chain([self.view().words_of_end(turn, conn, why)]).collect(),
         };
@@ -290,13 +290,13 @@ impl Worker {
         let jitter = u32::from_ne_bytes(self.random.bytes()) >> 16;
         let Some(pool) = self.pool_mut(id) else { return };
         // Those that were under way when one failed tell nothing new.
-        if pool.failures == 0 || began >= pool.failed_at {
-            pool.failures += 1;
-            pool.failed_at = turn.now;
+        if pool.opening.failures == 0 || began >= pool.opening.failed_at {
+            pool.opening.failures += 1;
+            pool.opening.failed_at = turn.now;
         }
-        let pause = RETRY_FIRST.saturating_mul(1 << (pool.failures - 1).min(16)).min(longest);
+        let pause = RETRY_FIRST.saturating_mul(1 << (pool.opening.failures - 1).min(16)).min(longest);
         // Up to a quarter sooner, so that pools whose PostgreSQL was away do not all come back at one moment.
-        pool.retry_at = turn.now + (pause - pause / 4 * jitter / (1 << 16));
+        pool.opening.retry_at = turn.now + (pause - pause / 4 * jitter / (1 << 16));
         if why == WRONG_PASSWORD_TYPE {
             self.refuse_waiting(turn, id, sqlstate::INVALID_AUTHORIZATION, why);
         }
@@ -306,7 +306,7 @@ impl Worker {
     fn refuse_waiting(&mut self, turn: &mut Turn<'_>, id: PoolId, code: SqlState, words: &str) {
         let Some(pool) = self.pool(id) else { return };
         let mut waiting: Vec<ConnId> = pool.queue.waiters().map(|waiter| waiter.session).collect();
-        waiting.extend(pool.welcoming.iter().map(|(conn, _)| *conn));
+        waiting.extend(pool.welcome.waiting.iter().map(|(conn, _)| *conn));
         for conn in waiting {
             self.refuse_session(turn, conn, code, words);
         }

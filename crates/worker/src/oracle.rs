@@ -56,7 +56,7 @@ impl Worker {
         let Some(oracle) = self.chaos.as_mut().and_then(|chaos| chaos.oracle.as_mut()) else { return false };
         let servers = &self.servers;
         oracle.had.retain(|conn, _| servers.get(*conn).is_some());
-        let Some(server) = self.servers.get(server_id).filter(|server| server.close_needed.is_none()) else {
+        let Some(server) = self.servers.get(server_id).filter(|server| server.end.close_needed.is_none()) else {
             return false;
         };
         let pool = self.pools.get(server.pool).filter(|pool| pool.rules.follows());
@@ -64,8 +64,8 @@ impl Worker {
         let (Some(pool), Some(had)) = (pool, had) else { return false };
         // What functions set is said by the catalogue, though nobody may have called them.
         let mut dotted = oracle.dotted.clone();
-        dotted.extend(pool.known.settings().map(Box::from));
-        let known = Expectation::new(server.session_state.as_ref(), &server.on_server, &dotted);
+        dotted.extend(pool.names.known.settings().map(Box::from));
+        let known = Expectation::new(server.kept.session_state.as_ref(), &server.kept.on_server, &dotted);
         let room = limits::CATALOGUE_SETTINGS_MAX.saturating_sub(oracle.dotted.len());
         let new: Vec<Box<[u8]>> =
             known.dotted().filter(|name| !oracle.dotted.contains(*name)).map(Box::from).take(room).collect();
@@ -76,7 +76,7 @@ impl Worker {
         self.turn_server(turn, server_id, ServerState::Busy(Chore::Compare));
         let Some(server) = self.servers.get_mut(server_id) else { return false };
         server.ledger.sent(Answerer::Check, Expect::Query);
-        server.unnamed = session_state::unnamed::NONE;
+        server.statements.unnamed = session_state::unnamed::NONE;
         turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
         turn.actions.watch(server_id, &mut server.flow, true);
         true
@@ -110,7 +110,7 @@ impl Worker {
         {
             let by = had.by;
             let server = self.servers.get(server_id);
-            let heard = server.and_then(|server| server.heard.as_deref()).unwrap_or_default();
+            let heard = server.and_then(|server| server.traces.heard.as_deref()).unwrap_or_default();
             let text = format!("chaos_check: {difference}, after: {}", String::from_utf8_lossy(heard));
             if self.sessions.get(by).is_some() {
                 self.view().tell_of_session(turn, by, Level::Fatal, Topic::General, text);

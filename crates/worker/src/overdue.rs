@@ -15,12 +15,12 @@ impl Worker {
     pub(super) fn cancel_overdue(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(server_id) = self.sessions.get(conn).and_then(|session| session.server()) else { return };
         let Some(server) = self.servers.get_mut(server_id) else { return };
-        if server.backend_secret.is_empty() {
+        if server.backend.secret.is_empty() {
             // It cannot be cancelled.
             self.give_up_overdue(turn, conn);
             return;
         }
-        server.overdue = Overdue::Since(turn.now);
+        server.cancel.overdue = Overdue::Since(turn.now);
         self.view().tell_of_session(turn, conn, Level::Warning, Topic::PoolerErrors, WORDS.to_owned());
         self.cancel_linked(turn, conn, server_id, WORDS);
         self.arm_session(conn);
@@ -37,15 +37,15 @@ impl Worker {
     #[cold]
     pub(super) fn wait_for_cancel(&mut self, server_id: ConnId) {
         if let Some(server) = self.servers.get_mut(server_id) {
-            server.gated |= server.session().is_some();
+            server.gate.is_shut |= server.session().is_some();
         }
     }
 
     /// The last cancel for a linked server is over.
     pub(super) fn strikes_no_more(&mut self, turn: &mut Turn<'_>, server_id: ConnId, conn: ConnId) {
         let Some(server) = self.servers.get_mut(server_id) else { return };
-        if server.overdue == Overdue::Answered {
-            server.overdue = Overdue::No;
+        if server.cancel.overdue == Overdue::Answered {
+            server.cancel.overdue = Overdue::No;
             self.open_gate(turn, server_id, conn);
         }
     }

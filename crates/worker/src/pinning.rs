@@ -44,12 +44,12 @@ impl Worker {
         if tracker.seated {
             return false;
         }
-        let full = pool.pinned_max().is_some_and(|max| pool.pinned >= max);
-        if !full && pool.pin_queue.is_empty() {
+        let full = pool.pinned_max().is_some_and(|max| pool.pins.count >= max);
+        if !full && pool.pins.queue.is_empty() {
             seat(tracker, pool);
             return false;
         }
-        let ticket = pool.pin_queue.push(conn, turn.now);
+        let ticket = pool.pins.queue.push(conn, turn.now);
         session.state = State::Waiting { since: turn.now, ticket, notified: false, line: Line::Pin, deadline_ms: 0 };
         self.arm_session(conn);
         true
@@ -59,17 +59,17 @@ impl Worker {
     pub(super) fn admit_to_pin(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         loop {
             let Some(pool) = self.pools.get_mut(id) else { return };
-            if pool.pin_queue.is_empty() || pool.pinned_max().is_some_and(|max| pool.pinned >= max) {
+            if pool.pins.queue.is_empty() || pool.pinned_max().is_some_and(|max| pool.pins.count >= max) {
                 return;
             }
-            let Some(waiter) = pool.pin_queue.pop() else { return };
+            let Some(waiter) = pool.pins.queue.pop() else { return };
             if self.is_too_late(turn, waiter.session) {
                 continue;
             }
             let Some(pool) = self.pools.get_mut(id) else { return };
             let Some(session) = self.sessions.get_mut(waiter.session) else { continue };
             seat(session.tracker.get_or_insert_default(), pool);
-            pool.totals.wait_us += turn.now.micros_since(waiter.since);
+            pool.counts.totals.wait_us += turn.now.micros_since(waiter.since);
             session.state = State::Idle { since: turn.now };
             self.agenda.reconsider(waiter.session);
         }
@@ -84,7 +84,7 @@ impl Worker {
             return;
         }
         if let Some(pool) = self.pool_mut(id) {
-            pool.pinned -= 1;
+            pool.pins.count -= 1;
         }
         self.admit_to_pin(turn, id);
     }
@@ -126,7 +126,7 @@ fn text_of_query(body: &[u8]) -> Option<&[u8]> {
 /// Of a statement that was prepared before.
 fn marks_of_bound(session: &Session, body: &[u8]) -> Option<Marks> {
     let name = BindNames::decode(body)?.statement;
-    let named = session.names.as_ref().and_then(|names| names.get(name)).map(|statement| statement.marks());
+    let named = session.statements.names.as_ref().and_then(|names| names.get(name)).map(|statement| statement.marks());
     let unnamed =
         session.tracker.as_ref().filter(|_| name.is_empty()).and_then(|tracker| tracker.portals.unnamed_statement());
     named.or_else(|| unnamed.map(|marked| marked.reading.marks))

@@ -93,32 +93,32 @@ impl Worker {
     pub(super) fn poison(&mut self, turn: &mut Turn<'_>, server_id: ConnId) -> bool {
         let Some(server) = self.servers.get_mut(server_id) else { return false };
         let follows = self.pools.get(server.pool).is_some_and(|pool| pool.rules.follows());
-        let Some(chaos) = self.chaos.as_mut().filter(|_| follows && server.close_needed.is_none()) else {
+        let Some(chaos) = self.chaos.as_mut().filter(|_| follows && server.end.close_needed.is_none()) else {
             return false;
         };
         let Some(poisoner) = chaos.poisoner.as_mut() else { return false };
-        let rules = self.caches.reader.rules(&server.parameters);
+        let rules = self.caches.reader.rules(&server.kept.parameters);
         let Some(rules) = rules.filter(|_| !poisoner.said.contains_key(&server_id)) else { return false };
         let privileged = !poisoner.unprivileged.contains(&server.pool);
         let text = compose(&mut chaos.dice, privileged);
         // As a session would: first what others have set, then statements of the same names.
         let mut query = Vec::new();
-        let found = server.session_state.as_deref();
+        let found = server.kept.session_state.as_deref();
         found.map(|found| State::default().write_difference(found, &mut query));
         let effects = Effects::read(&Text::new(text.as_bytes(), rules), &self.caches.tracked);
         let known = Known::default();
-        for statement in Tracker::default().remedy(&effects, None, &mut server.on_server, &known, &Seen::None) {
+        for statement in Tracker::default().remedy(&effects, None, &mut server.kept.on_server, &known, &Seen::None) {
             query.extend_from_slice(&statement);
             query.push(b';');
             // Deallocated whatever follows: what is refused does not bring it back.
-            server.on_server.done();
+            server.kept.on_server.done();
         }
         query.extend_from_slice(text.as_bytes());
         poisoner.said.insert(server_id, Said { text, failed: false });
         if let Some(oracle) = &mut chaos.oracle {
             oracle.forget(server_id);
         }
-        if let Some(heard) = &mut server.heard {
+        if let Some(heard) = &mut server.traces.heard {
             heard.clear();
             heard.extend_from_slice(&query);
         }
@@ -148,19 +148,19 @@ impl Worker {
             let text = said.text.as_bytes();
             let mut tracker = Box::new(Tracker::default());
             let mut known = Known::default();
-            tracker.suspect(self.caches.reader.read(text, &server.parameters, &mut known), text, &known);
-            let rules = self.caches.reader.rules(&server.parameters).unwrap_or_default();
+            tracker.suspect(self.caches.reader.read(text, &server.kept.parameters, &mut known), text, &known);
+            let rules = self.caches.reader.rules(&server.kept.parameters).unwrap_or_default();
             let effects = Effects::read(&Text::new(text, rules), &self.caches.tracked);
             let count = effects.statements();
             tracker.sent(effects, text);
             for _ in 0..count {
                 // No tag of what it says matters.
                 let places = Places {
-                    on_server: &mut server.on_server,
-                    listens: &mut server.listens,
+                    on_server: &mut server.kept.on_server,
+                    listens: &mut server.traces.listens,
                     names: None,
                     tracked: &self.caches.tracked,
-                    told: &server.parameters,
+                    told: &server.kept.parameters,
                     first: None,
                     local_rights: false,
                 };

@@ -25,7 +25,7 @@ impl Worker {
     /// A session's request is refused, and its client told `message`: that is counted, and the first time told to the log.
     pub(super) fn count_refusal(&mut self, turn: &mut Turn<'_>, conn: ConnId, reason: Reason, message: &str) {
         let Some(session) = self.sessions.get(conn) else { return };
-        let (pool, class) = (session.pool, Arc::clone(&self.settings.classes.class(session.class).name));
+        let (pool, class) = (session.pool, Arc::clone(&self.settings.classes.class(session.claim.class).name));
         let quiet = self.settings.global.console.stats_period;
         if self.refusals.count(turn.now, quiet, pool, Arc::clone(&class), reason) {
             let news = ToCoordinator::Refused(Box::new(News { pool, class, reason, message: message.to_owned() }));
@@ -38,8 +38,8 @@ impl Worker {
         let Some(session) = self.sessions.get(conn) else { return };
         let State::Waiting { ticket, line, .. } = session.state else { return };
         if let Some(pool) = self.pools.get_mut(session.pool) {
-            pool.leave_line(line, session.class, ticket);
-            if pool.homes > 1 {
+            pool.leave_line(line, session.claim.class, ticket);
+            if pool.exchange.homes > 1 {
                 self.agenda.publish(pool.id);
             }
         }
@@ -54,7 +54,7 @@ impl Worker {
         let is_in = !matches!(session.state, State::Waiting { line: Line::Login, .. });
         let wants_server = matches!(session.state, State::Waiting { line: Line::Server | Line::Login, .. });
         session.state = State::Idle { since: turn.now };
-        let (pool, class) = (session.pool, session.class);
+        let (pool, class) = (session.pool, session.claim.class);
         if let Some(pool) = self.pools.get_mut(pool).filter(|_| wants_server) {
             pool.queue.refused(class);
         }
@@ -65,7 +65,7 @@ impl Worker {
             return;
         }
         let is_over = session.drop_request();
-        let more = !session.inbox.is_empty();
+        let more = !session.incoming.inbox.is_empty();
         turn.actions.send_new(conn, |out| {
             told.encode(out);
             if is_over {

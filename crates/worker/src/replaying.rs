@@ -21,8 +21,8 @@ impl Worker {
         };
         let first = !std::mem::replace(&mut session.confirmed, true);
         if first {
-            let begun_with = std::mem::replace(&mut session.parameters, Arc::clone(&server.parameters));
-            session.reset_to = Some(Arc::clone(&server.parameters));
+            let begun_with = std::mem::replace(&mut session.parameters, Arc::clone(&server.kept.parameters));
+            session.reset_to = Some(Arc::clone(&server.kept.parameters));
             self.confirm(turn, server_id, conn, &begun_with);
         }
     }
@@ -34,10 +34,10 @@ impl Worker {
             return;
         };
         let Some(pool) = self.pools.get_mut(session.pool) else { return };
-        let Some(base) = &pool.base else { return };
+        let Some(base) = &pool.welcome.base else { return };
         let mut news = Vec::new();
         for (index, name) in self.caches.tracked.names().enumerate() {
-            let value = server.parameters.get(index).filter(|value| begun_with.get(index) != Some(value));
+            let value = server.kept.parameters.get(index).filter(|value| begun_with.get(index) != Some(value));
             if let Some(value) = value {
                 ParameterStatus { name: name.as_bytes(), value }.encode(&mut news);
             }
@@ -47,7 +47,7 @@ impl Worker {
             list.iter().find(|(known, _)| **known == *name).map(|(_, value)| value.clone())
         };
         for (name, begins) in base.reported.iter().filter(|(name, _)| self.caches.tracked.index(name).is_none()) {
-            let value = of(&server.reported, name).unwrap_or_else(|| begins.clone());
+            let value = of(&server.kept.reported, name).unwrap_or_else(|| begins.clone());
             if value != of(&told, name).unwrap_or_else(|| begins.clone()) {
                 ParameterStatus { name, value: &value }.encode(&mut news);
             }
@@ -56,10 +56,10 @@ impl Worker {
             return;
         }
         turn.actions.send_new(conn, |out| out.extend_from_slice(&news));
-        let others = Arc::new(server.reported.clone());
+        let others = Arc::new(server.kept.reported.clone());
         let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
         if let Some(key) = Learnt::key(begun_with, state, base, &self.caches.tracked) {
-            pool.learnt.learn(key, Told { parameters: Arc::clone(&server.parameters), others });
+            pool.welcome.learnt.learn(key, Told { parameters: Arc::clone(&server.kept.parameters), others });
         }
     }
 
@@ -70,22 +70,25 @@ impl Worker {
             return;
         };
         let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
-        let stays = server.gated || server.status == Status::InTransaction || tracker.pinning.keeps();
+        let stays =
+            server.gate.is_shut || server.transaction.status == Status::InTransaction || tracker.pinning.keeps();
         // A failed transaction takes nothing, and a batch without its Sync would end with what is put behind it.
-        let takes = server.status != Status::Failed && !server.ledger.awaits_own_ready() && !server.ledger.is_open();
+        let takes = server.transaction.status != Status::Failed
+            && !server.ledger.awaits_own_ready()
+            && !server.ledger.is_open();
         if !stays || !takes {
             return;
         }
         let Some(found) = tracker.take_reverted() else { return };
         let mut text = Vec::new();
-        session.parameters.write_difference(&server.parameters, &self.caches.tracked, &mut text);
+        session.parameters.write_difference(&server.kept.parameters, &self.caches.tracked, &mut text);
         let risk = tracker.state().write_difference(&found, &mut text);
         if text.is_empty() {
             return;
         }
         server.ledger.sent(Answerer::Mend, Expect::Query);
-        server.unnamed = session_state::unnamed::NONE;
-        server.gated |= risk == Risk::High;
+        server.statements.unnamed = session_state::unnamed::NONE;
+        server.gate.is_shut |= risk == Risk::High;
         turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
     }
 

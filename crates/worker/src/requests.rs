@@ -18,14 +18,14 @@ impl Worker {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         session.progress_at = turn.now;
         if let Some(pool) = self.pools.get_mut(session.pool) {
-            pool.totals.received += bytes.len() as u64;
+            pool.counts.totals.received += bytes.len() as u64;
         }
         match session.state {
             State::Linked { server } => {
                 let gated = self.servers.get(server).is_some_and(Server::is_gated);
                 if gated {
                     // It may be but for the rest of a message that it does not go on.
-                    let stirs = session.skipping || !self.gates.is_none();
+                    let stirs = session.incoming.skipping || !self.gates.is_none();
                     self.stash(turn, conn, bytes);
                     if stirs {
                         self.agenda.reconsider(conn);
@@ -34,7 +34,7 @@ impl Worker {
                     self.requests(turn, conn, bytes, Source::Chunk, 0);
                 }
             }
-            State::Idle { .. } if session.inbox.is_empty() && !session.waits_for_listener() => {
+            State::Idle { .. } if session.incoming.inbox.is_empty() && !session.waits_for_listener() => {
                 if !self.begin_query(turn, conn, bytes) {
                     self.begin(turn, conn, bytes, Source::Chunk);
                 }
@@ -62,11 +62,11 @@ impl Worker {
         if bytes.is_empty() {
             return;
         }
-        if session.inbox.capacity() == 0 {
-            session.inbox = self.caches.buffers.take();
+        if session.incoming.inbox.capacity() == 0 {
+            session.incoming.inbox = self.caches.buffers.take();
         }
-        session.inbox.extend_from_slice(bytes);
-        if session.inbox.len() >= limits::CHUNK_LEN_MAX {
+        session.incoming.inbox.extend_from_slice(bytes);
+        if session.incoming.inbox.len() >= limits::CHUNK_LEN_MAX {
             self.balance_session(turn, conn);
         }
     }
@@ -110,15 +110,15 @@ impl Worker {
             return self.stash(turn, conn, bytes);
         }
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        if session.inbox.try_reserve_exact(bytes.len()).is_err() {
+        if session.incoming.inbox.try_reserve_exact(bytes.len()).is_err() {
             return self.refuse_session(turn, conn, sqlstate::OUT_OF_MEMORY, "out of memory");
         }
-        self.halves.keep(conn, turn.now, heap::taken(session.inbox.capacity()));
+        self.halves.keep(conn, turn.now, heap::taken(session.incoming.inbox.capacity()));
         self.stash(turn, conn, bytes);
         let max = limits::HALF_BYTES_MAX / usize::from(self.settings.workers.max(1));
         let kept = |conn: ConnId| {
             let idle = self.sessions.get(conn).filter(|session| matches!(session.state, State::Idle { .. }));
-            idle.map_or(0, |session| heap::taken(session.inbox.capacity()))
+            idle.map_or(0, |session| heap::taken(session.incoming.inbox.capacity()))
         };
         for conn in self.halves.shed(max, kept) {
             let text = "too much is kept of messages that are not whole, of all clients together";
@@ -129,7 +129,7 @@ impl Worker {
     /// As [`Worker::begin`], with what was kept.
     pub(super) fn begin_from_inbox(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let inbox = std::mem::take(&mut session.inbox);
+        let inbox = std::mem::take(&mut session.incoming.inbox);
         let source = turn.actions.next_kept();
         // Reading goes on again if it had paused for want of room.
         let reading = session.flow.is_reading();
@@ -143,7 +143,7 @@ impl Worker {
     /// Feeds a linked session's kept bytes to its server.
     pub(super) fn requests_from_inbox(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let inbox = std::mem::take(&mut session.inbox);
+        let inbox = std::mem::take(&mut session.incoming.inbox);
         let source = turn.actions.next_kept();
         let reading = session.flow.is_reading();
         self.requests(turn, conn, &inbox, source, 0);
@@ -190,7 +190,7 @@ impl Worker {
             }
             return;
         }
-        if query.session.skipping {
+        if query.session.incoming.skipping {
             return self.pass_over_refused(turn, conn, bytes, source, at);
         }
         let mut requests = query.into_requests(turn.now, conn, &mut self.caches, others, turn.actions);
@@ -201,14 +201,14 @@ impl Worker {
         let Requests { definitions, attends, queries, .. } = requests;
         let attends = attends.then_some(pool.id);
         if was_done {
-            server.query_at = turn.now;
+            server.transaction.query_at = turn.now;
         }
         if was_calm {
-            server.transaction_at.get_or_insert(turn.now);
+            server.transaction.began_at.get_or_insert(turn.now);
         }
-        let crowded = server.gated && session.inbox.len() >= limits::CHUNK_LEN_MAX;
+        let crowded = server.gate.is_shut && session.incoming.inbox.len() >= limits::CHUNK_LEN_MAX;
         let deep = server.ledger.depth() >= limits::OWED_MAX || crowded;
-        let may_be_done = server.is_clean() || server.close_needed.is_some() || cfg!(feature = "sabotage");
+        let may_be_done = server.is_clean() || server.end.close_needed.is_some() || cfg!(feature = "sabotage");
         let is_timed = pool.rules.times_links() || session.is_torn() || !session.flow.is_clear();
         definitions.iter().for_each(|definition| self.note_definition(turn.now, definition));
         if let Err(ending) = end {

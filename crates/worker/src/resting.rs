@@ -35,11 +35,11 @@ impl Worker {
         let servers = &self.servers;
         let Some(pool) = self.pools.get_mut(id) else { return };
         // Those that have gone on since are of no use.
-        pool.resting.retain(|&other| {
+        pool.servers.resting.retain(|&other| {
             other != server_id
                 && servers.get(other).is_some_and(|server| server.ledger.is_at_rest() && server.pool == id)
         });
-        pool.resting.push(server_id);
+        pool.servers.resting.push(server_id);
         if pool.queue.is_hungry() {
             self.end_a_rest(turn, id);
         }
@@ -47,7 +47,7 @@ impl Worker {
 
     /// Nobody waits here. On another worker somebody may.
     pub(super) fn rest_for_a_stranger(&mut self, turn: &mut Turn<'_>, id: PoolId) {
-        let rests = self.pool(id).filter(|pool| !pool.resting.is_empty());
+        let rests = self.pool(id).filter(|pool| !pool.servers.resting.is_empty());
         if rests.is_some_and(|pool| self.view().stranger(turn.now, turn.board, pool).is_some()) {
             self.end_a_rest(turn, id);
         }
@@ -55,17 +55,17 @@ impl Worker {
 
     /// Somebody waits for a server of this pool.
     pub(super) fn end_a_rest(&mut self, turn: &mut Turn<'_>, id: PoolId) {
-        while let Some(server_id) = self.pool_mut(id).and_then(|pool| pool.resting.pop()) {
+        while let Some(server_id) = self.pool_mut(id).and_then(|pool| pool.servers.resting.pop()) {
             let Some(server) = self.servers.get_mut(server_id) else { continue };
             let Some(session) = server.session().and_then(|session| self.sessions.get_mut(session)) else { continue };
             let Some(pool) = self.pools.get_mut(id) else { return };
             if server.pool == id && may_end(pool, session, server) {
-                if let Some(unnamed) = &mut session.unnamed {
+                if let Some(unnamed) = &mut session.statements.unnamed {
                     unnamed.batch_ended();
                 }
                 server.ledger.sent(Answerer::Prepare, Expect::Sync);
                 // That is no query of its client's; but whoever waits is not to wait for ever for a server that says nothing.
-                server.query_at = turn.now;
+                server.transaction.query_at = turn.now;
                 turn.actions.send_new(server_id, frontend::encode_sync);
                 return;
             }
@@ -77,7 +77,10 @@ impl Worker {
 fn may_end(pool: &Pool, session: &Session, server: &Server) -> bool {
     let rules = &pool.rules;
     let mapped = rules.follows() && rules.mode != PoolMode::Session && rules.max_prepared_statements > 0;
-    let silent = !server.gated && session.skip == 0 && session.inbox.is_empty() && server.is_between_messages();
-    let keeps = session.unnamed.as_ref().is_none_or(|unnamed| !unnamed.is_in_batch() || unnamed.is_kept());
-    mapped && silent && keeps && server.status == Status::Idle && server.ledger.is_at_rest()
+    let silent = !server.gate.is_shut
+        && session.incoming.skip == 0
+        && session.incoming.inbox.is_empty()
+        && server.is_between_messages();
+    let keeps = session.statements.unnamed.as_ref().is_none_or(|unnamed| !unnamed.is_in_batch() || unnamed.is_kept());
+    mapped && silent && keeps && server.transaction.status == Status::Idle && server.ledger.is_at_rest()
 }

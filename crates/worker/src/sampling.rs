@@ -17,8 +17,8 @@ impl Worker {
     pub(super) fn want_waits(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         let now = turn.now;
         let Some(pool) = self.pool_mut(id) else { return };
-        pool.waits.get_or_insert_default().want(now);
-        if let Some(&server_id) = pool.idle.back() {
+        pool.measured.waits.get_or_insert_default().want(now);
+        if let Some(&server_id) = pool.servers.idle.back() {
             self.ask_for_waits(turn, server_id);
         }
     }
@@ -28,11 +28,13 @@ impl Worker {
         let Some(server) = self.servers.get(server_id) else { return false };
         let id = server.pool;
         let Some(pool) = self.pools.get_mut(id) else { return false };
-        let fits = !self.stopping.has_begun() && server.session_state.is_none() && pool.count(Group::Linked) > 0;
-        let Some(waits) = pool.waits.as_deref_mut().filter(|waits| fits && waits.is_wanted()) else { return false };
+        let fits = !self.stopping.has_begun() && server.kept.session_state.is_none() && pool.count(Group::Linked) > 0;
+        let Some(waits) = pool.measured.waits.as_deref_mut().filter(|waits| fits && waits.is_wanted()) else {
+            return false;
+        };
         waits.begin(server_id);
         let linked = self.servers.iter().filter(|(_, other)| other.pool == id && other.session().is_some());
-        let question = Waits::question(linked.map(|(_, other)| other.backend_pid));
+        let question = Waits::question(linked.map(|(_, other)| other.backend.pid));
         self.start_chore(turn, server_id, Chore::Waits, &question);
         true
     }
@@ -54,6 +56,6 @@ impl Worker {
 
     fn asked_waits(&mut self, server_id: ConnId) -> Option<&mut Asked> {
         let id = self.servers.get(server_id)?.pool;
-        self.pool_mut(id)?.waits.as_deref_mut()
+        self.pool_mut(id)?.measured.waits.as_deref_mut()
     }
 }

@@ -45,7 +45,7 @@ impl Worker {
             if answer.is_expected() {
                 stream.pass(passed(answer.server, bytes));
                 if answer.ready(turn.now, stream.rest()).is_some() {
-                    answer.pool.totals.sent += bytes.len() as u64;
+                    answer.pool.counts.totals.sent += bytes.len() as u64;
                     turn.actions.send(*id, source, 0, bytes.len());
                     let id = *id;
                     if !self.release_if_done(turn, conn) {
@@ -55,7 +55,7 @@ impl Worker {
                 }
             }
         }
-        let (id, before) = (pool.id, pool.totals.transactions);
+        let (id, before) = (pool.id, pool.counts.totals.transactions);
         let mut answers = Answers {
             now: turn.now,
             server_id: conn,
@@ -109,7 +109,7 @@ impl Worker {
         let Some(server) = self.servers.get_mut(conn) else { return };
         match server.state {
             State::Linked(session) => {
-                let (gated, struck) = (server.gated, server.overdue == Overdue::Answered);
+                let (gated, struck) = (server.gate.is_shut, server.cancel.overdue == Overdue::Answered);
                 if findings.replayed {
                     self.replayed(turn, conn, session);
                 }

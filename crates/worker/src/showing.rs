@@ -38,7 +38,7 @@ impl View<'_> {
             });
         }
         for (_, server) in self.servers.iter() {
-            let stale = now.since(server.since) > self.settings.global.servers.server_check_delay;
+            let stale = now.since(server.work.since) > self.settings.global.servers.server_check_delay;
             count(server.pool, &mut |pool| match server_state(server, stale) {
                 "active" | "listening" => pool.sv_active += 1,
                 "being_canceled" => pool.sv_being_canceled += 1,
@@ -65,7 +65,7 @@ impl View<'_> {
     fn told_pid(&self, conn: ConnId, session: &Session) -> i32 {
         let real = session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
         let server = session.server().filter(|_| real).and_then(|server| self.servers.get(server));
-        server.map_or_else(|| virtual_pid(conn), |server| server.backend_pid)
+        server.map_or_else(|| virtual_pid(conn), |server| server.backend.pid)
     }
 
     fn client_snapshot(&self, conn: ConnId, session: &Session) -> ClientSnapshot {
@@ -94,44 +94,44 @@ impl View<'_> {
             request_at: session.request_at,
             waiting_since,
             link: session.server(),
-            link_name: session.server().and_then(|server| self.servers.get(server)).map(|server| server.name),
+            link_name: session.server().and_then(|server| self.servers.get(server)).map(|server| server.identity.name),
             application_name: String::from_utf8_lossy(name).into_owned(),
-            prepared_statements: session.names.as_ref().map_or(0, |names| names.len() as u32),
+            prepared_statements: session.statements.names.as_ref().map_or(0, |names| names.len() as u32),
             pid: self.told_pid(conn, session),
             fidelity: pool.filter(|pool| pool.rules.mode != PoolMode::Session).map(|pool| pool.rules.fidelity),
-            class: session.class,
+            class: session.claim.class,
             pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
         }
     }
 
     fn server_snapshot(&self, now: Time, conn: ConnId, server: &Server) -> Option<ServerSnapshot> {
         let pool = self.pools.get(server.pool)?;
-        let stale = now.since(server.since) > self.settings.global.servers.server_check_delay;
-        let name = server.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        let stale = now.since(server.work.since) > self.settings.global.servers.server_check_delay;
+        let name = server.kept.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
         Some(ServerSnapshot {
-            serial: server.serial,
-            name: server.name,
-            local: server.local,
+            serial: server.identity.serial,
+            name: server.identity.name,
+            local: server.identity.local,
             conn,
             pool: pool.id,
             key: pool.key.clone(),
             state: server_state(server, stale),
-            address: Arc::clone(&server.address),
-            connected_at: server.connected_at,
-            request_at: server.query_at,
+            address: Arc::clone(&server.identity.address),
+            connected_at: server.identity.connected_at,
+            request_at: server.transaction.query_at,
             link: server.session(),
             link_name: server.session().and_then(|conn| self.sessions.get(conn)).map(|session| session.identity.name),
-            remote_pid: server.backend_pid,
+            remote_pid: server.backend.pid,
             application_name: String::from_utf8_lossy(name).into_owned(),
-            prepared_statements: server.prepared.len() as u32,
-            close_needed: server.close_needed.is_some(),
+            prepared_statements: server.statements.prepared.len() as u32,
+            close_needed: server.end.close_needed.is_some(),
         })
     }
 }
 
 fn server_state(server: &Server, stale: bool) -> &'static str {
     match server.state {
-        ServerState::Linked(_) if server.cancels > 0 => "being_canceled",
+        ServerState::Linked(_) if server.cancel.under_way > 0 => "being_canceled",
         ServerState::Linked(_) | ServerState::Draining { .. } => "active",
         ServerState::Listening => "listening",
         ServerState::Held => "being_canceled",
@@ -144,33 +144,33 @@ fn server_state(server: &Server, stale: bool) -> &'static str {
 
 fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
     let oldest =
-        [pool.queue.oldest_of_all(), pool.pin_queue.front()].into_iter().flatten().map(|waiter| waiter.since).min();
+        [pool.queue.oldest_of_all(), pool.pins.queue.front()].into_iter().flatten().map(|waiter| waiter.since).min();
     PoolSnapshot {
         id: pool.id,
         key: pool.key.clone(),
         mode: pool.rules.mode,
         cl_active: 0,
         cl_waiting: 0,
-        cl_active_cancel_req: pool.cancels,
+        cl_active_cancel_req: pool.counts.cancels,
         cl_waiting_cancel_req: 0,
         sv_active: 0,
-        sv_active_cancel: pool.cancels,
+        sv_active_cancel: pool.counts.cancels,
         sv_being_canceled: 0,
         sv_idle: 0,
         sv_used: 0,
         sv_tested: 0,
         sv_login: 0,
         maxwait_us: oldest.map_or(0, |since| now.micros_since(since)),
-        totals: pool.totals,
+        totals: pool.counts.totals,
         fidelity: FidelitySnapshot {
             fidelity: (pool.rules.mode != PoolMode::Session).then_some(pool.rules.fidelity),
-            names: pool.known.names(),
-            pinned: pool.pinned,
-            waiting: pool.pin_queue.len(),
-            counts: pool.fidelity,
+            names: pool.names.known.names(),
+            pinned: pool.pins.count,
+            waiting: pool.pins.queue.len(),
+            counts: pool.counts.fidelity,
         },
         classes: pool.queue.counts(now).collect(),
-        sizing: pool.sizing.clone(),
-        long: pool.experience.counts().collect(),
+        sizing: pool.measured.account.clone(),
+        long: pool.measured.experience.counts().collect(),
     }
 }

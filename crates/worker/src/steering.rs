@@ -32,19 +32,19 @@ impl Worker {
             let Some(pool) = self.pools.get_mut(id) else { continue };
             let found = self.settings.database(&pool.key.database);
             // Passwords may have changed with the rest.
-            pool.keys = None;
-            pool.removed = found.is_none();
+            pool.opening.keys = None;
+            pool.life.removed = found.is_none();
             let changed = found.as_ref().is_none_or(|found| concerns_servers(found, &pool.database));
             if let Some(found) = found {
                 pool.database = found;
             }
             pool.rules = Rules::new(&pool.key, &pool.database, &self.settings);
-            let removed = pool.removed;
+            let removed = pool.life.removed;
             // Its size may be given from now on.
-            if let Some(waits) = &mut pool.waits {
+            if let Some(waits) = &mut pool.measured.waits {
                 waits.forget();
             }
-            if pool.known.configure(pool.rules.follows() && self.settings.reads_catalogue, changed) {
+            if pool.names.known.configure(pool.rules.follows() && self.settings.reads_catalogue, changed) {
                 self.doubt_open_definitions(turn.now, id);
             }
             if changed {
@@ -72,7 +72,7 @@ impl Worker {
     /// A shorter time-out holds at once; a session whose database is gone, and that is not linked, is closed.
     fn reconfigure_session(&mut self, turn: &mut Turn<'_>, conn: ConnId) {
         let Some(session) = self.sessions.get(conn) else { return };
-        let removed = self.pool(session.pool).is_some_and(|pool| pool.removed);
+        let removed = self.pool(session.pool).is_some_and(|pool| pool.life.removed);
         let free = matches!(session.state, State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. });
         if removed && free && !does(&self.settings, Fault::RemoveSilently) {
             self.refuse_session(turn, conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
@@ -95,12 +95,12 @@ impl Worker {
             waits: None,
         };
         if let Some(pool) = self.pool_mut(id) {
-            counted.transactions = pool.totals.transactions;
-            counted.transaction_us = pool.totals.transaction_us;
-            counted.wait_us = pool.totals.wait_us;
+            counted.transactions = pool.counts.totals.transactions;
+            counted.transaction_us = pool.counts.totals.transaction_us;
+            counted.wait_us = pool.counts.totals.wait_us;
             counted.waiting = pool.queue.len();
             counted.open = pool.open();
-            counted.waits = pool.waits.as_deref_mut().and_then(Asked::take);
+            counted.waits = pool.measured.waits.as_deref_mut().and_then(Asked::take);
         }
         let mail = ToCoordinator::Counted(Box::new(counted));
         turn.actions.post_to_coordinator(mail);
@@ -111,17 +111,17 @@ impl Worker {
 
     pub(super) fn sized(&mut self, id: PoolId, account: Arc<Account>) {
         if let Some(pool) = self.pool_mut(id) {
-            pool.sizing = Some(account);
+            pool.measured.account = Some(account);
         }
     }
 
     /// The pool has become smaller: so many servers are too many here.
     pub(super) fn shrink(&mut self, turn: &mut Turn<'_>, pool: PoolId, count: u32) {
         let Some(entry) = self.pool_mut(pool) else { return };
-        entry.surplus = count;
-        while let Some(entry) = self.pool_mut(pool).filter(|entry| entry.surplus > 0) {
-            let Some(idle) = entry.idle.front().copied() else { return };
-            entry.surplus -= 1;
+        entry.servers.surplus = count;
+        while let Some(entry) = self.pool_mut(pool).filter(|entry| entry.servers.surplus > 0) {
+            let Some(idle) = entry.servers.idle.front().copied() else { return };
+            entry.servers.surplus -= 1;
             self.close_server(turn, idle, SURPLUS);
         }
     }
@@ -132,7 +132,7 @@ impl Worker {
             if !which(server) {
                 continue;
             }
-            server.close_needed = Some(why);
+            server.end.close_needed = Some(why);
             if matches!(server.state.group(), Group::Idle) || matches!(server.state, ServerState::Listening) {
                 self.close_server(turn, conn, why);
             } else {
@@ -148,10 +148,10 @@ impl Worker {
         if !self.settings.global.servers.server_fast_close {
             return false;
         }
-        let Some(server) = self.servers.get(conn).filter(|server| server.is_clean() && !server.gated) else {
+        let Some(server) = self.servers.get(conn).filter(|server| server.is_clean() && !server.gate.is_shut) else {
             return false;
         };
-        let (Some(why), Some(session)) = (server.close_needed, server.session()) else { return false };
+        let (Some(why), Some(session)) = (server.end.close_needed, server.session()) else { return false };
         let in_session_mode = self.pool(server.pool).is_some_and(|pool| pool.rules.mode == PoolMode::Session);
         let torn = self.sessions.get(session).is_some_and(Session::is_torn);
         if !in_session_mode || torn {
@@ -198,8 +198,9 @@ impl Worker {
 
     #[must_use]
     pub fn backlog_total(&self) -> usize {
-        let sessions = self.sessions.iter().map(|(_, session)| session.flow.backlog().len() + session.inbox.len());
-        let servers = self.servers.iter().map(|(_, server)| server.flow.backlog().len() + server.inbox.len());
+        let sessions =
+            self.sessions.iter().map(|(_, session)| session.flow.backlog().len() + session.incoming.inbox.len());
+        let servers = self.servers.iter().map(|(_, server)| server.flow.backlog().len() + server.incoming.inbox.len());
         sessions.chain(servers).sum::<usize>() + self.caches.buffers.capacity()
     }
 }

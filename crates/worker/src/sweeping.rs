@@ -24,16 +24,16 @@ impl Worker {
     /// What was learned by one pool is known to all of the same database here; and servers are cleared.
     pub(super) fn spread_names(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         let Some(pool) = self.pool(id) else { return };
-        let Some(lesson) = pool.known.lesson() else { return };
+        let Some(lesson) = pool.names.known.lesson() else { return };
         let database = std::sync::Arc::clone(&pool.database);
         let mut swept = Vec::new();
         for pool in self.pools.iter_mut() {
             let is_same =
                 pool.database.hosts == database.hosts && pool.database.name_at_server() == database.name_at_server();
             if pool.id != id && is_same {
-                pool.known.take_over(&lesson);
+                pool.names.known.take_over(&lesson);
             }
-            if let Some(news) = pool.known.take_news().filter(|_| pool.id == id || is_same) {
+            if let Some(news) = pool.names.known.take_news().filter(|_| pool.id == id || is_same) {
                 swept.push((pool.id, news));
             }
         }
@@ -48,10 +48,10 @@ impl Worker {
             if !taint(server, news) || server.state.group() != Group::Idle {
                 continue;
             }
-            match server.close_needed {
+            match server.end.close_needed {
                 Some(why) => self.close_server(turn, conn, why),
                 None => {
-                    (server.tainted, server.soiled) = (false, true);
+                    (server.traces.tainted, server.traces.soiled) = (false, true);
                     self.reset_or_free(turn, conn);
                 }
             }
@@ -62,14 +62,14 @@ impl Worker {
 /// Marks a server that may have what was left behind. Whether it may.
 pub(super) fn taint(server: &mut Server, news: News) -> bool {
     let is_linked = server.session().is_some();
-    if !is_linked && server.worked_at < news.since {
+    if !is_linked && server.work.worked_at < news.since {
         return false;
     }
     // Settings made up inside are cleared with all others.
     let lasting = Pins::of_hidden(news.hidden).lasting() & !Pins::DYNAMIC;
     if !lasting.is_empty() {
-        server.close_needed = Some(WHY);
+        server.end.close_needed = Some(WHY);
     }
-    server.tainted = true;
+    server.traces.tainted = true;
     true
 }

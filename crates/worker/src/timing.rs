@@ -95,7 +95,7 @@ impl Worker {
         }
         let words = if line == Line::Pin { format!("{PINNED}, client being queued") } else { WORDS.to_owned() };
         let pool = self.pools.get(session.pool);
-        let detail = pool.and_then(|pool| pool.standing(turn.now, line, session.class, ticket));
+        let detail = pool.and_then(|pool| pool.standing(turn.now, line, session.claim.class, ticket));
         turn.actions.send_new(conn, |out| write_notice(&words, detail.as_deref(), out));
         self.arm_session(conn);
     }
@@ -150,23 +150,23 @@ impl Worker {
     pub(super) fn arm_pool(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         let reserve_timeout = self.settings.global.pools.reserve_pool_timeout;
         let Some(pool) = self.pools.get_mut(id) else { return };
-        if pool.homes == 1 && pool.rules.reserve_pool_size == 0 && pool.retry_at <= turn.now {
+        if pool.exchange.homes == 1 && pool.rules.reserve_pool_size == 0 && pool.opening.retry_at <= turn.now {
             // Nothing below would apply; lends are refused only between homes.
             return;
         }
-        if pool.lends_refused_until > turn.now {
-            self.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.lends_refused_until);
+        if pool.exchange.lends_refused_until > turn.now {
+            self.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.exchange.lends_refused_until);
         }
         let hungry_since = pool.hungry_since();
-        if pool.homes > 1 && hungry_since != Time::NEVER {
+        if pool.exchange.homes > 1 && hungry_since != Time::NEVER {
             // Once the oldest waiter has been patient for long enough, and again while it waits.
             let patience = pool.patience();
             let first = hungry_since + patience;
             let at = if first > turn.now { first } else { turn.now + patience };
             self.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
         }
-        if pool.retry_at > turn.now {
-            self.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.retry_at);
+        if pool.opening.retry_at > turn.now {
+            self.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.opening.retry_at);
             return;
         }
         if let (Some(waiter), Some(timeout), true) = (pool.queue.oldest(), reserve_timeout, pool.lacks_reserve()) {
@@ -179,7 +179,7 @@ impl Worker {
     fn gave_up_waiting(&mut self, conn: ConnId) {
         let Some(session) = self.sessions.get(conn) else { return };
         let waits_for_server = matches!(session.state, State::Waiting { line: Line::Server | Line::Login, .. });
-        let (id, class) = (session.pool, session.class);
+        let (id, class) = (session.pool, session.claim.class);
         if let Some(pool) = self.pool_mut(id).filter(|_| waits_for_server) {
             pool.queue.refused(class);
         }
@@ -188,14 +188,14 @@ impl Worker {
     fn pool_due(&mut self, turn: &mut Turn<'_>, id: PoolId, at: Time) {
         let Some(pool) = self.pool_mut(id) else { return };
         if pool.armed.spend(at) {
-            let shared = pool.homes > 1;
+            let shared = pool.exchange.homes > 1;
             if shared {
-                pool.begged.clear();
+                pool.exchange.begged.clear();
                 self.look_around(turn, id);
             }
             self.ask_for_reserve(turn, id);
             self.agenda.feed(id);
-            if self.pool(id).is_some_and(|pool| pool.forgetting) {
+            if self.pool(id).is_some_and(|pool| pool.life.forgetting) {
                 self.try_to_forget(turn, id);
             }
         }

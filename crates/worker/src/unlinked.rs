@@ -16,7 +16,7 @@ impl Worker {
         let idle = self
             .sessions
             .get(conn)
-            .is_some_and(|session| matches!(session.state, State::Idle { .. }) && !session.inbox.is_empty());
+            .is_some_and(|session| matches!(session.state, State::Idle { .. }) && !session.incoming.inbox.is_empty());
         if idle && !self.view().waits_for_listener(conn) {
             self.begin_from_inbox(turn, conn);
         }

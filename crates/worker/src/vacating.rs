@@ -15,8 +15,8 @@ impl Worker {
     /// PostgreSQL waits for a database to be empty, servers that come free are closed as well.
     pub(super) fn vacate(&mut self, turn: &mut Turn<'_>, id: PoolId) {
         let Some(pool) = self.pool_mut(id) else { return };
-        pool.vacant_until = turn.now + limits::VACATING;
-        let is_awaited = pool.queue.is_hungry() || !pool.welcoming.is_empty();
+        pool.life.vacant_until = turn.now + limits::VACATING;
+        let is_awaited = pool.queue.is_hungry() || !pool.welcome.waiting.is_empty();
         let listens_for_nobody = pool.listener.as_ref().is_none_or(|listener| listener.is_unused());
         for conn in self.servers.ids() {
             let leaves = |server: &&Server| {
@@ -36,16 +36,16 @@ impl Worker {
 
     /// A database that is to be empty, and is, may be gone: the next login asks PostgreSQL.
     pub(super) fn forget_database(&mut self, now: Time, id: PoolId) {
-        let Some(pool) = self.pool_mut(id).filter(|pool| pool.vacant_until > now) else { return };
+        let Some(pool) = self.pool_mut(id).filter(|pool| pool.life.vacant_until > now) else { return };
         let groups = [Group::Opening, Group::Returning, Group::Recovering, Group::Idle, Group::Linked];
         if groups.into_iter().all(|group| pool.count(group) == 0) {
-            pool.base = None;
+            pool.welcome.base = None;
         }
     }
 
     /// A server has no work: whether it leaves a database that is to be empty.
     pub(super) fn leaves_vacant(&mut self, turn: &mut Turn<'_>, id: PoolId, conn: ConnId) -> bool {
-        let leaves = self.pool(id).is_some_and(|pool| pool.vacant_until > turn.now);
+        let leaves = self.pool(id).is_some_and(|pool| pool.life.vacant_until > turn.now);
         if leaves {
             self.close_server(turn, conn, WHY);
         }

@@ -58,10 +58,10 @@ impl View<'_> {
         let Some(pool) = self.pools.get(server.pool) else { return };
         let about = About::Server {
             conn,
-            name: server.name,
+            name: server.identity.name,
             database: pool.key.database.clone(),
             user: pool.key.user.clone(),
-            address: server.address.clone(),
+            address: server.identity.address.clone(),
         };
         let fact = Fact { level, topic, about, text };
         turn.actions.tell(fact);
@@ -72,16 +72,16 @@ impl View<'_> {
     }
 
     pub(super) fn age(&self, turn: &Turn<'_>, conn: ConnId) -> u64 {
-        self.servers.get(conn).map_or(0, |server| turn.now.since(server.connected_at).as_secs())
+        self.servers.get(conn).map_or(0, |server| turn.now.since(server.identity.connected_at).as_secs())
     }
 
     /// Whether a session goes on without its server, and how many answers (one, or none) it is owed.
     pub(super) fn outlives(&self, server: &Server, session: ConnId) -> Option<usize> {
         let (answers, batch) = server.ledger.owing();
         let session = self.sessions.get(session)?;
-        let in_answer = server.skip > 0 && server.skip_forward;
-        let in_transaction = server.status != Status::Idle || batch || server.ledger.is_skipping();
-        let alone = answers == 0 || (answers == 1 && session.inbox.is_empty());
+        let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
+        let in_transaction = server.transaction.status != Status::Idle || batch || server.ledger.is_skipping();
+        let alone = answers == 0 || (answers == 1 && session.incoming.inbox.is_empty());
         let mode = self.pools.get(server.pool)?.rules.mode;
         let free = session.tracker.as_ref().is_none_or(|tracker| tracker.outlives_server());
         let goes_on = free && mode != PoolMode::Session && alone && !in_answer && !in_transaction && !session.is_torn();
@@ -121,7 +121,7 @@ impl View<'_> {
 
     /// Who on another worker is to be served before our own oldest waiter, by what the board says.
     pub(super) fn stranger(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
-        if now < pool.lends_refused_until {
+        if now < pool.exchange.lends_refused_until {
             return None;
         }
         if pool.queue.is_counted() {
@@ -131,7 +131,7 @@ impl View<'_> {
         let hungry = workers.map(WorkerId).filter(|&worker| worker != self.id).filter_map(|worker| {
             let since = board.cell(pool.id, worker).hungry_since;
             // The board may be late: one server for one waiter.
-            let fed = || pool.fed.get(&worker) == Some(&since);
+            let fed = || pool.exchange.fed.get(&worker) == Some(&since);
             (since != Time::NEVER && !fed()).then_some((worker, since))
         });
         let (worker, since) = hungry.min_by_key(|&(_, since)| since)?;
@@ -160,7 +160,7 @@ impl View<'_> {
         });
         let hungry = strangers.filter(|stranger| {
             // The board may be late: one server for one waiter.
-            let fed = || pool.fed.get(&stranger.worker) == Some(&stranger.since);
+            let fed = || pool.exchange.fed.get(&stranger.worker) == Some(&stranger.since);
             stranger.since != Time::NEVER && stranger.since + head_start(stranger.class) <= now && !fed()
         });
         let stranger = pool.queue.first_of(hungry, now)?;
@@ -171,12 +171,12 @@ impl View<'_> {
     /// Of the servers used last, the first that has what a session has set: nothing needs to be told to it. The one used last,
     /// if there is none.
     pub(super) fn fitting(&self, pool: &Pool, session: Option<ConnId>) -> Option<ConnId> {
-        let last = *pool.idle.back()?;
+        let last = *pool.servers.idle.back()?;
         let session = session.and_then(|session| self.sessions.get(session));
         let wanted = session.and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.state());
         let wanted = wanted.filter(|state| !state.is_base());
         let fits = |server: &ConnId| {
-            let found = self.servers.get(*server).and_then(|server| server.session_state.as_ref());
+            let found = self.servers.get(*server).and_then(|server| server.kept.session_state.as_ref());
             match (wanted, found) {
                 (Some(wanted), Some(found)) => Arc::ptr_eq(wanted, found) || wanted == found,
                 (wanted, found) => wanted.is_none() && found.is_none(),
@@ -185,7 +185,7 @@ impl View<'_> {
         if fits(&last) {
             return Some(last);
         }
-        let mut others = pool.idle.iter().rev().skip(1).take(limits::FITTING_MAX - 1);
+        let mut others = pool.servers.idle.iter().rev().skip(1).take(limits::FITTING_MAX - 1);
         Some(others.find(|server| fits(server)).copied().unwrap_or(last))
     }
 
@@ -196,9 +196,13 @@ impl View<'_> {
     /// The pid of who said something as clients know it, if it is one of ours.
     pub(super) fn known_pid(&self, id: PoolId, pid: i32) -> i32 {
         let mut servers = self.servers.iter().map(|(_, server)| server);
-        let server = servers.find(|server| server.pool == id && server.backend_pid == pid);
+        let server = servers.find(|server| server.pool == id && server.backend.pid == pid);
         let linked = server.and_then(Server::session).map(virtual_pid);
-        server.filter(|server| server.notified_by != 0).map(|server| server.notified_by).or(linked).unwrap_or(pid)
+        server
+            .filter(|server| server.traces.notified_by != 0)
+            .map(|server| server.traces.notified_by)
+            .or(linked)
+            .unwrap_or(pid)
     }
 
     /// How much longer than one's own waiter a stranger must have waited to be served first (I7), here and now.
@@ -210,6 +214,6 @@ impl View<'_> {
     /// Whether a pool's first clients wait until it is known what its database's names hide.
     #[must_use]
     pub fn awaits_names(&self, pool: units::id::PoolId) -> bool {
-        self.pools.get(pool).is_some_and(|pool| pool.known.is_awaited())
+        self.pools.get(pool).is_some_and(|pool| pool.names.known.is_awaited())
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use connections::flow::Flow;
 use link::pinned::count_pinned;
-use link::session::{Admission, Line, Rest, Session, State};
+use link::session::{Admission, Claim, ClientStatements, Incoming, Line, Rest, Session, State};
 use machine::Turn;
 use machine::action::Action;
 use machine::arrival::Arrival;
@@ -39,7 +39,7 @@ impl Worker {
         let own_user = arrival.key.user == arrival.identity.user;
         let entry = self.ensure_pool(pool, arrival.key, arrival.homes);
         // A login that waited may come after the reload that has removed its database.
-        let configured = entry.as_ref().is_some_and(|entry| !entry.removed);
+        let configured = entry.as_ref().is_some_and(|entry| !entry.life.removed);
         let mut identity = arrival.identity;
         if let (Some(entry), Some(identity)) = (entry, Arc::get_mut(&mut identity)) {
             identity.share_names(&entry.key);
@@ -61,34 +61,32 @@ impl Worker {
             parameters: self.caches.interned.intern(parameters),
             reset_to: None,
             confirmed: false,
-            rest: Rest::Discard,
-            skip: 0,
-            skipping: false,
-            begun_deadline_ms: arrival.deadline_ms,
             flow: Flow::default(),
-            inbox: Vec::new(),
-            names: None,
-            unnamed: None,
             tracker: (!first.is_base()).then(|| Box::new(Tracker::starting(first))),
-            class: queueing::classes::DEFAULT,
-            admission: Admission::Not,
-            reports_limits: arrival.reports_limits,
             secret: self.random.secret(),
-            standing: None,
-            origin: None,
             request_at: turn.now,
             progress_at: turn.now,
             armed: Armed::default(),
+            incoming: Incoming { inbox: Vec::new(), skip: 0, rest: Rest::Discard, skipping: false },
+            statements: ClientStatements { names: None, unnamed: None },
+            claim: Claim {
+                class: queueing::classes::DEFAULT,
+                standing: None,
+                origin: None,
+                admission: Admission::Not,
+                reports_limits: arrival.reports_limits,
+                begun_deadline_ms: arrival.deadline_ms,
+            },
         };
         let conn = self.sessions.insert_with(|_| session);
         turn.actions.push(Action::Adopt { conn });
         if let Some(entry) = self.pools.get_mut(pool) {
-            entry.sessions += 1;
-            entry.totals.logins += 1;
+            entry.counts.sessions += 1;
+            entry.counts.totals.logins += 1;
             // A forced user's password is not the client's.
             let keys = arrival.keys.filter(|_| own_user);
-            entry.client_keys = keys.or(entry.client_keys.take());
-            if entry.homes > 1 && entry.excess() != entry.published.excess {
+            entry.opening.client_keys = keys.or(entry.opening.client_keys.take());
+            if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
                 self.agenda.publish(pool);
             }
         }
@@ -111,12 +109,12 @@ impl Worker {
             self.welcome_with_server(turn, conn, pool);
             return;
         }
-        if entry.base.is_some() {
+        if entry.welcome.base.is_some() {
             self.welcome(turn, conn);
             return;
         }
-        entry.welcoming.push((conn, turn.now));
-        let shared = entry.homes > 1;
+        entry.welcome.waiting.push((conn, turn.now));
+        let shared = entry.exchange.homes > 1;
         self.agenda.feed(pool);
         if shared {
             self.agenda.publish(pool);
@@ -128,7 +126,7 @@ impl Worker {
     fn welcome_with_server(&mut self, turn: &mut Turn<'_>, conn: ConnId, pool: PoolId) {
         // Whoever waits already comes first.
         self.classify(conn, &[]);
-        let class = self.sessions.get(conn).map(|session| session.class).unwrap_or_default();
+        let class = self.sessions.get(conn).map(|session| session.claim.class).unwrap_or_default();
         let may_take = self.pool(pool).is_some_and(|pool| pool.queue.admits(class));
         let server = if may_take { self.take_idle(turn, pool, Some(conn)) } else { None };
         let server = server.map(|server| self.rotate(turn, pool, conn, server));
@@ -149,11 +147,11 @@ impl Worker {
             return;
         };
         // No transaction has begun.
-        server.transaction_at = None;
-        let (pid, gated) = (server.backend_pid, server.is_gated());
+        server.transaction.began_at = None;
+        let (pid, gated) = (server.backend.pid, server.is_gated());
         let tracker = session.tracker.get_or_insert_default();
         if !gated {
-            tracker.told = Some(Arc::new(server.reported.clone()));
+            tracker.told = Some(Arc::new(server.kept.reported.clone()));
         }
         tracker.pinning.pin_for_life(turn.now);
         if let Some(pool) = self.pools.get_mut(session.pool) {
@@ -170,11 +168,11 @@ impl Worker {
     /// A server has logged in: whoever waited to learn its parameters is let in.
     pub(super) fn welcome_all(&mut self, turn: &mut Turn<'_>, pool: PoolId) {
         let Some(entry) = self.pool_mut(pool) else { return };
-        if entry.homes > 1 {
+        if entry.exchange.homes > 1 {
             self.agenda.publish(pool);
         }
         let Some(entry) = self.pool_mut(pool) else { return };
-        for (conn, _) in std::mem::take(&mut entry.welcoming) {
+        for (conn, _) in std::mem::take(&mut entry.welcome.waiting) {
             self.welcome(turn, conn);
         }
     }
@@ -184,7 +182,7 @@ impl Worker {
         let Some(session) = self.sessions.get_mut(conn) else { return };
         session.state = State::Idle { since: turn.now };
         self.greet(turn, conn, virtual_pid(conn), notice.as_deref());
-        if self.sessions.get(conn).is_some_and(|session| !session.inbox.is_empty()) {
+        if self.sessions.get(conn).is_some_and(|session| !session.incoming.inbox.is_empty()) {
             self.agenda.reconsider(conn);
         }
         self.arm_session(conn);
@@ -194,7 +192,7 @@ impl Worker {
     fn take_base(&mut self, conn: ConnId) -> Option<String> {
         let session = self.sessions.get_mut(conn)?;
         let pool = self.pools.get(session.pool)?;
-        let base = pool.base.as_ref()?;
+        let base = pool.welcome.base.as_ref()?;
         let own = session.parameters.spelled(|index, value| {
             let name = self.caches.tracked.names().nth(index)?;
             canonical(name.as_bytes(), value, base.parameters.get(index)).map(Cow::into_owned)
@@ -203,7 +201,7 @@ impl Worker {
         let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
         let mut others = begun_others(base, state, &self.caches.tracked);
         if let Some(told) =
-            Learnt::key(&parameters, state, base, &self.caches.tracked).and_then(|key| pool.learnt.get(&key))
+            Learnt::key(&parameters, state, base, &self.caches.tracked).and_then(|key| pool.welcome.learnt.get(&key))
         {
             parameters = parameters.learnt(&told.parameters, &base.parameters);
             others = Arc::clone(&told.others);
@@ -228,7 +226,7 @@ impl Worker {
     /// Lets it in.
     fn greet(&mut self, turn: &mut Turn<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
         let Some(session) = self.sessions.get_mut(conn) else { return };
-        let Some(base) = self.pools.get(session.pool).and_then(|pool| pool.base.as_ref()) else {
+        let Some(base) = self.pools.get(session.pool).and_then(|pool| pool.welcome.base.as_ref()) else {
             return;
         };
         let (parameters, secret) = (Arc::clone(&session.parameters), session.secret);

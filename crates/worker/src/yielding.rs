@@ -11,12 +11,12 @@ use crate::Worker;
 impl Worker {
     /// The coordinator wants a server back, an idle one if there is one: another pool waits at a cap that both share.
     pub(super) fn recalled(&mut self, turn: &mut Turn<'_>, id: PoolId, busy: bool) {
-        let idle = self.pool(id).and_then(|pool| pool.idle.front().copied());
+        let idle = self.pool(id).and_then(|pool| pool.servers.idle.front().copied());
         if let Some(conn) = idle {
             return self.close_server(turn, conn, "evicted");
         }
         if busy && let Some(pool) = self.pool_mut(id).filter(|pool| pool.unpromised() > 0) {
-            pool.yields += 1;
+            pool.servers.yields += 1;
             return;
         }
         let nothing = ToCoordinator::NothingIdle { pool: id, worker: self.id, busy };
@@ -37,8 +37,8 @@ impl Worker {
     /// So many asks are dropped. Whoever has come to wait since then asks anew.
     pub(super) fn dropped(&mut self, id: PoolId, count: u32, reserve: bool) {
         let Some(pool) = self.pool_mut(id) else { return };
-        pool.asked = pool.asked.saturating_sub(count);
-        pool.asked_reserve &= !reserve;
+        pool.opening.asked = pool.opening.asked.saturating_sub(count);
+        pool.opening.asked_reserve &= !reserve;
         self.agenda.feed(id);
     }
 }
