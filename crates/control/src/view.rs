@@ -50,7 +50,7 @@ impl View<'_> {
         let on_console = self.snapshots.iter().flat_map(|snapshot| &snapshot.clients);
         let on_console = on_console.filter(|client| *client.key.database == *CONSOLE_DATABASE).count();
         let console = sums.entry(console_key()).or_insert_with(console_pool);
-        console.cl_active = console.cl_active.max(u32::try_from(on_console).unwrap_or(u32::MAX)).max(1);
+        console.clients.active = console.clients.active.max(u32::try_from(on_console).unwrap_or(u32::MAX)).max(1);
         sums
     }
 
@@ -81,13 +81,13 @@ impl View<'_> {
 #[must_use]
 pub fn servers(pool: &PoolSnapshot) -> u32 {
     let states = [
-        pool.sv_active,
-        pool.sv_active_cancel,
-        pool.sv_being_canceled,
-        pool.sv_idle,
-        pool.sv_used,
-        pool.sv_tested,
-        pool.sv_login,
+        pool.servers.active,
+        pool.servers.active_cancel,
+        pool.servers.being_canceled,
+        pool.servers.idle,
+        pool.servers.used,
+        pool.servers.tested,
+        pool.servers.login,
     ];
     states.iter().fold(0, |sum, count| sum.saturating_add(*count))
 }
@@ -95,7 +95,7 @@ pub fn servers(pool: &PoolSnapshot) -> u32 {
 /// Clients of a pool, whatever they do.
 #[must_use]
 pub fn clients(pool: &PoolSnapshot) -> u32 {
-    pool.cl_active.saturating_add(pool.cl_waiting)
+    pool.clients.active.saturating_add(pool.clients.waiting)
 }
 
 /// A connection's name in the `ptr` and `link` columns.
@@ -160,17 +160,17 @@ fn console_pool() -> PoolSnapshot {
 
 fn add(sum: &mut PoolSnapshot, part: &PoolSnapshot) {
     let counts = [
-        (&mut sum.cl_active, part.cl_active),
-        (&mut sum.cl_waiting, part.cl_waiting),
-        (&mut sum.cl_active_cancel_req, part.cl_active_cancel_req),
-        (&mut sum.cl_waiting_cancel_req, part.cl_waiting_cancel_req),
-        (&mut sum.sv_active, part.sv_active),
-        (&mut sum.sv_active_cancel, part.sv_active_cancel),
-        (&mut sum.sv_being_canceled, part.sv_being_canceled),
-        (&mut sum.sv_idle, part.sv_idle),
-        (&mut sum.sv_used, part.sv_used),
-        (&mut sum.sv_tested, part.sv_tested),
-        (&mut sum.sv_login, part.sv_login),
+        (&mut sum.clients.active, part.clients.active),
+        (&mut sum.clients.waiting, part.clients.waiting),
+        (&mut sum.clients.active_cancel_req, part.clients.active_cancel_req),
+        (&mut sum.clients.waiting_cancel_req, part.clients.waiting_cancel_req),
+        (&mut sum.servers.active, part.servers.active),
+        (&mut sum.servers.active_cancel, part.servers.active_cancel),
+        (&mut sum.servers.being_canceled, part.servers.being_canceled),
+        (&mut sum.servers.idle, part.servers.idle),
+        (&mut sum.servers.used, part.servers.used),
+        (&mut sum.servers.tested, part.servers.tested),
+        (&mut sum.servers.login, part.servers.login),
     ];
     for (count, more) in counts {
         *count = count.saturating_add(more);

@@ -95,17 +95,8 @@ pub struct PoolSnapshot {
     pub id: PoolId,
     pub key: PoolKey,
     pub mode: PoolMode,
-    pub cl_active: u32,
-    pub cl_waiting: u32,
-    pub cl_active_cancel_req: u32,
-    pub cl_waiting_cancel_req: u32,
-    pub sv_active: u32,
-    pub sv_active_cancel: u32,
-    pub sv_being_canceled: u32,
-    pub sv_idle: u32,
-    pub sv_used: u32,
-    pub sv_tested: u32,
-    pub sv_login: u32,
+    pub clients: ClientCounts,
+    pub servers: ServerCounts,
     /// Age of the oldest waiter, in microseconds; 0: nobody waits.
     pub maxwait_us: u64,
     pub totals: Totals,
@@ -129,6 +120,27 @@ pub struct LongCounts {
     pub text: String,
 }
 
+/// How many clients a pool has, by what they do: PgBouncer's `cl_` columns.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientCounts {
+    pub active: u32,
+    pub waiting: u32,
+    pub active_cancel_req: u32,
+    pub waiting_cancel_req: u32,
+}
+
+/// How many servers a pool has, by what they do: PgBouncer's `sv_` columns.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerCounts {
+    pub active: u32,
+    pub active_cancel: u32,
+    pub being_canceled: u32,
+    pub idle: u32,
+    pub used: u32,
+    pub tested: u32,
+    pub login: u32,
+}
+
 impl PoolSnapshot {
     /// Of a pool that has done nothing yet.
     #[must_use]
@@ -137,17 +149,8 @@ impl PoolSnapshot {
             id,
             key,
             mode,
-            cl_active: 0,
-            cl_waiting: 0,
-            cl_active_cancel_req: 0,
-            cl_waiting_cancel_req: 0,
-            sv_active: 0,
-            sv_active_cancel: 0,
-            sv_being_canceled: 0,
-            sv_idle: 0,
-            sv_used: 0,
-            sv_tested: 0,
-            sv_login: 0,
+            clients: ClientCounts::default(),
+            servers: ServerCounts::default(),
             maxwait_us: 0,
             totals: Totals::default(),
             fidelity: FidelitySnapshot::default(),
@@ -289,10 +292,7 @@ pub struct ClientSnapshot {
     /// `active`, `waiting`, `idle`: PgBouncer's words (`active` also covers idle clients in older ones).
     pub state: &'static str,
     pub peer: Peer,
-    pub connected_at: Time,
-    pub request_at: Time,
-    /// Since when it waits, if it does.
-    pub waiting_since: Option<Time>,
+    pub times: ClientTimes,
     pub link: Option<ConnId>,
     /// What the server that it is linked to is called.
     pub link_name: Option<ConnId>,
@@ -306,6 +306,16 @@ pub struct ClientSnapshot {
     pub class: ClassId,
     /// Why it keeps its server between transactions, if it does.
     pub pin: Option<PinSnapshot>,
+}
+
+/// When what happened to a client.
+#[derive(Copy, Clone, Debug)]
+pub struct ClientTimes {
+    pub connected_at: Time,
+    /// When it last asked for a server.
+    pub request_at: Time,
+    /// Since when it waits, if it does.
+    pub waiting_since: Option<Time>,
 }
 
 /// A server, as SHOW SERVERS lists it.

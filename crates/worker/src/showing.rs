@@ -6,7 +6,9 @@ use connections::server::{Chore, Server, State as ServerState};
 use link::pool::Pool;
 use link::session::{Session, State};
 use machine::pids::virtual_pid;
-use machine::snapshot::{ClientSnapshot, FidelitySnapshot, PoolSnapshot, ServerSnapshot};
+use machine::snapshot::{
+    ClientCounts, ClientSnapshot, ClientTimes, FidelitySnapshot, PoolSnapshot, ServerCounts, ServerSnapshot,
+};
 use session_state::parameters::Tracked;
 use session_state::state::Pins;
 use settings::PoolMode;
@@ -28,10 +30,10 @@ impl View<'_> {
         };
         for (_, session) in self.sessions.iter() {
             count(session.pool, &mut |pool| match session.state {
-                State::Idle { .. } | State::Linked { .. } => pool.cl_active += 1,
+                State::Idle { .. } | State::Linked { .. } => pool.clients.active += 1,
                 // For a server, or at a limit.
                 State::Waiting { since, .. } | State::Welcoming { since } => {
-                    pool.cl_waiting += 1;
+                    pool.clients.waiting += 1;
                     pool.maxwait_us = pool.maxwait_us.max(now.micros_since(since));
                 }
                 State::Console { .. } | State::Leaving { .. } => {}
@@ -40,12 +42,12 @@ impl View<'_> {
         for (_, server) in self.servers.iter() {
             let stale = now.since(server.work.since) > self.settings.global.servers.server_check_delay;
             count(server.pool, &mut |pool| match server_state(server, stale) {
-                "active" | "listening" => pool.sv_active += 1,
-                "being_canceled" => pool.sv_being_canceled += 1,
-                "idle" => pool.sv_idle += 1,
-                "used" => pool.sv_used += 1,
-                "tested" => pool.sv_tested += 1,
-                _ => pool.sv_login += 1,
+                "active" | "listening" => pool.servers.active += 1,
+                "being_canceled" => pool.servers.being_canceled += 1,
+                "idle" => pool.servers.idle += 1,
+                "used" => pool.servers.used += 1,
+                "tested" => pool.servers.tested += 1,
+                _ => pool.servers.login += 1,
             });
         }
         pools
@@ -90,9 +92,11 @@ impl View<'_> {
             user: session.identity.user.clone(),
             state,
             peer: session.identity.peer,
-            connected_at: session.identity.connected_at,
-            request_at: session.request_at,
-            waiting_since,
+            times: ClientTimes {
+                connected_at: session.identity.connected_at,
+                request_at: session.request_at,
+                waiting_since,
+            },
             link: session.server(),
             link_name: session.server().and_then(|server| self.servers.get(server)).map(|server| server.identity.name),
             application_name: String::from_utf8_lossy(name).into_owned(),
@@ -149,17 +153,8 @@ fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
         id: pool.id,
         key: pool.key.clone(),
         mode: pool.rules.mode,
-        cl_active: 0,
-        cl_waiting: 0,
-        cl_active_cancel_req: pool.counts.cancels,
-        cl_waiting_cancel_req: 0,
-        sv_active: 0,
-        sv_active_cancel: pool.counts.cancels,
-        sv_being_canceled: 0,
-        sv_idle: 0,
-        sv_used: 0,
-        sv_tested: 0,
-        sv_login: 0,
+        clients: ClientCounts { active_cancel_req: pool.counts.cancels, ..ClientCounts::default() },
+        servers: ServerCounts { active_cancel: pool.counts.cancels, ..ServerCounts::default() },
         maxwait_us: oldest.map_or(0, |since| now.micros_since(since)),
         totals: pool.counts.totals,
         fidelity: FidelitySnapshot {

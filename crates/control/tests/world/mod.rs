@@ -14,8 +14,8 @@ use control::averages::{Averages, by_database};
 use control::{SettingRow, View, WorkerFacts};
 use jiff::Zoned;
 use machine::snapshot::{
-    ClientSnapshot, FidelityCounts, FidelitySnapshot, LimitCounts, LongCounts, PinCounts, PoolSnapshot, Rotations,
-    ServerSnapshot, StatementCounts, Totals,
+    ClientCounts, ClientSnapshot, ClientTimes, FidelityCounts, FidelitySnapshot, LimitCounts, LongCounts, PinCounts,
+    PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, StatementCounts, Totals,
 };
 use machine::{Peer, Settings, Snapshot};
 use queueing::classes::Kind;
@@ -279,12 +279,8 @@ fn linked_client() -> ClientSnapshot {
 /// Its clock shows 100 s.
 fn first_worker() -> Snapshot {
     let app = PoolSnapshot {
-        cl_active: 2,
-        cl_waiting: 1,
-        cl_active_cancel_req: 1,
-        sv_active: 1,
-        sv_idle: 2,
-        sv_login: 1,
+        clients: ClientCounts { active: 2, waiting: 1, active_cancel_req: 1, waiting_cancel_req: 0 },
+        servers: ServerCounts { active: 1, idle: 2, login: 1, ..ServerCounts::default() },
         maxwait_us: 1_500_000,
         totals: totals(1),
         fidelity: fidelity(1),
@@ -294,7 +290,7 @@ fn first_worker() -> Snapshot {
         ..pool(0, key("app", "app_owner"), PoolMode::Transaction)
     };
     let console = PoolSnapshot {
-        cl_active: 1,
+        clients: ClientCounts { active: 1, ..ClientCounts::default() },
         totals: Totals { transactions: 1, queries: 1, logins: 1, ..Totals::default() },
         ..pool(9, key("pgbouncer", "pgbouncer"), PoolMode::Statement)
     };
@@ -302,12 +298,12 @@ fn first_worker() -> Snapshot {
     let waiting = ClientSnapshot {
         state: "waiting",
         class: ClassId(2),
-        waiting_since: Some(Time(98_500_000)),
+        times: ClientTimes { waiting_since: Some(Time(98_500_000)), ..TIMES },
         ..client(0, 7, key("app", "app_owner"), "alice")
     };
     let admin = ClientSnapshot {
         peer: Peer::Unix { pid: 4711, uid: 1000 },
-        connected_at: Time(99_000_000),
+        times: ClientTimes { connected_at: Time(99_000_000), ..TIMES },
         fidelity: None,
         ..client(0, 9, key("pgbouncer", "pgbouncer"), "adm")
     };
@@ -347,16 +343,18 @@ fn first_worker() -> Snapshot {
 /// Its clock shows 100.2 s.
 fn second_worker() -> Snapshot {
     let app = PoolSnapshot {
-        cl_active: 1,
-        sv_used: 1,
-        sv_tested: 1,
+        clients: ClientCounts { active: 1, ..ClientCounts::default() },
+        servers: ServerCounts { used: 1, tested: 1, ..ServerCounts::default() },
         maxwait_us: 200_000,
         totals: totals(2),
         fidelity: fidelity(2),
         classes: class_counts(2),
         ..pool(0, key("app", "app_owner"), PoolMode::Transaction)
     };
-    let made = PoolSnapshot { sv_idle: 1, ..pool(2, key("made_on_demand", "alice"), PoolMode::Session) };
+    let made = PoolSnapshot {
+        servers: ServerCounts { idle: 1, ..ServerCounts::default() },
+        ..pool(2, key("made_on_demand", "alice"), PoolMode::Session)
+    };
     let idle = ServerSnapshot {
         serial: Serial(3),
         name: conn(2, 1, 0, 4),
@@ -390,6 +388,9 @@ fn second_worker() -> Snapshot {
     }
 }
 
+const TIMES: ClientTimes =
+    ClientTimes { connected_at: Time(40_000_000), request_at: Time(95_000_000), waiting_since: None };
+
 fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
     ClientSnapshot {
         serial: Serial(100 * worker as i32 + slot as i32),
@@ -402,9 +403,7 @@ fn client(worker: u64, slot: u64, key: PoolKey, user: &str) -> ClientSnapshot {
             from: SocketAddr::from((Ipv4Addr::new(10, 0, 0, 5), 40_000)),
             to: SocketAddr::from((Ipv4Addr::new(10, 0, 0, 9), 6999)),
         },
-        connected_at: Time(40_000_000),
-        request_at: Time(95_000_000),
-        waiting_since: None,
+        times: TIMES,
         link: None,
         link_name: None,
         application_name: "psql".to_owned(),

@@ -62,7 +62,7 @@ fn awaits_names(view: &View<'_>, worker: u16, pool: PoolId) -> bool {
 /// How many wait that may be served: whose class is below its maximum.
 fn eligible(pool: &PoolSnapshot) -> u32 {
     let beyond: u32 = pool.classes.iter().map(|class| class.waiting - class.eligible).sum();
-    pool.cl_waiting.saturating_sub(beyond)
+    pool.clients.waiting.saturating_sub(beyond)
 }
 
 impl Beside {
@@ -91,10 +91,10 @@ impl Beside {
     pub(super) fn check(&mut self, view: &View<'_>, worker: u16, snapshot: &Snapshot) -> Result<(), Finding> {
         for pool in &snapshot.pools {
             // A server that is being checked is on its way to a waiter.
-            let learns = pool.sv_tested > 0 && awaits_names(view, worker, pool.id);
+            let learns = pool.servers.tested > 0 && awaits_names(view, worker, pool.id);
             let waiting = eligible(pool);
-            if waiting > pool.sv_tested && pool.sv_idle > 0 && !learns {
-                let idle = pool.sv_idle;
+            if waiting > pool.servers.tested && pool.servers.idle > 0 && !learns {
+                let idle = pool.servers.idle;
                 return Err((6, format!("worker {worker}: {:?} has {waiting} waiting beside {idle} idle", pool.key)));
             }
         }
@@ -149,13 +149,13 @@ impl Beside {
             let since = (view.now - pool.maxwait_us).max(view.trouble_at.unwrap_or(0));
             let full = self.full.get(&pool.id).copied().unwrap_or_default();
             let waited_since = |at: u64| view.now.saturating_sub(since.max(at));
-            let learns = pool.sv_tested > 0 && awaits_names(view, worker, pool.id);
+            let learns = pool.servers.tested > 0 && awaits_names(view, worker, pool.id);
             let (held, size) = (coordinator.held(pool.id), coordinator.size(pool.id));
             let room = held < size && waited_since(full.size_at) > limit;
             let spare = held < size + reserve(settings, &pool.key.database, &pool.key.user)
                 && waited_since(full.reserve_at) > limit
                 && waited_since(0).saturating_sub(limit) > reserve_us;
-            pool.cl_waiting > 0 && (room || spare) && !learns
+            pool.clients.waiting > 0 && (room || spare) && !learns
         })?;
         let (held, since) = (coordinator.held(pool.id), view.now - pool.maxwait_us);
         Some(format!("worker {worker}: {:?} waits since {since} and {held} servers are open: more may be", pool.key))
@@ -172,8 +172,8 @@ impl Beside {
             let idle_since = seen.idle_since.filter(|_| seen.given == given).unwrap_or(now);
             let learns = machine.view().awaits_names(pool.id);
             *seen = Seen {
-                waiting_since: (pool.cl_waiting > 0 && !learns).then(|| now - pool.maxwait_us),
-                idle_since: (pool.sv_idle > 0 && !learns).then_some(idle_since),
+                waiting_since: (pool.clients.waiting > 0 && !learns).then(|| now - pool.maxwait_us),
+                idle_since: (pool.servers.idle > 0 && !learns).then_some(idle_since),
                 given,
                 patience: machine.view().patience(pool.id).unwrap_or_default().as_micros() as u64,
             };

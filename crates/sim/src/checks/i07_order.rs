@@ -24,7 +24,7 @@ impl Queues {
         let mut linked = BTreeMap::new();
         for client in &snapshot.clients {
             let Some(pool) = snapshot.pools.iter().position(|pool| pool.key == client.key) else { continue };
-            if let Some(since) = client.waiting_since {
+            if let Some(since) = client.times.waiting_since {
                 waiting.insert(client.conn, (since, (pool, client.class)));
             } else if client.link.is_some() {
                 linked.insert(client.conn, (pool, client.class));

@@ -96,7 +96,8 @@ impl Strangers {
         let patience =
             shared.iter().filter_map(|&pool| Some((pool, machine.view().patience(pool)?.as_micros() as u64)));
         let patience: BTreeMap<PoolId, u64> = patience.collect();
-        let waiting = snapshot.clients.iter().filter_map(|client| Some((client.conn, client.waiting_since?))).collect();
+        let waiting =
+            snapshot.clients.iter().filter_map(|client| Some((client.conn, client.times.waiting_since?))).collect();
         let linked = snapshot.clients.iter().filter(|client| client.link.is_some()).map(|client| client.conn).collect();
         let look = Look { waiting, linked, patience, rounds: node.rounds };
         let before = self.looks.insert(worker, look.clone()).unwrap_or_default();
@@ -121,7 +122,8 @@ impl Strangers {
             };
             let Some(&after) = look.patience.get(&pool) else { continue };
             let waited = before.waiting.get(&client.conn).copied();
-            let came = waited.is_none() && !before.linked.contains(&client.conn) && client.request_at.0 == view.now;
+            let came =
+                waited.is_none() && !before.linked.contains(&client.conn) && client.times.request_at.0 == view.now;
             let (since, slack) = match waited {
                 Some(since) => (since.0, 0),
                 None if came => (view.now, exchange),
@@ -171,7 +173,7 @@ fn is_being_answered(view: &View<'_>, worker: u16, pool: PoolId) -> bool {
     let machine = view.machines.worker(worker);
     let snapshot = machine.map(|machine| machine.snapshot(Time(view.now), false));
     let found = snapshot.and_then(|snapshot| snapshot.pools.into_iter().find(|found| found.id == pool));
-    found.is_some_and(|found| found.sv_tested > 0 && found.cl_waiting <= found.sv_tested)
+    found.is_some_and(|found| found.servers.tested > 0 && found.clients.waiting <= found.servers.tested)
 }
 
 fn patience_of(view: &View<'_>, worker: u16, pool: PoolId) -> u64 {

@@ -19,7 +19,7 @@ pub(crate) fn check(view: &View<'_>, reloaded_at: Option<&u64>, snapshot: &Snaps
     // Who has just logged in is told with its next statement.
     let was_there = |since: u64| since + RELOAD_US < at;
     let idle = snapshot.clients.iter().filter(|client| client.state == "idle" && client.link.is_none());
-    let mut idle = idle.filter(|client| was_there(client.connected_at.0));
+    let mut idle = idle.filter(|client| was_there(client.times.connected_at.0));
     if let Some(client) = idle.find(|client| is_gone(&client.key.database)) {
         let conn = client.conn;
         return Err((8, format!("{conn:?} of {:?} is not told that its database was removed at {at}", client.key)));

@@ -89,7 +89,7 @@ impl Shares {
 
     fn note(&mut self, now: u64, worker: u16, snapshot: &Snapshot) {
         for pool in &snapshot.pools {
-            self.waits.insert((worker, pool.id), pool.cl_waiting > 0);
+            self.waits.insert((worker, pool.id), pool.clients.waiting > 0);
         }
         self.links
             .retain(|server, _| snapshot.servers.iter().any(|other| other.conn == *server) || server.owner() != worker);

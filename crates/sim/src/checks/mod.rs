@@ -151,7 +151,7 @@ impl Checks {
             return Err((6, format!("worker {worker}: chaos_rotate missed {missed} times")));
         }
         self.counts.rotated = self.counts.rotated.max(snapshot.rotations.rotated);
-        self.counts.waits += snapshot.pools.iter().map(|pool| u64::from(pool.cl_waiting)).sum::<u64>();
+        self.counts.waits += snapshot.pools.iter().map(|pool| u64::from(pool.clients.waiting)).sum::<u64>();
         Ok(())
     }
 }
@@ -159,7 +159,7 @@ impl Checks {
 /// Who waits, for the report.
 fn waiting(snapshot: &Snapshot) -> String {
     let waiting = |client: &ClientSnapshot| {
-        client.waiting_since.map(|since| format!("{:?} for {:?} since {}", client.conn, client.key, since.0))
+        client.times.waiting_since.map(|since| format!("{:?} for {:?} since {}", client.conn, client.key, since.0))
     };
     let found: Vec<String> = snapshot.clients.iter().filter_map(waiting).take(8).collect();
     if found.is_empty() { String::new() } else { format!("; waiting: {}", found.join(", ")) }

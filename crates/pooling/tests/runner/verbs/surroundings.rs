@@ -138,16 +138,16 @@ fn pools(world: &mut World, words: Words<'_>) -> Result<(), String> {
         let snapshot = world.workers[worker].snapshot(world.now, false);
         for pool in snapshot.pools {
             let counts = [
-                ("cl_active", u64::from(pool.cl_active)),
-                ("cl_waiting", u64::from(pool.cl_waiting)),
-                ("cl_active_cancel_req", u64::from(pool.cl_active_cancel_req)),
-                ("sv_active", u64::from(pool.sv_active)),
-                ("sv_active_cancel", u64::from(pool.sv_active_cancel)),
-                ("sv_being_canceled", u64::from(pool.sv_being_canceled)),
-                ("sv_idle", u64::from(pool.sv_idle)),
-                ("sv_used", u64::from(pool.sv_used)),
-                ("sv_tested", u64::from(pool.sv_tested)),
-                ("sv_login", u64::from(pool.sv_login)),
+                ("cl_active", u64::from(pool.clients.active)),
+                ("cl_waiting", u64::from(pool.clients.waiting)),
+                ("cl_active_cancel_req", u64::from(pool.clients.active_cancel_req)),
+                ("sv_active", u64::from(pool.servers.active)),
+                ("sv_active_cancel", u64::from(pool.servers.active_cancel)),
+                ("sv_being_canceled", u64::from(pool.servers.being_canceled)),
+                ("sv_idle", u64::from(pool.servers.idle)),
+                ("sv_used", u64::from(pool.servers.used)),
+                ("sv_tested", u64::from(pool.servers.tested)),
+                ("sv_login", u64::from(pool.servers.login)),
                 ("maxwait_us", pool.maxwait_us),
             ];
             line(world, worker, &format!("{}/{}", pool.key.database, pool.key.user), &counts);
