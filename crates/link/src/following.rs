@@ -194,7 +194,7 @@ impl Requests<'_> {
         let tracker = self.session.tracker.get_or_insert_default();
         if !is_mapped && !reading.is_plain() {
             // Nobody knows when it is executed.
-            tracker.suspect(Reading::UNKNOWN, text.unwrap_or_default(), &self.pool.names.known);
+            tracker.suspect(reading.unseen(), text.unwrap_or_default(), &self.pool.names.known);
         } else {
             tracker.portals.parse_unnamed(marked);
         }

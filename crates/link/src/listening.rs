@@ -104,11 +104,12 @@ impl Requests<'_> {
     }
 
     /// A Parse comes, whole: whether it has to wait until there is a listener. Before anything of its batch is sent, the
-    /// server can be given back meanwhile; a LISTEN that begins otherwise is found when it is executed.
+    /// server can be given back meanwhile; a LISTEN that begins otherwise is found when it is executed. Where names are not mapped
+    /// nobody knows when that is, and the session listens on its own server.
     pub fn calls_listener(&mut self, body: &[u8]) -> bool {
         let name_end = body.iter().position(|&byte| byte == 0);
         let first = name_end.and_then(|end| body.get(end + 1..end + 7));
-        if !first.is_some_and(|word| word.eq_ignore_ascii_case(b"listen")) || !self.follows() {
+        if !first.is_some_and(|word| word.eq_ignore_ascii_case(b"listen")) || !self.follows() || !self.is_mapped() {
             return false;
         }
         let there = self.pool.listener.as_ref().is_some_and(|listener| listener.server.is_some());

@@ -216,6 +216,16 @@ impl Reading {
         self.marks.any(ACTIVE) || self.hidden.any(Hidden::ACTIVE)
     }
 
+    /// Of a text of which nobody knows when it is executed: what its command tag would tell is taken to be done.
+    #[must_use]
+    pub fn unseen(self) -> Reading {
+        const TOLD: [(Marks, Hidden); 3] =
+            [(Marks::LISTEN, Hidden::LISTEN), (Marks::PREPARE, Hidden::PREPARED), (Marks::LOAD, Hidden::LOAD)];
+        let told = TOLD.iter().filter(|(mark, _)| self.marks.any(*mark));
+        let hidden = told.fold(self.hidden, |all, (_, hidden)| all | *hidden);
+        Reading { marks: self.marks.and(Marks::UNKNOWN), hidden }
+    }
+
     /// Nothing has to be done about it, whatever the session has done before.
     pub fn is_plain(self) -> bool {
         self.marks.is_empty() && self.hidden.is_empty()
