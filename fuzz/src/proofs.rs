@@ -36,7 +36,7 @@ fn keys() -> Keys {
 
 fn verifier() -> Verifier {
     let keys = keys();
-    Verifier { iterations: 4096, salt: vec![7; 16], stored_key: keys.stored_key(), server_key: keys.server_key }
+    Verifier::of_keys(4096, &[7; 16], keys.stored_key(), keys.server_key)
 }
 
 /// The value of `r=` in server-first or client-first, which end it or stand before a comma.

@@ -20,7 +20,7 @@ pub mod secret;
 pub mod verify;
 
 pub use md5::Md5Hash;
-pub use scram::{Challenge, ClientExchange, Keys, MockSeed, ScramError, ServerDone, ServerExchange, Verifier};
+pub use scram::{Challenge, ClientExchange, Keys, Mock, MockSeed, ScramError, ServerDone, ServerExchange, Verifier};
 pub use secret::{Password, Secret};
 pub use verify::{verify_md5, verify_plain};
 

@@ -128,11 +128,11 @@ mod tests {
     #[test]
     fn verifier_with_half_of_its_keys_fits_nothing() {
         let verifier = Verifier::derive("pw", b"salt", 8);
-        let mut half = verifier.clone();
-        half.server_key[31] ^= 1;
+        let with = |stored_key, server_key| Verifier::of_keys(8, b"salt", stored_key, server_key);
+        let spoilt = |key: &[u8; 32]| std::array::from_fn(|index| key[index] ^ u8::from(index == 31));
+        let half = with(*verifier.stored_key(), spoilt(verifier.server_key()));
         assert!(!verify_plain(&Secret::Scram(half), USER, b"pw"));
-        let mut half = verifier.clone();
-        half.stored_key[31] ^= 1;
+        let half = with(spoilt(verifier.stored_key()), *verifier.server_key());
         assert!(!verify_plain(&Secret::Scram(half), USER, b"pw"));
         assert!(verify_plain(&Secret::Scram(verifier), USER, b"pw"));
     }

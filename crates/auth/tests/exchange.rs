@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use auth::{Challenge, ClientExchange, Keys, ScramError, ServerDone, ServerExchange, Verifier, scram};
+use auth::{Challenge, ClientExchange, Keys, MockSeed, ScramError, ServerDone, ServerExchange, Verifier, scram};
 
 const PASSWORD: &str = "correct horse";
 const CLIENT_NONCE: [u8; 18] = [1; 18];
@@ -145,8 +145,29 @@ fn mock_salt_stays_and_differs_by_user_and_seed() {
     assert_ne!(salt(1, b"alice"), salt(2, b"alice"));
     assert_ne!(salt(1, b""), salt(1, b"\0"));
     let mock = Verifier::mock(&[1; 32], b"alice", ITERATIONS);
-    assert_ne!(mock.stored_key, mock.server_key);
+    assert_ne!(mock.stored_key(), mock.server_key());
     assert_eq!(salt(1, b"\xff not text").len(), scram::SALT_LEN);
+}
+
+#[test]
+fn untold_bytes_of_a_mock_stay_and_are_no_salt() {
+    let mock = |user: &[u8]| MockSeed::new(&[1; 32]).mock(user, ITERATIONS);
+    assert_eq!(mock(b"alice").untold, mock(b"alice").untold);
+    assert_ne!(mock(b"alice").untold, mock(b"bob").untold);
+    assert_ne!(mock(b"alice").untold, *mock(b"alice").verifier.salt);
+    // Users that do not exist share keys, but neither with another process nor with anybody who is there.
+    assert_ne!(mock(b"alice").verifier.stored_key(), Verifier::mock(&[2; 32], b"alice", ITERATIONS).stored_key());
+}
+
+#[test]
+fn a_verifier_takes_the_same_proofs_read_or_derived() {
+    let read = Verifier::parse(&verifier().to_string()).unwrap();
+    let of_keys = Verifier::of_keys(ITERATIONS, &read.salt, *read.stored_key(), *read.server_key());
+    for verifier in [read, of_keys] {
+        let (client, done) = login(verifier.clone(), PASSWORD);
+        assert_eq!(client.verify(&done.unwrap().server_final), Ok(()));
+        assert_eq!(login(verifier, "wrong").1, Err(ScramError::WrongProof));
+    }
 }
 
 #[test]

@@ -177,7 +177,7 @@ fn proofs_of_odd_lengths_are_refused() {
 #[test]
 fn verifier_is_not_a_key() {
     let stolen = verifier();
-    for client_key in [stolen.stored_key, stolen.server_key, [0; 32]] {
+    for client_key in [*stolen.stored_key(), *stolen.server_key(), [0; 32]] {
         let keys = Keys::from_verifier(&stolen, client_key);
         let (mut client, first) = ClientExchange::start(&[1; 18]);
         let (server, answer) = ServerExchange::start(&first, verifier(), &SERVER_NONCE).unwrap();
@@ -308,9 +308,9 @@ fn servers_without_the_keys_are_not_believed() {
     let last = client.respond(&Keys::derive(PASSWORD, SALT, 8)).unwrap();
     // It may know the StoredKey, out of a stolen verifier, and what we just told it; both are of no use.
     let transcript = [&first[3..], b",", &answer, b",", &last[..last.len() - 47]].concat();
-    let by_stored_key = hmac(&verifier().stored_key, &transcript);
+    let by_stored_key = hmac(verifier().stored_key(), &transcript);
     let ours_again = String::from_utf8(last[last.len() - 44..].to_vec()).unwrap();
-    let right = Base64::encode_string(&hmac(&verifier().server_key, &transcript));
+    let right = Base64::encode_string(&hmac(verifier().server_key(), &transcript));
     let long = format!("v={}", "A".repeat(64 << 10));
     for (message, expected) in [
         (format!("v={}", Base64::encode_string(&by_stored_key)), WrongSignature),

@@ -120,8 +120,8 @@ fn verifiers_of_the_oracle_are_read() {
         let verifier = Verifier::parse(&text).unwrap();
         assert_eq!(verifier.to_string(), text);
         let keys = Keys::derive(password, &verifier.salt, verifier.iterations);
-        assert_eq!(keys.stored_key(), verifier.stored_key, "{password:?}");
-        assert_eq!(keys.server_key, verifier.server_key, "{password:?}");
+        assert_eq!(keys.stored_key(), *verifier.stored_key(), "{password:?}");
+        assert_eq!(keys.server_key, *verifier.server_key(), "{password:?}");
     }
 }
 

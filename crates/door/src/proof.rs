@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use auth::{Keys, Md5Hash, Password, ScramError, Secret, ServerDone, ServerExchange, Verifier};
+use auth::{Keys, Md5Hash, Mock, Password, ScramError, Secret, ServerDone, ServerExchange, Verifier};
 use machine::Settings;
 use machine::action::{Action, Actions};
 use machine::observe::{Level, Topic};
@@ -249,11 +249,11 @@ impl Door {
         Ok(true)
     }
 
-    fn mock_verifier(&self, user: &str) -> Verifier {
-        let mut mock = self.mock_seed.verifier(user.as_bytes(), self.settings.global.login.scram_iterations);
-        // Drawn by what nobody is ever told.
-        let (draw, _) = mock.server_key.split_first_chunk().expect("a key is 32 bytes long");
-        mock.iterations = self.kinds.iterations(u64::from_le_bytes(*draw)).unwrap_or(mock.iterations);
+    fn mock(&self, user: &str) -> Mock {
+        let mut mock = self.mock_seed.mock(user.as_bytes(), self.settings.global.login.scram_iterations);
+        let (draw, _) = mock.untold.split_first_chunk().expect("16 bytes are there");
+        let verifier = &mut mock.verifier;
+        verifier.iterations = self.kinds.iterations(u64::from_le_bytes(*draw)).unwrap_or(verifier.iterations);
         mock
     }
 
@@ -278,11 +278,11 @@ impl Door {
     /// others, so a user who does not exist has the kind that one of those who do has, and always the same one: how
     /// long a refusal takes says nothing, neither for one name nor over many.
     fn mock_secret(&self, user: &str) -> Secret {
-        let mock = self.mock_verifier(user);
+        let Mock { verifier: mock, untold } = self.mock(user);
         let (draw, _) = mock.salt.split_first_chunk().expect("a salt is 16 bytes long");
         let index = share(u64::from_le_bytes(*draw), self.kinds.all);
         // As long as most passwords are, so that it is compared as those are.
-        let text: String = mock.stored_key.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
+        let text: String = untold.iter().rev().take(5).map(|byte| format!("{byte:02x}")).collect();
         if index < self.kinds.scram {
             Secret::Scram(mock)
         } else if index < self.kinds.scram + self.kinds.md5 {
@@ -341,7 +341,7 @@ impl Door {
         client_first: &[u8],
         actions: &mut Actions,
     ) -> Result<(), Refused> {
-        let mut mock = self.mock_verifier(user);
+        let Mock { verifier: mut mock, .. } = self.mock(user);
         let verifier = match usable(self.settings.secrets.get(user)) {
             Some(Secret::Scram(verifier)) => Some(verifier.clone()),
             Some(Secret::Plain(_)) => {
@@ -378,7 +378,7 @@ impl Door {
             // The refusal takes as long as for a password that is stored in the clear, and no longer: a stored verifier may
             // have any number of iterations.
             let (password, iterations) = (Password::new(""), self.settings.global.login.scram_iterations);
-            let job = Job::DeriveVerifier { password: password.clone(), salt: verifier.salt.clone(), iterations };
+            let job = Job::DeriveVerifier { password: password.clone(), salt: verifier.salt.to_vec(), iterations };
             actions.push(Action::Compute { conn, job });
             self.set_proof(conn, Proof::Computing { given: Given::WrongProof, of: Secret::Plain(password) });
             return Ok(());
@@ -515,7 +515,7 @@ mod tests {
         settings.secrets.insert("b".to_owned(), verifier(20_000));
         let drawn = |settings: &Settings| {
             let door = Door::new(DoorId(0), Arc::new(settings.clone()), [7; 32]);
-            let names = (0..1000).map(|number| door.mock_verifier(&format!("stranger {number}")).iterations);
+            let names = (0..1000).map(|number| door.mock(&format!("stranger {number}")).verifier.iterations);
             let mut counts = BTreeMap::new();
             names.for_each(|iterations| *counts.entry(iterations).or_insert(0) += 1);
             counts

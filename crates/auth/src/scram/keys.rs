@@ -39,7 +39,7 @@ impl Keys {
     ///
     /// They fit only a server that holds the same verifier: see `Verifier::matches`.
     pub fn from_verifier(verifier: &Verifier, client_key: [u8; 32]) -> Keys {
-        Keys { client_key, server_key: verifier.server_key }
+        Keys { client_key, server_key: *verifier.server_key() }
     }
 
     /// What a server stores of these keys.
@@ -50,8 +50,8 @@ impl Keys {
     /// Whether these are the keys that a verifier was made of.
     pub(crate) fn opens(&self, verifier: &Verifier) -> bool {
         // Both are compared, always: which half differs is nobody's business.
-        let client_is_same = same(&self.stored_key(), &verifier.stored_key);
-        let server_is_same = same(&self.server_key, &verifier.server_key);
+        let client_is_same = same(&self.stored_key(), verifier.stored_key());
+        let server_is_same = same(&self.server_key, verifier.server_key());
         client_is_same & server_is_same
     }
 }

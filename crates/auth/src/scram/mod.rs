@@ -37,7 +37,7 @@ pub use client::{Challenge, ClientExchange};
 pub use error::ScramError;
 pub use keys::Keys;
 pub use server::{ServerDone, ServerExchange};
-pub use verifier::{MockSeed, Verifier};
+pub use verifier::{Mock, MockSeed, Verifier};
 
 pub use crate::same;
 

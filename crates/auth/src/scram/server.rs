@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use super::keys::{hmac, stored_key, xor};
+use super::keys::{stored_key, xor};
 use super::message::{Fields, decode_key, encode, nonce};
 use super::{CLIENT_MESSAGE_LEN_MAX, NONCE_LEN, ScramError, Verifier};
 use crate::same;
@@ -77,7 +77,7 @@ impl ServerExchange {
     /// Bytes that it keeps on the heap; most of them are the client's.
     pub fn kept_len(&self) -> usize {
         let texts = self.header.capacity() + self.transcript.capacity() + self.nonce.capacity();
-        texts + self.verifier.salt.capacity()
+        texts + self.verifier.salt.len()
     }
 
     /// Takes the keys of `derived`, which was made for the salt and the iterations that `start` has told the client: with
@@ -99,12 +99,12 @@ impl ServerExchange {
             return Err(ScramError::Nonce);
         }
         let message: [&[u8]; 3] = [&self.transcript, b",", last.without_proof];
-        let signature = hmac(&self.verifier.stored_key, &message);
+        let signature = self.verifier.stored_mac(&message);
         let client_key = xor(&last.proof, &signature);
-        if !same(&stored_key(&client_key), &self.verifier.stored_key) {
+        if !same(&stored_key(&client_key), self.verifier.stored_key()) {
             return Err(ScramError::WrongProof);
         }
-        let server_signature = encode(&hmac(&self.verifier.server_key, &message));
+        let server_signature = encode(&self.verifier.server_mac(&message));
         Ok(ServerDone { server_final: format!("v={server_signature}").into_bytes(), client_key })
     }
 }
