@@ -48,8 +48,7 @@ pub(super) struct Wish {
 
 /// A client that speaks a newer minor version, or asks for protocol extensions, is told what we speak: 3.0, none.
 pub(super) fn negotiate(conn: ConnId, message: &StartupMessage<'_>, actions: &mut Actions) {
-    let unknown: Vec<&[u8]> =
-        message.parameters().map(|(name, _)| name).filter(|name| name.starts_with(b"_pq_.")).collect();
+    let unknown: Vec<&[u8]> = message.extensions().collect();
     if message.minor > 0 || !unknown.is_empty() {
         actions.send_new(conn, |out| NegotiateVersion { minor: 0, unknown: &unknown }.encode(out));
     }
@@ -69,10 +68,12 @@ impl Wish {
     ) -> Result<Wish, Refused> {
         // If a name comes twice the last one counts, as in PostgreSQL.
         let (mut user, mut database): (&[u8], &[u8]) = (b"", b"");
+        let mut options = None;
         for (name, value) in message.parameters() {
             match name {
                 b"user" => user = value,
                 b"database" => database = value,
+                b"options" => options = Some(value),
                 _ => {}
             }
         }
@@ -95,6 +96,10 @@ impl Wish {
             trusted: false,
             forbidden: false,
         };
+        // As PostgreSQL reads them: the last `options` first, wherever it stands, so that a parameter beside it counts.
+        if let Some(options) = options {
+            wish.read_options(options, tracked, settings)?;
+        }
         wish.read_parameters(message, tracked, settings)?;
         if settings.global.startup.application_name_add_host {
             wish.add_host(peer);
@@ -149,11 +154,6 @@ impl Wish {
         tracked: &Tracked,
         settings: &Settings,
     ) -> Result<(), Refused> {
-        // As PostgreSQL reads them: the last `options` first, wherever it stands, so that a parameter beside it counts.
-        let options = message.parameters().filter(|(name, _)| *name == b"options").last();
-        if let Some((_, options)) = options {
-            self.read_options(options, tracked, settings)?;
-        }
         for (name, value) in message.parameters() {
             match name {
                 b"user" | b"database" | b"options" => {}

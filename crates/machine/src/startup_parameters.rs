@@ -26,6 +26,9 @@ impl StartupParameters {
 
     /// Once all are there: leaves the last value of each name. PostgreSQL compares names without regard to case.
     pub fn merge(&mut self) {
+        if self.iter().nth(1).is_none() {
+            return heap::fit(&mut self.pairs);
+        }
         let pairs: Vec<(&[u8], &[u8])> = self.iter().collect();
         let mut order: Vec<usize> = (0..pairs.len()).collect();
         order.sort_unstable_by(|&a, &b| compare_names(pairs[a].0, pairs[b].0).then(a.cmp(&b)));
@@ -46,6 +49,9 @@ impl StartupParameters {
 
     /// Drops those whose names do not pass.
     pub fn retain(&mut self, mut keeps: impl FnMut(&[u8]) -> bool) {
+        if self.iter().all(|(name, _)| keeps(name)) {
+            return;
+        }
         let mut kept = StartupParameters::default();
         for (name, value) in self.iter().filter(|(name, _)| keeps(name)) {
             kept.push(name, value);

@@ -75,6 +75,13 @@ impl Parameters {
         Some(changed)
     }
 
+    /// Sets one value; one that is too long to keep is passed over.
+    pub fn set(&mut self, index: usize, value: &[u8]) {
+        if value.len() <= limits::PARAMETER_LEN_MAX {
+            self.values[index] = Some(value.into());
+        }
+    }
+
     /// Those that decide what a text means, one after the other.
     pub fn meaning(&self) -> impl Iterator<Item = Option<&[u8]>> {
         let values = self.values.iter().enumerate().filter(|(index, _)| *index != Tracked::APPLICATION_NAME);
@@ -203,6 +210,17 @@ pub struct Interned {
     sets: BTreeSet<Arc<Parameters>>,
     /// Sweep the unused when the set has grown to this.
     sweep_at: usize,
+    /// What was laid over what last.
+    laid: Option<Laid>,
+}
+
+/// A client's own values, those of its pool's servers, and the former laid over the latter. Clients of one program come with the
+/// same values, one after the other.
+#[derive(Debug)]
+struct Laid {
+    own: Arc<Parameters>,
+    base: Arc<Parameters>,
+    both: Arc<Parameters>,
 }
 
 impl Interned {
@@ -217,6 +235,17 @@ impl Interned {
         let shared = Arc::new(parameters);
         self.sets.insert(Arc::clone(&shared));
         shared
+    }
+
+    /// What came of laying `own` over `base`, if that was what was done last.
+    pub fn laid(&self, own: &Arc<Parameters>, base: &Arc<Parameters>) -> Option<Arc<Parameters>> {
+        let last = self.laid.as_ref().filter(|last| Arc::ptr_eq(&last.own, own) && Arc::ptr_eq(&last.base, base))?;
+        Some(Arc::clone(&last.both))
+    }
+
+    /// Keeps what came of laying `own` over `base`.
+    pub fn keep_laid(&mut self, own: Arc<Parameters>, base: Arc<Parameters>, both: Arc<Parameters>) {
+        self.laid = Some(Laid { own, base, both });
     }
 }
 
@@ -294,6 +323,22 @@ mod tests {
             interned.intern(tracked.empty().with(4, &number.to_be_bytes()).expect("short"));
         }
         assert!(interned.sets.len() < 200, "what nobody uses is swept");
+    }
+
+    #[test]
+    fn only_what_was_laid_over_the_same_base_is_known() {
+        let tracked = Tracked::new(&[]);
+        let mut interned = Interned::default();
+        let [own, base, other] = [b"a", b"b", b"c"].map(|value| {
+            let mut parameters = tracked.empty();
+            parameters.set(Tracked::APPLICATION_NAME, value);
+            interned.intern(parameters)
+        });
+        assert_eq!(interned.laid(&own, &base), None);
+        interned.keep_laid(Arc::clone(&own), Arc::clone(&base), Arc::clone(&own));
+        assert_eq!(interned.laid(&own, &base).as_ref(), Some(&own));
+        assert_eq!(interned.laid(&own, &other), None);
+        assert_eq!(interned.laid(&other, &base), None);
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Worker {
         let mut first = SessionState::default();
         for (name, value) in arrival.parameters.iter() {
             match self.caches.tracked.index(name) {
-                Some(index) => parameters = parameters.with(index, value).unwrap_or(parameters),
+                Some(index) => parameters.set(index, value),
                 None => first.begin_with(name, value),
             }
         }
@@ -193,6 +193,13 @@ impl Worker {
         let session = self.sessions.get_mut(conn)?;
         let pool = self.pools.get(session.pool)?;
         let base = pool.welcome.base.as_ref()?;
+        if session.tracker.is_none()
+            && let Some(known) = self.caches.interned.laid(&session.parameters, &base.parameters)
+        {
+            session.confirmed = Arc::ptr_eq(&known, &base.parameters);
+            session.parameters = known;
+            return None;
+        }
         let own = session.parameters.spelled(|index, value| {
             let name = self.caches.tracked.names().nth(index)?;
             canonical(name.as_bytes(), value, base.parameters.get(index)).map(Cow::into_owned)
@@ -200,9 +207,9 @@ impl Worker {
         let mut parameters = own.as_ref().unwrap_or(&session.parameters).over(&base.parameters);
         let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
         let mut others = begun_others(base, state, &self.caches.tracked);
-        if let Some(told) =
-            Learnt::key(&parameters, state, base, &self.caches.tracked).and_then(|key| pool.welcome.learnt.get(&key))
-        {
+        let key = Learnt::key(&parameters, state, base, &self.caches.tracked);
+        let nothing_learnt = key.is_none();
+        if let Some(told) = key.and_then(|key| pool.welcome.learnt.get(&key)) {
             parameters = parameters.learnt(&told.parameters, &base.parameters);
             others = Arc::clone(&told.others);
         }
@@ -218,7 +225,12 @@ impl Worker {
             parameters = shorter.unwrap_or_else(|| parameters.clone());
             notice
         });
-        session.parameters = self.caches.interned.intern(parameters);
+        let is_short = parameters.get(Tracked::APPLICATION_NAME).is_none_or(|name| name.len() <= NAME_LEN_MAX);
+        let own = std::mem::replace(&mut session.parameters, self.caches.interned.intern(parameters));
+        // Nothing that may be another the next time: neither what servers have taught nor a remark.
+        if nothing_learnt && is_short && notice.is_none() && session.tracker.is_none() {
+            self.caches.interned.keep_laid(own, Arc::clone(&base.parameters), Arc::clone(&session.parameters));
+        }
         session.confirmed = session.tracker.is_none() && Arc::ptr_eq(&session.parameters, &base.parameters);
         notice
     }

@@ -7,7 +7,7 @@
 //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
 
 use super::CancelRequest;
-use crate::{Error, cstr, frame::counted, put_cstr};
+use crate::{Error, frame::counted, put_cstr};
 
 /// Longest length that a first packet may declare, in bytes. PostgreSQL allows 10,000 after the length word; this counts
 /// the word too, as the length itself does.
@@ -42,12 +42,22 @@ pub struct StartupMessage<'a> {
     pub minor: u16,
     /// Names and values, each ended by a NUL; checked. Without the NUL that ends the list.
     pairs: &'a [u8],
+    asks_extensions: bool,
 }
+
+/// What the names of protocol extensions begin with.
+const EXTENSION: &[u8] = b"_pq_.";
 
 impl<'a> StartupMessage<'a> {
     /// Names and values in the order they came. A name may come twice; names are never empty, values may be.
     pub fn parameters(&self) -> Parameters<'a> {
         Parameters { rest: self.pairs }
+    }
+
+    /// The names of the protocol extensions that it asks for.
+    pub fn extensions(&self) -> impl Iterator<Item = &'a [u8]> {
+        let names = self.asks_extensions.then(|| self.parameters().map(|(name, _)| name));
+        names.into_iter().flatten().filter(|name| name.starts_with(EXTENSION))
     }
 
     /// The value of a parameter. If the client sent it more than once the last one counts, as in PostgreSQL.
@@ -66,11 +76,18 @@ impl<'a> Iterator for Parameters<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (name, rest) = cstr(self.rest)?;
-        let (value, rest) = cstr(rest)?;
+        let (name, rest) = short(self.rest)?;
+        let (value, rest) = short(rest)?;
         self.rest = rest;
         Some((name, value))
     }
+}
+
+/// As [`crate::cstr`], for texts of a few bytes: a plain search has found their end before a clever one has begun.
+#[inline]
+fn short(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.iter().position(|&byte| byte == 0)?;
+    Some((&bytes[..end], &bytes[end + 1..]))
 }
 
 /// Reads the first packet; `Ok(None)` while it is not whole. With it comes the number of bytes it took.
@@ -121,19 +138,22 @@ fn start(version: u32, body: &[u8]) -> Result<StartupMessage<'_>, Error> {
     if last != 0 {
         return Err(Error::MissingTerminator);
     }
-    check_pairs(pairs)?;
-    Ok(StartupMessage { minor, pairs })
+    let asks_extensions = check_pairs(pairs)?;
+    Ok(StartupMessage { minor, pairs, asks_extensions })
 }
 
-fn check_pairs(mut rest: &[u8]) -> Result<(), Error> {
+/// Returns whether a name is that of an extension.
+fn check_pairs(mut rest: &[u8]) -> Result<bool, Error> {
+    let mut asks_extensions = false;
     while !rest.is_empty() {
-        let (name, after) = cstr(rest).ok_or(Error::MissingTerminator)?;
+        let (name, after) = short(rest).ok_or(Error::MissingTerminator)?;
         if name.is_empty() {
             return Err(Error::BadValue("a startup parameter without a name"));
         }
-        (_, rest) = cstr(after).ok_or(Error::BadValue("a startup parameter without a value"))?;
+        asks_extensions |= name.starts_with(EXTENSION);
+        (_, rest) = short(after).ok_or(Error::BadValue("a startup parameter without a value"))?;
     }
-    Ok(())
+    Ok(asks_extensions)
 }
 
 /// Appends a StartupMessage of protocol 3.0.
