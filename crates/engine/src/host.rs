@@ -9,6 +9,7 @@
 //! Passers are clients that are logging in, that arrive from another thread's door, and that leave: [`PASSERS_MAX`] a round of
 //! those who arrive and of the others, so that thousands who come or go at once are no stall for those who are at work, and
 //! none pile up here whose clients have left already. Who is left out is ready still, and before whoever gets ready later.
+//! The kernel reports all of them again each round, so [`PASSERS_ALONE_MAX`] have their turn where nobody else has anything to say.
 //!
 //! Promises: the contract of `machine::Machine`, to the letter; one clock read a round; in the steady state no system
 //! call but `recv`, `send` and a share of `epoll_wait`, no lock, no allocation. Servers come before clients, else a
@@ -42,7 +43,11 @@ use crate::shared::{Builder, Shared};
 const EXCHANGES_MAX: usize = 16;
 
 /// Clients that are logging in or leaving, of whom something is told in one round: a millisecond's worth. As many arrive.
-pub(crate) const PASSERS_MAX: usize = 32;
+pub(crate) const PASSERS_MAX: usize = 64;
+
+/// The same in a round in which nobody who is at work has anything to say: whoever begins to meanwhile waits a few milliseconds, once.
+/// The door has a thread of its own where there are several workers, and there each round is such a one.
+pub(crate) const PASSERS_ALONE_MAX: usize = 256;
 
 /// A longer wait would not fit the argument of `epoll_pwait` and need a newer system call, which sandboxes may forbid.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
@@ -263,18 +268,20 @@ impl Host {
 
     /// Tells what happened on clients, those who are at work first.
     fn serve_clients(&mut self) {
-        let mut passers = 0;
+        let (mut passers, mut others) = (0, 0);
         for index in 0..self.poll.ready_count() {
             let Some((seat, conn, phase, wanted)) = self.seated_client(index) else { continue };
             let ready = self.poll.ready(index);
             if passes(conn, ready) {
                 passers += 1;
             } else {
+                others += 1;
                 self.serve_one(seat, conn, phase, wanted, ready);
             }
         }
         if passers > 0 {
-            self.serve_passers();
+            let is_alone = others == 0 && !self.has_servers_ready();
+            self.serve_passers(if is_alone { PASSERS_ALONE_MAX } else { PASSERS_MAX });
         }
         if self.inbox.arrivals() > 0 {
             self.let_arrive(PASSERS_MAX);
@@ -289,9 +296,13 @@ impl Host {
         }
     }
 
+    fn has_servers_ready(&self) -> bool {
+        (0..self.poll.ready_count()).any(|index| matches!(self.poll.token(index), Token::Seat(seat) if seat.serves()))
+    }
+
     #[inline(never)]
-    fn serve_passers(&mut self) {
-        let mut left = PASSERS_MAX;
+    fn serve_passers(&mut self, count_max: usize) {
+        let mut left = count_max;
         for index in 0..self.poll.ready_count() {
             let Some((seat, conn, phase, wanted)) = self.seated_client(index) else { continue };
             let ready = self.poll.ready(index);

@@ -12,6 +12,7 @@ use socket2::SockRef;
 use units::Kind;
 
 use super::{PATIENCE, Script, Stage, client, ping, rest};
+use crate::host::PASSERS_ALONE_MAX;
 
 #[test]
 fn it_echoes_over_tcp_of_both_kinds_and_unix() {
@@ -396,7 +397,7 @@ fn most_in_a_round(stage: &Stage, beginning: &str, count: usize) -> usize {
 
 #[test]
 fn who_comes_or_goes_with_many_is_told_of_in_portions() {
-    const STORM: usize = 200;
+    const STORM: usize = PASSERS_ALONE_MAX + 44;
     let (release, held) = channel();
     let stage = Stage::open(1, rounds_of(held));
     let mut holder = stage.tcp();
@@ -410,8 +411,8 @@ fn who_comes_or_goes_with_many_is_told_of_in_portions() {
         release.send(()).expect("it waits");
     };
     hold(&mut || storm.iter_mut().for_each(|stream| stream.write_all(b"log me in").expect("it is open")));
-    assert_eq!(most_in_a_round(&stage, "came", STORM), 32);
+    assert_eq!(most_in_a_round(&stage, "came", STORM), PASSERS_ALONE_MAX);
     storm.iter_mut().for_each(|stream| stream.read_exact(&mut [0; 9]).expect("nobody is forgotten"));
     hold(&mut || storm.clear());
-    assert_eq!(most_in_a_round(&stage, "left", STORM), 32);
+    assert_eq!(most_in_a_round(&stage, "left", STORM), PASSERS_ALONE_MAX);
 }

@@ -1,5 +1,6 @@
 //! What goes from thread to thread: messages with sockets, refusals, computations, deadlines, answers.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -12,7 +13,7 @@ use machine::{Action, Event, Exchange, Job, Mail, Peer, Place, Snapshot, Stop, T
 use units::{Kind, PoolId, PoolKey, Serial, Time, WorkerId};
 
 use super::{PATIENCE, Script, Stage, ping};
-use crate::host::PASSERS_MAX;
+use crate::host::{PASSERS_ALONE_MAX, PASSERS_MAX};
 use crate::letter::OFFERED_MAX;
 
 /// A message of which a test's worker understands the number.
@@ -211,6 +212,60 @@ fn many_who_arrive_at_once_are_let_in_a_few_a_round() {
 fn a_worker_is_told_to_stop_behind_all_who_arrive() {
     let stage = many_arrive(|| Mail::stop(Place::Worker(WorkerId(0)), Stop::WaitForClients));
     stage.expect(&format!("the last letter behind {MANY}."));
+}
+
+/// In how many rounds a door reads what [`MANY`] clients have sent while it stood still, beside a worker whose client has sent
+/// something too or not.
+fn rounds_of_many(others_at_work: bool) -> usize {
+    let (go_on, waits): (Sender<()>, _) = channel();
+    let waits = Arc::new(Mutex::new(waits));
+    let stage = Stage::open(1, move |place| {
+        let waits = Arc::clone(&waits);
+        let is_door = matches!(place, Place::Door(_));
+        if !is_door {
+            return sending_on(WorkerId(0))(place);
+        }
+        let mut sends_on = sending_on(WorkerId(0))(place)?;
+        Some(Box::new(move |actor, event| {
+            match *event {
+                Event::Received { bytes: b"wait", .. } => {
+                    actor.note("stands still");
+                    let _ = waits.lock().expect("one waits").recv_timeout(PATIENCE);
+                }
+                Event::Received { bytes: b"x", .. } => actor.note(format!("read at {:?}", actor.now)),
+                _ => return sends_on(actor, event),
+            }
+            Vec::new()
+        }))
+    });
+    let mut at_work = stage.tcp();
+    at_work.write_all(b"!").expect("it reads");
+    stage.expect("Worker");
+    let (mut first, mut clients) = (stage.tcp(), Vec::new());
+    stage.expect("accept");
+    for _ in 0..MANY {
+        clients.push(stage.tcp());
+        stage.expect("accept");
+    }
+    first.write_all(b"wait").expect("it reads");
+    stage.expect("stands still");
+    if others_at_work {
+        at_work.write_all(b"?").expect("it will read");
+    }
+    for client in &mut clients {
+        client.write_all(b"x").expect("it will read");
+    }
+    drop(go_on);
+    let times: BTreeSet<String> = (0..MANY).map(|_| stage.expect("read at")).collect();
+    times.len()
+}
+
+const _: () = assert!(PASSERS_MAX < MANY && MANY <= PASSERS_ALONE_MAX);
+
+#[test]
+fn many_who_log_in_at_once_are_read_a_few_in_a_round_in_which_others_are_at_work() {
+    assert_eq!(rounds_of_many(false), 1);
+    assert_eq!(rounds_of_many(true), 2, "a few in the first, the others in the next");
 }
 
 #[test]
