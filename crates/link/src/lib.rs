@@ -27,7 +27,7 @@
 //! | `lone_answer` | the commonest of them |
 //! | `following`, `confirming`, `executing`, `splitting` | what statements do to a session: as sent, and as answered |
 //! | `renaming`, `matching`, `naming`, `reserving`, `large_statements`, `pacing` | prepared statements on many servers |
-//! | `replaying`, `checking` | before a server is its session's; before it is another's |
+//! | `replaying`, `checking`, `server_questions` | before a server is its session's; before it is another's |
 //! | `copying`, `listening`, `announcing`, `vacating`, `overdue` | COPY; LISTEN; definitions; DROP DATABASE; late queries |
 
 pub mod announcing;
@@ -65,6 +65,7 @@ pub mod requests;
 pub mod reserving;
 pub mod server_login;
 pub mod server_messages;
+pub mod server_questions;
 pub mod session;
 mod session_parts;
 pub mod splitting;

@@ -7,23 +7,13 @@ use link::session::State;
 use machine::Turn;
 use machine::mail::ToWorker;
 use session_state::catalogue::Definition;
-use units::{ConnId, PoolId, Time, WorkerId};
+use units::{ConnId, PoolId, WorkerId};
 
 use crate::Worker;
 
 impl Worker {
     pub(super) fn other_workers(&self) -> OtherWorkers {
         OtherWorkers::of(self.id, self.settings.workers)
-    }
-
-    /// The pools of a database here learn what is defined there.
-    pub(super) fn note_definition(&mut self, now: Time, definition: &Definition) {
-        for pool in self.pools.iter_mut() {
-            if pool.database.name_at_server() == &*definition.database {
-                pool.names.known.learn(&definition.what, definition.server, now);
-            }
-        }
-        self.definitions.note(definition);
     }
 
     /// Another worker's client defines something.
@@ -33,7 +23,7 @@ impl Worker {
         definition: Arc<Definition>,
         session: Option<ConnId>,
     ) {
-        self.note_definition(turn.now, &definition);
+        self.definitions.note(self.pools.iter_mut(), turn.now, &definition);
         if let Some(session) = session {
             let to = WorkerId(session.owner());
             turn.actions.post_to_worker(to, ToWorker::Noted { definition, session });
@@ -65,26 +55,11 @@ impl Worker {
     #[cold]
     pub(super) fn tell_settled(&mut self, turn: &mut Turn<'_>, id: PoolId, server: ConnId, lost: bool) {
         if self.definitions.is_of(server) {
-            self.hear_of_settlement(turn.now, server, lost);
+            self.definitions.settle(self.pools.iter_mut(), turn.now, server, lost);
             self.other_workers().post(turn.actions, || ToWorker::Settled { server, lost });
         } else if let Some(pool) = self.pool_mut(id) {
             // What no other pool is to know.
             pool.names.known.settle(server, turn.now, lost);
-        }
-    }
-
-    pub(super) fn hear_of_settlement(&mut self, now: Time, server: ConnId, lost: bool) {
-        let Some(database) = self.definitions.settle(server) else { return };
-        for pool in self.pools.iter_mut().filter(|pool| pool.database.name_at_server() == &*database) {
-            pool.names.known.settle(server, now, lost);
-        }
-    }
-
-    /// A pool begins to know what names hide: what transactions define that are open now it may not be able to read.
-    pub(super) fn doubt_open_definitions(&mut self, now: Time, id: PoolId) {
-        let Some(pool) = self.pools.get_mut(id) else { return };
-        for server in self.definitions.in_database(pool.database.name_at_server()) {
-            pool.names.known.doubt(server, now);
         }
     }
 }

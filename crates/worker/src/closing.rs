@@ -1,6 +1,7 @@
 //! How sessions and servers end. Whoever is closed is told why, unless it left by itself or half a message is under way.
 
 use connections::server::{Chore, Server, State as ServerState};
+use link::server_questions::question_syncs;
 use link::session::{Session, State};
 use machine::Turn;
 use machine::action::Action;
@@ -271,7 +272,9 @@ impl Worker {
         if !does(&self.settings, Fault::LeaveCopyOpen) {
             hush(conn, server, turn);
         }
-        self.question_syncs(turn, conn);
+        if let Some(server) = self.servers.get_mut(conn) {
+            question_syncs(turn, conn, server);
+        }
         let Some(server) = self.servers.get_mut(conn) else { return };
         let ServerState::Draining { read, .. } = server.state else { return };
         if !server.ledger.is_clear() || server.incoming.skip > 0 || !server.incoming.inbox.is_empty() {

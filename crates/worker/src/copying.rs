@@ -1,14 +1,11 @@
 //! A session ends whose COPY went wrong, and one whose COPY has failed asks on.
 
-use connections::server::{Answerer, Expect};
 use link::copying::SYNC_LOST;
 use link::findings::Astray;
-use link::following::ASIDE;
 use machine::Turn;
 use units::ConnId;
 use wire::backend::ErrorResponse;
-use wire::frontend::{Close, Target};
-use wire::{frontend, sqlstate};
+use wire::sqlstate;
 
 use crate::Worker;
 
@@ -26,19 +23,5 @@ impl Worker {
             turn.actions.send_new(conn, |out| told.encode(out));
         }
         self.refuse_session(turn, conn, sqlstate::PROTOCOL_VIOLATION, SYNC_LOST);
-    }
-
-    /// Asks a server for an answer that no Sync has, where it may have answered one or ignored it.
-    #[inline]
-    pub(super) fn question_syncs(&mut self, turn: &mut Turn<'_>, server_id: ConnId) {
-        let Some(server) = self.servers.get_mut(server_id).filter(|server| server.ledger.needs_question()) else {
-            return;
-        };
-        server.ledger.sent(Answerer::Prepare, Expect::Close(None));
-        server.ledger.sent(Answerer::Prepare, Expect::Sync);
-        turn.actions.send_new(server_id, |out| {
-            Close { target: Target::Portal, name: ASIDE }.encode(out);
-            frontend::encode_sync(out);
-        });
     }
 }

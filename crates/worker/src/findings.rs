@@ -37,7 +37,7 @@ impl Worker {
     /// What was defined on a server, or is committed there.
     pub(super) fn act_on_definitions(&mut self, turn: &mut Turn<'_>, conn: ConnId, findings: &mut Findings) {
         for definition in findings.words.iter_mut().flat_map(|words| std::mem::take(&mut words.definitions)) {
-            self.note_definition(turn.now, &definition);
+            self.definitions.note(self.pools.iter_mut(), turn.now, &definition);
         }
         if findings.settled
             && let Some(id) = self.servers.get(conn).map(|server| server.pool)

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `announcing` | which pools learn what a client defines, and when |
 //! | `requests` | what is done with a client's bytes, by what its session is doing |
-//! | `checking` | whether a server can leave its session |
 //! | `pinning` | how many sessions may keep their servers, and who waits to |
 //! | `server_bytes` | who reads a server's bytes, and what follows |
 //! | `limiting` | who begins a transaction within the limits of its class, and who waits to |
@@ -41,7 +40,6 @@ mod cancelling;
 mod cancels;
 mod cataloguing;
 mod chaos;
-mod checking;
 mod chores;
 mod classing;
 mod closing;
@@ -294,7 +292,9 @@ impl Worker {
             ToWorker::Configure(settings) => self.configure(turn, settings),
             ToWorker::Defines { definition, session } => self.hear_of_definition(turn, definition, session),
             ToWorker::Noted { definition, session } => self.definition_noted(turn, session, &definition),
-            ToWorker::Settled { server, lost } => self.hear_of_settlement(turn.now, server, lost),
+            ToWorker::Settled { server, lost } => {
+                self.definitions.settle(self.pools.iter_mut(), turn.now, server, lost)
+            }
             ToWorker::Stop(stop) => self.stop(turn, stop),
             ToWorker::Look { ticket, detail } => {
                 let snapshot = Box::new(self.snapshot(turn.now, detail));

@@ -223,7 +223,7 @@ impl Worker {
             }
             return is_open;
         };
-        self.confirm(turn, server_id, conn, &begun_with);
+        link::replaying::confirm(turn, (conn, session), server, pool, &self.caches.tracked, &begun_with);
         if paused {
             self.balance_session(turn, conn);
         }

@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use link::pool::Pool;
 use session_state::catalogue::{Definition, What};
-use units::ConnId;
+use units::{ConnId, Time};
 
 /// Servers whose transactions have defined something that other pools know of, and may go on.
 #[derive(Debug, Default)]
 pub(super) struct OpenDefinitions(BTreeMap<ConnId, Box<str>>);
 
 impl OpenDefinitions {
-    pub(super) fn note(&mut self, definition: &Definition) {
+    /// The pools of a database learn what is defined there.
+    pub(super) fn note<'p>(&mut self, pools: impl Iterator<Item = &'p mut Pool>, now: Time, definition: &Definition) {
+        for pool in pools.filter(|pool| pool.database.name_at_server() == &*definition.database) {
+            pool.names.known.learn(&definition.what, definition.server, now);
+        }
         if definition.what != What::Relation {
             self.0.insert(definition.server, definition.database.clone());
         }
@@ -20,13 +25,26 @@ impl OpenDefinitions {
         self.0.contains_key(&server)
     }
 
-    /// The transaction on that server is over. In which database it was, if it was one of these.
-    pub(super) fn settle(&mut self, server: ConnId) -> Option<Box<str>> {
-        self.0.remove(&server)
+    /// The transaction on that server is over; `lost`: or the server is gone.
+    pub(super) fn settle<'p>(
+        &mut self,
+        pools: impl Iterator<Item = &'p mut Pool>,
+        now: Time,
+        server: ConnId,
+        lost: bool,
+    ) {
+        let Some(database) = self.0.remove(&server) else { return };
+        for pool in pools.filter(|pool| pool.database.name_at_server() == &*database) {
+            pool.names.known.settle(server, now, lost);
+        }
     }
 
-    /// Servers with such a transaction in a database.
-    pub(super) fn in_database<'a>(&'a self, database: &'a str) -> impl Iterator<Item = ConnId> + 'a {
-        self.0.iter().filter(move |(_, other)| ***other == *database).map(|(server, _)| *server)
+    /// A pool begins to know what names hide: what transactions define that are open now it may not be able to read.
+    pub(super) fn doubt_in(&self, pool: &mut Pool, now: Time) {
+        for (server, database) in &self.0 {
+            if pool.database.name_at_server() == &**database {
+                pool.names.known.doubt(*server, now);
+            }
+        }
     }
 }

@@ -35,7 +35,8 @@ impl Worker {
         if self.pools.get(id).is_none() {
             let database = self.settings.database(&key.database)?;
             self.pools.add(id, key, homes, database, &self.settings);
-            self.doubt_open_definitions(Time::ZERO, id);
+            let pool = self.pools.get_mut(id)?;
+            self.definitions.doubt_in(pool, Time::ZERO);
         }
         self.pools.get_mut(id)
     }

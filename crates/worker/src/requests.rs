@@ -210,7 +210,7 @@ impl Worker {
         let deep = server.ledger.depth() >= limits::OWED_MAX || crowded;
         let may_be_done = server.is_clean() || server.end.close_needed.is_some() || cfg!(feature = "sabotage");
         let is_timed = pool.rules.times_links() || session.is_torn() || !session.flow.is_clear();
-        definitions.iter().for_each(|definition| self.note_definition(turn.now, definition));
+        definitions.iter().for_each(|definition| self.definitions.note(self.pools.iter_mut(), turn.now, definition));
         if let Err(ending) = end {
             return self.end_by_request(turn, conn, ending);
         }

@@ -4,6 +4,8 @@ use connections::server::{Overdue, State};
 use link::answers::Answers;
 use link::findings::{Broken, Findings};
 use link::lone_answer::{LoneAnswer, passed};
+use link::replaying;
+use link::server_questions::{end_skipping, question_syncs};
 use link::stream::Stream;
 use machine::Turn;
 use machine::action::Source;
@@ -110,19 +112,25 @@ impl Worker {
         match server.state {
             State::Linked(session) => {
                 let (gated, struck) = (server.gate.is_shut, server.cancel.overdue == Overdue::Answered);
-                if findings.replayed {
-                    self.replayed(turn, conn, session);
-                }
-                if findings.skipped_aside {
-                    self.end_skipping(turn, conn);
-                }
-                if findings.reverted {
-                    self.mend(turn, conn, session);
+                let Some(pool) = self.pools.get_mut(server.pool) else { return };
+                if let Some(session_value) = self.sessions.get_mut(session) {
+                    let tracked = &self.caches.tracked;
+                    if findings.replayed {
+                        replaying::accepted(turn, session, session_value, server, pool, tracked);
+                    }
+                    if findings.skipped_aside {
+                        end_skipping(turn, conn, server);
+                    }
+                    if findings.reverted {
+                        replaying::mend(turn, session_value, conn, server, tracked);
+                    }
                 }
                 if findings.ears && self.heard_end(turn, conn, session, findings.withheld) {
                     return;
                 }
-                self.question_syncs(turn, conn);
+                if let Some(server) = self.servers.get_mut(conn) {
+                    question_syncs(turn, conn, server);
+                }
                 if gated {
                     self.open_gate(turn, conn, session);
                 }

@@ -45,7 +45,7 @@ impl Worker {
                 waits.forget();
             }
             if pool.names.known.configure(pool.rules.follows() && self.settings.reads_catalogue, changed) {
-                self.doubt_open_definitions(turn.now, id);
+                self.definitions.doubt_in(pool, turn.now);
             }
             if changed {
                 let why = if removed { DATABASE_REMOVED } else { "database configuration changed" };
