@@ -6,9 +6,11 @@ mod charge;
 pub mod databases;
 pub mod flow;
 pub mod server;
+mod slots;
 mod verdict;
 
 pub use charge::{Charge, Origin};
 pub use flow::Flow;
 pub use server::{Lent, Server};
+pub use slots::Slots;
 pub use verdict::Verdict;

@@ -1,27 +1,36 @@
 //! Where pools and sessions live: on the least burdened workers.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use queueing::board::Board;
 use units::{PoolId, WorkerId};
 
-use super::{Coordinator, Entry, lower, sizing};
-
 /// What lives on a worker.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Burden {
-    sessions: u32,
-    pools: u32,
+pub(crate) struct Burden {
+    pub(crate) sessions: u32,
+    pub(crate) pools: u32,
 }
 
-impl Coordinator {
-    /// A pool lives on as many workers as give each at least eight servers: with fewer, lending would be the normal
-    /// path.
-    pub(super) fn choose_homes(&mut self, entry: &Entry, id: PoolId) -> Vec<WorkerId> {
+/// What lives on all workers.
+#[derive(Debug)]
+pub(crate) struct Homes {
+    /// By worker.
+    burden: Vec<Burden>,
+}
+
+impl Homes {
+    pub(crate) fn new(workers: u16) -> Homes {
+        Homes { burden: vec![Burden::default(); usize::from(workers)] }
+    }
+
+    pub(crate) fn workers(&self) -> u16 {
+        u16::try_from(self.burden.len()).expect("it began with a number of workers")
+    }
+
+    /// The homes of a pool that is to have so many servers: as many as give each at least eight. With fewer, lending would be
+    /// the normal path.
+    pub(crate) fn choose(&mut self, id: PoolId, size: u32) -> Vec<WorkerId> {
         let on_board = (id.0 as usize) < Board::POOLS_MAX;
-        let size = sizing::expected(entry);
-        let homes = if on_board { (size / 8).clamp(1, u32::from(self.workers)) } else { 1 };
+        let homes = if on_board { (size / 8).clamp(1, u32::from(self.workers())) } else { 1 };
         let mut order: Vec<(Burden, u16)> =
             self.burden.iter().zip(0..).map(|(&burden, worker)| (burden, worker)).collect();
         order.sort_unstable();
@@ -32,55 +41,35 @@ impl Coordinator {
         homes
     }
 
-    /// A pool lives nowhere any more.
-    pub(super) fn leave_homes(&mut self, pool: PoolId) {
-        let entry = &self.pools[pool.0 as usize];
-        for home in &entry.homes {
+    /// A pool lives there no more.
+    pub(crate) fn leave(&mut self, homes: &[WorkerId]) {
+        for home in homes {
             self.burden[usize::from(home.0)].pools -= 1;
         }
-        lower(&mut self.pools_by_database, &entry.key.database);
     }
 
-    /// Gives a session its home: among the pool's, the worker with the fewest of its sessions.
-    pub(super) fn settle(&mut self, pool: PoolId, user: Arc<str>) -> WorkerId {
-        let entry = &mut self.pools[pool.0 as usize];
-        let home = entry.homes.iter().copied().min_by_key(|home| entry.sessions[usize::from(home.0)]);
-        let worker = home.expect("a pool has a home");
-        entry.sessions[usize::from(worker.0)] += 1;
+    pub(crate) fn session_came(&mut self, worker: WorkerId) {
         self.burden[usize::from(worker.0)].sessions += 1;
-        entry.life.comes_into_use(pool, &mut self.unused);
-        self.clients += 1;
-        *self.clients_by_database.entry(Arc::clone(&entry.key.database)).or_default() += 1;
-        *self.clients_by_user.entry(user).or_default() += 1;
-        worker
     }
 
-    pub(super) fn departed(&mut self, pool: PoolId, worker: WorkerId, user: &Arc<str>) {
-        let entry = &mut self.pools[pool.0 as usize];
-        entry.sessions[usize::from(worker.0)] -= 1;
+    pub(crate) fn session_left(&mut self, worker: WorkerId) {
         self.burden[usize::from(worker.0)].sessions -= 1;
-        self.clients -= 1;
-        lower(&mut self.clients_by_database, &entry.key.database);
-        lower(&mut self.clients_by_user, user);
     }
 
-    /// What is counted as it changes, counted anew.
-    pub(super) fn check_burden(&self) -> Result<(), String> {
-        let mut burden = vec![Burden::default(); self.burden.len()];
-        let mut databases: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
-        for entry in &self.pools {
-            for (burden, sessions) in burden.iter_mut().zip(&entry.sessions) {
-                burden.sessions += sessions;
-            }
-            if entry.is_live() {
-                *databases.entry(&entry.key.database).or_default() += 1;
-                entry.homes.iter().for_each(|home| burden[usize::from(home.0)].pools += 1);
-            }
-        }
-        if burden != self.burden || !databases.into_iter().eq(self.pools_by_database.iter().map(|(name, &n)| (name, n)))
-        {
-            return Err(format!("{burden:?} lives on workers, {:?} is counted", self.burden));
-        }
-        Ok(())
+    pub(crate) fn burden(&self) -> &[Burden] {
+        &self.burden
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_lives_on_as_many_workers_as_give_each_eight_servers() {
+        let mut homes = Homes::new(4);
+        assert_eq!(homes.choose(PoolId(1), 7), [WorkerId(0)]);
+        assert_eq!(homes.choose(PoolId(2), 16), [WorkerId(1), WorkerId(2)]);
+        assert_eq!(homes.choose(PoolId(3), 1000).len(), 4);
     }
 }

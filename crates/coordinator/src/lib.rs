@@ -9,40 +9,57 @@
 //!                        └── at a shared cap: Recall ──► a worker with a server of another pool
 //! ```
 //!
-//! Who gets the next token, and who gives one back for it, is in `asking` and `sharing`.
+//! Who gets the next token, and who gives one back for it, is in `asks` and `sharing`.
 
-mod announcing;
-mod asking;
-mod failing;
-mod forgetting;
+//!
+//! Each part has its own values, and knows none of the others: [`Coordinator`] takes the mail, asks the parts, and sends what they
+//! answer.
+
+mod announced;
+mod asks;
+mod auto;
+mod clients;
+mod counts;
+mod empty_databases;
+mod entry;
+mod failures;
+mod held;
 mod homes;
-mod limiting;
+mod limits;
+mod pools;
+mod rules;
 mod sharing;
 #[cfg(test)]
 mod sharing_tests;
-mod sizing;
-mod vacating;
+mod sizes;
+mod tokens;
+mod unused;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use announcing::Announced;
-use asking::{Ask, Cap, Contest, Yield};
-use failing::Failures;
-use forgetting::Life;
-use homes::Burden;
-use limiting::Limiting;
+use asks::{Ask, Asks, View};
+use clients::Clients;
+use entry::Entry;
+use homes::{Burden, Homes};
+use limits::Limits;
 use machine::action::{Action, Actions};
 use machine::event::Event;
-use machine::mail::{Application, Grant, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
+use machine::mail::{Application, Counted, Failure, Grant, Mail, Refusal, Stop, ToCoordinator, ToDoor, ToWorker};
 use machine::observe::{About, Fact, Level, Peer, Topic};
-use machine::sabotage::{Fault, does};
 use machine::{Settings, Violation};
+use pools::Pools;
 use queueing::board::Board;
-use queueing::classes::ClassSet;
+use queueing::limiting::Limit;
+use queueing::refusals::News;
+use queueing::sizing::Sizing;
+use sizes::Sizes;
+use tokens::{Obstacle, Tokens};
+use units::limits::MAINTENANCE;
 use units::names::shown;
-use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId, limits};
+use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
+use unused::Unused;
 
 /// The console is no pool: its sessions live on the first worker under this id.
 pub const CONSOLE: PoolId = PoolId(0);
@@ -50,137 +67,42 @@ pub const CONSOLE: PoolId = PoolId(0);
 /// The coordinator of all workers of a process.
 #[derive(Debug)]
 pub struct Coordinator {
-    workers: u16,
     settings: Arc<Settings>,
-    /// Indexed by [`PoolId`].
-    pools: Vec<Entry>,
-    ids: BTreeMap<PoolKey, PoolId>,
-    /// Pools of each database.
-    pools_by_database: BTreeMap<Arc<str>, u32>,
-    /// By worker.
-    burden: Vec<Burden>,
-    /// Pools that are forgotten unless somebody comes, those that have been unused for longest first.
-    unused: BTreeSet<(Time, PoolId)>,
-    /// Pools whose size is to be looked at.
-    looked_at: BTreeSet<PoolId>,
-    /// In order of arrival.
-    asks: Vec<Ask>,
-    /// When they were last gone through.
-    served_at: Time,
-    /// Caps at which somebody is hungry, or was a moment ago.
-    contests: BTreeMap<Cap, Contest>,
-    /// Pools with tokens out.
-    holders: BTreeSet<PoolId>,
-    /// All tokens out.
-    servers: u32,
-    /// Logins under way, in order of their grants.
-    opening: VecDeque<(PoolId, Time)>,
+    pools: Pools,
+    homes: Homes,
+    clients: Clients,
+    tokens: Tokens,
+    asks: Asks,
+    sizes: Sizes,
+    limits: Limits,
+    unused: Unused,
     /// The last number given to a client or a server.
     serial: Serial,
-    clients: u32,
-    clients_by_database: BTreeMap<Arc<str>, u32>,
-    clients_by_user: BTreeMap<Arc<str>, u32>,
-    servers_by_database: BTreeMap<Arc<str>, u32>,
-    servers_by_user: BTreeMap<Arc<str>, u32>,
-    /// Some pool has a min_pool_size.
+    /// Some pool has a min_pool_size, and when servers are opened next for that.
     maintains: bool,
     maintain_at: Time,
-    recall_at: Option<Time>,
     stop: Option<Stop>,
-    /// Ids of pools that were forgotten.
-    free: Vec<PoolId>,
-    /// When to look for pools that nobody uses.
-    forget_at: Option<Time>,
     /// When it has something to do by itself: asked twice a round, and found anew after each step.
     due: Option<Time>,
-    limiting: Limiting,
-}
-
-#[derive(Debug)]
-struct Entry {
-    key: PoolKey,
-    homes: Vec<WorkerId>,
-    /// Tokens out, by worker. What workers tell of a server that travels may overtake each other, so a single count can
-    /// be below zero for a moment; the sum never is, and limits are about the sum.
-    held: Vec<i32>,
-    /// Sessions, by worker.
-    sessions: Vec<u32>,
-    /// Classes with work, as of the last ask, by worker.
-    at_work: Vec<ClassSet>,
-    size: u32,
-    /// Its size is found, not given.
-    auto: Option<Box<sizing::Auto>>,
-    reserve: u32,
-    min: u32,
-    forced: bool,
-    /// Tokens beyond the size, since a reload has lowered it: they come back one by one.
-    over: u32,
-    max_db: u32,
-    max_user: u32,
-    lifetime: Duration,
-    /// When its tokens were given out, the oldest first.
-    granted_at: VecDeque<Time>,
-    /// Until when nothing is opened for min_pool_size: its database is to be empty.
-    vacant_until: Time,
-    /// Tokens that it was told to give back at its next release.
-    yields: Vec<Yield>,
-    failures: Failures,
-    announced: Announced,
-    life: Life,
-    /// When its servers were told last to leave their database.
-    vacated_at: Option<Time>,
-}
-
-impl Entry {
-    /// Tokens of servers whose lifetime does not end soon.
-    fn lasting(&self, now: Time) -> u32 {
-        if self.lifetime.is_zero() {
-            return self.tokens();
-        }
-        let lasts = self.lifetime - limits::RENEWAL.min(self.lifetime / 10);
-        // The oldest first. A server that is lent on its way may be counted below zero.
-        let ending = self.granted_at.iter().take_while(|at| **at + lasts <= now).count() as u32;
-        self.tokens().saturating_sub(ending)
-    }
-
-    fn tokens(&self) -> u32 {
-        let sum: i32 = self.held.iter().sum();
-        u32::try_from(sum).expect("I12: more tokens came back than were given out")
-    }
 }
 
 impl Coordinator {
     #[must_use]
     pub fn new(workers: u16, settings: Arc<Settings>) -> Coordinator {
-        let limiting = Limiting::new(&settings, workers);
         let mut coordinator = Coordinator {
-            limiting,
-            workers,
+            limits: Limits::new(&settings, workers),
             settings,
-            pools: Vec::new(),
-            ids: BTreeMap::new(),
-            pools_by_database: BTreeMap::new(),
-            burden: vec![Burden::default(); usize::from(workers)],
-            unused: BTreeSet::new(),
-            looked_at: BTreeSet::new(),
-            asks: Vec::new(),
-            served_at: Time::ZERO,
-            contests: BTreeMap::new(),
-            holders: BTreeSet::new(),
-            servers: 0,
-            opening: VecDeque::new(),
+            pools: Pools::default(),
+            homes: Homes::new(workers),
+            clients: Clients::default(),
+            tokens: Tokens::default(),
+            asks: Asks::default(),
+            sizes: Sizes::default(),
+            unused: Unused::default(),
             serial: Serial::default(),
-            clients: 0,
-            clients_by_database: BTreeMap::new(),
-            clients_by_user: BTreeMap::new(),
-            servers_by_database: BTreeMap::new(),
-            servers_by_user: BTreeMap::new(),
             maintains: false,
             maintain_at: Time::ZERO,
-            recall_at: None,
             stop: None,
-            free: Vec::new(),
-            forget_at: None,
             due: None,
         };
         let name: Arc<str> = connections::databases::CONSOLE_DATABASE.into();
@@ -194,19 +116,36 @@ impl Coordinator {
     /// Tokens that are out for a pool.
     #[must_use]
     pub fn held(&self, pool: PoolId) -> u32 {
-        self.pools.get(pool.0 as usize).map_or(0, Entry::tokens)
+        self.pools.get(pool).map_or(0, |entry| entry.held.total())
+    }
+
+    /// The size that a pool may have now, without its reserve.
+    #[must_use]
+    pub fn size(&self, pool: PoolId) -> u32 {
+        self.pools.get(pool).map_or(0, |entry| entry.size)
+    }
+
+    /// What finds a pool's size, if that is to be found.
+    #[must_use]
+    pub fn sizing(&self, pool: PoolId) -> Option<&Sizing> {
+        Some(&self.pools.get(pool)?.auto.as_ref()?.sizing)
     }
 
     /// Pools known so far.
     pub fn pools(&self) -> impl Iterator<Item = (PoolId, &PoolKey)> {
-        let live = self.pools.iter().enumerate().filter(|(_, entry)| entry.is_live());
-        live.map(|(index, entry)| (PoolId(index as u32), &entry.key))
+        self.pools.live().map(|(id, entry)| (id, &entry.key))
     }
 
     /// Sessions placed and not departed.
     #[must_use]
     pub fn clients(&self) -> u32 {
-        self.clients
+        self.clients.count()
+    }
+
+    /// What is left of a limit, as far as is known here; `None`: there is no such limit.
+    #[must_use]
+    pub fn remaining(&self, limit: &Limit) -> Option<u32> {
+        self.limits.remaining(limit)
     }
 
     /// Checks that the sums are those of the parts, and no limit is exceeded (I5, I12).
@@ -215,22 +154,31 @@ impl Coordinator {
     /// The first that does not hold.
     pub fn check(&self) -> Result<(), Violation> {
         let violation = |invariant, what| Err(Violation { invariant, what });
-        let mut by_database: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
-        for entry in &self.pools {
-            *by_database.entry(&entry.key.database).or_default() += entry.tokens();
-            if entry.tokens() > entry.size + entry.reserve + entry.over {
-                return violation(5, format!("{:?} holds {} tokens", entry.key, entry.tokens()));
+        let mut tokens: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut burden = vec![Burden::default(); self.homes.burden().len()];
+        let mut databases: BTreeMap<&Arc<str>, u32> = BTreeMap::new();
+        for (_, entry) in self.pools.iter() {
+            let held = entry.held.total();
+            *tokens.entry(&entry.key.database).or_default() += held;
+            if held > entry.most() + entry.held.over() {
+                return violation(5, format!("{:?} holds {held} tokens", entry.key));
+            }
+            burden.iter_mut().zip(&entry.sessions).for_each(|(burden, sessions)| burden.sessions += sessions);
+            if entry.is_live() {
+                *databases.entry(&entry.key.database).or_default() += 1;
+                entry.homes.iter().for_each(|home| burden[usize::from(home.0)].pools += 1);
             }
         }
-        if let Err(what) = self.check_burden() {
-            return violation(12, what);
+        if burden != self.homes.burden() || !databases.into_iter().eq(self.pools.by_database().iter()) {
+            let counted = self.homes.burden();
+            return violation(12, format!("{burden:?} lives on workers, {counted:?} is counted"));
         }
-        let total: u32 = by_database.values().sum();
-        if total != self.servers {
-            return violation(12, format!("{total} tokens are out, {} are counted", self.servers));
+        let (total, counted): (u32, u32) = (tokens.values().sum(), self.tokens.count());
+        if total != counted {
+            return violation(12, format!("{total} tokens are out, {counted} are counted"));
         }
-        for (database, tokens) in by_database {
-            let counted = self.servers_by_database.get(database).copied().unwrap_or(0);
+        for (database, tokens) in tokens {
+            let counted = self.tokens.of_database(database);
             if tokens != counted {
                 return violation(12, format!("{database}: {tokens} tokens are out, {counted} are counted"));
             }
@@ -250,64 +198,31 @@ impl Coordinator {
     }
 
     fn pool_of(&mut self, key: &PoolKey) -> Option<PoolId> {
-        match self.ids.get(key) {
-            Some(&id) => Some(id),
-            None => self.add_pool(key.clone()),
-        }
+        self.pools.id_of(key).or_else(|| self.add_pool(key.clone()))
     }
 
     fn add_pool(&mut self, key: PoolKey) -> Option<PoolId> {
-        let fresh = (self.pools.len() < limits::POOLS_MAX).then_some(PoolId(self.pools.len() as u32));
-        let id = self.free.pop().or(fresh)?;
-        let workers = usize::from(self.workers);
-        let mut entry = Entry {
-            key: key.clone(),
-            homes: Vec::new(),
-            held: vec![0; workers],
-            sessions: vec![0; workers],
-            at_work: vec![ClassSet::default(); workers],
-            size: 0,
-            auto: None,
-            reserve: 0,
-            min: 0,
-            forced: false,
-            over: 0,
-            max_db: 0,
-            max_user: 0,
-            lifetime: Duration::ZERO,
-            granted_at: VecDeque::new(),
-            vacant_until: Time::ZERO,
-            yields: Vec::new(),
-            failures: Failures::default(),
-            announced: Announced::default(),
-            life: Life::Used,
-            vacated_at: None,
-        };
-        apply(&mut entry, &self.settings);
-        self.maintains |= entry.min > 0;
-        entry.homes = self.choose_homes(&entry, id);
-        self.looked_at.remove(&id);
-        *self.pools_by_database.entry(Arc::clone(&key.database)).or_default() += 1;
-        match self.pools.get_mut(id.0 as usize) {
-            Some(free) => *free = entry,
-            None => self.pools.push(entry),
-        }
-        self.ids.insert(key, id);
+        let id = self.pools.next_id()?;
+        let mut entry = Entry::new(key, usize::from(self.homes.workers()), &self.settings);
+        self.maintains |= entry.rules.min > 0;
+        entry.homes = self.homes.choose(id, sizes::expected(&entry));
+        self.pools.add(id, entry);
         Some(id)
     }
 
-    fn apply_for(&mut self, application: Application, actions: &mut Actions) {
+    /// A client that has logged in gets a home, or is told why not.
+    fn place(&mut self, application: Application, actions: &mut Actions) {
         let Application { login, door, key, user, console, exempt, peer, class: _ } = application;
-        let is_new = !console && !self.ids.contains_key(&key);
-        let is_first = is_new && !self.pools_by_database.contains_key(&key.database);
+        let is_new = !console && self.pools.id_of(&key).is_none();
+        let is_first = is_new && self.pools.by_database().of(&key.database) == 0;
         let answer = match self.admit(&key, &user, console, exempt) {
             Err(why) => ToDoor::NotPlaced { login, why },
             Ok(pool) => {
                 if is_first {
-                    self.tell_of_database(login, &key, peer, actions);
+                    self.log_database(login, &key, peer, actions);
                 }
-                let worker = self.settle(pool, Arc::clone(&user));
-                let homes = self.pools[pool.0 as usize].homes.len() as u16;
+                let worker = self.settle(pool, &user);
+                let homes = self.pools[pool].homes.len() as u16;
                 let serial = self.serial.advance();
                 ToDoor::Placed { login, pool, homes, worker, user, serial }
             }
@@ -316,7 +231,7 @@ impl Coordinator {
     }
 
     /// Nobody has asked for this database before: it may be one of `*`.
-    fn tell_of_database(&self, login: ConnId, key: &PoolKey, peer: Peer, actions: &mut Actions) {
+    fn log_database(&self, login: ConnId, key: &PoolKey, peer: Peer, actions: &mut Actions) {
         let PoolKey { database, user } = key.clone();
         if self.settings.database(&database).is_some_and(|entry| entry.automatic) {
             let text = format!("registered new auto-database: {}", shown(&database));
@@ -336,7 +251,7 @@ impl Coordinator {
             return Err(Refusal::ShuttingDown);
         }
         if !exempt {
-            self.check_client_limits(key, user, console)?;
+            self.clients.admit(&self.settings, key, user, console)?;
         }
         if console {
             return Ok(CONSOLE);
@@ -344,170 +259,246 @@ impl Coordinator {
         self.pool_of(key).ok_or(Refusal::TooManyPools)
     }
 
-    fn check_client_limits(&self, key: &PoolKey, user: &Arc<str>, console: bool) -> Result<(), Refusal> {
-        let settings = &self.settings;
-        let full = |limit: u32, count: u32| limit > 0 && count >= limit;
-        let count = |counts: &BTreeMap<Arc<str>, u32>, name: &Arc<str>| counts.get(name).copied().unwrap_or(0);
-        if full(settings.global.pools.max_client_conn, self.clients) {
-            return Err(Refusal::MaxClientConn);
-        }
-        let database =
-            settings.database(&key.database).and_then(|database| database.settings.max_db_client_connections);
-        let database_max = database.unwrap_or(settings.global.pools.max_db_client_connections);
-        if !console && full(database_max, count(&self.clients_by_database, &key.database)) {
-            return Err(Refusal::MaxDbClientConnections);
-        }
-        let own = settings.users.get(&**user).and_then(|user| user.max_user_client_connections);
-        let user_max = own.unwrap_or(settings.global.pools.max_user_client_connections);
-        if full(user_max, count(&self.clients_by_user, user)) {
-            return Err(Refusal::MaxUserClientConnections);
-        }
-        Ok(())
+    /// Gives a session its home: among the pool's, the worker with the fewest of its sessions.
+    fn settle(&mut self, pool: PoolId, user: &Arc<str>) -> WorkerId {
+        let entry = &mut self.pools[pool];
+        let worker = entry.home_for_session();
+        entry.sessions[usize::from(worker.0)] += 1;
+        self.homes.session_came(worker);
+        self.unused.comes_into_use(pool, entry);
+        self.clients.came(&entry.key.database, user);
+        worker
+    }
+
+    fn departed(&mut self, pool: PoolId, worker: WorkerId, user: &Arc<str>) {
+        let entry = &mut self.pools[pool];
+        entry.sessions[usize::from(worker.0)] -= 1;
+        self.homes.session_left(worker);
+        self.clients.left(&entry.key.database, user);
     }
 
     fn grant(&mut self, now: Time, pool: PoolId, worker: WorkerId, spare: bool, actions: &mut Actions) {
-        self.servers += 1;
-        self.holders.insert(pool);
-        let entry = &mut self.pools[pool.0 as usize];
-        let reserve = entry.tokens() >= entry.size;
-        entry.held[usize::from(worker.0)] += 1;
-        entry.granted_at.push_back(now);
-        self.opening.push_back((pool, now));
-        entry.life.comes_into_use(pool, &mut self.unused);
-        *self.servers_by_database.entry(Arc::clone(&entry.key.database)).or_default() += 1;
-        *self.servers_by_user.entry(Arc::clone(&entry.key.user)).or_default() += 1;
+        let entry = &mut self.pools[pool];
+        let reserve = entry.held.total() >= entry.size;
+        entry.held.granted(now, worker);
+        self.tokens.granted(now, pool, &entry.key);
+        self.unused.comes_into_use(pool, entry);
         let (homes, key) = (entry.homes.len() as u16, entry.key.clone());
         let serial = self.serial.advance();
         actions.post_to_worker(worker, ToWorker::Granted(Grant { pool, homes, key, spare, reserve, serial }));
-        self.show_size(pool, actions);
+        sizes::show(pool, entry, actions);
     }
 
     fn freed(&mut self, pool: PoolId, worker: WorkerId) {
-        let entry = &mut self.pools[pool.0 as usize];
-        assert!(entry.tokens() > 0, "I12: a token came back that was not out");
-        entry.held[usize::from(worker.0)] -= 1;
-        entry.over = entry.over.saturating_sub(1);
-        entry.granted_at.pop_front();
-        if let Some(index) = entry.yields.iter().position(|told| told.worker == worker) {
-            entry.yields.remove(index);
+        let entry = &mut self.pools[pool];
+        entry.held.freed(worker);
+        self.tokens.freed(pool, &entry.key, entry.held.total());
+        self.asks.answered(pool, worker);
+    }
+
+    /// A session or a token has come or gone.
+    fn note_use(&mut self, now: Time, pool: PoolId) {
+        self.unused.note(now, &self.settings, pool, &mut self.pools[pool]);
+    }
+
+    fn view(&self) -> View<'_> {
+        View { settings: &self.settings, pools: &self.pools, tokens: &self.tokens }
+    }
+
+    /// Grants what can be granted, first to whoever is furthest behind, else in order of asking; then sees to it that
+    /// somebody gives back what others have a right to.
+    fn serve_asks(&mut self, now: Time, actions: &mut Actions) {
+        if self.asks.is_calm() {
+            return;
         }
-        if entry.tokens() == 0 {
-            self.holders.remove(&pool);
+        if self.asks.are_many() {
+            if self.asks.put_off(now) {
+                return;
+            }
+            self.grant_in_order(now, actions);
+            if !self.asks.is_contested() && self.tokens.is_opening_enough(now) {
+                // Nothing can be granted, and nobody is to give anything back.
+                return self.asks.served(now, true);
+            }
         }
-        self.servers -= 1;
-        lower(&mut self.servers_by_database, &entry.key.database);
-        lower(&mut self.servers_by_user, &entry.key.user);
+        let demand = self.grant_by_turns(now, actions);
+        for pool in self.asks.at_their_size(&self.view()) {
+            self.sizes.note_want(now, pool, &mut self.pools[pool]);
+        }
+        self.asks.served(now, self.asks.waits(now, &self.tokens));
+        for cap in self.asks.contested() {
+            let view = View { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
+            if let Some(from) = self.asks.seek(now, &cap, &demand, &view, actions) {
+                let worker = self.pools[from].held.yields_next(now);
+                actions.post_to_worker(worker, ToWorker::Recall { pool: from, busy: true });
+            }
+        }
+    }
+
+    /// Grants one after the other, each to whoever is furthest behind then. Returns what is left to be wanted.
+    fn grant_by_turns(&mut self, now: Time, actions: &mut Actions) -> asks::Demand {
+        loop {
+            let view = View { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
+            let demand = self.asks.measure(now, &view);
+            let Some(Ask { pool, worker, .. }) = self.asks.next_grant(now, &view) else { return demand };
+            self.grant(now, pool, worker, false, actions);
+        }
+    }
+
+    /// Grants what no cap and no size is in the way of, in order of asking, as long as nothing is contended.
+    fn grant_in_order(&mut self, now: Time, actions: &mut Actions) {
+        if self.asks.is_contested() {
+            return;
+        }
+        let asks = self.asks.take();
+        let mut left = Vec::with_capacity(asks.len());
+        for ask in asks {
+            let may = !self.tokens.is_opening_enough(now) && self.view().obstacle(&ask) == Obstacle::None;
+            match may {
+                true => self.grant(now, ask.pool, ask.worker, false, actions),
+                false => left.push(ask),
+            }
+        }
+        self.asks.put_back(left);
+    }
+
+    /// A holder was asked for an idle server, or to give one back, and has none.
+    fn nothing_idle(&mut self, pool: PoolId, worker: WorkerId, busy: bool) {
+        if !(busy && self.pools[pool].held.has_yielded(worker)) {
+            self.asks.answered(pool, worker);
+        }
+    }
+
+    /// Retires what has been unused for long enough, and the oldest of what is too many.
+    fn forget_unused(&mut self, now: Time, actions: &mut Actions) {
+        let old = self.unused.take_old(now, &self.settings);
+        self.asks.drop_of_unused(&old, actions);
+        for pool in old {
+            self.sizes.forget(pool);
+            let homes = self.pools.retire(pool);
+            self.homes.leave(homes);
+            homes.iter().for_each(|home| actions.post_to_worker(*home, ToWorker::Forget { pool }));
+        }
     }
 
     /// Three times a second: opens what min_pool_size wants, one server a pool. Servers whose lifetime is about to end are
     /// not counted, if there is room for others beside them: they are replaced ahead of need.
     fn maintain(&mut self, now: Time, actions: &mut Actions) {
-        for index in 0..self.pools.len() {
-            let (pool, entry) = (PoolId(index as u32), &self.pools[index]);
-            let inhabited = entry.forced || entry.sessions.iter().any(|&sessions| sessions > 0);
-            let short = entry.lasting(now) < entry.min && inhabited && self.stop.is_none();
-            if !short || entry.vacant_until > now || !self.has_room(pool) || self.is_opening_enough(now) {
-                continue;
-            }
-            let entry = &self.pools[index];
-            let poorest = entry.homes.iter().copied().min_by_key(|home| entry.held[usize::from(home.0)]);
-            if let Some(worker) = poorest {
+        if self.stop.is_some() {
+            return;
+        }
+        let short = self.pools.iter().filter(|(_, entry)| entry.is_short(now)).map(|(pool, _)| pool);
+        for pool in short.collect::<Vec<_>>() {
+            let entry = &self.pools[pool];
+            if self.tokens.has_room(&self.settings, entry)
+                && !self.tokens.is_opening_enough(now)
+                && let Some(worker) = entry.poorest_home()
+            {
                 self.grant(now, pool, worker, true, actions);
             }
         }
     }
 
-    fn configure(&mut self, settings: Arc<Settings>, actions: &mut Actions) {
+    /// A request in a pool was refused, which may have been forgotten meanwhile.
+    fn refused(&mut self, now: Time, news: News, actions: &mut Actions) {
+        let period = self.settings.global.console.stats_period;
+        if let Some(entry) = self.pools.get_mut(news.pool).filter(|entry| entry.is_live()) {
+            entry.announced.tell(now, period, &entry.key, news, actions);
+        }
+    }
+
+    /// A server of a pool could not be opened, which may have been forgotten meanwhile.
+    fn open_failed(&mut self, now: Time, failure: Failure, actions: &mut Actions) {
+        let pause = self.settings.global.servers.server_login_retry;
+        if let Some(entry) = self.pools.get_mut(failure.pool).filter(|entry| entry.is_live()) {
+            entry.failures.tell(now, pause, &entry.key, failure, actions);
+        }
+    }
+
+    /// A home has told what it has counted.
+    fn counted(&mut self, now: Time, counted: Counted, actions: &mut Actions) {
+        let pool = counted.pool;
+        let asked = self.asks.is_asked(pool);
+        if self.sizes.counted(now, counted, asked, &mut self.pools[pool], actions) {
+            self.serve_asks(now, actions);
+        }
+    }
+
+    fn configure(&mut self, now: Time, settings: Arc<Settings>, actions: &mut Actions) {
         self.settings = settings;
-        for entry in self.pools.iter_mut().filter(|entry| entry.is_live()) {
-            apply(entry, &self.settings);
+        for (_, entry) in self.pools.iter_mut().filter(|(_, entry)| entry.is_live()) {
+            entry.configure(&self.settings);
         }
-        let live = (0..self.pools.len()).filter(|&index| self.pools[index].is_live());
-        for index in live.collect::<Vec<_>>() {
-            self.resize(PoolId(index as u32), actions);
+        for (pool, entry) in self.pools.iter_mut().filter(|(_, entry)| entry.is_live()) {
+            sizes::resize(pool, entry, actions);
         }
-        self.maintains = self.pools.iter().any(|entry| entry.min > 0);
+        self.maintains = self.pools.iter().any(|(_, entry)| entry.rules.min > 0);
         self.add_forced_pools();
+        self.limits.configure(now, &self.settings, actions);
+        self.serve_limits(now, actions);
+        // What is configured by name, and for how long the rest is kept, may have changed.
+        self.asks.drop_of_removed(now, &self.settings, &self.pools, actions);
+        self.unused.list(now, &self.settings, self.pools.iter());
+        self.forget_unused(now, actions);
+        self.serve_asks(now, actions);
+    }
+
+    /// Time has passed: who waits for a limit may go on.
+    fn serve_limits(&mut self, now: Time, actions: &mut Actions) {
+        for application in self.limits.serve(now, actions) {
+            self.place(application, actions);
+        }
+        self.limits.report_logins(now, actions);
     }
 
     fn deadline_reached(&mut self, now: Time, actions: &mut Actions) {
         if now >= self.maintain_at {
-            self.maintain_at = now + limits::MAINTENANCE;
+            self.maintain_at = now + MAINTENANCE;
             self.maintain(now, actions);
         }
-        if self.recall_at.is_some_and(|at| now >= at) {
-            self.recall_at = None;
+        if self.asks.is_due(now) {
             self.serve_asks(now, actions);
         }
-        self.look_at_sizes(now, actions);
+        self.sizes.look(now, &mut self.pools, actions);
         self.forget_unused(now, actions);
         self.serve_limits(now, actions);
     }
-}
 
-/// What the settings say of one pool: user over database over global.
-fn apply(entry: &mut Entry, settings: &Settings) {
-    let Some(database) = settings.database(&entry.key.database) else {
-        (entry.size, entry.reserve, entry.min, entry.auto) = (0, 0, 0, None);
-        return;
-    };
-    let own = settings.effective(&database, &entry.key.user);
-    entry.reserve = own.reserve_pool_size;
-    entry.lifetime = own.server_lifetime;
-    entry.min = own.min_pool_size;
-    entry.min -= u32::from(entry.min > 0 && does(settings, Fault::OneTooFew));
-    entry.forced = database.forced_user.is_some();
-    entry.max_db = own.max_db_connections;
-    if entry.size == 0 || !does(settings, Fault::KeepUserLimit) {
-        entry.max_user = own.max_user_connections;
-    }
-    sizing::apply(entry, settings, &own);
-}
-
-fn lower(counts: &mut BTreeMap<Arc<str>, u32>, name: &Arc<str>) {
-    let Some(count) = counts.get_mut(name) else {
-        debug_assert!(false, "what is counted down was counted up");
-        return;
-    };
-    *count -= 1;
-    if *count == 0 {
-        counts.remove(name);
-    }
-}
-
-impl Coordinator {
     fn delivered(&mut self, now: Time, mail: ToCoordinator, actions: &mut Actions) {
         match mail {
-            ToCoordinator::Apply(application) => self.login_wanted(now, *application, actions),
-            ToCoordinator::Withdrawn { login } => self.login_withdrawn(login),
-            ToCoordinator::Want { limit, worker, count } => self.wanted(now, limit, worker, count, actions),
+            ToCoordinator::Apply(application) => {
+                if let Some(application) = self.limits.login_wanted(now, &self.settings, *application, actions) {
+                    self.place(application, actions);
+                }
+            }
+            ToCoordinator::Withdrawn { login } => self.limits.login_withdrawn(login),
+            ToCoordinator::Want { limit, worker, count } => {
+                self.limits.wanted(now, &self.settings, &limit, (worker, count), actions);
+            }
             ToCoordinator::Unspent { limit, worker, count, missing } => {
-                self.unspent(now, limit, worker, (count, missing), actions);
+                self.limits.unspent(now, &limit, worker, (count, missing), actions);
             }
             ToCoordinator::Ask { pool, worker, reserve, classes } => {
-                self.pools[pool.0 as usize].at_work[usize::from(worker.0)] = classes;
+                self.pools[pool].at_work[usize::from(worker.0)] = classes;
                 self.asks.push(Ask::new(pool, worker, reserve, now));
                 self.serve_asks(now, actions);
             }
             ToCoordinator::Opened { pool } => {
-                self.login_over(pool);
+                self.tokens.login_over(pool);
                 self.serve_asks(now, actions);
             }
             ToCoordinator::Freed { pool, worker, fresh } => {
                 if fresh {
-                    self.login_over(pool);
+                    self.tokens.login_over(pool);
                 }
                 self.freed(pool, worker);
-                self.answered(pool, worker);
                 self.note_use(now, pool);
                 self.serve_asks(now, actions);
             }
             ToCoordinator::Refused(news) => self.refused(now, *news, actions),
             ToCoordinator::Failed(failure) => self.open_failed(now, *failure, actions),
             ToCoordinator::Moved { pool, from, to } => {
-                let held = &mut self.pools[pool.0 as usize].held;
-                held[usize::from(from.0)] -= 1;
-                held[usize::from(to.0)] += 1;
+                self.pools[pool].held.moved(from, to);
                 self.note_use(now, pool);
             }
             ToCoordinator::Counted(counted) => self.counted(now, *counted, actions),
@@ -516,26 +507,23 @@ impl Coordinator {
                 self.serve_asks(now, actions);
             }
             ToCoordinator::Wants { pool, worker, count, classes } => {
-                self.pools[pool.0 as usize].at_work[usize::from(worker.0)] = classes;
-                self.wants(now, pool, worker, count, actions);
+                self.pools[pool].at_work[usize::from(worker.0)] = classes;
+                self.asks.confirm(now, pool, worker, count, actions);
                 self.serve_asks(now, actions);
             }
             ToCoordinator::Departed { pool, worker, user } => {
                 self.departed(pool, worker, &user);
                 self.note_use(now, pool);
             }
-            ToCoordinator::Forgotten { pool } => self.forgotten(pool),
-            ToCoordinator::Empty { pool, names } => self.empty(now, pool, &names, actions),
-            ToCoordinator::Emptied { names } => self.emptied(&names),
-            ToCoordinator::Configure(settings) => {
-                self.configure(settings, actions);
-                self.configure_limits(now, actions);
-                // What is configured by name, and for how long the rest is kept, may have changed.
-                self.drop_asks_of_removed(now, actions);
-                self.list_unused(now);
-                self.forget_unused(now, actions);
-                self.serve_asks(now, actions);
+            ToCoordinator::Forgotten { pool } => self.pools.forgotten(pool),
+            ToCoordinator::Empty { pool, names } => {
+                for pool in empty_databases::empty(&mut self.pools, &self.settings, now, pool, &names) {
+                    let homes = &self.pools[pool].homes;
+                    homes.iter().for_each(|home| actions.post_to_worker(*home, ToWorker::Vacate { pool }));
+                }
             }
+            ToCoordinator::Emptied { names } => empty_databases::emptied(&mut self.pools, &self.settings, &names),
+            ToCoordinator::Configure(settings) => self.configure(now, settings, actions),
             ToCoordinator::Stop(stop) => {
                 self.stop = self.stop.max(Some(stop));
                 actions.push(Action::Finished);
@@ -545,7 +533,8 @@ impl Coordinator {
 
     fn find_due(&self) -> Option<Time> {
         let maintain = self.maintains.then_some(self.maintain_at);
-        let looks = [self.recall_at, self.forget_at, self.next_look(), self.limiting.next_at()];
+        let looks =
+            [self.asks.serve_at(), self.unused.look_at(), self.sizes.next_look(&self.pools), self.limits.next_at()];
         maintain.into_iter().chain(looks.into_iter().flatten()).min()
     }
 }
@@ -581,4 +570,4 @@ impl machine::Machine for Coordinator {
     fn recycle(&mut self, _buffer: Vec<u8>) {}
 }
 
-const _: () = assert!(limits::MAINTENANCE.as_millis() < Duration::from_secs(1).as_millis());
+const _: () = assert!(MAINTENANCE.as_millis() < Duration::from_secs(1).as_millis());

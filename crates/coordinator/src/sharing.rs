@@ -1,6 +1,6 @@
 //! How pools share the tokens of a cap: max_db_connections, max_user_connections, max_server_connections.
 //!
-//! Pure arithmetic over [`Claim`]s: it sends nothing and reads no settings. `asking` tells it who holds and who wants what,
+//! Pure arithmetic over [`Claim`]s: it sends nothing and reads no settings. `asks` tells it who holds and who wants what,
 //! and carries out the turns that it names.
 //!
 //! What a pool may hold is its **share**: the cap, divided by weight among the pools that have work, none given more than it
@@ -9,15 +9,15 @@
 //! served by turns: a [`SLICE`] each, to the pool that is furthest behind.
 //!
 //! How far a pool is behind is an account in server-seconds: its share less its tokens, times the time, while somebody
-//! under the cap is hungry. It is the lag of start-time fair queueing: whoever comes begins with nothing, neither credit for
+//! under the cap waits. It is the lag of start-time fair queueing: whoever comes begins with nothing, neither credit for
 //! the time it was away nor debt from before.
 //!
-//! **The bound.** Over any time in which a pool is hungry and the others' work does not change, it gets at least its share
+//! **The bound.** Over any time in which somebody waits in a pool and the others' work does not change, it gets at least its share
 //! of the server time, less `ceil(its share in tokens) × (2 slices + the longest transaction + one opening)`, and
 //! less what it was ahead when that time began. Nobody's transaction is interrupted. One token is held up by one slice of its own and one of its rivals', and by
 //! the transaction that it waits for. Under one cap, turns open at most one connection per [`PACE`] (62 a second), and at
 //! most one per [`SLICE`] for each token of the cap (4 a second). Idle servers are no part of it: they are taken as soon as
-//! anybody is hungry.
+//! anybody waits.
 //!
 //! Why it is like this: docs/adr/0019-pools-take-turns.md.
 
@@ -26,38 +26,38 @@ use std::time::Duration;
 
 use units::{PoolId, Time};
 
-/// A token that was given to a hungry pool stays there for so long: a connection costs PostgreSQL some 5 ms to open, and
+/// A token that was given to a pool where somebody waits stays there for so long: a connection costs PostgreSQL some 5 ms to open, and
 /// this makes that two per cent.
-pub(super) const SLICE: Duration = Duration::from_millis(250);
+pub(crate) const SLICE: Duration = Duration::from_millis(250);
 
 /// Between two turns under one cap, so that a large cap with many pools does not become a storm of logins.
-pub(super) const PACE: Duration = Duration::from_millis(16);
+pub(crate) const PACE: Duration = Duration::from_millis(16);
 
 /// What a pool is behind or ahead is remembered up to so many server-seconds: transactions that last longer than this are
 /// not made up for.
 const MEMORY_S: i64 = 10;
 
 /// Shares are counted in parts of a token.
-pub(super) const UNIT: u64 = 1024;
+pub(crate) const UNIT: u64 = 1024;
 
 /// One pool under a cap, at a moment.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Claim {
-    pub(super) pool: PoolId,
+pub(crate) struct Claim {
+    pub(crate) pool: PoolId,
     /// At least 1.
-    pub(super) weight: u32,
+    pub(crate) weight: u32,
     /// Tokens that it keeps while it has work for them.
-    pub(super) min: u32,
+    pub(crate) min: u32,
     /// Tokens that are out for it.
-    pub(super) tokens: u32,
+    pub(crate) tokens: u32,
     /// Further ones that it could use, and this cap is all that is in the way.
-    pub(super) wants: u32,
+    pub(crate) wants: u32,
     /// Of its tokens, those that it was told to give back, and not longer ago than a slice.
-    pub(super) coming: u32,
+    pub(crate) coming: u32,
     /// And those that it was told to give back before.
-    pub(super) overdue: u32,
+    pub(crate) overdue: u32,
     /// Of its tokens, those that it has had for a slice.
-    pub(super) tenured: u32,
+    pub(crate) tenured: u32,
 }
 
 impl Claim {
@@ -77,9 +77,9 @@ impl Claim {
 
 /// One pool is to give back a token at its next release, for another.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
-    pub(super) from: PoolId,
-    pub(super) to: PoolId,
+pub(crate) struct Turn {
+    pub(crate) from: PoolId,
+    pub(crate) to: PoolId,
 }
 
 /// What is remembered of one pool while its cap is contended.
@@ -90,15 +90,15 @@ struct Account {
     share: u64,
     tokens: u32,
     weight: u32,
-    is_hungry: bool,
-    /// When it was last hungry, and when it was last there.
-    hungry_at: Time,
+    has_waiters: bool,
+    /// When somebody last waited there, and when it was last there.
+    wanted_at: Time,
     seen_at: Time,
 }
 
-/// The pools under one cap, since somebody is hungry there.
+/// The pools under one cap, since somebody waits there.
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(crate) struct Group {
     accounts: BTreeMap<PoolId, Account>,
     /// Up to when the accounts are kept.
     at: Time,
@@ -109,7 +109,7 @@ pub(super) struct Group {
 
 impl Group {
     /// Brings the accounts up to `now`, by what was held since the last time, and notes what is held from now on.
-    pub(super) fn settle(&mut self, now: Time, limit: u32, claims: &[Claim]) {
+    pub(crate) fn settle(&mut self, now: Time, limit: u32, claims: &[Claim]) {
         let contended = claims.iter().any(|claim| claim.wants > 0);
         let elapsed_us = if self.contended { now.micros_since(self.at) } else { 0 };
         let shares = shares(limit, claims);
@@ -120,7 +120,7 @@ impl Group {
         self.accounts.retain(|_, account| {
             if account.seen_at < now {
                 // It has nothing and wants nothing.
-                (account.share, account.tokens, account.is_hungry) = (0, 0, false);
+                (account.share, account.tokens, account.has_waiters) = (0, 0, false);
             }
             account.seen_at + SLICE > now
         });
@@ -131,14 +131,14 @@ impl Group {
         }
     }
 
-    /// Nobody has been hungry for so long that all accounts would begin anew.
-    pub(super) fn is_over(&self, now: Time) -> bool {
+    /// Nobody has waited for so long that all accounts would begin anew.
+    pub(crate) fn is_over(&self, now: Time) -> bool {
         !self.contended && self.contended_at + SLICE <= now
     }
 
     /// Who is served before whom, the least first: whoever is below the whole part of its share, then below its share, then
     /// the others; among these, whoever is furthest behind.
-    pub(super) fn rank(&self, pool: PoolId, tokens: u32) -> (u8, i64) {
+    pub(crate) fn rank(&self, pool: PoolId, tokens: u32) -> (u8, i64) {
         let Some(account) = self.accounts.get(&pool) else { return (2, 0) };
         let class = match u64::from(tokens) * UNIT {
             held if held + UNIT <= account.share => 0,
@@ -149,7 +149,7 @@ impl Group {
     }
 
     /// The next turn that is due, if any; after it has been taken, [`Group::turned`] is told.
-    pub(super) fn turn(&self, now: Time, limit: u32, claims: &[Claim]) -> Option<Turn> {
+    pub(crate) fn turn(&self, now: Time, limit: u32, claims: &[Claim]) -> Option<Turn> {
         if now < self.next_turn_at {
             return None;
         }
@@ -157,25 +157,25 @@ impl Group {
         // What comes back goes to whoever is next; what should have come back long ago is not waited for.
         let gone: u32 = after.iter().sum::<u32>() + claims.iter().map(|claim| claim.overdue).sum::<u32>();
         for _ in 0..limit.saturating_sub(gone) {
-            let Some(next) = self.next_hungry(claims, &after) else { break };
+            let Some(next) = self.next_waiting(claims, &after) else { break };
             after[next] += 1;
         }
-        let mut hungry: Vec<usize> = (0..claims.len()).filter(|&index| wants(&claims[index], after[index])).collect();
-        hungry.sort_by_key(|&index| self.rank(claims[index].pool, after[index]));
-        hungry.into_iter().find_map(|to| {
+        let mut waiting: Vec<usize> = (0..claims.len()).filter(|&index| wants(&claims[index], after[index])).collect();
+        waiting.sort_by_key(|&index| self.rank(claims[index].pool, after[index]));
+        waiting.into_iter().find_map(|to| {
             let from = self.giver(claims, &after, to)?;
             Some(Turn { from: claims[from].pool, to: claims[to].pool })
         })
     }
 
     /// A turn was taken.
-    pub(super) fn turned(&mut self, now: Time) {
+    pub(crate) fn turned(&mut self, now: Time) {
         self.next_turn_at = now + PACE;
     }
 
-    fn next_hungry(&self, claims: &[Claim], after: &[u32]) -> Option<usize> {
-        let hungry = (0..claims.len()).filter(|&index| wants(&claims[index], after[index]));
-        hungry.min_by_key(|&index| self.rank(claims[index].pool, after[index]))
+    fn next_waiting(&self, claims: &[Claim], after: &[u32]) -> Option<usize> {
+        let waiting = (0..claims.len()).filter(|&index| wants(&claims[index], after[index]));
+        waiting.min_by_key(|&index| self.rank(claims[index].pool, after[index]))
     }
 
     /// Who gives a token to this one: of those above their shares, one that is a whole token above if there is one, else
@@ -197,7 +197,7 @@ impl Group {
 
     /// By how many server-microseconds a pool is behind its share; below zero: ahead.
     #[cfg(test)]
-    pub(super) fn behind_us(&self, pool: PoolId) -> i64 {
+    pub(crate) fn behind_us(&self, pool: PoolId) -> i64 {
         self.accounts.get(&pool).map_or(0, |account| account.behind / UNIT as i64)
     }
 }
@@ -216,16 +216,17 @@ impl Account {
     }
 
     fn renew(&mut self, now: Time, claim: &Claim, share: u64) {
-        let is_hungry = claim.wants > 0;
-        let returns = is_hungry && !self.is_hungry && self.hungry_at + SLICE <= now;
+        let has_waiters = claim.wants > 0;
+        let returns = has_waiters && !self.has_waiters && self.wanted_at + SLICE <= now;
         if returns {
             // No credit for the time in which it wanted nothing.
             self.behind = self.behind.min(0);
         }
-        (self.share, self.tokens, self.weight, self.is_hungry) = (share, claim.tokens, claim.weight.max(1), is_hungry);
+        (self.share, self.tokens, self.weight, self.has_waiters) =
+            (share, claim.tokens, claim.weight.max(1), has_waiters);
         self.seen_at = now;
-        if is_hungry {
-            self.hungry_at = now;
+        if has_waiters {
+            self.wanted_at = now;
         }
     }
 
@@ -239,7 +240,7 @@ impl Account {
 
 /// What each may hold of `limit` tokens, in [`UNIT`]ths: by weight, but no more than it asks for, and no less than its
 /// minimum or what it asks for, if the limit suffices for that.
-pub(super) fn shares(limit: u32, claims: &[Claim]) -> Vec<u64> {
+pub(crate) fn shares(limit: u32, claims: &[Claim]) -> Vec<u64> {
     let most = |claim: &Claim| u64::from(claim.demand()) * UNIT;
     let guaranteed = |claim: &Claim| most(claim).min(u64::from(claim.min) * UNIT);
     let limit = u64::from(limit) * UNIT;

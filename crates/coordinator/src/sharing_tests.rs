@@ -1,10 +1,11 @@
 //! The arithmetic as tables; then a coordinator with model pools, at random, held to the bound that `sharing` states.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use machine::Machine;
 use machine::mail::{Mail, ToCoordinator, ToWorker};
-use queueing::classes::{Class, ClassId, Classes, Pattern, Rule};
+use queueing::classes::{Class, ClassId, ClassSet, Classes, Pattern, Rule};
 use settings::{DatabaseSettings, PoolSize};
 
 use super::sharing::{Claim, Group, PACE, SLICE, UNIT, shares};
@@ -120,7 +121,7 @@ fn three_take_turns_at_one_token() {
 #[test]
 fn who_comes_has_neither_credit_nor_debt() {
     let mut group = Group::default();
-    // The second has been away for long while others were hungry, and the third has just had more than its share.
+    // The second has been away for long while somebody waited in others, and the third has just had more than its share.
     let claims = [claim(0, 1, 2, 1), claim(2, 1, 0, 2)];
     group.settle(at(0), 2, &claims);
     group.settle(at(1_000), 2, &claims);
@@ -364,7 +365,7 @@ impl Play {
 
     fn behind_us(&self, index: usize) -> i64 {
         let pool = PoolId(index as u32 + 1);
-        self.coordinator.contests.values().next().map_or(0, |contest| contest.behind_us(pool))
+        self.coordinator.asks.behind_us(pool)
     }
 
     /// The bound of `sharing`, for every pool; and how many connections turns have opened.
@@ -519,7 +520,7 @@ fn storm(pools: usize) -> (Play, usize) {
 #[test]
 fn so_many_log_in_at_once_and_no_more() {
     let (mut play, granted) = storm(40);
-    assert_eq!(granted, limits::OPENING_PROCESS_MAX, "of 160 that are asked for");
+    assert_eq!(granted, units::limits::OPENING_PROCESS_MAX, "of 160 that are asked for");
     // One is done: one more.
     play.tell(ToCoordinator::Opened { pool: PoolId(1) });
     let opening = |play: &Play| play.pools.iter().map(|pool| pool.opening.len()).sum::<usize>();

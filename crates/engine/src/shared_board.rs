@@ -1,4 +1,4 @@
-//! The board that workers share: who is hungry in which pool, and who has idle servers.
+//! The board that workers share: who waits in which pool, and who has idle servers.
 //!
 //! Promises publish-then-look: a worker that writes its cell and then reads a row sees every cell whose writer did not
 //! see its own (all stores and loads that matter are sequentially consistent). A row that nobody wrote since the last
@@ -35,14 +35,14 @@ struct SharedClasses {
 }
 
 struct SharedClass {
-    hungry_since: AtomicU64,
+    waiting_since: AtomicU64,
     served_us: AtomicU64,
 }
 
 impl SharedClasses {
     fn calm() -> SharedClasses {
         let calm = || SharedClass {
-            hungry_since: AtomicU64::new(ClassCell::CALM.hungry_since.0),
+            waiting_since: AtomicU64::new(ClassCell::CALM.waiting_since.0),
             served_us: AtomicU64::new(ClassCell::CALM.served_us),
         };
         SharedClasses { count: AtomicU32::new(0), cells: std::array::from_fn(|_| calm()) }
@@ -51,7 +51,7 @@ impl SharedClasses {
     fn read(&self) -> impl Iterator<Item = ClassCell> {
         let count = self.count.load(Ordering::SeqCst) as usize;
         self.cells[..count.min(CLASSES_MAX)].iter().map(|cell| ClassCell {
-            hungry_since: Time(cell.hungry_since.load(Ordering::SeqCst)),
+            waiting_since: Time(cell.waiting_since.load(Ordering::SeqCst)),
             served_us: cell.served_us.load(Ordering::SeqCst),
         })
     }
@@ -68,7 +68,7 @@ impl Row {
 }
 
 struct SharedCell {
-    hungry_since: AtomicU64,
+    waiting_since: AtomicU64,
     idle: AtomicU32,
     waiting: AtomicU32,
     servers: AtomicU32,
@@ -77,9 +77,9 @@ struct SharedCell {
 
 impl SharedCell {
     fn calm() -> SharedCell {
-        let Cell { hungry_since, idle, waiting, servers, excess } = Cell::CALM;
+        let Cell { waiting_since, idle, waiting, servers, excess } = Cell::CALM;
         let [idle, waiting, servers, excess] = [idle, waiting, servers, excess].map(AtomicU32::new);
-        SharedCell { hungry_since: AtomicU64::new(hungry_since.0), idle, waiting, servers, excess }
+        SharedCell { waiting_since: AtomicU64::new(waiting_since.0), idle, waiting, servers, excess }
     }
 }
 
@@ -94,7 +94,7 @@ impl SharedBoard {
         let row = self.rows.get(pool.0 as usize)?;
         let row = row.get_or_init(|| Row::calm(self.workers));
         let shared = &row.cells[usize::from(worker.0)];
-        shared.hungry_since.store(cell.hungry_since.0, Ordering::SeqCst);
+        shared.waiting_since.store(cell.waiting_since.0, Ordering::SeqCst);
         shared.idle.store(cell.idle, Ordering::SeqCst);
         shared.waiting.store(cell.waiting, Ordering::SeqCst);
         shared.servers.store(cell.servers, Ordering::SeqCst);
@@ -108,7 +108,7 @@ impl SharedBoard {
         let row = row.get_or_init(|| Row::calm(self.workers));
         let shared = row.classes[usize::from(worker.0)].get_or_init(SharedClasses::calm);
         for (shared, cell) in shared.cells.iter().zip(cells) {
-            shared.hungry_since.store(cell.hungry_since.0, Ordering::SeqCst);
+            shared.waiting_since.store(cell.waiting_since.0, Ordering::SeqCst);
             shared.served_us.store(cell.served_us, Ordering::SeqCst);
         }
         shared.count.store(cells.len() as u32, Ordering::SeqCst);
@@ -135,10 +135,10 @@ impl SharedBoard {
             return seen;
         }
         for (worker, shared) in (0..self.workers).zip(&*row.cells) {
-            let hungry_since = Time(shared.hungry_since.load(Ordering::SeqCst));
+            let waiting_since = Time(shared.waiting_since.load(Ordering::SeqCst));
             let counts = [&shared.idle, &shared.waiting, &shared.servers, &shared.excess];
             let [idle, waiting, servers, excess] = counts.map(|count| count.load(Ordering::SeqCst));
-            let cell = Cell { hungry_since, idle, waiting, servers, excess };
+            let cell = Cell { waiting_since, idle, waiting, servers, excess };
             board.set(pool, WorkerId(worker), cell);
         }
         for (worker, classes) in (0..self.workers).zip(&*row.classes) {

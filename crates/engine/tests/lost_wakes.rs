@@ -124,7 +124,7 @@ fn of_two_that_publish_and_look_one_sees_the_other() {
     shuttle::check_random(
         || {
             let board = Arc::new(SharedBoard::new(2));
-            let hungry = Cell { hungry_since: Time(7), ..Cell::CALM };
+            let waiting = Cell { waiting_since: Time(7), ..Cell::CALM };
             let idle = Cell { idle: 1, ..Cell::CALM };
             let publish_and_look = |me: u16, mine: Cell, theirs: Cell| {
                 let board = Arc::clone(&board);
@@ -137,7 +137,7 @@ fn of_two_that_publish_and_look_one_sees_the_other() {
                     copy.cell(PoolId(3), WorkerId(1 - me)) == theirs
                 })
             };
-            let (a, b) = (publish_and_look(0, hungry, idle), publish_and_look(1, idle, hungry));
+            let (a, b) = (publish_and_look(0, waiting, idle), publish_and_look(1, idle, waiting));
             let saw = (a.join().expect("it does not panic"), b.join().expect("it does not panic"));
             assert!(saw.0 || saw.1, "both looked before the other wrote");
         },
@@ -150,18 +150,18 @@ fn what_is_told_of_classes_is_seen_with_the_cell_that_is_told_behind_it() {
     shuttle::check_random(
         || {
             let board = Arc::new(SharedBoard::new(2));
-            let hungry = Cell { hungry_since: Time(7), ..Cell::CALM };
-            let cells = [ClassCell::CALM, ClassCell { hungry_since: Time(7), served_us: 9 }];
+            let waiting = Cell { waiting_since: Time(7), ..Cell::CALM };
+            let cells = [ClassCell::CALM, ClassCell { waiting_since: Time(7), served_us: 9 }];
             let writer = {
                 let board = Arc::clone(&board);
                 thread::spawn(move || {
                     board.publish_classes(PoolId(3), WorkerId(0), &cells);
-                    board.publish(PoolId(3), WorkerId(0), hungry);
+                    board.publish(PoolId(3), WorkerId(0), waiting);
                 })
             };
             let mut copy = Board::new(2);
             let seen = board.refresh(PoolId(3), 0, &mut copy);
-            if copy.cell(PoolId(3), WorkerId(0)) == hungry {
+            if copy.cell(PoolId(3), WorkerId(0)) == waiting {
                 assert_eq!(copy.classes(PoolId(3), WorkerId(0)), cells);
             }
             writer.join().expect("it does not panic");

@@ -26,7 +26,8 @@ use wire::backend::Status;
 
 use crate::answers::Answers;
 use crate::requests::Requests;
-use crate::vacating;
+use crate::session::Session;
+use crate::{texts, vacating};
 
 /// What a text changes that is about to be sent.
 #[derive(Copy, Clone, Debug)]
@@ -51,111 +52,110 @@ impl Change<'_> {
     }
 }
 
-impl Requests<'_> {
-    /// A text is about to be sent that may change what names hide. False: not before the other workers know.
-    pub fn may_define(&mut self, text: Option<&[u8]>, reading: Reading) -> bool {
-        let Some(change) = self.definition(text, reading) else { return true };
-        self.server.traces.is_unsettled = true;
-        let announcement = self.session.tracker.as_ref().and_then(|tracker| tracker.announcement.as_deref());
-        if let Some(made) = announcement
-            && made.definition.server == self.server_id
-            && change.is_told_by(&made.definition.what)
-        {
-            return made.missing == 0;
-        }
-        let what = change.read();
-        if !self.pool.names.known.learn(&what, self.server_id, self.now) {
-            return true;
-        }
-        let definition = self.announce(what, Some(self.conn));
-        let missing = self.others.count();
-        let announcement = (missing > 0).then(|| Box::new(Announcement { definition, missing }));
-        self.session.tracker.get_or_insert_default().announcement = announcement;
-        missing == 0
+/// A text is about to be sent that may change what names hide. False: not before the other workers know.
+pub(crate) fn may_define(requests: &mut Requests<'_>, text: Option<&[u8]>, reading: Reading) -> bool {
+    let Some(change) = definition(requests, text, reading) else { return true };
+    requests.server.traces.is_unsettled = true;
+    let announcement = requests.session.tracker.as_ref().and_then(|tracker| tracker.announcement.as_deref());
+    if let Some(made) = announcement
+        && made.definition.server == requests.server_id
+        && change.is_told_by(&made.definition.what)
+    {
+        return made.missing == 0;
     }
-
-    /// It is sent.
-    #[inline]
-    pub fn defined(&mut self) {
-        if let Some(tracker) = &mut self.session.tracker {
-            tracker.announcement = None;
-        }
+    let what = change.read();
+    if !requests.pool.names.known.learn(&what, requests.server_id, requests.now) {
+        return true;
     }
+    let definition = announce(requests, what, Some(requests.conn));
+    let missing = requests.others.count();
+    let announcement = (missing > 0).then(|| Box::new(Announcement { definition, missing }));
+    requests.session.tracker.get_or_insert_default().announcement = announcement;
+    missing == 0
+}
 
-    /// A text passes of which only the end tells that it defines something.
-    #[cold]
-    pub fn define_unread(&mut self) {
-        self.server.traces.is_unsettled = true;
-        self.pool.names.known.learn(&What::Anything, self.server_id, self.now);
-        self.announce(What::Anything, None);
-    }
-
-    fn announce(&mut self, what: What, session: Option<ConnId>) -> Arc<Definition> {
-        let database = self.pool.database.name_at_server().into();
-        let definition = Arc::new(Definition { database, server: self.server_id, what });
-        self.others.post(self.actions, || ToWorker::Defines { definition: Arc::clone(&definition), session });
-        self.definitions.push(Arc::clone(&definition));
-        definition
-    }
-
-    fn definition<'t>(&mut self, text: Option<&'t [u8]>, reading: Reading) -> Option<Change<'t>> {
-        let Some(text) = text.filter(|_| !reading.is_unknown()) else { return Some(Change::Anything) };
-        if reading.redefines() {
-            return Some(self.rules().map_or(Change::Anything, |rules| Change::Text(text, rules)));
-        }
-        let known = &self.pool.names.known;
-        let mut hidden = reading.hidden;
-        if reading.marks.any(Marks::BLOCK) {
-            hidden |= known.hides_in_block(text).hidden;
-        }
-        if hidden.any(Hidden::DYNAMIC) {
-            hidden |= known.hides_in_strings(text).hidden;
-        }
-        hidden.any(Hidden::DEFINES).then_some(Change::Anything)
+/// It is sent.
+#[inline]
+pub(crate) fn defined(session: &mut Session) {
+    if let Some(tracker) = &mut session.tracker {
+        tracker.announcement = None;
     }
 }
 
-impl Answers<'_> {
-    /// A command tag of a client's. It tells of a definition where the text was not read, or not as one.
-    #[inline]
-    pub fn note_tag(&mut self, body: &[u8]) {
-        if self.server.transaction.emptying.is_some() {
-            vacating::note_emptied(self, body);
-        }
-        if matches!(body, [b'C' | b'A', ..] | [b'D', b'O', ..]) && !self.server.traces.is_unsettled {
-            self.tag_may_define(body);
-        }
-    }
+/// A text passes of which only the end tells that it defines something.
+#[cold]
+pub(crate) fn define_unread(requests: &mut Requests<'_>) {
+    requests.server.traces.is_unsettled = true;
+    requests.pool.names.known.learn(&What::Anything, requests.server_id, requests.now);
+    announce(requests, What::Anything, None);
+}
 
-    #[cold]
-    fn tag_may_define(&mut self, body: &[u8]) {
-        // Where texts are read, what a block defines is known by its text.
-        let is_block = body == b"DO\0" && !self.pool.rules.follows();
-        let what = if is_block { Some(What::Anything) } else { of_tag(body) };
-        let Some(what) = what.filter(|_| self.server.ledger.owner() == Some(Answerer::Client)) else { return };
-        // A table says nothing of what comes behind it in the same transaction.
-        self.server.traces.is_unsettled = what == What::Anything;
-        let database = self.pool.database.name_at_server().into();
-        let definition = Arc::new(Definition { database, server: self.server_id, what });
-        // Before the tag is passed on.
-        self.others.post(self.actions, || ToWorker::Defines { definition: Arc::clone(&definition), session: None });
-        self.findings.words().definitions.push(definition);
-    }
+fn announce(requests: &mut Requests<'_>, what: What, session: Option<ConnId>) -> Arc<Definition> {
+    let database = requests.pool.database.name_at_server().into();
+    let definition = Arc::new(Definition { database, server: requests.server_id, what });
+    requests.others.post(requests.actions, || ToWorker::Defines { definition: Arc::clone(&definition), session });
+    requests.definitions.push(Arc::clone(&definition));
+    definition
+}
 
-    /// ReadyForQuery: whether what was defined on this server is committed, or is not.
-    #[inline]
-    pub fn settle_definitions(&mut self, status: Status) {
-        if self.server.transaction.emptying.is_some() {
-            self.server.transaction.emptying = None;
-        }
-        // What is under way still may define something more.
-        if self.server.traces.is_unsettled && status == Status::Idle && self.server.ledger.depth() <= 1 {
-            self.server.traces.is_unsettled = false;
-            self.findings.settled = true;
-            if let Some(tracker) = self.tracker() {
-                // One that is not sent yet is to be announced again.
-                tracker.announcement = None;
-            }
+fn definition<'t>(requests: &mut Requests<'_>, text: Option<&'t [u8]>, reading: Reading) -> Option<Change<'t>> {
+    let Some(text) = text.filter(|_| !reading.is_unknown()) else { return Some(Change::Anything) };
+    if reading.redefines() {
+        return Some(
+            texts::rules(requests.server, requests.session, requests.caches)
+                .map_or(Change::Anything, |rules| Change::Text(text, rules)),
+        );
+    }
+    let known = &requests.pool.names.known;
+    let mut hidden = reading.hidden;
+    if reading.marks.any(Marks::BLOCK) {
+        hidden |= known.hides_in_block(text).hidden;
+    }
+    if hidden.any(Hidden::DYNAMIC) {
+        hidden |= known.hides_in_strings(text).hidden;
+    }
+    hidden.any(Hidden::DEFINES).then_some(Change::Anything)
+}
+
+/// A command tag of a client's. It tells of a definition where the text was not read, or not as one.
+#[inline]
+pub(crate) fn note_tag(answers: &mut Answers<'_>, body: &[u8]) {
+    if answers.server.transaction.emptying.is_some() {
+        vacating::note_emptied(answers, body);
+    }
+    if matches!(body, [b'C' | b'A', ..] | [b'D', b'O', ..]) && !answers.server.traces.is_unsettled {
+        tag_may_define(answers, body);
+    }
+}
+
+#[cold]
+fn tag_may_define(answers: &mut Answers<'_>, body: &[u8]) {
+    // Where texts are read, what a block defines is known by its text.
+    let is_block = body == b"DO\0" && !answers.pool.rules.follows();
+    let what = if is_block { Some(What::Anything) } else { of_tag(body) };
+    let Some(what) = what.filter(|_| answers.server.ledger.owner() == Some(Answerer::Client)) else { return };
+    // A table says nothing of what comes behind it in the same transaction.
+    answers.server.traces.is_unsettled = what == What::Anything;
+    let database = answers.pool.database.name_at_server().into();
+    let definition = Arc::new(Definition { database, server: answers.server_id, what });
+    // Before the tag is passed on.
+    answers.others.post(answers.actions, || ToWorker::Defines { definition: Arc::clone(&definition), session: None });
+    answers.findings.words().definitions.push(definition);
+}
+
+/// ReadyForQuery: whether what was defined on this server is committed, or is not.
+#[inline]
+pub(crate) fn settle_definitions(answers: &mut Answers<'_>, status: Status) {
+    if answers.server.transaction.emptying.is_some() {
+        answers.server.transaction.emptying = None;
+    }
+    // What is under way still may define something more.
+    if answers.server.traces.is_unsettled && status == Status::Idle && answers.server.ledger.depth() <= 1 {
+        answers.server.traces.is_unsettled = false;
+        answers.findings.settled = true;
+        if let Some(tracker) = answers.tracker() {
+            // One that is not sent yet is to be announced again.
+            tracker.announcement = None;
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use connections::server::{Answerer, Server};
 use machine::action::Actions;
+use session_state::tracker::Tracker;
+use session_state::unnamed::Unnamed;
 use units::{ConnId, Time};
 
 use crate::caches::Caches;
@@ -61,5 +63,19 @@ impl Answers<'_> {
         self.server.incoming.inbox.extend_from_slice(rest);
         self.consume(rest.len(), false);
         false
+    }
+
+    pub fn tracker(&mut self) -> Option<&mut Tracker> {
+        self.session.as_mut().and_then(|(_, session)| session.tracker.as_deref_mut())
+    }
+
+    /// Whether an error is what a client gets for a message of its own.
+    pub fn is_error_answer(&self) -> bool {
+        let owner = self.server.ledger.owner();
+        self.session.is_some() && matches!(owner, Some(Answerer::Client | Answerer::Prepare | Answerer::Aside))
+    }
+
+    pub fn unnamed(&mut self) -> Option<&mut Unnamed> {
+        self.session.as_mut().and_then(|(_, session)| session.statements.unnamed.as_deref_mut())
     }
 }

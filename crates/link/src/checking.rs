@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use connections::server::{Answerer, Expect, Server};
-use machine::Turn;
+use machine::Step;
 use session_state::parameters::Tracked;
 use session_state::state::{Pins, State};
 use session_state::tracker::{Circumstances, Settled, Tracker};
@@ -36,7 +36,7 @@ pub enum Leaves {
 
 /// Whether a linked server whose client has all its answers may go to another. If it must be asked first, it is.
 pub fn may_leave(
-    turn: &mut Turn<'_>,
+    step: &mut Step<'_>,
     session: &mut Session,
     server_id: ConnId,
     server: &mut Server,
@@ -44,14 +44,14 @@ pub fn may_leave(
 ) -> Leaves {
     let is_strict = pool.rules.fidelity == Fidelity::Strict;
     let tracker = session.tracker.get_or_insert_default();
-    match tracker.settle(turn.now, is_strict) {
+    match tracker.settle(step.now, is_strict) {
         Settled::Ask(check) => {
             pool.counts.fidelity.checks += 1;
             server.ledger.sent(Answerer::Check, Expect::Query);
             server.statements.unnamed = session_state::unnamed::NONE;
             let mut text = Vec::new();
             check.write_text(&mut text);
-            turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
+            step.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
             Leaves::No
         }
         Settled::Pinned => {
@@ -72,21 +72,19 @@ pub fn may_leave(
     }
 }
 
-impl Answers<'_> {
-    /// The server has said what its client has left on it. If that is something, the client is pinned from now on: its next
-    /// statement may be under way already, and take long.
-    pub fn check_answered(&mut self) {
-        let Some(tracker) = self.session.as_mut().and_then(|(_, session)| session.tracker.as_mut()) else { return };
-        let circumstances = Circumstances {
-            is_utf8: self.server.kept.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8"),
-            is_readable: !self.pool.names.known.is_unreadable(),
-            local_rights: self.server.transaction.local_rights,
-        };
-        let missed = tracker.answered(&self.caches.tracked, circumstances);
-        self.pool.counts.fidelity.missed += u64::from(missed);
-        if tracker.pinning.stays(self.now) {
-            count_pinned(tracker, self.pool);
-        }
+/// The server has said what its client has left on it. If that is something, the client is pinned from now on: its next
+/// statement may be under way already, and take long.
+pub(crate) fn check_answered(answers: &mut Answers<'_>) {
+    let Some(tracker) = answers.session.as_mut().and_then(|(_, session)| session.tracker.as_mut()) else { return };
+    let circumstances = Circumstances {
+        is_utf8: answers.server.kept.parameters.get(Tracked::CLIENT_ENCODING) == Some(b"UTF8"),
+        is_readable: !answers.pool.names.known.is_unreadable(),
+        local_rights: answers.server.transaction.local_rights,
+    };
+    let missed = tracker.answered(&answers.caches.tracked, circumstances);
+    answers.pool.counts.fidelity.missed += u64::from(missed);
+    if tracker.pinning.stays(answers.now) {
+        count_pinned(tracker, answers.pool);
     }
 }
 

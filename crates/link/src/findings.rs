@@ -43,7 +43,7 @@ pub struct Findings {
     /// The error being read is of a statement that is tried: its client's messages will come again.
     pub tries_again: bool,
     /// The client's transaction is over, and it listens, or was about to.
-    pub ears: bool,
+    pub subscriptions: bool,
     /// The client's ReadyForQuery was not passed on: something has to come before it.
     pub withheld: bool,
     /// What was defined on the server is committed, or is not.

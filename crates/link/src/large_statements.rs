@@ -14,58 +14,66 @@ use wire::frontend::{Describe, Parse, Target};
 use wire::{HEADER_LEN, Header};
 
 use crate::ending::Ending;
+use crate::pool::Pool;
 use crate::requests::{Renamed, Requests};
+use crate::session::Session;
+use crate::{remedies, server_statements};
 
 /// What a client is told where its session cannot keep its server.
 pub const TOO_LARGE: &str = "named prepared statement too large, or too many of them in one session";
 
-impl Requests<'_> {
-    /// A named Parse of which only the beginning is at hand: it is too long to be kept.
-    pub fn parse_large(&mut self, header: Header, at_hand: &[u8], in_stream: bool) -> Result<Renamed, Ending> {
-        if self.is_unheard() {
-            return Ok(Renamed::No);
-        }
-        let body = &at_hand[HEADER_LEN..];
-        let name = body.iter().position(|&byte| byte == 0).map(|end| &body[..end]);
-        let Some(name) = name.filter(|name| name.len() <= limits::NAME_LEN_MAX) else {
-            return Err(Ending::violation("name in Parse message is too long"));
-        };
-        if self.must_wait(name, None) || !self.bring(name) {
-            return Ok(Renamed::Later);
-        }
-        let text = &body[name.len() + 1..];
-        let is_mapped = self.session.statements.names.as_ref().is_some_and(|names| names.get(name).is_some());
-        if is_mapped || !self.passes(text) {
-            self.refuse_large(at_hand.len(), in_stream);
-            self.discard_rest(header.total_len() - at_hand.len());
-            return Ok(Renamed::Yes);
-        }
-        Ok(Renamed::No)
+/// A named Parse of which only the beginning is at hand: it is too long to be kept.
+pub(crate) fn parse_large(
+    requests: &mut Requests<'_>,
+    header: Header,
+    at_hand: &[u8],
+    in_stream: bool,
+) -> Result<Renamed, Ending> {
+    if requests.is_passed_over() {
+        return Ok(Renamed::No);
     }
+    let body = &at_hand[HEADER_LEN..];
+    let name = body.iter().position(|&byte| byte == 0).map(|end| &body[..end]);
+    let Some(name) = name.filter(|name| name.len() <= limits::NAME_LEN_MAX) else {
+        return Err(Ending::violation("name in Parse message is too long"));
+    };
+    if server_statements::must_wait(requests.server, requests.session, requests.pool, name, None)
+        || !remedies::bring(requests, name)
+    {
+        return Ok(Renamed::Later);
+    }
+    let text = &body[name.len() + 1..];
+    let is_mapped = requests.session.statements.names.as_ref().is_some_and(|names| names.get(name).is_some());
+    if is_mapped || !passes(requests.session, requests.pool, text) {
+        refuse_large(requests, at_hand.len(), in_stream);
+        requests.discard_rest(header.total_len() - at_hand.len());
+        return Ok(Renamed::Yes);
+    }
+    Ok(Renamed::No)
+}
 
-    /// A whole Parse that is not kept.
-    pub fn pass_or_refuse(&mut self, parse: &Parse<'_>, total: usize, in_stream: bool) -> Renamed {
-        if self.passes(parse.query) {
-            return Renamed::No;
-        }
-        self.refuse_large(total, in_stream);
-        Renamed::Yes
+/// A whole Parse that is not kept.
+pub(crate) fn pass_or_refuse(requests: &mut Requests<'_>, parse: &Parse<'_>, total: usize, in_stream: bool) -> Renamed {
+    if passes(requests.session, requests.pool, parse.query) {
+        return Renamed::No;
     }
+    refuse_large(requests, total, in_stream);
+    Renamed::Yes
+}
 
-    /// From now on new names go to the server as they are. False: the session cannot keep its server.
-    fn passes(&mut self, text: &[u8]) -> bool {
-        if !self.pool.rules.follows() {
-            return false;
-        }
-        self.session.tracker.get_or_insert_default().pinning.pin(Pins::LARGE, text);
-        self.session.statements.names.get_or_insert_default().passes = true;
-        true
+/// From now on new names go to the server as they are. False: the session cannot keep its server.
+fn passes(session: &mut Session, pool: &mut Pool, text: &[u8]) -> bool {
+    if !pool.rules.follows() {
+        return false;
     }
+    session.tracker.get_or_insert_default().pinning.pin(Pins::LARGE, text);
+    session.statements.names.get_or_insert_default().passes = true;
+    true
+}
 
-    /// Makes the server fail in the place of a Parse: its transaction fails, and it skips to Sync.
-    fn refuse_large(&mut self, replaced: usize, in_stream: bool) {
-        self.sent(Expect::TooLarge);
-        let unknown = Describe { target: Target::Statement, name: TOO_LARGE.as_bytes() };
-        self.replace(replaced, in_stream, |out| unknown.encode(out));
-    }
+/// Makes the server fail in the place of a Parse: its transaction fails, and it skips to Sync.
+fn refuse_large(requests: &mut Requests<'_>, replaced: usize, in_stream: bool) {
+    requests.sent(Expect::TooLarge);
+    let unknown = Describe { target: Target::Statement, name: TOO_LARGE.as_bytes() };
+    requests.replace(replaced, in_stream, |out| unknown.encode(out));
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   client ──► client_messages ──► requests ──────────────────────────────────► server
-//!              (lone_query)        following, renaming, splitting, announcing …
+//!              (lone_query)        queries, following, renaming, splitting, announcing …
 //!   client ◄────────────────────── answers ◄──────────────── server_messages ◄── server
 //!                                  confirming, matching, naming …  (lone_answer)
 //! ```
@@ -25,8 +25,9 @@
 //! | `unlinked`, `first_text` | those of a session that has no server yet |
 //! | `server_messages`, `answers`, `findings` | walking over a server's messages, and sending them |
 //! | `lone_answer` | the commonest of them |
-//! | `following`, `confirming`, `executing`, `splitting` | what statements do to a session: as sent, and as answered |
-//! | `renaming`, `matching`, `naming`, `reserving`, `large_statements`, `pacing` | prepared statements on many servers |
+//! | `texts`, `remedies` | what a statement's text means here and now; what the server is asked beside it |
+//! | `queries`, `following`, `confirming`, `splitting` | what statements do to a session: as sent, and as answered |
+//! | `server_statements`, `fakes`, `renaming`, `matching`, `naming`, `reserving`, `large_statements`, `pacing` | prepared statements on many servers |
 //! | `replaying`, `checking`, `server_questions` | before a server is its session's; before it is another's |
 //! | `copying`, `listening`, `announcing`, `vacating`, `overdue` | COPY; LISTEN; definitions; DROP DATABASE; late queries |
 
@@ -39,8 +40,8 @@ pub mod client_messages;
 pub mod confirming;
 pub mod copying;
 pub mod ending;
-pub mod executing;
 pub mod experience;
+mod fakes;
 pub mod findings;
 pub mod first_text;
 pub mod following;
@@ -59,6 +60,8 @@ pub mod plain_messages;
 pub mod pool;
 mod pool_parts;
 pub mod published;
+pub mod queries;
+pub mod remedies;
 pub mod renaming;
 pub mod replaying;
 pub mod requests;
@@ -66,12 +69,13 @@ pub mod reserving;
 pub mod server_login;
 pub mod server_messages;
 pub mod server_questions;
+pub mod server_statements;
 pub mod session;
-mod session_parts;
 pub mod splitting;
 pub mod standings;
 pub mod stream;
 pub mod surplus;
+pub mod texts;
 pub mod unlinked;
 pub mod vacating;
 pub mod waiting;

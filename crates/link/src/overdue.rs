@@ -23,39 +23,37 @@ use crate::answers::Answers;
 /// What a client is told whose query was taken back, or whose server does not stop.
 pub const WORDS: &str = "canceling statement due to query_timeout";
 
-impl Answers<'_> {
-    /// A query of the client's has been answered.
-    pub fn count_query(&mut self, status: Status) {
-        let totals = &mut self.pool.counts.totals;
-        totals.count_query(self.now, self.server.transaction.query_at);
-        self.server.query_answered();
-        self.server.transaction.query_at = self.now;
-        if status == Status::Idle {
-            // What is owed behind this answer is the next transaction.
-            let next = (self.server.ledger.depth() > 1).then_some(self.now);
-            let began = std::mem::replace(&mut self.server.transaction.began_at, next).unwrap_or(self.now);
-            totals.count_transaction(self.now, began);
-        }
-        let block = self.pool.rules.mode == PoolMode::Statement && status != Status::Idle;
-        self.findings.transaction_block |= block;
+/// A query of the client's has been answered.
+pub(crate) fn count_query(answers: &mut Answers<'_>, status: Status) {
+    let totals = &mut answers.pool.counts.totals;
+    totals.count_query(answers.now, answers.server.transaction.query_at);
+    answers.server.query_answered();
+    answers.server.transaction.query_at = answers.now;
+    if status == Status::Idle {
+        // What is owed behind this answer is the next transaction.
+        let next = (answers.server.ledger.depth() > 1).then_some(answers.now);
+        let began = std::mem::replace(&mut answers.server.transaction.began_at, next).unwrap_or(answers.now);
+        totals.count_transaction(answers.now, began);
     }
+    let block = answers.pool.rules.mode == PoolMode::Statement && status != Status::Idle;
+    answers.findings.transaction_block |= block;
+}
 
-    /// PostgreSQL words every cancel as its user's wish: whoever made none is told in the DETAIL why. True: the error has been
-    /// sent so.
-    pub fn says_it_was_late(&mut self, fields: &Fields<'_>, body: &[u8]) -> bool {
-        if self.server.overdue_since().is_none()
-            || fields.sqlstate() != Some(sqlstate::QUERY_CANCELED)
-            || fields.detail().is_some()
-        {
-            return false;
-        }
-        let Some(body) = body.strip_suffix(&[0]) else { return false };
-        let Some(timeout) = self.pool.rules.query_timeout else { return false };
-        let ran = self.now.since(self.server.transaction.query_at).as_millis();
-        let mut out = Vec::with_capacity(HEADER_LEN + body.len() + 64);
-        let detail = format!("ran_ms={ran} query_timeout_ms={}", timeout.as_millis());
-        wire::backend::encode_error_with_detail(body, &detail, &mut out);
-        self.send_apart(&out, true);
-        true
+/// PostgreSQL words every cancel as its user's wish: whoever made none is told in the DETAIL why. True: the error has been
+/// sent so.
+pub(crate) fn says_it_was_late(answers: &mut Answers<'_>, fields: &Fields<'_>, body: &[u8]) -> bool {
+    if answers.server.overdue_since().is_none()
+        || fields.sqlstate() != Some(sqlstate::QUERY_CANCELED)
+        || fields.detail().is_some()
+    {
+        return false;
     }
+    let Some(body) = body.strip_suffix(&[0]) else { return false };
+    let Some(timeout) = answers.pool.rules.query_timeout else { return false };
+    let ran = answers.now.since(answers.server.transaction.query_at).as_millis();
+    let mut out = Vec::with_capacity(HEADER_LEN + body.len() + 64);
+    let detail = format!("ran_ms={ran} query_timeout_ms={}", timeout.as_millis());
+    wire::backend::encode_error_with_detail(body, &detail, &mut out);
+    answers.send_apart(&out, true);
+    true
 }

@@ -7,7 +7,7 @@ pub use crate::pool_parts::{Exchange, HiddenNames, Life, Measured, Opening, Pins
 use connections::databases::{Address, Database, LoadBalanceHosts};
 use connections::server::{Group, Server, State};
 use connections::{Charge, Origin};
-use machine::{Settings, Turn};
+use machine::{Settings, Step};
 use queueing::board::Cell;
 use queueing::classes::ClassId;
 use queueing::queue::Queue;
@@ -141,9 +141,9 @@ impl Pool {
     }
 
     /// Tells the other workers of its classes, if it lives there too.
-    pub fn publish_classes(&mut self, turn: &mut Turn<'_>) {
+    pub fn publish_classes(&mut self, step: &mut Step<'_>) {
         if self.exchange.homes > 1 {
-            self.exchange.published_classes.publish(turn, self.id, &self.queue);
+            self.exchange.published_classes.publish(step, self.id, &self.queue);
         }
     }
 
@@ -383,7 +383,7 @@ impl Pool {
     }
 
     /// Since when somebody has waited for a server, or for the first one.
-    pub fn hungry_since(&self) -> Time {
+    pub fn waiting_since(&self) -> Time {
         let queued = self.queue.oldest().map_or(Time::NEVER, |waiter| waiter.since);
         self.welcome.waiting.first().map_or(queued, |(_, since)| queued.min(*since))
     }

@@ -86,7 +86,7 @@ pub struct Exchange {
     pub published: Cell,
     /// And of its classes.
     pub published_classes: Published,
-    /// Whose hunger has been answered with a server, and which: the board may show it a little longer.
+    /// Whose wait has been answered with a server, and which: the board may show it a little longer.
     pub fed: BTreeMap<WorkerId, Time>,
     /// Who was begged, and for which waiter.
     pub begged: BTreeMap<WorkerId, Time>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use machine::Turn;
+use machine::Step;
 use machine::action::Action;
 use queueing::board::ClassCell;
 use queueing::classes::{ClassId, ClassSet};
@@ -17,26 +17,26 @@ const TOLD_EVERY: Duration = Duration::from_millis(1);
 pub struct Published {
     at: Time,
     /// Those that somebody waited of.
-    hungry: ClassSet,
+    waiting: ClassSet,
     cells: Vec<ClassCell>,
 }
 
 impl Published {
     /// Tells the other workers of the classes of a pool here, if somebody waits who did not, or the other way round; and how much they
     /// have been served, once in a while.
-    pub fn publish(&mut self, turn: &mut Turn<'_>, pool: PoolId, queue: &Queue) {
-        let Published { at, hungry, cells } = self;
+    pub fn publish(&mut self, step: &mut Step<'_>, pool: PoolId, queue: &Queue) {
+        let Published { at, waiting, cells } = self;
         let eligible = queue.eligible();
         let since = |class: ClassId| queue.oldest_of(class).map(|waiter| waiter.since);
-        let told = |class: ClassId| cells.get(usize::from(class.0)).map(|cell| cell.hungry_since);
+        let told = |class: ClassId| cells.get(usize::from(class.0)).map(|cell| cell.waiting_since);
         let is_as_told =
-            cells.len() == queue.lanes() && eligible == *hungry && eligible.iter().all(|one| since(one) == told(one));
-        if is_as_told && (turn.now < *at + TOLD_EVERY || queue.cells(turn.now).eq(cells.iter().copied())) {
+            cells.len() == queue.lanes() && eligible == *waiting && eligible.iter().all(|one| since(one) == told(one));
+        if is_as_told && (step.now < *at + TOLD_EVERY || queue.cells(step.now).eq(cells.iter().copied())) {
             return;
         }
-        (*at, *hungry) = (turn.now, eligible);
+        (*at, *waiting) = (step.now, eligible);
         cells.clear();
-        cells.extend(queue.cells(turn.now));
-        turn.actions.push(Action::PublishClasses { pool, cells: cells.as_slice().into() });
+        cells.extend(queue.cells(step.now));
+        step.actions.push(Action::PublishClasses { pool, cells: cells.as_slice().into() });
     }
 }

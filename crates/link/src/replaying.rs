@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use connections::server::{Answerer, Expect, Server};
-use machine::Turn;
+use machine::Step;
 use session_state::parameters::{Parameters, Reported, Tracked};
 use session_state::spelling::{Learnt, Told};
 use session_state::state::{Risk, State};
@@ -17,7 +17,7 @@ use crate::session::Session;
 /// Sends what makes a server's parameters and settings its session's. Where it matters that they are, the session's
 /// messages wait for the answer. False: there was nothing to send.
 pub fn replay(
-    turn: &mut Turn<'_>,
+    step: &mut Step<'_>,
     session: &mut Session,
     server_id: ConnId,
     server: &mut Server,
@@ -54,14 +54,14 @@ pub fn replay(
     }
     server.ledger.sent(Answerer::Replay, Expect::Query);
     server.statements.unnamed = session_state::unnamed::NONE;
-    server.gate.is_shut = !session.confirmed || risk == Risk::High;
-    turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
+    server.hold.is_on = !session.confirmed || risk == Risk::High;
+    step.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
     true
 }
 
 /// The server accepted its session's parameters; they are now what the server reports.
 pub fn accepted(
-    turn: &mut Turn<'_>,
+    step: &mut Step<'_>,
     conn: ConnId,
     session: &mut Session,
     server: &Server,
@@ -72,14 +72,14 @@ pub fn accepted(
     if first {
         let begun_with = std::mem::replace(&mut session.parameters, Arc::clone(&server.kept.parameters));
         session.reset_to = Some(Arc::clone(&server.kept.parameters));
-        confirm(turn, (conn, session), server, pool, tracked, &begun_with);
+        confirm(step, (conn, session), server, pool, tracked, &begun_with);
     }
 }
 
 /// A session has what it began with, for the first time, on a server. Its client is told what that calls otherwise than the
 /// client was told at its login, and the pool learns it.
 pub fn confirm(
-    turn: &mut Turn<'_>,
+    step: &mut Step<'_>,
     (conn, session): (ConnId, &Session),
     server: &Server,
     pool: &mut Pool,
@@ -106,7 +106,7 @@ pub fn confirm(
     if news.is_empty() {
         return;
     }
-    turn.actions.send_new(conn, |out| out.extend_from_slice(&news));
+    step.actions.send_new(conn, |out| out.extend_from_slice(&news));
     let others = Arc::new(server.kept.reported.clone());
     let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
     if let Some(key) = Learnt::key(begun_with, state, base, tracked) {
@@ -116,9 +116,9 @@ pub fn confirm(
 
 /// A session that keeps its server for now has reset what it began with. The server knows nothing of that and has gone
 /// back to its own: it is told, in front of the client's next message.
-pub fn mend(turn: &mut Turn<'_>, session: &mut Session, server_id: ConnId, server: &mut Server, tracked: &Tracked) {
+pub fn mend(step: &mut Step<'_>, session: &mut Session, server_id: ConnId, server: &mut Server, tracked: &Tracked) {
     let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.is_reverted()) else { return };
-    let stays = server.gate.is_shut || server.transaction.status == Status::InTransaction || tracker.pinning.keeps();
+    let stays = server.hold.is_on || server.transaction.status == Status::InTransaction || tracker.pinning.keeps();
     // A failed transaction takes nothing, and a batch without its Sync would end with what is put behind it.
     let takes =
         server.transaction.status != Status::Failed && !server.ledger.awaits_own_ready() && !server.ledger.is_open();
@@ -134,6 +134,6 @@ pub fn mend(turn: &mut Turn<'_>, session: &mut Session, server_id: ConnId, serve
     }
     server.ledger.sent(Answerer::Mend, Expect::Query);
     server.statements.unnamed = session_state::unnamed::NONE;
-    server.gate.is_shut |= risk == Risk::High;
-    turn.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
+    server.hold.is_on |= risk == Risk::High;
+    step.actions.send_new(server_id, |out| Query { text: &text }.encode(out));
 }

@@ -6,15 +6,28 @@ use std::sync::Arc;
 use connections::server::{Answerer, Expect, Server};
 use machine::action::Actions;
 use session_state::catalogue::Definition;
-use session_state::unnamed;
+use session_state::state::Remedy;
+use session_state::{own_settings, unnamed};
 use units::{ConnId, Time};
-use wire::Header;
+use wire::backend::Status;
+use wire::frontend::{Bind, Close, Execute, Parse, Query, Target};
+use wire::{Header, frontend};
 
 use crate::caches::Caches;
+use crate::fakes;
 use crate::other_workers::OtherWorkers;
 use crate::pool::Pool;
 use crate::session::{Rest, Session};
 use crate::stream::Stream;
+
+/// The name of what is run aside. No client has it: their statements are called otherwise on servers.
+pub(crate) const ASIDE: &[u8] = b"aside_of_pgweir";
+
+/// Is an error. Names of ours are nobody's to prepare, execute or deallocate: others use what they stand for.
+pub(crate) const REFUSE_NAME: &[u8] = b"DO $$BEGIN RAISE USING ERRCODE = '42939', \
+    MESSAGE = 'names of prepared statements that begin with pgweir are reserved'; END$$";
+
+pub(crate) const DISCARD_SEQUENCES: &[u8] = b"DISCARD SEQUENCES";
 
 /// What became of a message that names a statement.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -54,6 +67,85 @@ pub struct Requests<'a> {
 }
 
 impl Requests<'_> {
+    /// Whether texts are read, and now: a server that skips to Sync, or reads COPY data, does not.
+    pub fn follows(&self) -> bool {
+        self.pool.rules.follows() && !self.is_passed_over()
+    }
+
+    /// What is under way is to be answered before the client's messages go on, though its batch may not have ended.
+    //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY (Flush)
+    pub fn call_for_answers(&mut self) {
+        if self.server.ledger.is_open() && !std::mem::replace(&mut self.server.hold.flushed, true) {
+            self.stream.flush(self.server_id, self.actions);
+            self.actions.send_new(self.server_id, frontend::encode_flush);
+        }
+    }
+
+    /// Between two batches, by a message of its own: VACUUM and CREATE INDEX CONCURRENTLY, of which a word may look like that
+    /// of a sequence's table, run in no batch with others.
+    pub(crate) fn discard_apart(&mut self) -> bool {
+        let ledger = &self.server.ledger;
+        let between = self.server.transaction.status == Status::Idle && !ledger.awaits_own_ready() && !ledger.is_open();
+        if between {
+            self.stream.flush(self.server_id, self.actions);
+            self.server.ledger.sent(Answerer::Mend, Expect::Query);
+            self.server.statements.unnamed = session_state::unnamed::NONE;
+            self.actions.send_new(self.server_id, |out| Query { text: DISCARD_SEQUENCES }.encode(out));
+        }
+        between
+    }
+
+    /// Runs statements in front of the client's next message. They are part of its transaction.
+    pub fn run_aside(&mut self, remedy: &Remedy) {
+        for text in remedy {
+            if **text == *DISCARD_SEQUENCES || **text == *REFUSE_NAME || own_settings::is_raised(text) {
+                self.server.kept.on_server.changes_nothing();
+            }
+            self.stream.flush(self.server_id, self.actions);
+            if std::mem::take(&mut self.server.traces.aside_failed) {
+                self.server.ledger.sent(Answerer::Aside, Expect::Close(None));
+                self.actions.send_new(self.server_id, |out| {
+                    Close { target: Target::Statement, name: ASIDE }.encode(out);
+                });
+            }
+            let steps = [Expect::Parse(None), Expect::Bind, Expect::Execute, Expect::Close(None), Expect::Close(None)];
+            for step in steps {
+                self.server.ledger.sent(Answerer::Aside, step);
+            }
+            self.actions.send_new(self.server_id, |out| {
+                Parse { name: ASIDE, query: text, types: b"\0\0" }.encode(out);
+                Bind::encode(out, ASIDE, ASIDE, []);
+                Execute { portal: ASIDE, rows_max: 0 }.encode(out);
+                Close { target: Target::Portal, name: ASIDE }.encode(out);
+                Close { target: Target::Statement, name: ASIDE }.encode(out);
+            });
+        }
+    }
+
+    /// Whether what follows the message that is sent now has to wait for its answer.
+    pub fn waits_for_notification(&self) -> bool {
+        let tracker = self.session.tracker.as_ref().filter(|tracker| tracker.notifications.subscriptions().is_some());
+        tracker.is_some_and(|tracker| tracker.notifications.has_said()) && !self.server.ledger.is_copy_open()
+    }
+
+    /// Whether the server passes over statements' messages now: it skips to Sync, or reads COPY data.
+    pub fn is_passed_over(&self) -> bool {
+        self.server.ledger.is_skipping() || self.server.ledger.is_copy_open()
+    }
+
+    /// As [`Requests::expect_rest`], for a message that does not reach its server.
+    pub fn discard_rest(&mut self, len: usize) {
+        self.session.incoming.skip = len as u32;
+        self.session.incoming.rest = Rest::Discard;
+    }
+
+    /// Answers in the server's stead what comes next and is ours to answer.
+    pub fn answer_fakes(&mut self) {
+        while let Some(fake) = self.server.ledger.next_fake() {
+            fakes::answer_fake(self.conn, self.session, fake.expect, self.actions);
+        }
+    }
+
     /// Keeps what has not been looked at for later.
     pub(crate) fn stash_rest(&mut self) {
         if self.session.incoming.inbox.capacity() == 0 {
@@ -88,7 +180,7 @@ impl Requests<'_> {
         if let Some(unnamed) = &mut self.session.statements.unnamed {
             unnamed.batch_ended();
         }
-        self.holds |= self.is_to_hear_first();
+        self.holds |= self.waits_for_notification();
     }
 
     pub fn sent(&mut self, expect: Expect) {

@@ -9,32 +9,29 @@
 use session_state::prepared::RESERVED;
 use settings::PoolMode;
 
-use crate::following::REFUSE_NAME;
-use crate::requests::Requests;
+use crate::requests::{REFUSE_NAME, Requests};
 
 /// Hexadecimal digits behind [`RESERVED`].
 const DIGITS: usize = 32;
 
-impl Requests<'_> {
-    /// Whether texts are searched for names.
-    #[inline]
-    pub fn searches_names(&self) -> bool {
-        let rules = &self.pool.rules;
-        !self.server.statements.prepared.is_empty()
-            && !rules.follows()
-            && rules.mode != PoolMode::Session
-            && !self.is_unheard()
-    }
+/// Whether texts are searched for names.
+#[inline]
+pub(crate) fn searches_names(requests: &Requests<'_>) -> bool {
+    let rules = &requests.pool.rules;
+    !requests.server.statements.prepared.is_empty()
+        && !rules.follows()
+        && rules.mode != PoolMode::Session
+        && !requests.is_passed_over()
+}
 
-    /// A message with a text is about to be sent. If that has such a name in it, it is refused by an error in front of it.
-    #[inline]
-    pub fn refuses_names(&mut self, body: &[u8]) -> bool {
-        let refuses = self.searches_names() && has_server_name(body);
-        if refuses {
-            self.run_aside(&vec![REFUSE_NAME.to_vec()]);
-        }
-        refuses
+/// A message with a text is about to be sent. If that has such a name in it, it is refused by an error in front of it.
+#[inline]
+pub(crate) fn refuses_names(requests: &mut Requests<'_>, body: &[u8]) -> bool {
+    let refuses = searches_names(requests) && has_server_name(body);
+    if refuses {
+        requests.run_aside(&vec![REFUSE_NAME.to_vec()]);
     }
+    refuses
 }
 
 /// Whether a text has the name of a statement on servers in it, quoted or not.

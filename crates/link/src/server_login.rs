@@ -12,7 +12,7 @@ use connections::databases::Database;
 use connections::server::{Server, State};
 use machine::action::Action;
 use machine::work::Job;
-use machine::{Settings, Turn};
+use machine::{Settings, Step};
 use session_state::base::Base;
 use units::random::Random;
 use units::{ConnId, limits};
@@ -30,7 +30,7 @@ const REPORTED_MAX: usize = 1000;
 /// A server that is logging in, while its bytes are read.
 #[derive(Debug)]
 pub struct ServerLogin<'a, 't> {
-    pub turn: &'a mut Turn<'t>,
+    pub step: &'a mut Step<'t>,
     pub conn: ConnId,
     pub server: &'a mut Server,
     pub pool: &'a Pool,
@@ -122,7 +122,7 @@ impl<'a> ServerLogin<'a, '_> {
             Authentication::CleartextPassword => {
                 let Some(Secret::Plain(password)) = secret else { return Err(wrong_password_type()) };
                 let text = password.as_str().as_bytes();
-                self.turn.actions.send_new(conn, |out| Password { password: text }.encode(out));
+                self.step.actions.send_new(conn, |out| Password { password: text }.encode(out));
             }
             Authentication::Md5Password { salt } => {
                 let hash = match secret {
@@ -131,7 +131,7 @@ impl<'a> ServerLogin<'a, '_> {
                     _ => return Err(wrong_password_type()),
                 };
                 let text = auth::md5::response(&hash, salt);
-                self.turn.actions.send_new(conn, |out| Password { password: text.as_bytes() }.encode(out));
+                self.step.actions.send_new(conn, |out| Password { password: text.as_bytes() }.encode(out));
             }
             Authentication::Sasl { mechanisms } => {
                 if !mechanisms.offers(auth::scram::MECHANISM.as_bytes()) || login.scram.is_some() {
@@ -140,7 +140,7 @@ impl<'a> ServerLogin<'a, '_> {
                 let (exchange, first) = ClientExchange::start(&nonce);
                 login.scram = Some(exchange);
                 let initial = SaslInitial { mechanism: auth::scram::MECHANISM.as_bytes(), response: Some(&first) };
-                self.turn.actions.send_new(conn, |out| initial.encode(out));
+                self.step.actions.send_new(conn, |out| initial.encode(out));
             }
             Authentication::SaslContinue(data) => return self.challenged(data),
             Authentication::SaslFinal(data) => {
@@ -167,7 +167,7 @@ impl<'a> ServerLogin<'a, '_> {
             (None, _) => Some(pool.opening.client_keys.clone().ok_or_else(wrong_password_type)?),
         };
         if let Some(keys) = keys {
-            return respond(self.turn, conn, scram, &keys);
+            return respond(self.step, conn, scram, &keys);
         }
         let Some(Secret::Plain(password)) = own_secret(pool, self.settings) else { return Ok(()) };
         let job = Job::DeriveKeys {
@@ -176,7 +176,7 @@ impl<'a> ServerLogin<'a, '_> {
             iterations: challenge.iterations,
         };
         login.computing = Some(challenge);
-        self.turn.actions.push(Action::Compute { conn, job });
+        self.step.actions.push(Action::Compute { conn, job });
         Ok(())
     }
 }
@@ -186,7 +186,7 @@ impl<'a> ServerLogin<'a, '_> {
 /// # Errors
 /// The exchange does not go on.
 pub fn go_on_with(
-    turn: &mut Turn<'_>,
+    step: &mut Step<'_>,
     conn: ConnId,
     server: &mut Server,
     pool: &mut Pool,
@@ -194,7 +194,7 @@ pub fn go_on_with(
 ) -> Result<(), Broken> {
     let State::LoggingIn(login) = &mut server.state else { return Ok(()) };
     let (Some(challenge), Some(scram)) = (login.computing.take(), login.scram.as_mut()) else { return Ok(()) };
-    let end = respond(turn, conn, scram, &keys);
+    let end = respond(step, conn, scram, &keys);
     pool.opening.keys = Some((challenge, keys));
     end
 }
@@ -219,9 +219,9 @@ fn own_secret<'a>(pool: &'a Pool, settings: &'a Settings) -> Option<&'a Secret> 
     database.password.as_ref().or_else(|| settings.secrets.get(&*pool.key.user))
 }
 
-fn respond(turn: &mut Turn<'_>, conn: ConnId, scram: &mut ClientExchange, keys: &Keys) -> Result<(), Broken> {
+fn respond(step: &mut Step<'_>, conn: ConnId, scram: &mut ClientExchange, keys: &Keys) -> Result<(), Broken> {
     let last = scram.respond(keys).map_err(|error| Broken(error.to_string()))?;
-    turn.actions.send_new(conn, |out| SaslResponse { response: &last }.encode(out));
+    step.actions.send_new(conn, |out| SaslResponse { response: &last }.encode(out));
     Ok(())
 }
 

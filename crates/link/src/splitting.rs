@@ -17,98 +17,79 @@
 //!
 //! //= pg18 protocol-flow#PROTOCOL-FLOW-MULTI-STATEMENT
 
-use connections::server::Expect;
+use connections::server::{Expect, Server};
 use session_state::own_settings;
 use session_state::state::Reading;
 use session_state::tracker::Split;
 use sql::{Kind, Marks, Statement, Text, Which};
-use wire::frontend::Query;
-use wire::{HEADER_LEN, frontend};
+use wire::frontend;
 
 use crate::answers::Answers;
-use crate::requests::{Renamed, Requests};
+use crate::caches::Caches;
+use crate::requests::Requests;
+use crate::session::Session;
+use crate::texts;
 
-impl Requests<'_> {
-    /// Sends the first part of a Query that has to be sent in two. `No`: it is not such a one.
-    #[cold]
-    pub fn split(&mut self, text: &[u8], reading: Reading, in_stream: bool) -> Renamed {
-        let Some(at) = self.first_part(text, reading) else { return Renamed::No };
-        if self.server.ledger.depth() > 0 {
-            self.call_for_answers();
-            return Renamed::Later;
-        }
-        let (first, rest) = text.split_at(at);
-        let reading = self.read_text(Some(first));
-        if !self.query_followed(Some(first), reading, false) {
-            return Renamed::Later;
-        }
-        // A text ends with a zero byte.
-        let total = HEADER_LEN + text.len() + 1;
-        self.replace(total, in_stream, |out| Query { text: first }.encode(out));
-        self.session.tracker.get_or_insert_default().split = Some(Split::UnderWay);
-        let blanks = first.iter().filter(|&&byte| byte & 0xc0 != 0x80).map(|_| b' ');
-        let rest: Vec<u8> = blanks.chain(rest.iter().copied()).collect();
-        Query { text: &rest }.encode(&mut self.session.incoming.inbox);
-        self.holds = true;
-        Renamed::Yes
+/// Whether the Query at hand is the rest of one that has failed: then it is dealt with.
+pub(crate) fn is_rest_of_failed(requests: &mut Requests<'_>, len: usize, in_stream: bool) -> bool {
+    let split = requests.session.tracker.as_mut().and_then(|tracker| tracker.split.take());
+    if split != Some(Split::Failed) {
+        return false;
     }
-
-    /// Whether the Query at hand is the rest of one that has failed: then it is dealt with.
-    pub fn is_rest_of_failed(&mut self, len: usize, in_stream: bool) -> bool {
-        let split = self.session.tracker.as_mut().and_then(|tracker| tracker.split.take());
-        if split != Some(Split::Failed) {
-            return false;
-        }
-        // What has failed was of the extended protocol, and the client sends no Sync behind its Query.
-        let skips = self.server.ledger.is_skipping();
+    // What has failed was of the extended protocol, and the client sends no Sync behind its Query.
+    let skips = requests.server.ledger.is_skipping();
+    if skips {
+        requests.ended(Expect::Sync);
+    }
+    requests.replace(len, in_stream, |out| {
         if skips {
-            self.ended(Expect::Sync);
+            frontend::encode_sync(out)
         }
-        self.replace(len, in_stream, |out| {
-            if skips {
-                frontend::encode_sync(out)
-            }
-        });
-        true
-    }
+    });
+    true
+}
 
-    /// A Query waits. If some of what it needs has been sent, an error of that ends it.
-    pub fn is_prepared_for(&mut self) {
-        if std::mem::take(&mut self.sent_some) {
-            self.session.tracker.get_or_insert_default().split = Some(Split::Preparing);
-        }
+/// A Query waits. If some of what it needs has been sent, an error of that ends it.
+pub(crate) fn is_prepared_for(requests: &mut Requests<'_>) {
+    if std::mem::take(&mut requests.sent_some) {
+        requests.session.tracker.get_or_insert_default().split = Some(Split::Preparing);
     }
+}
 
-    /// Where a text has to be divided, if so.
-    fn first_part(&mut self, text: &[u8], reading: Reading) -> Option<usize> {
-        let listens = self.session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.ears().is_some());
-        if listens || reading.listens() || !reading.ends_transaction() {
-            return None;
-        }
-        let names_own = own_settings::is_named_in(text);
-        if !names_own && !reading.names_statements() {
-            return None;
-        }
-        let text = Text::new(text, self.rules()?);
-        let hidden = reading.lists_statements() || reading.may_name_statements();
-        let needs = |statement: &Statement<'_>, is_last| match statement.kind {
-            Kind::Execute(_) | Kind::Deallocate(Which::One(_)) | Kind::Prepare { .. } => true,
-            _ => hidden && may_name(statement, is_last) || names_own && own_settings::is_refused(&text, statement),
-        };
-        let (mut has_ended, mut behind_end) = (false, None);
-        let mut statements = text.statements().peekable();
-        while let Some(statement) = statements.next() {
-            if has_ended {
-                behind_end = Some(statement.start);
-            }
-            has_ended =
-                matches!(statement.kind, Kind::Commit { .. } | Kind::Rollback { .. } | Kind::PrepareTransaction);
-            if !has_ended && behind_end.is_some() && needs(&statement, statements.peek().is_none()) {
-                return behind_end;
-            }
-        }
-        None
+/// Where a text has to be divided, if so.
+pub(crate) fn first_part(
+    server: &mut Server,
+    session: &mut Session,
+    caches: &mut Caches,
+    text: &[u8],
+    reading: Reading,
+) -> Option<usize> {
+    let listens = session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
+    if listens || reading.listens() || !reading.ends_transaction() {
+        return None;
     }
+    let names_own = own_settings::is_named_in(text);
+    if !names_own && !reading.names_statements() {
+        return None;
+    }
+    let text = Text::new(text, texts::rules(server, session, caches)?);
+    let hidden = reading.lists_statements() || reading.may_name_statements();
+    let needs = |statement: &Statement<'_>, is_last| match statement.kind {
+        Kind::Execute(_) | Kind::Deallocate(Which::One(_)) | Kind::Prepare { .. } => true,
+        _ => hidden && may_name(statement, is_last) || names_own && own_settings::is_refused(&text, statement),
+    };
+    let (mut has_ended, mut behind_end) = (false, None);
+    let mut statements = text.statements().peekable();
+    while let Some(statement) = statements.next() {
+        if has_ended {
+            behind_end = Some(statement.start);
+        }
+        has_ended = matches!(statement.kind, Kind::Commit { .. } | Kind::Rollback { .. } | Kind::PrepareTransaction);
+        if !has_ended && behind_end.is_some() && needs(&statement, statements.peek().is_none()) {
+            return behind_end;
+        }
+    }
+    None
 }
 
 /// Whether a statement behind another one of its text may name prepared statements by what it runs. Some run nothing there: PostgreSQL
@@ -126,17 +107,15 @@ fn may_name(statement: &Statement<'_>, is_last: bool) -> bool {
     }
 }
 
-impl Answers<'_> {
-    /// Whether a ReadyForQuery is that of a first part, behind which the rest goes to the server.
-    pub fn is_of_first_part(&mut self) -> bool {
-        let Some(tracker) = self.tracker() else { return false };
-        tracker.split.take_if(|split| *split == Split::UnderWay).is_some()
-    }
+/// Whether a ReadyForQuery is that of a first part, behind which the rest goes to the server.
+pub(crate) fn is_of_first_part(answers: &mut Answers<'_>) -> bool {
+    let Some(tracker) = answers.tracker() else { return false };
+    tracker.split.take_if(|split| *split == Split::UnderWay).is_some()
+}
 
-    /// An error has come that is the client's.
-    pub fn first_part_failed(&mut self) {
-        if let Some(split) = self.tracker().and_then(|tracker| tracker.split.as_mut()) {
-            *split = Split::Failed;
-        }
+/// An error has come that is the client's.
+pub(crate) fn first_part_failed(answers: &mut Answers<'_>) {
+    if let Some(split) = answers.tracker().and_then(|tracker| tracker.split.as_mut()) {
+        *split = Split::Failed;
     }
 }

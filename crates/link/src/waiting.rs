@@ -13,7 +13,7 @@ impl Session {
     /// How long it has waited for the server that it gets now, in microseconds.
     #[inline]
     pub fn waited_us(&self, now: Time) -> u64 {
-        let State::Waiting { since, deadline_ms, .. } = self.state else { return 0 };
+        let State::Waiting { since, deadline_ms, .. } = self.state() else { return 0 };
         let is_late = deadline_ms > 0 && now.micros_since(since) >= 1_000 * u64::from(deadline_ms);
         debug_assert!(!is_late, "I8: nobody is served past its deadline");
         // It may have waited for its limits before, but not for a server.

@@ -30,7 +30,7 @@ pub use work::{Done, Job};
 
 /// What a step works with besides the machine itself.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct Step<'a> {
     pub now: Time,
     pub board: &'a Board,
     pub actions: &'a mut Actions,

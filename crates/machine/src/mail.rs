@@ -315,7 +315,7 @@ pub enum ToWorker {
 pub enum Exchange {
     /// A server, its connection with it. Counted by the sender until `Received` comes back.
     Lend(Box<Lent>),
-    /// I am hungry in this pool and the board says that you have an idle server.
+    /// Somebody waits here in this pool and the board says that you have an idle server.
     Beg { pool: PoolId, from: WorkerId },
 }
 

@@ -94,7 +94,9 @@ fn a_statement_has_so_many_servers_and_no_more_and_may_be_named() {
 fn logins_have_a_rate() {
     let (stage, mut console) = stage("default = logins=2 logins_burst=1 over=reject\n", "");
     psycopg(&stage, &["logins"]);
-    change(&stage, &mut console, |ini| ini.replace("logins=2 logins_burst=1 ", "logins=5000 "));
+    // A newcomer at the new rate waits for less than a millisecond, and would be refused in that: so it may wait.
+    let before = "logins=2 logins_burst=1 over=reject";
+    change(&stage, &mut console, |ini| ini.replace(before, "logins=5000 over=delay"));
     let mut stage = stage;
     stage.assert_healthy();
 }

@@ -1,8 +1,8 @@
-//! What workers need to know of each other at once: who is hungry in which pool, and who has idle servers.
+//! What workers need to know of each other at once: who waits in which pool, and who has idle servers.
 //!
 //! The board is an argument of every step, read anew once a round of the loop, so it may be late; decisions taken from
 //! it must be right all the same. A worker first publishes its own cell and then looks at the others' (the second
-//! telling of `Event::RoundEnded`): of two workers, one hungry and one with an idle server, at least one sees the other.
+//! telling of `Event::RoundEnded`): of two workers, one with a waiter and one with an idle server, at least one sees the other.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use units::{PoolId, Time, WorkerId};
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// Since when its oldest waiter waits; [`Time::NEVER`]: nobody waits.
-    pub hungry_since: Time,
+    pub waiting_since: Time,
     /// Servers without work.
     pub idle: u32,
     /// Those that wait, and the servers that they wait for: as of the last change of the others.
@@ -23,7 +23,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    pub const CALM: Cell = Cell { hungry_since: Time::NEVER, idle: 0, waiting: 0, servers: 0, excess: 0 };
+    pub const CALM: Cell = Cell { waiting_since: Time::NEVER, idle: 0, waiting: 0, servers: 0, excess: 0 };
 
     /// Whether nothing differs but how many wait, and that by less than half: it is not worth telling.
     #[must_use]
@@ -33,8 +33,8 @@ impl Cell {
     }
 
     #[must_use]
-    pub fn is_hungry(self) -> bool {
-        self.hungry_since != Time::NEVER
+    pub fn has_waiters(self) -> bool {
+        self.waiting_since != Time::NEVER
     }
 }
 
@@ -42,13 +42,13 @@ impl Cell {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ClassCell {
     /// Since when its oldest waiter waits that may be served; [`Time::NEVER`]: nobody does.
-    pub hungry_since: Time,
+    pub waiting_since: Time,
     /// Server time that it has had there, in microseconds; grows, or begins again at 0 when classes change.
     pub served_us: u64,
 }
 
 impl ClassCell {
-    pub const CALM: ClassCell = ClassCell { hungry_since: Time::NEVER, served_us: 0 };
+    pub const CALM: ClassCell = ClassCell { waiting_since: Time::NEVER, served_us: 0 };
 }
 
 /// One worker's classes in one pool.
@@ -126,10 +126,10 @@ mod tests {
     fn an_unwritten_cell_is_calm() {
         let mut board = Board::new(2);
         assert_eq!(board.cell(PoolId(3), WorkerId(1)), Cell::CALM);
-        let cell = Cell { hungry_since: Time(7), ..Cell::CALM };
+        let cell = Cell { waiting_since: Time(7), ..Cell::CALM };
         board.set(PoolId(3), WorkerId(1), cell);
         assert_eq!(board.cell(PoolId(3), WorkerId(1)), cell);
         assert_eq!(board.cell(PoolId(3), WorkerId(0)), Cell::CALM);
-        assert!(cell.is_hungry() && !Cell::CALM.is_hungry());
+        assert!(cell.has_waiters() && !Cell::CALM.has_waiters());
     }
 }

@@ -13,7 +13,7 @@ pub type Notice = (i32, String, String);
 
 /// A session that listens.
 #[derive(Debug, Default)]
-struct Ears {
+struct Subscriptions {
     channels: BTreeSet<String>,
     /// What it has not passed on.
     heard: Vec<Notice>,
@@ -25,7 +25,7 @@ pub struct Shared {
     /// Whose it is, and how often.
     locks: BTreeMap<i64, (u64, u32)>,
     sessions: u64,
-    ears: BTreeMap<u64, Ears>,
+    subscriptions: BTreeMap<u64, Subscriptions>,
     /// Columns that tables have beyond their first.
     added: BTreeMap<String, usize>,
     /// What was said since this was asked last.
@@ -90,9 +90,9 @@ impl Shared {
     /// From now on a session listens to these.
     pub fn listen(&mut self, session: u64, channels: &BTreeSet<String>) {
         if channels.is_empty() {
-            self.ears.remove(&session);
+            self.subscriptions.remove(&session);
         } else {
-            self.ears.entry(session).or_default().channels.clone_from(channels);
+            self.subscriptions.entry(session).or_default().channels.clone_from(channels);
         }
     }
 
@@ -100,8 +100,10 @@ impl Shared {
     pub fn notify(&mut self, pid: i32, notices: Vec<(String, String)>) {
         for (channel, payload) in notices {
             self.said.push((channel.clone(), payload.clone()));
-            for ears in self.ears.values_mut().filter(|ears| ears.channels.contains(&channel)) {
-                ears.heard.push((pid, channel.clone(), payload.clone()));
+            for subscriptions in
+                self.subscriptions.values_mut().filter(|subscriptions| subscriptions.channels.contains(&channel))
+            {
+                subscriptions.heard.push((pid, channel.clone(), payload.clone()));
             }
         }
     }
@@ -113,18 +115,21 @@ impl Shared {
 
     /// What a session has to pass on.
     pub fn take_heard(&mut self, session: u64) -> Vec<Notice> {
-        self.ears.get_mut(&session).map(|ears| std::mem::take(&mut ears.heard)).unwrap_or_default()
+        self.subscriptions
+            .get_mut(&session)
+            .map(|subscriptions| std::mem::take(&mut subscriptions.heard))
+            .unwrap_or_default()
     }
 
     /// Whether any session has something to pass on.
     #[must_use]
     pub fn is_heard(&self) -> bool {
-        self.ears.values().any(|ears| !ears.heard.is_empty())
+        self.subscriptions.values().any(|subscriptions| !subscriptions.heard.is_empty())
     }
 
     /// A session is gone.
     pub fn leave(&mut self, session: u64) {
-        self.ears.remove(&session);
+        self.subscriptions.remove(&session);
     }
 
     pub fn unlock_all(&mut self, session: u64) {

@@ -1,6 +1,6 @@
 //! The invariants of one worker as code: what must be true after every step, whatever happened.
 //!
-//! The simulator calls [`Worker::check`] after every step, and adds what only the whole world can know (I5, I7, I9, I12
+//! The simulator calls [`check`] after every step, and adds what only the whole world can know (I5, I7, I9, I12
 //! over all workers). The engine calls it after a panic, to decide whether the worker is sound. It is never called on a
 //! query's way.
 
@@ -12,7 +12,7 @@ use link::session::{Line, Session, State};
 use machine::Violation;
 use units::{ConnId, Time, limits};
 
-use crate::Worker;
+use crate::tables::Tables;
 
 /// What the invariants are statements about.
 struct Parts<'a> {
@@ -23,25 +23,20 @@ struct Parts<'a> {
     stopping: bool,
 }
 
-impl Worker {
-    /// Checks every invariant that one worker can know.
-    ///
-    /// # Errors
-    /// The first that does not hold.
-    pub fn check(&self) -> Result<(), Violation> {
-        let parts = Parts {
-            sessions: self.sessions.iter().collect(),
-            servers: self.servers.iter().collect(),
-            pools: self.pools.iter().collect(),
-            settled: self.agenda.is_settled(),
-            stopping: self.stopping.refuses_new_work(),
-        };
-        links_agree(&parts)?;
-        idle_is_clean(&parts)?;
-        nobody_waits_beside_an_idle_server(&parts)?;
-        memory_is_bounded(&parts)?;
-        counts_agree(&parts)
-    }
+/// Checks every invariant that one worker can know. An error is the first that does not hold.
+pub(crate) fn check(tables: &Tables) -> Result<(), Violation> {
+    let parts = Parts {
+        sessions: tables.sessions.iter().collect(),
+        servers: tables.servers.iter().collect(),
+        pools: tables.pools.iter().collect(),
+        settled: tables.agenda.is_settled(),
+        stopping: tables.stopping.refuses_new_work(),
+    };
+    links_agree(&parts)?;
+    idle_is_clean(&parts)?;
+    nobody_waits_beside_an_idle_server(&parts)?;
+    memory_is_bounded(&parts)?;
+    counts_agree(&parts)
 }
 
 /// I12: the counts that decisions are taken from are those of the tables.
@@ -62,13 +57,13 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         let of_pool = parts.sessions.iter().filter(|(_, session)| session.pool == pool.id);
         let (mut waiting, mut present, mut to_pin, mut pinned) = (0, 0, 0, 0);
         for (_, session) in of_pool {
-            match session.state {
+            match session.state() {
                 State::Waiting { line: Line::Server | Line::Login, .. } => waiting += 1,
                 State::Waiting { line: Line::Pin, .. } => to_pin += 1,
                 _ => {}
             }
             pinned += u32::from(session.tracker.as_ref().is_some_and(|tracker| tracker.seated));
-            present += u32::from(!matches!(session.state, State::Leaving { .. }));
+            present += u32::from(!matches!(session.state(), State::Leaving { .. }));
         }
         ensure(12, pool.queue.len() == waiting, || {
             format!("{:?}: {} queued, {waiting} waiting", pool.key, pool.queue.len())
@@ -123,7 +118,7 @@ fn links_agree(parts: &Parts<'_>) -> Result<(), Violation> {
 fn idle_is_clean(parts: &Parts<'_>) -> Result<(), Violation> {
     for (id, server) in &parts.servers {
         let idle = matches!(server.state, ServerState::Idle);
-        let clean = server.is_clean() && server.cancel.under_way == 0 && !server.gate.is_shut;
+        let clean = server.is_clean() && server.cancel.under_way == 0 && !server.hold.is_on;
         ensure(3, !idle || clean, || format!("{id:?} is idle and not clean: {server:?}"))?;
     }
     Ok(())
@@ -135,7 +130,7 @@ fn nobody_waits_beside_an_idle_server(parts: &Parts<'_>) -> Result<(), Violation
         return Ok(());
     }
     for pool in &parts.pools {
-        let both = pool.queue.is_hungry() && !pool.servers.idle.is_empty();
+        let both = pool.queue.has_waiters() && !pool.servers.idle.is_empty();
         // Servers idle for long are checked one at a time before they are handed out.
         let checking = pool.count(Group::Returning) > 0;
         ensure(6, !both || checking, || {
@@ -154,7 +149,7 @@ fn memory_is_bounded(parts: &Parts<'_>) -> Result<(), Violation> {
         })?;
         let backlog = session.flow.backlog().len();
         // An answer of the console's is as long as what it shows; there is one at most.
-        let bounded = backlog <= limits::BACKLOG_LEN_MAX || matches!(session.state, State::Console { .. });
+        let bounded = backlog <= limits::BACKLOG_LEN_MAX || matches!(session.state(), State::Console { .. });
         ensure(10, bounded, || format!("{id:?} has a backlog of {backlog} bytes"))?;
     }
     for (id, server) in &parts.servers {

@@ -30,7 +30,9 @@ use crate::databases::{Address, Database};
 use crate::flow::Flow;
 
 pub use ledger::{Answerer, Entry, Expect, Ledger, Unexpected};
-pub use parts::{BackendKey, Cancelling, End, Gate, Identity, Incoming, Kept, Statements, Traces, Transaction, Work};
+pub use parts::{
+    BackendKey, Cancelling, End, Hold, Identity, Incoming, Kept, LimitWait, Statements, Traces, Transaction, Work,
+};
 pub use sequences::Sequences;
 
 /// What a server is doing.
@@ -175,7 +177,7 @@ pub struct Server {
     pub traces: Traces,
     pub backend: BackendKey,
     pub transaction: Transaction,
-    pub gate: Gate,
+    pub hold: Hold,
     pub cancel: Cancelling,
     pub end: End,
     pub work: Work,
@@ -227,22 +229,29 @@ impl Server {
                 emptying: None,
                 answer_failed: false,
             },
-            gate: Gate::default(),
+            hold: Hold::default(),
             cancel: Cancelling::default(),
             end: End::default(),
-            work: Work { since: now, worked_at: Time::ZERO, travelled_at: None, used: false, charge: None },
+            work: Work {
+                since: now,
+                worked_at: Time::ZERO,
+                travelled_at: None,
+                used: false,
+                charge: None,
+                slots: None,
+            },
         }
     }
 
-    pub fn is_gated(&self) -> bool {
-        self.gate.is_shut
+    pub fn holds_messages(&self) -> bool {
+        self.hold.is_on
     }
 
     /// What its client's messages wait for has been answered.
     pub fn has_answered(&self) -> bool {
         let ledger = &self.ledger;
         let settled =
-            if self.gate.flushed { ledger.depth() == 0 } else { !ledger.awaits_ready() && !ledger.awaits_verdict() };
+            if self.hold.flushed { ledger.depth() == 0 } else { !ledger.awaits_ready() && !ledger.awaits_verdict() };
         (settled || ledger.is_copy_open()) && self.cancel.overdue != Overdue::Answered
     }
 
@@ -288,6 +297,11 @@ impl Server {
         let flows = self.flow.is_clear() && self.flow.is_reading();
         let is_marked = self.traces.tainted || self.traces.is_unsettled || self.ledger.is_doubtful();
         flows && !is_marked && self.cancel.under_way == 0
+    }
+
+    /// Nothing is under way on it, neither an answer nor a transaction.
+    pub fn is_between_transactions(&self) -> bool {
+        self.ledger.is_clear() && self.is_between_messages() && self.transaction.status == Status::Idle
     }
 
     /// It has said nothing by halves.

@@ -14,6 +14,7 @@ use wire::backend::Status;
 use super::{Overdue, Sequences};
 use crate::charge::Charge;
 use crate::databases::{Address, Database};
+use crate::slots::Slots;
 use crate::verdict::Verdict;
 
 /// What does not change about a connection once it stands.
@@ -116,11 +117,22 @@ pub struct Transaction {
 
 /// Whether its client's messages wait for an answer.
 #[derive(Debug, Default)]
-pub struct Gate {
+pub struct Hold {
     /// Its client's messages wait for a ReadyForQuery: of its parameters, or of what decides which statements exist.
-    pub is_shut: bool,
-    /// They wait in the midst of a batch, which the server was told to answer so far: the gate opens when nothing is owed.
+    pub is_on: bool,
+    /// They wait in the midst of a batch, which the server was told to answer so far: the hold ends when nothing is owed.
     pub flushed: bool,
+    /// The last wait of its session for a limit, which lasts while the session's admission says so.
+    pub limit_wait: LimitWait,
+}
+
+/// A session waits for a limit with its server.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct LimitWait {
+    /// At whichever limit it came to first.
+    pub since: Time,
+    /// It can wait for so many milliseconds; 0: it does not say, or its session's state does.
+    pub deadline_ms: u32,
 }
 
 /// Cancels of what it runs.
@@ -157,4 +169,6 @@ pub struct Work {
     pub used: bool,
     /// Who pays for it until it is free.
     pub charge: Option<Charge>,
+    /// Of the transaction that a session has left behind here.
+    pub slots: Option<Box<Slots>>,
 }

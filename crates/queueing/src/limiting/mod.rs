@@ -14,7 +14,7 @@
 //! Where nothing is limited nothing is done. Does not do: lines of who waits (`worker/limiting.rs`).
 
 pub mod bucket;
-pub mod gate;
+pub mod limiter;
 pub mod purse;
 pub mod seats;
 pub mod slots;

@@ -191,14 +191,14 @@ impl Queue {
 
     /// Whether somebody waits whom an idle server would be given.
     #[inline]
-    pub fn is_hungry(&self) -> bool {
+    pub fn has_waiters(&self) -> bool {
         if self.is_single() { self.len > 0 } else { !self.eligible.is_empty() }
     }
 
     /// Whether one who comes now is given an idle server at once.
     #[inline]
     pub fn admits(&self, class: ClassId) -> bool {
-        !self.is_hungry() && self.lane(class).has_room()
+        !self.has_waiters() && self.lane(class).has_room()
     }
 
     /// A session waits from now on; its ticket.

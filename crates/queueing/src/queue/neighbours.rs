@@ -42,7 +42,7 @@ pub struct Stranger {
 
 impl Queue {
     /// The board has been read anew.
-    pub fn heard_of(&mut self, worker: WorkerId, cells: &[ClassCell]) {
+    pub fn note_board(&mut self, worker: WorkerId, cells: &[ClassCell]) {
         for (index, (lane, cell)) in self.lanes.iter_mut().zip(cells).enumerate() {
             let grown = self.elsewhere.grown(worker, index, cell.served_us);
             lane.account.served_elsewhere(lane.terms.weight, grown);
@@ -54,7 +54,7 @@ impl Queue {
         self.lanes.iter().map(move |lane| {
             let front = lane.line.front().filter(|_| lane.is_eligible());
             ClassCell {
-                hungry_since: front.map_or(Time::NEVER, |waiter| waiter.since),
+                waiting_since: front.map_or(Time::NEVER, |waiter| waiter.since),
                 served_us: lane.account.served_us(now),
             }
         })
@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn cell(served_us: u64) -> ClassCell {
-        ClassCell { hungry_since: Time::NEVER, served_us }
+        ClassCell { waiting_since: Time::NEVER, served_us }
     }
 
     #[test]
@@ -121,13 +121,13 @@ mod tests {
         let mut queue = queue();
         let there = WorkerId(1);
         // What was before is nobody's debt; then the second class has a second there.
-        queue.heard_of(there, &[cell(500), cell(9_000_000)]);
-        queue.heard_of(there, &[cell(500), cell(10_000_000)]);
-        queue.heard_of(there, &[cell(500), cell(10_000_000)]);
+        queue.note_board(there, &[cell(500), cell(9_000_000)]);
+        queue.note_board(there, &[cell(500), cell(10_000_000)]);
+        queue.note_board(there, &[cell(500), cell(10_000_000)]);
         assert_eq!(queue.standing(ClassId(0), Time(0), Time(0), 0).1, 0);
         assert_eq!(queue.standing(ClassId(1), Time(0), Time(0), 0).1, scaled(1_000_000, 1));
         // Classes have changed there: they begin again.
-        queue.heard_of(there, &[cell(0), cell(3)]);
+        queue.note_board(there, &[cell(0), cell(3)]);
         assert_eq!(queue.standing(ClassId(1), Time(0), Time(0), 0).1, scaled(1_000_000, 1));
     }
 

@@ -85,7 +85,7 @@ fn run(classes: &Classes, servers: u32, crowds: &[Crowd], until: u64, seed: u64)
             order += 1;
             events.insert((now + lasts, order, What::Done { class, since: now }));
         }
-        assert!(idle == 0 || !queue.is_hungry(), "nobody eligible waits beside an idle server");
+        assert!(idle == 0 || !queue.has_waiters(), "nobody eligible waits beside an idle server");
     }
     outcome.served = queue.counts(Time(until)).map(|counts| counts.served_us).collect();
     outcome.mean_link = crowds.iter().map(|crowd| crowd.service.0.midpoint(crowd.service.1)).collect();
@@ -230,9 +230,9 @@ fn a_minimum_is_had_at_once_and_a_maximum_never_passed() {
     let active: Vec<u32> = queue.counts(Time(1)).map(|counts| counts.active).collect();
     assert_eq!((queue.len(), active), (8, vec![10, 10, 2]));
     // Nobody who waits may be served: whoever comes of another class need not wait behind them.
-    assert!(!queue.is_hungry() && queue.admits(ClassId(0)) && !queue.admits(ClassId(2)));
+    assert!(!queue.has_waiters() && queue.admits(ClassId(0)) && !queue.admits(ClassId(2)));
     queue.end(ClassId(2), Time(1), Time(9));
-    assert!(queue.is_hungry() && queue.pop(Time(9)).is_some_and(|waiter| waiter.session.slot() >= 200));
+    assert!(queue.has_waiters() && queue.pop(Time(9)).is_some_and(|waiter| waiter.session.slot() >= 200));
 }
 
 /// The bound of the module's header, over random classes, weights, services and arrivals.

@@ -98,7 +98,7 @@ pub struct Overflow;
 
 /// A session that listens, or is about to.
 #[derive(Debug, Default)]
-pub struct Ears {
+pub struct Subscriptions {
     pub wait: Wait,
     /// What the listener listens to on its behalf: its channels, and those of LISTENs that are not committed.
     interest: BTreeSet<Box<[u8]>>,
@@ -114,7 +114,7 @@ pub struct Ears {
     pub missed: Option<Box<str>>,
 }
 
-impl Ears {
+impl Subscriptions {
     /// There is nothing to remember.
     pub fn is_idle(&self) -> bool {
         let waits = self.alone || self.wait != Wait::Nothing || self.missed.is_some();
@@ -236,43 +236,51 @@ mod tests {
     #[test]
     fn what_is_said_before_the_commit_is_not_heard() {
         let (none, a) = (channels(&[]), channels(&["a"]));
-        let mut ears = Ears::default();
-        assert!(ears.take_interest(b"a") && !ears.take_interest(b"a") && ears.has_more_than(&none));
-        assert_eq!(ears.hear(b"a", b"early", &none), Ok(false));
-        ears.commits(0);
-        assert_eq!(ears.hear(b"a", b"1", &none), Ok(true));
-        ears.ready(true, &a);
-        assert_eq!(ears.hear(b"a", b"2", &a), Ok(true));
-        assert_eq!(ears.take_unread(&a), b"12");
-        assert!(ears.settle(&a, &none).is_empty() && ears.settle(&none, &a).is_empty() && !ears.has_more_than(&a));
-        assert_eq!(ears.settle(&none, &none), [Box::from(&b"a"[..])]);
-        assert!(ears.is_idle());
+        let mut subscriptions = Subscriptions::default();
+        assert!(
+            subscriptions.take_interest(b"a")
+                && !subscriptions.take_interest(b"a")
+                && subscriptions.has_more_than(&none)
+        );
+        assert_eq!(subscriptions.hear(b"a", b"early", &none), Ok(false));
+        subscriptions.commits(0);
+        assert_eq!(subscriptions.hear(b"a", b"1", &none), Ok(true));
+        subscriptions.ready(true, &a);
+        assert_eq!(subscriptions.hear(b"a", b"2", &a), Ok(true));
+        assert_eq!(subscriptions.take_unread(&a), b"12");
+        assert!(
+            subscriptions.settle(&a, &none).is_empty()
+                && subscriptions.settle(&none, &a).is_empty()
+                && !subscriptions.has_more_than(&a)
+        );
+        assert_eq!(subscriptions.settle(&none, &none), [Box::from(&b"a"[..])]);
+        assert!(subscriptions.is_idle());
     }
 
     #[test]
     fn what_a_rollback_takes_back_was_not_heard() {
         let (none, b) = (channels(&[]), channels(&["b"]));
-        let mut ears = Ears::default();
-        ears.take_interest(b"a");
-        ears.commits(0);
-        assert_eq!(ears.hear(b"a", b"1", &b), Ok(true));
-        assert_eq!(ears.hear(b"b", b"2", &b), Ok(true));
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.take_interest(b"a");
+        subscriptions.commits(0);
+        assert_eq!(subscriptions.hear(b"a", b"1", &b), Ok(true));
+        assert_eq!(subscriptions.hear(b"b", b"2", &b), Ok(true));
         // It was no commit.
-        ears.ready(false, &b);
-        assert_eq!(ears.take_unread(&b), b"2");
-        assert_eq!((ears.take_unread(&none), ears.unread_len), (Vec::new(), 0));
+        subscriptions.ready(false, &b);
+        assert_eq!(subscriptions.take_unread(&b), b"2");
+        assert_eq!((subscriptions.take_unread(&none), subscriptions.unread_len), (Vec::new(), 0));
     }
 
     #[test]
     fn what_is_not_read_is_bounded() {
         let a = channels(&["a"]);
-        let mut ears = Ears::default();
+        let mut subscriptions = Subscriptions::default();
         let long = vec![b'x'; limits::NOTIFICATIONS_LEN_MAX - 1];
-        assert_eq!(ears.hear(b"a", &long, &a), Ok(true));
-        assert_eq!(ears.hear(b"a", b"y", &a), Ok(true));
-        assert_eq!(ears.hear(b"a", b"z", &a), Err(Overflow));
-        assert_eq!(ears.take_unread(&a).len(), limits::NOTIFICATIONS_LEN_MAX);
-        assert_eq!(ears.hear(b"a", b"z", &a), Ok(true));
+        assert_eq!(subscriptions.hear(b"a", &long, &a), Ok(true));
+        assert_eq!(subscriptions.hear(b"a", b"y", &a), Ok(true));
+        assert_eq!(subscriptions.hear(b"a", b"z", &a), Err(Overflow));
+        assert_eq!(subscriptions.take_unread(&a).len(), limits::NOTIFICATIONS_LEN_MAX);
+        assert_eq!(subscriptions.hear(b"a", b"z", &a), Ok(true));
     }
 
     #[test]

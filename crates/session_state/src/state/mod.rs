@@ -28,7 +28,7 @@ mod rights;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use channels::{Ears, Overflow, Wait, is_portable};
+pub use channels::{Overflow, Subscriptions, Wait, is_portable};
 pub use effects::{Effect, Effects};
 pub use expectation::Expectation;
 pub use pins::{PinSnapshot, Pins};

@@ -62,7 +62,10 @@ impl Tracker {
 
     /// Nobody knows what was said to it, since its listener was lost: why.
     pub fn missed(&self) -> Option<&str> {
-        self.notifications.ears().and_then(|ears| ears.missed.as_deref()).filter(|_| !self.is_deaf())
+        self.notifications
+            .subscriptions()
+            .and_then(|subscriptions| subscriptions.missed.as_deref())
+            .filter(|_| !self.is_deaf())
     }
 
     /// In no transaction: what the client is to be told of what was said.

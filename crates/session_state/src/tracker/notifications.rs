@@ -3,29 +3,29 @@
 //!
 //! Does not know which channels the session listens to: those are part of its state.
 
-use crate::state::channels::{Channels, Ears, Overflow, Wait};
+use crate::state::channels::{Channels, Overflow, Subscriptions, Wait};
 
 /// One session's.
 #[derive(Debug, Default)]
 pub struct Notifications {
     /// Where it listens, or wants to.
-    ears: Option<Box<Ears>>,
+    subscriptions: Option<Box<Subscriptions>>,
     /// It has said something on a channel: how many ReadyForQuery come before the one that may commit that.
     said: Option<usize>,
 }
 
 impl Notifications {
-    pub fn ears(&self) -> Option<&Ears> {
-        self.ears.as_deref()
+    pub fn subscriptions(&self) -> Option<&Subscriptions> {
+        self.subscriptions.as_deref()
     }
 
-    pub fn ears_mut(&mut self) -> &mut Ears {
-        self.ears.get_or_insert_default()
+    pub fn subscriptions_mut(&mut self) -> &mut Subscriptions {
+        self.subscriptions.get_or_insert_default()
     }
 
     /// Where the session waits for its pool's listener.
     pub fn wait(&self) -> Wait {
-        self.ears.as_ref().map_or(Wait::Nothing, |ears| ears.wait)
+        self.subscriptions.as_ref().map_or(Wait::Nothing, |subscriptions| subscriptions.wait)
     }
 
     /// The session says something on a channel, and so many ReadyForQuery come before the one that may commit it.
@@ -45,17 +45,17 @@ impl Notifications {
 
     /// The session neither listens nor has said anything.
     pub(super) fn is_silent(&self) -> bool {
-        self.ears.is_none() && self.said.is_none()
+        self.subscriptions.is_none() && self.said.is_none()
     }
 
     /// ReadyForQuery. `is_deaf`: no channel was committed, nor is about to be.
     pub(super) fn ready(&mut self, idle: bool, committed: &Channels, is_deaf: bool) {
-        match &mut self.ears {
-            Some(ears) => {
-                ears.ready(idle, committed);
+        match &mut self.subscriptions {
+            Some(subscriptions) => {
+                subscriptions.ready(idle, committed);
                 if idle && is_deaf {
                     // It listened to nothing after all, and what it says from now on the next listener hears.
-                    ears.missed = None;
+                    subscriptions.missed = None;
                 }
             }
             None if idle && self.said == Some(0) => self.said = None,
@@ -67,35 +67,39 @@ impl Notifications {
     /// The server is gone, and its transaction.
     pub(super) fn lost(&mut self) {
         self.said = None;
-        if let Some(ears) = &mut self.ears {
-            ears.lost();
+        if let Some(subscriptions) = &mut self.subscriptions {
+            subscriptions.lost();
         }
     }
 
     /// Outside of a transaction block, nothing under way: channels that the session does not listen to any more. `alone`: it
     /// listens on its own server.
     pub(super) fn settle(&mut self, committed: &Channels, now: &Channels, alone: bool) -> Vec<Box<[u8]>> {
-        let Some(ears) = self.ears.as_mut().filter(|ears| ears.wait == Wait::Nothing) else { return Vec::new() };
-        let gone = ears.settle(committed, now);
-        ears.alone &= alone;
-        if ears.is_idle() {
-            self.ears = None;
+        let Some(subscriptions) =
+            self.subscriptions.as_mut().filter(|subscriptions| subscriptions.wait == Wait::Nothing)
+        else {
+            return Vec::new();
+        };
+        let gone = subscriptions.settle(committed, now);
+        subscriptions.alone &= alone;
+        if subscriptions.is_idle() {
+            self.subscriptions = None;
         }
         gone
     }
 
     /// Something was said on a channel: a whole NotificationResponse. False: not for this session.
     pub(super) fn hear(&mut self, channel: &[u8], message: &[u8], committed: &Channels) -> Result<bool, Overflow> {
-        match &mut self.ears {
-            Some(ears) => ears.hear(channel, message, committed),
+        match &mut self.subscriptions {
+            Some(subscriptions) => subscriptions.hear(channel, message, committed),
             None => Ok(false),
         }
     }
 
     /// In no transaction: what the client is to be told of what was said on these channels.
     pub(super) fn take_unread(&mut self, now: &Channels) -> Vec<u8> {
-        match self.ears.as_mut().filter(|ears| ears.has_unread()) {
-            Some(ears) => ears.take_unread(now),
+        match self.subscriptions.as_mut().filter(|subscriptions| subscriptions.has_unread()) {
+            Some(subscriptions) => subscriptions.take_unread(now),
             None => Vec::new(),
         }
     }
@@ -122,10 +126,10 @@ mod tests {
     fn a_place_at_the_listener_is_given_up_once_nothing_is_listened_to() {
         let mut notifications = Notifications::default();
         let none = Channels::default();
-        assert!(notifications.ears_mut().take_interest(b"news"));
-        notifications.ears_mut().wait = Wait::MaySend;
+        assert!(notifications.subscriptions_mut().take_interest(b"news"));
+        notifications.subscriptions_mut().wait = Wait::MaySend;
         assert!(notifications.settle(&none, &none, false).is_empty(), "it still waits");
-        notifications.ears_mut().wait = Wait::Nothing;
+        notifications.subscriptions_mut().wait = Wait::Nothing;
         assert_eq!(notifications.settle(&none, &none, false), [(*b"news").into()]);
         assert!(notifications.is_silent());
     }
@@ -134,10 +138,10 @@ mod tests {
     fn what_was_missed_is_not_told_to_who_listens_to_nothing() {
         let mut notifications = Notifications::default();
         let none = Channels::default();
-        notifications.ears_mut().missed = Some("lost".into());
+        notifications.subscriptions_mut().missed = Some("lost".into());
         notifications.ready(false, &none, true);
-        assert!(notifications.ears().is_some_and(|ears| ears.missed.is_some()));
+        assert!(notifications.subscriptions().is_some_and(|subscriptions| subscriptions.missed.is_some()));
         notifications.ready(true, &none, true);
-        assert!(notifications.ears().is_some_and(|ears| ears.missed.is_none()));
+        assert!(notifications.subscriptions().is_some_and(|subscriptions| subscriptions.missed.is_none()));
     }
 }

@@ -184,18 +184,18 @@ impl Beside {
     fn lonely(&self, view: &View<'_>) -> Option<String> {
         let (now, pools) = (view.now, &self.pools);
         let (tries, exchange) = (tries(view.plan), exchange_us(view.plan));
-        pools.iter().find_map(|(&(pool, hungry), seen)| {
+        pools.iter().find_map(|(&(pool, waiting), seen)| {
             let since = seen.waiting_since?;
             // One that was told to stop at once lends nothing, though the others have not been told yet.
             let works = |at: u16| view.machines.worker_node(at).is_some_and(|node| !node.finished);
-            let mut others = pools.iter().filter(|((other, at), _)| *other == pool && *at != hungry && works(*at));
+            let mut others = pools.iter().filter(|((other, at), _)| *other == pool && *at != waiting && works(*at));
             let (idle_at, idle_since) = others.find_map(|(&(_, at), other)| {
                 let both = other.idle_since?.max(since);
                 let limit = tries * (2 * seen.patience.max(other.patience) + exchange);
                 (now.saturating_sub(both) > limit).then_some((at, both))
             })?;
             Some(format!(
-                "{pool:?}: worker {hungry} waits since {since} while worker {idle_at} has idle since {idle_since}"
+                "{pool:?}: worker {waiting} waits since {since} while worker {idle_at} has idle since {idle_since}"
             ))
         })
     }

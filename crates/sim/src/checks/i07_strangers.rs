@@ -3,7 +3,7 @@
 //!
 //! Judged is what a worker does with a server, by the board as it had read it: a waiter of its own is passed over for a
 //! stranger who is that much older; somebody who comes at that moment is, once an exchange of mailboxes has passed. A
-//! server that is on its way to the stranger's worker, or is being checked there, is an answer to its hunger; one that has come
+//! server that is on its way to the stranger's worker, or is being checked there, is an answer to its wait; one that has come
 //! from there for those who waited here serves one of them first.
 
 use std::collections::BTreeMap;
@@ -157,14 +157,14 @@ impl Strangers {
         let node = worker + FIRST_WORKER;
         let board = &view.machines.node(node).board;
         let others = (0..view.plan.workers).filter(|&other| other != worker);
-        let hungry = others.filter_map(|other| {
-            let since = board.cell(pool, WorkerId(other)).hungry_since;
+        let waiting = others.filter_map(|other| {
+            let since = board.cell(pool, WorkerId(other)).waiting_since;
             let flights = self.flights.get(&(pool, node, other + FIRST_WORKER));
             let flights = flights.copied().unwrap_or_default();
             let refused = flights.refused_at.is_some_and(|at| view.now <= at + REFUSED_US);
             (since != Time::NEVER && flights.under_way == 0 && !refused).then_some((other, since.0))
         });
-        hungry.min_by_key(|&(_, since)| since)
+        waiting.min_by_key(|&(_, since)| since)
     }
 }
 

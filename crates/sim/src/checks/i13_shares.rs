@@ -1,6 +1,6 @@
-//! I13: pools that share a cap share its tokens: while all of them are hungry, each gets its part of the token time, less
+//! I13: pools that share a cap share its tokens: while somebody waits in all of them, each gets its part of the token time, less
 //! what `pooling`'s `coordinator::sharing` states. Looked at in worlds that are made for it (`--shares`), from when all pools are
-//! hungry until one is not.
+//! so until it is not.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const WORTH_US: u64 = 2_000_000;
 /// What was seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
-    /// All pools are hungry since then.
+    /// Somebody waits in all pools since then.
     since: Option<u64>,
     looked_at: u64,
     /// Token-microseconds since then.
@@ -52,8 +52,8 @@ impl Shares {
         let tokens: Vec<(PoolId, u32)> =
             coordinator.pools().skip(1).map(|(pool, _)| (pool, coordinator.held(pool))).collect();
         self.note(now, worker, snapshot);
-        let hungry = |pool: PoolId| self.waits.iter().any(|(&(_, other), &waits)| other == pool && waits);
-        let all = tokens.len() > 1 && tokens.iter().all(|(pool, _)| hungry(*pool));
+        let waiting = |pool: PoolId| self.waits.iter().any(|(&(_, other), &waits)| other == pool && waits);
+        let all = tokens.len() > 1 && tokens.iter().all(|(pool, _)| waiting(*pool));
         let Some(since) = self.since else {
             if all {
                 (self.since, self.looked_at) = (Some(now), now);

@@ -1,0 +1,34 @@
+//! What the log is told of the first refusals of a pool: one line for all its workers.
+//!
+//! Promises: of each class and reason, at most one line in a `stats_period`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use machine::action::Actions;
+use machine::observe::{About, Fact, Level, Topic};
+use queueing::refusals::{News, Reason};
+use units::{PoolKey, Time};
+
+/// What was told, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Announced(Vec<(Arc<str>, Reason, Time)>);
+
+impl Announced {
+    /// A request in this pool was refused; `period`: between two lines of one class and reason.
+    pub(crate) fn tell(&mut self, now: Time, period: Duration, key: &PoolKey, news: News, actions: &mut Actions) {
+        let told = &mut self.0;
+        told.retain(|(_, _, at)| now < *at + period);
+        if told.iter().any(|(class, reason, _)| *class == news.class && *reason == news.reason) {
+            return;
+        }
+        let News { class, reason, message, .. } = news;
+        let (database, user, code) = (&key.database, &key.user, reason.code());
+        let text = format!(
+            "pool {database}/{user}: a request of class \"{class}\" was refused ({}, {code}): {message}",
+            reason.name()
+        );
+        told.push((class, reason, now));
+        actions.tell(Fact { level: Level::Warning, topic: Topic::General, about: About::Pooler, text });
+    }
+}

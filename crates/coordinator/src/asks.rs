@@ -1,0 +1,426 @@
+//! Who gets the next token, and what is done where a cap leaves none: idle servers of others are taken first, whoever's
+//! they are; if there are none, whoever is above its share gives one back at its next release ([`crate::sharing`]).
+//!
+//! ```text
+//!   Ask ──► room ──────────────────────────────────────────────► Granted, to whoever is furthest behind
+//!            └─ a cap is in the way ─► Recall (idle) of each holder ─► Freed ──┘
+//!                                        └─ NothingIdle from all ─► Inquire the asker, if it asked a while ago
+//!                                                                     └─ Wants ─► Recall (busy) of one ─► Freed …
+//! ```
+//!
+//! An ask stays until it is granted. Its waiter may be served or gone meanwhile, so before somebody's server is taken for
+//! an old one, the worker is asked whether it still wants it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use machine::Settings;
+use machine::action::Actions;
+use machine::mail::ToWorker;
+use queueing::classes::{ClassId, ClassSet};
+use units::{PoolId, Time, WorkerId, limits};
+
+use crate::pools::Pools;
+use crate::sharing::{Claim, Group};
+use crate::tokens::{Cap, Obstacle, Tokens};
+
+/// A class's weight is divided among so many pools without being rounded much, and all of them together are no overflow.
+const WEIGHT_PARTS: u32 = 1 << 12;
+
+/// A worker that wants one more server.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) pool: PoolId,
+    pub(crate) worker: WorkerId,
+    reserve: bool,
+    /// When it was last known that somebody waits for it.
+    confirmed_at: Time,
+    /// Its worker is asked whether somebody still does.
+    inquired: bool,
+}
+
+impl Ask {
+    pub(crate) fn new(pool: PoolId, worker: WorkerId, reserve: bool, now: Time) -> Ask {
+        Ask { pool, worker, reserve, confirmed_at: now, inquired: false }
+    }
+
+    fn is_fresh(&self, now: Time) -> bool {
+        now < self.confirmed_at + limits::RECALL
+    }
+}
+
+/// How much pools ask for beyond what is granted, and which cap is in the way; `None`: nothing is, it is to be granted now.
+pub(crate) type Demand = BTreeMap<PoolId, (u32, Option<Cap>)>;
+
+/// A cap at which somebody waits.
+#[derive(Debug, Default)]
+struct Contest {
+    group: Group,
+    sweep: Sweep,
+}
+
+/// Asking one holder after the other whether it has an idle server.
+#[derive(Debug, Default)]
+struct Sweep {
+    left: Vec<(PoolId, WorkerId)>,
+    /// Asked, and not answered yet.
+    open: Vec<(PoolId, WorkerId)>,
+    began_at: Option<Time>,
+}
+
+impl Sweep {
+    /// Nobody has anything idle, as far as that was asked within [`limits::RECALL`].
+    fn is_done(&self) -> bool {
+        self.left.is_empty() && self.open.is_empty()
+    }
+
+    fn is_old(&self, now: Time) -> bool {
+        self.began_at.is_none_or(|began| began + limits::RECALL <= now)
+    }
+}
+
+/// What is out, and what may be.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) pools: &'a Pools,
+    pub(crate) tokens: &'a Tokens,
+}
+
+impl View<'_> {
+    pub(crate) fn obstacle(&self, ask: &Ask) -> Obstacle {
+        self.tokens.obstacle(self.settings, &self.pools[ask.pool], ask.reserve)
+    }
+
+    /// By how much of a cap each pool's share is measured against the others': each class's weight is divided evenly among the
+    /// pools in which it has work, so it has its share of the cap wherever it works.
+    fn weigh(&self, claims: &mut [Claim]) {
+        let classes = &self.settings.classes;
+        if classes.is_single() {
+            return;
+        }
+        let at_work = |claim: &Claim| {
+            let sets = &self.pools[claim.pool].at_work;
+            sets.iter().fold(ClassSet::default(), |all, some| all.union(*some))
+        };
+        let sets: Vec<ClassSet> = claims.iter().map(at_work).collect();
+        let mut weights = vec![0u32; claims.len()];
+        for (index, class) in classes.all.iter().enumerate() {
+            let id = ClassId(index as u8);
+            let pools = sets.iter().filter(|set| set.contains(id)).count().max(1) as u32;
+            let each = (class.weight.saturating_mul(WEIGHT_PARTS) / pools).max(1);
+            for (weight, _) in weights.iter_mut().zip(&sets).filter(|(_, set)| set.contains(id)) {
+                *weight = weight.saturating_add(each);
+            }
+        }
+        for (claim, weight) in claims.iter_mut().zip(weights) {
+            // Nobody knows whose work it is in a pool that has not asked since its last client: it is no more than the least.
+            claim.weight = weight.max(1);
+        }
+    }
+}
+
+/// What workers ask for, and what is done where caps leave nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Asks {
+    /// In order of arrival.
+    asks: Vec<Ask>,
+    /// When they were last gone through, and are to be again.
+    served_at: Time,
+    serve_at: Option<Time>,
+    /// Caps at which somebody waits, or was a moment ago.
+    contests: BTreeMap<Cap, Contest>,
+}
+
+impl Asks {
+    pub(crate) fn push(&mut self, ask: Ask) {
+        self.asks.push(ask);
+    }
+
+    pub(crate) fn is_asked(&self, pool: PoolId) -> bool {
+        self.asks.iter().any(|ask| ask.pool == pool)
+    }
+
+    pub(crate) fn serve_at(&self) -> Option<Time> {
+        self.serve_at
+    }
+
+    /// Whether it is time to go through them for nothing but that it is time.
+    pub(crate) fn is_due(&mut self, now: Time) -> bool {
+        self.serve_at.take_if(|at| now >= *at).is_some()
+    }
+
+    /// There is nobody to be served.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.asks.is_empty() && self.contests.is_empty()
+    }
+
+    /// Going through all of them at each event would be work in the square of their number.
+    pub(crate) fn are_many(&self) -> bool {
+        self.asks.len() > limits::ASKS_AT_ONCE
+    }
+
+    /// They were gone through just now, and are later again.
+    pub(crate) fn put_off(&mut self, now: Time) -> bool {
+        let next = self.served_at + Duration::from_micros(self.asks.len() as u64);
+        let later = now < next;
+        if later {
+            self.serve_at = Some(self.serve_at.map_or(next, |at| at.min(next)));
+        }
+        later
+    }
+
+    pub(crate) fn is_contested(&self) -> bool {
+        !self.contests.is_empty()
+    }
+
+    /// They were gone through; `waits`: and are again when somebody may have something to give back.
+    pub(crate) fn served(&mut self, now: Time, waits: bool) {
+        self.served_at = now;
+        self.serve_at = waits.then_some(now + limits::RECALL);
+    }
+
+    /// Whether who has asked waits for something else than its pool's size.
+    pub(crate) fn waits(&self, now: Time, tokens: &Tokens) -> bool {
+        self.is_contested() || tokens.is_opening_enough(now) && !self.asks.is_empty()
+    }
+
+    /// Takes out all, to be gone through in order; what is left comes back by [`Asks::put_back`].
+    pub(crate) fn take(&mut self) -> Vec<Ask> {
+        std::mem::take(&mut self.asks)
+    }
+
+    pub(crate) fn put_back(&mut self, asks: Vec<Ask>) {
+        debug_assert!(self.asks.is_empty(), "nobody asks meanwhile");
+        self.asks = asks;
+    }
+
+    /// Takes out the ask that is to be granted next: of whoever is furthest behind, else the oldest.
+    pub(crate) fn next_grant(&mut self, now: Time, view: &View<'_>) -> Option<Ask> {
+        if view.tokens.is_opening_enough(now) {
+            return None;
+        }
+        let mut may = (0..self.asks.len()).filter(|&index| view.obstacle(&self.asks[index]) == Obstacle::None);
+        let index = if self.contests.is_empty() {
+            may.next()
+        } else {
+            may.min_by_key(|&index| self.rank(self.asks[index].pool, view))
+        };
+        index.map(|index| self.asks.remove(index))
+    }
+
+    fn rank(&self, pool: PoolId, view: &View<'_>) -> (u8, i64) {
+        let entry = &view.pools[pool];
+        let contest = Cap::of(&entry.key).into_iter().find_map(|cap| self.contests.get(&cap));
+        contest.map_or((0, i64::MIN), |contest| contest.group.rank(pool, entry.held.total()))
+    }
+
+    /// Pools whose asks their size is in the way of.
+    pub(crate) fn at_their_size(&self, view: &View<'_>) -> Vec<PoolId> {
+        let at_size = self.asks.iter().filter(|ask| view.obstacle(ask) == Obstacle::PoolSize);
+        at_size.map(|ask| ask.pool).collect()
+    }
+
+    /// Brings the accounts of all caps that are contended up to date, and tells at which cap whose asks are held up.
+    pub(crate) fn measure(&mut self, now: Time, view: &View<'_>) -> Demand {
+        let mut demand = Demand::new();
+        for ask in &self.asks {
+            let cap = match view.obstacle(ask) {
+                Obstacle::PoolSize => continue,
+                Obstacle::None => None,
+                Obstacle::Full(cap) => Some(cap),
+            };
+            demand.entry(ask.pool).or_insert((0, cap)).0 += 1;
+        }
+        for cap in demand.values().filter_map(|(_, cap)| cap.as_ref()) {
+            if !self.contests.contains_key(cap) {
+                self.contests.insert(cap.clone(), Contest::default());
+            }
+        }
+        for cap in self.contested() {
+            let (limit, claims) = self.claims(now, &cap, &demand, view);
+            if let Some(contest) = self.contests.get_mut(&cap) {
+                contest.group.settle(now, limit, &claims);
+            }
+        }
+        self.contests.retain(|_, contest| !contest.group.is_over(now));
+        demand
+    }
+
+    pub(crate) fn contested(&self) -> Vec<Cap> {
+        self.contests.keys().cloned().collect()
+    }
+
+    /// The cap, and who holds or wants something under it: those that want something in order of asking, then the others.
+    fn claims(&self, now: Time, cap: &Cap, demand: &Demand, view: &View<'_>) -> (u32, Vec<Claim>) {
+        let (mut limit, mut claims, mut seen) = (0, Vec::new(), BTreeSet::new());
+        let asking = self.asks.iter().map(|ask| ask.pool).filter(|pool| seen.insert(*pool)).collect::<Vec<_>>();
+        let others = view.tokens.holders().filter(|pool| !seen.contains(pool));
+        for pool in asking.into_iter().chain(others) {
+            let entry = &view.pools[pool];
+            if !Cap::of(&entry.key).contains(cap) {
+                continue;
+            }
+            limit = view.tokens.level(view.settings, entry, cap).0;
+            let tokens = entry.held.total();
+            let here = demand.get(&pool).filter(|(_, other)| other.as_ref().is_none_or(|other| other == cap));
+            let asked = here.map_or(0, |(count, _)| *count);
+            let (coming, overdue) = entry.held.yielding(now);
+            claims.push(Claim {
+                pool,
+                weight: 1,
+                min: entry.rules.min,
+                tokens,
+                wants: asked.min(entry.most().saturating_sub(tokens)),
+                coming,
+                overdue,
+                tenured: entry.held.tenured(now),
+            });
+        }
+        view.weigh(&mut claims);
+        (limit, claims)
+    }
+
+    /// Somebody waits under a cap: idle servers are looked for, and if there are none, a turn may be due. Returns the pool
+    /// that is to give one back at its next release.
+    pub(crate) fn seek(
+        &mut self,
+        now: Time,
+        cap: &Cap,
+        demand: &Demand,
+        view: &View<'_>,
+        actions: &mut Actions,
+    ) -> Option<PoolId> {
+        if view.tokens.is_opening_enough(now) {
+            // What would come back could not be used yet.
+            return None;
+        }
+        let (limit, claims) = self.claims(now, cap, demand, view);
+        let wants: u32 = claims.iter().map(|claim| claim.wants).sum();
+        let missing = wants.saturating_sub(claims.iter().map(|claim| claim.coming).sum());
+        // Nothing is taken from anybody before it is known that somebody still waits.
+        let oldest = claims.iter().find(|claim| claim.wants > 0).map(|claim| claim.pool);
+        let is_fresh = |claim: &Claim| claim.wants > 0 && self.is_fresh(now, claim.pool);
+        let known = claims.iter().any(is_fresh) || oldest.is_some_and(|pool| self.inquire(now, pool, actions));
+        if missing == 0 || !known || !self.sweep(now, cap, &claims, (missing, view.pools), actions) {
+            return None;
+        }
+        let turn = self.contests.get(cap).and_then(|contest| contest.group.turn(now, limit, &claims))?;
+        if !self.inquire(now, turn.to, actions) {
+            return None;
+        }
+        if let Some(contest) = self.contests.get_mut(cap) {
+            contest.group.turned(now);
+        }
+        Some(turn.from)
+    }
+
+    /// Asks holders for idle servers, as many at a time as are `missing`. True: all have been asked a moment ago, in vain.
+    fn sweep(
+        &mut self,
+        now: Time,
+        cap: &Cap,
+        claims: &[Claim],
+        (missing, pools): (u32, &Pools),
+        actions: &mut Actions,
+    ) -> bool {
+        if self.contests.get(cap).is_some_and(|contest| contest.sweep.is_old(now)) {
+            // Whoever has asked just now has nothing idle.
+            let holders = claims.iter().filter(|claim| claim.wants == 0 || !self.is_fresh(now, claim.pool));
+            let places = holders.flat_map(|claim| pools[claim.pool].held.holders().map(|worker| (claim.pool, worker)));
+            let left = places.collect();
+            if let Some(contest) = self.contests.get_mut(cap) {
+                contest.sweep = Sweep { left, open: Vec::new(), began_at: Some(now) };
+            }
+        }
+        let Some(Contest { sweep, .. }) = self.contests.get_mut(cap) else { return false };
+        while (sweep.open.len() as u32) < missing
+            && let Some((pool, worker)) = sweep.left.pop()
+        {
+            sweep.open.push((pool, worker));
+            actions.post_to_worker(worker, ToWorker::Recall { pool, busy: false });
+        }
+        sweep.is_done()
+    }
+
+    /// A holder that may have been asked for an idle server has answered.
+    pub(crate) fn answered(&mut self, pool: PoolId, worker: WorkerId) {
+        for contest in self.contests.values_mut() {
+            contest.sweep.open.retain(|&open| open != (pool, worker));
+        }
+    }
+
+    fn is_fresh(&self, now: Time, pool: PoolId) -> bool {
+        self.asks.iter().any(|ask| ask.pool == pool && ask.is_fresh(now))
+    }
+
+    /// Whether somebody is known to wait for what this pool asks for. If that was long ago, its workers are asked.
+    fn inquire(&mut self, now: Time, pool: PoolId, actions: &mut Actions) -> bool {
+        if self.is_fresh(now, pool) {
+            return true;
+        }
+        let mut told: Vec<WorkerId> = Vec::new();
+        for ask in self.asks.iter_mut().filter(|ask| ask.pool == pool) {
+            if !ask.inquired && !told.contains(&ask.worker) {
+                told.push(ask.worker);
+                actions.post_to_worker(ask.worker, ToWorker::Inquire { pool });
+            }
+            ask.inquired = true;
+        }
+        false
+    }
+
+    /// Nothing is opened any more for a database that is not configured: what was asked for it would stay for ever, and its pools with it.
+    pub(crate) fn drop_of_removed(&mut self, now: Time, settings: &Settings, pools: &Pools, actions: &mut Actions) {
+        let is_gone = |ask: &&Ask| settings.database(&pools[ask.pool].key.database).is_none();
+        let gone: BTreeSet<(PoolId, WorkerId)> =
+            self.asks.iter().filter(is_gone).map(|ask| (ask.pool, ask.worker)).collect();
+        for (pool, worker) in gone {
+            self.confirm(now, pool, worker, 0, actions);
+        }
+    }
+
+    /// Nobody waits any more for what pools without sessions have asked for.
+    pub(crate) fn drop_of_unused(&mut self, pools: &BTreeSet<PoolId>, actions: &mut Actions) {
+        let mut dropped: BTreeMap<(PoolId, WorkerId), (u32, bool)> = BTreeMap::new();
+        self.asks.retain(|ask| {
+            let stays = !pools.contains(&ask.pool);
+            if !stays {
+                let (count, reserve) = dropped.entry((ask.pool, ask.worker)).or_default();
+                *count += 1;
+                *reserve |= ask.reserve;
+            }
+            stays
+        });
+        for ((pool, worker), (count, reserve)) in dropped {
+            actions.post_to_worker(worker, ToWorker::Dropped { pool, count, reserve });
+        }
+    }
+
+    /// So many of a worker's asks are still waited for; the newest others are dropped.
+    pub(crate) fn confirm(&mut self, now: Time, pool: PoolId, worker: WorkerId, count: u32, actions: &mut Actions) {
+        let (mut kept, mut dropped, mut reserve) = (0, 0, false);
+        self.asks.retain_mut(|ask| {
+            if (ask.pool, ask.worker) != (pool, worker) {
+                return true;
+            }
+            if kept == count {
+                dropped += 1;
+                reserve |= ask.reserve;
+                return false;
+            }
+            kept += 1;
+            (ask.confirmed_at, ask.inquired) = (now, false);
+            true
+        });
+        if dropped > 0 {
+            actions.post_to_worker(worker, ToWorker::Dropped { pool, count: dropped, reserve });
+        }
+    }
+
+    /// By how much a pool is behind its share of the cap that is contended.
+    #[cfg(test)]
+    pub(crate) fn behind_us(&self, pool: PoolId) -> i64 {
+        self.contests.values().next().map_or(0, |contest| contest.group.behind_us(pool))
+    }
+}

@@ -1,0 +1,48 @@
+//! DROP DATABASE and its like fail while anybody is connected, idle servers of ours too. PostgreSQL gives those who leave
+//! five seconds, so it is enough that they are told to leave when the statement is sent. PostgreSQL manual, DROP DATABASE.
+//!
+//! Whoever sends such a statement needs no right to it. So only those that are connected to the same server make anybody leave,
+//! and that once a minute as long as none has succeeded.
+
+use machine::Settings;
+use sql::Word;
+use units::{PoolId, Time, limits};
+
+use crate::pools::Pools;
+
+/// Whatever pool has servers in a database that is called by one of `names`, at a server of pool `from`, is to leave it, and
+/// none is opened there for min_pool_size meanwhile. Returns the pools whose homes are to be told.
+pub(crate) fn empty(pools: &mut Pools, settings: &Settings, now: Time, from: PoolId, names: &[Word]) -> Vec<PoolId> {
+    let from = pools.get(from).and_then(|from| settings.database(&from.key.database));
+    // A reload may have removed it.
+    let Some(hosts) = from.map(|database| database.hosts.clone()) else { return Vec::new() };
+    let mut leaving = Vec::new();
+    for (pool, entry) in pools.iter_mut().filter(|(_, entry)| entry.is_live()) {
+        let Some(database) = settings.database(&entry.key.database) else { continue };
+        let is_there = database.hosts.iter().any(|host| hosts.contains(host));
+        let is_again = entry.emptying.vacated_at.is_some_and(|at| now < at + limits::VACATE_AGAIN);
+        if is_again || !is_there || !is_named(database.name_at_server(), names) {
+            continue;
+        }
+        (entry.emptying.vacated_at, entry.emptying.vacant_until) = (Some(now), now + limits::VACATING);
+        if entry.held.total() > 0 {
+            leaving.push(pool);
+        }
+    }
+    leaving
+}
+
+/// A statement has succeeded that wanted these empty: the next need not wait.
+pub(crate) fn emptied(pools: &mut Pools, settings: &Settings, names: &[Word]) {
+    for (_, entry) in pools.iter_mut().filter(|(_, entry)| entry.emptying.vacated_at.is_some()) {
+        let database = settings.database(&entry.key.database);
+        if database.is_none_or(|database| is_named(database.name_at_server(), names)) {
+            entry.emptying.vacated_at = None;
+        }
+    }
+}
+
+fn is_named(database: &str, names: &[Word]) -> bool {
+    let called = Word::of(database.as_bytes());
+    names.iter().any(|name| name.name() == called)
+}

@@ -1,0 +1,140 @@
+//! One pool, as the coordinator knows it.
+
+use machine::Settings;
+use machine::sabotage::{Fault, does};
+use queueing::classes::ClassSet;
+use units::{PoolKey, Time, WorkerId};
+
+use crate::announced::Announced;
+use crate::auto::{self, Auto};
+use crate::failures::Failures;
+use crate::held::Held;
+use crate::rules::Rules;
+
+/// A pool.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: PoolKey,
+    pub(crate) homes: Vec<WorkerId>,
+    /// Sessions, by worker.
+    pub(crate) sessions: Vec<u32>,
+    /// Classes with work, as of the last ask, by worker.
+    pub(crate) at_work: Vec<ClassSet>,
+    pub(crate) rules: Rules,
+    /// How many servers it may have, without its reserve.
+    pub(crate) size: u32,
+    /// Its size is found, not given.
+    pub(crate) auto: Option<Box<Auto>>,
+    pub(crate) held: Held,
+    pub(crate) life: Life,
+    pub(crate) emptying: Emptying,
+    pub(crate) failures: Failures,
+    pub(crate) announced: Announced,
+}
+
+/// Its database is to be empty: DROP DATABASE and its like.
+#[derive(Debug, Default)]
+pub(crate) struct Emptying {
+    /// Until when nothing is opened for min_pool_size.
+    pub(crate) vacant_until: Time,
+    /// When its servers were told last to leave their database.
+    pub(crate) vacated_at: Option<Time>,
+}
+
+impl Entry {
+    /// A pool of this name, as the settings want it, that lives nowhere yet.
+    pub(crate) fn new(key: PoolKey, workers: usize, settings: &Settings) -> Entry {
+        let mut entry = Entry {
+            key,
+            homes: Vec::new(),
+            sessions: vec![0; workers],
+            at_work: vec![ClassSet::default(); workers],
+            rules: Rules::default(),
+            size: 0,
+            auto: None,
+            held: Held::new(workers),
+            life: Life::Used,
+            emptying: Emptying::default(),
+            failures: Failures::default(),
+            announced: Announced::default(),
+        };
+        entry.configure(settings);
+        entry
+    }
+
+    pub(crate) fn configure(&mut self, settings: &Settings) {
+        let Some(database) = settings.database(&self.key.database) else {
+            (self.size, self.rules.reserve, self.rules.min, self.auto) = (0, 0, 0, None);
+            return;
+        };
+        let own = settings.effective(&database, &self.key.user);
+        let rules = &mut self.rules;
+        rules.reserve = own.reserve_pool_size;
+        rules.lifetime = own.server_lifetime;
+        rules.min = own.min_pool_size;
+        rules.min -= u32::from(rules.min > 0 && does(settings, Fault::OneTooFew));
+        rules.forced = database.forced_user.is_some();
+        rules.max_db = own.max_db_connections;
+        if self.size == 0 || !does(settings, Fault::KeepUserLimit) {
+            rules.max_user = own.max_user_connections;
+        }
+        (self.size, self.auto) = auto::found(self.auto.take(), &self.rules, self.sessions.len(), settings, &own);
+    }
+
+    /// Servers that it may have, its reserve among them.
+    pub(crate) fn most(&self) -> u32 {
+        self.size + self.rules.reserve
+    }
+
+    /// Whether it lacks a server that min_pool_size wants, and that may be opened without anybody waiting. One whose lifetime
+    /// is about to end does not count.
+    pub(crate) fn is_short(&self, now: Time) -> bool {
+        let inhabited = self.rules.forced || self.sessions.iter().any(|&sessions| sessions > 0);
+        self.held.lasting(now, self.rules.lifetime) < self.rules.min && inhabited && self.emptying.vacant_until <= now
+    }
+
+    /// Of its homes, the one that has the fewest of its servers.
+    pub(crate) fn poorest_home(&self) -> Option<WorkerId> {
+        self.held.poorest(&self.homes)
+    }
+
+    /// A home for one more session: the one that has the fewest of its sessions.
+    pub(crate) fn home_for_session(&self) -> WorkerId {
+        let home = self.homes.iter().copied().min_by_key(|home| self.sessions[usize::from(home.0)]);
+        home.expect("a pool has a home")
+    }
+
+    /// A login finds it, or it has not been said that it is to be forgotten.
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self.life, Life::Used | Life::Unused { .. })
+    }
+
+    /// Neither a session nor a token.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_nothing() && self.sessions.iter().all(|&sessions| sessions == 0)
+    }
+}
+
+/// Where a pool is in its life.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    Used,
+    /// No session, no token.
+    Unused {
+        since: Time,
+    },
+    /// So many homes have not forgotten it yet.
+    Retired {
+        homes: usize,
+    },
+    Free,
+}
+
+impl Life {
+    /// One of its homes has forgotten it. Whether that was the last.
+    pub(crate) fn is_forgotten_by_one(&mut self) -> bool {
+        let Life::Retired { homes } = *self else { unreachable!("a pool is forgotten on request: {self:?}") };
+        *self = if homes > 1 { Life::Retired { homes: homes - 1 } } else { Life::Free };
+        *self == Life::Free
+    }
+}

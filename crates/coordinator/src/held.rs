@@ -1,0 +1,163 @@
+//! The tokens of one pool: who has them, since when, and who was told to give one back.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use units::{Time, WorkerId, limits};
+
+use crate::sharing::SLICE;
+
+/// The tokens of one pool that are out.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// What workers tell of a server that travels may overtake each other, so a single count can be below zero for a moment; the
+    /// sum never is, and limits are about the sum.
+    by_worker: Vec<i32>,
+    /// Beyond the size, since that is smaller than it was: they come back one by one.
+    over: u32,
+    /// When they were given out, the oldest first.
+    granted_at: VecDeque<Time>,
+    /// Workers that were told to give one back at their next release, and when.
+    yields: Vec<(WorkerId, Time)>,
+}
+
+impl Held {
+    pub(crate) fn new(workers: usize) -> Held {
+        Held { by_worker: vec![0; workers], over: 0, granted_at: VecDeque::new(), yields: Vec::new() }
+    }
+
+    pub(crate) fn total(&self) -> u32 {
+        let sum: i32 = self.by_worker.iter().sum();
+        u32::try_from(sum).expect("I12: more tokens came back than were given out")
+    }
+
+    pub(crate) fn over(&self) -> u32 {
+        self.over
+    }
+
+    pub(crate) fn granted(&mut self, now: Time, worker: WorkerId) {
+        self.by_worker[usize::from(worker.0)] += 1;
+        self.granted_at.push_back(now);
+    }
+
+    /// One has come back.
+    pub(crate) fn freed(&mut self, worker: WorkerId) {
+        assert!(self.total() > 0, "I12: a token came back that was not out");
+        self.by_worker[usize::from(worker.0)] -= 1;
+        self.over = self.over.saturating_sub(1);
+        self.granted_at.pop_front();
+        self.has_yielded(worker);
+    }
+
+    /// A server is another worker's now.
+    pub(crate) fn moved(&mut self, from: WorkerId, to: WorkerId) {
+        self.by_worker[usize::from(from.0)] -= 1;
+        self.by_worker[usize::from(to.0)] += 1;
+    }
+
+    /// Those of servers whose lifetime does not end soon.
+    pub(crate) fn lasting(&self, now: Time, lifetime: Duration) -> u32 {
+        if lifetime.is_zero() {
+            return self.total();
+        }
+        let lasts = lifetime - limits::RENEWAL.min(lifetime / 10);
+        // The oldest first. A server that is lent on its way may be counted below zero.
+        let ending = self.granted_at.iter().take_while(|at| **at + lasts <= now).count() as u32;
+        self.total().saturating_sub(ending)
+    }
+
+    /// Those that the pool has had for a slice.
+    pub(crate) fn tenured(&self, now: Time) -> u32 {
+        self.granted_at.iter().take_while(|at| **at + SLICE <= now).count() as u32
+    }
+
+    /// Those that it was told to give back not longer ago than a slice, and before.
+    pub(crate) fn yielding(&self, now: Time) -> (u32, u32) {
+        let coming = self.yields.iter().filter(|(_, at)| now < *at + SLICE).count();
+        (coming as u32, (self.yields.len() - coming) as u32)
+    }
+
+    /// The worker that has most of those that it was not told to give back yet is told to give one.
+    pub(crate) fn yields_next(&mut self, now: Time) -> WorkerId {
+        let told = |worker: usize| self.yields.iter().filter(|(told, _)| usize::from(told.0) == worker).count();
+        let richest = (0..self.by_worker.len()).max_by_key(|&worker| self.by_worker[worker] - told(worker) as i32);
+        let worker = WorkerId(richest.expect("there is a worker") as u16);
+        self.yields.push((worker, now));
+        worker
+    }
+
+    /// A worker that was told to give one back has, or has none. Whether it was told.
+    pub(crate) fn has_yielded(&mut self, worker: WorkerId) -> bool {
+        let index = self.yields.iter().position(|(told, _)| *told == worker);
+        index.map(|index| self.yields.remove(index)).is_some()
+    }
+
+    /// Of these workers, the one that has fewest.
+    pub(crate) fn poorest(&self, homes: &[WorkerId]) -> Option<WorkerId> {
+        homes.iter().copied().min_by_key(|home| self.by_worker[usize::from(home.0)])
+    }
+
+    /// Whether no worker is counted to have any, or to owe one.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.by_worker.iter().all(|&held| held == 0)
+    }
+
+    /// Workers that have some.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = WorkerId> {
+        let held = self.by_worker.iter().enumerate().filter(|(_, held)| **held > 0);
+        held.map(|(worker, _)| WorkerId(worker as u16))
+    }
+
+    /// The pool may have so many from now on: how many each worker is to give up, from whoever has most.
+    pub(crate) fn shrink(&mut self, most: u32) -> impl Iterator<Item = (WorkerId, u32)> {
+        self.over = self.total().saturating_sub(most);
+        let mut left = self.by_worker.clone();
+        for _ in 0..self.over {
+            if let Some(most) = left.iter_mut().max_by_key(|held| **held) {
+                *most -= 1;
+            }
+        }
+        let workers = self.by_worker.iter().zip(left).enumerate();
+        workers.map(|(worker, (held, left))| (WorkerId(worker as u16), u32::try_from(held - left).unwrap_or(0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: WorkerId = WorkerId(0);
+    const THERE: WorkerId = WorkerId(1);
+
+    #[test]
+    fn whoever_has_most_gives_up_first_and_gives_back_next() {
+        let mut held = Held::new(2);
+        for worker in [HERE, THERE, THERE, THERE] {
+            held.granted(Time::ZERO, worker);
+        }
+        assert_eq!(held.shrink(2).collect::<Vec<_>>(), [(HERE, 0), (THERE, 2)]);
+        assert_eq!(held.over(), 2);
+        assert_eq!([held.yields_next(Time::ZERO), held.yields_next(Time::ZERO)], [THERE, THERE]);
+        held.freed(THERE);
+        assert_eq!((held.total(), held.over(), held.yielding(Time::ZERO)), (3, 1, (1, 0)));
+    }
+
+    #[test]
+    fn what_workers_tell_may_come_out_of_order() {
+        let mut held = Held::new(2);
+        held.granted(Time::ZERO, HERE);
+        // The borrower's close has overtaken the news that the server is its own.
+        held.freed(THERE);
+        held.moved(HERE, THERE);
+        assert_eq!((held.total(), held.holders().count()), (0, 0));
+    }
+
+    #[test]
+    fn a_token_about_to_end_does_not_last() {
+        let mut held = Held::new(1);
+        let lifetime = Duration::from_secs(100);
+        held.granted(Time::ZERO, HERE);
+        let end = Time::ZERO + lifetime;
+        assert_eq!((held.lasting(Time::ZERO, lifetime), held.lasting(end, lifetime)), (1, 0));
+    }
+}

@@ -1,0 +1,364 @@
+//! Limits over all workers: a tap for each rate, slots for each limit of what happens at a time, and the line of logins.
+//!
+//! Promises: what workers were given is counted here until it comes back. A limit that a worker knows and this does not (a reload
+//! has come here and not yet there) holds nobody up. Tables are bounded: a class has four limits, slots of a statement are kept
+//! only while they are used, and the line of logins is as long as may be let in before the first of them would be ended for
+//! waiting too long, and has [`limits::LOGIN_LINE_MAX`] places at most.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::settings::Over;
+use machine::Settings;
+use machine::action::Actions;
+use machine::mail::{Application, Refusal, ToDoor, ToWorker};
+use machine::snapshot::LimitCounts;
+use queueing::classes::{Class, Kind, Rate};
+use queueing::limiting::bucket::Bucket;
+use queueing::limiting::slots::Slots;
+use queueing::limiting::tap::Tap;
+use queueing::limiting::{Allowance, Limit, TICK, slots};
+use units::{ConnId, Time, WorkerId, limits};
+
+/// How often what came of logins is told.
+const TELL: Duration = Duration::from_millis(100);
+
+/// All limits of the process.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    workers: u16,
+    taps: BTreeMap<Limit, Tap>,
+    slots: BTreeMap<Limit, Slots>,
+    /// By class.
+    logins: BTreeMap<Arc<str>, Logins>,
+    /// When what came of logins is to be told, and was.
+    tell_at: Option<Time>,
+    told_at: Time,
+}
+
+/// Who wants to log in, of one class.
+#[derive(Debug)]
+struct Logins {
+    bucket: Bucket,
+    over: Over,
+    waiting: Line,
+    served_at: Option<Time>,
+    /// Since the class has a limit.
+    delayed: u64,
+    rejected: u64,
+}
+
+/// Applicants in the order in which they came, who may leave from any place.
+#[derive(Debug, Default)]
+struct Line {
+    by_ticket: BTreeMap<u64, Application>,
+    tickets: BTreeMap<ConnId, u64>,
+    next_ticket: u64,
+}
+
+impl Line {
+    fn len(&self) -> usize {
+        self.by_ticket.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.by_ticket.is_empty()
+    }
+
+    fn join(&mut self, application: Application) {
+        self.tickets.insert(application.login, self.next_ticket);
+        self.by_ticket.insert(self.next_ticket, application);
+        self.next_ticket += 1;
+        debug_assert_eq!(self.tickets.len(), self.by_ticket.len(), "everybody has one place");
+    }
+
+    fn first(&mut self) -> Option<Application> {
+        let (_, application) = self.by_ticket.pop_first()?;
+        self.tickets.remove(&application.login);
+        Some(application)
+    }
+
+    /// Whether it was there.
+    fn leave(&mut self, login: ConnId) -> bool {
+        let ticket = self.tickets.remove(&login);
+        ticket.and_then(|ticket| self.by_ticket.remove(&ticket)).is_some()
+    }
+}
+
+impl Logins {
+    fn next_at(&self) -> Option<Time> {
+        let paced = self.served_at.map_or(Time::ZERO, |at| at + TICK);
+        (!self.waiting.is_empty()).then(|| self.bucket.next_at().max(paced))
+    }
+
+    /// How long who comes now would wait: everybody who waits comes first.
+    fn wait(&self, now: Time) -> Duration {
+        let ahead = self.waiting.len() as u64 * 1_000_000 / u64::from(self.bucket.rate().per_second);
+        Duration::from_micros(self.bucket.next_at().micros_since(now) + ahead)
+    }
+
+    /// Whoever comes now would be ended before its turn, or there are too many.
+    fn is_full(&self, now: Time, timeout: Option<Duration>) -> bool {
+        self.waiting.len() >= limits::LOGIN_LINE_MAX || timeout.is_some_and(|timeout| self.wait(now) >= timeout)
+    }
+
+    fn refusal(&self, now: Time) -> Refusal {
+        let retry_ms = self.wait(now).as_micros().div_ceil(1000).max(1);
+        let retry_ms = u32::try_from(retry_ms).unwrap_or(u32::MAX);
+        Refusal::LoginRate { limit: self.bucket.rate().per_second, retry_ms }
+    }
+}
+
+impl Limits {
+    pub(crate) fn new(settings: &Settings, workers: u16) -> Limits {
+        let mut limits = Limits {
+            workers,
+            taps: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            logins: BTreeMap::new(),
+            tell_at: None,
+            told_at: Time::ZERO,
+        };
+        limits.read(Time::ZERO, settings);
+        limits
+    }
+
+    /// Other settings hold from now on.
+    pub(crate) fn configure(&mut self, now: Time, settings: &Settings, actions: &mut Actions) {
+        for (limit, turn) in self.read(now, settings) {
+            post_turn(&limit, turn, actions);
+        }
+    }
+
+    /// Slots that are to be called back are in what is returned, and who got some.
+    fn read(&mut self, now: Time, settings: &Settings) -> Vec<(Limit, slots::Turn)> {
+        let mut turns = Vec::new();
+        let classes = &settings.classes.all;
+        self.taps.retain(|limit, tap| {
+            let kept = classes.iter().any(|class| rate_of(class, limit).is_some());
+            if !kept {
+                turns.push((limit.clone(), slots::Turn { allowances: tap.lift(), calls: Vec::new() }));
+            }
+            kept
+        });
+        let is_limited = |name: &str| classes.iter().any(|class| *class.name == *name && class.limits.logins.is_some());
+        // Whoever waits is let in by the next look: it may have room for all.
+        self.logins.retain(|name, logins| is_limited(name) || !logins.waiting.is_empty());
+        for class in classes {
+            let over = class.limits.over;
+            for kind in [Kind::Transactions, Kind::Queries] {
+                let limit = Limit::Class(Arc::clone(&class.name), kind);
+                let Some(rate) = rate_of(class, &limit) else { continue };
+                let tap = self.taps.entry(limit).or_insert_with(|| Tap::new(rate, over, self.workers, now));
+                tap.configure(rate, over, now);
+            }
+            if let Some(rate) = class.limits.logins {
+                let logins = self.logins.entry(Arc::clone(&class.name)).or_insert_with(|| Logins {
+                    bucket: Bucket::new(rate, now),
+                    over,
+                    waiting: Line::default(),
+                    served_at: None,
+                    delayed: 0,
+                    rejected: 0,
+                });
+                logins.bucket.configure(rate, now);
+                logins.over = over;
+            }
+        }
+        for (_, logins) in self.logins.iter_mut().filter(|(name, _)| !is_limited(name)) {
+            logins.bucket.configure(Rate { per_second: u32::MAX, burst: u32::MAX }, now);
+        }
+        for class in classes.iter().filter(|class| class.limits.active.is_some()) {
+            let limit = Limit::Class(Arc::clone(&class.name), Kind::Active);
+            self.slots.entry(limit).or_insert_with(|| Slots::new(u32::MAX, Over::Delay, self.workers));
+        }
+        for (limit, slots) in &mut self.slots {
+            let turn = match active_of(settings, limit) {
+                Some((active, over)) => slots.configure(active, over),
+                None => slots.lift(),
+            };
+            turns.push((limit.clone(), turn));
+        }
+        self.slots.retain(|_, slots| !(slots.is_lifted() && slots.is_unused()));
+        turns
+    }
+
+    /// When somebody who waits may go on.
+    pub(crate) fn next_at(&self) -> Option<Time> {
+        let taps = self.taps.values().filter_map(Tap::next_serve);
+        taps.chain(self.logins.values().filter_map(Logins::next_at)).chain(self.tell_at).min()
+    }
+
+    /// What there is left of a limit, for everybody; `None`: there is no such limit here.
+    pub(crate) fn remaining(&self, limit: &Limit) -> Option<u32> {
+        match limit {
+            Limit::Class(name, Kind::Logins) => self.logins.get(name).map(|logins| logins.bucket.tokens()),
+            _ => {
+                let tap = self.taps.get(limit).map(Tap::remaining);
+                tap.or_else(|| self.slots.get(limit).map(|slots| slots.limit().saturating_sub(slots.out())))
+            }
+        }
+    }
+
+    /// Slots that nobody has limited (a worker knows settings that have not come here, or the other way round) are counted too:
+    /// they may be limited before they come back.
+    fn slots_of(&mut self, limit: &Limit, settings: &Settings) -> Option<&mut Slots> {
+        let counts = matches!(limit, Limit::Class(_, Kind::Active) | Limit::Statement(_));
+        if counts && !self.slots.contains_key(limit) {
+            let (active, over) = active_of(settings, limit).unwrap_or((u32::MAX, Over::Delay));
+            self.slots.insert(limit.clone(), Slots::new(active, over, self.workers));
+        }
+        self.slots.get_mut(limit)
+    }
+
+    /// A worker wants so many more.
+    pub(crate) fn wanted(
+        &mut self,
+        now: Time,
+        settings: &Settings,
+        limit: &Limit,
+        (worker, count): (WorkerId, u32),
+        actions: &mut Actions,
+    ) {
+        if let Some(tap) = self.taps.get_mut(limit) {
+            let answers = tap.want(now, worker, count);
+            return post_allowances(limit, answers, actions);
+        }
+        if let Some(slots) = self.slots_of(limit, settings) {
+            let turn = slots.want(worker, count);
+            return post_turn(limit, turn, actions);
+        }
+        let free = Allowance { worker, granted: count, answered: count, remaining: u32::MAX, next_at: None };
+        post_allowances(limit, vec![free], actions);
+    }
+
+    /// A worker gives some back; of those it was called for, so many it has no more.
+    pub(crate) fn unspent(
+        &mut self,
+        now: Time,
+        limit: &Limit,
+        worker: WorkerId,
+        (count, missing): (u32, u32),
+        actions: &mut Actions,
+    ) {
+        if let Some(tap) = self.taps.get_mut(limit) {
+            let answers = tap.unspent(now, count);
+            return post_allowances(limit, answers, actions);
+        }
+        // Of a limit that a reload has taken away meanwhile nothing is counted.
+        let Some(slots) = self.slots.get_mut(limit) else { return };
+        let turn = slots.returned(worker, count, missing);
+        if slots.is_unused() && (slots.is_lifted() || matches!(limit, Limit::Statement(_))) {
+            self.slots.remove(limit);
+        }
+        post_turn(limit, turn, actions);
+    }
+
+    /// A client has proved who it is: it comes back if it gets a home now. Else it gets one once its class may, or is told.
+    pub(crate) fn login_wanted(
+        &mut self,
+        now: Time,
+        settings: &Settings,
+        application: Application,
+        actions: &mut Actions,
+    ) -> Option<Application> {
+        let name = &settings.classes.class(application.class).name;
+        let Some(logins) = self.logins.get_mut(name).filter(|_| !application.console) else {
+            return Some(application);
+        };
+        self.tell_at.get_or_insert(self.told_at + TELL);
+        logins.bucket.refill(now, !logins.waiting.is_empty());
+        if logins.waiting.is_empty() && logins.bucket.take(1) == 1 {
+            return Some(application);
+        }
+        if logins.over == Over::Reject || logins.is_full(now, settings.global.waiting.client_login_timeout) {
+            logins.rejected += 1;
+            let refused = ToDoor::NotPlaced { login: application.login, why: logins.refusal(now) };
+            actions.post_to_door(application.door, refused);
+            return None;
+        }
+        logins.delayed += 1;
+        logins.waiting.join(application);
+        None
+    }
+
+    /// An applicant has gone. It may have been answered meanwhile.
+    pub(crate) fn login_withdrawn(&mut self, login: ConnId) {
+        if self.logins.values_mut().any(|logins| logins.waiting.leave(login)) {
+            self.tell_at.get_or_insert(self.told_at + TELL);
+        }
+    }
+
+    /// Time has passed: who waits may go on. Returns the clients that get a home now.
+    pub(crate) fn serve(&mut self, now: Time, actions: &mut Actions) -> Vec<Application> {
+        let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        for (limit, tap) in self.taps.iter_mut().filter(|(_, tap)| due(tap.next_serve())) {
+            post_allowances(limit, tap.serve(now), actions);
+        }
+        let mut admitted = Vec::new();
+        for logins in self.logins.values_mut().filter(|logins| due(logins.next_at())) {
+            logins.bucket.refill(now, true);
+            logins.served_at = Some(now);
+            let count = logins.bucket.take(u32::try_from(logins.waiting.len()).unwrap_or(u32::MAX));
+            admitted.extend((0..count).map_while(|_| logins.waiting.first()));
+            self.tell_at.get_or_insert(self.told_at + TELL);
+        }
+        admitted
+    }
+
+    /// The first worker is told what came of logins, where they are limited, ten times a second at most.
+    pub(crate) fn report_logins(&mut self, now: Time, actions: &mut Actions) {
+        let due = self.tell_at.is_some_and(|at| at <= now);
+        if !due {
+            return;
+        }
+        (self.tell_at, self.told_at) = (None, now);
+        let counts = self.logins.iter().map(|(name, logins)| LimitCounts {
+            class: Arc::clone(name),
+            kind: Kind::Logins,
+            left: Some((logins.bucket.tokens(), now)),
+            unused: 0,
+            waiting: u32::try_from(logins.waiting.len()).unwrap_or(u32::MAX),
+            active: 0,
+            passed: 0,
+            delayed: logins.delayed,
+            rejected: logins.rejected,
+        });
+        actions.post_to_worker(WorkerId(0), ToWorker::LoginsCounted(counts.collect()));
+    }
+}
+
+fn active_of(settings: &Settings, limit: &Limit) -> Option<(u32, Over)> {
+    match limit {
+        Limit::Class(name, _) => {
+            let class = settings.classes.all.iter().find(|class| class.name == *name)?;
+            class.limits.active.map(|active| (active, class.limits.over))
+        }
+        Limit::Statement(fingerprint) => {
+            let active = settings.global.classes.statement_limit(*fingerprint)?;
+            Some((active, settings.global.classes.fingerprint_over))
+        }
+    }
+}
+
+fn rate_of(class: &Class, limit: &Limit) -> Option<Rate> {
+    match limit {
+        Limit::Class(name, Kind::Transactions) if *name == class.name => class.limits.transactions,
+        Limit::Class(name, Kind::Queries) if *name == class.name => class.limits.queries,
+        _ => None,
+    }
+}
+
+fn post_allowances(limit: &Limit, allowances: Vec<Allowance>, actions: &mut Actions) {
+    for allowance in allowances {
+        actions.post_to_worker(allowance.worker, ToWorker::Allow(Box::new((limit.clone(), allowance))));
+    }
+}
+
+fn post_turn(limit: &Limit, turn: slots::Turn, actions: &mut Actions) {
+    for call in turn.calls {
+        actions.post_to_worker(call.worker, ToWorker::CallBack(Box::new((limit.clone(), call))));
+    }
+    post_allowances(limit, turn.allowances, actions);
+}

@@ -1,0 +1,15 @@
+//! What the settings say of one pool.
+
+use std::time::Duration;
+
+/// What the settings say of one pool: user over database over global.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    pub(crate) reserve: u32,
+    pub(crate) min: u32,
+    /// Its database has a forced user: it has servers before its first client.
+    pub(crate) forced: bool,
+    pub(crate) max_db: u32,
+    pub(crate) max_user: u32,
+    pub(crate) lifetime: Duration,
+}

@@ -1,0 +1,20 @@
+//! Messages that no server sees, and their answers: a Parse or Close of a name that the pooler keeps.
+
+use connections::server::Expect;
+use machine::action::Actions;
+use units::ConnId;
+use wire::backend;
+
+use crate::session::Session;
+
+/// Writes the answer that we give in a server's stead.
+pub(crate) fn answer_fake(conn: ConnId, session: &mut Session, fake: Expect, actions: &mut Actions) {
+    if let Some(names) = &mut session.statements.names {
+        names.answered();
+    }
+    match fake {
+        Expect::FakeParse => actions.send_new(conn, backend::encode_parse_complete),
+        Expect::FakeClose => actions.send_new(conn, backend::encode_close_complete),
+        _ => debug_assert!(false, "only fakes are ours to answer"),
+    }
+}

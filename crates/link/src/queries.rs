@@ -1,0 +1,142 @@
+//! A client's Query and FunctionCall, where its session is followed.
+
+use connections::server::Expect;
+use session_state::state::{Effects, Pins, Reading, Remedy};
+use session_state::tracker::Split;
+use wire::HEADER_LEN;
+use wire::frontend::Query;
+
+use crate::requests::{DISCARD_SEQUENCES, Renamed, Requests};
+use crate::{announcing, following, listening, remedies, reserving, splitting, texts, vacating};
+
+/// A Query is sent. `Yes`: in another form, or not at all.
+pub(crate) fn query(requests: &mut Requests<'_>, at_hand: &[u8], whole: bool, in_stream: bool) -> Renamed {
+    if splitting::is_rest_of_failed(requests, at_hand.len(), in_stream) {
+        return Renamed::Yes;
+    }
+    if !requests.follows() {
+        requests.holds |= reserving::refuses_names(requests, &at_hand[HEADER_LEN..]);
+        requests.ended(Expect::Query);
+        return Renamed::No;
+    }
+    if !whole {
+        following::begin_pieces(requests, &at_hand[HEADER_LEN..]);
+        requests.ended(Expect::Query);
+        return Renamed::No;
+    }
+    let text = Query::unchecked(&at_hand[HEADER_LEN..]).map(|query| query.text);
+    let reading = texts::read_text(requests, text);
+    if requests.session.tracker.is_some() || reading.is_active() || reading.names_statements() {
+        let split = split(requests, text.unwrap_or_default(), reading, in_stream);
+        if split != Renamed::No {
+            return split;
+        }
+        return if query_followed(requests, text, reading, false) { Renamed::No } else { Renamed::Later };
+    }
+    if texts::sequences(requests, reading, text.unwrap_or_default()) {
+        return if query_followed(requests, text, reading, true) { Renamed::No } else { Renamed::Later };
+    }
+    requests.ended(Expect::Query);
+    Renamed::No
+}
+
+#[cold]
+pub(crate) fn query_followed(
+    requests: &mut Requests<'_>,
+    text: Option<&[u8]>,
+    reading: Reading,
+    discards: bool,
+) -> bool {
+    let bytes = text.unwrap_or_default();
+    let is_open = requests.session.tracker.get_or_insert_default().is_open();
+    let is_noted = reading.is_noted(is_open) || reading.names_statements();
+    let mut effects = if is_noted {
+        texts::effects(requests.server, requests.session, requests.caches, bytes)
+    } else {
+        Effects::default()
+    };
+    // Nothing else may be noted of what is not sent yet.
+    if !announcing::may_define(requests, text, reading) || !listening::may_listen(requests, &mut effects) {
+        return false;
+    }
+    listening::bring_channels(requests, reading);
+    let mut remedy = Remedy::new();
+    if reading.names_statements() {
+        let Some(brought) = remedies::remedy(requests, reading, &effects, bytes) else {
+            splitting::is_prepared_for(requests);
+            return false;
+        };
+        remedy = brought;
+    }
+    listening::says(requests.server, requests.session, requests.conn, reading);
+    if (discards || texts::sequences(requests, reading, bytes)) && !requests.discard_apart() {
+        remedy.push(DISCARD_SEQUENCES.to_vec());
+    }
+    announcing::defined(requests.session);
+    // It may call in the same breath what it has just defined.
+    let calls_too = reading.redefines()
+        && texts::effects(requests.server, requests.session, requests.caches, bytes).statements() > 1;
+    let reading = if calls_too { texts::read_text(requests, text) } else { reading };
+    vacating::vacate(requests, bytes, reading);
+    texts::suspect(requests.session, requests.pool, reading, bytes);
+    remedy.extend(texts::raised(requests.server, requests.session, requests.caches, reading, bytes));
+    if !remedy.is_empty() {
+        requests.run_aside(&remedy);
+        requests.holds = true;
+    }
+    if is_noted || reading.is_noted(is_open) {
+        if !is_noted {
+            effects = texts::effects(requests.server, requests.session, requests.caches, bytes);
+        }
+        requests.batch_ended();
+        remedies::note(requests.server, requests.session, requests.caches, Expect::Query, effects, bytes);
+    } else {
+        requests.ended(Expect::Query);
+    }
+    true
+}
+
+/// A FunctionCall is sent: of a function by its oid.
+pub(crate) fn function_call(requests: &mut Requests<'_>, at_hand: &[u8]) {
+    if requests.follows() {
+        let oid = at_hand.get(HEADER_LEN..HEADER_LEN + 4).and_then(|oid| oid.try_into().ok());
+        let reading = Reading::of_function(oid.map_or(u32::MAX, u32::from_be_bytes));
+        if texts::sequences(requests, reading, b"function call") {
+            requests.run_aside(&vec![DISCARD_SEQUENCES.to_vec()]);
+        }
+        if requests.session.tracker.is_some() || reading.is_active() {
+            texts::suspect(requests.session, requests.pool, reading, b"function call");
+        }
+        if reading.is_unknown() {
+            // As of a text that is not known.
+            requests.session.tracker.get_or_insert_default().pinning.pin(Pins::DYNAMIC, b"function call");
+        }
+    }
+    requests.sent(Expect::Function);
+}
+
+/// Sends the first part of a Query that has to be sent in two. `No`: it is not such a one.
+#[cold]
+pub(crate) fn split(requests: &mut Requests<'_>, text: &[u8], reading: Reading, in_stream: bool) -> Renamed {
+    let Some(at) = splitting::first_part(requests.server, requests.session, requests.caches, text, reading) else {
+        return Renamed::No;
+    };
+    if requests.server.ledger.depth() > 0 {
+        requests.call_for_answers();
+        return Renamed::Later;
+    }
+    let (first, rest) = text.split_at(at);
+    let reading = texts::read_text(requests, Some(first));
+    if !query_followed(requests, Some(first), reading, false) {
+        return Renamed::Later;
+    }
+    // A text ends with a zero byte.
+    let total = HEADER_LEN + text.len() + 1;
+    requests.replace(total, in_stream, |out| Query { text: first }.encode(out));
+    requests.session.tracker.get_or_insert_default().split = Some(Split::UnderWay);
+    let blanks = first.iter().filter(|&&byte| byte & 0xc0 != 0x80).map(|_| b' ');
+    let rest: Vec<u8> = blanks.chain(rest.iter().copied()).collect();
+    Query { text: &rest }.encode(&mut requests.session.incoming.inbox);
+    requests.holds = true;
+    Renamed::Yes
+}

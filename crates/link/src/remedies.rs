@@ -1,0 +1,127 @@
+//! What a server is asked beside its client's statement, so that what the session has set holds for it, and statements that it names are
+//! there.
+
+use std::collections::BTreeSet;
+
+use connections::server::{Expect, Server};
+use session_state::prepared;
+use session_state::prepared::Statement;
+use session_state::state::{Effect, Effects, OnServer, Reading, Remedy};
+use session_state::tracker::{Marked, Seen};
+use wire::backend::Status;
+
+use crate::caches::Caches;
+use crate::requests::{DISCARD_SEQUENCES, REFUSE_NAME, Requests};
+use crate::session::Session;
+use crate::{pacing, texts};
+
+/// A statement is about to be parsed or described that may name another: that must be there, or it has no columns. False:
+/// not before what is under way has been answered.
+pub(crate) fn bring_executed(requests: &mut Requests<'_>, statement: &Statement) -> bool {
+    if !statement.executes() || !requests.follows() {
+        return true;
+    }
+    let effects = texts::effects(requests.server, requests.session, requests.caches, statement.query());
+    let remedy = remedy(requests, statement.reading(&requests.pool.names.known), &effects, statement.query());
+    requests.run_aside(remedy.as_ref().unwrap_or(&Remedy::new()));
+    remedy.is_some()
+}
+
+/// Runs what a statement needs before its Bind or Describe. False: not before what is under way has been answered.
+pub(crate) fn remedy_before(requests: &mut Requests<'_>, marked: Option<&Marked>) -> bool {
+    let Some(marked) = marked.filter(|marked| marked.reading.names_statements()) else { return true };
+    let Some(remedy) = remedy(requests, marked.reading, &marked.effects, &marked.text) else { return false };
+    requests.run_aside(&remedy);
+    true
+}
+
+/// A statement of SQL's PREPARE is named by the protocol. False: not before what is under way has been answered.
+pub(crate) fn bring(requests: &mut Requests<'_>, name: &[u8]) -> bool {
+    if !requests.follows() || requests.session.tracker.is_none() && !requests.server.kept.on_server.has(name) {
+        return true;
+    }
+    // A stranger's, where the session itself has none.
+    let tracker = requests.session.tracker.get_or_insert_default();
+    let remedy = settled(requests.server, |on_server| {
+        let mut remedy = Remedy::new();
+        tracker.bring(name, on_server, &mut remedy);
+        remedy
+    });
+    match &remedy {
+        Some(remedy) => requests.run_aside(remedy),
+        None => requests.call_for_answers(),
+    }
+    remedy.is_some()
+}
+
+/// What has to come in front of a text that names statements. `None`: not before what is under way has been answered.
+pub(crate) fn remedy(requests: &mut Requests<'_>, reading: Reading, effects: &Effects, text: &[u8]) -> Option<Remedy> {
+    if effects.iter().filter_map(Effect::statement).any(|name| name.starts_with(prepared::RESERVED)) {
+        return Some(vec![REFUSE_NAME.to_vec()]);
+    }
+    let names = requests.session.statements.names.as_deref();
+    let is_changing = |name: &[u8]| names.is_some_and(|names| names.is_changing(name));
+    if requests.server.ledger.awaits_ready() && effects.iter().filter_map(Effect::statement).any(is_changing) {
+        // What it is depends on whether a batch under way fails, of which the rest is skipped.
+        requests.call_for_answers();
+        return None;
+    }
+    let tracker = requests.session.tracker.get_or_insert_default();
+    let (known, seen) = (&requests.pool.names.known, Seen::by(reading, text));
+    let remedy = settled(requests.server, |on_server| tracker.remedy(effects, names, on_server, known, &seen));
+    let Some(mut remedy) = remedy else {
+        requests.call_for_answers();
+        return None;
+    };
+    if !pacing::paces(requests, &mut remedy) {
+        return None;
+    }
+    let mut discards = false;
+    let executed =
+        effects.iter().filter_map(|effect| if let Effect::Execute(name) = effect { Some(name) } else { None });
+    for name in executed.collect::<BTreeSet<_>>() {
+        let text = requests.session.tracker.as_ref().and_then(|tracker| tracker.prepared_text(name));
+        let Some(text) = text else { continue };
+        let reading = texts::read_text(requests, Some(&text));
+        texts::suspect(requests.session, requests.pool, reading, &text);
+        discards |= texts::sequences(requests, reading, &text);
+    }
+    if discards {
+        remedy.push(DISCARD_SEQUENCES.to_vec());
+    }
+    Some(remedy)
+}
+
+pub(crate) fn note(
+    server: &mut Server,
+    session: &mut Session,
+    caches: &mut Caches,
+    expect: Expect,
+    mut effects: Effects,
+    text: &[u8],
+) {
+    if server.ledger.sent_noted(expect) {
+        texts::add_executed(server, session, caches, &mut effects);
+        session.tracker.get_or_insert_default().sent(effects, text);
+    }
+}
+
+/// What `bring` finds that a server needs first. `None`: there is something, and what is under way may keep the server from
+/// carrying it out; nothing is noted then.
+fn settled(server: &mut Server, bring: impl FnOnce(&mut OnServer) -> Remedy) -> Option<Remedy> {
+    let is_failed = server.transaction.status == Status::Failed;
+    if is_failed && server.ledger.depth() == 0 {
+        // The server refuses the text whatever there is.
+        return Some(Remedy::new());
+    }
+    if !is_failed && !server.ledger.awaits_own_ready() {
+        return Some(bring(&mut server.kept.on_server));
+    }
+    let before = server.kept.on_server.clone();
+    let remedy = bring(&mut server.kept.on_server);
+    if !remedy.is_empty() {
+        server.kept.on_server = before;
+        return None;
+    }
+    Some(remedy)
+}

@@ -1,0 +1,134 @@
+//! A client's conversation: a value that refers to nothing of its worker but ids.
+//!
+//! Its states are in [`states`], and drawn in `docs/states.md`.
+
+mod parts;
+pub mod states;
+
+use std::sync::Arc;
+
+use connections::flow::Flow;
+use machine::arrival::{ConsoleRights, Identity};
+use queueing::classes::DEFAULT;
+use session_state::parameters::Parameters;
+use session_state::state::Wait;
+use session_state::tracker::Tracker;
+use units::deadline::Armed;
+use units::{ConnId, PoolId, Time};
+
+pub use parts::{Admission, Claim, ClientStatements, Incoming, Rest};
+pub use states::{Line, State};
+
+/// One client after login.
+#[derive(Debug)]
+pub struct Session {
+    state: State,
+    pub pool: PoolId,
+    pub identity: Arc<Identity>,
+    pub parameters: Arc<Parameters>,
+    /// What a RESET brings back, where its client has begun with parameters of its own.
+    pub reset_to: Option<Arc<Parameters>>,
+    /// A server has accepted these parameters once; before that they are set and waited for, not just sent ahead.
+    pub confirmed: bool,
+    pub flow: Flow,
+    /// Where there is session state to follow.
+    pub tracker: Option<Box<Tracker>>,
+    /// The secret half of its cancel key.
+    pub secret: i32,
+    pub request_at: Time,
+    /// The last byte that moved, in either direction.
+    pub progress_at: Time,
+    pub armed: Armed,
+    pub incoming: Incoming,
+    pub statements: ClientStatements,
+    pub claim: Claim,
+}
+
+/// What a session begins with.
+#[derive(Debug)]
+pub struct Newcomer {
+    pub pool: PoolId,
+    pub identity: Arc<Identity>,
+    pub parameters: Arc<Parameters>,
+    /// Where it begins with settings that are followed.
+    pub tracker: Option<Box<Tracker>>,
+    pub secret: i32,
+    /// It is one of the admin database's.
+    pub console: Option<ConsoleRights>,
+    pub reports_limits: bool,
+    pub deadline_ms: u32,
+}
+
+impl Session {
+    /// One that has come from the door.
+    #[must_use]
+    pub fn new(now: Time, newcomer: Newcomer) -> Session {
+        let Newcomer { pool, identity, parameters, tracker, secret, console, reports_limits, deadline_ms } = newcomer;
+        let welcoming = State::Welcoming { since: now };
+        Session {
+            state: console.map_or(welcoming, |rights| State::Console { rights, asked: false }),
+            pool,
+            identity,
+            parameters,
+            reset_to: None,
+            confirmed: false,
+            flow: Flow::default(),
+            tracker,
+            secret,
+            request_at: now,
+            progress_at: now,
+            armed: Armed::default(),
+            incoming: Incoming { inbox: Vec::new(), skip: 0, rest: Rest::Discard, skipping: false },
+            statements: ClientStatements { names: None, unnamed: None },
+            claim: Claim {
+                class: DEFAULT,
+                standing: None,
+                origin: None,
+                admission: Admission::Not,
+                slots: None,
+                reports_limits,
+                begun_deadline_ms: deadline_ms,
+            },
+        }
+    }
+
+    /// Since when it has waited, at limits before this one too.
+    pub fn asked_at(&self) -> Option<Time> {
+        match self.claim.admission {
+            Admission::Halfway { since } | Admission::In { since, .. } => Some(since),
+            Admission::Not | Admission::Waits { .. } => None,
+        }
+    }
+
+    pub fn server(&self) -> Option<ConnId> {
+        match self.state {
+            State::Linked { server } => Some(server),
+            _ => None,
+        }
+    }
+
+    pub fn is_leaving(&self) -> bool {
+        matches!(self.state, State::Leaving { .. })
+    }
+
+    /// What it has sent is not dealt with before its pool's listener is ready for it.
+    pub fn waits_for_listener(&self) -> bool {
+        let wait = self.tracker.as_ref().map_or(Wait::Nothing, |tracker| tracker.notifications.wait());
+        matches!(wait, Wait::ToSend { .. } | Wait::ToBeReady)
+    }
+
+    /// A message of which the server has the beginning only.
+    pub fn is_torn(&self) -> bool {
+        self.incoming.skip > 0 && self.incoming.rest == Rest::Forward
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_session_is_small() {
+        assert!(size_of::<Session>() <= 224, "{}", size_of::<Session>());
+    }
+}

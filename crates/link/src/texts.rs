@@ -1,0 +1,170 @@
+//! What the text of a statement means, here and now: what it reads, sets, hides and uses. An EXECUTE has all effects of the statement
+//! that it runs; bringing that statement to the server is [`crate::remedies`].
+
+use std::sync::Arc;
+
+use connections::server::Server;
+use session_state::parameters::{Parameters, Tracked};
+use session_state::prepared::{Statement, StatementId};
+use session_state::state::{Effect, Effects, Pins, Reading, Remedy};
+use session_state::tracker::Marked;
+use session_state::{own_settings, prepared};
+use sql::{Rules, Text};
+use units::limits;
+use wire::backend::Status;
+use wire::frontend::Parse;
+
+use crate::caches::Caches;
+use crate::pool::Pool;
+use crate::requests::Requests;
+use crate::session::Session;
+
+/// Adds to each EXECUTE among the effects of a text what the statement does that it runs.
+pub(crate) fn add_executed(server: &mut Server, session: &mut Session, caches: &mut Caches, effects: &mut Effects) {
+    if !effects.iter().any(|effect| matches!(effect, Effect::Execute(_))) {
+        return;
+    }
+    let rules = rules(server, session, caches).unwrap_or_default();
+    let names = session.statements.names.as_deref();
+    if let Some(tracker) = &session.tracker {
+        tracker.add_executed(effects, names, rules, &caches.tracked);
+    }
+}
+
+/// Which statement a Parse of EXECUTE means: its columns are those of what its name means now, to this session.
+#[cold]
+pub(crate) fn identify_executing(requests: &mut Requests<'_>, parse: &Parse<'_>, statement: &Statement) -> StatementId {
+    let effects = effects(requests.server, requests.session, requests.caches, parse.query);
+    let (tracker, names) = (requests.session.tracker.as_ref(), requests.session.statements.names.as_ref());
+    let of = |name: &[u8]| {
+        let prepared = tracker.and_then(|tracker| tracker.prepared_text(name));
+        let of_protocol = || names?.get(name).map(|statement| Arc::from(statement.query()));
+        prepared.or_else(of_protocol)
+    };
+    let texts: Vec<Option<Arc<[u8]>>> = effects
+        .iter()
+        .filter_map(|effect| if let Effect::Execute(name) = effect { Some(of(name)) } else { None })
+        .collect();
+    let first = statement.id.to_be_bytes();
+    let meaning = std::iter::once(Some(&first[..])).chain(texts.iter().map(Option::as_deref));
+    prepared::identify(requests.caches.catalog.secret(), parse, meaning, requests.pool.names.generation)
+}
+
+/// What the server will read texts by.
+pub(crate) fn meant<'a>(server: &'a Server, session: &'a Session) -> &'a Arc<Parameters> {
+    let meant = session.tracker.as_ref().and_then(|tracker| tracker.meaning().parameters());
+    meant.unwrap_or(&server.kept.parameters)
+}
+
+pub(crate) fn read_text(requests: &mut Requests<'_>, text: Option<&[u8]>) -> Reading {
+    if requests.server.traces.heard.is_some() {
+        hear(requests.server, text.unwrap_or_default());
+    }
+    let meant = requests.session.tracker.as_ref().and_then(|tracker| tracker.meaning().parameters());
+    let parameters = meant.unwrap_or(&requests.server.kept.parameters);
+    let (reader, known) = (&mut requests.caches.reader, &mut requests.pool.names.known);
+    let reading = text.map_or(Reading::UNKNOWN, |text| reader.read(text, parameters, known));
+    requests.server.transaction.defines = requests.server.transaction.defines.max(reading.defines());
+    note_local_rights(requests.server, reading);
+    reading
+}
+
+/// Keeps the beginning of a text, to be named if its server turns out to be other than it is believed to be.
+#[cold]
+pub(crate) fn hear(server: &mut Server, text: &[u8]) {
+    if let Some(heard) = &mut server.traces.heard {
+        heard.clear();
+        heard.extend_from_slice(&text[..text.len().min(limits::PIN_TEXT_LEN_MAX)]);
+    }
+}
+
+pub(crate) fn suspect(session: &mut Session, pool: &mut Pool, reading: Reading, text: &[u8]) {
+    session.tracker.get_or_insert_default().suspect(reading, text, &pool.names.known);
+}
+
+/// What raises the errors of a text that sets the pooler's own settings wrongly, to be run in front of it.
+pub(crate) fn raised(
+    server: &mut Server,
+    session: &mut Session,
+    caches: &mut Caches,
+    reading: Reading,
+    text: &[u8],
+) -> Remedy {
+    if !reading.is_noted(false) || !own_settings::is_named_in(text) {
+        return Remedy::new();
+    }
+    rules(server, session, caches).map_or_else(Remedy::new, |rules| own_settings::raised(&Text::new(text, rules)))
+}
+
+/// Notes who has used a sequence here. Whether what others have done to sequences is to be forgotten first: `currval`
+/// would tell of it.
+#[inline]
+pub(crate) fn sequences(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) -> bool {
+    reading.uses_sequences() && sequences_used(requests, reading, text)
+}
+
+#[inline(never)]
+fn sequences_used(requests: &mut Requests<'_>, reading: Reading, text: &[u8]) -> bool {
+    let (advances, asks) = (reading.advances_sequences(), reading.asks_for_currval());
+    let (askers, application) =
+        (&mut requests.pool.names.known.askers, requests.session.parameters.get(Tracked::APPLICATION_NAME));
+    if asks {
+        askers.add(application);
+    }
+    let matters = askers.any();
+    let keeps = advances && (askers.has(application) || reading.draws() && matters);
+    let misled = requests.server.kept.sequences.mislead(
+        requests.conn,
+        asks,
+        !advances && is_first(requests.server, requests.session),
+        matters,
+    );
+    let discards = misled && requests.server.transaction.status != Status::Failed;
+    if discards {
+        requests.server.kept.sequences.discarded();
+    }
+    if advances {
+        requests.server.kept.sequences.drawn(requests.conn);
+    }
+    if keeps {
+        requests.session.tracker.get_or_insert_default().pinning.pin(Pins::SEQUENCE, text);
+    }
+    discards
+}
+
+/// Nothing of the session has run on its server since it got it.
+fn is_first(server: &Server, session: &Session) -> bool {
+    let is_pinned = session.tracker.as_ref().is_some_and(|tracker| tracker.pinning.is_pinned());
+    server.transaction.status == Status::Idle && !server.ledger.awaits_ready() && !is_pinned
+}
+
+pub(crate) fn marked(
+    server: &mut Server,
+    session: &mut Session,
+    caches: &mut Caches,
+    text: &[u8],
+    reading: Reading,
+) -> Arc<Marked> {
+    Arc::new(Marked { text: text.into(), reading, effects: effects(server, session, caches, text).of_first() })
+}
+
+pub(crate) fn effects(server: &mut Server, session: &mut Session, caches: &mut Caches, text: &[u8]) -> Effects {
+    match rules(server, session, caches) {
+        Some(rules) => Effects::read(&Text::new(text, rules), &caches.tracked),
+        None => Effects::default(),
+    }
+}
+
+/// Whose rights what follows runs with may not be known any more, until the transaction ends.
+#[inline]
+pub(crate) fn note_local_rights(server: &mut Server, reading: Reading) {
+    if server.transaction.local_rights && server.is_clean() {
+        server.transaction.local_rights = false;
+    }
+    server.transaction.local_rights |= reading.may_have_local_rights();
+}
+
+pub(crate) fn rules(server: &mut Server, session: &mut Session, caches: &mut Caches) -> Option<Rules> {
+    let parameters = Arc::clone(meant(server, session));
+    caches.reader.rules(&parameters)
+}

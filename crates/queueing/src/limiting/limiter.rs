@@ -1,0 +1,390 @@
+//! A worker's part of the limits of one class, and of one statement, with the lines of those who wait for them.
+//!
+//! Promises: who came first goes first, of those who wait for the same limit and need the same; nobody who waits for one limit waits for
+//! another. Whoever goes through has all that it asks for, or nothing of it. A session that has a server already needs no
+//! slot, and waits for nobody who does: that one's slot may be its own.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use units::Time;
+
+use super::purse::Purse;
+use super::seats::Seats;
+use super::{CallBack, Exceeded, Limit};
+use crate::classes::{Class, Kind, Limits, Rate};
+use crate::refusals::Reason;
+use ::settings::Over;
+
+/// What is said to who comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Passage {
+    Open,
+    /// Not now, and nobody knows yet when.
+    Later,
+    /// Not now, and it may not wait.
+    Refused(Told),
+}
+
+/// What is told to whom a limit refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub reason: Reason,
+    pub text: String,
+    pub exceeded: Exceeded,
+}
+
+/// Since the start, or since there is such a limit.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub passed: u64,
+    pub delayed: u64,
+    pub rejected: u64,
+}
+
+/// Spans of time: their sum, and the longest.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spans {
+    pub total_us: u64,
+    pub max_us: u64,
+}
+
+impl Spans {
+    pub fn add(&mut self, span: Duration) {
+        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        self.total_us = self.total_us.saturating_add(micros);
+        self.max_us = self.max_us.max(micros);
+    }
+}
+
+/// A class's.
+#[derive(Debug)]
+pub struct ClassLimiter {
+    pub name: Arc<str>,
+    pub limits: Limits,
+    pub transactions: Purse,
+    pub queries: Purse,
+    pub seats: Seats,
+    /// Tickets of who waits.
+    pub line: BTreeSet<u64>,
+    /// Of those, who have servers.
+    pub linked: BTreeSet<u64>,
+    counts: [Counts; Kind::ALL.len()],
+}
+
+impl ClassLimiter {
+    /// `used`: so many have slots of such a class, from before.
+    pub fn new(class: &Class, used: u32) -> ClassLimiter {
+        ClassLimiter {
+            name: Arc::clone(&class.name),
+            limits: class.limits,
+            transactions: Purse::default(),
+            queries: Purse::default(),
+            seats: Seats::used_by(used),
+            line: BTreeSet::new(),
+            linked: BTreeSet::new(),
+            counts: [Counts::default(); Kind::ALL.len()],
+        }
+    }
+
+    /// Whether transactions go through without being counted.
+    #[inline]
+    pub fn is_free(limits: &Limits) -> bool {
+        limits.transactions.is_none() && limits.queries.is_none() && limits.active.is_none()
+    }
+
+    pub fn limit(&self, kind: Kind) -> Limit {
+        Limit::Class(Arc::clone(&self.name), kind)
+    }
+
+    pub fn counts(&self, kind: Kind) -> Counts {
+        self.counts[kind as usize]
+    }
+
+    /// Whose turn is next, and whether that one has a server.
+    pub fn next(&self) -> Option<(u64, bool)> {
+        let linked = self.linked.first().map(|ticket| (*ticket, true));
+        let other = self.line.first().map(|ticket| (*ticket, false));
+        let seated = other.filter(|_| self.limits.active.is_none() || self.seats.free() > 0);
+        linked.into_iter().chain(seated).min().or(other)
+    }
+
+    /// Whether somebody who comes now would be the next.
+    pub fn is_next(&self, linked: bool) -> bool {
+        self.linked.is_empty() && self.next().is_none_or(|_| linked && self.seats.free() == 0)
+    }
+
+    pub fn waiting(&self) -> u32 {
+        u32::try_from(self.line.len() + self.linked.len()).unwrap_or(u32::MAX)
+    }
+
+    /// So many wait for slots; so many wait for tokens, or will as soon as they have slots that are there.
+    fn needed(&self) -> (u32, u32) {
+        let unlinked = u32::try_from(self.line.len()).unwrap_or(u32::MAX);
+        let linked = u32::try_from(self.linked.len()).unwrap_or(u32::MAX);
+        let seated = if self.limits.active.is_some() { unlinked.min(self.seats.free()) } else { unlinked };
+        (unlinked, seated.saturating_add(linked))
+    }
+
+    /// What stands in the way of the first in line. `linked`: it has a server, and has or needs no slot.
+    fn lacks(&self, linked: bool) -> Option<Kind> {
+        let dry = |rate: Option<Rate>, purse: &Purse| rate.is_some() && purse.tokens() == 0;
+        if self.limits.active.is_some() && self.seats.free() == 0 && !linked {
+            Some(Kind::Active)
+        } else if dry(self.limits.transactions, &self.transactions) {
+            Some(Kind::Transactions)
+        } else {
+            dry(self.limits.queries, &self.queries).then_some(Kind::Queries)
+        }
+    }
+
+    /// Takes what one transaction needs.
+    fn take(&mut self, linked: bool) {
+        let Limits { transactions, queries, active, .. } = self.limits;
+        let taken = [
+            (Kind::Active, active.is_some() && !linked && self.seats.take()),
+            (Kind::Transactions, transactions.is_some() && self.transactions.take()),
+            (Kind::Queries, queries.is_some() && self.queries.take()),
+        ];
+        for (kind, is_taken) in taken {
+            self.counts[kind as usize].passed += u64::from(is_taken);
+        }
+    }
+
+    /// Lets in one transaction: whoever is first.
+    pub fn pass(&mut self, now: Time, linked: bool) -> Passage {
+        let Some(kind) = self.lacks(linked) else {
+            self.take(linked);
+            return Passage::Open;
+        };
+        if self.limits.over == Over::Delay {
+            return Passage::Later;
+        }
+        let known = match kind {
+            Kind::Active => self.seats.full_until(now),
+            Kind::Transactions => self.transactions.dry_until(now),
+            _ => self.queries.dry_until(now),
+        };
+        match known {
+            Some(_) => Passage::Refused(self.told(kind, now)),
+            None => Passage::Later,
+        }
+    }
+
+    /// What somebody who comes now waits for, if it is to wait.
+    pub fn delays(&self) -> Option<Kind> {
+        self.lacks(false).filter(|_| self.limits.over == Over::Delay)
+    }
+
+    /// Somebody has waited for longer than it takes to ask.
+    pub fn count_delayed(&mut self, kind: Kind) {
+        self.counts[kind as usize].delayed += 1;
+    }
+
+    /// How long whoever has this place in the line will wait from now on, as far as is known here; `None`: nobody knows.
+    pub fn expected_wait(&self, kind: Kind, now: Time, place: u32) -> Option<Duration> {
+        match (kind, self.limits.active) {
+            (Kind::Active, Some(limit)) => self.seats.expected_in(limit).map(|one| one.saturating_mul(place)),
+            _ => Some(self.free_at(kind, now, place.saturating_sub(1)).since(now)),
+        }
+    }
+
+    /// When one more may go through who comes behind so many others, as far as `kind` goes.
+    fn free_at(&self, kind: Kind, now: Time, others: u32) -> Time {
+        let Limits { transactions, queries, active, .. } = self.limits;
+        let free = match kind {
+            Kind::Active => active.map(|limit| {
+                let one = now + self.seats.free_in(limit);
+                self.seats.full_until(now).map_or(one, |until| until.max(one))
+            }),
+            Kind::Queries => queries.map(|rate| self.queries.free_at(now, rate, others)),
+            _ => transactions.map(|rate| self.transactions.free_at(now, rate, others)),
+        };
+        free.unwrap_or(now)
+    }
+
+    fn told(&mut self, kind: Kind, now: Time) -> Told {
+        self.counts[kind as usize].rejected += 1;
+        let name = &self.name;
+        let (limit, text) = match kind {
+            Kind::Active => {
+                let limit = self.limits.active.unwrap_or_default();
+                let most = counted(limit, "transaction");
+                (limit, format!("limit exceeded: class \"{name}\" may have {most} at a time"))
+            }
+            Kind::Queries => {
+                let limit = self.limits.queries.map_or(0, |rate| rate.per_second);
+                let most = counted(limit, "statement");
+                (limit, format!("limit exceeded: class \"{name}\" may run {most} per second"))
+            }
+            _ => {
+                let limit = self.limits.transactions.map_or(0, |rate| rate.per_second);
+                let most = counted(limit, "transaction");
+                (limit, format!("limit exceeded: class \"{name}\" may begin {most} per second"))
+            }
+        };
+        let micros = self.free_at(kind, now, 0).micros_since(now);
+        Told {
+            reason: Reason::Limit(kind),
+            text,
+            exceeded: Exceeded { limit, remaining: 0, retry_ms: micros.div_ceil(1000).max(1) },
+        }
+    }
+
+    /// What is to be asked for, for who waits and for what was used ahead.
+    pub fn asks(&mut self, now: Time) -> Vec<(Kind, u32)> {
+        let (unseated, needed) = self.needed();
+        let mut asks = Vec::new();
+        if self.limits.active.is_some() {
+            asks.push((Kind::Active, self.seats.ask(unseated)));
+        }
+        if self.limits.transactions.is_some() {
+            asks.push((Kind::Transactions, self.transactions.ask(now, needed)));
+        }
+        if self.limits.queries.is_some() {
+            asks.push((Kind::Queries, self.queries.ask(now, needed)));
+        }
+        asks.retain(|&(_, more)| more > 0);
+        asks
+    }
+
+    /// When something may be to be given back, or asked for.
+    pub fn next_at(&self, now: Time) -> Option<Time> {
+        let (unseated, needed) = self.needed();
+        let purses = [self.transactions.next_at(now, needed), self.queries.next_at(now, needed)];
+        purses.into_iter().flatten().chain(self.seats.next_at(unseated)).min()
+    }
+
+    /// What goes back now.
+    pub fn unspent(&mut self, now: Time) -> [(Kind, u32); 3] {
+        let (unseated, needed) = self.needed();
+        let owed = self.seats.settled(unseated);
+        [
+            (Kind::Transactions, self.transactions.unspent(now, needed)),
+            (Kind::Queries, self.queries.unspent(now, needed)),
+            (Kind::Active, owed + self.seats.unspent(now, unseated)),
+        ]
+    }
+
+    /// The coordinator wants slots back: how many go now, and how many will not.
+    pub fn called(&mut self, call: &CallBack) -> (u32, u32) {
+        let (unseated, _) = self.needed();
+        self.seats.called(call, unseated)
+    }
+
+    /// How much of its limits is left, and when there will be more: what a client is told that asks for it.
+    pub fn left(&self, now: Time) -> (u32, u64) {
+        let Limits { transactions, queries, active, .. } = self.limits;
+        let limited = [
+            (Kind::Transactions, transactions.is_some()),
+            (Kind::Queries, queries.is_some()),
+            (Kind::Active, active.is_some()),
+        ];
+        let limited = limited.into_iter().filter(|&(_, is_limited)| is_limited);
+        let scarcest = limited.map(|(kind, _)| (self.remaining(kind), kind)).min_by_key(|&(remaining, _)| remaining);
+        match scarcest {
+            None => (u32::MAX, 0),
+            Some((0, kind)) => {
+                let until = self.free_at(kind, now, self.waiting());
+                (0, until.micros_since(now).div_ceil(1000).max(1))
+            }
+            Some((remaining, _)) => (remaining, 0),
+        }
+    }
+
+    /// What the coordinator had left of a rate when it told so last, and what of it is here, unused.
+    pub fn told_of(&self, kind: Kind) -> (Option<(u32, Time)>, u32) {
+        match kind {
+            // Who uses slots says what is left of them.
+            Kind::Active => (None, self.seats.free()),
+            Kind::Queries => (self.queries.left(), self.queries.tokens()),
+            _ => (self.transactions.left(), self.transactions.tokens()),
+        }
+    }
+
+    fn remaining(&self, kind: Kind) -> u32 {
+        match kind {
+            Kind::Active => self.seats.remaining(),
+            Kind::Queries => self.queries.remaining(),
+            _ => self.transactions.remaining(),
+        }
+    }
+}
+
+/// So many of something, in words.
+fn counted(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A statement's.
+#[derive(Debug)]
+pub struct StatementLimiter {
+    pub seats: Seats,
+    pub line: BTreeSet<u64>,
+    /// The beginning of the text, as it was first seen.
+    pub text: Box<[u8]>,
+    pub used_at: Time,
+    /// Transactions that had a server and are over.
+    pub count: u64,
+    pub run: Spans,
+    pub wait: Spans,
+    pub counts: Counts,
+}
+
+impl StatementLimiter {
+    pub fn new(text: &[u8], now: Time) -> StatementLimiter {
+        StatementLimiter {
+            seats: Seats::default(),
+            line: BTreeSet::new(),
+            text: text.into(),
+            used_at: now,
+            count: 0,
+            run: Spans::default(),
+            wait: Spans::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    pub fn pass(&mut self, now: Time, limit: u32, over: Over) -> Passage {
+        if self.seats.take() {
+            return Passage::Open;
+        }
+        match self.seats.full_until(now).filter(|_| over == Over::Reject) {
+            None => Passage::Later,
+            Some(until) => {
+                self.counts.rejected += 1;
+                let most = counted(limit, "transaction");
+                let text = format!("limit exceeded: {most} at a time may begin with this statement");
+                let wait = until.since(now).max(self.seats.free_in(limit));
+                let retry_ms = (wait.as_micros() as u64).div_ceil(1000).max(1);
+                Passage::Refused(Told {
+                    reason: Reason::Statement,
+                    text,
+                    exceeded: Exceeded { limit, remaining: 0, retry_ms },
+                })
+            }
+        }
+    }
+
+    /// A transaction that began with the statement gives its slot back after `lasted`. `ran`: how long it had a server, if it
+    /// got one.
+    pub fn release(&mut self, now: Time, lasted: Duration, waited: Duration, ran: Option<Duration>) -> u32 {
+        self.wait.add(waited);
+        if let Some(ran) = ran {
+            self.count += 1;
+            self.run.add(ran);
+        }
+        self.used_at = now;
+        self.seats.release(now, lasted)
+    }
+
+    pub fn waiting(&self) -> u32 {
+        u32::try_from(self.line.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Nobody uses it, and nobody will ask for what is told of it but SHOW.
+    pub fn is_unused(&self) -> bool {
+        self.seats.is_unused() && self.line.is_empty()
+    }
+}

@@ -1,0 +1,175 @@
+//! Under `chaos_poison` a stranger has every server between any two of its sessions.
+//!
+//! ```text
+//!   free ──► the stranger's statements ──► noted as a client's are ──► cleared, where a client's would be ──► idle
+//! ```
+//!
+//! The stranger leaves dirty state by the normal path: what its statements do is noted by a tracker of its own, by the
+//! code that clients go through, and then it goes as a client that vanishes. So the next client must not see any of it.
+//! Does nothing where sessions are not followed: in session mode, and where PgBouncer's behaviour is asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use connections::server::Server;
+use link::caches::Caches;
+use session_state::catalogue::Known;
+use session_state::state::{Effects, State};
+use session_state::tracker::{Places, Seen, Tracker};
+use sql::Text;
+use units::{ConnId, PoolId};
+
+use super::dice::Dice;
+
+/// Anybody may set these.
+const SETTINGS: [&str; 22] = [
+    "SET search_path = ''",
+    "SET default_transaction_read_only = on",
+    "SET default_transaction_isolation = 'serializable'",
+    "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY, DEFERRABLE",
+    "SET app.user_id = 'poison'",
+    // Neither may end what clears them.
+    "SET statement_timeout = '61s'",
+    "SET lock_timeout TO 71000",
+    "SET enable_seqscan = off",
+    "SET enable_indexscan TO 'off'",
+    "SET enable_hashjoin = off",
+    "SET bytea_output = 'escape'",
+    "SET extra_float_digits = -15",
+    "SET row_security = off",
+    "SET client_min_messages = 'error'",
+    "SET xmloption = document",
+    "SET array_nulls = off",
+    "SET standard_conforming_strings = off",
+    "SET client_encoding = 'LATIN1'",
+    "SET TIME ZONE 'Asia/Kathmandu'",
+    "SET DateStyle = 'German'",
+    "SET IntervalStyle = 'sql_standard'",
+    "SET application_name = 'poison'",
+];
+
+/// Only some may do these. The role is every PostgreSQL's.
+const PRIVILEGED: [&str; 3] =
+    ["SET ROLE pg_monitor", "SET SESSION AUTHORIZATION pg_monitor", "SET session_replication_role = replica"];
+
+/// What cannot be set on another server. The names are those of PostgreSQL's own tests.
+const PINNING: [&str; 5] = [
+    "CREATE TEMPORARY TABLE IF NOT EXISTS onek (poison integer)",
+    "DECLARE poison CURSOR WITH HOLD FOR SELECT 'poison'",
+    "SELECT pg_catalog.set_config('app.user_id', 'poison', false)",
+    "LISTEN poison",
+    "SELECT pg_catalog.pg_try_advisory_lock(4711)",
+];
+
+/// A failed transaction does not undo them, so they come last.
+const PREPARING: [&str; 3] =
+    ["PREPARE p1 AS SELECT 'poison'", "PREPARE q1 (integer) AS SELECT $1", "PREPARE \"Q\" AS SELECT 'poison'"];
+
+#[derive(Debug, Default)]
+pub(super) struct Poisoner {
+    /// What it has said to the servers that nobody has had since.
+    said: BTreeMap<ConnId, Said>,
+    /// Pools whose user may not do what is privileged.
+    unprivileged: BTreeSet<PoolId>,
+}
+
+#[derive(Debug)]
+struct Said {
+    text: String,
+    /// Undone, but for what is never undone.
+    failed: bool,
+}
+
+impl Poisoner {
+    /// Somebody else has a server, or it is gone.
+    pub(super) fn forget(&mut self, server: ConnId) {
+        self.said.remove(&server);
+    }
+
+    /// What the stranger says to a server that is free, if it has not had it since somebody else.
+    pub(super) fn poison(
+        &mut self,
+        conn: ConnId,
+        server: &mut Server,
+        dice: &mut Dice,
+        caches: &mut Caches,
+    ) -> Option<Vec<u8>> {
+        if self.said.contains_key(&conn) {
+            return None;
+        }
+        let rules = caches.reader.rules(&server.kept.parameters)?;
+        let text = compose(dice, !self.unprivileged.contains(&server.pool));
+        // As a session would: first what others have set, then statements of the same names.
+        let mut query = Vec::new();
+        if let Some(found) = server.kept.session_state.as_deref() {
+            State::default().write_difference(found, &mut query);
+        }
+        let effects = Effects::read(&Text::new(text.as_bytes(), rules), &caches.tracked);
+        let known = Known::default();
+        for statement in Tracker::default().remedy(&effects, None, &mut server.kept.on_server, &known, &Seen::None) {
+            query.extend_from_slice(&statement);
+            query.push(b';');
+            // Deallocated whatever follows: what is refused does not bring it back.
+            server.kept.on_server.done();
+        }
+        query.extend_from_slice(text.as_bytes());
+        self.said.insert(conn, Said { text, failed: false });
+        if let Some(heard) = &mut server.traces.heard {
+            heard.clear();
+            heard.extend_from_slice(&query);
+        }
+        Some(query)
+    }
+
+    /// The stranger was refused: what it has said is undone.
+    pub(super) fn refused(&mut self, server: ConnId, pool: PoolId) {
+        self.unprivileged.insert(pool);
+        if let Some(said) = self.said.get_mut(&server) {
+            said.failed = true;
+        }
+    }
+
+    /// The stranger has all its answers, and goes.
+    pub(super) fn leave(&self, conn: ConnId, server: &mut Server, caches: &mut Caches) {
+        let Some(said) = self.said.get(&conn).filter(|said| !said.failed) else { return };
+        let text = said.text.as_bytes();
+        let mut tracker = Box::new(Tracker::default());
+        let mut known = Known::default();
+        tracker.suspect(caches.reader.read(text, &server.kept.parameters, &mut known), text, &known);
+        let rules = caches.reader.rules(&server.kept.parameters).unwrap_or_default();
+        let effects = Effects::read(&Text::new(text, rules), &caches.tracked);
+        let count = effects.statements();
+        tracker.sent(effects, text);
+        for _ in 0..count {
+            // No tag of what it says matters.
+            let places = Places {
+                on_server: &mut server.kept.on_server,
+                listens: &mut server.traces.listens,
+                names: None,
+                tracked: &caches.tracked,
+                told: &server.kept.parameters,
+                first: None,
+                local_rights: false,
+            };
+            tracker.confirmed(b"SET\0", places);
+        }
+        tracker.finished();
+        link::checking::part(server, Some(tracker));
+    }
+}
+
+/// A choice of statements. Whatever may be refused stands in front of what is not undone.
+fn compose(dice: &mut Dice, privileged: bool) -> String {
+    let mut parts: Vec<&str> = SETTINGS.into_iter().filter(|_| dice.below(4) == 0).collect();
+    if privileged && dice.below(2) == 0 {
+        let place = if dice.below(4) == 0 { 0 } else { parts.len() };
+        parts.insert(place, PRIVILEGED[dice.below(PRIVILEGED.len())]);
+    }
+    if dice.below(6) == 0 {
+        parts.push(PINNING[dice.below(PINNING.len())]);
+    }
+    parts.extend(PREPARING.into_iter().filter(|_| dice.below(3) == 0));
+    if parts.is_empty() {
+        parts.push(SETTINGS[0]);
+    }
+    parts.join(";")
+}

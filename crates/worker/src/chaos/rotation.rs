@@ -1,0 +1,93 @@
+//! `chaos_rotate` gives a session another server for every transaction.
+//!
+//! Promises that a session never gets the server it had last while another one may be had, and sees for itself whether
+//! that is so: a link that breaks the promise is counted and told at FATAL. Does not rotate in session mode, and does not make
+//! anybody wait: if no other server is idle, the last one will do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use link::pool::Pool;
+use machine::snapshot::Rotations;
+use settings::PoolMode;
+use units::{ConnId, limits};
+
+use super::Idle;
+
+/// Where the sessions have been.
+#[derive(Debug, Default)]
+pub(super) struct Rotation {
+    journeys: BTreeMap<ConnId, Journey>,
+    counts: Rotations,
+}
+
+/// Where a session has been, by PostgreSQL's pids.
+#[derive(Debug, Default)]
+struct Journey {
+    last: Option<i32>,
+    /// At most [`limits::JOURNEY_LEN_MAX`].
+    seen: BTreeSet<i32>,
+    links: u64,
+}
+
+impl Rotation {
+    /// Of the idle servers, those that the session may have: any but the one that it had last.
+    pub(super) fn others(&self, session: ConnId, pool: &Pool, idle: &mut dyn Iterator<Item = Idle>) -> Vec<ConnId> {
+        if pool.rules.mode == PoolMode::Session {
+            return Vec::new();
+        }
+        let last = self.journeys.get(&session).and_then(|journey| journey.last);
+        idle.filter(|(_, pid)| Some(*pid) != last).map(|(conn, _)| conn).collect()
+    }
+
+    /// A session gets this backend, beside others that it might have had. What is to be said if it should not.
+    pub(super) fn linked(&mut self, session: ConnId, backend: i32, others: usize) -> Option<String> {
+        let journey = self.journeys.entry(session).or_default();
+        journey.links += 1;
+        if journey.seen.len() < limits::JOURNEY_LEN_MAX {
+            journey.seen.insert(backend);
+        }
+        match journey.last.replace(backend) {
+            None => {}
+            Some(last) if last != backend => self.counts.rotated += 1,
+            Some(_) if others == 0 => self.counts.kept += 1,
+            Some(_) => {
+                self.counts.missed += 1;
+                let text = format!("chaos_rotate: {session:?} got the server it had last, beside {others} idle ones");
+                return Some(text);
+            }
+        }
+        None
+    }
+
+    /// A session leaves: how far it got around.
+    pub(super) fn left(&mut self, session: ConnId, name: &[u8]) -> Option<String> {
+        let journey = self.journeys.remove(&session)?;
+        let (name, links, servers) = (String::from_utf8_lossy(name), journey.links, journey.seen.len());
+        Some(format!("chaos_rotate: {links} transactions on {servers} servers by {name}"))
+    }
+
+    pub(super) fn counts(&self) -> Rotations {
+        self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Kind;
+
+    use super::*;
+
+    #[test]
+    fn a_session_that_gets_its_last_server_beside_an_idle_one_is_told_of() {
+        let session = ConnId::new(Kind::Client, 0, 1, 0);
+        let mut rotation = Rotation::default();
+        assert_eq!(rotation.linked(session, 7, 1), None);
+        assert_eq!(rotation.linked(session, 8, 1), None);
+        assert_eq!(rotation.linked(session, 8, 0), None, "no other was to be had");
+        assert!(rotation.linked(session, 8, 1).is_some());
+        let Rotations { rotated, kept, missed, .. } = rotation.counts();
+        assert_eq!((rotated, kept, missed), (1, 1, 1));
+        let told = rotation.left(session, b"app").expect("it was linked");
+        assert_eq!(told, "chaos_rotate: 4 transactions on 2 servers by app");
+    }
+}

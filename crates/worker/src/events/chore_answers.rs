@@ -1,0 +1,95 @@
+//! How a server's answer to the pooler's own question goes on.
+
+use connections::server::Chore;
+use machine::Step;
+use machine::observe::{Level, Topic};
+use units::ConnId;
+use wire::backend::Status;
+
+use crate::events::server_logins;
+use crate::limits::limiters::Limiters;
+use crate::servers::{disturbances, free_servers, listener, name_answers, name_polls, wait_samples};
+use crate::sessions::lost_servers;
+use crate::tables::Tables;
+
+pub(crate) fn chore_progress(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    chore: Chore,
+    error: Option<String>,
+) {
+    let Some(server) = tables.servers.get_mut(conn) else { return };
+    if let Some(words) = error {
+        if matches!(chore, Chore::Poison | Chore::Compare) {
+            let pool = server.pool;
+            let told = tables.chaos.as_mut().and_then(|chaos| chaos.refused(chore, conn, pool, words));
+            if let Some(text) = told {
+                tables.view().log_server(step, conn, Level::Debug, Topic::General, text);
+            }
+            return chore_progress(tables, limiters, step, conn, chore, None);
+        }
+        if chore == Chore::Waits {
+            wait_samples::waits_refused(tables, conn);
+            return chore_progress(tables, limiters, step, conn, chore, None);
+        }
+        if chore.is_of_names() {
+            name_polls::names_refused(tables, step, conn, &words);
+            return chore_progress(tables, limiters, step, conn, chore, None);
+        }
+        // Remembered until the answer has come to its end, so that the log tells it once.
+        lost_servers::break_server(tables, limiters, step, conn, &format!("{} failed: {words}", chore.words()));
+        return;
+    }
+    if !server.ledger.is_clear() || server.incoming.skip > 0 || !server.incoming.inbox.is_empty() {
+        return;
+    }
+    if server.transaction.status != Status::Idle {
+        lost_servers::break_server(tables, limiters, step, conn, &format!("{} left a transaction open", chore.words()));
+        return;
+    }
+    match chore {
+        Chore::Setup => server_logins::server_ready(tables, step, conn),
+        Chore::Rollback => free_servers::reset_or_free(tables, step, conn),
+        Chore::Check | Chore::Reset => free_servers::free(tables, step, conn),
+        Chore::Unlisten => {
+            server.traces.listens = false;
+            free_servers::reset_or_free(tables, step, conn);
+        }
+        Chore::Poison => {
+            disturbances::disturbance_ended(tables, step, conn, chore);
+            free_servers::reset_or_free(tables, step, conn);
+        }
+        Chore::Compare => {
+            disturbances::disturbance_ended(tables, step, conn, chore);
+            free_servers::free(tables, step, conn);
+        }
+        Chore::Waits => wait_samples::waits_answered(tables, step, conn),
+        Chore::Poll | Chore::Catalogue | Chore::First => name_answers::names_answered(tables, step, conn),
+    }
+}
+
+/// The listener has answered something.
+pub(crate) fn listener_progress(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    error: Option<String>,
+) {
+    let Some(server) = tables.servers.get(server_id) else { return };
+    if let Some(words) = error {
+        lost_servers::break_server(tables, limiters, step, server_id, &format!("listen failed: {words}"));
+        return;
+    }
+    if !server.ledger.is_clear() {
+        return;
+    }
+    let id = server.pool;
+    let Some(listener) = tables.pools.get_mut(id).and_then(|pool| pool.listener.as_mut()) else { return };
+    for conn in listener.answered() {
+        listener::attended(tables, step, conn);
+    }
+    listener::ask_listener(tables, step, server_id);
+}

@@ -1,0 +1,124 @@
+//! A deadline of a session, a server, a cancel or a pool has come.
+
+use connections::server::{Chore, State as ServerState};
+use link::session::{Line, State};
+use machine::Step;
+use units::{ConnId, PoolId, Time};
+use wire::backend::ErrorResponse;
+use wire::sqlstate;
+
+use crate::events::forgotten_pools;
+use crate::limits::deadlines;
+use crate::limits::limiters::Limiters;
+use crate::servers::{cancellers, capacity, closed_servers, listener, loans, name_polls};
+use crate::sessions::{cancel_requests, ends, lost_servers, overdue_queries};
+use crate::tables::due::Due;
+use crate::tables::notices::{PINNED, write_notice};
+use crate::tables::{Tables, timers};
+
+pub(crate) fn session_due(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, at: Time) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    if !session.armed.spend(at) {
+        return;
+    }
+    let Some(session) = tables.sessions.get(conn) else { return };
+    let due = tables.view().session_deadline(session).filter(|(when, _)| *when <= step.now);
+    match due {
+        None => timers::arm_session(tables, conn),
+        Some((_, Due::Refuse(words))) => {
+            gave_up_waiting(tables, conn);
+            refuse_overdue(tables, conn, words);
+        }
+        Some((_, Due::Farewell)) => ends::bury(tables, step, conn, true),
+        Some((_, Due::ListenAlone)) => listener::listen_alone(tables, step, conn),
+        Some((_, Due::DeadlinePassed)) => deadlines::deadline_passed(tables, limiters, step, conn),
+        Some((_, Due::WaitedTooLong)) => deadlines::waited_too_long(tables, limiters, step, conn),
+        Some((_, Due::CancelQuery)) => overdue_queries::cancel_overdue(tables, limiters, step, conn),
+        Some((_, Due::GiveUpQuery)) => overdue_queries::give_up_overdue(tables, limiters, step, conn),
+        Some((_, Due::NotifyWaiting)) => notify_waiting(tables, limiters, step, conn),
+    }
+}
+
+/// A session's time is up.
+fn refuse_overdue(tables: &mut Tables, conn: ConnId, words: &str) {
+    let code = sqlstate::PROTOCOL_VIOLATION;
+    let Some(limit) = tables.view().pin_limit(conn) else { return tables.agenda.refuse(conn, code, words) };
+    let message = &format!("{words}: {PINNED}");
+    let last = ErrorResponse { severity: "FATAL", code, message, detail: Some(&limit), hint: None };
+    tables.agenda.refuse_as(conn, &last);
+}
+
+fn notify_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    const WORDS: &str = "No server connection available in postgres backend, client being queued";
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let State::Waiting { ticket, line, .. } = session.state() else { return };
+    session.note_notified();
+    if line == Line::Limit {
+        if let Some((words, detail)) = limiters.standing(step.now, ticket) {
+            step.actions.send_new(conn, |out| write_notice(&words, Some(&detail), out));
+        }
+        return timers::arm_session(tables, conn);
+    }
+    let words = if line == Line::Pin { format!("{PINNED}, client being queued") } else { WORDS.to_owned() };
+    let pool = tables.pools.get(session.pool);
+    let detail = pool.and_then(|pool| pool.standing(step.now, line, session.claim.class, ticket));
+    step.actions.send_new(conn, |out| write_notice(&words, detail.as_deref(), out));
+    timers::arm_session(tables, conn);
+}
+
+pub(crate) fn server_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, at: Time) {
+    let Some(server) = tables.servers.get_mut(conn) else { return };
+    if !server.armed.spend(at) {
+        return;
+    }
+    let Some((when, why)) = tables.view().server_deadline(conn) else { return };
+    if when > step.now {
+        timers::arm_server(tables, conn);
+        return;
+    }
+    let Some(server) = tables.servers.get(conn) else { return };
+    match server.state {
+        ServerState::Draining { cancelled: false, .. } => {
+            cancellers::cancel_drain(tables, step, conn);
+            timers::arm_server(tables, conn);
+        }
+        ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
+            lost_servers::login_failed(tables, step, conn, why);
+        }
+        ServerState::Busy(Chore::First) => name_polls::names_late(tables, step, conn),
+        _ => closed_servers::close_server(tables, step, conn, why),
+    }
+}
+
+pub(crate) fn canceller_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, at: Time) {
+    let Some(canceller) = tables.cancels.get_mut(conn) else { return };
+    if canceller.armed.spend(at) {
+        cancel_requests::canceller_late(tables, step, conn);
+    }
+}
+
+/// A session that waits for a server, if it does, gets none.
+fn gave_up_waiting(tables: &mut Tables, conn: ConnId) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    let waits_for_server = matches!(session.state(), State::Waiting { line: Line::Server | Line::Login, .. });
+    let (id, class) = (session.pool, session.claim.class);
+    if let Some(pool) = tables.pools.get_mut(id).filter(|_| waits_for_server) {
+        pool.queue.refused(class);
+    }
+}
+
+pub(crate) fn pool_due(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, at: Time) {
+    let Some(pool) = tables.pools.get_mut(id) else { return };
+    if pool.armed.spend(at) {
+        let shared = pool.exchange.homes > 1;
+        if shared {
+            pool.exchange.begged.clear();
+            loans::look_around(tables, step, id);
+        }
+        capacity::ask_for_reserve(tables, step, id);
+        tables.agenda.feed(id);
+        if tables.pools.get(id).is_some_and(|pool| pool.life.forgetting) {
+            forgotten_pools::try_to_forget(tables, step, id);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What is done about what a server has said.
+
+use connections::server::Server;
+use link::copying::SYNC_LOST;
+use link::findings::{Astray, Words};
+use machine::Step;
+use units::ConnId;
+use wire::backend::{ErrorResponse, Fields};
+use wire::sqlstate;
+
+use crate::limits::limiters::Limiters;
+use crate::limits::slots;
+use crate::servers::{listener, resting};
+use crate::sessions::lost_servers;
+use crate::tables::{Tables, timers};
+
+/// Ends a session as PostgreSQL does that cannot tell any more what it has read.
+fn end_astray(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, astray: Astray) {
+    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    server.end.close_needed = Some(SYNC_LOST);
+    let Some(conn) = server.session() else { return };
+    if let (Astray::NoCopyData, Some(session)) = (astray, tables.sessions.get(conn)) {
+        let message = session.incoming.inbox.first().copied().unwrap_or_default();
+        let text = format!("unexpected message type 0x{message:02X} during COPY from stdin");
+        let (severity, code) = ("ERROR", sqlstate::PROTOCOL_VIOLATION);
+        let told = ErrorResponse { severity, code, message: &text, detail: None, hint: None };
+        step.actions.send_new(conn, |out| told.encode(out));
+    }
+    tables.agenda.refuse(conn, sqlstate::PROTOCOL_VIOLATION, SYNC_LOST);
+}
+
+/// Acts upon what a server said. True: nothing else is left to do.
+#[cold]
+pub(crate) fn act_on_words(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    words: Words,
+) -> bool {
+    if let Some(astray) = words.astray {
+        end_astray(tables, step, conn, astray);
+        return true;
+    }
+    if let Some((code, words)) = words.lost {
+        lost_servers::server_lost(tables, limiters, step, conn, code, &words);
+        return true;
+    }
+    if let Some(words) = words.dying {
+        let Some(server) = tables.servers.get_mut(conn) else { return true };
+        (server.end.gone, server.end.close_needed) = (true, Some("server is shutting down"));
+        if server.session().is_none() || server.end.last_words_told {
+            // A client that was told so gets nothing more: what it sends until the connection ends is not answered.
+            lost_servers::break_server(tables, limiters, step, conn, &words);
+            return true;
+        }
+    }
+    if let Some(error) = words.replay_error {
+        replay_refused(tables, conn, &error);
+        return true;
+    }
+    false
+}
+
+/// The server does not accept its session's parameters: as PostgreSQL would not have let it in with them.
+fn replay_refused(tables: &mut Tables, server_id: ConnId, error: &[u8]) {
+    let Some(conn) = tables.servers.get(server_id).and_then(Server::session) else { return };
+    let fields = Fields::decode(error);
+    let code = fields.sqlstate().unwrap_or(wire::sqlstate::PROTOCOL_VIOLATION);
+    let words = String::from_utf8_lossy(fields.message().unwrap_or(b"parameters refused")).into_owned();
+    tables.agenda.refuse(conn, code, &words);
+}
+
+/// A server goes on serving its session.
+pub(crate) fn stays_linked(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    session: ConnId,
+) {
+    if !limiters.is_none() {
+        slots::note_transaction_end(tables, session, conn);
+    }
+    resting::note_rest(tables, step, conn);
+    listener::send_notifications(tables, step, session);
+    timers::arm_linked(tables, session);
+}

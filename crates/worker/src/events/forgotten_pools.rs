@@ -1,0 +1,37 @@
+//! A pool that nobody uses any more is forgotten when the coordinator says so, as soon as nothing of it is left here: a
+//! client that is still taking its last words, a cancel, a server whose arrival elsewhere was not acknowledged yet.
+
+use machine::Step;
+use machine::mail::ToCoordinator;
+use queueing::board::Cell;
+use units::deadline::Owner;
+use units::{PoolId, limits};
+
+use crate::tables::Tables;
+
+pub(crate) fn forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    if let Some(pool) = tables.pools.get_mut(id) {
+        pool.life.forgetting = true;
+    }
+    try_to_forget(tables, step, id);
+}
+
+/// Forgets a pool that is to be, now or at a later look.
+pub(crate) fn try_to_forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    // Sessions that have departed and are not closed yet are of no pool's count.
+    let lingers = tables.counts.departing > 0 && tables.sessions.iter().any(|(_, session)| session.pool == id);
+    if let Some(pool) = tables.pools.get_mut(id) {
+        let over = pool.is_deserted() && pool.exchange.published == Cell::CALM && !lingers;
+        if !over {
+            let at = step.now + limits::FORGET;
+            if let Some(pool) = tables.pools.get_mut(id) {
+                tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+            }
+            return;
+        }
+        tables.pools.remove(id);
+    }
+    tables.refusals.forget(id);
+    let forgotten = ToCoordinator::Forgotten { pool: id };
+    step.actions.post_to_coordinator(forgotten);
+}

@@ -1,0 +1,95 @@
+//! A server that comes from another worker, or comes back.
+
+use connections::server::{Chore, Group, Lent, Server, State as ServerState};
+use machine::Step;
+use machine::action::Action;
+use machine::mail::{Exchange, ToCoordinator, ToWorker};
+use machine::sabotage::{Fault, does};
+use units::{Time, limits};
+
+use crate::events::reloads::concerns_servers;
+use crate::servers::idle_servers::is_stale;
+use crate::servers::name_answers::taint;
+use crate::servers::{chores, free_servers, new_pools};
+use crate::sessions::welcome;
+use crate::tables::open_definitions::OpenDefinitions;
+use crate::tables::{Tables, timers};
+
+/// The other worker's mailbox was full: the server stays.
+fn lend_returned(tables: &mut Tables, step: &mut Step<'_>, lent: Lent) {
+    let Some(pool) = tables.pools.get_mut(lent.pool()) else { return };
+    pool.leave(Group::Recovering);
+    pool.servers.lent -= 1;
+    pool.exchange.fed.remove(&lent.to);
+    // Not again in this very round, or a full mailbox would keep us busy with nothing else.
+    pool.exchange.lends_refused_until = step.now + limits::STRANGER;
+    let id = pool.id;
+    timers::arm_pool(tables, step, id);
+    tables.counts.lends -= 1;
+    adopt(tables, step, lent.server, lent.idle_since);
+}
+
+pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, lent: Lent) {
+    let (pool, from) = (lent.pool(), lent.from);
+    let Some(entry) = new_pools::ensure_pool(tables, definitions, pool, lent.key, lent.homes) else {
+        debug_assert!(false, "a pool that is lent to us has a database");
+        return;
+    };
+    entry.welcome.base = entry.welcome.base.take().or(lent.base);
+    entry.exchange.begged.clear();
+    entry.exchange.fed.remove(&from);
+    let known = entry.welcome.base.is_some();
+    // The receiver tells the coordinator, before anything else that it may tell of this server.
+    let moved = ToCoordinator::Moved { pool, from, to: tables.id };
+    step.actions.post_to_coordinator(moved);
+    step.actions.post_to_worker(from, ToWorker::Received { pool });
+    let mut server = lent.server;
+    server.work.travelled_at = Some(step.now);
+    if does(&tables.settings, Fault::RejuvenateLent) {
+        server.identity.connected_at = step.now;
+    }
+    adopt(tables, step, server, lent.idle_since);
+    if known {
+        welcome::welcome_all(tables, step, pool);
+    }
+}
+
+/// Takes in a server that comes with its connection, and has had no work since then.
+fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_since: Time) {
+    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    if concerns_servers(&pool.database, &server.identity.opened_for) {
+        server.end.close_needed = Some("database configuration changed");
+    }
+    if let Some(news) = pool.names.known.news_since(server.work.worked_at) {
+        taint(&mut server, news);
+    }
+    server.state = ServerState::Held;
+    server.armed = units::deadline::Armed::default();
+    server.flow.restart();
+    // Versions are the other worker's.
+    server.statements.unnamed = session_state::unnamed::UNKNOWN;
+    server.kept.parameters = tables.caches.interned.intern((*server.kept.parameters).clone());
+    pool.enter(Group::Recovering);
+    let conn = tables.servers.insert_with(|_| server);
+    step.actions.push(Action::Adopt { conn });
+    match tables.settings.global.servers.server_check_query.0.clone() {
+        Some(check) if is_stale(step.now, idle_since, &tables.settings) => {
+            chores::start_chore(tables, step, conn, Chore::Check, check.as_bytes());
+        }
+        Some(_) | None => {
+            free_servers::free(tables, step, conn);
+            if let Some(server) = tables.servers.get_mut(conn).filter(|server| server.state.group() == Group::Idle) {
+                // The way was no work.
+                server.work.since = idle_since;
+            }
+        }
+    }
+}
+
+pub(crate) fn returned(tables: &mut Tables, step: &mut Step<'_>, mail: Exchange) {
+    match mail {
+        Exchange::Lend(lent) => lend_returned(tables, step, *lent),
+        // Whoever is begged sees that somebody waits here on the board at its next release.
+        Exchange::Beg { pool, from: _ } => tables.agenda.publish(pool),
+    }
+}

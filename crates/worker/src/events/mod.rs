@@ -1,0 +1,13 @@
+//! What is done about what happens: rules that need most of the others.
+
+pub(crate) mod chore_answers;
+pub(crate) mod due;
+pub(crate) mod findings;
+pub(crate) mod forgotten_pools;
+pub(crate) mod loans_received;
+pub(crate) mod placement;
+pub(crate) mod reloads;
+pub(crate) mod rounds;
+pub(crate) mod server_logins;
+pub(crate) mod sockets;
+pub(crate) mod stops;

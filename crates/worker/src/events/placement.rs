@@ -1,0 +1,177 @@
+//! Who gets a server that is free, and when another is asked for.
+//!
+//! Waiters are served first in, first out; a server that is released goes to exactly one of them, or to a stranger on
+//! another worker who has waited clearly longer, or becomes idle. A server is opened only with a token from the coordinator (I5).
+
+use connections::server::Group;
+use link::session::{Line, Session, State};
+use machine::Step;
+use machine::mail::ToCoordinator;
+use queueing::queue::Waiter;
+use queueing::waits::Asked;
+use units::{ConnId, PoolId, Time, limits};
+
+use crate::limits::deadlines;
+use crate::limits::limiters::Limiters;
+use crate::servers::idle_servers::expired;
+use crate::servers::{
+    closed_servers, disturbances, empty_databases, idle_servers, listener, loans, name_polls, wait_samples,
+};
+use crate::sessions::{links, welcome};
+use crate::tables::{Tables, timers};
+
+/// Idle servers that may not be handed out unchecked, and people who wait: as many are checked as are waited for.
+fn rouse(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
+    loop {
+        let Some(pool) = tables.pools.get(id) else { return };
+        let returning = pool.count(Group::Returning);
+        if pool.servers.idle.is_empty() || pool.queue.wanted() <= returning || tables.stopping.refuses_new_work() {
+            return;
+        }
+        if let Some(&idle) = pool.servers.idle.back()
+            && name_polls::must_learn(tables, step, id, idle)
+        {
+            return;
+        }
+        match idle_servers::take_idle(tables, step, id, None) {
+            Some(server) => {
+                if let Some(conn) = place(tables, limiters, step, server) {
+                    tables.agenda.go_on(conn);
+                }
+            }
+            None if tables.pools.get(id).is_some_and(|pool| pool.count(Group::Returning) > returning) => {}
+            None => return,
+        }
+    }
+}
+
+/// Finds work for an idle server: the oldest waiter here, or a stranger who has waited clearly longer. Returns the session
+/// whose messages go on.
+pub(crate) fn place(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+) -> Option<ConnId> {
+    let server = tables.servers.get(server_id)?;
+    if server.state.group() != Group::Idle {
+        return None;
+    }
+    let pool = tables.pools.get(server.pool)?;
+    let id = pool.id;
+    if let Some(why) = expired(step.now, server, pool, &tables.settings) {
+        closed_servers::close_server(tables, step, server_id, why);
+        return None;
+    }
+    let is_asked =
+        pool.names.known.is_awaited() || pool.names.known.is_overdue(step.now) || pool.measured.waits.is_some();
+    if (is_asked || pool.exchange.homes > 1 || pool.listener.is_some() || tables.stopping.has_begun())
+        && is_taken(tables, step, id, server_id)
+    {
+        return None;
+    }
+    let (waiter, line) = loop {
+        let pool = tables.pools.get_mut(id)?;
+        let fault = machine::sabotage::misserves(&tables.settings);
+        let Some(Waiter { session: waiter, .. }) = machine::sabotage::pop(&mut pool.queue, step.now, fault) else {
+            let asks = pool.names.known.wants(step.now, pool.servers.idle.len() > 1);
+            if (asks || pool.life.vacant_until > step.now)
+                && !empty_databases::leaves_vacant(tables, step, id, server_id)
+            {
+                name_polls::ask_for_names(tables, step, server_id);
+            }
+            return None;
+        };
+        if pool.rules.reserve_pool_size > 0 && pool.queue.has_waiters() {
+            tables.agenda.feed(id);
+        }
+        tables.agenda.publish_shared(pool);
+        let (line, deadline_ms) = match tables.sessions.get(waiter).map(Session::state) {
+            Some(State::Waiting { line, deadline_ms, .. }) => (line, deadline_ms),
+            _ => (Line::Server, 0),
+        };
+        if deadline_ms == 0 || !deadlines::is_too_late(tables, limiters, step, waiter) {
+            break (waiter, line);
+        }
+    };
+    let server_id = disturbances::rotate(tables, step, id, waiter, server_id);
+    if tables.pools.get(id).is_some_and(|pool| pool.queue.has_waiters() && !pool.servers.idle.is_empty()) {
+        // Idle for long, and not checked: more people wait than checks are under way.
+        tables.agenda.feed(id);
+    }
+    if line == Line::Login {
+        welcome::welcome_linked(tables, step, waiter, server_id);
+        return None;
+    }
+    links::link(tables, step, waiter, server_id).then_some(waiter)
+}
+
+/// An idle server is put to another use than serving who waits here.
+#[inline(never)]
+fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: ConnId) -> bool {
+    if tables.stopping.refuses_new_work() {
+        return true;
+    }
+    let (Some(server), Some(pool)) = (tables.servers.get(server_id), tables.pools.get(id)) else { return true };
+    let (is_awaited, is_sampled) =
+        (pool.names.known.is_awaited(), pool.measured.waits.as_deref().is_some_and(Asked::is_wanted));
+    if pool.wants_listener() {
+        // The client for whom it was checked takes another idle server (I6).
+        tables.agenda.feed(id);
+        listener::become_listener(tables, step, server_id);
+        return true;
+    }
+    // It was lent for those who waited here when it came. What each worker knows of the other is a moment old: both could
+    // think that the other one comes first, and servers would travel for ever.
+    let came_for = |at: Time| pool.queue.oldest().is_some_and(|waiter| waiter.since <= at);
+    let stays = server.work.travelled_at.is_some_and(came_for) && !machine::sabotage::lends_on(&tables.settings);
+    if pool.exchange.homes > 1
+        && !stays
+        && let Some((to, since)) = tables.view().stranger(step.now, step.board, pool)
+    {
+        loans::lend(tables, step, server_id, to, since);
+        return true;
+    }
+    if is_awaited && name_polls::must_learn(tables, step, id, server_id)
+        || is_sampled && wait_samples::ask_for_waits(tables, step, server_id)
+    {
+        return true;
+    }
+    let asks = name_polls::must_ask_for_names(tables, step, id, server_id);
+    if asks {
+        tables.agenda.feed(id);
+    }
+    asks
+}
+
+/// Asks for servers if people wait and none is coming.
+#[inline(never)]
+pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
+    let worker = tables.id;
+    let Some(pool) = tables.pools.get_mut(id) else { return };
+    if pool.wanted() == 0 {
+        return;
+    }
+    rouse(tables, limiters, step, id);
+    if tables.stopping.refuses_new_work() {
+        // It would be given back at once, and asked for again.
+        return;
+    }
+    let Some(pool) = tables.pools.get_mut(id) else { return };
+    if step.now < pool.opening.retry_at {
+        timers::arm_pool(tables, step, id);
+        return;
+    }
+    let lent =
+        if pool.exchange.homes > 1 && pool.missing(u32::MAX, 0) > 0 { loans::borrow(tables, step, id) } else { 0 };
+    let Some(pool) = tables.pools.get_mut(id) else { return };
+    for _ in 0..pool.missing(limits::OPENING_MAX, lent) {
+        if pool.opening.asked == 0 {
+            pool.opening.asked_since = step.now;
+        }
+        pool.opening.asked += 1;
+        let ask = ToCoordinator::Ask { pool: id, worker, reserve: false, classes: pool.queue.at_work() };
+        step.actions.post_to_coordinator(ask);
+    }
+    timers::arm_pool(tables, step, id);
+}

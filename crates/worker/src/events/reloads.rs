@@ -1,0 +1,56 @@
+//! What a reload changes for sessions and servers that are there.
+
+use connections::databases::Database;
+use connections::server::{Group, Server, State as ServerState};
+use link::session::State;
+use machine::Step;
+use machine::sabotage::{Fault, does};
+use units::{ConnId, limits};
+
+use crate::servers::closed_servers;
+use crate::tables::notices::DATABASE_REMOVED;
+use crate::tables::{Tables, timers};
+
+const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
+
+/// A shorter time-out holds at once; a session whose database is gone, and that is not linked, is closed.
+pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    let removed = tables.pools.get(session.pool).is_some_and(|pool| pool.life.removed);
+    let free = matches!(session.state(), State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. });
+    if removed && free && !does(&tables.settings, Fault::RemoveSilently) {
+        tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
+    } else {
+        timers::arm_session(tables, conn);
+    }
+}
+
+pub(crate) fn retire_servers(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    which: impl Fn(&Server) -> bool,
+    why: &'static str,
+) {
+    for conn in tables.servers.ids() {
+        let Some(server) = tables.servers.get_mut(conn) else { continue };
+        if !which(server) {
+            continue;
+        }
+        server.end.close_needed = Some(why);
+        if matches!(server.state.group(), Group::Idle) || matches!(server.state, ServerState::Listening) {
+            closed_servers::close_server(tables, step, conn, why);
+        } else {
+            closed_servers::close_fast(tables, step, conn);
+        }
+    }
+}
+
+/// Whether a change of a database's entry makes its servers wrong.
+pub(crate) fn concerns_servers(new: &Database, old: &Database) -> bool {
+    new.hosts != old.hosts
+        || new.dbname != old.dbname
+        || new.forced_user != old.forced_user
+        || new.password != old.password
+        || new.connect_query != old.connect_query
+        || new.startup != old.startup
+}

@@ -1,0 +1,127 @@
+//! How a server is opened, logs in, and may be used.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use connections::databases::{Address, Host};
+use connections::server::{Chore, Group, Server, State as ServerState};
+use link::findings::Broken;
+use link::server_login;
+use machine::Step;
+use machine::action::Action;
+use machine::mail::{Grant, ToCoordinator};
+use machine::observe::{Ends, Level, Topic};
+use machine::work::Done;
+use units::{ConnId, PoolId, Serial, Time};
+use wire::frontend;
+
+use crate::servers::{capacity, chores, free_servers, new_pools};
+use crate::sessions::{lost_servers, welcome};
+use crate::tables::open_definitions::OpenDefinitions;
+use crate::tables::{Tables, timers};
+
+/// The coordinator granted a token: open a server, or give it back if nobody wants it any more.
+pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, grant: Grant) {
+    let Grant { pool: id, homes, key, spare, reserve, serial } = grant;
+    let worker = tables.id;
+    let stopping = tables.stopping.refuses_new_work();
+    let now = step.now;
+    let wanted = match new_pools::ensure_pool(tables, definitions, id, key, homes) {
+        Some(pool) => {
+            if !spare {
+                pool.opening.asked = pool.opening.asked.saturating_sub(1);
+                pool.opening.asked_since = now;
+                pool.opening.asked_reserve = false;
+            }
+            let coming = pool.count(Group::Idle) + pool.count(Group::Opening);
+            let spared = spare && now >= pool.opening.spare_after;
+            // The one that has to go next need not be opened first.
+            let goes = pool.takes_back().is_some();
+            !goes && !stopping && now >= pool.opening.retry_at && (spared || pool.wanted() > coming)
+        }
+        None => false,
+    };
+    // The next waiter's turn for the reserve may come.
+    tables.agenda.feed(id);
+    if wanted {
+        if reserve {
+            capacity::log_reserve(tables, step, id);
+        }
+        open_server(tables, step, id, serial);
+    } else {
+        let freed = ToCoordinator::Freed { pool: id, worker, fresh: true };
+        step.actions.post_to_coordinator(freed);
+    }
+}
+
+fn open_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Serial) {
+    let empty = tables.caches.interned.intern(tables.caches.tracked.empty());
+    let Some(pool) = tables.pools.get_mut(id) else { return };
+    let address = Arc::new(pool.take_host());
+    pool.enter(ServerState::Connecting.group());
+    let opened_for = Arc::clone(&pool.database);
+    let new = |name| Server::connecting(step.now, name, serial, id, Arc::clone(&address), opened_for, empty);
+    let conn = tables.servers.insert_with(new);
+    step.actions.push(Action::Open { conn, address });
+    timers::arm_server(tables, conn);
+}
+
+/// The connection stands: say who we are.
+pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, ends: Option<Box<Ends>>) {
+    let Some(server) = tables.servers.get_mut(conn) else { return };
+    if !matches!(server.state, ServerState::Connecting) {
+        return;
+    }
+    server.state = ServerState::LoggingIn(Box::default());
+    let mut words = "new connection to server".to_owned();
+    if let Some(Ends { local, remote }) = ends.as_deref() {
+        server.identity.local = Some(*local);
+        if let Host::Name(_) = server.identity.address.host {
+            // Of all that the name stands for: what people read, and where a cancel has to go.
+            server.identity.address = Arc::new(Address { host: Host::Ip(remote.ip()), port: remote.port() });
+        }
+        let _ = write!(words, " (from {local})");
+    }
+    tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
+    let Some(server) = tables.servers.get(conn) else { return };
+    let Some(pool) = tables.pools.get(server.pool) else { return };
+    let database = &pool.database;
+    let dbname = database.name_at_server();
+    let fixed = [("user", &*pool.key.user), ("database", dbname)];
+    let own = database.startup.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let parameters = fixed.into_iter().chain(own).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    step.actions.send_new(conn, |out| frontend::encode_startup(out, parameters));
+}
+
+pub(crate) fn login_computed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, done: Done) {
+    let Done::Keys(keys) = done else { return };
+    let Some(server) = tables.servers.get_mut(conn) else { return };
+    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    if let Err(Broken(why)) = server_login::go_on_with(step, conn, server, pool, *keys) {
+        lost_servers::login_failed(tables, step, conn, &why);
+    }
+}
+
+/// ReadyForQuery: the server is ours to use.
+pub(crate) fn logged_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(server) = tables.servers.get_mut(conn) else { return };
+    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    server_login::note_reported(server, pool, &mut tables.caches);
+    match pool.database.connect_query.clone() {
+        Some(query) => chores::start_chore(tables, step, conn, Chore::Setup, query.as_bytes()),
+        None => server_ready(tables, step, conn),
+    }
+}
+
+/// A new server may be used.
+pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(id) = tables.servers.get(conn).map(|server| server.pool) else { return };
+    let Some(pool) = tables.pools.get_mut(id) else { return };
+    // Only now: a connect_query that fails is a failed login too.
+    (pool.opening.failures, pool.opening.failed_at, pool.opening.retry_at) = (0, Time::ZERO, Time::ZERO);
+    step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id });
+    free_servers::free(tables, step, conn);
+    welcome::welcome_all(tables, step, id);
+    // One login less under way: more may be asked for.
+    tables.agenda.feed(id);
+}

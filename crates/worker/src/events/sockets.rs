@@ -1,0 +1,63 @@
+//! A socket did not take everything, took it, or is closed by the other side.
+
+use link::session::State as SessionState;
+use machine::Step;
+use machine::event::Hangup;
+use session_state::state::Subscriptions;
+use units::{ConnId, Kind};
+
+use crate::limits::limiters::Limiters;
+use crate::servers::{free_servers, listener};
+use crate::sessions::{cancel_requests, console, ends, lost_servers};
+use crate::tables::{Tables, backpressure, timers};
+
+pub(crate) fn hung_up(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, why: Hangup) {
+    match conn.kind() {
+        Kind::Client => ends::client_hung_up(tables, step, conn),
+        Kind::Server => lost_servers::server_hung_up(tables, limiters, step, conn, why),
+        Kind::Cancel => cancel_requests::canceller_done(tables, step, conn),
+        Kind::Login => {}
+    }
+}
+
+/// The socket did not take everything: whoever feeds it is not read until it has.
+pub(crate) fn blocked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    match conn.kind() {
+        Kind::Client => {
+            backpressure::balance_session(tables, step, conn);
+            timers::arm_linked(tables, conn);
+        }
+        Kind::Server => free_servers::balance_server(tables, step, conn),
+        Kind::Cancel | Kind::Login => {
+            if let Some(flow) = tables.flow_mut(conn) {
+                step.actions.watch(conn, flow, true);
+            }
+        }
+    }
+}
+
+pub(crate) fn drained(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, count: usize) {
+    let Some(flow) = tables.flow_mut(conn) else { return };
+    if let Some(buffer) = flow.drained(count) {
+        tables.caches.buffers.put_back(buffer);
+    }
+    if let Some(session) = tables.sessions.get_mut(conn) {
+        session.progress_at = step.now;
+        let left = session.flow.is_clear() && matches!(session.state(), SessionState::Leaving { .. });
+        if left {
+            ends::bury(tables, step, conn, true);
+            return;
+        }
+        let has_news = session
+            .tracker
+            .as_ref()
+            .and_then(|tracker| tracker.notifications.subscriptions())
+            .is_some_and(Subscriptions::has_news);
+        if has_news {
+            listener::send_notifications(tables, step, conn);
+        } else if session.flow.is_clear() && matches!(session.state(), SessionState::Console { .. }) {
+            console::console_received(tables, step, conn);
+        }
+    }
+    blocked(tables, step, conn);
+}

@@ -1,0 +1,440 @@
+//! Which transactions begin now, which wait for a limit of their class or statement, and which are told that they may not.
+//!
+//! ```text
+//!   first message ──► statement's limit ──► class's limit ──► a server, or its pool's queue ──► over: what it used is free
+//!                        └ line                └ line
+//! ```
+//!
+//! A session that keeps its server between transactions keeps its slots with it (who waited for one beside a server that others
+//! wait for could wait for ever), and comes to its class's rates at each transaction. Statements after a
+//! transaction's first are never held up, since others may wait for what it has locked: they are counted, and what they use is
+//! missing from what may begin.
+
+use std::sync::Arc;
+
+use ::settings::Over;
+use connections::Slots;
+use connections::server::LimitWait;
+use link::first_text::first_text;
+use link::pinned::seat;
+use link::session::{Admission, Line, Session, State};
+use machine::Step;
+use queueing::classes::{ClassId, Kind};
+use queueing::commented::Commented;
+use queueing::limiting::limiter::{ClassLimiter, Passage, StatementLimiter};
+use queueing::limiting::{Allowance, Limit, TICK};
+use queueing::refusals::Reason;
+use sql::Text;
+use units::{ConnId, PoolId};
+use wire::backend::ErrorResponse;
+use wire::sqlstate;
+
+use crate::limits::deadlines::waited;
+use crate::limits::limiters::{Limiters, Outcome, Wait};
+use crate::limits::slots::{slots_of, taken_slots};
+use crate::limits::{classes, deadlines, refusals, slots};
+use crate::servers::cancellers::BY_REQUEST;
+use crate::tables::followups::Before;
+use crate::tables::{Tables, timers};
+
+/// Whether a session's messages go on.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Goes {
+    On,
+    /// They wait, and are to be kept.
+    Later,
+    /// They were refused, and are to be passed over.
+    PassedOver,
+}
+
+/// It is told now, with the messages that have waited at hand.
+fn conclude(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    outcome: Outcome,
+    messages: &[u8],
+) -> Goes {
+    if let Outcome::Passed = outcome {
+        slots::pass_in(tables, limiters, step, conn);
+        return Goes::On;
+    }
+    slots::give_up_passing(tables, limiters, step, conn);
+    match outcome {
+        Outcome::Passed => {}
+        Outcome::Refused(told) => refusals::refuse_for_now(tables, limiters, step, conn, &told, messages),
+        Outcome::Late { since, deadline_ms } => {
+            let detail = waited(step.now, since, deadline_ms);
+            refusals::count_refusal(tables, step, conn, Reason::Deadline, deadlines::WORDS);
+            refusals::refuse_batch(tables, step, conn, &deadlines::told(deadlines::WORDS, &detail), messages);
+        }
+        Outcome::Cancelled => {
+            let (code, message) = (sqlstate::QUERY_CANCELED, BY_REQUEST);
+            let error = ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None };
+            refusals::refuse_batch(tables, step, conn, &error, messages);
+        }
+    }
+    Goes::PassedOver
+}
+
+/// A transaction is to begin with these messages.
+pub(crate) fn admit(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    messages: &[u8],
+) -> Goes {
+    let Some(session) = tables.sessions.get(conn) else { return Goes::On };
+    let since = match session.claim.admission {
+        Admission::In { .. } => return Goes::On,
+        Admission::Waits { .. } => return Goes::Later,
+        Admission::Halfway { since } => since,
+        Admission::Not => step.now,
+    };
+    if let Some(outcome) = limiters.outcomes.remove(&conn) {
+        return conclude(tables, limiters, step, conn, outcome, messages);
+    }
+    let (class, linked) = (session.claim.class, session.server().is_some());
+    let class = if tables.settings.classes.is_single() { class } else { classes::classify(tables, conn, messages).0 };
+    let stated = if linked { Passage::Open } else { pass_statement(tables, limiters, step, conn, messages) };
+    let passage = match stated {
+        Passage::Open => pass_class(tables, limiters, step, conn, class, messages),
+        passage => passage,
+    };
+    match passage {
+        Passage::Open => {
+            if let Some(session) = tables.sessions.get_mut(conn) {
+                session.claim.admission = Admission::Halfway { since };
+            }
+            slots::pass_in(tables, limiters, step, conn);
+            Goes::On
+        }
+        Passage::Later => Goes::Later,
+        Passage::Refused(told) => {
+            slots::give_up_passing(tables, limiters, step, conn);
+            refusals::refuse_for_now(tables, limiters, step, conn, &told, messages);
+            Goes::PassedOver
+        }
+    }
+}
+
+fn pass_statement(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    messages: &[u8],
+) -> Passage {
+    let limits = &tables.settings.global.classes;
+    // Who has a seat has begun with that statement, whatever has come behind it meanwhile.
+    let Some(session) = tables.sessions.get_mut(conn) else { return Passage::Open };
+    let has_slot = session.claim.slots.as_ref().is_some_and(|slots| slots.statement.is_some());
+    if has_slot || !limiters.counts_statements {
+        return Passage::Open;
+    }
+    let Some(text) = first_text(session, messages) else { return Passage::Open };
+    let rules = tables.caches.reader.rules(&session.parameters);
+    let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&limiters.key).ok());
+    // What cannot be read is one statement, whatever it is.
+    let fingerprint = fingerprint.map_or(0, |fingerprint| fingerprint.bits()[0]);
+    let Some(limit) = limits.statement_limit(fingerprint) else { return Passage::Open };
+    let limiter = limiters.statement(step.now, fingerprint, text);
+    let passage =
+        if limiter.line.is_empty() { limiter.pass(step.now, limit, limits.fingerprint_over) } else { Passage::Later };
+    match passage {
+        Passage::Open => {
+            let asked_at = session.asked_at().unwrap_or(step.now);
+            slots_of(session, step.now, asked_at).statement = Some(fingerprint);
+        }
+        Passage::Later => {
+            let kind = (limits.fingerprint_over == Over::Delay).then_some(Kind::Active);
+            wait_at(tables, limiters, step, conn, Before::Statement(fingerprint), kind, messages);
+        }
+        Passage::Refused(_) => {}
+    }
+    passage
+}
+
+fn pass_class(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    class: ClassId,
+    messages: &[u8],
+) -> Passage {
+    let index = usize::from(class.0);
+    let Some(limiter) = limiters.classes.get_mut(index).filter(|limiter| !ClassLimiter::is_free(&limiter.limits))
+    else {
+        return Passage::Open;
+    };
+    let linked = tables.sessions.get(conn).is_some_and(|session| session.server().is_some());
+    let passage = if limiter.is_next(linked) { limiter.pass(step.now, linked) } else { Passage::Later };
+    match passage {
+        Passage::Open if linked => {}
+        Passage::Open => {
+            let asked_at = tables.sessions.get(conn).and_then(Session::asked_at).unwrap_or(step.now);
+            slots::seat_in_class(tables, limiters, step.now, conn, index, asked_at);
+        }
+        Passage::Later => {
+            let kind = limiter.delays();
+            wait_at(tables, limiters, step, conn, Before::Class(index), kind, messages);
+        }
+        Passage::Refused(_) => {}
+    }
+    passage
+}
+
+fn wait_at(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    before: Before,
+    kind: Option<Kind>,
+    messages: &[u8],
+) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let since = session.asked_at().unwrap_or(step.now);
+    let linked = session.server().is_some();
+    let deadline_ms = if linked { session.deadline_ms(messages, Commented::Unread).unwrap_or_default() } else { 0 };
+    let ticket = limiters.enter_line(Wait { conn, before, linked, since, entered: step.now, kind });
+    session.claim.admission = Admission::Waits { ticket };
+    match session.state() {
+        State::Linked { server } => {
+            if let Some(server) = tables.servers.get_mut(server) {
+                server.hold.is_on = true;
+                server.hold.limit_wait = LimitWait { since, deadline_ms };
+            }
+        }
+        _ => {
+            // Who is to be refused waits only until it is told so.
+            let notified = kind.is_none();
+            session.wait(since, Line::Limit, ticket, notified);
+        }
+    }
+    timers::arm_session(tables, conn);
+    deadlines::hurry(tables, limiters, step, conn, messages, Commented::Unread);
+    slots::settle_limit(tables, limiters, step, before);
+}
+
+/// The coordinator has answered.
+pub(crate) fn allowed(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    limit: &Limit,
+    allowance: &Allowance,
+) {
+    let before = match limit {
+        Limit::Class(name, kind) => {
+            let Some(index) = limiters.classes.iter().position(|limiter| limiter.name == *name) else {
+                return slots::give_back(tables, step, limit.clone(), allowance.granted, 0);
+            };
+            let limiter = &mut limiters.classes[index];
+            match kind {
+                Kind::Active => limiter.seats.allowed(step.now, allowance),
+                Kind::Queries => limiter.queries.allowed(step.now, allowance),
+                Kind::Transactions | Kind::Logins => limiter.transactions.allowed(step.now, allowance),
+            }
+            Before::Class(index)
+        }
+        Limit::Statement(fingerprint) => {
+            let Some(limiter) = limiters.statements.get_mut(fingerprint) else {
+                return slots::give_back(tables, step, limit.clone(), allowance.granted, 0);
+            };
+            limiter.seats.allowed(step.now, allowance);
+            Before::Statement(*fingerprint)
+        }
+    };
+    open(tables, limiters, step, before);
+}
+
+/// Lets through who may go, tells who may not wait, and asks for the rest.
+pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, before: Before) {
+    let (mut through, mut late) = (Vec::new(), Vec::new());
+    while let Some(ticket) = limiters.next_of(before) {
+        let Some(&Wait { conn, linked, since, .. }) = limiters.waits.get(&ticket) else { break };
+        if let Some(told) = tables.view().late(step.now, conn) {
+            // It takes nothing, so that nobody has to be looked at for what it gives back.
+            limiters.leave_line(step.now, ticket);
+            limiters.count_vain_wait(step.now, before, since);
+            late.push((conn, since, linked.then_some(told)));
+            continue;
+        }
+        let passage = match before {
+            Before::Class(index) => limiters.classes[index].pass(step.now, linked),
+            Before::Statement(fingerprint) => {
+                let limits = &tables.settings.global.classes;
+                let limit = limits.statement_limit(fingerprint).unwrap_or(u32::MAX);
+                let limiter = limiters.statements.get_mut(&fingerprint);
+                limiter.map_or(Passage::Later, |limiter| limiter.pass(step.now, limit, limits.fingerprint_over))
+            }
+        };
+        if passage == Passage::Later {
+            break;
+        }
+        limiters.leave_line(step.now, ticket);
+        if let (Passage::Open, Before::Class(index), false) = (&passage, before, linked) {
+            slots::seat_in_class(tables, limiters, step.now, conn, index, since);
+        }
+        if let Some(session) = tables.sessions.get_mut(conn) {
+            if let (Passage::Open, Before::Statement(fingerprint)) = (&passage, before) {
+                slots_of(session, step.now, since).statement = Some(fingerprint);
+            }
+            session.claim.admission = Admission::Halfway { since };
+        }
+        through.push((conn, passage));
+    }
+    slots::settle_limit(tables, limiters, step, before);
+    for (conn, since, told) in late {
+        if let Some(session) = tables.sessions.get_mut(conn) {
+            session.claim.admission = Admission::Halfway { since };
+        }
+        match told {
+            Some((since, deadline_ms)) => {
+                slots::settle_linked(tables, limiters, conn, Outcome::Late { since, deadline_ms })
+            }
+            None => _ = deadlines::is_too_late(tables, limiters, step, conn),
+        }
+    }
+    // Who was first is dealt with first: the list is worked off from its end.
+    for (conn, passage) in through.into_iter().rev() {
+        let is_class = matches!(before, Before::Class(_));
+        go_through(tables, limiters, step, conn, passage, is_class);
+    }
+}
+
+fn go_through(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    passage: Passage,
+    is_class: bool,
+) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    if session.server().is_some() {
+        return match passage {
+            Passage::Refused(told) => slots::settle_linked(tables, limiters, conn, Outcome::Refused(told)),
+            _ if is_class => slots::settle_linked(tables, limiters, conn, Outcome::Passed),
+            _ => tables.agenda.reconsider(conn),
+        };
+    }
+    if let Passage::Refused(told) = passage {
+        slots::give_up_passing(tables, limiters, step, conn);
+        let Some(session) = tables.sessions.get_mut(conn) else { return };
+        let inbox = std::mem::take(&mut session.incoming.inbox);
+        refusals::refuse_for_now(tables, limiters, step, conn, &told, &inbox);
+        if let Some(session) = tables.sessions.get_mut(conn) {
+            session.incoming.inbox = inbox;
+        }
+    } else if is_class {
+        slots::pass_in(tables, limiters, step, conn);
+    }
+    if let Some(session) = tables.sessions.get_mut(conn) {
+        session.stop_waiting(step.now);
+    }
+    tables.agenda.reconsider(conn);
+}
+
+/// The transaction of a session, or that a server was left with, is over.
+pub(crate) fn release_slots(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, slots: Slots) {
+    let lasted = step.now.since(slots.since);
+    if let Some(name) = slots.class {
+        let limit = Limit::Class(Arc::clone(&name), Kind::Active);
+        match limiters.classes.iter().position(|limiter| limiter.name == name) {
+            Some(index) => {
+                let back = limiters.classes[index].seats.release(step.now, lasted);
+                slots::give_back(tables, step, limit, back, 0);
+                open(tables, limiters, step, Before::Class(index));
+            }
+            None => slots::give_back(tables, step, limit, 1, 0),
+        }
+    }
+    if let Some(fingerprint) = slots.statement {
+        let limiter = limiters.statements.get_mut(&fingerprint);
+        let waited = slots.linked_at.unwrap_or(step.now).since(slots.asked_at);
+        let ran = slots.linked_at.map(|linked_at| step.now.since(linked_at));
+        let back = limiter.map_or(1, |limiter| limiter.release(step.now, lasted, waited, ran));
+        slots::give_back(tables, step, Limit::Statement(fingerprint), back, 0);
+        open(tables, limiters, step, Before::Statement(fingerprint));
+    }
+}
+
+/// What was not needed for long enough goes back.
+pub(crate) fn tidy_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>) {
+    if limiters.look_at.is_none_or(|at| at > step.now) {
+        return;
+    }
+    limiters.look_at = None;
+    for index in 0..limiters.classes.len() {
+        open(tables, limiters, step, Before::Class(index));
+    }
+    let due = |limiter: &StatementLimiter| limiter.seats.next_at(limiter.waiting()).is_some();
+    let statements: Vec<u64> =
+        limiters.statements.iter().filter(|(_, limiter)| due(limiter)).map(|(fingerprint, _)| *fingerprint).collect();
+    for fingerprint in statements {
+        slots::settle_limit(tables, limiters, step, Before::Statement(fingerprint));
+    }
+}
+
+/// Other limits hold from now on: whoever waits asks anew.
+pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>) {
+    let had_limits = !limiters.is_none();
+    let waits = std::mem::take(&mut limiters.waits);
+    for limiter in &mut limiters.classes {
+        limiter.line.clear();
+        limiter.linked.clear();
+    }
+    limiters.statements.values_mut().for_each(|limiter| limiter.line.clear());
+    let used = |class: &str| {
+        let slots = taken_slots(&tables.sessions, &tables.servers);
+        slots.filter(|slots| slots.class.as_deref() == Some(class)).count() as u32
+    };
+    for (limit, count) in limiters.configure(&tables.settings, used) {
+        slots::give_back(tables, step, limit, count, 0);
+    }
+    for wait in waits.into_values().rev() {
+        if let Some(session) = tables.sessions.get_mut(wait.conn) {
+            session.claim.admission = Admission::Halfway { since: wait.since };
+        }
+        go_through(tables, limiters, step, wait.conn, Passage::Open, false);
+    }
+    if !limiters.is_none() {
+        // What is there may be needed no more.
+        limiters.look(Some(step.now + TICK));
+    } else if had_limits {
+        // If there are limits again some day, nobody has asked yet.
+        limiters.outcomes.clear();
+        for conn in tables.sessions.ids() {
+            if let Some(session) = tables.sessions.get_mut(conn) {
+                session.claim.admission = Admission::Not;
+                // What it has sent may be held, with its server, for no other reason.
+                tables.agenda.reconsider(conn);
+            }
+        }
+    }
+}
+
+/// Somebody is not pinned any more, or more may be: whoever waits for that goes on.
+pub(crate) fn admit_to_pin(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
+    loop {
+        let Some(pool) = tables.pools.get_mut(id) else { return };
+        if pool.pins.queue.is_empty() || pool.pinned_max().is_some_and(|max| pool.pins.count >= max) {
+            return;
+        }
+        let Some(waiter) = pool.pins.queue.pop() else { return };
+        if deadlines::is_too_late(tables, limiters, step, waiter.session) {
+            continue;
+        }
+        let Some(pool) = tables.pools.get_mut(id) else { return };
+        let Some(session) = tables.sessions.get_mut(waiter.session) else { continue };
+        seat(session.tracker.get_or_insert_default(), pool);
+        pool.counts.totals.wait_us += step.now.micros_since(waiter.since);
+        session.stop_waiting(step.now);
+        tables.agenda.reconsider(waiter.session);
+    }
+}

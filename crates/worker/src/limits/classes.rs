@@ -1,0 +1,126 @@
+//! In which class a session is: looked up when it asks for a server, by what it is called then and what its text says.
+
+use std::sync::Arc;
+
+use connections::{Charge, Origin};
+use link::first_text::first_text;
+use link::session::{Line, State};
+use machine::Settings;
+use queueing::board::Board;
+use queueing::classes::{ClassId, DEFAULT};
+use queueing::commented::Commented;
+use queueing::queue::Queue;
+use settings::PoolMode;
+use sql::{Text, begins_transaction};
+use units::{ConnId, WorkerId};
+
+use crate::tables::Tables;
+
+/// A session asks for a server, for `bytes`, whole messages first, and classes are told apart: its own, and what the
+/// comments of its text say besides.
+#[inline(never)]
+pub(crate) fn classify(tables: &mut Tables, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return (DEFAULT, Commented::Unread) };
+    let classes = &tables.settings.classes;
+    let is_known = session.claim.standing.as_ref().is_some_and(|known| Arc::ptr_eq(&known.0, &session.parameters));
+    if !is_known {
+        session.claim.standing = Some(tables.caches.standings.of_session(classes, session));
+    }
+    let Some(known) = &session.claim.standing else { return (DEFAULT, Commented::Unread) };
+    let (class, commented) = match known.1.reads_tags() {
+        true => known.1.class_of(first_text(session, bytes).unwrap_or_default()),
+        false => (known.1.otherwise(), Commented::Unread),
+    };
+    (session.claim.class, session.claim.origin) = (class, None);
+    if classes.class(class).long.is_some() {
+        return (long_or(tables, class, conn, bytes), commented);
+    }
+    (class, commented)
+}
+
+/// Where a class's long transactions go, if this is one; else that class.
+#[inline(never)]
+fn long_or(tables: &mut Tables, class: ClassId, conn: ConnId, bytes: &[u8]) -> ClassId {
+    let Some(session) = tables.sessions.get_mut(conn) else { return class };
+    let Some(pool) = tables.pools.get_mut(session.pool) else { return class };
+    let long = tables.settings.classes.class(class).long;
+    let Some(long) = long.filter(|_| pool.rules.mode != PoolMode::Session) else { return class };
+    let Some(text) = first_text(session, bytes) else { return class };
+    let origin = if begins_transaction(text) {
+        Some(Origin::of_session(conn))
+    } else {
+        let rules = tables.caches.reader.rules(&session.parameters);
+        let fingerprint =
+            rules.and_then(|rules| Text::new(text, rules).fingerprint(&tables.caches.key_of_origins).ok());
+        fingerprint.map(Origin::of_text)
+    };
+    let is_long = origin.is_some_and(|origin| pool.measured.experience.expects_long(origin, text));
+    session.claim.origin = origin;
+    if is_long {
+        session.claim.class = long.class;
+    }
+    session.claim.class
+}
+
+/// The board has been read anew: what other workers have done for the classes of pools that live here too.
+#[inline]
+pub(crate) fn read_classes(tables: &mut Tables, board: &Board) {
+    if !tables.settings.classes.is_single() {
+        read_board(tables, board);
+    }
+}
+
+fn read_board(tables: &mut Tables, board: &Board) {
+    let workers = tables.settings.workers;
+    for pool in tables.pools.iter_mut().filter(|pool| pool.exchange.homes > 1) {
+        for worker in (0..workers).map(WorkerId).filter(|worker| *worker != tables.id) {
+            if pool.queue.is_news(worker, board.classes_version(pool.id, worker)) {
+                pool.queue.note_board(worker, board.classes(pool.id, worker));
+            }
+        }
+    }
+}
+
+/// Other classes hold from now on: whoever waits, and whoever has a server, is counted among them anew.
+pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
+    if before.classes == tables.settings.classes {
+        return;
+    }
+    let classes = Arc::clone(&tables.settings.classes);
+    tables.caches.standings.forget();
+    for conn in tables.sessions.ids() {
+        let Some(session) = tables.sessions.get_mut(conn) else { continue };
+        session.claim.standing = None;
+        let inbox = std::mem::take(&mut session.incoming.inbox);
+        classify(tables, conn, &inbox);
+        if let Some(session) = tables.sessions.get_mut(conn) {
+            session.incoming.inbox = inbox;
+        }
+    }
+    for pool in tables.pools.iter_mut() {
+        let old = std::mem::replace(&mut pool.queue, Queue::new(&classes, pool.exchange.homes));
+        let mut waiters: Vec<_> = old.waiters().collect();
+        waiters.sort_by_key(|waiter| waiter.since);
+        for waiter in waiters {
+            let Some(session) = tables.sessions.get_mut(waiter.session) else { continue };
+            let moved = pool.queue.push(session.claim.class, waiter.session, waiter.since, waiter.since);
+            if let State::Waiting { line: Line::Server | Line::Login, .. } = session.state() {
+                session.take_ticket(moved);
+            }
+        }
+    }
+    for conn in tables.servers.ids() {
+        let Some(server) = tables.servers.get_mut(conn) else { continue };
+        let Some(pool) = tables.pools.get_mut(server.pool) else { continue };
+        // What was not counted before may be now.
+        let linked_since = server.session().map(|_| server.work.since);
+        let since = server.work.charge.take().map(|charge| charge.since).or(linked_since);
+        if let Some(since) = since.filter(|_| pool.queue.is_counted()) {
+            let session = server.session().and_then(|session| tables.sessions.get(session));
+            let class = session.map(|session| session.claim.class).unwrap_or_default();
+            pool.queue.begin(class, since);
+            // How its transaction began is not known any more.
+            server.work.charge = Some(Charge { class, since, origin: None });
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Clients that say how long they can wait: `pgweir.deadline_ms`, in the startup packet, by SET, or in a comment of the first
+//! statement of a transaction, which counts before the others.
+//!
+//! Promises: whoever has waited for longer never reaches PostgreSQL, and is told so then; whoever would wait for longer, by
+//! what is expected, is told at once. It is told by an error of its statement (57014, as by any other timeout that a client
+//! sets for itself) and may ask again: no server has seen the statement.
+//!
+//! The setting is a custom one of PostgreSQL's, which the session's state brings from server to server: SHOW, RESET,
+//! `current_setting` and rollbacks are PostgreSQL's. Does not bound what happens at a server, nor logins.
+
+use std::time::Duration;
+
+use link::session::{Line, State};
+use machine::Step;
+use queueing::commented::Commented;
+use queueing::refusals::Reason;
+use units::{ConnId, Time};
+use wire::backend::ErrorResponse;
+use wire::sqlstate;
+
+use crate::limits::limiters::{Limiters, Outcome};
+use crate::limits::{refusals, slots};
+use crate::tables::{Tables, timers};
+
+const HINT: &str = "It was not sent to PostgreSQL, and can be sent again.";
+
+const QUERY_TIMEOUT: &str = "canceling statement due to query_timeout";
+
+/// As PostgreSQL words its own timeouts.
+pub(crate) const WORDS: &str = "canceling statement due to deadline";
+
+/// A session has begun to wait, with these messages, whose comments may have been read: for how long can it?
+#[inline]
+pub(crate) fn hurry(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    messages: &[u8],
+    commented: Commented,
+) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    if let Some(allowed) = session.deadline_ms(messages, commented) {
+        hurry_within(tables, limiters, step, conn, allowed);
+    }
+}
+
+/// A session has begun to wait, and can for so many milliseconds.
+#[inline(never)]
+fn hurry_within(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, allowed: u32) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let State::Waiting { line, ticket, since, .. } = session.state() else { return };
+    session.take_deadline(allowed);
+    // It may have waited already, at a limit.
+    let waited = step.now.since(since);
+    let (class, pool) = (session.claim.class, session.pool);
+    let Some(pool) = tables.pools.get(pool) else { return };
+    let Some((place, len)) = pool.queue.place(class, ticket) else { return timers::arm_session(tables, conn) };
+    let expected = pool.queue.expected_wait(class, step.now, place);
+    let expected = expected.filter(|_| line == Line::Server && pool.has_all_it_gets(step.now, class));
+    let late = expected.filter(|expected| waited + *expected > Duration::from_millis(allowed.into()));
+    let Some(expected) = late else { return timers::arm_session(tables, conn) };
+    let (waited, expected) = (waited.as_millis(), expected.as_millis());
+    let detail = format!("waited_ms={waited} deadline_ms={allowed} expected_wait_ms={expected} place={place} of {len}");
+    refusals::count_refusal(tables, step, conn, Reason::Deadline, WORDS);
+    refusals::turn_away(tables, limiters, step, conn, &told(WORDS, &detail));
+}
+
+/// Whether the waiter whose turn has come, and who has left the line, can be served no more: then it is told so.
+pub(crate) fn is_too_late(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) -> bool {
+    let Some((since, deadline_ms)) = tables.view().late(step.now, conn) else { return false };
+    let (message, detail) = tables.view().with_pin_limit(conn, WORDS, waited(step.now, since, deadline_ms));
+    refusals::count_refusal(tables, step, conn, Reason::Deadline, &message);
+    refusals::refuse_request(tables, limiters, step, conn, &told(&message, &detail));
+    true
+}
+
+/// A session waits, and can no more.
+pub(crate) fn deadline_passed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    let Some((since, deadline_ms)) = tables.view().late(step.now, conn) else { return };
+    if slots::end_linked_wait(tables, limiters, step, conn, Outcome::Late { since, deadline_ms }) {
+        return;
+    }
+    let (message, detail) = tables.view().with_pin_limit(conn, WORDS, waited(step.now, since, deadline_ms));
+    refusals::count_refusal(tables, step, conn, Reason::Deadline, &message);
+    refusals::turn_away(tables, limiters, step, conn, &told(&message, &detail));
+}
+
+/// A session has waited for as long as its query could run.
+pub(crate) fn waited_too_long(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    let State::Waiting { since, .. } = session.state() else { return };
+    let Some(timeout) = tables.pools.get(session.pool).and_then(|pool| pool.rules.query_timeout) else { return };
+    let waited = step.now.since(since).as_millis();
+    let detail = format!("waited_ms={waited} query_timeout_ms={}", timeout.as_millis());
+    let (message, detail) = tables.view().with_pin_limit(conn, QUERY_TIMEOUT, detail);
+    refusals::count_refusal(tables, step, conn, Reason::QueryTimeout, &message);
+    refusals::turn_away(tables, limiters, step, conn, &told(&message, &detail));
+}
+
+pub(crate) fn told<'a>(message: &'a str, detail: &'a str) -> ErrorResponse<'a> {
+    let (detail, hint) = (Some(detail), Some(HINT));
+    ErrorResponse { severity: "ERROR", code: sqlstate::QUERY_CANCELED, message, detail, hint }
+}
+
+pub(crate) fn waited(now: Time, since: Time, deadline_ms: u32) -> String {
+    format!("waited_ms={} deadline_ms={deadline_ms}", now.since(since).as_millis())
+}

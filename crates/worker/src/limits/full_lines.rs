@@ -1,0 +1,66 @@
+//! Lines that are full: `max_waiting` of a class.
+//!
+//! Promises: no more sessions of a class wait in a pool than that, divided among the workers where the pool lives and rounded up;
+//! who is told to go, the newest or the oldest, is told by an ERROR (53400), and no server has seen what it asked.
+
+use std::time::Duration;
+
+use link::session::{Line, State};
+use machine::Step;
+use queueing::classes::Overflow;
+use queueing::refusals::Reason;
+use units::ConnId;
+use wire::backend::ErrorResponse;
+use wire::sqlstate;
+
+use crate::limits::limiters::Limiters;
+use crate::limits::refusals;
+use crate::tables::Tables;
+
+const HINT: &str = "It was not sent to PostgreSQL, and can be sent again later.";
+
+/// When to come again, as long as nobody has been served.
+const UNKNOWN: Duration = Duration::from_millis(100);
+
+/// A session has begun to wait: if there are too many of its class now, one of them goes.
+#[inline]
+pub(crate) fn bound_line(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    if tables.settings.classes.bounds_lines() {
+        bound_line_of(tables, limiters, step, conn);
+    }
+}
+
+#[inline(never)]
+fn bound_line_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    // It may be gone already: its deadline was too near.
+    if !matches!(session.state(), State::Waiting { line: Line::Server, .. }) {
+        return;
+    }
+    let class = tables.settings.classes.class(session.claim.class);
+    let (Some(max), Some(pool)) = (class.max_waiting, tables.pools.get(session.pool)) else { return };
+    // Each worker's part, one at least: else nobody could wait where the limit is below the number of workers.
+    if pool.queue.waiting(session.claim.class) <= max.div_ceil(u32::from(pool.exchange.homes.max(1))) {
+        return;
+    }
+    let (name, id) = (class.name.clone(), session.claim.class);
+    // When the next of them is served, there is room for one.
+    let room_in = pool.queue.expected_wait(id, step.now, 1).unwrap_or(UNKNOWN);
+    let goes = match class.overflow {
+        Overflow::RejectNewest => Some(conn),
+        Overflow::DropOldest => pool.queue.oldest_of(id).map(|waiter| waiter.session),
+    };
+    let Some(goes) = goes else { return };
+    let message = format!("too many clients of class \"{name}\" wait");
+    let retry_ms = room_in.as_millis().max(1);
+    let detail = format!("limit={max} remaining=0 retry_after_ms={retry_ms} class={name}");
+    let told = ErrorResponse {
+        severity: "ERROR",
+        code: sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
+        message: &message,
+        detail: Some(&detail),
+        hint: Some(HINT),
+    };
+    refusals::count_refusal(tables, step, goes, Reason::MaxWaiting, &message);
+    refusals::turn_away(tables, limiters, step, goes, &told);
+}

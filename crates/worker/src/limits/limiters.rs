@@ -1,0 +1,320 @@
+//! A worker's part of all limits, and who waits for which: tables that [`crate::limits::admission`] decides by.
+//!
+//! Promises: every ticket is in one line; a statement's limiter is kept while anybody uses it or waits, and
+//! [`limits::FINGERPRINTS_MAX`] of the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use connections::Slots;
+use machine::Settings;
+use machine::snapshot::{LimitCounts, StatementCounts};
+use queueing::classes::Kind;
+use queueing::limiting::limiter::{ClassLimiter, StatementLimiter, Told};
+use queueing::limiting::{FULL, Limit};
+use sql::Key;
+use units::{ConnId, Time, limits};
+
+use crate::tables::followups::Before;
+
+/// What fingerprints of statements that limits name depend on: users write them down, so it never changes.
+const FINGERPRINTS: u64 = 0x7067_7765_6972;
+
+/// So many of those before somebody are counted when it is told its place: all who wait may be told at once.
+const PLACES_MAX: usize = 100;
+
+/// Who waits, for what and since when.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Wait {
+    pub(crate) conn: ConnId,
+    pub(crate) before: Before,
+    /// It has a server.
+    pub(crate) linked: bool,
+    /// At whichever limit it came to first.
+    pub(crate) since: Time,
+    /// Before this one. `kind`: of a class, what it was without then; none: who is refused waits only to be told so.
+    pub(crate) entered: Time,
+    pub(crate) kind: Option<Kind>,
+}
+
+/// What has become of the wait of somebody who has a server, and is not told so yet.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Passed,
+    Refused(Told),
+    Late { since: Time, deadline_ms: u32 },
+    Cancelled,
+}
+
+/// A worker's part of all limits.
+#[derive(Debug)]
+pub(crate) struct Limiters {
+    /// By class; empty where nothing is limited.
+    pub(crate) classes: Vec<ClassLimiter>,
+    pub(crate) statements: BTreeMap<u64, StatementLimiter>,
+    pub(crate) counts_statements: bool,
+    /// There is one of these.
+    limits: bool,
+    /// By ticket.
+    pub(crate) waits: BTreeMap<u64, Wait>,
+    next_ticket: u64,
+    pub(crate) outcomes: BTreeMap<ConnId, Outcome>,
+    /// When something may have to go back.
+    pub(crate) look_at: Option<Time>,
+    pub(crate) key: Key,
+    /// The coordinator's counts, on the first worker.
+    pub(crate) logins: Box<[LimitCounts]>,
+}
+
+impl Limiters {
+    pub(crate) fn new(settings: &Settings) -> Limiters {
+        let mut limiters = Limiters {
+            classes: Vec::new(),
+            statements: BTreeMap::new(),
+            counts_statements: false,
+            limits: false,
+            waits: BTreeMap::new(),
+            next_ticket: 0,
+            outcomes: BTreeMap::new(),
+            look_at: None,
+            key: Key::from_seed(FINGERPRINTS),
+            logins: Box::default(),
+        };
+        let back = limiters.configure(settings, |_| 0);
+        debug_assert!(back.is_empty(), "nothing was given yet");
+        limiters
+    }
+
+    /// Nothing is limited, or was and is still to be given back.
+    #[inline]
+    pub(crate) fn is_none(&self) -> bool {
+        !self.limits
+    }
+
+    /// Says what goes back: slots of classes that are not limited any more. `used`: how many transactions have slots of a class.
+    #[must_use]
+    pub(crate) fn configure(&mut self, settings: &Settings, used: impl Fn(&str) -> u32) -> Vec<(Limit, u32)> {
+        let limited = settings.classes.all.iter().any(|class| !ClassLimiter::is_free(&class.limits));
+        let mut before = std::mem::take(&mut self.classes);
+        for class in settings.classes.all.iter().filter(|_| limited) {
+            let mut limiter = match before.iter().position(|limiter| limiter.name == class.name) {
+                Some(place) => before.swap_remove(place),
+                None => ClassLimiter::new(class, used(&class.name)),
+            };
+            limiter.limits = class.limits;
+            self.classes.push(limiter);
+        }
+        self.counts_statements = settings.global.classes.limits_statements();
+        self.limits = self.counts_statements || !self.classes.is_empty();
+        before.iter_mut().map(|limiter| (limiter.limit(Kind::Active), limiter.seats.empty())).collect()
+    }
+
+    pub(crate) fn next_at(&self) -> Option<Time> {
+        self.look_at
+    }
+
+    pub(crate) fn look(&mut self, at: Option<Time>) {
+        self.look_at = self.look_at.into_iter().chain(at).min();
+    }
+
+    /// Where in that line a ticket is, or would be.
+    fn line_of(&mut self, before: Before, linked: bool) -> Option<&mut BTreeSet<u64>> {
+        match before {
+            Before::Class(index) => {
+                self.classes.get_mut(index).map(|limiter| if linked { &mut limiter.linked } else { &mut limiter.line })
+            }
+            Before::Statement(fingerprint) => self.statements.get_mut(&fingerprint).map(|limiter| &mut limiter.line),
+        }
+    }
+
+    /// Who goes on next at a limit.
+    pub(crate) fn next_of(&self, before: Before) -> Option<u64> {
+        match before {
+            Before::Class(index) => self.classes.get(index)?.next().map(|(ticket, _)| ticket),
+            Before::Statement(fingerprint) => self.statements.get(&fingerprint)?.line.first().copied(),
+        }
+    }
+
+    pub(crate) fn enter_line(&mut self, wait: Wait) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.waits.insert(ticket, wait);
+        if let Some(line) = self.line_of(wait.before, wait.linked) {
+            line.insert(ticket);
+        }
+        ticket
+    }
+
+    /// What a client is told that waits here: before what, and its place and the expected wait. Places far behind are not counted.
+    pub(crate) fn standing(&self, now: Time, ticket: u64) -> Option<(String, String)> {
+        let wait = self.waits.get(&ticket)?;
+        let (words, line, expected) = match wait.before {
+            Before::Class(index) => {
+                let limiter = self.classes.get(index)?;
+                let line = if wait.linked { &limiter.linked } else { &limiter.line };
+                let place = place_in(line, ticket);
+                let expected = wait.kind.zip(place).and_then(|(kind, place)| limiter.expected_wait(kind, now, place));
+                (format!("limit of class \"{}\" reached, client being queued", limiter.name), line, expected)
+            }
+            Before::Statement(fingerprint) => {
+                let line = &self.statements.get(&fingerprint)?.line;
+                ("limit of this statement reached, client being queued".to_owned(), line, None)
+            }
+        };
+        let place = place_in(line, ticket).map_or(format!("more than {PLACES_MAX}"), |place| place.to_string());
+        let detail = format!("place={place} of {}", line.len());
+        let expected = expected.map(|expected| format!(" expected_wait_ms={}", expected.as_millis()));
+        Some((words, detail + &expected.unwrap_or_default()))
+    }
+
+    fn count_delayed(&mut self, before: Before, kind: Kind) {
+        match before {
+            Before::Class(index) => {
+                if let Some(limiter) = self.classes.get_mut(index) {
+                    limiter.count_delayed(kind);
+                }
+            }
+            Before::Statement(fingerprint) => {
+                if let Some(limiter) = self.statements.get_mut(&fingerprint) {
+                    limiter.counts.delayed += 1;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn leave_line(&mut self, now: Time, ticket: u64) -> Option<Wait> {
+        let wait = self.waits.remove(&ticket)?;
+        // Who only waits until the coordinator has been asked is not delayed.
+        if let Some(kind) = wait.kind.filter(|_| now.since(wait.entered) >= FULL) {
+            self.count_delayed(wait.before, kind);
+        }
+        if let Some(line) = self.line_of(wait.before, wait.linked) {
+            line.remove(&ticket);
+        }
+        Some(wait)
+    }
+
+    /// A transaction has waited since `since` for its statement's slot, and does not begin.
+    pub(crate) fn count_vain_wait(&mut self, now: Time, before: Before, since: Time) {
+        if let Before::Statement(fingerprint) = before
+            && let Some(limiter) = self.statements.get_mut(&fingerprint)
+        {
+            limiter.wait.add(now.since(since));
+        }
+    }
+
+    /// The limiter of a statement; of more than are kept, the one that was used longest ago is forgotten.
+    pub(crate) fn statement(&mut self, now: Time, fingerprint: u64, text: &[u8]) -> &mut StatementLimiter {
+        // More than one, if all were in use for a time.
+        while self.statements.len() >= limits::FINGERPRINTS_MAX && !self.statements.contains_key(&fingerprint) {
+            let unused = self.statements.iter().filter(|(_, limiter)| limiter.is_unused());
+            let oldest = unused.min_by_key(|(_, limiter)| limiter.used_at).map(|(fingerprint, _)| *fingerprint);
+            let Some(oldest) = oldest else { break };
+            self.statements.remove(&oldest);
+        }
+        let text = &text[..text.len().min(limits::PIN_TEXT_LEN_MAX)];
+        self.statements.entry(fingerprint).or_insert_with(|| StatementLimiter::new(text, now))
+    }
+
+    /// What there is to tell of classes whose limits are counted here.
+    pub(crate) fn class_counts(&self) -> Vec<LimitCounts> {
+        let counted = |limiter: &ClassLimiter| {
+            let limits = [
+                (Kind::Transactions, limiter.limits.transactions.is_some()),
+                (Kind::Queries, limiter.limits.queries.is_some()),
+                (Kind::Active, limiter.limits.active.is_some()),
+            ];
+            let rows = limits.into_iter().filter(|(_, is_limited)| *is_limited).map(|(kind, _)| {
+                let counts = limiter.counts(kind);
+                let (left, unused) = limiter.told_of(kind);
+                LimitCounts {
+                    class: Arc::clone(&limiter.name),
+                    kind,
+                    left,
+                    unused,
+                    waiting: limiter.waiting(),
+                    active: limiter.seats.used(),
+                    passed: counts.passed,
+                    delayed: counts.delayed,
+                    rejected: counts.rejected,
+                }
+            });
+            rows.collect::<Vec<_>>()
+        };
+        self.classes.iter().flat_map(counted).chain(self.logins.iter().cloned()).collect()
+    }
+
+    /// And of statements, with the slots that transactions have.
+    pub(crate) fn statement_counts<'s>(&self, slots: impl Iterator<Item = &'s Slots>) -> Vec<StatementCounts> {
+        // Transactions that have a slot, and no server yet.
+        let mut unlinked: BTreeMap<u64, u32> = BTreeMap::new();
+        for slots in slots.filter(|slots| slots.linked_at.is_none()) {
+            if let Some(fingerprint) = slots.statement {
+                *unlinked.entry(fingerprint).or_default() += 1;
+            }
+        }
+        let rows = self.statements.iter().map(|(fingerprint, limiter)| {
+            let unlinked = unlinked.get(fingerprint).copied().unwrap_or_default();
+            StatementCounts {
+                fingerprint: *fingerprint,
+                text: String::from_utf8_lossy(&limiter.text).into_owned(),
+                waiting: limiter.waiting() + unlinked,
+                active: limiter.seats.used().saturating_sub(unlinked),
+                slots: limiter.seats.used(),
+                count: limiter.count,
+                run_us: limiter.run.total_us,
+                run_max_us: limiter.run.max_us,
+                wait_us: limiter.wait.total_us,
+                wait_max_us: limiter.wait.max_us,
+                delayed: limiter.counts.delayed,
+                rejected: limiter.counts.rejected,
+            }
+        });
+        rows.collect()
+    }
+}
+
+/// Who is first has place 1; `None`: it is far behind.
+fn place_in(line: &BTreeSet<u64>, ticket: u64) -> Option<u32> {
+    let before = line.range(..ticket).take(PLACES_MAX).count();
+    u32::try_from(before + 1).ok().filter(|_| before < PLACES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_grew_while_all_were_in_use_shrinks_again() {
+        let mut limiters = Limiters::new(&Settings::default());
+        let grown = limits::FINGERPRINTS_MAX as u64 + 100;
+        for number in 0..grown {
+            limiters.statement(Time(1 + number), number, b"select 'used'").line.insert(number);
+        }
+        assert_eq!(limiters.statements.len() as u64, grown, "none of them is to be forgotten");
+        limiters.statements.values_mut().for_each(|limiter| limiter.line.clear());
+        limiters.statement(Time(1 + grown), u64::MAX, b"select 'another'");
+        assert_eq!(limiters.statements.len(), limits::FINGERPRINTS_MAX);
+        assert!(limiters.statements.contains_key(&(grown - 1)), "the oldest go first");
+    }
+
+    #[test]
+    fn statements_that_nobody_uses_are_forgotten_and_those_in_use_are_not() {
+        let mut limiters = Limiters::new(&Settings::default());
+        let allowance = queueing::limiting::Allowance {
+            worker: units::id::WorkerId(0),
+            granted: 1,
+            answered: 1,
+            remaining: 0,
+            next_at: None,
+        };
+        let used = limiters.statement(Time(1), u64::MAX, b"select 'used'");
+        used.seats.allowed(Time(1), &allowance);
+        assert!(used.seats.take());
+        for number in 0..20 * limits::FINGERPRINTS_MAX as u64 {
+            limiters.statement(Time(2 + number), number, b"select 'another'");
+            assert!(limiters.statements.len() <= limits::FINGERPRINTS_MAX);
+        }
+        assert!(limiters.statements.contains_key(&u64::MAX), "its transaction still runs");
+    }
+}

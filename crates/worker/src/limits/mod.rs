@@ -1,0 +1,11 @@
+//! Rules about who may begin a transaction: limits of classes and statements, lines, deadlines of clients.
+
+pub(crate) mod admission;
+pub(crate) mod classes;
+pub(crate) mod deadlines;
+pub(crate) mod full_lines;
+pub(crate) mod limiters;
+pub(crate) mod linked;
+pub(crate) mod pin_line;
+pub(crate) mod refusals;
+pub(crate) mod slots;

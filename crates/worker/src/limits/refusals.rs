@@ -1,0 +1,136 @@
+//! A request that no server has seen is refused: its client is told why by an ERROR, as PostgreSQL would tell it, and goes on.
+//!
+//! ```text
+//!   Query                              ERROR, ReadyForQuery
+//!   Parse, Bind, …  (Sync to come)     ERROR; what follows is thrown away up to the Sync: ReadyForQuery
+//! ```
+//!
+//! Where sessions are not followed it is closed, as by PgBouncer. Somebody who has not been let in yet is closed always.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
+
+use std::sync::Arc;
+
+use link::session::{Line, Rest, State};
+use machine::Step;
+use machine::mail::ToCoordinator;
+use queueing::limiting::limiter::Told;
+use queueing::refusals::{News, Reason};
+use units::ConnId;
+use wire::backend::{ErrorResponse, Status};
+use wire::frontend::tag;
+use wire::{Header, backend, sqlstate};
+
+use crate::limits::limiters::Limiters;
+use crate::limits::{pin_line, slots};
+use crate::tables::{Tables, backpressure, timers};
+
+/// The client is told, and its batch is passed over as PostgreSQL does behind an error.
+pub(crate) fn refuse_for_now(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    told: &Told,
+    messages: &[u8],
+) {
+    slots::report_limits(tables, limiters, step, conn);
+    count_refusal(tables, step, conn, told.reason, &told.text);
+    let (detail, hint) = (told.exceeded.detail(), told.exceeded.hint());
+    let error = ErrorResponse {
+        severity: "ERROR",
+        code: sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
+        message: &told.text,
+        detail: Some(&detail),
+        hint: Some(&hint),
+    };
+    refuse_batch(tables, step, conn, &error, messages);
+}
+
+/// Tells a session, which has nothing under way, an error in place of what it has at hand. What it has at hand is passed
+/// over by whoever reads it next: of a Query that message, else everything to the next Sync.
+//= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
+pub(crate) fn refuse_batch(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    error: &ErrorResponse<'_>,
+    messages: &[u8],
+) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    step.actions.send_new(conn, |out| error.encode(out));
+    match Header::parse(messages) {
+        Ok(Some(header)) if matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) => {
+            session.incoming.skip = header.total_len() as u32;
+            session.incoming.rest = Rest::Discard;
+            step.actions.send_new(conn, |out| backend::encode_ready(out, Status::Idle));
+        }
+        _ => session.incoming.skipping = true,
+    }
+}
+
+/// A session's request is refused, and its client told `message`: that is counted, and the first time told to the log.
+pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, reason: Reason, message: &str) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    let (pool, class) = (session.pool, Arc::clone(&tables.settings.classes.class(session.claim.class).name));
+    let quiet = tables.settings.global.console.stats_period;
+    if tables.refusals.count(step.now, quiet, pool, Arc::clone(&class), reason) {
+        let news = ToCoordinator::Refused(Box::new(News { pool, class, reason, message: message.to_owned() }));
+        step.actions.post_to_coordinator(news);
+    }
+}
+
+/// A waiting session leaves its line, and what it waited with is refused.
+pub(crate) fn turn_away(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    told: &ErrorResponse<'_>,
+) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    let State::Waiting { .. } = session.state() else { return };
+    tables.leave_line(conn);
+    refuse_request(tables, limiters, step, conn, told);
+}
+
+/// As [`turn_away`], of a session that is in no line any more.
+pub(crate) fn refuse_request(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    told: &ErrorResponse<'_>,
+) {
+    // Its transaction will not be.
+    slots::leave_limits(tables, limiters, step, conn);
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let is_in = !matches!(session.state(), State::Waiting { line: Line::Login, .. });
+    let wants_server = matches!(session.state(), State::Waiting { line: Line::Server | Line::Login, .. });
+    session.stop_waiting(step.now);
+    let (pool, class) = (session.pool, session.claim.class);
+    if let Some(pool) = tables.pools.get_mut(pool).filter(|_| wants_server) {
+        pool.queue.refused(class);
+    }
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let follows = tables.pools.get(session.pool).is_some_and(|pool| pool.rules.follows());
+    if !(follows && is_in) {
+        tables.agenda.refuse_as(conn, told);
+        return;
+    }
+    let is_over = session.drop_request();
+    let more = !session.incoming.inbox.is_empty();
+    step.actions.send_new(conn, |out| {
+        told.encode(out);
+        if is_over {
+            backend::encode_ready(out, Status::Idle);
+        }
+    });
+    pin_line::unseat(tables, conn);
+    timers::arm_session(tables, conn);
+    if more {
+        tables.agenda.reconsider(conn);
+    } else {
+        backpressure::balance_if_paused(tables, step, conn);
+    }
+}

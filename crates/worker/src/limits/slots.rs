@@ -1,0 +1,254 @@
+//! What a session's transaction uses of the limits of its class and statement: taken, counted, given back.
+
+use std::sync::Arc;
+
+use connections::Slots;
+use connections::server::Server;
+use link::session::{Admission, Session};
+use machine::Step;
+use machine::mail::ToCoordinator;
+use queueing::limiting::limiter::ClassLimiter;
+use queueing::limiting::{CallBack, Limit};
+use units::table::Table;
+use units::{ConnId, PoolId, Time};
+use wire::backend::ParameterStatus;
+
+use crate::limits::limiters::{Limiters, Outcome};
+use crate::tables::Tables;
+use crate::tables::followups::Before;
+
+/// A session keeps its server: is its transaction over?
+pub(crate) fn note_transaction_end(tables: &mut Tables, conn: ConnId, server: ConnId) {
+    let over = tables.servers.get(server).is_some_and(Server::is_between_transactions);
+    let torn = tables.sessions.get(conn).is_some_and(Session::is_torn);
+    let is_in =
+        tables.sessions.get(conn).is_some_and(|session| matches!(session.claim.admission, Admission::In { .. }));
+    if over && !torn && is_in {
+        // Its slots stay with its server.
+        if let Some(session) = tables.sessions.get_mut(conn) {
+            session.claim.admission = Admission::Not;
+        }
+    }
+}
+
+/// Who waits with its server waits no more. False: it does not.
+pub(crate) fn end_linked_wait(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    outcome: Outcome,
+) -> bool {
+    let Some(session) = tables.sessions.get(conn).filter(|session| session.server().is_some()) else { return false };
+    let Admission::Waits { ticket } = session.claim.admission else { return false };
+    let Some(wait) = limiters.leave_line(step.now, ticket) else { return false };
+    if let Some(session) = tables.sessions.get_mut(conn) {
+        session.claim.admission = Admission::Halfway { since: wait.since };
+    }
+    settle_linked(tables, limiters, conn, outcome);
+    // Whoever was behind it may need less.
+    tables.agenda.admit(wait.before);
+    true
+}
+
+/// What has become of its wait is told as soon as its server has said what it is saying.
+pub(crate) fn settle_linked(tables: &mut Tables, limiters: &mut Limiters, conn: ConnId, outcome: Outcome) {
+    limiters.outcomes.insert(conn, outcome);
+    tables.agenda.reconsider(conn);
+}
+
+pub(crate) fn seat_in_class(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    now: Time,
+    conn: ConnId,
+    index: usize,
+    asked_at: Time,
+) {
+    let limiter = &limiters.classes[index];
+    if limiter.limits.active.is_some()
+        && let Some(session) = tables.sessions.get_mut(conn)
+    {
+        slots_of(session, now, asked_at).class = Some(Arc::clone(&limiter.name));
+    }
+}
+
+/// Gives back what nobody here has use for, and asks for what they want.
+pub(crate) fn settle_limit(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, before: Before) {
+    let now = step.now;
+    let (mut asks, mut back) = (Vec::new(), Vec::new());
+    let look_at = match before {
+        Before::Class(index) => {
+            let Some(limiter) = limiters.classes.get_mut(index) else { return };
+            back.extend(limiter.unspent(now).map(|(kind, count)| (limiter.limit(kind), count)));
+            asks.extend(limiter.asks(now).into_iter().map(|(kind, count)| (limiter.limit(kind), count)));
+            limiter.next_at(now)
+        }
+        Before::Statement(fingerprint) => {
+            let Some(limiter) = limiters.statements.get_mut(&fingerprint) else { return };
+            let waiting = limiter.waiting();
+            let count = limiter.seats.settled(waiting) + limiter.seats.unspent(now, waiting);
+            back.push((Limit::Statement(fingerprint), count));
+            asks.push((Limit::Statement(fingerprint), limiter.seats.ask(waiting)));
+            limiter.seats.next_at(waiting)
+        }
+    };
+    limiters.look(look_at);
+    for (limit, count) in back {
+        give_back(tables, step, limit, count, 0);
+    }
+    let worker = tables.id;
+    for (limit, count) in asks.into_iter().filter(|(_, count)| *count > 0) {
+        let mail = ToCoordinator::Want { limit, worker, count };
+        step.actions.post_to_coordinator(mail);
+    }
+}
+
+/// The coordinator wants slots back.
+pub(crate) fn called_back(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    limit: &Limit,
+    call: &CallBack,
+) {
+    let called = match limit {
+        Limit::Class(name, _) => {
+            let limiter = limiters.classes.iter_mut().find(|limiter| limiter.name == *name);
+            limiter.map(|limiter| limiter.called(call))
+        }
+        Limit::Statement(fingerprint) => {
+            let limiter = limiters.statements.get_mut(fingerprint);
+            limiter.map(|limiter| limiter.seats.called(call, limiter.waiting()))
+        }
+    };
+    let (count, missing) = called.unwrap_or((0, call.count));
+    give_back(tables, step, limit.clone(), count, missing);
+}
+
+pub(crate) fn give_back(tables: &mut Tables, step: &mut Step<'_>, limit: Limit, count: u32, missing: u32) {
+    if count > 0 || missing > 0 {
+        let mail = ToCoordinator::Unspent { limit, worker: tables.id, count, missing };
+        step.actions.post_to_coordinator(mail);
+    }
+}
+
+/// Its transaction may begin.
+pub(crate) fn pass_in(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let since = session.asked_at().unwrap_or(step.now);
+    session.claim.admission = Admission::In { since, transactions: 1, queries: 1 };
+    report_limits(tables, limiters, step, conn);
+}
+
+/// It does not begin its transaction. What belongs to a server that it has stays with that.
+pub(crate) fn give_up_passing(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    match tables.sessions.get_mut(conn) {
+        Some(session) if session.server().is_some() => session.claim.admission = Admission::Not,
+        _ => leave_limits(tables, limiters, step, conn),
+    }
+}
+
+/// A session has nothing to do with limits any more: its transaction is over, or it goes.
+pub(crate) fn leave_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let admission = std::mem::take(&mut session.claim.admission);
+    let slots = session.claim.slots.take();
+    limiters.outcomes.remove(&conn);
+    if let Admission::Waits { ticket } = admission
+        && let Some(wait) = limiters.leave_line(step.now, ticket)
+    {
+        limiters.count_vain_wait(step.now, wait.before, wait.since);
+        // Whoever was behind it may need less.
+        tables.agenda.admit(wait.before);
+    }
+    tables.agenda.release(slots);
+}
+
+/// A session goes, and its server has still to be done with its transaction: its slots are that server's until then.
+pub(crate) fn pass_seat_on(tables: &mut Tables, conn: ConnId, server: ConnId) {
+    if let Some(server) = tables.servers.get_mut(server)
+        && let Some(session) = tables.sessions.get_mut(conn)
+        && session.claim.slots.is_some()
+    {
+        debug_assert!(server.work.slots.is_none(), "a server has the slots of one transaction");
+        server.work.slots = session.claim.slots.take();
+    }
+}
+
+/// So many transactions of that server's client have ended since there were `before`.
+#[inline(never)]
+pub(crate) fn count_ended(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    client: Option<ConnId>,
+    pool: PoolId,
+    before: u64,
+) {
+    let Some(pool) = tables.pools.get(pool) else { return };
+    let ended = pool.counts.totals.transactions.saturating_sub(before);
+    if let Some(client) = client.filter(|_| ended > 0) {
+        count_for_limits(tables, limiters, step, client, u32::try_from(ended).unwrap_or(u32::MAX), 0);
+    }
+}
+
+/// What goes on with a linked session at its server: so many statements, and transactions that ended.
+pub(crate) fn count_for_limits(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    transactions: u32,
+    queries: u32,
+) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let Admission::In { transactions: begun, queries: asked, .. } = &mut session.claim.admission else { return };
+    let paid = |credit: &mut u8, count: u32| {
+        let free = u32::from(*credit).min(count);
+        *credit -= free as u8;
+        count - free
+    };
+    let (transactions, queries) = (paid(begun, transactions), paid(asked, queries));
+    let index = usize::from(session.claim.class.0);
+    let Some(limiter) = limiters.classes.get_mut(index) else { return };
+    if limiter.limits.transactions.is_some() {
+        (0..transactions).for_each(|_| limiter.transactions.owe());
+    }
+    if limiter.limits.queries.is_some() {
+        (0..queries).for_each(|_| limiter.queries.owe());
+    }
+    if transactions > 0 || queries > 0 {
+        settle_limit(tables, limiters, step, Before::Class(index));
+    }
+}
+
+pub(crate) fn report_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get(conn).filter(|session| session.claim.reports_limits) else { return };
+    let limiter = limiters
+        .classes
+        .get(usize::from(session.claim.class.0))
+        .filter(|limiter| !ClassLimiter::is_free(&limiter.limits));
+    let Some((remaining, retry_ms)) = limiter.map(|limiter| limiter.left(step.now)) else { return };
+    step.actions.send_new(conn, |out| {
+        for (name, value) in
+            [(&b"pgweir.limit_remaining"[..], u64::from(remaining)), (&b"pgweir.limit_retry_after_ms"[..], retry_ms)]
+        {
+            ParameterStatus { name, value: value.to_string().as_bytes() }.encode(out);
+        }
+    });
+}
+
+/// The slots of a session's transaction, which was asked for then.
+pub(crate) fn slots_of(session: &mut Session, now: Time, asked_at: Time) -> &mut Slots {
+    session.claim.slots.get_or_insert_with(|| Box::new(Slots::new(now, asked_at)))
+}
+
+/// All slots that transactions have.
+pub(crate) fn taken_slots<'t>(
+    sessions: &'t Table<Session>,
+    servers: &'t Table<Server>,
+) -> impl Iterator<Item = &'t Slots> {
+    let of_sessions = sessions.iter().filter_map(|(_, session)| session.claim.slots.as_deref());
+    of_sessions.chain(servers.iter().filter_map(|(_, server)| server.work.slots.as_deref()))
+}

@@ -1,0 +1,62 @@
+//! CancelRequests to servers' backends: which is sent, and which waits for its query's turn.
+//!
+//! A cancel travels on a connection of its own and strikes whatever its backend is then doing (I4). So it is sent only while
+//! the key's owner has an answer owed.
+
+use connections::server::{Answerer, State as ServerState};
+use machine::Step;
+use units::ConnId;
+
+use crate::tables::cancels::take_back;
+use crate::tables::{Tables, timers};
+
+/// As PostgreSQL words it.
+pub(crate) const BY_REQUEST: &str = "canceling statement due to user request";
+
+/// `words`: for a query that no server has seen.
+pub(crate) fn cancel_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId, words: &str) {
+    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    match server.ledger.owner() {
+        Some(Answerer::Client) => start_cancel(tables, step, server_id),
+        // PostgreSQL tells that our Parse is complete only together with the query's end.
+        Some(Answerer::Prepare) if server.ledger.owing() != (0, false) => start_cancel(tables, step, server_id),
+        // Its query is behind something of ours, which is not to be struck.
+        Some(_) if server.ledger.owing() != (0, false) => server.cancel.is_wanted = true,
+        Some(_) if server.hold.is_on => {
+            if let Some(session) = tables.sessions.get_mut(conn)
+                && take_back(step, conn, session, words)
+            {
+                timers::arm_session(tables, conn);
+            }
+        }
+        Some(_) | None => {}
+    }
+}
+
+/// Something of ours has been answered: is it the turn of a query that is to be cancelled?
+pub(crate) fn cancel_if_wanted(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    if server.cancel.is_wanted && server.ledger.owner() == Some(Answerer::Client) {
+        server.cancel.is_wanted = false;
+        start_cancel(tables, step, server_id);
+    }
+}
+
+/// Sends a cancel to a server's backend.
+pub(crate) fn start_cancel(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let Some(conn) = tables.cancels.start(step, server_id, server) else { return };
+    if let Some(pool) = tables.pools.get_mut(server.pool) {
+        pool.counts.cancels += 1;
+    }
+    timers::arm_canceller(tables, step, conn);
+}
+
+/// A server that lost its client goes on answering: it is asked to stop.
+pub(crate) fn cancel_drain(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let ServerState::Draining { cancelled, .. } = &mut server.state else { return };
+    if !std::mem::replace(cancelled, true) {
+        start_cancel(tables, step, server_id);
+    }
+}

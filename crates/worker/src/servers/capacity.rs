@@ -1,0 +1,53 @@
+//! What is asked of the coordinator, and whether it is wanted still.
+
+use connections::server::Group;
+use machine::Step;
+use machine::mail::ToCoordinator;
+use machine::observe::{Level, Topic};
+use machine::sabotage::{Fault, does};
+use units::PoolId;
+
+use crate::tables::Tables;
+
+/// The oldest waiter has waited for reserve_pool_timeout: the reserve may be opened.
+pub(crate) fn ask_for_reserve(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    let worker = tables.id;
+    let Some(timeout) = tables.settings.global.pools.reserve_pool_timeout else { return };
+    let leaves = does(&tables.settings, Fault::LeaveReserve);
+    let Some(pool) = tables.pools.get_mut(id) else { return };
+    let waited = pool.queue.oldest().map(|waiter| step.now.since(waiter.since));
+    let due = pool.lacks_reserve() && waited.is_some_and(|waited| waited >= timeout) && !leaves;
+    if due && step.now >= pool.opening.retry_at {
+        pool.opening.asked_reserve = true;
+        pool.opening.asked += 1;
+        let ask = ToCoordinator::Ask { pool: id, worker, reserve: true, classes: pool.queue.at_work() };
+        step.actions.post_to_coordinator(ask);
+    }
+}
+
+pub(crate) fn log_reserve(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
+    let waiter = tables.pools.get(id).and_then(|pool| pool.queue.oldest());
+    if let Some(waiter) = waiter {
+        let words = "taking connection from reserve_pool".to_owned();
+        tables.view().log_session(step, waiter.session, Level::Warning, Topic::General, words);
+    }
+}
+
+/// Whether what was asked for is still wanted.
+pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
+    let count = tables.pools.get(id).map_or(0, |pool| {
+        let coming = pool.count(Group::Idle) + pool.count(Group::Returning) + pool.count(Group::Opening);
+        pool.wanted().saturating_sub(coming)
+    });
+    let classes = tables.pools.get(id).map(|pool| pool.queue.at_work()).unwrap_or_default();
+    let wants = ToCoordinator::Wants { pool: id, worker: tables.id, count, classes };
+    step.actions.post_to_coordinator(wants);
+}
+
+/// So many asks are dropped. Whoever has come to wait since then asks anew.
+pub(crate) fn dropped(tables: &mut Tables, id: PoolId, count: u32, reserve: bool) {
+    let Some(pool) = tables.pools.get_mut(id) else { return };
+    pool.opening.asked = pool.opening.asked.saturating_sub(count);
+    pool.opening.asked_reserve &= !reserve;
+    tables.agenda.feed(id);
+}

@@ -1,0 +1,37 @@
+//! What the pooler itself asks of a server between two sessions.
+//!
+//! ```text
+//!   Draining ──► Busy(Rollback) ──► Busy(Unlisten) ──► Busy(Reset) ──► Idle        each where there is something to do
+//! ```
+
+use connections::server::{Answerer, Chore, Expect, State as ServerState};
+use machine::Step;
+use units::ConnId;
+use wire::frontend::Query;
+
+use crate::tables::timers::is_armed_idle;
+use crate::tables::{Tables, timers};
+
+pub(crate) fn start_chore(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, chore: Chore, query: &[u8]) {
+    turn_server(tables, step, server_id, ServerState::Busy(chore));
+    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    server.ledger.sent(Answerer::Chore, Expect::Query);
+    server.statements.unnamed = session_state::unnamed::NONE;
+    step.actions.send_new(server_id, |out| Query { text: query }.encode(out));
+    step.actions.watch(server_id, &mut server.flow, true);
+}
+
+/// Moves a server to another state, and its pool's counts with it.
+pub(crate) fn turn_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, state: ServerState) {
+    let Some(server) = tables.servers.get_mut(conn) else { return };
+    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    let armed = match state {
+        ServerState::Linked(_) => true,
+        ServerState::Idle => is_armed_idle(step.now, server, pool, &tables.settings),
+        _ => false,
+    };
+    pool.turn(step.now, conn, server, state, tables.agenda.unpublished());
+    if !armed {
+        timers::arm_server(tables, conn);
+    }
+}

@@ -1,0 +1,126 @@
+//! How servers are closed, and their tokens given back to the coordinator.
+
+use connections::server::{Group, Server, State as ServerState};
+use link::session::Session;
+use link::surplus::SURPLUS;
+use machine::Step;
+use machine::action::Action;
+use machine::mail::ToCoordinator;
+use machine::observe::{Level, Topic};
+use settings::PoolMode;
+use units::{ConnId, PoolId, Time};
+use wire::{frontend, sqlstate};
+
+use crate::tables::Tables;
+use crate::tables::followups::Followup;
+
+/// Closes a server and gives its token back. Its session, if any, is the caller's to tell.
+pub(crate) fn close_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
+    let told = tables.view().words_of_end(step, conn, why);
+    tables.view().log_server(step, conn, Level::Log, Topic::Disconnections, told);
+    remove_server(tables, step, conn, why);
+}
+
+/// As [`close_server`], without a line in the log.
+pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
+    let Some(server) = tables.servers.get(conn) else { return };
+    let (id, group) = (server.pool, server.state.group());
+    let Some(mut server) = tables.servers.remove(conn) else { return };
+    if let Some(chaos) = &mut tables.chaos {
+        chaos.gone(conn);
+    }
+    let listened = matches!(server.state, ServerState::Listening);
+    let greeted = !matches!(server.state, ServerState::Connecting | ServerState::LoggingIn(_));
+    if greeted && !server.end.gone && server.flow.is_clear() && server.is_clean() {
+        step.actions.send_new(conn, frontend::encode_terminate);
+    }
+    step.actions.push(Action::Close { conn, last_words: false });
+    if let Some(pool) = tables.pools.get_mut(id) {
+        pool.closed(why);
+        pool.leave(group);
+        pool.settle(step.now, &mut server);
+        pool.servers.idle.retain(|&idle| idle != conn);
+        pool.names.known.lost(conn, step.now);
+        if let Some(waits) = &mut pool.measured.waits {
+            waits.lost(conn, step.now);
+        }
+        tables.agenda.publish_shared(pool);
+    }
+    let freed =
+        ToCoordinator::Freed { pool: id, worker: tables.id, fresh: group == connections::server::Group::Opening };
+    step.actions.post_to_coordinator(freed);
+    if server.traces.is_unsettled {
+        tables.agenda.follow(Followup::Settle { pool: id, server: conn, lost: true });
+    }
+    tables.agenda.feed(id);
+    forget_database(tables, step.now, id);
+    tables.agenda.release(server.work.slots.take());
+    if listened {
+        tables.agenda.follow(Followup::ListenerLost(id, why.to_owned()));
+    }
+}
+
+/// In statement mode a transaction of several statements is refused, as in PgBouncer.
+pub(crate) fn refuse_transaction_block(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    const WORDS: &str = "transaction blocks not allowed in statement pooling mode";
+    let session = tables.servers.get(conn).and_then(Server::session);
+    close_server(tables, step, conn, WORDS);
+    if let Some(session) = session {
+        tables.agenda.refuse(session, sqlstate::PROTOCOL_VIOLATION, WORDS);
+    }
+}
+
+/// The pool has become smaller: so many servers are too many here.
+pub(crate) fn shrink(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, count: u32) {
+    let Some(entry) = tables.pools.get_mut(pool) else { return };
+    entry.servers.surplus = count;
+    while let Some(entry) = tables.pools.get_mut(pool).filter(|entry| entry.servers.surplus > 0) {
+        let Some(idle) = entry.servers.idle.front().copied() else { return };
+        entry.servers.surplus -= 1;
+        close_server(tables, step, idle, SURPLUS);
+    }
+}
+
+/// With server_fast_close, a server that is to be closed does not wait for its client in session mode either, only for
+/// the transaction. The client is closed too: it would go on without what it has set. Says whether it was done.
+//= pgbouncer config.md#server_fast_close
+pub(crate) fn close_fast(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -> bool {
+    if !tables.settings.global.servers.server_fast_close {
+        return false;
+    }
+    let Some(server) = tables.servers.get(conn).filter(|server| server.is_clean() && !server.hold.is_on) else {
+        return false;
+    };
+    let (Some(why), Some(session)) = (server.end.close_needed, server.session()) else { return false };
+    let in_session_mode = tables.pools.get(server.pool).is_some_and(|pool| pool.rules.mode == PoolMode::Session);
+    let torn = tables.sessions.get(session).is_some_and(Session::is_torn);
+    if !in_session_mode || torn {
+        return false;
+    }
+    close_server(tables, step, conn, why);
+    tables.agenda.refuse(session, wire::sqlstate::ADMIN_SHUTDOWN, why);
+    true
+}
+
+/// A database that is to be empty, and is, may be gone: the next login asks PostgreSQL.
+pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
+    let Some(pool) = tables.pools.get_mut(id).filter(|pool| pool.life.vacant_until > now) else { return };
+    let groups = [Group::Opening, Group::Returning, Group::Recovering, Group::Idle, Group::Linked];
+    if groups.into_iter().all(|group| pool.count(group) == 0) {
+        pool.welcome.base = None;
+    }
+}
+
+/// The coordinator wants a server back, an idle one if there is one: another pool waits at a cap that both share.
+pub(crate) fn recalled(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, busy: bool) {
+    let idle = tables.pools.get(id).and_then(|pool| pool.servers.idle.front().copied());
+    if let Some(conn) = idle {
+        return close_server(tables, step, conn, "evicted");
+    }
+    if busy && let Some(pool) = tables.pools.get_mut(id).filter(|pool| pool.unpromised() > 0) {
+        pool.servers.yields += 1;
+        return;
+    }
+    let nothing = ToCoordinator::NothingIdle { pool: id, worker: tables.id, busy };
+    step.actions.post_to_coordinator(nothing);
+}

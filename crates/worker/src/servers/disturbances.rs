@@ -1,0 +1,73 @@
+//! What tests do to servers on purpose, where servers are handed out and come back: see [`crate::chaos`].
+
+use connections::server::{Chore, Expect, Server, State as ServerState};
+use link::pool::Pool;
+use machine::observe::{About, Fact, Level, Topic};
+use machine::{Settings, Step};
+use units::table::Table;
+use units::{ConnId, PoolId, Time};
+use wire::frontend::Query;
+
+use crate::chaos::Idle;
+use crate::servers::chores;
+use crate::servers::idle_servers::{expired, is_stale};
+use crate::tables::Tables;
+
+/// The idle server that a session is to have instead of `chosen`.
+pub(crate) fn rotate(tables: &mut Tables, step: &Step<'_>, pool: PoolId, session: ConnId, chosen: ConnId) -> ConnId {
+    let (Some(chaos), Some(pool)) = (&mut tables.chaos, tables.pools.get(pool)) else { return chosen };
+    chaos.choose(session, chosen, pool, &mut usable(step.now, &tables.settings, &tables.servers, pool))
+}
+
+/// A session is about to get a server.
+#[cold]
+pub(crate) fn observe_link(tables: &mut Tables, step: &mut Step<'_>, session: ConnId, conn: ConnId) {
+    let Some(chaos) = &mut tables.chaos else { return };
+    let Some(pool) = tables.servers.get(conn).and_then(|server| tables.pools.get(server.pool)) else { return };
+    let idle: Vec<Idle> = usable(step.now, &tables.settings, &tables.servers, pool).collect();
+    let server = tables.servers.get_mut(conn).expect("it was looked at just now");
+    if let Some(text) = chaos.linked(session, (conn, server), pool, &mut idle.into_iter()) {
+        step.actions.tell(Fact { level: Level::Fatal, topic: Topic::General, about: About::Pooler, text });
+    }
+}
+
+/// Whether a server that is free is asked something first.
+#[cold]
+pub(crate) fn is_disturbed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -> bool {
+    let (Some(chaos), Some(server)) = (&mut tables.chaos, tables.servers.get_mut(conn)) else { return false };
+    let Some(pool) = tables.pools.get(server.pool) else { return false };
+    let Some(question) = chaos.freed(conn, server, pool, &mut tables.caches) else { return false };
+    chores::turn_server(tables, step, conn, ServerState::Busy(question.chore));
+    let server = tables.servers.get_mut(conn).expect("it was free just now");
+    server.ledger.sent(question.answerer, Expect::Query);
+    server.statements.unnamed = session_state::unnamed::NONE;
+    step.actions.send_new(conn, |out| Query { text: &question.text }.encode(out));
+    step.actions.watch(conn, &mut server.flow, true);
+    true
+}
+
+/// It has answered that.
+pub(crate) fn disturbance_ended(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, chore: Chore) {
+    let (Some(chaos), Some(server)) = (&mut tables.chaos, tables.servers.get_mut(conn)) else { return };
+    let Some((session, text)) = chaos.answered(chore, conn, server, &mut tables.caches) else { return };
+    if tables.sessions.get(session).is_some() {
+        tables.view().log_session(step, session, Level::Fatal, Topic::General, text);
+    } else {
+        tables.view().log_server(step, conn, Level::Fatal, Topic::General, text);
+    }
+}
+
+/// Idle servers that may be used as they are.
+pub(crate) fn usable(
+    now: Time,
+    settings: &Settings,
+    servers: &Table<Server>,
+    pool: &Pool,
+) -> impl Iterator<Item = Idle> {
+    pool.servers.idle.iter().filter_map(move |conn| {
+        let server = servers.get(*conn)?;
+        let fresh =
+            settings.global.servers.server_check_query.0.is_none() || !is_stale(now, server.work.since, settings);
+        (fresh && expired(now, server, pool, settings).is_none()).then_some((*conn, server.backend.pid))
+    })
+}

@@ -1,0 +1,104 @@
+//! A server whose client is gone: whatever it owes is read and thrown away before it is used again.
+
+use connections::server::{Chore, Server, State as ServerState};
+use link::server_questions::question_syncs;
+use machine::Step;
+use machine::sabotage::{Fault, does};
+use units::{ConnId, limits};
+use wire::backend::Status;
+use wire::frontend;
+use wire::frontend::{CopyFail, Query};
+
+use crate::servers::{cancellers, chores, closed_servers, free_servers};
+use crate::tables::Tables;
+
+/// A linked server loses its client: whatever it owes is read and thrown away before it is used again.
+pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, torn: bool) {
+    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    if torn {
+        closed_servers::close_server(tables, step, server_id, "client disconnect in the middle of a message");
+        return;
+    }
+    if server.end.close_needed.is_some() {
+        closed_servers::close_server(tables, step, server_id, "client disconnect");
+        return;
+    }
+    server.hold.is_on = false;
+    server.incoming.skip_forward = false;
+    if machine::sabotage::skips_drain(&tables.settings) {
+        server.ledger = connections::server::Ledger::default();
+        server.transaction.status = Status::Idle;
+        free_servers::free(tables, step, server_id);
+        return;
+    }
+    if server.is_clean() {
+        free_servers::reset_or_free(tables, step, server_id);
+        return;
+    }
+    if !does(&tables.settings, Fault::LeaveCopyOpen) {
+        hush(server_id, server, step);
+    }
+    server.ledger.disown();
+    let calm = server.ledger.is_clear() && server.incoming.skip == 0 && server.incoming.inbox.is_empty();
+    step.actions.watch(server_id, &mut server.flow, true);
+    if calm {
+        chores::start_chore(tables, step, server_id, Chore::Rollback, b"ROLLBACK");
+    } else {
+        chores::turn_server(tables, step, server_id, ServerState::Draining { read: 0, cancelled: false });
+    }
+}
+
+pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(server) = tables.servers.get_mut(conn) else { return };
+    if !matches!(server.state, ServerState::Draining { .. }) {
+        return;
+    }
+    // Its COPY may have begun, or its batch failed, only after the client had gone.
+    if !does(&tables.settings, Fault::LeaveCopyOpen) {
+        hush(conn, server, step);
+    }
+    if let Some(server) = tables.servers.get_mut(conn) {
+        question_syncs(step, conn, server);
+    }
+    let Some(server) = tables.servers.get_mut(conn) else { return };
+    let ServerState::Draining { read, .. } = server.state else { return };
+    if !server.ledger.is_clear() || server.incoming.skip > 0 || !server.incoming.inbox.is_empty() {
+        if read > limits::DRAIN_LEN_MAX {
+            cancellers::cancel_drain(tables, step, conn);
+        }
+        return;
+    }
+    if server.cancel.under_way > 0 {
+        // A cancel under way might strike what we ask next.
+        return;
+    }
+    match server.transaction.status {
+        Status::Idle => free_servers::reset_or_free(tables, step, conn),
+        Status::InTransaction | Status::Failed => chores::start_chore(tables, step, conn, Chore::Rollback, b"ROLLBACK"),
+    }
+}
+
+/// Brings a server whose client vanished to where it answers by itself: ends its COPY, sends the missing Sync.
+pub(crate) fn hush(server_id: ConnId, server: &mut Server, step: &mut Step<'_>) {
+    use connections::server::{Answerer, Expect};
+    let extended = server.ledger.is_extended();
+    if server.ledger.is_copy_open() {
+        server.ledger.sent(Answerer::Nobody, Expect::CopyEnd);
+        step.actions.send_new(server_id, |out| CopyFail { message: b"client disconnected" }.encode(out));
+        if extended {
+            server.ledger.sent(Answerer::Nobody, Expect::Sync);
+            step.actions.send_new(server_id, frontend::encode_sync);
+        }
+        return;
+    }
+    if server.ledger.is_open() {
+        if !server.ledger.is_skipping() {
+            // Its client has not asked for a commit, and a Sync alone would be one. Inside of a batch ROLLBACK undoes it,
+            // with a warning; if something of the batch fails, it is skipped, up to the Sync.
+            server.ledger.sent(Answerer::Nobody, Expect::Query);
+            step.actions.send_new(server_id, |out| Query { text: b"ROLLBACK" }.encode(out));
+        }
+        server.ledger.sent(Answerer::Nobody, Expect::Sync);
+        step.actions.send_new(server_id, frontend::encode_sync);
+    }
+}

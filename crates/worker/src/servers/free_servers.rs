@@ -1,0 +1,103 @@
+//! A server that has lost its session: what it needs before it is free, and when it is (I3).
+
+use std::sync::Arc;
+
+use connections::Verdict;
+use connections::server::{Chore, Server, State as ServerState};
+use link::checking::CLEAR;
+use link::listening::UNLISTEN;
+use link::pool::Pool;
+use machine::Step;
+use settings::PoolMode;
+use units::ConnId;
+
+use crate::servers::{chores, disturbances};
+use crate::tables::followups::Followup;
+use crate::tables::{Tables, backpressure};
+
+/// A clean server that lost its client: reset if its mode wants that, then free.
+pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+    let Some(server) = tables.servers.get(server_id) else { return };
+    let Some(pool) = tables.pools.get(server.pool) else { return };
+    let (soiled, listens) = (server.traces.soiled, server.traces.listens);
+    let resets = pool.rules.mode == PoolMode::Session || tables.settings.global.servers.server_reset_query_always;
+    if (soiled || listens || resets) && server.cancel.under_way > 0 {
+        // A cancel under way might strike the reset.
+        chores::turn_server(tables, step, server_id, ServerState::Draining { read: 0, cancelled: true });
+        return;
+    }
+    if soiled {
+        chores::start_chore(tables, step, server_id, Chore::Reset, CLEAR);
+    } else if listens {
+        chores::start_chore(tables, step, server_id, Chore::Unlisten, UNLISTEN);
+    } else if resets && !tables.settings.global.servers.server_reset_query.is_empty() {
+        let settings = Arc::clone(&tables.settings);
+        chores::start_chore(
+            tables,
+            step,
+            server_id,
+            Chore::Reset,
+            settings.global.servers.server_reset_query.as_bytes(),
+        );
+    } else {
+        free(tables, step, server_id);
+    }
+}
+
+/// A clean server has no work: it is settled at the end of the step.
+pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    (server.hold.is_on, server.hold.flushed, server.statements.verdict) = (false, false, Verdict::None);
+    server.transaction.began_at = None;
+    if server.cancel.under_way > 0 || !server.is_clean() || !server.flow.is_clear() {
+        // A cancel is under way, or half a message was read (a notice, a parameter, perhaps its last words), or its
+        // socket has not taken all of what it will ignore.
+        if !matches!(server.state, ServerState::Held) {
+            chores::turn_server(tables, step, server_id, ServerState::Held);
+        }
+        return;
+    }
+    if std::mem::take(&mut server.traces.tainted) {
+        server.traces.soiled = true;
+        return reset_or_free(tables, step, server_id);
+    }
+    if std::mem::take(&mut server.traces.is_unsettled) {
+        // Announced, and never sent.
+        let id = server.pool;
+        tables.agenda.follow(Followup::Settle { pool: id, server: server_id, lost: false });
+    }
+    tables.agenda.release(tables.servers.get_mut(server_id).and_then(|server| server.work.slots.take()));
+    if tables.chaos.is_some() {
+        let is_busy = |server: &Server| !matches!(server.state, ServerState::Idle);
+        if tables.servers.get(server_id).is_some_and(is_busy) && disturbances::is_disturbed(tables, step, server_id) {
+            return;
+        }
+    }
+    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    if matches!(server.state, ServerState::Idle) {
+        return;
+    }
+    if let Some(why) = tables.pools.get_mut(server.pool).and_then(Pool::takes_back) {
+        server.end.close_needed = Some(why);
+    }
+    if server.ledger.is_doubtful() {
+        server.end.close_needed = Some("copy protocol left in doubt");
+    }
+    if !server.flow.is_reading() {
+        step.actions.watch(server_id, &mut server.flow, true);
+    }
+    chores::turn_server(tables, step, server_id, ServerState::Idle);
+    tables.agenda.place(server_id);
+}
+
+pub(crate) fn balance_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(server) = tables.servers.get_mut(conn) else { return };
+    match server.state {
+        ServerState::Linked(session) => backpressure::balance_session(tables, step, session),
+        ServerState::Held if server.flow.is_clear() => {
+            step.actions.watch(conn, &mut server.flow, true);
+            free(tables, step, conn);
+        }
+        _ => step.actions.watch(conn, &mut server.flow, true),
+    }
+}

@@ -1,0 +1,283 @@
+//! The server that listens for all sessions of its pool: how it becomes one, what it tells, and how it ends.
+
+use std::sync::Arc;
+
+use connections::server::{Answerer, Expect, Server, State as ServerState};
+use link::checking::CLEAR;
+use link::session::State;
+use machine::Step;
+use machine::sabotage::{Fault, does};
+use session_state::parameters::Tracked;
+use session_state::state::{Overflow, Subscriptions, Wait};
+use units::{ConnId, PoolId};
+use wire::backend::{Notification, Status};
+use wire::frontend::Query;
+use wire::{backend, sqlstate};
+
+use crate::servers::{chores, idle_servers};
+use crate::tables::{Tables, backpressure, timers};
+
+const LOST: &str = "the connection that listened for this session was lost";
+
+/// A session wants something of its pool's listener.
+pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    let Some(pool) = tables.pools.get(id) else { return };
+    let Some(listener) = &pool.listener else { return };
+    match listener.server {
+        Some(server) => ask_listener(tables, step, server),
+        None if !listener.is_wanted() => {}
+        None => match idle_servers::take_idle(tables, step, id, None) {
+            Some(server) => become_listener(tables, step, server),
+            None => tables.agenda.feed(id),
+        },
+    }
+}
+
+/// An idle server listens from now on.
+pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+    chores::turn_server(tables, step, server_id, ServerState::Listening);
+    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    assert!(server.is_clean() && server.cancel.under_way == 0, "I3: only a clean server listens");
+    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    pool.listener.get_or_insert_default().server = Some(server_id);
+    let is_base = pool.welcome.base.as_ref().is_some_and(|base| Arc::ptr_eq(&base.parameters, &server.kept.parameters));
+    server.work.used = true;
+    if !is_base || server.kept.session_state.is_some() {
+        ask(tables, step, server_id, CLEAR);
+    }
+    ask_listener(tables, step, server_id);
+}
+
+fn ask(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text: &[u8]) {
+    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    server.ledger.sent(Answerer::Chore, Expect::Query);
+    server.statements.unnamed = session_state::unnamed::NONE;
+    server.transaction.query_at = step.now;
+    step.actions.send_new(server_id, |out| Query { text }.encode(out));
+}
+
+/// The next round, if none is under way.
+pub(crate) fn ask_listener(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+    let Some(server) = tables.servers.get(server_id).filter(|server| server.ledger.is_clear()) else { return };
+    let id = server.pool;
+    let Some(listener) = tables.pools.get_mut(id).and_then(|pool| pool.listener.as_mut()) else { return };
+    let mut text = Vec::new();
+    if listener.next_round(&mut text) {
+        ask(tables, step, server_id, &text);
+    } else if listener.is_unused()
+        && let Some(server) = tables.servers.get_mut(server_id)
+    {
+        server.work.since = step.now;
+    }
+    timers::arm_server(tables, server_id);
+}
+
+/// A session has what it waited for.
+pub(crate) fn attended(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let Some(tracker) = &mut session.tracker else { return };
+    match tracker.notifications.wait() {
+        Wait::ToSend { .. } => tracker.notifications.subscriptions_mut().wait = Wait::MaySend,
+        Wait::ToBeReady => send_ready(tables, step, conn),
+        Wait::Nothing | Wait::MaySend => return,
+    }
+    go_on(tables, step, conn);
+}
+
+fn send_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let Some(tracker) = &mut session.tracker else { return };
+    tracker.notifications.subscriptions_mut().wait = Wait::Nothing;
+    let unread = tracker.take_unread();
+    step.actions.send_new(conn, |out| {
+        out.extend_from_slice(&unread);
+        backend::encode_ready(out, Status::Idle);
+    });
+}
+
+/// The client's messages go on.
+fn go_on(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    let Some(server_id) = session.server() else {
+        // It left its server while it waited, so that one was free to listen.
+        tables.agenda.reconsider(conn);
+        return;
+    };
+    settle_channels(tables, step, server_id, conn);
+    if let Some(server) = tables.servers.get_mut(server_id) {
+        server.hold.is_on = false;
+        tables.agenda.go_on(conn);
+        backpressure::balance_if_paused(tables, step, conn);
+    }
+}
+
+/// A transaction is over. `withheld`: its ReadyForQuery is. Returns whether the session is, too.
+pub(crate) fn note_transaction_over(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    server_id: ConnId,
+    conn: ConnId,
+    withheld: bool,
+) -> bool {
+    if !withheld {
+        settle_channels(tables, step, server_id, conn);
+        return false;
+    }
+    let Some(session) = tables.sessions.get(conn) else { return true };
+    if let Some(why) = session.tracker.as_ref().and_then(|tracker| tracker.missed().map(str::to_owned)) {
+        tables.agenda.refuse(conn, sqlstate::ADMIN_SHUTDOWN, &why);
+        return true;
+    }
+    let id = session.pool;
+    let Some(pool) = tables.pools.get_mut(id) else { return false };
+    pool.listener.get_or_insert_default().wait(conn);
+    attend(tables, step, id);
+    false
+}
+
+/// The listener was not to be had in time: the session listens on its own server.
+pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let Some(tracker) = session.tracker.as_mut() else { return };
+    if !matches!(tracker.notifications.wait(), Wait::ToSend { .. }) {
+        return;
+    }
+    let channels = tracker.channels().clone();
+    let subscriptions = tracker.notifications.subscriptions_mut();
+    (subscriptions.alone, subscriptions.wait) = (true, Wait::MaySend);
+    let gone = subscriptions.settle(&channels, &channels);
+    let Some(pool) = tables.pools.get_mut(session.pool) else { return };
+    if let Some(listener) = &mut pool.listener {
+        listener.wait_no_more(conn);
+        gone.iter().for_each(|name| listener.leave(name, conn));
+    }
+    go_on(tables, step, conn);
+}
+
+/// Outside of a transaction: the listener need not listen any more to what the session does not.
+fn settle_channels(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) {
+    let calm = tables.servers.get(server_id).is_some_and(|server| server.transaction.status == Status::Idle);
+    let Some(session) = tables.sessions.get_mut(conn).filter(|_| calm) else { return };
+    let id = session.pool;
+    let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.notifications.subscriptions().is_some())
+    else {
+        return;
+    };
+    let gone = tracker.settle_channels();
+    leave_channels(tables, step, id, conn, &gone);
+}
+
+fn leave_channels(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
+    let for_all = does(&tables.settings, Fault::UnlistenForAll);
+    let Some(listener) = tables.pools.get_mut(id).and_then(|pool| pool.listener.as_mut()) else { return };
+    if !names.is_empty() {
+        for name in names.iter().filter(|_| for_all) {
+            let others: Vec<ConnId> = listener.audience(name).collect();
+            others.into_iter().for_each(|other| listener.leave(name, other));
+        }
+        names.iter().for_each(|name| listener.leave(name, conn));
+        attend(tables, step, id);
+    }
+}
+
+/// A session ends.
+pub(crate) fn listens_no_more(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
+    if let Some(listener) = tables.pools.get_mut(id).and_then(|pool| pool.listener.as_mut()) {
+        listener.wait_no_more(conn);
+        leave_channels(tables, step, id, conn, names);
+    }
+}
+
+/// What a pool's listener has heard, for everybody who listens.
+pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, heard: Vec<Vec<u8>>) {
+    for body in heard {
+        let Some(server) = tables.servers.get(server_id) else { return };
+        let Ok(said) = Notification::decode(&body) else { continue };
+        let encoding = server.kept.parameters.get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
+        let id = server.pool;
+        let pid = tables.view().known_pid(id, said.pid);
+        let mut message = Vec::new();
+        Notification { pid, ..said }.encode(&mut message);
+        let listener = tables.pools.get(id).and_then(|pool| pool.listener.as_ref());
+        let audience: Vec<ConnId> = listener.into_iter().flat_map(|found| found.audience(said.channel)).collect();
+        for conn in audience {
+            notify(tables, step, conn, &said, &message, encoding.as_deref());
+        }
+    }
+}
+
+fn notify(
+    tables: &mut Tables,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    said: &Notification<'_>,
+    message: &[u8],
+    encoding: Option<&[u8]>,
+) {
+    const UNREADABLE: &str = "a notification is not in the session's client_encoding";
+    const TOO_MANY: &str = "too many notifications that the client has not read";
+    let withheld = does(&tables.settings, Fault::WithholdNews);
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let readable = said.payload.is_ascii() && said.channel.is_ascii()
+        || session.parameters.get(Tracked::CLIENT_ENCODING) == encoding;
+    let Some(tracker) = &mut session.tracker else { return };
+    match tracker.hear(said.channel, message) {
+        Ok(true) if withheld => {}
+        Ok(true) if readable => send_notifications(tables, step, conn),
+        Ok(true) => tables.agenda.refuse(conn, sqlstate::UNTRANSLATABLE_CHARACTER, UNREADABLE),
+        Ok(false) => {}
+        Err(Overflow) => tables.agenda.refuse(conn, sqlstate::PROGRAM_LIMIT_EXCEEDED, TOO_MANY),
+    }
+}
+
+/// Tells a client what was said, if this is a moment for it: between transactions, and it has read all else.
+pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let has_news = session
+        .tracker
+        .as_ref()
+        .and_then(|tracker| tracker.notifications.subscriptions())
+        .is_some_and(Subscriptions::has_news);
+    if !has_news {
+        return;
+    }
+    let between = match session.state() {
+        State::Idle { .. } | State::Waiting { .. } => true,
+        State::Linked { server } => tables.servers.get(server).is_some_and(Server::is_clean),
+        State::Welcoming { .. } | State::Console { .. } | State::Leaving { .. } => false,
+    };
+    let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.notifications.wait() != Wait::ToBeReady)
+    else {
+        return;
+    };
+    if let Some(why) = tracker.missed().filter(|_| between).map(str::to_owned) {
+        tables.agenda.refuse(conn, sqlstate::ADMIN_SHUTDOWN, &why);
+    } else if between && session.flow.is_clear() {
+        let unread = tracker.take_unread();
+        step.actions.send_new(conn, |out| out.extend_from_slice(&unread));
+    }
+}
+
+/// The listener's connection is gone. Who listened has missed something, and is told so where it would have been told that:
+/// not within a transaction, whose answers it may be reading. Who was only about to listen goes on by itself.
+pub(crate) fn listener_lost(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, why: &str) {
+    let Some(listener) = tables.pools.get_mut(id).and_then(|pool| pool.listener.take()) else { return };
+    for conn in listener.everybody() {
+        let Some(session) = tables.sessions.get_mut(conn) else { continue };
+        let server = session.server().and_then(|server| tables.servers.get(server));
+        let Some(tracker) = &mut session.tracker else { continue };
+        let text = format!("{LOST}: {why}");
+        let waits = matches!(tracker.notifications.wait(), Wait::ToSend { .. });
+        if tracker.is_deaf() && waits {
+            listen_alone(tables, step, conn);
+        } else if tracker.notifications.wait() != Wait::ToBeReady && server.is_some_and(|server| !server.is_clean()) {
+            tracker.notifications.subscriptions_mut().missed = Some(text.into());
+            // What waits for the listener goes on without one.
+            if waits {
+                listen_alone(tables, step, conn);
+            }
+        } else {
+            tables.agenda.refuse(conn, sqlstate::ADMIN_SHUTDOWN, &text);
+        }
+    }
+}

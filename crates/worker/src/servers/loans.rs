@@ -1,0 +1,139 @@
+//! Servers that go from worker to worker within a pool: who is shown whose waiters, who lends, who asks for a loan.
+//!
+//! Promises: a server travels only clean and idle, and only for somebody who has waited clearly longer than everybody here, or who
+//! asks where nobody waits; it is the sender's to answer for until the other side has acknowledged it. Does not open or close
+//! servers.
+
+use connections::server::{Group, Lent, State as ServerState};
+use machine::Step;
+use machine::action::Action;
+use machine::mail::{Exchange, Mail, ToWorker};
+use queueing::board::Cell;
+use units::deadline::Owner;
+use units::{ConnId, PoolId, Time, WorkerId, limits};
+
+use crate::servers::{chores, resting};
+use crate::tables::{Tables, timers};
+
+pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, to: WorkerId, since: Time) {
+    let Some(idle_since) = tables.servers.get(server_id).map(|server| server.work.since) else { return };
+    chores::turn_server(tables, step, server_id, ServerState::Held);
+    let from = tables.id;
+    let Some(server) = tables.servers.remove(server_id) else { return };
+    if let Some(chaos) = &mut tables.chaos {
+        chaos.gone(server_id);
+    }
+    assert!(
+        server.is_clean() && server.flow.is_clear() && server.cancel.under_way == 0,
+        "I3: only a clean server is lent"
+    );
+    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    pool.exchange.fed.insert(to, since);
+    pool.servers.lent += 1;
+    tables.counts.lends += 1;
+    if machine::sabotage::loses_lent(&tables.settings) {
+        step.actions.push(Action::Close { conn: server_id, last_words: false });
+        return;
+    }
+    // Our own waiters look at what is left.
+    tables.agenda.feed(pool.id);
+    let (key, homes, base) = (pool.key.clone(), pool.exchange.homes, pool.welcome.base.clone());
+    let lent = Lent { key, homes, base, from, to, server, idle_since };
+    // The group count stays until the other side acknowledges: the server is still ours to answer for (I5).
+    let mail = Mail::ToWorker(to, ToWorker::Exchange(Exchange::Lend(Box::new(lent))));
+    step.actions.push(Action::Post { mail, carrying: Some(server_id) });
+}
+
+/// A server that we lent has arrived: the other worker answers for it now.
+pub(crate) fn lend_received(tables: &mut Tables, pool: PoolId) {
+    let Some(entry) = tables.pools.get_mut(pool) else { return };
+    entry.leave(Group::Recovering);
+    entry.servers.lent -= 1;
+    if entry.servers.lent == 0 {
+        // Whoever waits from now on is another waiter, though perhaps of the same moment.
+        entry.exchange.fed.clear();
+    }
+    tables.agenda.feed(pool);
+}
+
+/// Somebody waits on another worker, which and believes that we have an idle server.
+pub(crate) fn begged(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, from: WorkerId) {
+    let Some(entry) = tables.pools.get(pool) else { return };
+    let Some(&server) = entry.servers.idle.back() else { return };
+    let since = step.board.cell(pool, from).waiting_since;
+    let fed = since != Time::NEVER && entry.exchange.fed.get(&from) == Some(&since);
+    let refused = step.now < entry.exchange.lends_refused_until;
+    if !entry.queue.has_waiters() && !fed && !refused && !tables.stopping.refuses_new_work() {
+        lend(tables, step, server, from, since);
+    }
+}
+
+pub(crate) fn publish(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
+    let Some(entry) = tables.pools.get_mut(pool) else { return };
+    if entry.queue.is_counted() {
+        entry.publish_classes(step);
+    }
+    let cell = Cell {
+        waiting_since: entry.waiting_since(),
+        idle: entry.count(Group::Idle),
+        waiting: entry.queue.len(),
+        servers: entry.serving(),
+        excess: entry.excess(),
+    };
+    if !cell.is_much_like(entry.exchange.published) {
+        entry.exchange.published = cell;
+        step.actions.push(Action::Publish { pool, cell });
+    }
+}
+
+pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
+    let Some(entry) = tables.pools.get(pool) else { return };
+    if let Some(&server) = entry.servers.idle.back()
+        && !tables.stopping.refuses_new_work()
+        && let Some((to, since)) = tables.view().stranger(step.now, step.board, entry)
+    {
+        lend(tables, step, server, to, since);
+        return;
+    }
+    let waiting_since = entry.waiting_since();
+    if waiting_since == Time::NEVER {
+        return resting::rest_for_a_stranger(tables, step, pool);
+    }
+    let patience = entry.patience();
+    timers::arm_pool(tables, step, pool);
+    if step.now < waiting_since + patience {
+        return;
+    }
+    let others = (0..tables.settings.workers).map(WorkerId).filter(|&worker| worker != tables.id);
+    let rich = others.max_by_key(|&worker| step.board.cell(pool, worker).idle);
+    let Some(rich) = rich.filter(|&worker| step.board.cell(pool, worker).idle > 0) else { return };
+    beg(tables, step, pool, rich);
+}
+
+/// Servers are missing. Where another worker has more than it can use, one of those comes sooner than a new one, and is asked for
+/// first: with few clients, each worker would else open for itself what it has lent. How many may come.
+pub(crate) fn borrow(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) -> u32 {
+    let (own, workers) = (tables.id, tables.settings.workers);
+    let Some(pool) = tables.pools.get_mut(id) else { return 0 };
+    let soon = pool.waiting_since() + limits::STRANGER;
+    if pool.exchange.homes == 1 || soon <= step.now || soon == Time::NEVER {
+        return 0;
+    }
+    let others = (0..workers).map(WorkerId).filter(|&worker| worker != own);
+    let excess_of = |worker: &WorkerId| step.board.cell(id, *worker).excess;
+    let excess: u32 = others.clone().map(|worker| excess_of(&worker)).sum();
+    let Some(rich) = others.max_by_key(excess_of).filter(|_| excess > 0) else { return 0 };
+    tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, soon);
+    beg(tables, step, id, rich);
+    excess
+}
+
+fn beg(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, rich: WorkerId) {
+    let from = tables.id;
+    let Some(entry) = tables.pools.get_mut(pool) else { return };
+    let waiting_since = entry.waiting_since();
+    // One begging a waiter and worker: whoever was begged and had nothing sees that somebody waits here when it has.
+    if entry.exchange.begged.insert(rich, waiting_since) != Some(waiting_since) {
+        step.actions.post_to_worker(rich, ToWorker::Exchange(Exchange::Beg { pool, from }));
+    }
+}

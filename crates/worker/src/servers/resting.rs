@@ -1,0 +1,83 @@
+//! A client that has prepared and described, without a Sync, and is silent: its server is somebody else's who waits.
+//!
+//! asyncpg's `prepare()` ends in Flush; the application may execute what it prepared much later. What a Parse does outlasts its
+//! server here, so the Sync that PostgreSQL waits for is sent in the client's stead, and its answer is not the client's. When
+//! that goes on, it gets a server as any other.
+//!
+//! Does not do: ending anything that was bound or executed, or whose text is too long to be told to another server.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-EXT-QUERY
+
+use connections::server::{Answerer, Expect, Server};
+use link::pool::Pool;
+use link::session::Session;
+use machine::Step;
+use settings::PoolMode;
+use units::{ConnId, PoolId};
+use wire::backend::Status;
+use wire::frontend;
+
+use crate::tables::Tables;
+
+/// A linked server has answered something.
+#[inline]
+pub(crate) fn note_rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+    if tables.servers.get(server_id).is_some_and(|server| server.ledger.is_at_rest()) {
+        rest(tables, step, server_id);
+    }
+}
+
+#[cold]
+fn rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+    let Some(server) = tables.servers.get(server_id) else { return };
+    let id = server.pool;
+    let servers = &tables.servers;
+    let Some(pool) = tables.pools.get_mut(id) else { return };
+    // Those that have gone on since are of no use.
+    pool.servers.resting.retain(|&other| {
+        other != server_id && servers.get(other).is_some_and(|server| server.ledger.is_at_rest() && server.pool == id)
+    });
+    pool.servers.resting.push(server_id);
+    if pool.queue.has_waiters() {
+        end_a_rest(tables, step, id);
+    }
+}
+
+/// Nobody waits here. On another worker somebody may.
+pub(crate) fn rest_for_a_stranger(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    let rests = tables.pools.get(id).filter(|pool| !pool.servers.resting.is_empty());
+    if rests.is_some_and(|pool| tables.view().stranger(step.now, step.board, pool).is_some()) {
+        end_a_rest(tables, step, id);
+    }
+}
+
+/// Somebody waits for a server of this pool.
+pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    while let Some(server_id) = tables.pools.get_mut(id).and_then(|pool| pool.servers.resting.pop()) {
+        let Some(server) = tables.servers.get_mut(server_id) else { continue };
+        let Some(session) = server.session().and_then(|session| tables.sessions.get_mut(session)) else { continue };
+        let Some(pool) = tables.pools.get_mut(id) else { return };
+        if server.pool == id && may_end(pool, session, server) {
+            if let Some(unnamed) = &mut session.statements.unnamed {
+                unnamed.batch_ended();
+            }
+            server.ledger.sent(Answerer::Prepare, Expect::Sync);
+            // That is no query of its client's; but whoever waits is not to wait for ever for a server that says nothing.
+            server.transaction.query_at = step.now;
+            step.actions.send_new(server_id, frontend::encode_sync);
+            return;
+        }
+    }
+}
+
+/// Whether a server's client has nothing there that it could not have elsewhere, and is silent.
+fn may_end(pool: &Pool, session: &Session, server: &Server) -> bool {
+    let rules = &pool.rules;
+    let mapped = rules.follows() && rules.mode != PoolMode::Session && rules.max_prepared_statements > 0;
+    let silent = !server.hold.is_on
+        && session.incoming.skip == 0
+        && session.incoming.inbox.is_empty()
+        && server.is_between_messages();
+    let keeps = session.statements.unnamed.as_ref().is_none_or(|unnamed| !unnamed.is_in_batch() || unnamed.is_kept());
+    mapped && silent && keeps && server.transaction.status == Status::Idle && server.ledger.is_at_rest()
+}

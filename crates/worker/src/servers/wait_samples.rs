@@ -1,0 +1,99 @@
+//! A server is asked what its pool's servers wait for in PostgreSQL, between two transactions, for the coordinator that looks for the
+//! pool's best size.
+//!
+//! Promises: only for pools whose size is looked for, only while the coordinator wants to know, one at a time on a worker; whoever
+//! could have had that server waits for this one short query more, and never hears of it.
+//!
+//! Does not ask a server that has a session's settings: with another role it might not be shown what the others wait for.
+
+use std::sync::Arc;
+
+use connections::server::{Chore, Group};
+use machine::Step;
+use machine::mail::{Counted, ToCoordinator};
+use queueing::sizing::Account;
+use queueing::waits::{Asked, Waits};
+use units::{ConnId, PoolId};
+
+use crate::servers::{chores, free_servers};
+use crate::tables::Tables;
+
+/// The coordinator wants to know. An idle server is asked at once, else the next that is released.
+fn want_waits(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    let now = step.now;
+    let Some(pool) = tables.pools.get_mut(id) else { return };
+    pool.measured.waits.get_or_insert_default().want(now);
+    if let Some(&server_id) = pool.servers.idle.back() {
+        ask_for_waits(tables, step, server_id);
+    }
+}
+
+/// An idle server. Whether it was asked.
+pub(crate) fn ask_for_waits(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> bool {
+    let Some(server) = tables.servers.get(server_id) else { return false };
+    let id = server.pool;
+    let Some(pool) = tables.pools.get_mut(id) else { return false };
+    let fits = !tables.stopping.has_begun() && server.kept.session_state.is_none() && pool.count(Group::Linked) > 0;
+    let Some(waits) = pool.measured.waits.as_deref_mut().filter(|waits| fits && waits.is_wanted()) else {
+        return false;
+    };
+    waits.begin(server_id);
+    let linked = tables.servers.iter().filter(|(_, other)| other.pool == id && other.session().is_some());
+    let question = Waits::question(linked.map(|(_, other)| other.backend.pid));
+    chores::start_chore(tables, step, server_id, Chore::Waits, &question);
+    true
+}
+
+/// The answer has come to its end.
+pub(crate) fn waits_answered(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
+    if let Some(asked) = asked_waits(tables, server_id) {
+        asked.answered(step.now);
+    }
+    free_servers::free(tables, step, server_id);
+}
+
+/// An error is the answer.
+pub(crate) fn waits_refused(tables: &mut Tables, server_id: ConnId) {
+    if let Some(asked) = asked_waits(tables, server_id) {
+        asked.refused();
+    }
+}
+
+fn asked_waits(tables: &mut Tables, server_id: ConnId) -> Option<&mut Asked> {
+    let id = tables.servers.get(server_id)?.pool;
+    tables.pools.get_mut(id)?.measured.waits.as_deref_mut()
+}
+
+/// The coordinator looks for the pool's best size.
+pub(crate) fn count(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, waits: bool) {
+    let mut counted = Counted {
+        pool: id,
+        worker: tables.id,
+        at: step.now,
+        transactions: 0,
+        transaction_us: 0,
+        wait_us: 0,
+        waiting: 0,
+        open: 0,
+        waits: None,
+    };
+    if let Some(pool) = tables.pools.get_mut(id) {
+        counted.transactions = pool.counts.totals.transactions;
+        counted.transaction_us = pool.counts.totals.transaction_us;
+        counted.wait_us = pool.counts.totals.wait_us;
+        counted.waiting = pool.queue.len();
+        counted.open = pool.open();
+        counted.waits = pool.measured.waits.as_deref_mut().and_then(Asked::take);
+    }
+    let mail = ToCoordinator::Counted(Box::new(counted));
+    step.actions.post_to_coordinator(mail);
+    if waits {
+        want_waits(tables, step, id);
+    }
+}
+
+pub(crate) fn sized(tables: &mut Tables, id: PoolId, account: Arc<Account>) {
+    if let Some(pool) = tables.pools.get_mut(id) {
+        pool.measured.account = Some(account);
+    }
+}

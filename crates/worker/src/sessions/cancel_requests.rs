@@ -1,0 +1,135 @@
+//! Which CancelRequest reaches which query (I4).
+//!
+//! A cancel travels on a connection of its own and strikes whatever its backend is then doing. So it is sent only while
+//! the key's owner has an answer owed, and the server is not handed to anybody else until PostgreSQL has closed that
+//! connection, which it does after the signal is sent. A cancel whose end was not seen makes its server unusable.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-CANCELING-REQUESTS
+
+use connections::server::{Overdue, State as ServerState};
+use link::session::{Line, State};
+use machine::Step;
+use machine::action::Action;
+use machine::sabotage::{Fault, does};
+use units::ConnId;
+
+use crate::limits::limiters::{Limiters, Outcome};
+use crate::limits::{pin_line, slots};
+use crate::servers::cancellers::BY_REQUEST;
+use crate::servers::{cancellers, drains, free_servers};
+use crate::sessions::links;
+use crate::tables::cancels::take_back;
+use crate::tables::{Tables, backpressure, timers};
+
+/// A CancelRequest came to a door, with a key that names this worker.
+pub(crate) fn cancel_requested(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    pid: i32,
+    secret: i32,
+) {
+    let conn = match machine::pids::from_virtual_pid(pid) {
+        Some((owner, slot)) if owner == tables.id.0 => tables.sessions.id_at(slot),
+        Some(_) => None,
+        None => tables.cancels.key_of(pid, secret),
+    };
+    let Some(conn) = conn else { return };
+    let Some(session) = tables.sessions.get(conn) else { return };
+    let half = if does(&tables.settings, Fault::HalfASecret) { 0xffff } else { -1 };
+    if (session.secret ^ secret) & half != 0 {
+        return;
+    }
+    match session.state() {
+        State::Linked { server } => {
+            if !slots::end_linked_wait(tables, limiters, step, conn, Outcome::Cancelled) {
+                cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST);
+            }
+        }
+        // It has not been told its key.
+        State::Waiting { line: Line::Login, .. } => {}
+        State::Waiting { .. } => cancel_waiting(tables, limiters, step, conn),
+        State::Idle { .. } if machine::sabotage::forwards_late_cancel(&tables.settings) => {
+            let linked = tables.servers.iter().find(|(_, server)| server.session().is_some());
+            if let Some((stranger, _)) = linked {
+                cancellers::start_cancel(tables, step, stranger);
+            }
+        }
+        State::Idle { .. } | State::Welcoming { .. } | State::Console { .. } | State::Leaving { .. } => {}
+    }
+}
+
+/// The query has not been sent to any server: it is taken back here.
+fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    if !take_back(step, conn, session, BY_REQUEST) {
+        return;
+    }
+    let more = !session.incoming.inbox.is_empty();
+    tables.leave_line(conn);
+    if let Some(session) = tables.sessions.get_mut(conn) {
+        session.stop_waiting(step.now);
+    }
+    slots::leave_limits(tables, limiters, step, conn);
+    pin_line::unseat(tables, conn);
+    timers::arm_session(tables, conn);
+    if more {
+        // Whether there is room for more to read is seen once it is known what of this waits again.
+        tables.agenda.reconsider(conn);
+    } else {
+        backpressure::balance_if_paused(tables, step, conn);
+    }
+}
+
+pub(crate) fn canceller_opened(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(canceller) = tables.cancels.get_mut(conn) else { return };
+    let server = tables.servers.get(canceller.server);
+    if !server.is_some_and(|server| canceller.send(step, conn, server, &tables.settings)) {
+        canceller_done(tables, step, conn);
+    }
+}
+
+/// PostgreSQL has closed the connection, or it never stood: the cancel is over.
+pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(canceller) = tables.cancels.remove(conn) else { return };
+    step.actions.push(Action::Close { conn, last_words: false });
+    if let Some(pool) = tables.pools.get_mut(canceller.pool) {
+        pool.counts.cancels -= 1;
+    }
+    let Some(server) = tables.servers.get_mut(canceller.server) else { return };
+    server.cancel.under_way -= 1;
+    match server.state {
+        ServerState::Held if server.cancel.under_way == 0 => {
+            // If more than the cancel held it, the wait for that begins now.
+            server.work.since = step.now;
+            free_servers::free(tables, step, canceller.server);
+            timers::arm_server(tables, canceller.server);
+        }
+        ServerState::Draining { .. } => drains::drain_progress(tables, step, canceller.server),
+        ServerState::Linked(session) if server.cancel.under_way == 0 => {
+            strikes_no_more(tables, canceller.server, session);
+        }
+        _ => {}
+    }
+}
+
+/// PostgreSQL did not take the cancel in time. If it was sent, it may strike at any time: its server is given up.
+pub(crate) fn canceller_late(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(canceller) = tables.cancels.get_mut(conn) else { return };
+    let doubtful = canceller.sent.then_some(canceller.server);
+    if let Some(server) = doubtful.and_then(|id| tables.servers.get_mut(id)) {
+        server.end.close_needed = Some("cancel_wait_timeout");
+    }
+    canceller_done(tables, step, conn);
+}
+
+/// The last cancel for a linked server is over.
+fn strikes_no_more(tables: &mut Tables, server_id: ConnId, conn: ConnId) {
+    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    if server.cancel.overdue == Overdue::Answered {
+        server.cancel.overdue = Overdue::No;
+        if links::ends_hold(tables, server_id, conn) {
+            tables.agenda.go_on(conn);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What clients define: which pools here learn it, and when a session may send what it waits to send.
+
+use std::sync::Arc;
+
+use link::findings::Findings;
+use link::other_workers::OtherWorkers;
+use machine::Step;
+use machine::mail::ToWorker;
+use session_state::catalogue::Definition;
+use units::{ConnId, PoolId, WorkerId};
+
+use crate::tables::open_definitions::OpenDefinitions;
+use crate::tables::{Tables, backpressure};
+
+pub(crate) fn other_workers(tables: &Tables) -> OtherWorkers {
+    OtherWorkers::of(tables.id, tables.settings.workers)
+}
+
+/// Another worker's client defines something.
+pub(crate) fn note_definition(
+    tables: &mut Tables,
+    definitions: &mut OpenDefinitions,
+    step: &mut Step<'_>,
+    definition: Arc<Definition>,
+    session: Option<ConnId>,
+) {
+    definitions.note(tables.pools.iter_mut(), step.now, &definition);
+    if let Some(session) = session {
+        let to = WorkerId(session.owner());
+        step.actions.post_to_worker(to, ToWorker::Noted { definition, session });
+    }
+}
+
+/// Another worker's pools know what a session here is about to define.
+pub(crate) fn definition_noted(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, definition: &Arc<Definition>) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let linked_to = session.server();
+    let Some(announcement) = session.tracker.as_mut().and_then(|tracker| tracker.announcement.as_mut()) else {
+        return;
+    };
+    if !Arc::ptr_eq(&announcement.definition, definition) {
+        return;
+    }
+    announcement.missing -= 1;
+    if announcement.missing > 0 || session.waits_for_listener() {
+        return;
+    }
+    if let Some(server) = linked_to
+        && let Some(server) = tables.servers.get_mut(server).filter(|server| server.hold.is_on)
+    {
+        server.hold.is_on = false;
+        tables.agenda.go_on(conn);
+        backpressure::balance_if_paused(tables, step, conn);
+    }
+}
+
+/// A transaction is over that has defined something on this server, or the server is gone.
+#[cold]
+pub(crate) fn settle_definitions_of(
+    tables: &mut Tables,
+    definitions: &mut OpenDefinitions,
+    step: &mut Step<'_>,
+    id: PoolId,
+    server: ConnId,
+    lost: bool,
+) {
+    if definitions.is_of(server) {
+        definitions.settle(tables.pools.iter_mut(), step.now, server, lost);
+        other_workers(tables).post(step.actions, || ToWorker::Settled { server, lost });
+    } else if let Some(pool) = tables.pools.get_mut(id) {
+        // What no other pool is to know.
+        pool.names.known.settle(server, step.now, lost);
+    }
+}
+
+/// What was defined on a server, or is committed there.
+pub(crate) fn act_on_definitions(
+    tables: &mut Tables,
+    definitions: &mut OpenDefinitions,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    findings: &mut Findings,
+) {
+    for definition in findings.words.iter_mut().flat_map(|words| std::mem::take(&mut words.definitions)) {
+        definitions.note(tables.pools.iter_mut(), step.now, &definition);
+    }
+    if findings.settled
+        && let Some(id) = tables.servers.get(conn).map(|server| server.pool)
+    {
+        settle_definitions_of(tables, definitions, step, id, conn, false);
+    }
+}

@@ -1,0 +1,161 @@
+//! How sessions end. Whoever is closed is told why, unless it left by itself or half a message is under way.
+
+use connections::server::Server;
+use link::session::{Session, State};
+use machine::Step;
+use machine::action::Action;
+use machine::mail::ToCoordinator;
+use machine::observe::{Level, Topic};
+use session_state::parameters::Tracked;
+use session_state::state::Pins;
+use units::{ConnId, limits};
+
+use crate::limits::limiters::Limiters;
+use crate::limits::slots;
+use crate::servers::{drains, listener};
+use crate::tables::followups::SessionEnd;
+use crate::tables::halves::Halves;
+use crate::tables::{Tables, timers};
+
+pub(crate) fn client_hung_up(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    if tables.sessions.get(conn).is_some_and(|session| matches!(session.state(), State::Leaving { .. })) {
+        bury(tables, step, conn, false);
+        return;
+    }
+    tables.agenda.end(conn, SessionEnd::Left("client unexpected eof"));
+}
+
+/// Ends a session, unless it has ended before.
+pub(crate) fn end_session(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    halves: &mut Halves,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    end: SessionEnd,
+) {
+    let Some(session) = tables.sessions.get(conn).filter(|session| !session.is_leaving()) else { return };
+    // In the midst of a server's message there is no place for one of ours, nor behind its FATAL.
+    let server = session.server().and_then(|id| tables.servers.get(id));
+    let is_within = |server: &Server| server.incoming.skip > 0 && server.incoming.skip_forward;
+    let speakable = server.is_none_or(|server| !server.end.last_words_told && !is_within(server));
+    let why = match &end {
+        SessionEnd::Left(why) => why,
+        SessionEnd::Dismissed(why) => why.as_str(),
+        SessionEnd::Refused(fatal) => &fatal.message,
+    };
+    log_end(tables, step, conn, why);
+    depart(tables, limiters, halves, step, conn);
+    if let SessionEnd::Left(_) = end {
+        return bury(tables, step, conn, false);
+    }
+    if let SessionEnd::Refused(fatal) = &end
+        && speakable
+    {
+        let words = format!("pooler error: {}", fatal.message);
+        tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, words);
+        step.actions.send_new(conn, |out| fatal.error().encode(out));
+    }
+    see_off(tables, step, conn);
+}
+
+/// A session has been told its last words: it is closed when they are written. Whether the socket took them shows
+/// only when the actions of this step have been carried out.
+fn see_off(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    session.incoming.inbox = Vec::new();
+    session.leave(step.now + limits::FAREWELL);
+    step.actions.watch(conn, &mut session.flow, false);
+    tables.agenda.close(conn);
+    timers::arm_session(tables, conn);
+}
+
+/// The end of a round: who has read its last words is closed.
+pub(crate) fn bury_leaving(tables: &mut Tables, step: &mut Step<'_>) {
+    while let Some(conn) = tables.agenda.next_to_close() {
+        let written = tables.sessions.get(conn).is_some_and(|session| session.flow.is_clear());
+        if written {
+            bury(tables, step, conn, true);
+        }
+    }
+}
+
+fn log_end(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    if !step.actions.hears(Level::Log, Topic::Disconnections) {
+        return;
+    }
+    let age = step.now.since(session.identity.connected_at).as_secs();
+    let text = format!("closing because: {why} (age={age}s)");
+    tables.view().log_session(step, conn, Level::Log, Topic::Disconnections, text);
+}
+
+/// Takes a session out of whatever it is in: the queue, its link, its pool's counts.
+fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, step: &mut Step<'_>, conn: ConnId) {
+    if let Some(chaos) = &mut tables.chaos
+        && let Some(session) = tables.sessions.get(conn)
+    {
+        let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        if let Some(text) = chaos.left(conn, name) {
+            tables.view().log_session(step, conn, Level::Log, Topic::General, text);
+        }
+    }
+    if let Some(server) = tables.sessions.get(conn).and_then(Session::server) {
+        slots::pass_seat_on(tables, conn, server);
+    }
+    slots::leave_limits(tables, limiters, step, conn);
+    halves.forget(conn);
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let (pool, user) = (session.pool, session.identity.user.clone());
+    let torn = session.is_torn();
+    let tracker = session.tracker.take();
+    let seated = tracker.as_ref().is_some_and(|tracker| tracker.seated);
+    if tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID)) {
+        tables.cancels.forget_key(conn);
+    }
+    let subscriptions = tracker.as_ref().and_then(|tracker| tracker.notifications.subscriptions());
+    let interest: Option<Vec<Box<[u8]>>> =
+        subscriptions.map(|subscriptions| subscriptions.interest().map(Box::from).collect());
+    match session.state() {
+        State::Linked { server } => {
+            session.leave(step.now);
+            if let Some(server) = tables.servers.get_mut(server) {
+                link::checking::part(server, tracker);
+            }
+            drains::detach(tables, step, server, torn);
+        }
+        State::Waiting { .. } => tables.leave_line(conn),
+        State::Welcoming { .. } => {
+            if let Some(pool) = tables.pools.get_mut(pool) {
+                pool.welcome.waiting.retain(|&(waiting, _)| waiting != conn);
+                // Others have been shown that somebody waits here.
+                tables.agenda.publish_shared(pool);
+            }
+        }
+        State::Idle { .. } | State::Console { .. } | State::Leaving { .. } => {}
+    }
+    if let Some(entry) = tables.pools.get_mut(pool) {
+        entry.counts.sessions -= 1;
+        entry.pins.count -= u32::from(seated);
+        if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
+            tables.agenda.publish(pool);
+        }
+    }
+    if seated {
+        tables.agenda.admit_to_pin(pool);
+    }
+    if let Some(names) = interest {
+        listener::listens_no_more(tables, step, pool, conn, &names);
+    }
+    tables.counts.departing += 1;
+    let departed = ToCoordinator::Departed { pool, worker: tables.id, user };
+    step.actions.post_to_coordinator(departed);
+}
+
+/// The last of a session: its connection is closed and its id is free. `last_words`: it was told why.
+pub(crate) fn bury(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, last_words: bool) {
+    if tables.sessions.remove(conn).is_some() {
+        tables.counts.departing -= 1;
+        step.actions.push(Action::Close { conn, last_words });
+    }
+}

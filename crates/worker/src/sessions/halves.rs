@@ -1,0 +1,56 @@
+//! The first messages of a session that has no server: from where on it needs one, and what is kept of a message that is not whole.
+
+use link::session::State;
+use link::unlinked::{Begun, Unlinked};
+use machine::Step;
+use units::{ConnId, heap, limits};
+use wire::sqlstate;
+
+use crate::tables::halves::Halves;
+use crate::tables::{Tables, backpressure};
+
+/// From where on a server is needed for what is at hand. `None`: for nothing, it is answered or kept.
+#[inline(always)]
+pub(crate) fn needs_server(
+    tables: &mut Tables,
+    halves: &mut Halves,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    bytes: &[u8],
+    from: usize,
+) -> Option<usize> {
+    let session = tables.sessions.get_mut(conn)?;
+    let mapped = tables.pools.get(session.pool).is_some_and(|pool| pool.rules.max_prepared_statements > 0);
+    let mut first = Unlinked { conn, session, mapped, actions: step.actions };
+    match first.read(&bytes[from..]) {
+        Ok(Begun::Needs(at)) => {
+            halves.forget(conn);
+            return Some(from + at);
+        }
+        Ok(Begun::Incomplete(at)) => keep_half(tables, halves, step, conn, &bytes[from + at..]),
+        Err(ending) => tables.agenda.end_by_request(conn, ending),
+    }
+    None
+}
+
+/// Keeps the part of a message that is there.
+fn keep_half(tables: &mut Tables, halves: &mut Halves, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+    if bytes.len() <= limits::HALF_ORDINARY {
+        return backpressure::stash(tables, step, conn, bytes);
+    }
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    if session.incoming.inbox.try_reserve_exact(bytes.len()).is_err() {
+        return tables.agenda.refuse(conn, sqlstate::OUT_OF_MEMORY, "out of memory");
+    }
+    halves.keep(conn, step.now, heap::taken(session.incoming.inbox.capacity()));
+    backpressure::stash(tables, step, conn, bytes);
+    let max = limits::HALF_BYTES_MAX / usize::from(tables.settings.workers.max(1));
+    let kept = |conn: ConnId| {
+        let idle = tables.sessions.get(conn).filter(|session| matches!(session.state(), State::Idle { .. }));
+        idle.map_or(0, |session| heap::taken(session.incoming.inbox.capacity()))
+    };
+    for conn in halves.shed(max, kept) {
+        let text = "too much is kept of messages that are not whole, of all clients together";
+        tables.agenda.refuse(conn, sqlstate::OUT_OF_MEMORY, text);
+    }
+}

@@ -1,0 +1,206 @@
+//! A session and a server belong to each other for a transaction (I1): how that begins, and how it ends (I3).
+
+use std::sync::Arc;
+
+use connections::Verdict;
+use connections::server::{Overdue, Server, State as ServerState};
+use link::checking::{Leaves, may_leave};
+use link::pool::Pool;
+use link::session::{Admission, Line, Session, State};
+use machine::{Settings, Step};
+use settings::{Fidelity, PoolMode};
+use units::{ConnId, PoolId, Time};
+
+use crate::servers::{closed_servers, disturbances, free_servers, listener};
+use crate::tables::notices::DATABASE_REMOVED;
+use crate::tables::timers::is_armed_idle;
+use crate::tables::{Tables, backpressure, timers};
+
+/// A server and a session belong to each other from now on (I1). Returns whether its messages may go there at once.
+pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId) -> bool {
+    if tables.chaos.is_some() {
+        disturbances::observe_link(tables, step, conn, server_id);
+    }
+    let (Some(session), Some(server)) = (tables.sessions.get_mut(conn), tables.servers.get_mut(server_id)) else {
+        return false;
+    };
+    let Some(pool) = tables.pools.get_mut(session.pool) else { return false };
+    let is_unknown = matches!(session.state(), State::Welcoming { .. } | State::Waiting { line: Line::Login, .. });
+    let begins = !session.confirmed && !is_unknown;
+    join(step.now, &tables.settings, (conn, session), (server_id, server), pool, tables.agenda.unpublished());
+    if let Some(slots) = &mut session.claim.slots {
+        slots.linked_at.get_or_insert(step.now);
+    }
+    let mut begun_with = None;
+    let same = Arc::ptr_eq(&session.parameters, &server.kept.parameters);
+    if !same || !session.confirmed || session.tracker.is_some() || server.kept.session_state.is_some() {
+        begun_with = begins.then(|| Arc::clone(&session.parameters));
+        let replays = link::replaying::replay(step, session, server_id, server, &tables.caches.tracked);
+        pool.counts.fidelity.replays += u64::from(replays);
+        begun_with = begun_with.filter(|_| !replays);
+    }
+    let paused = !session.flow.is_reading() || !session.flow.is_clear() || !server.flow.is_reading();
+    let is_open = !server.holds_messages();
+    let Some(begun_with) = begun_with else {
+        if paused {
+            backpressure::balance_session(tables, step, conn);
+        }
+        return is_open;
+    };
+    link::replaying::confirm(step, (conn, session), server, pool, &tables.caches.tracked, &begun_with);
+    if paused {
+        backpressure::balance_session(tables, step, conn);
+    }
+    tables.servers.get(server_id).is_some_and(|server| !server.holds_messages())
+}
+
+/// The client's messages go on when what they waited for has been answered. Whether they do.
+pub(crate) fn ends_hold(tables: &mut Tables, server_id: ConnId, conn: ConnId) -> bool {
+    if tables.view().waits_for_listener(conn) {
+        return false;
+    }
+    let Some(server) = tables.servers.get_mut(server_id) else { return false };
+    let opens = server.hold.is_on && server.has_answered();
+    if opens {
+        (server.hold.is_on, server.hold.flushed) = (false, false);
+    }
+    opens
+}
+
+/// Lets a linked server go if its client's transaction is over and nothing is owed (I3). Returns whether it is let
+/// go; its session is then armed.
+pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> bool {
+    let Some(server) = tables.servers.get_mut(server_id) else { return false };
+    let ServerState::Linked(conn) = server.state else { return false };
+    let Some(pool) = tables.pools.get_mut(server.pool) else { return false };
+    let Some(session) = tables.sessions.get_mut(conn) else { return false };
+    let is_gated = server.hold.is_on && !(pool.wants_listener() && session.waits_for_listener());
+    if pool.rules.mode == PoolMode::Session || is_gated {
+        return server.end.close_needed.is_some() && closed_servers::close_fast(tables, step, server_id);
+    }
+    let lasted = step.now.micros_since(server.work.since);
+    if !server.is_clean() && !machine::sabotage::releases_early(&tables.settings, server) || session.is_torn() {
+        return false;
+    }
+    let mut seat = false;
+    if session.tracker.is_some() || pool.rules.fidelity == Fidelity::Strict {
+        match may_leave(step, session, server_id, server, pool) {
+            Leaves::No => return false,
+            Leaves::Yes => {}
+            Leaves::ASeat => seat = true,
+        }
+    }
+    pool.observe_service(lasted);
+    session.unlink(step.now);
+    let resets =
+        tables.settings.global.servers.server_reset_query_always || server.traces.soiled || server.traces.listens;
+    let is_limited = session.claim.admission != Admission::Not || session.claim.slots.is_some();
+    let is_watched = is_limited || tables.chaos.is_some();
+    let has_subscriptions =
+        session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
+    let is_read = session.flow.is_reading() && session.flow.is_clear();
+    let is_armed = pool.rules.is_armed(session, step.now) && !pool.life.removed;
+    if seat || resets || is_watched || has_subscriptions || !is_read || !is_armed || !server.is_free_at_once() {
+        let_go(tables, step, conn, server_id, seat);
+        return true;
+    }
+    if !session.incoming.inbox.is_empty() {
+        tables.agenda.reconsider(conn);
+    }
+    (server.hold.is_on, server.hold.flushed, server.statements.verdict, server.transaction.began_at) =
+        (false, false, Verdict::None, None);
+    if let Some(why) = pool.takes_back() {
+        server.end.close_needed = Some(why);
+    }
+    let is_armed = is_armed_idle(step.now, server, pool, &tables.settings);
+    pool.take_back(step.now, server_id, server, tables.agenda.unpublished());
+    tables.agenda.place(server_id);
+    if !is_armed {
+        timers::arm_server(tables, server_id);
+    }
+    true
+}
+
+/// What is left to do where a session has let its server go, and something is special about one of them.
+#[inline(never)]
+fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId, seat: bool) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    let Some(pool) = tables.pools.get(session.pool) else { return };
+    let limited = session.claim.admission != Admission::Not || session.claim.slots.is_some();
+    let has_subscriptions =
+        session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
+    let (id, removed, is_armed) = (pool.id, pool.life.removed, pool.rules.is_armed(session, step.now));
+    let paused = !session.flow.is_reading() || !session.flow.is_clear();
+    let has_more = !session.incoming.inbox.is_empty();
+    if seat {
+        tables.agenda.admit_to_pin(id);
+    }
+    if has_more {
+        tables.agenda.reconsider(conn);
+    }
+    if paused {
+        backpressure::balance_session(tables, step, conn);
+    }
+    if has_subscriptions {
+        listener::send_notifications(tables, step, conn);
+    }
+    if limited {
+        note_end(tables, conn);
+    }
+    if removed {
+        tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, DATABASE_REMOVED);
+    }
+    if removed || !is_armed {
+        timers::arm_session(tables, conn);
+    }
+    let used = tables.servers.get(server_id).is_some_and(|server| server.traces.soiled || server.traces.listens);
+    if tables.settings.global.servers.server_reset_query_always || used {
+        free_servers::reset_or_free(tables, step, server_id);
+    } else {
+        free_servers::free(tables, step, server_id);
+    }
+}
+
+/// A session's transaction is over, and its server is not its own any more.
+fn note_end(tables: &mut Tables, conn: ConnId) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let admission = std::mem::take(&mut session.claim.admission);
+    debug_assert!(!matches!(admission, Admission::Waits { .. }), "who waits for a limit keeps its server");
+    tables.agenda.release(session.claim.slots.take());
+}
+
+/// A session gets a server: what that changes about them and their pool, whatever the session has set.
+#[inline]
+pub(crate) fn join(
+    now: Time,
+    settings: &Settings,
+    (conn, session): (ConnId, &mut Session),
+    (server_id, server): (ConnId, &mut Server),
+    pool: &mut Pool,
+    restless: &mut Vec<PoolId>,
+) {
+    assert!(server.is_clean() && server.cancel.under_way == 0, "I3: only a clean server is handed out");
+    debug_assert!(server.session().is_none(), "I1: a server has one session at most");
+    if machine::sabotage::does(settings, machine::sabotage::Fault::KeepStatements) {
+        pool.names.generation = 0;
+    }
+    pool.lend_to(now, server_id, server, conn, restless);
+    pool.charge(now, session.claim.class, session.claim.origin, server);
+    pool.names.known.aged(now);
+    pool.counts.totals.server_assignments += 1;
+    pool.counts.totals.wait_us += session.waited_us(now);
+    session.link(server_id);
+    session.progress_at = now;
+    server.work.used = true;
+    server.work.travelled_at = None;
+    server.kept.sequences.linked();
+    (server.cancel.is_wanted, server.cancel.overdue) = (false, Overdue::No);
+    server.transaction.query_at = now;
+    server.transaction.began_at = Some(now);
+    server.end.last_words_told = false;
+    server.transaction.local_rights = false;
+    #[cfg(feature = "sabotage")]
+    {
+        server.transaction.status_seen = false;
+    }
+}

@@ -1,0 +1,212 @@
+//! A server that is lost, or whose login fails: what becomes of its session, and of those who wait for it.
+//!
+//! A login that PostgreSQL refuses for good is told to everybody who waits, at once, in its words; anything else is tried again, with
+//! pauses that double up to `server_login_retry` and are up to a quarter shorter at random, while people wait.
+
+use std::time::Duration;
+
+use connections::server::{Chore, State as ServerState};
+use link::server_login::WRONG_PASSWORD_TYPE;
+use machine::Step;
+use machine::event::Hangup;
+use machine::mail::{Failure, ToCoordinator};
+use machine::observe::{Level, Topic};
+use units::{ConnId, PoolId};
+use wire::backend::{ErrorResponse, Fields, Status};
+use wire::{SqlState, backend, sqlstate};
+
+use crate::limits::limiters::Limiters;
+use crate::limits::{pin_line, slots};
+use crate::servers::{closed_servers, listener};
+use crate::tables::followups::SessionEnd;
+use crate::tables::{Tables, backpressure, timers};
+
+/// After a failure, the first pause before the next try.
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+
+pub(crate) fn server_hung_up(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    _why: Hangup,
+) {
+    let Some(server) = tables.servers.get_mut(conn) else { return };
+    server.end.gone = true;
+    let why = match server.state {
+        ServerState::Connecting | ServerState::LoggingIn(_) => "server conn crashed during login",
+        _ => "server conn crashed?",
+    };
+    break_server(tables, limiters, step, conn, why);
+}
+
+/// A server that cannot be used any more, through no wish of ours.
+pub(crate) fn break_server(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, why: &str) {
+    let Some(server) = tables.servers.get(conn) else { return };
+    match server.state {
+        ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
+            login_failed(tables, step, conn, why);
+        }
+        ServerState::Linked(_) => server_lost(tables, limiters, step, conn, sqlstate::CONNECTION_FAILURE, why),
+        _ => closed_servers::close_server(tables, step, conn, why),
+    }
+}
+
+/// A linked server is gone. A session outside of a transaction with one simple question asked outlives it: it is told of
+/// that question, and may ask the next. What was sent is never sent again: whether it took effect is not known. A
+/// session in a transaction, or with more under way, ends: what it sends next would run outside of its transaction.
+pub(crate) fn server_lost(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    code: SqlState,
+    why: &str,
+) {
+    let Some(server) = tables.servers.get(conn) else { return };
+    let ServerState::Linked(session) = server.state else { return break_server(tables, limiters, step, conn, why) };
+    let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
+    let told = server.end.last_words_told;
+    let answer_failed = server.transaction.answer_failed;
+    let outlives = tables.view().outlives(server, session);
+    let kept = tables.sessions.get(session).and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.pins());
+    let kept: Vec<&str> = kept.into_iter().flat_map(|pins| pins.words()).collect();
+    let why: &str =
+        &if kept.is_empty() { why.to_owned() } else { format!("{why} (lost with it: {})", kept.join(", ")) };
+    closed_servers::close_server(tables, step, conn, why);
+    if let Some(answers) = outlives {
+        let error = (!answer_failed).then_some((code, why));
+        outlive_server(tables, limiters, step, session, answers, error);
+    } else if told || in_answer {
+        // Told already, or in the midst of a message that nobody can finish.
+        tables.agenda.end(session, SessionEnd::Dismissed(why.to_owned()));
+    } else {
+        tables.agenda.refuse(session, code, why);
+    }
+}
+
+/// `error`: for the request under way, if its client has had none yet.
+fn outlive_server(
+    tables: &mut Tables,
+    limiters: &mut Limiters,
+    step: &mut Step<'_>,
+    conn: ConnId,
+    answers: usize,
+    error: Option<(SqlState, &str)>,
+) {
+    // Its transaction is over, or will not be.
+    slots::leave_limits(tables, limiters, step, conn);
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    session.unlink(step.now);
+    if let Some(names) = &mut session.statements.names {
+        names.undo_all();
+    }
+    if let Some(tracker) = &mut session.tracker {
+        tracker.lost();
+    }
+    if let Some(unnamed) = &mut session.statements.unnamed {
+        unnamed.skipped_all();
+        unnamed.batch_ended();
+        if answers > 0 {
+            // What the request has left of it is not known; an older one must not take its place.
+            unnamed.forget();
+        }
+    }
+    if answers > 0 {
+        step.actions.send_new(conn, |out| {
+            if let Some((code, message)) = error {
+                ErrorResponse { severity: "ERROR", code, message, detail: None, hint: None }.encode(out);
+            }
+            backend::encode_ready(out, Status::Idle);
+        });
+    }
+    if !session.incoming.inbox.is_empty() {
+        tables.agenda.reconsider(conn);
+    }
+    pin_line::unseat(tables, conn);
+    listener::send_notifications(tables, step, conn);
+    timers::arm_session(tables, conn);
+    backpressure::balance_if_paused(tables, step, conn);
+}
+
+pub(crate) fn server_open_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
+    let Some(server) = tables.servers.get(conn) else { return };
+    if let Some(pool) = tables.pools.get_mut(server.pool)
+        && pool.database.load_balance_hosts == connections::databases::LoadBalanceHosts::Disable
+    {
+        // This one has failed; going round, the next one is the next anyhow.
+        pool.opening.next_host = (pool.opening.next_host + 1) % pool.database.hosts.len();
+    }
+    login_failed(tables, step, conn, &format!("connect failed: {why}"));
+}
+
+/// PostgreSQL answered a login with an error.
+pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, body: &[u8]) {
+    let fields = Fields::decode(body);
+    let code = fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE);
+    let words = String::from_utf8_lossy(fields.message().unwrap_or(b"login failed")).into_owned();
+    let told = format!("server login failed: FATAL {words}");
+    let Some(pool) = tables.servers.get(conn).map(|server| server.pool) else { return };
+    if is_final(code) {
+        tables.view().log_server(step, conn, Level::Warning, Topic::General, told);
+        let pause = tables.settings.global.servers.server_login_retry;
+        if let Some(pool) = tables.pools.get_mut(pool) {
+            pool.opening.spare_after = step.now + pause;
+        }
+        closed_servers::close_server(tables, step, conn, "login failed");
+        refuse_waiting(tables, pool, code, &words);
+    } else {
+        login_failed_as(tables, step, conn, "login failed", Some(told));
+    }
+}
+
+/// A login came to nothing: close, and try again after a pause.
+pub(crate) fn login_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
+    login_failed_as(tables, step, conn, why, None);
+}
+
+/// The coordinator writes the log: a PostgreSQL that is away is tried again by all workers, and often. `words`: the line that
+/// tells what PostgreSQL said.
+fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str, words: Option<String>) {
+    let Some(server) = tables.servers.get(conn) else { return };
+    let (id, began) = (server.pool, server.identity.connected_at);
+    let failure = Failure {
+        pool: id,
+        server: server.identity.name,
+        address: server.identity.address.clone(),
+        why: words.as_deref().unwrap_or(why).into(),
+        lines: words.into_iter().chain([tables.view().words_of_end(step, conn, why)]).collect(),
+    };
+    let failed = ToCoordinator::Failed(Box::new(failure));
+    step.actions.post_to_coordinator(failed);
+    closed_servers::remove_server(tables, step, conn, why);
+    let longest = tables.settings.global.servers.server_login_retry;
+    let jitter = u32::from_ne_bytes(tables.random.bytes()) >> 16;
+    let Some(pool) = tables.pools.get_mut(id) else { return };
+    // Those that were under way when one failed tell nothing new.
+    if pool.opening.failures == 0 || began >= pool.opening.failed_at {
+        pool.opening.failures += 1;
+        pool.opening.failed_at = step.now;
+    }
+    let pause = RETRY_FIRST.saturating_mul(1 << (pool.opening.failures - 1).min(16)).min(longest);
+    // Up to a quarter sooner, so that pools whose PostgreSQL was away do not all come back at one moment.
+    pool.opening.retry_at = step.now + (pause - pause / 4 * jitter / (1 << 16));
+    if why == WRONG_PASSWORD_TYPE {
+        refuse_waiting(tables, id, sqlstate::INVALID_AUTHORIZATION, why);
+    }
+}
+
+/// Everybody who waits for this pool is told why there will be no server.
+fn refuse_waiting(tables: &mut Tables, id: PoolId, code: SqlState, words: &str) {
+    let Some(pool) = tables.pools.get(id) else { return };
+    let mut waiting: Vec<ConnId> = pool.queue.waiters().map(|waiter| waiter.session).collect();
+    waiting.extend(pool.welcome.waiting.iter().map(|(conn, _)| *conn));
+    for conn in waiting {
+        tables.agenda.refuse(conn, code, words);
+    }
+}
+
+/// Errors that trying again does not cure: credentials, no such database, no right to connect.
+fn is_final(code: SqlState) -> bool {
+    &code.class() == b"28" || [sqlstate::INVALID_CATALOG_NAME, SqlState(*b"42501")].contains(&code)
+}

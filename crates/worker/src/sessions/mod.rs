@@ -1,0 +1,12 @@
+//! Rules about sessions: how they are let in, wait, are linked to a server, cancelled, and end.
+
+pub(crate) mod cancel_requests;
+pub(crate) mod console;
+pub(crate) mod definitions;
+pub(crate) mod ends;
+pub(crate) mod halves;
+pub(crate) mod links;
+pub(crate) mod lost_servers;
+pub(crate) mod overdue_queries;
+pub(crate) mod waiters;
+pub(crate) mod welcome;

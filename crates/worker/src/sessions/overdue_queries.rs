@@ -1,0 +1,44 @@
+//! A query that takes longer than `query_timeout`: its cancel, and what becomes of its server if that does not help.
+
+use connections::server::Overdue;
+use link::overdue::WORDS;
+use link::session::State;
+use machine::Step;
+use machine::observe::{Level, Topic};
+use units::ConnId;
+use wire::sqlstate;
+
+use crate::limits::limiters::Limiters;
+use crate::servers::cancellers;
+use crate::sessions::lost_servers;
+use crate::tables::{Tables, timers};
+
+/// A session's query runs for longer than it may: it is cancelled.
+pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    let Some(server_id) = tables.sessions.get(conn).and_then(|session| session.server()) else { return };
+    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    if server.backend.secret.is_empty() {
+        // It cannot be cancelled.
+        give_up_overdue(tables, limiters, step, conn);
+        return;
+    }
+    server.cancel.overdue = Overdue::Since(step.now);
+    tables.view().log_session(step, conn, Level::Warning, Topic::PoolerErrors, WORDS.to_owned());
+    cancellers::cancel_linked(tables, step, conn, server_id, WORDS);
+    timers::arm_session(tables, conn);
+}
+
+/// The cancel had no effect: the server is closed. Its client is told so, and goes on if nothing else is lost with it.
+pub(crate) fn give_up_overdue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    let State::Linked { server } = session.state() else { return };
+    lost_servers::server_lost(tables, limiters, step, server, sqlstate::QUERY_CANCELED, "query timeout");
+}
+
+/// What its client sends next must not be struck by the cancel of a query that has ended.
+#[cold]
+pub(crate) fn wait_for_cancel(tables: &mut Tables, server_id: ConnId) {
+    if let Some(server) = tables.servers.get_mut(server_id) {
+        server.hold.is_on |= server.session().is_some();
+    }
+}

@@ -1,0 +1,26 @@
+//! A session begins to wait for a server.
+
+use link::session::Line;
+use machine::Step;
+use units::ConnId;
+
+use crate::servers::resting;
+use crate::tables::{Tables, timers};
+
+pub(crate) fn wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, line: Line) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let Some(pool) = tables.pools.get_mut(session.pool) else { return };
+    pool.line_grows(step.now, session.claim.class);
+    let ticket = pool.queue.push(session.claim.class, conn, step.now, step.now);
+    let since = session.asked_at().unwrap_or(step.now);
+    session.wait(since, line, ticket, false);
+    tables.agenda.feed(pool.id);
+    tables.agenda.publish_shared(pool);
+    let (id, is_armed, rests) = (pool.id, pool.rules.is_armed(session, step.now), !pool.servers.resting.is_empty());
+    if !is_armed {
+        timers::arm_session(tables, conn);
+    }
+    if rests {
+        resting::end_a_rest(tables, step, id);
+    }
+}

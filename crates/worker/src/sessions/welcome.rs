@@ -1,0 +1,265 @@
+//! How a session that has logged in is let in: with the parameters of its pool's servers, its own laid over, and a
+//! cancel key of ours. The first login of a pool waits for a server to log in; and so does each client that is to be told its
+//! server's own process id (`stable_backend_pid`), for one of its own.
+//!
+//! //= pg18 protocol-flow#PROTOCOL-FLOW-START-UP
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use link::pinned::count_pinned;
+use link::session::{Line, Newcomer, Session};
+use machine::Step;
+use machine::action::Action;
+use machine::arrival::Arrival;
+use machine::pids::virtual_pid;
+use session_state::base::Base;
+use session_state::parameters::{Reported, Tracked};
+use session_state::spelling::{Learnt, canonical};
+use session_state::state::State as SessionState;
+use session_state::tracker::Tracker;
+use units::{ConnId, PoolId};
+use wire::backend::{Authentication, BackendKeyData, ErrorResponse, Status};
+use wire::{SqlState, backend, sqlstate};
+
+use crate::limits::classes;
+use crate::servers::{disturbances, idle_servers, new_pools};
+use crate::sessions::{console, links, waiters};
+use crate::tables::notices::write_notice;
+use crate::tables::open_definitions::OpenDefinitions;
+use crate::tables::{Tables, backpressure, timers};
+
+/// Bytes of a name that PostgreSQL keeps (NAMEDATALEN, less its end).
+const NAME_LEN_MAX: usize = 63;
+
+/// The code of a NOTICE about a name that is cut.
+const NAME_TOO_LONG: SqlState = SqlState(*b"42622");
+
+/// A session comes from the door, its connection with it.
+pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, step: &mut Step<'_>, arrival: Arrival) {
+    let pool = arrival.pool;
+    let own_user = arrival.key.user == arrival.identity.user;
+    let entry = new_pools::ensure_pool(tables, definitions, pool, arrival.key, arrival.homes);
+    // A login that waited may come after the reload that has removed its database.
+    let configured = entry.as_ref().is_some_and(|entry| !entry.life.removed);
+    let mut identity = arrival.identity;
+    if let (Some(entry), Some(identity)) = (entry, Arc::get_mut(&mut identity)) {
+        identity.share_names(&entry.key);
+    }
+    let mut parameters = tables.caches.tracked.empty();
+    let mut first = SessionState::default();
+    for (name, value) in arrival.parameters.iter() {
+        match tables.caches.tracked.index(name) {
+            Some(index) => parameters.set(index, value),
+            None => first.begin_with(name, value),
+        }
+    }
+    let newcomer = Newcomer {
+        pool,
+        identity,
+        parameters: tables.caches.interned.intern(parameters),
+        tracker: (!first.is_base()).then(|| Box::new(Tracker::starting(first))),
+        secret: tables.random.secret(),
+        console: arrival.console,
+        reports_limits: arrival.reports_limits,
+        deadline_ms: arrival.deadline_ms,
+    };
+    let session = Session::new(step.now, newcomer);
+    let conn = tables.sessions.insert_with(|_| session);
+    step.actions.push(Action::Adopt { conn });
+    if let Some(entry) = tables.pools.get_mut(pool) {
+        entry.counts.sessions += 1;
+        entry.counts.totals.logins += 1;
+        // A forced user's password is not the client's.
+        let keys = arrival.keys.filter(|_| own_user);
+        entry.opening.client_keys = keys.or(entry.opening.client_keys.take());
+        if entry.exchange.homes > 1 && entry.excess() != entry.exchange.published.excess {
+            tables.agenda.publish(pool);
+        }
+    }
+    backpressure::stash(tables, step, conn, &arrival.leftover);
+    if arrival.console.is_some() {
+        console::welcome_to_console(tables, step, conn);
+    } else if !configured {
+        tables.agenda.refuse(conn, sqlstate::INVALID_CATALOG_NAME, "no such database");
+    } else if tables.stopping.has_begun() {
+        tables.agenda.refuse(conn, sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+    } else {
+        welcome_or_wait(tables, step, conn, pool, arrival.stable_backend_pid);
+    }
+}
+
+/// `stable_pid`: what the client says about it.
+fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool: PoolId, stable_pid: Option<bool>) {
+    let Some(entry) = tables.pools.get_mut(pool) else { return };
+    if stable_pid.unwrap_or(entry.rules.stable_backend_pid) {
+        welcome_with_server(tables, step, conn, pool);
+        return;
+    }
+    if entry.welcome.base.is_some() {
+        welcome(tables, step, conn);
+        return;
+    }
+    entry.welcome.waiting.push((conn, step.now));
+    let shared = entry.exchange.homes > 1;
+    tables.agenda.feed(pool);
+    if shared {
+        tables.agenda.publish(pool);
+    }
+    timers::arm_session(tables, conn);
+}
+
+/// A client that is to be told its server's process id gets a server first.
+fn welcome_with_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool: PoolId) {
+    // Whoever waits already comes first.
+    classes::classify(tables, conn, &[]);
+    let class = tables.sessions.get(conn).map(|session| session.claim.class).unwrap_or_default();
+    let may_take = tables.pools.get(pool).is_some_and(|pool| pool.queue.admits(class));
+    let server = if may_take { idle_servers::take_idle(tables, step, pool, Some(conn)) } else { None };
+    let server = server.map(|server| disturbances::rotate(tables, step, pool, conn, server));
+    match server {
+        Some(server) => welcome_linked(tables, step, conn, server),
+        None => {
+            waiters::wait(tables, step, conn, Line::Login);
+            timers::arm_session(tables, conn);
+        }
+    }
+}
+
+/// Its server is there: it is told that one's process id, and keeps it for life.
+pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId) {
+    let notice = take_base(tables, conn);
+    links::link(tables, step, conn, server_id);
+    let (Some(session), Some(server)) = (tables.sessions.get_mut(conn), tables.servers.get_mut(server_id)) else {
+        return;
+    };
+    // No transaction has begun.
+    server.transaction.began_at = None;
+    let (pid, held) = (server.backend.pid, server.holds_messages());
+    let tracker = session.tracker.get_or_insert_default();
+    if !held {
+        tracker.told = Some(Arc::new(server.kept.reported.clone()));
+    }
+    tracker.pinning.pin_for_life(step.now);
+    if let Some(pool) = tables.pools.get_mut(session.pool) {
+        count_pinned(tracker, pool);
+    }
+    tables.cancels.note_key(pid, session.secret, conn);
+    greet(tables, step, conn, pid, notice.as_deref());
+    if !held {
+        tables.agenda.go_on(conn);
+    }
+    timers::arm_session(tables, conn);
+}
+
+/// A server has logged in: whoever waited to learn its parameters is let in.
+pub(crate) fn welcome_all(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
+    let Some(entry) = tables.pools.get_mut(pool) else { return };
+    tables.agenda.publish_shared(entry);
+    let Some(entry) = tables.pools.get_mut(pool) else { return };
+    for (conn, _) in std::mem::take(&mut entry.welcome.waiting) {
+        welcome(tables, step, conn);
+    }
+}
+
+fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let notice = take_base(tables, conn);
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    session.let_in(step.now);
+    greet(tables, step, conn, virtual_pid(conn), notice.as_deref());
+    if tables.sessions.get(conn).is_some_and(|session| !session.incoming.inbox.is_empty()) {
+        tables.agenda.reconsider(conn);
+    }
+    timers::arm_session(tables, conn);
+}
+
+/// What it has not said of its parameters is as its pool's servers have it. Returns what PostgreSQL remarks about the others.
+fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
+    let session = tables.sessions.get_mut(conn)?;
+    let pool = tables.pools.get(session.pool)?;
+    let base = pool.welcome.base.as_ref()?;
+    if session.tracker.is_none()
+        && let Some(known) = tables.caches.interned.laid(&session.parameters, &base.parameters)
+    {
+        session.confirmed = Arc::ptr_eq(&known, &base.parameters);
+        session.parameters = known;
+        return None;
+    }
+    let own = session.parameters.spelled(|index, value| {
+        let name = tables.caches.tracked.names().nth(index)?;
+        canonical(name.as_bytes(), value, base.parameters.get(index)).map(Cow::into_owned)
+    });
+    let mut parameters = own.as_ref().unwrap_or(&session.parameters).over(&base.parameters);
+    let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
+    let mut others = begun_others(base, state, &tables.caches.tracked);
+    let key = Learnt::key(&parameters, state, base, &tables.caches.tracked);
+    let nothing_learnt = key.is_none();
+    if let Some(told) = key.and_then(|key| pool.welcome.learnt.get(&key)) {
+        parameters = parameters.learnt(&told.parameters, &base.parameters);
+        others = Arc::clone(&told.others);
+    }
+    if let Some(tracker) = session.tracker.as_mut().filter(|_| !others.is_empty()) {
+        tracker.told = Some(others);
+    }
+    let asked =
+        parameters.get(Tracked::APPLICATION_NAME).filter(|_| !tables.settings.global.startup.application_name_add_host);
+    let name = asked.and_then(cut_name);
+    let notice = name.map(|(cut, notice)| (parameters.with(Tracked::APPLICATION_NAME, &cut), notice));
+    let notice = notice.map(|(shorter, notice)| {
+        parameters = shorter.unwrap_or_else(|| parameters.clone());
+        notice
+    });
+    let is_short = parameters.get(Tracked::APPLICATION_NAME).is_none_or(|name| name.len() <= NAME_LEN_MAX);
+    let own = std::mem::replace(&mut session.parameters, tables.caches.interned.intern(parameters));
+    // Nothing that may be another the next time: neither what servers have taught nor a remark.
+    if nothing_learnt && is_short && notice.is_none() && session.tracker.is_none() {
+        tables.caches.interned.keep_laid(own, Arc::clone(&base.parameters), Arc::clone(&session.parameters));
+    }
+    session.confirmed = session.tracker.is_none() && Arc::ptr_eq(&session.parameters, &base.parameters);
+    notice
+}
+
+/// Lets it in.
+fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let Some(base) = tables.pools.get(session.pool).and_then(|pool| pool.welcome.base.as_ref()) else {
+        return;
+    };
+    let (parameters, secret) = (Arc::clone(&session.parameters), session.secret);
+    let others = session.tracker.as_ref().and_then(|tracker| tracker.told.clone());
+    let nothing = Reported::new();
+    let others = others.as_deref().unwrap_or(&nothing);
+    let notify = &tables.settings.global.startup.login_notify_message;
+    step.actions.send_new(conn, |out| {
+        Authentication::Ok.encode(out);
+        if let Some(message) = remark {
+            let (severity, code) = ("NOTICE", NAME_TOO_LONG);
+            ErrorResponse { severity, code, message, detail: None, hint: None }.encode_notice(out);
+        }
+        base.write(&parameters, others, out);
+        BackendKeyData { pid, secret: &secret.to_be_bytes() }.encode(out);
+        if !notify.is_empty() {
+            write_notice(notify, None, out);
+        }
+        backend::encode_ready(out, Status::Idle);
+    });
+}
+
+/// An application's name as PostgreSQL keeps it, if that is shorter, and what it says about that. One that is not all printable ASCII
+/// is cut by the server.
+fn cut_name(name: &[u8]) -> Option<(Vec<u8>, String)> {
+    let cut = name.get(..NAME_LEN_MAX).filter(|cut| cut.len() < name.len() && !name.contains(&b'\\'))?;
+    let [whole, kept] = [name, cut].map(String::from_utf8_lossy);
+    Some((cut.to_vec(), format!("identifier \"{whole}\" will be truncated to \"{kept}\"")))
+}
+
+/// What a client that begins with this state is told of parameters that are not tracked, as far as it is known.
+fn begun_others(base: &Base, state: Option<&SessionState>, tracked: &Tracked) -> Arc<Reported> {
+    let Some(state) = state.filter(|state| !state.is_base()) else { return Arc::default() };
+    let untracked = base.reported.iter().filter(|(name, _)| tracked.index(name).is_none());
+    let told = untracked.filter_map(|(name, begins)| {
+        let value = canonical(name, state.value(name)?, Some(begins))?;
+        (*value != **begins).then(|| (name.clone(), (&*value).into()))
+    });
+    Arc::new(told.collect())
+}

@@ -1,0 +1,221 @@
+//! What follows from the decisions of a step, and what is done at the end of the round: short lists, so that nothing recurses.
+
+use connections::Slots;
+use link::ending::Ending;
+use link::pool::Pool;
+use units::{ConnId, PoolId};
+use wire::SqlState;
+use wire::backend::ErrorResponse;
+
+use crate::tables::followups::{Before, Fatal, Followup, Followups, SessionEnd};
+
+/// What follows next from the decisions of a step.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// What has been put down to be done at once.
+    Followup(Followup),
+    /// A server is free: find work for it.
+    Place(ConnId),
+    /// A session may go on: it has more at hand, or what it waited for has come.
+    Reconsider(ConnId),
+    /// Somebody may wait in a pool that could have another server.
+    Feed(PoolId),
+}
+
+/// The lists of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Agenda {
+    followups: Followups,
+    free_servers: Vec<ConnId>,
+    sessions: Vec<ConnId>,
+    pools_to_feed: Vec<PoolId>,
+    leaving: Vec<ConnId>,
+    answered: Vec<ConnId>,
+    unpublished: Vec<PoolId>,
+}
+
+impl Agenda {
+    /// A session ends.
+    pub(crate) fn end(&mut self, session: ConnId, end: SessionEnd) {
+        self.followups.push(Followup::End(session, end));
+    }
+
+    /// A client is told FATAL, and its session ends.
+    pub(crate) fn refuse(&mut self, session: ConnId, code: SqlState, message: &str) {
+        self.refuse_as(session, &ErrorResponse { severity: "FATAL", code, message, detail: None, hint: None });
+    }
+
+    /// In these words, but by FATAL.
+    pub(crate) fn refuse_as(&mut self, session: ConnId, words: &ErrorResponse<'_>) {
+        self.end(session, SessionEnd::Refused(Box::new(Fatal::of(words))));
+    }
+
+    /// A session ends because of what its client has sent.
+    pub(crate) fn end_by_request(&mut self, session: ConnId, ending: Ending) {
+        match ending {
+            Ending::Terminate => self.end(session, SessionEnd::Left("client close request")),
+            Ending::Refuse(code, text) => self.refuse(session, code, &text),
+        }
+    }
+
+    /// A transaction is over.
+    pub(crate) fn release(&mut self, slots: Option<Box<Slots>>) {
+        if let Some(slots) = slots {
+            self.followups.push(Followup::Release(slots));
+        }
+    }
+
+    /// Somebody has left the line of this limit, or it leaves room.
+    pub(crate) fn admit(&mut self, before: Before) {
+        self.followups.push(Followup::Admit(before));
+    }
+
+    /// Somebody keeps a server of this pool no more.
+    pub(crate) fn admit_to_pin(&mut self, pool: PoolId) {
+        self.followups.push(Followup::AdmitToPin(pool));
+    }
+
+    /// A linked session's messages wait no more.
+    pub(crate) fn go_on(&mut self, session: ConnId) {
+        self.followups.push(Followup::GoOn(session));
+    }
+
+    pub(crate) fn follow(&mut self, followup: Followup) {
+        self.followups.push(followup);
+    }
+
+    #[inline]
+    pub(crate) fn next_followup(&mut self) -> Option<Followup> {
+        self.followups.next()
+    }
+
+    pub(crate) fn place(&mut self, server: ConnId) {
+        self.free_servers.push(server);
+    }
+
+    pub(crate) fn reconsider(&mut self, session: ConnId) {
+        self.sessions.push(session);
+    }
+
+    pub(crate) fn feed(&mut self, pool: PoolId) {
+        self.pools_to_feed.push(pool);
+    }
+
+    /// What is to be done next in this step: servers first, then sessions, then pools, the newest of each first.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Next> {
+        if let Some(followup) = self.followups.next() {
+            return Some(Next::Followup(followup));
+        }
+        if let Some(server) = self.free_servers.pop() {
+            return Some(Next::Place(server));
+        }
+        if let Some(session) = self.sessions.pop() {
+            return Some(Next::Reconsider(session));
+        }
+        self.pools_to_feed.pop().map(Next::Feed)
+    }
+
+    /// Whether a step has left nothing to be done.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.followups.is_empty()
+            && self.free_servers.is_empty()
+            && self.sessions.is_empty()
+            && self.pools_to_feed.is_empty()
+    }
+
+    /// At the end of the round: a session has had its last words, and is closed if they are written by then.
+    pub(crate) fn close(&mut self, session: ConnId) {
+        self.leaving.push(session);
+    }
+
+    pub(crate) fn next_to_close(&mut self) -> Option<ConnId> {
+        self.leaving.pop()
+    }
+
+    /// At the end of the round: a console session was answered, and may ask again if it has taken that.
+    pub(crate) fn go_on_at_console(&mut self, session: ConnId) {
+        self.answered.push(session);
+    }
+
+    pub(crate) fn next_at_console(&mut self) -> Option<ConnId> {
+        self.answered.pop()
+    }
+
+    /// At the end of the round: a pool's cell on the board may have changed.
+    pub(crate) fn publish(&mut self, pool: PoolId) {
+        self.unpublished.push(pool);
+    }
+
+    /// As [`Agenda::publish`], of a pool that lives on other workers too: nobody looks at the others' cells.
+    pub(crate) fn publish_shared(&mut self, pool: &Pool) {
+        if pool.exchange.homes > 1 {
+            self.publish(pool.id);
+        }
+    }
+
+    /// Where a pool puts itself down for that.
+    pub(crate) fn unpublished(&mut self) -> &mut Vec<PoolId> {
+        &mut self.unpublished
+    }
+
+    /// Those pools, each once; the list comes back by [`Agenda::published`].
+    pub(crate) fn take_unpublished(&mut self) -> Vec<PoolId> {
+        let mut pools = std::mem::take(&mut self.unpublished);
+        pools.sort_unstable();
+        pools.dedup();
+        pools
+    }
+
+    pub(crate) fn published(&mut self, mut pools: Vec<PoolId>) {
+        debug_assert!(self.unpublished.is_empty(), "publishing changes no cell");
+        pools.clear();
+        self.unpublished = pools;
+    }
+
+    /// Whether the end of the round means anything.
+    pub(crate) fn awaits_round_end(&self) -> bool {
+        !(self.unpublished.is_empty() && self.leaving.is_empty() && self.answered.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Kind;
+
+    use super::*;
+
+    #[test]
+    fn servers_come_before_sessions_and_these_before_pools() {
+        let conn = |slot| ConnId::new(Kind::Client, 0, slot, 0);
+        let mut agenda = Agenda::default();
+        agenda.feed(PoolId(1));
+        agenda.reconsider(conn(1));
+        agenda.place(conn(2));
+        agenda.reconsider(conn(3));
+        agenda.admit_to_pin(PoolId(2));
+        let order: Vec<_> = std::iter::from_fn(|| agenda.next()).collect();
+        assert!(
+            matches!(
+                order[..],
+                [Next::Followup(_), Next::Place(a), Next::Reconsider(b), Next::Reconsider(c), Next::Feed(PoolId(1))]
+                    if [a, b, c] == [conn(2), conn(3), conn(1)]
+            ),
+            "{order:?}"
+        );
+        assert!(agenda.is_settled());
+    }
+
+    #[test]
+    fn a_pool_is_published_once_a_round() {
+        let mut agenda = Agenda::default();
+        for pool in [3, 1, 3] {
+            agenda.publish(PoolId(pool));
+        }
+        assert!(agenda.awaits_round_end());
+        let pools = agenda.take_unpublished();
+        assert_eq!(pools, [PoolId(1), PoolId(3)]);
+        agenda.published(pools);
+        assert!(!agenda.awaits_round_end());
+    }
+}

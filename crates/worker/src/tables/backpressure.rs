@@ -1,0 +1,62 @@
+//! What is read of a connection, from who waits for whom: nobody is asked for more than can be kept (I10).
+
+use link::session::State as SessionState;
+use machine::Step;
+use machine::sabotage::{Fault, does};
+use units::{ConnId, limits};
+
+use crate::tables::Tables;
+
+/// A session whose reading may have been paused for want of a server.
+pub(crate) fn balance_if_paused(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    let server_reads =
+        session.server().and_then(|id| tables.servers.get(id)).is_none_or(|server| server.flow.is_reading());
+    if !session.flow.is_reading() || !session.flow.is_clear() || !server_reads {
+        balance_session(tables, step, conn);
+    }
+}
+
+/// Keeps bytes until their time comes; a session that has too many is not read meanwhile.
+pub(crate) fn stash(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    if bytes.is_empty() {
+        return;
+    }
+    if session.incoming.inbox.capacity() == 0 {
+        session.incoming.inbox = tables.caches.buffers.take();
+    }
+    session.incoming.inbox.extend_from_slice(bytes);
+    if session.incoming.inbox.len() >= limits::CHUNK_LEN_MAX {
+        balance_session(tables, step, conn);
+    }
+}
+
+/// Sets what is read of a session and of its server, from who waits for whom.
+pub(crate) fn balance_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let roomy = session.incoming.inbox.len() < limits::CHUNK_LEN_MAX;
+    let clear = session.flow.is_clear();
+    // Who does not read our own answers (to Sync, Close) is not asked for more questions (I10).
+    let heard = session.flow.backlog().len() < 2 * limits::CHUNK_LEN_MAX;
+    let (read, server) = match session.state() {
+        SessionState::Idle { .. } => (heard && (roomy || !session.waits_for_listener()), None),
+        SessionState::Welcoming { .. } | SessionState::Waiting { .. } | SessionState::Console { .. } => {
+            (roomy && heard, None)
+        }
+        SessionState::Leaving { .. } => (false, None),
+        SessionState::Linked { server } => match tables.servers.get_mut(server) {
+            Some(link) => {
+                let deep = link.ledger.depth() >= limits::OWED_MAX;
+                // A message that must be whole before it is sent may be longer than a chunk.
+                let held = link.holds_messages();
+                (heard && link.flow.is_clear() && !deep && (roomy || !held), Some((server, link)))
+            }
+            None => (roomy, None),
+        },
+    };
+    step.actions.watch(conn, &mut session.flow, read);
+    if let Some((id, link)) = server {
+        step.actions.watch(id, &mut link.flow, clear || does(&tables.settings, Fault::ReadOn));
+    }
+}

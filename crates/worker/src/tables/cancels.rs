@@ -1,0 +1,171 @@
+//! Connections that carry a CancelRequest, and keys of clients that know their server's process id.
+
+use std::collections::BTreeMap;
+
+use connections::flow::Flow;
+use connections::server::{Answerer, Server};
+use link::session::Session;
+use machine::action::Action;
+use machine::{Settings, Step};
+use units::deadline::Armed;
+use units::table::Table;
+use units::{ConnId, Kind, PoolId, Time, limits};
+use wire::backend::{ErrorResponse, Status};
+use wire::frontend::{CancelRequest, tag};
+use wire::{Header, backend, sqlstate};
+
+/// A connection that carries one CancelRequest to PostgreSQL.
+#[derive(Debug)]
+pub(crate) struct Canceller {
+    pub(crate) server: ConnId,
+    pub(crate) pool: PoolId,
+    /// The request is under way: from here on it may strike.
+    pub(crate) sent: bool,
+    /// It is for a query that has taken too long, and for no other.
+    overdue: bool,
+    pub(crate) since: Time,
+    pub(crate) flow: Flow,
+    pub(crate) armed: Armed,
+}
+
+impl Canceller {
+    /// Whether its query runs still.
+    fn is_wanted(&self, server: &Server, settings: &Settings) -> bool {
+        let own = matches!(server.ledger.owner(), Some(Answerer::Client | Answerer::Nobody | Answerer::Prepare));
+        let ended = self.overdue && server.overdue_since().is_none();
+        own && !ended || machine::sabotage::forwards_late_cancel(settings)
+    }
+
+    /// Sends the request, now that its connection stands. False: the query ended while we connected, and there is nothing left to
+    /// cancel.
+    pub(crate) fn send(&mut self, step: &mut Step<'_>, conn: ConnId, server: &Server, settings: &Settings) -> bool {
+        if !self.is_wanted(server, settings) {
+            return false;
+        }
+        self.sent = true;
+        let request = CancelRequest { pid: server.backend.pid, secret: &server.backend.secret };
+        step.actions.send_new(conn, |out| request.encode(out));
+        true
+    }
+}
+
+/// A worker's cancels.
+#[derive(Debug)]
+pub(crate) struct Cancels {
+    under_way: Table<Canceller>,
+    /// Sessions that were told their servers' process ids, by these and their secrets.
+    real_keys: BTreeMap<(i32, i32), ConnId>,
+}
+
+impl Cancels {
+    pub(crate) fn new(owner: u16) -> Cancels {
+        Cancels { under_way: Table::new(Kind::Cancel, owner), real_keys: BTreeMap::new() }
+    }
+
+    /// The session that was told this process id of its server's, with this secret.
+    pub(crate) fn key_of(&self, pid: i32, secret: i32) -> Option<ConnId> {
+        self.real_keys.get(&(pid, secret)).copied()
+    }
+
+    /// A session is told its server's process id.
+    pub(crate) fn note_key(&mut self, pid: i32, secret: i32, session: ConnId) {
+        self.real_keys.insert((pid, secret), session);
+    }
+
+    /// Such a session goes.
+    pub(crate) fn forget_key(&mut self, session: ConnId) {
+        self.real_keys.retain(|_, owner| *owner != session);
+    }
+
+    /// Asks for a connection to cancel what a server runs. `None`: enough are under way, or it cannot be cancelled.
+    pub(crate) fn start(&mut self, step: &mut Step<'_>, server_id: ConnId, server: &mut Server) -> Option<ConnId> {
+        if server.cancel.under_way >= limits::CANCELS_PER_SERVER_MAX || server.backend.secret.is_empty() {
+            return None;
+        }
+        server.cancel.under_way += 1;
+        let canceller = Canceller {
+            server: server_id,
+            pool: server.pool,
+            sent: false,
+            overdue: server.overdue_since().is_some(),
+            since: step.now,
+            flow: Flow::default(),
+            armed: Armed::default(),
+        };
+        let conn = self.under_way.insert_with(|_| canceller);
+        step.actions.push(Action::Open { conn, address: server.identity.address.clone() });
+        Some(conn)
+    }
+
+    pub(crate) fn get(&self, conn: ConnId) -> Option<&Canceller> {
+        self.under_way.get(conn)
+    }
+
+    pub(crate) fn get_mut(&mut self, conn: ConnId) -> Option<&mut Canceller> {
+        self.under_way.get_mut(conn)
+    }
+
+    pub(crate) fn remove(&mut self, conn: ConnId) -> Option<Canceller> {
+        self.under_way.remove(conn)
+    }
+}
+
+/// Answers the first request that has not been sent to any server as cancelled. False: there is none.
+pub(crate) fn take_back(step: &mut Step<'_>, conn: ConnId, session: &mut Session, words: &str) -> bool {
+    let Some(end) = first_request_len(&session.incoming.inbox) else { return false };
+    session.incoming.inbox.drain(..end);
+    let cancelled =
+        ErrorResponse { severity: "ERROR", code: sqlstate::QUERY_CANCELED, message: words, detail: None, hint: None };
+    step.actions.send_new(conn, |out| {
+        cancelled.encode(out);
+        backend::encode_ready(out, Status::Idle);
+    });
+    true
+}
+
+/// Length of what a cancel takes back: up to the first Query, or the first Sync of an extended batch.
+fn first_request_len(inbox: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let header = Header::parse(&inbox[at..]).ok()??;
+        let end = at + header.total_len();
+        if end > inbox.len() {
+            return None;
+        }
+        if matches!(header.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL) {
+            return Some(end);
+        }
+        at = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::frontend::{Query, encode_sync};
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_known_until_its_session_goes() {
+        let conn = |slot| ConnId::new(Kind::Client, 0, slot, 0);
+        let mut cancels = Cancels::new(0);
+        cancels.note_key(4711, 1, conn(1));
+        cancels.note_key(4711, 2, conn(2));
+        assert_eq!(cancels.key_of(4711, 1), Some(conn(1)));
+        assert_eq!(cancels.key_of(4711, 3), None);
+        cancels.forget_key(conn(1));
+        assert_eq!((cancels.key_of(4711, 1), cancels.key_of(4711, 2)), (None, Some(conn(2))));
+    }
+
+    #[test]
+    fn what_a_cancel_takes_back_ends_with_the_first_query_or_sync() {
+        let mut inbox = Vec::new();
+        wire::message(&mut inbox, tag::EXECUTE, |out| out.extend_from_slice(b"\0\0\0\0\0"));
+        encode_sync(&mut inbox);
+        let batch = inbox.len();
+        Query { text: b"select 1" }.encode(&mut inbox);
+        assert_eq!(first_request_len(&inbox), Some(batch));
+        assert_eq!(first_request_len(&inbox[batch..]), Some(inbox.len() - batch));
+        assert_eq!(first_request_len(&inbox[..batch - 1]), None, "the Sync is not there yet");
+    }
+}

@@ -1,0 +1,161 @@
+//! When a session or a server is to be looked at next, and why.
+
+use std::time::Duration;
+
+use connections::server::{Chore, State as ServerState};
+use link::pool::Pool;
+use link::session::{Line, Session, State};
+use machine::sabotage::{Fault, does};
+use session_state::state::Wait;
+use units::{ConnId, Time, limits};
+use wire::backend::Status;
+
+use crate::tables::view::View;
+
+/// What a session's time is up for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Refuse(&'static str),
+    NotifyWaiting,
+    ListenAlone,
+    DeadlinePassed,
+    WaitedTooLong,
+    CancelQuery,
+    GiveUpQuery,
+    Farewell,
+}
+
+/// The earliest of some moments that may not be set.
+#[derive(Default)]
+pub(crate) struct Earliest(pub(crate) Option<(Time, Due)>);
+
+impl Earliest {
+    pub(crate) fn add(&mut self, from: Time, after: Option<Duration>, due: Due) {
+        let Some(after) = after else { return };
+        let at = from + after;
+        if self.0.is_none_or(|(earliest, _)| at < earliest) {
+            self.0 = Some((at, due));
+        }
+    }
+}
+
+impl View<'_> {
+    pub(crate) fn session_deadline(&self, session: &Session) -> Option<(Time, Due)> {
+        let pool = self.pools.get(session.pool);
+        let rules = pool.map(|pool| &pool.rules);
+        let mut earliest = Earliest::default();
+        if let Some(Wait::ToSend { since }) = session.tracker.as_ref().map(|tracker| tracker.notifications.wait())
+            && pool.is_some_and(Pool::wants_listener)
+        {
+            // One that has no server would wait for one to listen alone, and keep it: whichever comes is better used as the listener.
+            // While pgweir stops none comes, and it is told so.
+            if session.server().is_some() || self.stopping.has_begun() {
+                earliest.add(since, Some(limits::LISTENER_WAIT), Due::ListenAlone);
+            } else {
+                earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
+            }
+        }
+        match session.state() {
+            State::Welcoming { since } | State::Waiting { since, line: Line::Login, .. } => {
+                earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
+            }
+            State::Waiting { since, notified, deadline_ms, .. } => {
+                let over = if rules?.follows() { Due::WaitedTooLong } else { Due::Refuse("query_timeout") };
+                earliest.add(since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
+                earliest.add(since, rules?.query_timeout, over);
+                let deadline = Duration::from_millis(deadline_ms.into());
+                earliest.add(since, (deadline_ms > 0).then_some(deadline), Due::DeadlinePassed);
+                let notify = self.settings.global.waiting.query_wait_notify.filter(|_| !notified);
+                earliest.add(since, notify, Due::NotifyWaiting);
+            }
+            State::Idle { since } => {
+                earliest.add(since, rules?.client_idle_timeout, Due::Refuse("client_idle_timeout"));
+            }
+            State::Linked { server } => match self.limit_wait(session) {
+                Some(wait) => {
+                    earliest.add(wait.since, rules?.query_wait_timeout, Due::Refuse("query_wait_timeout"));
+                    let deadline = Duration::from_millis(wait.deadline_ms.into());
+                    earliest.add(wait.since, (wait.deadline_ms > 0).then_some(deadline), Due::DeadlinePassed);
+                }
+                None => self.link_deadline(session, pool?, server, &mut earliest),
+            },
+            State::Leaving { until } => earliest.add(until, Some(Duration::ZERO), Due::Farewell),
+            State::Console { .. } => {}
+        }
+        earliest.0
+    }
+
+    pub(crate) fn link_deadline(&self, session: &Session, pool: &Pool, server: ConnId, earliest: &mut Earliest) {
+        let Some(server) = self.servers.get(server) else { return };
+        let rules = &pool.rules;
+        let torn = session.is_torn() && server.flow.is_clear();
+        if torn || !session.flow.is_clear() {
+            earliest.add(session.progress_at, Some(limits::STALL), Due::Refuse("client stalled"));
+        }
+        if server.ledger.depth() > 0 {
+            match server.overdue_since() {
+                Some(at) => earliest.add(at, self.settings.global.waiting.query_cancel_timeout, Due::GiveUpQuery),
+                None if rules.follows() => {
+                    earliest.add(server.transaction.query_at, rules.query_timeout, Due::CancelQuery)
+                }
+                None => earliest.add(server.transaction.query_at, rules.query_timeout, Due::Refuse("query timeout")),
+            }
+        } else if server.transaction.status == Status::Idle && !server.ledger.is_open() {
+            earliest.add(server.transaction.query_at, rules.client_idle_timeout, Due::Refuse("client_idle_timeout"));
+        } else if !does(self.settings, Fault::ForgiveIdleTransactions) {
+            earliest.add(
+                server.transaction.query_at,
+                rules.idle_transaction_timeout,
+                Due::Refuse("idle transaction timeout"),
+            );
+        }
+        if let Some(began) = server
+            .transaction
+            .began_at
+            .filter(|_| server.ledger.depth() > 0 || server.transaction.status != Status::Idle)
+        {
+            earliest.add(began, rules.transaction_timeout, Due::Refuse("transaction timeout"));
+        }
+    }
+
+    pub(crate) fn server_deadline(&self, conn: ConnId) -> Option<(Time, &'static str)> {
+        let server = self.servers.get(conn)?;
+        let rules = &self.pools.get(server.pool)?.rules;
+        match server.state {
+            ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => Some((
+                server.identity.connected_at + self.settings.global.servers.server_connect_timeout?,
+                "connect timeout",
+            )),
+            ServerState::Busy(Chore::First) => Some((server.work.since + limits::FIRST_NAMES, Chore::First.words())),
+            ServerState::Busy(chore) => Some((server.work.since + limits::HOUSEKEEPING, chore.words())),
+            ServerState::Draining { cancelled: false, .. } => Some((server.work.since + limits::DRAIN, "drain")),
+            ServerState::Draining { .. } => Some((server.work.since + limits::HOUSEKEEPING, "client disconnect")),
+            ServerState::Idle => {
+                let surplus = self.pools.get(server.pool).is_some_and(Pool::has_surplus);
+                let idle = self
+                    .settings
+                    .global
+                    .servers
+                    .server_idle_timeout
+                    .filter(|_| surplus)
+                    .map(|after| (server.work.since + after, "server idle timeout"));
+                let counts = server.work.used || !rules.server_lifetime.is_zero();
+                let life =
+                    counts.then(|| (server.identity.connected_at + rules.server_lifetime, "server lifetime over"));
+                idle.into_iter().chain(life).min()
+            }
+            ServerState::Listening if !server.ledger.is_clear() => {
+                Some((server.transaction.query_at + limits::HOUSEKEEPING, "listen"))
+            }
+            ServerState::Listening => {
+                let unused = self.pools.get(server.pool)?.listener.as_ref().is_none_or(|listener| listener.is_unused());
+                unused.then_some((server.work.since + limits::LISTENER_IDLE, "nobody listens"))
+            }
+            // With cancels under way, the last of them ends the wait.
+            ServerState::Held if server.cancel.under_way == 0 => {
+                Some((server.work.since + limits::HOUSEKEEPING, "half a message"))
+            }
+            ServerState::Linked(_) | ServerState::Held => None,
+        }
+    }
+}

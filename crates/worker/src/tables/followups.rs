@@ -1,0 +1,123 @@
+//! What follows from a decision and concerns more than its own part: it is put down, and done before anything else of the step.
+
+use connections::Slots;
+use units::{ConnId, PoolId};
+use wire::SqlState;
+use wire::backend::ErrorResponse;
+
+/// For which limit somebody waits.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    Class(usize),
+    Statement(u64),
+}
+
+/// One thing to be done.
+#[derive(Debug)]
+pub(crate) enum Followup {
+    /// A session ends.
+    End(ConnId, SessionEnd),
+    /// A linked session's messages, which are kept, go on to its server.
+    GoOn(ConnId),
+    /// A transaction is over whose slots go back to their limits.
+    Release(Box<Slots>),
+    /// Whoever waits for this limit may be able to go on.
+    Admit(Before),
+    /// Whoever waits to keep a server of this pool may be able to.
+    AdmitToPin(PoolId),
+    /// The server that listened for a pool is gone, and why.
+    ListenerLost(PoolId, String),
+    /// The transaction on a server is over that has defined something; `lost`: or the server is gone.
+    Settle { pool: PoolId, server: ConnId, lost: bool },
+}
+
+/// How a session ends.
+#[derive(Debug)]
+pub(crate) enum SessionEnd {
+    /// Its client is gone, or has said goodbye.
+    Left(&'static str),
+    /// Its client has been told all there is to tell.
+    Dismissed(String),
+    /// Its client is told FATAL.
+    Refused(Box<Fatal>),
+}
+
+/// The last words of a session.
+#[derive(Debug)]
+pub(crate) struct Fatal {
+    pub(crate) code: SqlState,
+    pub(crate) message: String,
+    pub(crate) detail: Option<String>,
+    pub(crate) hint: Option<String>,
+}
+
+impl Fatal {
+    /// In the words of an error, whatever its severity.
+    pub(crate) fn of(error: &ErrorResponse<'_>) -> Fatal {
+        Fatal {
+            code: error.code,
+            message: error.message.to_owned(),
+            detail: error.detail.map(str::to_owned),
+            hint: error.hint.map(str::to_owned),
+        }
+    }
+
+    pub(crate) fn error(&self) -> ErrorResponse<'_> {
+        ErrorResponse {
+            severity: "FATAL",
+            code: self.code,
+            message: &self.message,
+            detail: self.detail.as_deref(),
+            hint: self.hint.as_deref(),
+        }
+    }
+}
+
+/// What is to be done, in the order in which it was put down; but what follows from one of them comes before the next.
+#[derive(Debug, Default)]
+pub(crate) struct Followups {
+    /// Since the last one was taken.
+    new: Vec<Followup>,
+    /// The next one last.
+    others: Vec<Followup>,
+}
+
+impl Followups {
+    pub(crate) fn push(&mut self, followup: Followup) {
+        self.new.push(followup);
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Followup> {
+        if !self.new.is_empty() {
+            self.others.extend(self.new.drain(..).rev());
+        }
+        self.others.pop()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.new.is_empty() && self.others.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_from_one_comes_before_the_next() {
+        let mut followups = Followups::default();
+        let push = |followups: &mut Followups, pool| followups.push(Followup::AdmitToPin(PoolId(pool)));
+        let next = |followups: &mut Followups| match followups.next() {
+            Some(Followup::AdmitToPin(pool)) => pool.0,
+            other => panic!("{other:?}"),
+        };
+        push(&mut followups, 1);
+        push(&mut followups, 2);
+        assert_eq!(next(&mut followups), 1);
+        push(&mut followups, 3);
+        push(&mut followups, 4);
+        assert_eq!([(); 3].map(|()| next(&mut followups)), [3, 4, 2]);
+        assert!(followups.is_empty() && followups.next().is_none());
+    }
+}

@@ -1,0 +1,139 @@
+//! What a worker has: its connections and its pools, by their ids, and what every decision about them needs.
+//!
+//! Values without rules. The rules are in the folders beside this one, as functions on these tables; what follows from one of
+//! them beyond its own part is put on the [`agenda`].
+
+pub(crate) mod agenda;
+pub(crate) mod backpressure;
+pub(crate) mod cancels;
+pub(crate) mod due;
+pub(crate) mod followups;
+pub(crate) mod halves;
+pub(crate) mod notices;
+pub(crate) mod open_definitions;
+pub(crate) mod pools;
+pub(crate) mod showing;
+pub(crate) mod stopping;
+pub(crate) mod timers;
+pub(crate) mod view;
+
+use std::sync::Arc;
+
+use connections::flow::Flow;
+use connections::server::Server;
+use link::caches::Caches;
+use link::session::{Session, State};
+use machine::Settings;
+use queueing::refusals::Refusals;
+use units::deadline::Deadlines;
+use units::random::Random;
+use units::table::Table;
+use units::{ConnId, Kind, WorkerId};
+
+use crate::chaos::{Chaos, chaos};
+use crate::tables::agenda::Agenda;
+use crate::tables::cancels::Cancels;
+use crate::tables::pools::Pools;
+use crate::tables::stopping::Stopping;
+use crate::tables::view::View;
+
+/// What is counted of a worker itself.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) steps: u64,
+    /// Servers lent to other workers.
+    pub(crate) lends: u64,
+    /// Sessions that have departed and whose connections are not closed yet.
+    pub(crate) departing: u32,
+}
+
+/// A worker's connections and pools.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    pub(crate) id: WorkerId,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) random: Random,
+    pub(crate) sessions: Table<Session>,
+    pub(crate) servers: Table<Server>,
+    pub(crate) cancels: Cancels,
+    pub(crate) pools: Pools,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) caches: Caches,
+    pub(crate) agenda: Agenda,
+    pub(crate) stopping: Stopping,
+    pub(crate) refusals: Refusals,
+    /// Only in tests of tests.
+    pub(crate) chaos: Option<Box<dyn Chaos>>,
+    pub(crate) counts: Counts,
+}
+
+impl Tables {
+    /// Empty ones. `seed`: the worker's, unpredictable.
+    pub(crate) fn new(id: WorkerId, settings: Arc<Settings>, seed: [u8; 32]) -> Tables {
+        Tables {
+            id,
+            chaos: chaos(&settings, id.0),
+            caches: Caches::new(&settings, seed),
+            refusals: Refusals::default(),
+            settings,
+            random: Random::new(seed),
+            sessions: Table::new(Kind::Client, id.0),
+            servers: Table::new(Kind::Server, id.0),
+            cancels: Cancels::new(id.0),
+            pools: Pools::default(),
+            deadlines: Deadlines::default(),
+            stopping: Stopping::default(),
+            agenda: Agenda::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// A session that waits leaves the line that it waits in.
+    pub(crate) fn leave_line(&mut self, conn: ConnId) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let State::Waiting { ticket, line, .. } = session.state() else { return };
+        if let Some(pool) = self.pools.get_mut(session.pool) {
+            pool.leave_line(line, session.claim.class, ticket);
+            self.agenda.publish_shared(pool);
+        }
+    }
+
+    /// What can be said of them without changing them.
+    #[inline]
+    pub(crate) fn view(&self) -> View<'_> {
+        View {
+            id: self.id,
+            settings: &self.settings,
+            sessions: &self.sessions,
+            servers: &self.servers,
+            pools: &self.pools,
+            stopping: &self.stopping,
+        }
+    }
+
+    #[must_use]
+    pub(crate) fn backlog_total(&self) -> usize {
+        let sessions =
+            self.sessions.iter().map(|(_, session)| session.flow.backlog().len() + session.incoming.inbox.len());
+        let servers = self.servers.iter().map(|(_, server)| server.flow.backlog().len() + server.incoming.inbox.len());
+        sessions.chain(servers).sum::<usize>() + self.caches.buffers.capacity()
+    }
+
+    pub(crate) fn flow(&self, conn: ConnId) -> Option<&Flow> {
+        match conn.kind() {
+            Kind::Client => self.sessions.get(conn).map(|session| &session.flow),
+            Kind::Server => self.servers.get(conn).map(|server| &server.flow),
+            Kind::Cancel => self.cancels.get(conn).map(|canceller| &canceller.flow),
+            Kind::Login => None,
+        }
+    }
+
+    pub(crate) fn flow_mut(&mut self, conn: ConnId) -> Option<&mut Flow> {
+        match conn.kind() {
+            Kind::Client => self.sessions.get_mut(conn).map(|session| &mut session.flow),
+            Kind::Server => self.servers.get_mut(conn).map(|server| &mut server.flow),
+            Kind::Cancel => self.cancels.get_mut(conn).map(|canceller| &mut canceller.flow),
+            Kind::Login => None,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Definitions that transactions have made and that may be taken back still: on which server, in which database.
+
+use std::collections::BTreeMap;
+
+use link::pool::Pool;
+use session_state::catalogue::{Definition, What};
+use units::{ConnId, Time};
+
+/// Servers whose transactions have defined something that other pools know of, and may go on.
+#[derive(Debug, Default)]
+pub(crate) struct OpenDefinitions(BTreeMap<ConnId, Box<str>>);
+
+impl OpenDefinitions {
+    /// The pools of a database learn what is defined there.
+    pub(crate) fn note<'p>(&mut self, pools: impl Iterator<Item = &'p mut Pool>, now: Time, definition: &Definition) {
+        for pool in pools.filter(|pool| pool.database.name_at_server() == &*definition.database) {
+            pool.names.known.learn(&definition.what, definition.server, now);
+        }
+        if definition.what != What::Relation {
+            self.0.insert(definition.server, definition.database.clone());
+        }
+    }
+
+    pub(crate) fn is_of(&self, server: ConnId) -> bool {
+        self.0.contains_key(&server)
+    }
+
+    /// The transaction on that server is over; `lost`: or the server is gone.
+    pub(crate) fn settle<'p>(
+        &mut self,
+        pools: impl Iterator<Item = &'p mut Pool>,
+        now: Time,
+        server: ConnId,
+        lost: bool,
+    ) {
+        let Some(database) = self.0.remove(&server) else { return };
+        for pool in pools.filter(|pool| pool.database.name_at_server() == &*database) {
+            pool.names.known.settle(server, now, lost);
+        }
+    }
+
+    /// A pool begins to know what names hide: what transactions define that are open now it may not be able to read.
+    pub(crate) fn doubt_in(&self, pool: &mut Pool, now: Time) {
+        for (server, database) in &self.0 {
+            if pool.database.name_at_server() == &**database {
+                pool.names.known.doubt(*server, now);
+            }
+        }
+    }
+}

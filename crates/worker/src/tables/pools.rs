@@ -1,0 +1,85 @@
+//! The pools of a worker, by their ids, which are dense.
+
+use std::sync::Arc;
+
+use connections::databases::Database;
+use link::pool::Pool;
+use machine::Settings;
+use units::{PoolId, PoolKey};
+
+/// Every pool that lives here.
+#[derive(Debug, Default)]
+pub(crate) struct Pools {
+    by_id: Vec<Option<Box<Pool>>>,
+    /// Those that live on other workers too.
+    shared: Vec<PoolId>,
+}
+
+impl Pools {
+    #[inline]
+    pub(crate) fn get(&self, id: PoolId) -> Option<&Pool> {
+        self.by_id.get(id.0 as usize)?.as_deref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: PoolId) -> Option<&mut Pool> {
+        self.by_id.get_mut(id.0 as usize)?.as_deref_mut()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Pool> {
+        self.by_id.iter().flatten().map(|pool| &**pool)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Pool> {
+        self.by_id.iter_mut().flatten().map(|pool| &mut **pool)
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = PoolId> + use<> {
+        (0..self.by_id.len() as u32).map(PoolId)
+    }
+
+    /// Makes a pool that is not here yet.
+    pub(crate) fn add(&mut self, id: PoolId, key: PoolKey, homes: u16, database: Arc<Database>, settings: &Settings) {
+        let index = id.0 as usize;
+        if self.by_id.len() <= index {
+            self.by_id.resize_with(index + 1, || None);
+        }
+        debug_assert!(self.by_id[index].is_none(), "a pool is made once");
+        self.by_id[index] = Some(Box::new(Pool::new(id, key, homes, database, settings)));
+        if homes > 1 {
+            self.shared.push(id);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: PoolId) {
+        if let Some(pool) = self.by_id.get_mut(id.0 as usize) {
+            *pool = None;
+        }
+        self.shared.retain(|&shared| shared != id);
+    }
+
+    /// Those that live on other workers too.
+    pub(crate) fn shared(&self) -> &[PoolId] {
+        &self.shared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_of_several_homes_is_shared_until_it_is_forgotten() {
+        let (mut pools, settings) = (Pools::default(), Settings::default());
+        for (id, homes) in [(2, 1), (0, 3)] {
+            let key = PoolKey { database: "d".into(), user: "u".into() };
+            let database = Arc::new(Database::new("d", Vec::new()));
+            pools.add(PoolId(id), key, homes, database, &settings);
+        }
+        assert_eq!(pools.iter().map(|pool| pool.id).collect::<Vec<_>>(), [PoolId(0), PoolId(2)]);
+        assert_eq!(pools.shared(), [PoolId(0)]);
+        pools.remove(PoolId(0));
+        assert!(pools.get(PoolId(0)).is_none() && pools.get(PoolId(9)).is_none());
+        assert!(pools.shared().is_empty());
+    }
+}

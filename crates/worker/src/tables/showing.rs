@@ -1,0 +1,171 @@
+//! What the console shows of a worker.
+
+use std::sync::Arc;
+
+use connections::server::{Chore, Server, State as ServerState};
+use link::pool::Pool;
+use link::session::{Session, State};
+use machine::pids::virtual_pid;
+use machine::snapshot::{
+    ClientCounts, ClientSnapshot, ClientTimes, FidelitySnapshot, PoolSnapshot, ServerCounts, ServerSnapshot,
+};
+use session_state::parameters::Tracked;
+use session_state::state::Pins;
+use settings::PoolMode;
+use units::{ConnId, Time};
+
+use crate::tables::view::View;
+
+impl View<'_> {
+    pub(crate) fn pools_shown(&self, now: Time) -> Vec<PoolSnapshot> {
+        let mut pools: Vec<PoolSnapshot> = self.pools.iter().map(|pool| snapshot_of(pool, now)).collect();
+        let mut place = vec![usize::MAX; self.pools.ids().count()];
+        for (index, pool) in pools.iter().enumerate() {
+            place[pool.id.0 as usize] = index;
+        }
+        let mut count = |id: units::id::PoolId, add: &mut dyn FnMut(&mut PoolSnapshot)| {
+            if let Some(pool) = place.get(id.0 as usize).and_then(|&index| pools.get_mut(index)) {
+                add(pool);
+            }
+        };
+        for (_, session) in self.sessions.iter() {
+            count(session.pool, &mut |pool| match session.state() {
+                State::Idle { .. } | State::Linked { .. } => pool.clients.active += 1,
+                // For a server, or at a limit.
+                State::Waiting { since, .. } | State::Welcoming { since } => {
+                    pool.clients.waiting += 1;
+                    pool.maxwait_us = pool.maxwait_us.max(now.micros_since(since));
+                }
+                State::Console { .. } | State::Leaving { .. } => {}
+            });
+        }
+        for (_, server) in self.servers.iter() {
+            let stale = now.since(server.work.since) > self.settings.global.servers.server_check_delay;
+            count(server.pool, &mut |pool| match server_state(server, stale) {
+                "active" | "listening" => pool.servers.active += 1,
+                "being_canceled" => pool.servers.being_canceled += 1,
+                "idle" => pool.servers.idle += 1,
+                "used" => pool.servers.used += 1,
+                "tested" => pool.servers.tested += 1,
+                _ => pool.servers.login += 1,
+            });
+        }
+        pools
+    }
+
+    pub(crate) fn clients_shown(&self) -> Vec<ClientSnapshot> {
+        // Who is only being told farewell is no client any more.
+        let clients = self.sessions.iter().filter(|(_, session)| !session.is_leaving());
+        clients.map(|(id, session)| self.client_snapshot(id, session)).collect()
+    }
+
+    pub(crate) fn servers_shown(&self, now: Time) -> Vec<ServerSnapshot> {
+        self.servers.iter().filter_map(|(id, server)| self.server_snapshot(now, id, server)).collect()
+    }
+
+    /// As the client knows it.
+    fn told_pid(&self, conn: ConnId, session: &Session) -> i32 {
+        let real = session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
+        let server = session.server().filter(|_| real).and_then(|server| self.servers.get(server));
+        server.map_or_else(|| virtual_pid(conn), |server| server.backend.pid)
+    }
+
+    fn client_snapshot(&self, conn: ConnId, session: &Session) -> ClientSnapshot {
+        let pool = self.pools.get(session.pool);
+        let key = pool.map(|pool| pool.key.clone()).unwrap_or_else(|| units::id::PoolKey {
+            database: session.identity.database.clone(),
+            user: session.identity.user.clone(),
+        });
+        let (state, waiting_since) = match session.state() {
+            State::Idle { .. } => ("idle", None),
+            State::Linked { .. } | State::Console { .. } => ("active", None),
+            State::Waiting { since, .. } | State::Welcoming { since } => ("waiting", Some(since)),
+            // Not looked at.
+            State::Leaving { .. } => ("idle", None),
+        };
+        let name = session.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        ClientSnapshot {
+            serial: session.identity.serial,
+            name: session.identity.name,
+            conn,
+            key,
+            user: session.identity.user.clone(),
+            state,
+            peer: session.identity.peer,
+            times: ClientTimes {
+                connected_at: session.identity.connected_at,
+                request_at: session.request_at,
+                waiting_since,
+            },
+            link: session.server(),
+            link_name: session.server().and_then(|server| self.servers.get(server)).map(|server| server.identity.name),
+            application_name: String::from_utf8_lossy(name).into_owned(),
+            prepared_statements: session.statements.names.as_ref().map_or(0, |names| names.len() as u32),
+            pid: self.told_pid(conn, session),
+            fidelity: pool.filter(|pool| pool.rules.mode != PoolMode::Session).map(|pool| pool.rules.fidelity),
+            class: session.claim.class,
+            pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
+        }
+    }
+
+    fn server_snapshot(&self, now: Time, conn: ConnId, server: &Server) -> Option<ServerSnapshot> {
+        let pool = self.pools.get(server.pool)?;
+        let stale = now.since(server.work.since) > self.settings.global.servers.server_check_delay;
+        let name = server.kept.parameters.get(Tracked::APPLICATION_NAME).unwrap_or_default();
+        Some(ServerSnapshot {
+            serial: server.identity.serial,
+            name: server.identity.name,
+            local: server.identity.local,
+            conn,
+            pool: pool.id,
+            key: pool.key.clone(),
+            state: server_state(server, stale),
+            address: Arc::clone(&server.identity.address),
+            connected_at: server.identity.connected_at,
+            request_at: server.transaction.query_at,
+            link: server.session(),
+            link_name: server.session().and_then(|conn| self.sessions.get(conn)).map(|session| session.identity.name),
+            remote_pid: server.backend.pid,
+            application_name: String::from_utf8_lossy(name).into_owned(),
+            prepared_statements: server.statements.prepared.len() as u32,
+            close_needed: server.end.close_needed.is_some(),
+        })
+    }
+}
+
+fn server_state(server: &Server, stale: bool) -> &'static str {
+    match server.state {
+        ServerState::Linked(_) if server.cancel.under_way > 0 => "being_canceled",
+        ServerState::Linked(_) | ServerState::Draining { .. } => "active",
+        ServerState::Listening => "listening",
+        ServerState::Held => "being_canceled",
+        ServerState::Idle if stale => "used",
+        ServerState::Idle => "idle",
+        ServerState::Busy(Chore::Setup) | ServerState::Connecting | ServerState::LoggingIn(_) => "new",
+        ServerState::Busy(_) => "tested",
+    }
+}
+
+fn snapshot_of(pool: &Pool, now: Time) -> PoolSnapshot {
+    let oldest =
+        [pool.queue.oldest_of_all(), pool.pins.queue.front()].into_iter().flatten().map(|waiter| waiter.since).min();
+    PoolSnapshot {
+        id: pool.id,
+        key: pool.key.clone(),
+        mode: pool.rules.mode,
+        clients: ClientCounts { active_cancel_req: pool.counts.cancels, ..ClientCounts::default() },
+        servers: ServerCounts { active_cancel: pool.counts.cancels, ..ServerCounts::default() },
+        maxwait_us: oldest.map_or(0, |since| now.micros_since(since)),
+        totals: pool.counts.totals,
+        fidelity: FidelitySnapshot {
+            fidelity: (pool.rules.mode != PoolMode::Session).then_some(pool.rules.fidelity),
+            names: pool.names.known.names(),
+            pinned: pool.pins.count,
+            waiting: pool.pins.queue.len(),
+            counts: pool.counts.fidelity,
+        },
+        classes: pool.queue.counts(now).collect(),
+        sizing: pool.measured.account.clone(),
+        long: pool.measured.experience.counts().collect(),
+    }
+}

@@ -1,0 +1,58 @@
+//! A worker on its way to its end.
+
+use machine::mail::Stop;
+
+/// How the worker is to end, once it is.
+#[derive(Debug, Default)]
+pub(crate) struct Stopping {
+    how: Option<Stop>,
+    is_finished: bool,
+}
+
+impl Stopping {
+    /// It is to end so. False: it is to end sooner already.
+    pub(crate) fn begin(&mut self, how: Stop) -> bool {
+        if self.how >= Some(how) {
+            return false;
+        }
+        self.how = Some(how);
+        true
+    }
+
+    #[inline]
+    pub(crate) fn has_begun(&self) -> bool {
+        self.how.is_some()
+    }
+
+    /// Whoever waits, or would have to, is refused.
+    #[inline]
+    pub(crate) fn refuses_new_work(&self) -> bool {
+        self.how == Some(Stop::WaitForServers)
+    }
+
+    /// What it waits for still; `None`: for nothing, or it has said that it is done.
+    pub(crate) fn awaits(&self) -> Option<Stop> {
+        self.how.filter(|_| !self.is_finished)
+    }
+
+    pub(crate) fn finish(&mut self) {
+        self.is_finished = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_is_only_replaced_by_a_sooner_one() {
+        let mut stopping = Stopping::default();
+        assert!(stopping.begin(Stop::WaitForClients) && !stopping.refuses_new_work());
+        assert!(!stopping.begin(Stop::WaitForClients));
+        assert!(stopping.begin(Stop::WaitForServers) && stopping.refuses_new_work());
+        assert!(!stopping.begin(Stop::WaitForClients));
+        assert_eq!(stopping.awaits(), Some(Stop::WaitForServers));
+        stopping.finish();
+        assert_eq!(stopping.awaits(), None);
+    }
+}

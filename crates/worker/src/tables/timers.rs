@@ -1,0 +1,81 @@
+//! When a connection or a pool is looked at next: deadlines are computed from states, and looked at only when one may be due.
+
+use std::time::Duration;
+
+use connections::server::Server;
+use link::pool::Pool;
+use machine::{Settings, Step};
+use units::deadline::Owner;
+use units::{ConnId, PoolId, Time, limits};
+
+use crate::tables::Tables;
+
+/// Sees to it that a session is looked at when its time is up.
+pub(crate) fn arm_session(tables: &mut Tables, conn: ConnId) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    let Some((at, _)) = tables.view().session_deadline(session) else { return };
+    if let Some(session) = tables.sessions.get_mut(conn) {
+        tables.deadlines.arm(Owner::Conn(conn), &mut session.armed, at);
+    }
+}
+
+/// As [`arm_session`], on a query's way: nothing to do where no timeout is set and nothing stalls.
+pub(crate) fn arm_linked(tables: &mut Tables, conn: ConnId) {
+    let Some(session) = tables.sessions.get(conn) else { return };
+    let Some(pool) = tables.pools.get(session.pool) else { return };
+    if pool.rules.times_links() || session.is_torn() || !session.flow.is_clear() {
+        arm_session(tables, conn);
+    }
+}
+
+pub(crate) fn arm_server(tables: &mut Tables, conn: ConnId) {
+    let Some((at, _)) = tables.view().server_deadline(conn) else { return };
+    if let Some(server) = tables.servers.get_mut(conn) {
+        tables.deadlines.arm(Owner::Conn(conn), &mut server.armed, at);
+    }
+}
+
+pub(crate) fn arm_canceller(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    let timeout = tables.settings.global.waiting.cancel_wait_timeout.unwrap_or(limits::HOUSEKEEPING);
+    if let Some(canceller) = tables.cancels.get_mut(conn) {
+        let at = canceller.since.max(step.now) + timeout;
+        tables.deadlines.arm(Owner::Conn(conn), &mut canceller.armed, at);
+    }
+}
+
+/// Sees to it that a pool is looked at when it may open servers again, or its reserve.
+pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    let reserve_timeout = tables.settings.global.pools.reserve_pool_timeout;
+    let Some(pool) = tables.pools.get_mut(id) else { return };
+    if pool.exchange.homes == 1 && pool.rules.reserve_pool_size == 0 && pool.opening.retry_at <= step.now {
+        // Nothing below would apply; lends are refused only between homes.
+        return;
+    }
+    if pool.exchange.lends_refused_until > step.now {
+        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.exchange.lends_refused_until);
+    }
+    let waiting_since = pool.waiting_since();
+    if pool.exchange.homes > 1 && waiting_since != Time::NEVER {
+        // Once the oldest waiter has been patient for long enough, and again while it waits.
+        let patience = pool.patience();
+        let first = waiting_since + patience;
+        let at = if first > step.now { first } else { step.now + patience };
+        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+    }
+    if pool.opening.retry_at > step.now {
+        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, pool.opening.retry_at);
+        return;
+    }
+    if let (Some(waiter), Some(timeout), true) = (pool.queue.oldest(), reserve_timeout, pool.lacks_reserve()) {
+        let at = (waiter.since + timeout).max(step.now + Duration::from_millis(1));
+        tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
+    }
+}
+
+/// Whether a server that is idle from now on is looked at early enough anyway: mostly so after its first transaction.
+#[inline]
+pub(crate) fn is_armed_idle(now: Time, server: &Server, pool: &Pool, settings: &Settings) -> bool {
+    settings.global.servers.server_idle_timeout.is_some_and(|idle| {
+        server.armed.is_by(now + idle) && server.armed.is_by(server.identity.connected_at + pool.rules.server_lifetime)
+    })
+}

@@ -1,0 +1,223 @@
+//! What can be said of a worker without changing it: who waits for what, who would be served, and lines for the log.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use connections::server::{LimitWait, Server};
+use link::pool::Pool;
+use link::session::{Admission, Line, Session, State};
+use machine::observe::{About, Fact, Level, Topic};
+use machine::pids::virtual_pid;
+use machine::{Settings, Step};
+use queueing::board::Board;
+use queueing::classes::ClassId;
+use queueing::queue::Stranger;
+use settings::PoolMode;
+use units::table::Table;
+use units::{ConnId, PoolId, Time, WorkerId, limits};
+use wire::backend::Status;
+
+use crate::tables::notices::PINNED;
+use crate::tables::pools::Pools;
+use crate::tables::stopping::Stopping;
+
+/// A worker's tables, to be looked at.
+#[derive(Copy, Clone, Debug)]
+pub struct View<'a> {
+    pub(crate) id: WorkerId,
+    pub(crate) settings: &'a Settings,
+    pub(crate) sessions: &'a Table<Session>,
+    pub(crate) servers: &'a Table<Server>,
+    pub(crate) pools: &'a Pools,
+    pub(crate) stopping: &'a Stopping,
+}
+
+impl View<'_> {
+    pub(crate) fn log_session(&self, step: &mut Step<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {
+        let Some(session) = self.sessions.get(conn) else { return };
+        let fact = Fact {
+            level,
+            topic,
+            about: About::Client {
+                conn,
+                name: session.identity.name,
+                database: Some(session.identity.database.clone()),
+                user: Some(session.identity.user.clone()),
+                peer: session.identity.peer,
+            },
+            text,
+        };
+        step.actions.tell(fact);
+    }
+
+    pub(crate) fn log_server(&self, step: &mut Step<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {
+        let Some(server) = self.servers.get(conn) else { return };
+        let Some(pool) = self.pools.get(server.pool) else { return };
+        let about = About::Server {
+            conn,
+            name: server.identity.name,
+            database: pool.key.database.clone(),
+            user: pool.key.user.clone(),
+            address: server.identity.address.clone(),
+        };
+        let fact = Fact { level, topic, about, text };
+        step.actions.tell(fact);
+    }
+
+    pub(crate) fn words_of_end(&self, step: &Step<'_>, conn: ConnId, why: &str) -> String {
+        format!("closing because: {why} (age={}s)", self.age(step, conn))
+    }
+
+    pub(crate) fn age(&self, step: &Step<'_>, conn: ConnId) -> u64 {
+        self.servers.get(conn).map_or(0, |server| step.now.since(server.identity.connected_at).as_secs())
+    }
+
+    /// Whether a session goes on without its server, and how many answers (one, or none) it is owed.
+    pub(crate) fn outlives(&self, server: &Server, session: ConnId) -> Option<usize> {
+        let (answers, batch) = server.ledger.owing();
+        let session = self.sessions.get(session)?;
+        let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
+        let in_transaction = server.transaction.status != Status::Idle || batch || server.ledger.is_skipping();
+        let alone = answers == 0 || (answers == 1 && session.incoming.inbox.is_empty());
+        let mode = self.pools.get(server.pool)?.rules.mode;
+        let free = session.tracker.as_ref().is_none_or(|tracker| tracker.outlives_server());
+        let goes_on = free && mode != PoolMode::Session && alone && !in_answer && !in_transaction && !session.is_torn();
+        goes_on.then_some(answers)
+    }
+
+    /// The wait of a session for a limit, with its server.
+    pub(crate) fn limit_wait(&self, session: &Session) -> Option<LimitWait> {
+        let Admission::Waits { .. } = session.claim.admission else { return None };
+        Some(self.servers.get(session.server()?)?.hold.limit_wait)
+    }
+
+    /// A waiter's time is up: since when it has waited, and how long it can.
+    pub(crate) fn late(&self, now: Time, conn: ConnId) -> Option<(Time, u32)> {
+        let session = self.sessions.get(conn)?;
+        let (since, deadline_ms) = match session.state() {
+            State::Waiting { since, deadline_ms, .. } => (since, deadline_ms),
+            _ => self.limit_wait(session).map(|wait| (wait.since, wait.deadline_ms))?,
+        };
+        let is_late = deadline_ms > 0 && now >= since + Duration::from_millis(deadline_ms.into());
+        is_late.then_some((since, deadline_ms))
+    }
+
+    /// The message and the DETAIL of a session whose wait ends, with `max_pinned` where that is why it waited.
+    pub(crate) fn with_pin_limit(
+        &self,
+        conn: ConnId,
+        words: &'static str,
+        detail: String,
+    ) -> (Cow<'static, str>, String) {
+        match self.pin_limit(conn) {
+            Some(limit) => (format!("{words}: {PINNED}").into(), format!("{detail} {limit}")),
+            None => (words.into(), detail),
+        }
+    }
+
+    /// If a session waits because of `max_pinned`: what it is told, in figures.
+    pub(crate) fn pin_limit(&self, conn: ConnId) -> Option<String> {
+        let session = self.sessions.get(conn)?;
+        let State::Waiting { line: Line::Pin, .. } = session.state() else { return None };
+        self.pools.get(session.pool).map(|pool| format!("max_pinned={}", pool.rules.max_pinned))
+    }
+
+    /// Who on another worker is to be served before our own oldest waiter, by what the board says.
+    pub(crate) fn stranger(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
+        if now < pool.exchange.lends_refused_until {
+            return None;
+        }
+        if pool.queue.is_counted() {
+            return self.stranger_by_class(now, board, pool);
+        }
+        let workers = 0..self.settings.workers;
+        let waiting = workers.map(WorkerId).filter(|&worker| worker != self.id).filter_map(|worker| {
+            let since = board.cell(pool.id, worker).waiting_since;
+            // The board may be late: one server for one waiter.
+            let fed = || pool.exchange.fed.get(&worker) == Some(&since);
+            (since != Time::NEVER && !fed()).then_some((worker, since))
+        });
+        let (worker, since) = waiting.min_by_key(|&(_, since)| since)?;
+        let head_start = pool.patience();
+        let own = pool.waiting_since();
+        // Whoever has waited for less is served sooner by a server of its own worker than by one that travels.
+        let patient = since + head_start <= now;
+        let own_first = machine::sabotage::serves_own_first(self.settings) && own != Time::NEVER;
+        let yields = own == Time::NEVER || pool.yields_to(board.cell(pool.id, worker), since, own);
+        (patient && since + head_start < own && yields && !own_first).then_some((worker, since))
+    }
+
+    /// Who on another worker is to be served before everybody here, where classes are told apart. One of the same class is
+    /// served sooner at home, if it has waited for less than a service; one of a class that has had less is not: its worker
+    /// may have no servers left, and they go where those of the other class have waited longest.
+    pub(crate) fn stranger_by_class(&self, now: Time, board: &Board, pool: &Pool) -> Option<(WorkerId, Time)> {
+        let own = pool.queue.next_class(now);
+        let head_start = |class| match own {
+            Some(own) if own != class => limits::STRANGER,
+            Some(_) | None => pool.patience(),
+        };
+        let workers = (0..self.settings.workers).map(WorkerId).filter(|worker| *worker != self.id);
+        let strangers = workers.flat_map(|worker| {
+            let cells = board.classes(pool.id, worker).iter().enumerate();
+            cells.map(move |(index, cell)| Stranger { worker, class: ClassId(index as u8), since: cell.waiting_since })
+        });
+        let waiting = strangers.filter(|stranger| {
+            // The board may be late: one server for one waiter.
+            let fed = || pool.exchange.fed.get(&stranger.worker) == Some(&stranger.since);
+            stranger.since != Time::NEVER && stranger.since + head_start(stranger.class) <= now && !fed()
+        });
+        let stranger = pool.queue.first_of(waiting, now)?;
+        let yields = pool.queue.yields_to(&stranger, head_start(stranger.class), now);
+        yields.then_some((stranger.worker, stranger.since))
+    }
+
+    /// Of the servers used last, the first that has what a session has set: nothing needs to be told to it. The one used last,
+    /// if there is none.
+    pub(crate) fn fitting(&self, pool: &Pool, session: Option<ConnId>) -> Option<ConnId> {
+        let last = *pool.servers.idle.back()?;
+        let session = session.and_then(|session| self.sessions.get(session));
+        let wanted = session.and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.state());
+        let wanted = wanted.filter(|state| !state.is_base());
+        let fits = |server: &ConnId| {
+            let found = self.servers.get(*server).and_then(|server| server.kept.session_state.as_ref());
+            match (wanted, found) {
+                (Some(wanted), Some(found)) => Arc::ptr_eq(wanted, found) || wanted == found,
+                (wanted, found) => wanted.is_none() && found.is_none(),
+            }
+        };
+        if fits(&last) {
+            return Some(last);
+        }
+        let mut others = pool.servers.idle.iter().rev().skip(1).take(limits::FITTING_MAX - 1);
+        Some(others.find(|server| fits(server)).copied().unwrap_or(last))
+    }
+
+    pub(crate) fn waits_for_listener(&self, conn: ConnId) -> bool {
+        self.sessions.get(conn).is_some_and(Session::waits_for_listener)
+    }
+
+    /// The pid of who said something as clients know it, if it is one of ours.
+    pub(crate) fn known_pid(&self, id: PoolId, pid: i32) -> i32 {
+        let mut servers = self.servers.iter().map(|(_, server)| server);
+        let server = servers.find(|server| server.pool == id && server.backend.pid == pid);
+        let linked = server.and_then(Server::session).map(virtual_pid);
+        server
+            .filter(|server| server.traces.notified_by != 0)
+            .map(|server| server.traces.notified_by)
+            .or(linked)
+            .unwrap_or(pid)
+    }
+
+    /// How much longer than one's own waiter a stranger must have waited to be served first (I7), here and now.
+    #[must_use]
+    pub fn patience(&self, pool: units::id::PoolId) -> Option<Duration> {
+        self.pools.get(pool).map(Pool::patience)
+    }
+
+    /// Whether a pool's first clients wait until it is known what its database's names hide.
+    #[must_use]
+    pub fn awaits_names(&self, pool: units::id::PoolId) -> bool {
+        self.pools.get(pool).is_some_and(|pool| pool.names.known.is_awaited())
+    }
+}

@@ -1,0 +1,494 @@
+//! Bytes of clients and servers: who reads them, and what is done once they are read. A query's way, so every function of a worker that
+//! touches several of its parts at once is here or in the crate's root.
+
+use std::sync::Arc;
+
+use connections::server::{Overdue, Server, State as ServerState};
+use link::answers::Answers;
+use link::findings::{Broken, Findings};
+use link::lone_answer::{LoneAnswer, passed};
+use link::lone_query::LoneQuery;
+use link::pool::Pool;
+use link::replaying;
+use link::requests::Requests;
+use link::server_login::{End, ServerLogin};
+use link::server_questions::{end_skipping, question_syncs};
+use link::session::{Admission, Line, Session, State};
+use link::stream::Stream;
+use link::{client_messages, server_messages};
+use machine::Step;
+use machine::action::Source;
+use queueing::commented::Commented;
+use units::{ConnId, limits};
+use wire::frontend::tag;
+
+use crate::Worker;
+use crate::events::{chore_answers, findings, server_logins};
+use crate::limits::admission::Goes;
+use crate::limits::{admission, classes, deadlines, full_lines, linked, pin_line, slots};
+use crate::servers::idle_servers::{expired, is_stale};
+use crate::servers::{cancellers, closed_servers, disturbances, drains, free_servers, idle_servers, listener};
+use crate::sessions::links::join;
+use crate::sessions::{console, definitions, halves, links, lost_servers, overdue_queries, waiters};
+use crate::tables::{backpressure, timers};
+
+impl Worker {
+    /// A linked session's messages, from `at`, where its last batch was refused by a limit that a reload has taken away since.
+    #[cold]
+    fn pass_over_refused(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
+        if let Some(at) = linked::admit_linked(&mut self.tables, &mut self.limiters, step, conn, bytes, at) {
+            self.requests(step, conn, bytes, source, at);
+        }
+    }
+
+    /// As [`begin`], where something is limited.
+    #[inline(never)]
+    fn begin_limited(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
+        let mut from = 0;
+        while let Some(at) = halves::needs_server(&mut self.tables, &mut self.halves, step, conn, bytes, from) {
+            match admission::admit(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..]) {
+                Goes::On => return self.acquire_for(step, conn, bytes, source, at),
+                Goes::Later => return backpressure::stash(&mut self.tables, step, conn, &bytes[at..]),
+                Goes::PassedOver => from = at,
+            }
+        }
+    }
+
+    /// A session needs a server for `bytes` from `at`: at once if one is idle, else it waits.
+    #[inline(always)]
+    fn acquire_for(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
+        let Some(session) = self.tables.sessions.get_mut(conn) else { return };
+        session.request_at = step.now;
+        let (pool, class, is_admitted) =
+            (session.pool, session.claim.class, matches!(session.claim.admission, Admission::In { .. }));
+        if self.tables.stopping.refuses_new_work() {
+            self.tables.agenda.refuse(conn, wire::sqlstate::ADMIN_SHUTDOWN, "server shutting down");
+            return;
+        }
+        let (class, commented) = match is_admitted || self.tables.settings.classes.is_single() {
+            // Who was admitted by the limits of its class is not of another behind them.
+            true => (class, Commented::Unread),
+            false => classes::classify(&mut self.tables, conn, &bytes[at..]),
+        };
+        // Whoever waits already comes first.
+        let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.names.known.is_awaited();
+        let (may_take, bounded) =
+            self.tables.pools.get(pool).map_or((false, false), |pool| (may_take(pool), pool.rules.max_pinned > 0));
+        if bounded && pin_line::must_wait_to_pin(&mut self.tables, step, conn, &bytes[at..]) {
+            backpressure::stash(&mut self.tables, step, conn, &bytes[at..]);
+            deadlines::hurry(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..], commented);
+            return;
+        }
+        let server = if may_take { idle_servers::take_idle(&mut self.tables, step, pool, Some(conn)) } else { None };
+        let server = server.map(|server| disturbances::rotate(&mut self.tables, step, pool, conn, server));
+        match server {
+            Some(server) => match links::link(&mut self.tables, step, conn, server) {
+                true => self.requests(step, conn, bytes, source, at),
+                false => backpressure::stash(&mut self.tables, step, conn, &bytes[at..]),
+            },
+            None => {
+                // Who waits is not read any more once it has enough at hand.
+                waiters::wait(&mut self.tables, step, conn, Line::Server);
+                backpressure::stash(&mut self.tables, step, conn, &bytes[at..]);
+                deadlines::hurry(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..], commented);
+                full_lines::bound_line(&mut self.tables, &mut self.limiters, step, conn);
+            }
+        }
+    }
+
+    /// Deals with a Query of a session without a server that has nothing else at hand, if the server that was used last is as
+    /// it wants one. False: nothing was done.
+    fn begin_query(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) -> bool {
+        let is_special = self.tables.stopping.has_begun()
+            || self.tables.chaos.is_some()
+            || !self.tables.settings.classes.is_single();
+        let is_query = bytes.first() == Some(&tag::QUERY);
+        if !is_query || is_special || !self.limiters.is_none() || self.tables.settings.global.servers.server_round_robin
+        {
+            return false;
+        }
+        let Some(session) = self.tables.sessions.get_mut(conn).filter(|session| !session.incoming.skipping) else {
+            return false;
+        };
+        let Some(pool) = self.tables.pools.get_mut(session.pool) else { return false };
+        let Some(&server_id) = pool.servers.idle.back() else { return false };
+        let Some(server) = self.tables.servers.get_mut(server_id) else { return false };
+        let may_take =
+            pool.queue.admits(session.claim.class) && !pool.names.known.is_awaited() && pool.rules.max_pinned == 0;
+        let is_alike = session.confirmed && Arc::ptr_eq(&session.parameters, &server.kept.parameters);
+        let flows = session.flow.is_reading() && session.flow.is_clear() && server.flow.is_reading();
+        let is_fresh = !is_stale(step.now, server.work.since, &self.tables.settings)
+            && expired(step.now, server, pool, &self.tables.settings).is_none();
+        if !may_take || !is_alike || !flows || !is_fresh || server.kept.session_state.is_some() {
+            return false;
+        }
+        let mut query = LoneQuery { session, server_id, server, pool, bytes, source: Source::Chunk, at: 0 };
+        let Some(text) = query.text() else { return false };
+        self.halves.forget(conn);
+        query.session.request_at = step.now;
+        let (session, server) = ((conn, &mut *query.session), (server_id, &mut *query.server));
+        join(step.now, &self.tables.settings, session, server, query.pool, self.tables.agenda.unpublished());
+        if query.is_harmless(text, &mut self.tables.caches) {
+            query.send(step.now, step.actions);
+            if cfg!(feature = "sabotage") {
+                links::release_if_done(&mut self.tables, step, server_id);
+            }
+        } else {
+            // Its text was read, and is read once more for what follows from it.
+            self.read_requests(step, conn, bytes, Source::Chunk, 0, false);
+        }
+        true
+    }
+
+    /// Bytes of a server that is logging in.
+    fn login_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+        let Some(server) = self.tables.servers.get_mut(conn) else { return };
+        let Some(pool) = self.tables.pools.get(server.pool) else { return };
+        server.incoming.inbox.extend_from_slice(bytes);
+        let inbox = std::mem::take(&mut server.incoming.inbox);
+        let mut at = 0;
+        let mut login =
+            ServerLogin { step, conn, server, pool, settings: &self.tables.settings, random: &mut self.tables.random };
+        match login.read(&inbox, &mut at) {
+            Ok(End::Open) => {}
+            Ok(End::Ready) => server_logins::logged_in(&mut self.tables, step, conn),
+            Ok(End::Refused(error)) => lost_servers::login_refused(&mut self.tables, step, conn, error),
+            Err(Broken(why)) => return lost_servers::login_failed(&mut self.tables, step, conn, &why),
+        }
+        self.keep_login_rest(step, conn, &inbox[at..]);
+    }
+
+    /// What came after the part of the login that could be read: more of it, or already something else.
+    fn keep_login_rest(&mut self, step: &mut Step<'_>, conn: ConnId, rest: &[u8]) {
+        let Some(server) = self.tables.servers.get_mut(conn) else { return };
+        if rest.is_empty() {
+            return;
+        }
+        if matches!(server.state, ServerState::LoggingIn(_)) {
+            server.incoming.inbox = rest.to_vec();
+            return;
+        }
+        // Asynchronous messages right behind the login; they are read as any other.
+        let source = step.actions.next_kept();
+        let rest = rest.to_vec();
+        self.answers(step, conn, &rest, source);
+        step.actions.keep(rest);
+    }
+
+    pub(crate) fn client_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+        let Some(session) = self.tables.sessions.get_mut(conn) else { return };
+        session.progress_at = step.now;
+        if let Some(pool) = self.tables.pools.get_mut(session.pool) {
+            pool.counts.totals.received += bytes.len() as u64;
+        }
+        match session.state() {
+            State::Linked { server } => {
+                let held = self.tables.servers.get(server).is_some_and(Server::holds_messages);
+                if held {
+                    // It may be but for the rest of a message that it does not go on.
+                    let stirs = session.incoming.skipping || !self.limiters.is_none();
+                    backpressure::stash(&mut self.tables, step, conn, bytes);
+                    if stirs {
+                        self.tables.agenda.reconsider(conn);
+                    }
+                } else {
+                    self.requests(step, conn, bytes, Source::Chunk, 0);
+                }
+            }
+            State::Idle { .. } if session.incoming.inbox.is_empty() && !session.waits_for_listener() => {
+                if !self.begin_query(step, conn, bytes) {
+                    self.begin(step, conn, bytes, Source::Chunk);
+                }
+            }
+            State::Idle { .. } => {
+                backpressure::stash(&mut self.tables, step, conn, bytes);
+                if !self.tables.view().waits_for_listener(conn) {
+                    self.begin_from_inbox(step, conn);
+                }
+            }
+            State::Console { .. } => {
+                backpressure::stash(&mut self.tables, step, conn, bytes);
+                console::console_received(&mut self.tables, step, conn);
+                // What needed no answer of the control plane's made room at once.
+                backpressure::balance_if_paused(&mut self.tables, step, conn);
+            }
+            State::Waiting { .. } | State::Welcoming { .. } => backpressure::stash(&mut self.tables, step, conn, bytes),
+            State::Leaving { .. } => {}
+        }
+    }
+
+    /// A session that is not linked has bytes at hand: does it need a server?
+    fn begin(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
+        if !self.limiters.is_none() {
+            return self.begin_limited(step, conn, bytes, source);
+        }
+        if let Some(at) = halves::needs_server(&mut self.tables, &mut self.halves, step, conn, bytes, 0) {
+            self.acquire_for(step, conn, bytes, source, at);
+        }
+    }
+
+    /// As [`begin`], with what was kept.
+    fn begin_from_inbox(&mut self, step: &mut Step<'_>, conn: ConnId) {
+        let Some(session) = self.tables.sessions.get_mut(conn) else { return };
+        let inbox = std::mem::take(&mut session.incoming.inbox);
+        let source = step.actions.next_kept();
+        // Reading goes on again if it had paused for want of room.
+        let reading = session.flow.is_reading();
+        self.begin(step, conn, &inbox, source);
+        step.actions.keep(inbox);
+        if !reading {
+            backpressure::balance_session(&mut self.tables, step, conn);
+        }
+    }
+
+    /// Feeds a linked session's kept bytes to its server.
+    pub(crate) fn requests_from_inbox(&mut self, step: &mut Step<'_>, conn: ConnId) {
+        let Some(session) = self.tables.sessions.get_mut(conn) else { return };
+        let inbox = std::mem::take(&mut session.incoming.inbox);
+        let source = step.actions.next_kept();
+        let reading = session.flow.is_reading();
+        self.requests(step, conn, &inbox, source, 0);
+        step.actions.keep(inbox);
+        if !reading {
+            backpressure::balance_session(&mut self.tables, step, conn);
+        }
+    }
+
+    /// A linked session's bytes, from `at`.
+    #[inline]
+    fn requests(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
+        if self.limiters.is_none() {
+            self.read_requests(step, conn, bytes, source, at, true);
+        } else if let Some(at) = linked::admit_linked(&mut self.tables, &mut self.limiters, step, conn, bytes, at) {
+            self.read_requests(step, conn, bytes, source, at, false);
+        }
+    }
+
+    /// As [`requests`], where no limit holds them up. `may_be_lone`: whether they are one Query from which nothing follows
+    /// has not been asked yet.
+    fn read_requests(
+        &mut self,
+        step: &mut Step<'_>,
+        conn: ConnId,
+        bytes: &[u8],
+        source: Source,
+        at: usize,
+        may_be_lone: bool,
+    ) {
+        let others = definitions::other_workers(&self.tables);
+        let Some(session) = self.tables.sessions.get_mut(conn) else { return };
+        let Some(server_id) = session.server() else { return };
+        let Some(server) = self.tables.servers.get_mut(server_id) else { return };
+        let Some(pool) = self.tables.pools.get_mut(session.pool) else { return };
+        let mut query = LoneQuery { session, server_id, server, pool, bytes, source, at };
+        if may_be_lone
+            && let Some(text) = query.text()
+            && query.is_harmless(text, &mut self.tables.caches)
+        {
+            query.send(step.now, step.actions);
+            if cfg!(feature = "sabotage") {
+                links::release_if_done(&mut self.tables, step, server_id);
+            }
+            return;
+        }
+        if query.session.incoming.skipping {
+            return self.pass_over_refused(step, conn, bytes, source, at);
+        }
+        let mut requests = query.into_requests(step.now, conn, &mut self.tables.caches, others, step.actions);
+        let ledger = &requests.server.ledger;
+        let (was_calm, was_done) = (ledger.is_clear(), ledger.owes_no_client());
+        let end = client_messages::read(&mut requests);
+        requests.stream.flush(server_id, requests.actions);
+        let Requests { definitions, attends, queries, .. } = requests;
+        let attends = attends.then_some(pool.id);
+        if was_done {
+            server.transaction.query_at = step.now;
+        }
+        if was_calm {
+            server.transaction.began_at.get_or_insert(step.now);
+        }
+        let crowded = server.hold.is_on && session.incoming.inbox.len() >= limits::CHUNK_LEN_MAX;
+        let deep = server.ledger.depth() >= limits::OWED_MAX || crowded;
+        let may_be_done = server.is_clean() || server.end.close_needed.is_some() || cfg!(feature = "sabotage");
+        let is_timed = pool.rules.times_links() || session.is_torn() || !session.flow.is_clear();
+        definitions
+            .iter()
+            .for_each(|definition| self.definitions.note(self.tables.pools.iter_mut(), step.now, definition));
+        if let Err(ending) = end {
+            return self.tables.agenda.end_by_request(conn, ending);
+        }
+        if !self.limiters.is_none() {
+            slots::count_for_limits(&mut self.tables, &mut self.limiters, step, conn, 0, queries);
+        }
+        if let Some(pool) = attends {
+            listener::attend(&mut self.tables, step, pool);
+            timers::arm_session(&mut self.tables, conn);
+        }
+        if deep {
+            backpressure::balance_session(&mut self.tables, step, conn);
+        }
+        let is_released = may_be_done && links::release_if_done(&mut self.tables, step, server_id);
+        if is_timed && !is_released {
+            timers::arm_session(&mut self.tables, conn);
+        }
+    }
+
+    /// Bytes of a server.
+    pub(crate) fn server_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+        match self.tables.servers.get(conn).map(|server| &server.state) {
+            None => {}
+            Some(ServerState::Connecting) => lost_servers::break_server(
+                &mut self.tables,
+                &mut self.limiters,
+                step,
+                conn,
+                "server spoke before it was asked",
+            ),
+            Some(ServerState::LoggingIn(_)) => self.login_received(step, conn, bytes),
+            Some(_) => self.answers(step, conn, bytes, Source::Chunk),
+        }
+    }
+
+    /// Bytes of a server that has logged in.
+    #[inline(always)]
+    fn answers(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
+        let others = definitions::other_workers(&self.tables);
+        let Some(server) = self.tables.servers.get_mut(conn) else { return };
+        let client = match &mut server.state {
+            ServerState::Linked(session) => Some(*session),
+            ServerState::Draining { read, .. } => {
+                *read += bytes.len() as u64;
+                None
+            }
+            _ => None,
+        };
+        let Some(pool) = self.tables.pools.get_mut(server.pool) else { return };
+        let mut session = client.and_then(|id| self.tables.sessions.get_mut(id).map(|session| (id, session)));
+        let mut stream = Stream::new(bytes, source, 0);
+        if let Some((id, session)) = &mut session
+            && self.limiters.is_none()
+        {
+            let mut answer = LoneAnswer { session, server, pool };
+            if answer.is_expected() {
+                stream.pass(passed(answer.server, bytes));
+                if answer.ready(step.now, stream.rest()).is_some() {
+                    answer.pool.counts.totals.sent += bytes.len() as u64;
+                    step.actions.send(*id, source, 0, bytes.len());
+                    let id = *id;
+                    if !links::release_if_done(&mut self.tables, step, conn) {
+                        findings::stays_linked(&mut self.tables, &mut self.limiters, step, conn, id);
+                    }
+                    return;
+                }
+            }
+        }
+        let (id, before) = (pool.id, pool.counts.totals.transactions);
+        let mut answers = Answers {
+            now: step.now,
+            server_id: conn,
+            server,
+            session,
+            pool,
+            others,
+            caches: &mut self.tables.caches,
+            actions: step.actions,
+            stream,
+            findings: Findings::default(),
+        };
+        let end = server_messages::read(&mut answers);
+        answers.flush();
+        answers.findings.reverted = answers.tracker().is_some_and(|tracker| tracker.is_reverted());
+        let mut findings = answers.findings;
+        definitions::act_on_definitions(&mut self.tables, &mut self.definitions, step, conn, &mut findings);
+        if !self.limiters.is_none() {
+            slots::count_ended(&mut self.tables, &mut self.limiters, step, client, id, before);
+        }
+        match end {
+            Ok(()) => self.act_on(step, conn, findings),
+            Err(Broken(why)) => lost_servers::break_server(&mut self.tables, &mut self.limiters, step, conn, &why),
+        }
+    }
+
+    fn act_on(&mut self, step: &mut Step<'_>, conn: ConnId, findings: Findings) {
+        let (mut chore_error, mut rows) = (None, Vec::new());
+        if let Some(mut words) = findings.words {
+            listener::notify_all(&mut self.tables, step, conn, std::mem::take(&mut words.heard));
+            chore_error = words.chore_error.take();
+            rows = std::mem::take(&mut words.rows);
+            if findings::act_on_words(&mut self.tables, &mut self.limiters, step, conn, *words) {
+                return;
+            }
+        }
+        if findings.transaction_block {
+            closed_servers::refuse_transaction_block(&mut self.tables, step, conn);
+            return;
+        }
+        let Some(server) = self.tables.servers.get_mut(conn) else { return };
+        match server.state {
+            ServerState::Linked(session) => {
+                let (held, struck) = (server.hold.is_on, server.cancel.overdue == Overdue::Answered);
+                let Some(pool) = self.tables.pools.get_mut(server.pool) else { return };
+                if let Some(session_value) = self.tables.sessions.get_mut(session) {
+                    let tracked = &self.tables.caches.tracked;
+                    if findings.replayed {
+                        replaying::accepted(step, session, session_value, server, pool, tracked);
+                    }
+                    if findings.skipped_aside {
+                        end_skipping(step, conn, server);
+                    }
+                    if findings.reverted {
+                        replaying::mend(step, session_value, conn, server, tracked);
+                    }
+                }
+                if findings.subscriptions
+                    && listener::note_transaction_over(&mut self.tables, step, conn, session, findings.withheld)
+                {
+                    return;
+                }
+                if let Some(server) = self.tables.servers.get_mut(conn) {
+                    question_syncs(step, conn, server);
+                }
+                if held && links::ends_hold(&mut self.tables, conn, session) {
+                    self.requests_from_inbox(step, session);
+                }
+                cancellers::cancel_if_wanted(&mut self.tables, step, conn);
+                if self.tables.servers.get(conn).is_some_and(|server| server.ledger.depth() < limits::OWED_MAX / 2) {
+                    backpressure::balance_if_paused(&mut self.tables, step, session);
+                }
+                if !links::release_if_done(&mut self.tables, step, conn) {
+                    if struck {
+                        overdue_queries::wait_for_cancel(&mut self.tables, conn);
+                    }
+                    findings::stays_linked(&mut self.tables, &mut self.limiters, step, conn, session);
+                }
+            }
+            ServerState::Busy(chore) => {
+                if let Some(chaos) = self.tables.chaos.as_mut().filter(|_| !rows.is_empty()) {
+                    chaos.rows(conn, rows);
+                }
+                chore_answers::chore_progress(&mut self.tables, &mut self.limiters, step, conn, chore, chore_error);
+            }
+            ServerState::Draining { .. } => drains::drain_progress(&mut self.tables, step, conn),
+            ServerState::Listening => {
+                chore_answers::listener_progress(&mut self.tables, &mut self.limiters, step, conn, chore_error)
+            }
+            ServerState::Idle | ServerState::Held => free_servers::free(&mut self.tables, step, conn),
+            ServerState::Connecting | ServerState::LoggingIn(_) => {}
+        }
+    }
+
+    /// A released session has more at hand.
+    #[inline(never)]
+    pub(crate) fn reconsider(&mut self, step: &mut Step<'_>, conn: ConnId) {
+        if let Some(server) = self.tables.sessions.get(conn).and_then(Session::server) {
+            return linked::go_on_linked(&mut self.tables, conn, server);
+        }
+        let idle =
+            self.tables.sessions.get(conn).is_some_and(|session| {
+                matches!(session.state(), State::Idle { .. }) && !session.incoming.inbox.is_empty()
+            });
+        if idle && !self.tables.view().waits_for_listener(conn) {
+            self.begin_from_inbox(step, conn);
+        }
+    }
+}
