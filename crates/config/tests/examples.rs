@@ -62,6 +62,9 @@ fn so_many_blocks_are_not_run() {
     ];
     assert_eq!(pages.map(|(page, _)| (page, of(page))), pages);
     assert_eq!(all, pages.iter().map(|(_, count)| count).sum::<usize>(), "no other page has any");
+    // A drawing is compared with the code by a test that names its page.
+    let mut drawn = blocks.iter().filter(|block| block.kind == Kind::Mermaid);
+    assert!(drawn.all(|block| block.place.starts_with("docs/states.md:")), "no other page has a drawing");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //!   conf     the class_file of the ini block above it                           the same
 //!   console  commands behind `$`, and what they print, run against PostgreSQL    crates/outer/tests/examples.rs
 //!   text     is not run; the line above it says why: <!-- not run: a drawing -->
+//!   mermaid  is a drawing of the code, compared with it by a test beside that code
 //! ```
 //!
 //! Behind `console` stand settings of the pooler that it is run with, as `query_timeout=1`. A block without one of these words, or
@@ -31,6 +32,8 @@ pub enum Kind {
     Console,
     /// Not run, and it is said why.
     Text,
+    /// Drawn from the code.
+    Mermaid,
 }
 
 const REASON: &str = "<!-- not run: ";
@@ -88,7 +91,8 @@ pub fn read(name: &str, page: &str) -> Result<Vec<Block>, String> {
             Some("text") => {
                 return Err(format!("{place}: the line above does not say why it is not run: {REASON}… -->"));
             }
-            word => return Err(format!("{place}: behind the fence stands {word:?}, not ini, conf, console or text")),
+            Some("mermaid") => Kind::Mermaid,
+            word => return Err(format!("{place}: behind the fence stands {word:?}, none of the words that are known")),
         };
         let settings = words.map(|word| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())));
         let settings: Option<Vec<_>> = settings.collect();
@@ -137,7 +141,7 @@ mod tests {
     fn what_nobody_would_run_is_an_error() {
         for (page, words) in [
             ("```\n$ true\n```\n", "behind the fence stands None"),
-            ("```rust\n```\n", "not ini, conf, console or text"),
+            ("```rust\n```\n", "none of the words that are known"),
             ("```text\n```\n", "does not say why"),
             ("<!-- not run: -->\n```text\n```\n", "does not say why"),
             ("```ini\n[pgbouncer]\n", "has no end"),
