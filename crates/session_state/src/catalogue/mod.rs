@@ -21,8 +21,9 @@
 //!
 //! # What it does not do
 //!
-//! * A function replaced past the pooler is seen at the next poll, and servers are cleared then (`worker/sweeping.rs`); what the pooler's own clients define all pools of the
-//!   database learn before it is sent (`worker/announcing.rs`). A session's own temporary functions and tables' triggers are
+//! * A function replaced past the pooler is seen at the next poll, and servers are reset then
+//!   (`worker/src/servers/name_answers.rs`); what the pooler's own clients define all pools of the database learn before it is
+//!   sent (`link/src/announcing.rs`). A session's own temporary functions and tables' triggers are
 //!   seen at the next poll, if at all; but who has those is pinned anyway.
 //! * A C function that a cast, an operator or a type's own functions call is taken for harmless if it is not known: nothing
 //!   in a text names it, so all texts would be suspect. So are extended statistics, and what decodes a replication slot.

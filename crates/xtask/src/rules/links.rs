@@ -1,21 +1,63 @@
-//! Documents point at what exists: links of every Markdown file, headings behind `#`, and the paths that README.md and
-//! ARCHITECTURE.md write in backticks.
+//! Documents point at what exists: links of every Markdown file, headings behind `#`, and files in backticks, in comments of
+//! Rust files too.
 //!
-//! A path in backticks may leave out its beginning, as people do (`worker/linking.rs`). Links to elsewhere are not followed.
+//! A path in backticks may leave out its beginning, as people do (`src/main.rs`), and `src/` behind its crate. Links to elsewhere
+//! are not followed.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use crate::finding::Finding;
+use crate::source::Source;
 use crate::tree::{Tree, below};
 
-/// Whose paths in backticks are promises about the tree.
+/// Whose folders and files of every kind in backticks are promises about the tree; of the others, only Rust files are.
 const GUIDES: [&str; 2] = ["README.md", "ARCHITECTURE.md"];
+/// Pages that tell of the tree as it was on a day.
+const RECORDS: [&str; 1] = ["docs/mutants.md"];
+const RULE: &str = "a file that is named exists";
 const ENDINGS: [&str; 9] = [".rs", ".md", ".toml", ".txt", ".ini", ".json", ".yaml", ".yml", ".sh"];
 
-pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+pub(crate) fn check(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
     let pages = tree.texts().filter(|(path, _)| path.ends_with(".md"));
-    pages.flat_map(|(path, text)| of_a_page(tree, path, text)).collect()
+    let files = Files::of(tree);
+    let comments = sources.iter().flat_map(|source| of_comments(&files, source));
+    pages.flat_map(|(path, text)| of_a_page(tree, &files, path, text)).chain(comments).collect()
 }
 
-fn of_a_page(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
+/// Every Rust file's path, and each of its endings, with and without `src/`.
+struct Files<'a>(BTreeSet<Cow<'a, str>>);
+
+impl<'a> Files<'a> {
+    fn of(tree: &'a Tree) -> Files<'a> {
+        let mut endings = BTreeSet::new();
+        for path in tree.paths().filter(|path| path.ends_with(".rs")) {
+            let starts = std::iter::once(0).chain(path.match_indices('/').map(|(at, _)| at + 1));
+            for ending in starts.map(|at| &path[at..]) {
+                endings.insert(Cow::Borrowed(ending));
+                endings.insert(Cow::Owned(ending.replacen("/src/", "/", 1)));
+            }
+        }
+        Files(endings)
+    }
+
+    /// What a line names in backticks that is not there.
+    fn missing<'t>(&self, line: &'t str) -> impl Iterator<Item = &'t str> {
+        let spans = line.split('`').skip(1).step_by(2);
+        spans.filter(|span| is_path(span) && span.ends_with(".rs") && !self.0.contains(*span))
+    }
+}
+
+fn of_comments(files: &Files<'_>, source: &Source<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for comment in source.comments.iter().filter(|comment| !source.is_test_line(comment.line)) {
+        let missing = files.missing(comment.text);
+        found.extend(missing.map(|name| Finding::new(source.path, comment.line, format!("`{name}`"), RULE)));
+    }
+    found
+}
+
+fn of_a_page(tree: &Tree, files: &Files<'_>, path: &str, text: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     for (line, text) in prose(text) {
         for target in targets(&without_code(text)) {
@@ -23,8 +65,10 @@ fn of_a_page(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
             found.extend(why.map(|what| Finding::new(path, line, what, "links lead somewhere")));
         }
         let named = text.split('`').skip(1).step_by(2).filter(|span| GUIDES.contains(&path) && is_path(span));
-        let gone = named.filter(|named| !is_there(tree, named));
-        found.extend(gone.map(|name| Finding::new(path, line, format!("`{name}`"), "guides name files that exist")));
+        let gone = named.filter(|named| !named.ends_with(".rs") && !is_there(tree, named));
+        found.extend(gone.map(|name| Finding::new(path, line, format!("`{name}`"), RULE)));
+        let missing = files.missing(text).filter(|_| !RECORDS.contains(&path));
+        found.extend(missing.map(|name| Finding::new(path, line, format!("`{name}`"), RULE)));
     }
     found
 }

@@ -4,6 +4,7 @@
 //! `tests.rs`, which shows that it fires.
 
 mod decisions;
+mod glossary;
 mod layers;
 mod leaks;
 mod links;
@@ -27,7 +28,8 @@ pub(crate) fn all(tree: &Tree) -> Vec<Finding> {
     found.extend(sizes::check(tree, &sources));
     found.extend(layers::check(tree));
     found.extend(decisions::check(tree));
-    found.extend(links::check(tree));
+    found.extend(glossary::check(tree, &sources));
+    found.extend(links::check(tree, &sources));
     found.extend(leaks::check(tree));
     found.extend(crate::coverage::check(tree));
     found.sort();

@@ -192,11 +192,26 @@ fn links_and_headings_lead_somewhere() {
 }
 
 #[test]
-fn guides_name_files_that_exist() {
-    let guide =
-        "`wire/src/lib.rs` `lib.rs` `crates/wire/` `gone/` `gone.rs` `docs/gone.md` `pgbouncer.ini` `a.b` `x/y`\n";
-    let files = [("README.md", guide), ("STYLE.md", guide), ("crates/wire/src/lib.rs", "//! A.\n")];
-    assert_eq!(found(&files), ["README.md:1: `docs/gone.md`", "README.md:1: `gone.rs`", "README.md:1: `gone/`"]);
+fn pages_and_comments_name_files_that_exist() {
+    let guide = "`wire/src/lib.rs` `wire/lib.rs` `lib.rs` `crates/wire/` `gone/` `gone.rs` `docs/gone.md` `pgbouncer.ini` `a.b` `x/y`\n";
+    let code = "//! A: `wire/src/lib.rs`, not `wire/gone.rs`.\nconst NAME: &str = \"`gone.rs`\";\n";
+    let files =
+        [("README.md", guide), ("STYLE.md", guide), ("docs/mutants.md", guide), ("crates/wire/src/lib.rs", code)];
+    let expected = [
+        "README.md:1: `docs/gone.md`",
+        "README.md:1: `gone.rs`",
+        "README.md:1: `gone/`",
+        "STYLE.md:1: `gone.rs`",
+        "crates/wire/src/lib.rs:1: `wire/gone.rs`",
+    ];
+    assert_eq!(found(&files), expected);
+}
+
+#[test]
+fn the_glossary_names_what_the_code_has() {
+    let page = "| word | means | where |\n|---|---|---|\n| a | `gone` | `Kept::field` in `lib.rs`, `wire` |\n| b | b | `Kept::gone`, `Gone` |\n";
+    let files = [("docs/glossary.md", page), ("crates/wire/src/lib.rs", "//! A: Gone.\nstruct Kept { field: u8 }\n")];
+    assert_eq!(found(&files), ["docs/glossary.md:4: `Gone`", "docs/glossary.md:4: `Kept::gone`"]);
 }
 
 #[test]
