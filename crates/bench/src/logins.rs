@@ -56,7 +56,7 @@ const QUIET: Duration = Duration::from_millis(200);
 
 /// What is to be run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct LoginsPlan {
     pub logins: Vec<Scenario>,
     /// Of the crowd; 0: instructions and system calls only.
     pub rounds: usize,
@@ -69,7 +69,7 @@ pub struct Plan {
 pub fn all(
     place: &Premises,
     contestants: &[Contestant],
-    plan: &Plan,
+    plan: &LoginsPlan,
     out: Option<&std::path::Path>,
 ) -> Result<(Record, bool), String> {
     raise_descriptor_limit();
@@ -105,7 +105,7 @@ pub fn all(
 fn measure(
     place: &Premises,
     contestants: &[Contestant],
-    plan: &Plan,
+    plan: &LoginsPlan,
     login: &Scenario,
 ) -> Result<(Value, Vec<Value>), String> {
     let mut counted = Map::new();
@@ -196,7 +196,12 @@ fn traced(
 }
 
 /// Every contestant's crowd in each round, in a random order.
-fn crowds(place: &Premises, contestants: &[Contestant], plan: &Plan, login: &Scenario) -> Result<Vec<Value>, String> {
+fn crowds(
+    place: &Premises,
+    contestants: &[Contestant],
+    plan: &LoginsPlan,
+    login: &Scenario,
+) -> Result<Vec<Value>, String> {
     let room = place.room(&format!("{}-crowd", login.name))?;
     setup::write_users(&room)?;
     let mut world = World::open(&room.folder)?;

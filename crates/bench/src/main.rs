@@ -174,7 +174,7 @@ fn measure(options: &Options, null: bool) -> Result<bool, String> {
 /// pool_size = auto beside fixed sizes.
 fn sizing(options: &Options) -> Result<bool, String> {
     let parts = options.only.iter().map(|text| Part::parse(text)).collect::<Result<Vec<_>, _>>()?.concat();
-    let plan = sizing::Plan {
+    let plan = sizing::SizingPlan {
         parts: if parts.is_empty() { Part::all() } else { parts },
         sizes: if options.sizes.is_empty() { sizing::SIZES.to_vec() } else { options.sizes.clone() },
         rounds: options.rounds.unwrap_or(2) as usize,
@@ -198,7 +198,7 @@ fn rates(options: &Options) -> Result<bool, String> {
             None => per_second.push(text.parse().map_err(|_| format!("'{text}' is neither a limit nor a rate"))?),
         }
     }
-    let plan = rates::Plan {
+    let plan = rates::RatesPlan {
         limited: if limited.is_empty() { rates::Limited::ALL.to_vec() } else { limited },
         rates: per_second,
         rounds: options.rounds.unwrap_or(3) as usize,
@@ -220,7 +220,7 @@ fn logins(options: &Options) -> Result<bool, String> {
         known.copied().ok_or(format!("'{name}' is no way to log in: --only trust,scram,scram-of-password"))
     };
     let wanted = options.only.iter().map(find).collect::<Result<Vec<_>, _>>()?;
-    let plan = logins::Plan {
+    let plan = logins::LoginsPlan {
         logins: if wanted.is_empty() { logins::LOGINS.to_vec() } else { wanted },
         rounds: options.rounds.unwrap_or(if options.quick { 3 } else { 21 }) as usize,
         seed: options.seed.unwrap_or(u64::from(std::process::id())),
@@ -281,7 +281,7 @@ fn fairness(options: &Options) -> Result<bool, String> {
     let rounds = options.rounds.unwrap_or(if options.quick { 1 } else { 5 }) as usize;
     let slice = Duration::from_millis(options.slice_ms.unwrap_or(if options.quick { 1000 } else { 4000 }));
     let seed = options.seed.unwrap_or(u64::from(std::process::id()));
-    let plan = fairness::Plan { rounds, slice, seed, wanted: options.scenarios.clone() };
+    let plan = fairness::FairnessPlan { rounds, slice, seed, wanted: options.scenarios.clone() };
     interrupt::listen(interrupt::USUAL)?;
     let place = Premises::open(options.keep)?;
     let out = options.out.as_deref().unwrap_or(Path::new("crates/bench/results"));

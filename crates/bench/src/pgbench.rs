@@ -56,7 +56,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Cluster {
     child: Child,
-    programs: Programs,
+    programs: ClusterPrograms,
     pub port: u16,
     pub version: String,
     pub terms: Terms,
@@ -67,7 +67,7 @@ pub struct Cluster {
 impl Cluster {
     /// Makes and starts a cluster, and fills the tables. Errors: no PostgreSQL, or one that does not start.
     pub fn start(run: &Premises, terms: Terms) -> Result<Cluster, String> {
-        let programs = Programs::find()?;
+        let programs = ClusterPrograms::find()?;
         let place = run.room("cluster")?;
         let folder = place.folder.join("data");
         Cluster::make(&programs, &place, &folder)?;
@@ -78,7 +78,7 @@ impl Cluster {
 
     /// The same without tables.
     pub fn empty(run: &Premises, terms: Terms) -> Result<Cluster, String> {
-        let programs = Programs::find()?;
+        let programs = ClusterPrograms::find()?;
         let place = run.room("cluster")?;
         let folder = place.folder.join("data");
         Cluster::make(&programs, &place, &folder)?;
@@ -89,7 +89,7 @@ impl Cluster {
 
     /// The same with its data in a folder that is kept: made and filled if it is not there.
     pub fn keep(run: &Premises, terms: Terms, folder: &Path) -> Result<Cluster, String> {
-        let programs = Programs::find()?;
+        let programs = ClusterPrograms::find()?;
         let place = run.room("cluster")?;
         let fresh = !folder.join("filled").exists();
         if fresh {
@@ -107,14 +107,14 @@ impl Cluster {
         Ok(cluster)
     }
 
-    fn make(programs: &Programs, place: &Premises, folder: &Path) -> Result<(), String> {
+    fn make(programs: &ClusterPrograms, place: &Premises, folder: &Path) -> Result<(), String> {
         let mut initdb = place.command(&programs.initdb, "initdb.log")?;
         initdb.args(["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"]).arg(folder);
         finish(&mut initdb, "initdb", place).map(|_| ())
     }
 
     /// Starts it and waits until it answers.
-    fn serve(programs: Programs, place: Premises, folder: &Path, terms: Terms) -> Result<Cluster, String> {
+    fn serve(programs: ClusterPrograms, place: Premises, folder: &Path, terms: Terms) -> Result<Cluster, String> {
         let port = free_port();
         let mut postgres = place.command(&programs.postgres, "postgres.log")?;
         postgres.arg("-D").arg(folder).args(["-p", &port.to_string()]);
@@ -190,18 +190,18 @@ impl Drop for Cluster {
 
 /// The programs that a cluster is made of.
 #[derive(Debug)]
-struct Programs {
+struct ClusterPrograms {
     initdb: PathBuf,
     postgres: PathBuf,
     pgbench: PathBuf,
 }
 
-impl Programs {
+impl ClusterPrograms {
     /// Where they are. Errors: no PostgreSQL, or one without pgbench.
-    fn find() -> Result<Programs, String> {
+    fn find() -> Result<ClusterPrograms, String> {
         let binaries = find_binaries().map_err(|error| error.to_string())?;
         let named = |name: &str| binaries.program(name).ok_or(format!("no {name} beside PostgreSQL, nor on PATH"));
-        Ok(Programs { initdb: named("initdb")?, postgres: named("postgres")?, pgbench: named("pgbench")? })
+        Ok(ClusterPrograms { initdb: named("initdb")?, postgres: named("postgres")?, pgbench: named("pgbench")? })
     }
 }
 

@@ -73,7 +73,7 @@ const WARM_UP: Duration = Duration::from_secs(2);
 
 /// What is to be run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct RatesPlan {
     pub limited: Vec<Limited>,
     /// None: those that it is usually tried with.
     pub rates: Vec<u32>,
@@ -86,7 +86,7 @@ pub struct Plan {
 pub fn all(
     place: &Premises,
     pgweir: &Contestant,
-    plan: &Plan,
+    plan: &RatesPlan,
     out: Option<&std::path::Path>,
 ) -> Result<(Record, bool), String> {
     raise_descriptor_limit();
@@ -128,7 +128,7 @@ pub fn all(
     Ok((record, whole))
 }
 
-impl Plan {
+impl RatesPlan {
     fn limits(&self) -> Vec<(Limited, u32)> {
         let rates =
             |limited: Limited| if self.rates.is_empty() { limited.rates().to_vec() } else { self.rates.clone() };
@@ -145,7 +145,7 @@ fn burst(rate: u32) -> u32 {
     (rate / 10).max(1)
 }
 
-fn rounds(place: &Premises, pgweir: &Contestant, plan: &Plan, limit: (Limited, u32)) -> Result<Value, String> {
+fn rounds(place: &Premises, pgweir: &Contestant, plan: &RatesPlan, limit: (Limited, u32)) -> Result<Value, String> {
     let mut rounds = Vec::new();
     for _ in 0..plan.rounds {
         let mut samples = Map::new();
@@ -165,7 +165,7 @@ fn rounds(place: &Premises, pgweir: &Contestant, plan: &Plan, limit: (Limited, u
 fn slice(
     place: &Premises,
     pgweir: &Contestant,
-    plan: &Plan,
+    plan: &RatesPlan,
     limit: (Limited, u32),
     over: &str,
 ) -> Result<Value, String> {
@@ -200,7 +200,7 @@ fn ini(room: &Premises, pgweir: &Contestant, class: &str, server: u16, port: u16
     )
 }
 
-fn load(world: &mut World, running: &Running, plan: &Plan, limited: Limited) -> Result<Value, String> {
+fn load(world: &mut World, running: &Running, plan: &RatesPlan, limited: Limited) -> Result<Value, String> {
     let work = work(USER, "", "bench", Style::Simple, Answer::Small).may_be_refused();
     let fleet = world.fleet(running.port, work);
     if limited == Limited::Logins {
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn each_limit_has_its_rates_unless_others_are_named() {
-        let plan = |rates: &[u32]| Plan {
+        let plan = |rates: &[u32]| RatesPlan {
             limited: vec![Limited::Queries, Limited::Logins],
             rates: rates.to_vec(),
             rounds: 1,

@@ -111,7 +111,7 @@ impl Part {
 
 /// What is to be run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct SizingPlan {
     pub parts: Vec<Part>,
     pub sizes: Vec<u32>,
     pub rounds: usize,
@@ -123,7 +123,7 @@ pub struct Plan {
 pub fn all(
     place: &Premises,
     pgweir: &Contestant,
-    plan: &Plan,
+    plan: &SizingPlan,
     kept: Option<&Path>,
     out: Option<&Path>,
 ) -> Result<(Record, bool), String> {
@@ -179,7 +179,7 @@ struct Slices<'a> {
 }
 
 impl Slices<'_> {
-    fn rounds(&self, plan: &Plan) -> Result<Value, String> {
+    fn rounds(&self, plan: &SizingPlan) -> Result<Value, String> {
         // Auto stands in the middle: what it is held against lies before and behind it.
         let mut order: Vec<Option<u32>> = plan.sizes.iter().copied().map(Some).collect();
         order.insert(order.len() / 2, None);

@@ -10,7 +10,7 @@ use ::settings::Over;
 use queueing::classes::{CLASSES_MAX, Class, ClassId, Long, Overflow};
 use queueing::limit_words::LimitWords;
 
-use crate::entry::{Entry, Parameter, Parameters};
+use crate::entry::{Entry, EntryReader, Parameter};
 use crate::problem::{Problem, clean, quoted};
 use crate::suggest;
 use ::settings::value::INT_MAX;
@@ -63,7 +63,7 @@ pub fn read(entries: &[Entry], problems: &mut Vec<Problem>) -> Vec<Class> {
         }
     }
     for (entry, lane) in lanes {
-        let mut parameters = Parameters { entry, problems };
+        let mut parameters = EntryReader { entry, problems };
         let long = lane.resolve(&classes, &mut parameters);
         if let Some(class) = classes.iter_mut().find(|class| *class.name == *entry.name) {
             class.long = long;
@@ -73,7 +73,7 @@ pub fn read(entries: &[Entry], problems: &mut Vec<Problem>) -> Vec<Class> {
 }
 
 #[derive(Default)]
-struct Draft {
+struct ClassDraft {
     limits: LimitWords,
     overflow: Option<&'static str>,
     over: Option<&'static str>,
@@ -88,7 +88,7 @@ struct Lane {
 }
 
 impl Lane {
-    fn resolve(self, classes: &[Class], parameters: &mut Parameters) -> Option<Long> {
+    fn resolve(self, classes: &[Class], parameters: &mut EntryReader) -> Option<Long> {
         let index = classes.iter().position(|class| *class.name == *self.name);
         let others = || classes.iter().map(|class| &*class.name).filter(|name| *name != parameters.entry.name);
         let Some(index) = index.filter(|_| self.name != parameters.entry.name) else {
@@ -111,8 +111,8 @@ impl Lane {
 
 fn class(entry: &Entry, problems: &mut Vec<Problem>) -> (Class, Option<Lane>) {
     let mut class = Class::new(&entry.name);
-    let mut draft = Draft::default();
-    let mut parameters = Parameters { entry, problems };
+    let mut draft = ClassDraft::default();
+    let mut parameters = EntryReader { entry, problems };
     name(&mut parameters);
     for (key, value) in parameters.pairs() {
         take(&mut class, &mut draft, &key, &value, &mut parameters);
@@ -131,7 +131,7 @@ fn class(entry: &Entry, problems: &mut Vec<Problem>) -> (Class, Option<Lane>) {
     (class, draft.long.map(|name| Lane { name, after }))
 }
 
-fn take(class: &mut Class, draft: &mut Draft, key: &str, value: &str, parameters: &mut Parameters) {
+fn take(class: &mut Class, draft: &mut ClassDraft, key: &str, value: &str, parameters: &mut EntryReader) {
     match key {
         "weight" => class.weight = parameters.number(key, value, 1, WEIGHT_MAX).unwrap_or(1),
         "priority" => class.priority = parameters.number(key, value, 0, u8::MAX.into()).unwrap_or(0),
@@ -153,12 +153,12 @@ fn take(class: &mut Class, draft: &mut Draft, key: &str, value: &str, parameters
     }
 }
 
-fn unless_zero(key: &str, value: &str, max: i64, parameters: &mut Parameters) -> Option<u32> {
+fn unless_zero(key: &str, value: &str, max: i64, parameters: &mut EntryReader) -> Option<u32> {
     parameters.number(key, value, 0, max).filter(|number| *number > 0)
 }
 
 /// The name stands in rules, columns and messages: one word of letters and digits.
-fn name(parameters: &mut Parameters) {
+fn name(parameters: &mut EntryReader) {
     let name = &parameters.entry.name;
     let is_word = name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
     if !is_word || name.is_empty() || name.chars().count() > NAME_CHARS_MAX {
@@ -168,7 +168,7 @@ fn name(parameters: &mut Parameters) {
 }
 
 /// What cannot be meant.
-fn judge(class: &Class, draft: &Draft, parameters: &mut Parameters) {
+fn judge(class: &Class, draft: &ClassDraft, parameters: &mut EntryReader) {
     if let Some(max) = class.max.filter(|max| *max < class.min) {
         parameters.error("min", quoted(&class.min.to_string()), &format!("at most max, which is {max}"));
     }

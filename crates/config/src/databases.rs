@@ -11,7 +11,7 @@ use connections::databases::{Address, CONSOLE_DATABASE, Database, Host, LoadBala
 
 use auth::Secret;
 
-use crate::entry::{Entry, Parameter, Parameters};
+use crate::entry::{Entry, EntryReader, Parameter};
 use crate::problem::{Problem, quoted};
 use crate::userlist;
 
@@ -62,7 +62,7 @@ pub fn parameters() -> Vec<Parameter> {
 }
 
 /// An entry before it is known in which directory PostgreSQL's Unix sockets are.
-struct Draft {
+struct DatabaseDraft {
     database: Database,
     host: Option<String>,
     port: u16,
@@ -71,9 +71,9 @@ struct Draft {
 /// Reads one entry; `None` if it cannot be used, with the reasons in `problems`.
 pub fn read(entry: &Entry, unix_socket_dir: &str, problems: &mut Vec<Problem>) -> Option<Database> {
     let errors_before = problems.len();
-    let mut parameters = Parameters { entry, problems };
+    let mut parameters = EntryReader { entry, problems };
     name(&mut parameters);
-    let mut draft = Draft { database: Database::new(&entry.name, Vec::new()), host: None, port: PORT };
+    let mut draft = DatabaseDraft { database: Database::new(&entry.name, Vec::new()), host: None, port: PORT };
     for (key, value) in parameters.pairs() {
         take(&mut draft, &key, &value, &mut parameters);
     }
@@ -96,7 +96,7 @@ pub fn read(entry: &Entry, unix_socket_dir: &str, problems: &mut Vec<Problem>) -
     (!failed).then_some(draft.database)
 }
 
-fn name(parameters: &mut Parameters) {
+fn name(parameters: &mut EntryReader) {
     let name = &parameters.entry.name;
     if name == CONSOLE_DATABASE {
         let expected = "another name: this one is the console's";
@@ -107,7 +107,7 @@ fn name(parameters: &mut Parameters) {
     }
 }
 
-fn take(draft: &mut Draft, key: &str, value: &str, parameters: &mut Parameters) {
+fn take(draft: &mut DatabaseDraft, key: &str, value: &str, parameters: &mut EntryReader) {
     let database = &mut draft.database;
     if let Some(setting) = DatabaseSettings::key(if key == "reserve_pool" { "reserve_pool_size" } else { key }) {
         return database.settings.set(setting, parameters.setting(key, setting, value).as_ref());
@@ -144,7 +144,7 @@ fn take(draft: &mut Draft, key: &str, value: &str, parameters: &mut Parameters) 
     }
 }
 
-fn password(value: &str, parameters: &mut Parameters) -> Option<Secret> {
+fn password(value: &str, parameters: &mut EntryReader) -> Option<Secret> {
     let secret = (!value.is_empty()).then(|| Secret::parse(value))?;
     if let Some((found, expected)) = userlist::no_hash(value, &secret) {
         parameters.warning("password", found.to_owned(), expected);
@@ -153,7 +153,7 @@ fn password(value: &str, parameters: &mut Parameters) -> Option<Secret> {
 }
 
 /// What PgBouncer has and we do not have yet.
-fn unsupported(key: &str, value: &str, parameters: &mut Parameters) {
+fn unsupported(key: &str, value: &str, parameters: &mut EntryReader) {
     match key {
         "target_session_attrs" if value.is_empty() || value.eq_ignore_ascii_case("any") => {}
         "target_session_attrs" => {
@@ -165,7 +165,7 @@ fn unsupported(key: &str, value: &str, parameters: &mut Parameters) {
     }
 }
 
-fn hosts(list: &str, port: u16, parameters: &mut Parameters) -> Vec<Address> {
+fn hosts(list: &str, port: u16, parameters: &mut EntryReader) -> Vec<Address> {
     let mut hosts = Vec::new();
     for text in list.split(',').take(HOSTS_MAX + 1) {
         match host(text.trim()) {

@@ -47,7 +47,7 @@ pub struct Entry {
 }
 
 /// Where the parameters of one entry are read and its problems gathered.
-pub struct Parameters<'a> {
+pub struct EntryReader<'a> {
     pub entry: &'a Entry,
     pub problems: &'a mut Vec<Problem>,
 }
@@ -65,7 +65,7 @@ impl Entry {
     }
 }
 
-impl Parameters<'_> {
+impl EntryReader<'_> {
     /// The pairs, none if they cannot be told apart.
     pub fn pairs(&mut self) -> Vec<(String, String)> {
         match pairs::parse(&self.entry.text) {

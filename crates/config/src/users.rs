@@ -6,7 +6,7 @@
 
 use ::settings::{Key, UserSettings};
 
-use crate::entry::{Entry, Parameter, Parameters};
+use crate::entry::{Entry, EntryReader, Parameter};
 use crate::problem::{Problem, quoted};
 use ::settings::value::whole;
 
@@ -32,7 +32,7 @@ pub const PEER_PARAMETERS: &[Parameter] = &[
 /// Reads one entry of `[users]`.
 pub fn read(entry: &Entry, problems: &mut Vec<Problem>) -> UserSettings {
     let mut user = UserSettings::default();
-    let mut parameters = Parameters { entry, problems };
+    let mut parameters = EntryReader { entry, problems };
     for (key, value) in parameters.pairs() {
         match UserSettings::key(&key) {
             Some(setting) => user.set(setting, parameters.setting(&key, setting, &value).as_ref()),
@@ -44,7 +44,7 @@ pub fn read(entry: &Entry, problems: &mut Vec<Problem>) -> UserSettings {
 
 /// Reads one entry of `[peers]`, for its mistakes only.
 pub fn read_peer(entry: &Entry, problems: &mut Vec<Problem>) {
-    let mut parameters = Parameters { entry, problems };
+    let mut parameters = EntryReader { entry, problems };
     let id = whole(&entry.name).filter(|id| (1..=16383).contains(id));
     if id.is_none() {
         parameters.error("", quoted(&entry.name), "a number from 1 to 16383, the peer's peer_id");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use machine::Level;
 use machine::snapshot::Snapshot;
-use queueing::classes::Kind;
+use queueing::classes::LimitKind;
 use units::{PoolKey, WorkerId};
 
 /// What has happened, and to whom. `None`: to the whole process.
@@ -58,10 +58,10 @@ pub fn counts(snapshots: &[Snapshot], turned_away: u64) -> Counts {
         let event = Event { pool, class, name: refusal.reason.name(), sqlstate: Some(sqlstate) };
         add(event, refusal.count, String::new());
     }
-    let logins = snapshots.iter().flat_map(|snapshot| &snapshot.limits).filter(|limit| limit.kind == Kind::Logins);
+    let logins = snapshots.iter().flat_map(|snapshot| &snapshot.limits).filter(|limit| limit.kind == LimitKind::Logins);
     for limit in logins.filter(|limit| limit.rejected > 0) {
         let (class, sqlstate) = (Some(Arc::clone(&limit.class)), Some(LIMIT_EXCEEDED));
-        add(Event { pool: None, class, name: Kind::Logins.name(), sqlstate }, limit.rejected, String::new());
+        add(Event { pool: None, class, name: LimitKind::Logins.name(), sqlstate }, limit.rejected, String::new());
     }
     let mut sizes = BTreeMap::new();
     for pool in snapshots.iter().flat_map(|snapshot| &snapshot.pools) {
@@ -172,7 +172,7 @@ mod tests {
         let refusal = |&(class, count): &(&str, u64)| RefusalCounts {
             key: key.clone(),
             class: class.into(),
-            reason: Reason::Limit(Kind::Transactions),
+            reason: Reason::Limit(LimitKind::Transactions),
             count,
         };
         let refusals = counts.iter().map(refusal).collect();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use machine::Settings;
 use machine::mail::Counted;
-use queueing::sizing::{Account, Seen, Sizing};
-use queueing::waits::Waits;
+use queueing::sizing::{Seen, Sizing, SizingSnapshot};
+use queueing::waits::WaitCounts;
 use settings::{Effective, PoolMode, PoolSize};
 use units::Time;
 
@@ -23,7 +23,7 @@ pub(crate) struct Auto {
     pub(crate) told: Vec<Option<Counted>>,
     /// What was told since the last look, and by how many it is still to be told.
     pub(crate) seen: Seen,
-    pub(crate) waits: Waits,
+    pub(crate) waits: WaitCounts,
     /// When PostgreSQL is asked again what the pool's servers wait for.
     waits_at: Time,
     pub(crate) awaited: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Auto {
     /// Somebody waited when it was looked at last.
     pub(crate) is_crowded: bool,
     /// What workers show of it.
-    pub(crate) shown: Option<Arc<Account>>,
+    pub(crate) shown: Option<Arc<SizingSnapshot>>,
 }
 
 impl Auto {
@@ -41,7 +41,7 @@ impl Auto {
             sizing,
             told: vec![None; workers],
             seen: Seen::default(),
-            waits: Waits::default(),
+            waits: WaitCounts::default(),
             waits_at: Time::ZERO,
             awaited: 0,
             asked_at: Time::ZERO,

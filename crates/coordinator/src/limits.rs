@@ -14,7 +14,7 @@ use machine::Settings;
 use machine::action::Actions;
 use machine::mail::{Application, Refusal, ToDoor, ToWorker};
 use machine::snapshot::LimitCounts;
-use queueing::classes::{Class, Kind, Rate};
+use queueing::classes::{Class, LimitKind, Rate};
 use queueing::limiting::bucket::Bucket;
 use queueing::limiting::slots::Slots;
 use queueing::limiting::tap::Tap;
@@ -147,7 +147,7 @@ impl Limits {
         self.logins.retain(|name, logins| is_limited(name) || !logins.waiting.is_empty());
         for class in classes {
             let over = class.limits.over;
-            for kind in [Kind::Transactions, Kind::Queries] {
+            for kind in [LimitKind::Transactions, LimitKind::Queries] {
                 let limit = Limit::Class(Arc::clone(&class.name), kind);
                 let Some(rate) = rate_of(class, &limit) else { continue };
                 let tap = self.taps.entry(limit).or_insert_with(|| Tap::new(rate, over, self.workers, now));
@@ -170,7 +170,7 @@ impl Limits {
             logins.bucket.configure(Rate { per_second: u32::MAX, burst: u32::MAX }, now);
         }
         for class in classes.iter().filter(|class| class.limits.active.is_some()) {
-            let limit = Limit::Class(Arc::clone(&class.name), Kind::Active);
+            let limit = Limit::Class(Arc::clone(&class.name), LimitKind::Active);
             self.slots.entry(limit).or_insert_with(|| Slots::new(u32::MAX, Over::Delay, self.workers));
         }
         for (limit, slots) in &mut self.slots {
@@ -193,7 +193,7 @@ impl Limits {
     /// What there is left of a limit, for everybody; `None`: there is no such limit here.
     pub(crate) fn remaining(&self, limit: &Limit) -> Option<u32> {
         match limit {
-            Limit::Class(name, Kind::Logins) => self.logins.get(name).map(|logins| logins.bucket.tokens()),
+            Limit::Class(name, LimitKind::Logins) => self.logins.get(name).map(|logins| logins.bucket.tokens()),
             _ => {
                 let tap = self.taps.get(limit).map(Tap::remaining);
                 tap.or_else(|| self.slots.get(limit).map(|slots| slots.limit().saturating_sub(slots.out())))
@@ -204,7 +204,7 @@ impl Limits {
     /// Slots that nobody has limited (a worker knows settings that have not come here, or the other way round) are counted too:
     /// they may be limited before they come back.
     fn slots_of(&mut self, limit: &Limit, settings: &Settings) -> Option<&mut Slots> {
-        let counts = matches!(limit, Limit::Class(_, Kind::Active) | Limit::Statement(_));
+        let counts = matches!(limit, Limit::Class(_, LimitKind::Active) | Limit::Statement(_));
         if counts && !self.slots.contains_key(limit) {
             let (active, over) = active_of(settings, limit).unwrap_or((u32::MAX, Over::Delay));
             self.slots.insert(limit.clone(), Slots::new(active, over, self.workers));
@@ -316,7 +316,7 @@ impl Limits {
         (self.tell_at, self.told_at) = (None, now);
         let counts = self.logins.iter().map(|(name, logins)| LimitCounts {
             class: Arc::clone(name),
-            kind: Kind::Logins,
+            kind: LimitKind::Logins,
             left: Some((logins.bucket.tokens(), now)),
             unused: 0,
             waiting: u32::try_from(logins.waiting.len()).unwrap_or(u32::MAX),
@@ -344,8 +344,8 @@ fn active_of(settings: &Settings, limit: &Limit) -> Option<(u32, Over)> {
 
 fn rate_of(class: &Class, limit: &Limit) -> Option<Rate> {
     match limit {
-        Limit::Class(name, Kind::Transactions) if *name == class.name => class.limits.transactions,
-        Limit::Class(name, Kind::Queries) if *name == class.name => class.limits.queries,
+        Limit::Class(name, LimitKind::Transactions) if *name == class.name => class.limits.transactions,
+        Limit::Class(name, LimitKind::Queries) if *name == class.name => class.limits.queries,
         _ => None,
     }
 }

@@ -16,7 +16,7 @@ use crate::inbox::LocalMail;
 use crate::letter::Letter;
 use crate::poll::Interest;
 use crate::residents::Resident;
-use crate::shared::Asked;
+use crate::shared::ConsoleRequest;
 
 /// Neighbouring sends that go into one system call.
 pub(crate) const GATHER_MAX: usize = 16;
@@ -140,7 +140,7 @@ impl Host {
             Action::AskControl { conn, question } => {
                 let worker = units::WorkerId(conn.owner());
                 // Nobody listens only while the process ends.
-                let _ = self.shared.questions.send(Asked { conn, worker, question });
+                let _ = self.shared.questions.send(ConsoleRequest { conn, worker, question });
             }
             Action::Report { ticket, snapshot } => self.shared.replies.snapshot(ticket, *snapshot),
             Action::Finished => self.finish(self.residents[who].place),

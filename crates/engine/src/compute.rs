@@ -16,7 +16,7 @@ use crate::letter::{Letter, Letterbox};
 /// Threads that compute. Two, so that one slow derivation with many iterations does not hold up all logins.
 const THREADS: usize = 2;
 
-struct Asked {
+struct JobRequest {
     conn: ConnId,
     job: Job,
     answer: Arc<Letterbox>,
@@ -25,7 +25,7 @@ struct Asked {
 /// Where jobs are handed in. The threads end when the last one is dropped.
 #[derive(Clone)]
 pub(crate) struct Computers {
-    queue: Sender<Asked>,
+    queue: Sender<JobRequest>,
 }
 
 impl Computers {
@@ -40,17 +40,17 @@ impl Computers {
     }
 
     pub(crate) fn ask(&self, conn: ConnId, job: Job, answer: &Arc<Letterbox>) {
-        let asked = Asked { conn, job, answer: Arc::clone(answer) };
+        let asked = JobRequest { conn, job, answer: Arc::clone(answer) };
         // The threads live as long as this queue; a derivation that panics is caught below.
         let _ = self.queue.send(asked);
     }
 }
 
-fn compute(queue: &Mutex<Receiver<Asked>>) {
+fn compute(queue: &Mutex<Receiver<JobRequest>>) {
     loop {
         // The guard lives for the wait only: the other thread takes the next job while this one computes.
         let next = queue.lock().expect("receiving does not panic").recv();
-        let Ok(Asked { conn, job, answer }) = next else { return };
+        let Ok(JobRequest { conn, job, answer }) = next else { return };
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run()));
         // A job that panics is a bug in `auth`; its login then ends by its deadline.
         if let Ok(done) = done {

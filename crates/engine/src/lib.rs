@@ -56,7 +56,7 @@ pub use handle::Handle;
 pub use listener::{ListenError, Listening};
 pub use log::Log;
 pub use options::{Facility, LogOptions, Options, SyslogOptions, TcpOptions, UnixOptions};
-pub use shared::Asked;
+pub use shared::ConsoleRequest;
 
 use host::{Host, Plan};
 use letter::{EventBell, Letterbox, OFFERED_MAX};
@@ -98,7 +98,7 @@ impl std::error::Error for StartError {}
 /// A running data plane.
 pub struct Engine {
     handle: Handle,
-    questions: Option<Receiver<Asked>>,
+    questions: Option<Receiver<ConsoleRequest>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -151,7 +151,7 @@ impl Engine {
     }
 
     /// The console's commands, to be answered by [`Handle::answer`]. There is one receiver: `None` if it was taken.
-    pub fn questions(&mut self) -> Option<Receiver<Asked>> {
+    pub fn questions(&mut self) -> Option<Receiver<ConsoleRequest>> {
         self.questions.take()
     }
 

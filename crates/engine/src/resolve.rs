@@ -27,7 +27,7 @@ const NAMES_MAX: usize = 1024;
 /// Two, so that one name server that does not answer holds up one name and not all of them.
 const THREADS: usize = 2;
 
-struct Asked {
+struct LookupRequest {
     conn: ConnId,
     name: String,
     answer: Arc<Letterbox>,
@@ -36,7 +36,7 @@ struct Asked {
 /// Where questions are handed in. The threads end when the last one is dropped.
 #[derive(Clone)]
 pub(crate) struct Resolver {
-    queue: Sender<Asked>,
+    queue: Sender<LookupRequest>,
 }
 
 impl Resolver {
@@ -52,7 +52,7 @@ impl Resolver {
     }
 
     pub(crate) fn ask(&self, conn: ConnId, name: String, answer: &Arc<Letterbox>) {
-        let asked = Asked { conn, name, answer: Arc::clone(answer) };
+        let asked = LookupRequest { conn, name, answer: Arc::clone(answer) };
         // The threads live as long as this queue, and looking a name up does not panic.
         let _ = self.queue.send(asked);
     }
@@ -78,11 +78,11 @@ impl Cache {
     }
 }
 
-fn resolve(queue: &Mutex<Receiver<Asked>>, cache: &Mutex<Cache>) {
+fn resolve(queue: &Mutex<Receiver<LookupRequest>>, cache: &Mutex<Cache>) {
     loop {
         // The guard lives for the wait only: the other thread takes the next name while this one looks up.
         let next = queue.lock().expect("receiving does not panic").recv();
-        let Ok(Asked { conn, name, answer }) = next else { return };
+        let Ok(LookupRequest { conn, name, answer }) = next else { return };
         let known = cache.lock().expect("the cache does not panic").get(&name, Instant::now());
         let resolved = known.unwrap_or_else(|| {
             let found = look_up(&name);

@@ -27,7 +27,7 @@ pub(crate) type Builder = Arc<dyn Fn(Place, &Arc<Settings>) -> Box<dyn Tenant> +
 
 /// A console command on its way to the control plane.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ConsoleRequest {
     pub conn: ConnId,
     pub worker: WorkerId,
     pub question: Question,
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) board: SharedBoard,
     pub(crate) computers: Computers,
     pub(crate) resolver: Resolver,
-    pub(crate) questions: Sender<Asked>,
+    pub(crate) questions: Sender<ConsoleRequest>,
     pub(crate) replies: Replies,
     pub(crate) end: End,
     listening: Mutex<Vec<Listening>>,
@@ -59,7 +59,7 @@ impl Shared {
         log: Log,
         settings: Arc<Settings>,
         boxes: Vec<Arc<Letterbox>>,
-        questions: Sender<Asked>,
+        questions: Sender<ConsoleRequest>,
     ) -> std::io::Result<Shared> {
         let workers = settings.workers.max(1);
         Ok(Shared {

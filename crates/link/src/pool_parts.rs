@@ -7,8 +7,8 @@ use auth::{Challenge, Keys};
 use machine::snapshot::{FidelityCounts, Totals};
 use queueing::board::Cell;
 use queueing::queue::Line;
-use queueing::sizing::Account;
-use queueing::waits::Asked;
+use queueing::sizing::SizingSnapshot;
+use queueing::waits::WaitSampling;
 use session_state::base::Base;
 use session_state::catalogue::Known;
 use session_state::spelling::Learnt;
@@ -144,7 +144,7 @@ pub struct Measured {
     /// What has run long here.
     pub experience: Experience,
     /// What the coordinator has told of its size, if that is found.
-    pub account: Option<Arc<Account>>,
+    pub account: Option<Arc<SizingSnapshot>>,
     /// What its servers wait for, if its size is looked for.
-    pub waits: Option<Box<Asked>>,
+    pub waits: Option<Box<WaitSampling>>,
 }

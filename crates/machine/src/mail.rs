@@ -10,8 +10,8 @@ use connections::server::Lent;
 use queueing::classes::{ClassId, ClassSet};
 use queueing::limiting::{Allowance, CallBack, Limit};
 use queueing::refusals::News;
-use queueing::sizing::Account;
-use queueing::waits::Waits;
+use queueing::sizing::SizingSnapshot;
+use queueing::waits::WaitCounts;
 use session_state::catalogue::Definition;
 use sql::Word;
 use units::{ConnId, DoorId, PoolId, PoolKey, Serial, Time, WorkerId};
@@ -268,7 +268,7 @@ pub enum ToWorker {
     /// The size that was found for this pool, and why: to be shown.
     Sized {
         pool: PoolId,
-        account: Arc<Account>,
+        account: Arc<SizingSnapshot>,
     },
 
     // From other workers.
@@ -335,7 +335,7 @@ pub struct Counted {
     /// Servers that have logged in.
     pub open: u32,
     /// What those with work waited for in PostgreSQL, if that was asked, and answered since the last time.
-    pub waits: Option<Waits>,
+    pub waits: Option<WaitCounts>,
 }
 
 /// A token: the right to one server connection.

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use connections::databases::Address;
-use queueing::classes::{ClassId, Kind};
+use queueing::classes::{ClassId, LimitKind};
 use queueing::queue::ClassCounts;
 use queueing::refusals::RefusalCounts;
-use queueing::sizing::Account;
-use session_state::catalogue::Names;
+use queueing::sizing::SizingSnapshot;
+use session_state::catalogue::CatalogueProgress;
 use session_state::state::{PinSnapshot, Pins};
 use settings::{Fidelity, PoolMode};
 use units::{ConnId, PoolId, PoolKey, Serial, Time, WorkerId};
@@ -39,7 +39,7 @@ pub struct Snapshot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitCounts {
     pub class: Arc<str>,
-    pub kind: Kind,
+    pub kind: LimitKind,
     /// What was left when the coordinator told this worker last, and when that was; none: nobody here has asked.
     pub left: Option<(u32, Time)>,
     /// Of what was given to this worker.
@@ -104,7 +104,7 @@ pub struct PoolSnapshot {
     /// Empty where there are no rules of classes.
     pub classes: Vec<ClassCounts>,
     /// Where its size is found: what it is now, and why.
-    pub sizing: Option<Arc<Account>>,
+    pub sizing: Option<Arc<SizingSnapshot>>,
     /// Transactions that are known to run long here.
     pub long: Vec<LongCounts>,
 }
@@ -167,7 +167,7 @@ pub struct FidelitySnapshot {
     /// `None` where sessions have servers of their own.
     pub fidelity: Option<Fidelity>,
     /// How far the pool has come with its database's names.
-    pub names: Names,
+    pub names: CatalogueProgress,
     /// Sessions that keep their server now, or are about to.
     pub pinned: u32,
     /// Sessions that wait because so many do.

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use outer::{Answer, Client, Stage, Wishes};
-use session_state::catalogue::{Catalogue, Hidden, POLL, QUERY, Reading};
+use session_state::catalogue::{Catalogue, CatalogueBuilder, Hidden, POLL, QUERY};
 use sql::{Rules, Summary, Text};
 use wire::HEADER_LEN;
 use wire::backend::encode_data_row;
@@ -22,7 +22,7 @@ fn read(client: &mut Client) -> Catalogue {
     });
     let bodies: Vec<Vec<u8>> = bodies.collect();
     let begun = Instant::now();
-    let mut reading = Reading::new();
+    let mut reading = CatalogueBuilder::new();
     for body in &bodies {
         reading.data_row(body).expect("a row of the query's");
     }

@@ -14,7 +14,7 @@ use ::settings::PoolSize;
 use config::{Config, Problem, Upstream};
 use control::pidfile::Pidfile;
 use control::{Asker, Ending, Knock, Loaded, Signal, Steward};
-use engine::{Asked, Engine, Handle};
+use engine::{ConsoleRequest, Engine, Handle};
 use machine::Level;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -220,7 +220,7 @@ fn run(
 fn watch(
     engine: Engine,
     mut signals: Signals,
-    questions: Receiver<Asked>,
+    questions: Receiver<ConsoleRequest>,
     knock: Sender<Knock>,
 ) -> Result<thread::JoinHandle<()>, String> {
     let system = |why: std::io::Error| format!("cannot start a thread: {why}");
@@ -237,7 +237,7 @@ fn watch(
     let for_console = knock.clone();
     named("console")
         .spawn(move || {
-            for Asked { conn, worker, question } in questions {
+            for ConsoleRequest { conn, worker, question } in questions {
                 let _ = for_console.send(Knock::Asked { asker: Asker { worker, conn }, question });
             }
         })

@@ -121,7 +121,7 @@ pub struct Limits {
 
 /// What is limited.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum LimitKind {
     Transactions,
     Queries,
     Logins,
@@ -129,17 +129,17 @@ pub enum Kind {
     Active,
 }
 
-impl Kind {
-    pub const ALL: [Kind; 4] = [Kind::Transactions, Kind::Queries, Kind::Logins, Kind::Active];
+impl LimitKind {
+    pub const ALL: [LimitKind; 4] = [LimitKind::Transactions, LimitKind::Queries, LimitKind::Logins, LimitKind::Active];
 
     /// As users write and read it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Transactions => "tps",
-            Kind::Queries => "qps",
-            Kind::Logins => "logins",
-            Kind::Active => "max_active",
+            LimitKind::Transactions => "tps",
+            LimitKind::Queries => "qps",
+            LimitKind::Logins => "logins",
+            LimitKind::Active => "max_active",
         }
     }
 }
@@ -246,14 +246,14 @@ pub struct Standing {
     /// The keys of the tags that are asked for, each once, and that of deadlines before them.
     keys: WantedTags,
     /// What is asked of them, in the order of the rules, up to the first that asks for no tag.
-    asked: Box<[Asked]>,
+    asked: Box<[TagCondition]>,
     /// Of whom none of these fits.
     otherwise: ClassId,
 }
 
 /// A rule asks for a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Asked {
+struct TagCondition {
     /// Of [`Standing::keys`].
     key: usize,
     value: Pattern,
@@ -379,7 +379,7 @@ impl Classes {
                     keys.push(tag.key.clone());
                     keys.len() - 1
                 });
-                asked.push(Asked { key, value: tag.value.clone(), class: rule.class });
+                asked.push(TagCondition { key, value: tag.value.clone(), class: rule.class });
             }
         }
         Standing { keys: WantedTags::new(keys), asked: asked.into(), otherwise }

@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::classes::{Kind, Limits, Rate};
+use crate::classes::{LimitKind, Limits, Rate};
 
 /// Events a second, and at once: beyond what one process passes on.
 const RATE_MAX: u32 = 10_000_000;
@@ -13,8 +13,8 @@ const RATE_MAX: u32 = 10_000_000;
 const ACTIVE_MAX: u32 = i32::MAX as u32;
 
 /// The kinds that have a rate, with the names of their bursts.
-const RATES: [(Kind, &str); 3] =
-    [(Kind::Transactions, "tps_burst"), (Kind::Queries, "qps_burst"), (Kind::Logins, "logins_burst")];
+const RATES: [(LimitKind, &str); 3] =
+    [(LimitKind::Transactions, "tps_burst"), (LimitKind::Queries, "qps_burst"), (LimitKind::Logins, "logins_burst")];
 
 /// What was said of the limits of one class.
 #[derive(Copy, Clone, Debug, Default)]
@@ -50,7 +50,7 @@ enum Word {
 
 impl Word {
     fn named(name: &str) -> Option<Word> {
-        if name == Kind::Active.name() {
+        if name == LimitKind::Active.name() {
             return Some(Word::Active);
         }
         let rate = RATES.iter().position(|(kind, _)| kind.name() == name).map(Word::PerSecond);

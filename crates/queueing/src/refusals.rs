@@ -10,13 +10,13 @@ use std::time::Duration;
 use units::{PoolId, PoolKey, Time};
 use wire::{SqlState, sqlstate};
 
-use crate::classes::Kind;
+use crate::classes::LimitKind;
 
 /// Why a request was refused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// A limit of its class.
-    Limit(Kind),
+    Limit(LimitKind),
     /// `fingerprint_max_active`, or the statement's own limit.
     Statement,
     /// As many of its class wait as may.

@@ -40,7 +40,7 @@ const REFUSED_MAX: Duration = Duration::from_secs(3600);
 
 /// What a server waits for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum WaitKind {
     /// For nothing: it computes, or would if it had a core.
     Compute,
     /// For another transaction.
@@ -54,23 +54,23 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl WaitKind {
     //= pg18 monitoring-stats#WAIT-EVENT-TABLE
-    fn of(name: Option<&[u8]>) -> Kind {
+    fn of(name: Option<&[u8]>) -> WaitKind {
         match name {
-            None => Kind::Compute,
-            Some(b"Lock") => Kind::Lock,
-            Some(b"LWLock" | b"LWLockTranche" | b"LWLockNamed" | b"BufferPin") => Kind::LightLock,
-            Some(b"IO") => Kind::Io,
-            Some(b"Client") => Kind::Client,
-            Some(_) => Kind::Other,
+            None => WaitKind::Compute,
+            Some(b"Lock") => WaitKind::Lock,
+            Some(b"LWLock" | b"LWLockTranche" | b"LWLockNamed" | b"BufferPin") => WaitKind::LightLock,
+            Some(b"IO") => WaitKind::Io,
+            Some(b"Client") => WaitKind::Client,
+            Some(_) => WaitKind::Other,
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
-    kind: Kind,
+    kind: WaitKind,
     /// As PostgreSQL names it: `Lock transactionid`; empty if it waits for nothing.
     name: Box<str>,
     count: f64,
@@ -78,12 +78,12 @@ struct Row {
 
 /// Servers by what they wait for, summed over some looks.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Waits {
+pub struct WaitCounts {
     rows: Vec<Row>,
     looks: u32,
 }
 
-impl Waits {
+impl WaitCounts {
     /// What is asked about these.
     pub fn question(pids: impl Iterator<Item = i32>) -> Vec<u8> {
         let pids: Vec<String> = pids.map(|pid| pid.to_string()).collect();
@@ -108,12 +108,12 @@ impl Waits {
         let count: Option<u32> = std::str::from_utf8(count).ok().and_then(|count| count.parse().ok());
         let Some(count) = count.filter(|_| self.rows.len() < ROWS_MAX) else { return false };
         let words = [kind, event].into_iter().flatten().map(name).collect::<Vec<_>>().join(" ");
-        self.rows.push(Row { kind: Kind::of(kind), name: words.into(), count: f64::from(count) });
+        self.rows.push(Row { kind: WaitKind::of(kind), name: words.into(), count: f64::from(count) });
         true
     }
 
     /// What was seen by others at the same time.
-    pub fn beside(&mut self, other: &Waits) {
+    pub fn beside(&mut self, other: &WaitCounts) {
         self.looks = self.looks.max(other.looks);
         for row in &other.rows {
             match self.rows.iter().position(|own| own.kind == row.kind && own.name == row.name) {
@@ -126,7 +126,7 @@ impl Waits {
     }
 
     /// What was seen later.
-    pub fn then(&mut self, later: &Waits) {
+    pub fn then(&mut self, later: &WaitCounts) {
         if self.looks >= LOOKS_MAX {
             self.looks /= 2;
             self.rows.iter_mut().for_each(|row| row.count /= 2.0);
@@ -139,7 +139,7 @@ impl Waits {
 
     /// Servers of this kind, on average.
     #[must_use]
-    pub fn of(&self, kind: Kind) -> f64 {
+    pub fn of(&self, kind: WaitKind) -> f64 {
         self.mean(self.rows.iter().filter(|row| row.kind == kind).map(|row| row.count).sum())
     }
 
@@ -161,15 +161,15 @@ impl Waits {
 }
 
 /// As `of 16 busy: 2 compute, 11 wait for Lock transactionid, 3 for IO WALSync`.
-impl fmt::Display for Waits {
+impl fmt::Display for WaitCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rounded = |count: f64| count.round() as u32;
         let busy = rounded(self.busy());
-        let computing = rounded(self.of(Kind::Compute));
+        let computing = rounded(self.of(WaitKind::Compute));
         let mut waits: Vec<(u32, &str)> = self
             .rows
             .iter()
-            .filter(|row| row.kind != Kind::Compute)
+            .filter(|row| row.kind != WaitKind::Compute)
             .map(|row| (rounded(self.mean(row.count)), &*row.name))
             .collect();
         waits.retain(|(count, _)| *count > 0);
@@ -198,10 +198,10 @@ fn name(bytes: &[u8]) -> String {
 
 /// When one worker asks about one pool's servers, and what it has been told.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub struct WaitSampling {
     wanted: bool,
     asking: Option<Asking>,
-    answer: Option<Waits>,
+    answer: Option<WaitCounts>,
     refusals: u32,
     /// Nothing is asked before this.
     pause_until: Time,
@@ -210,11 +210,11 @@ pub struct Asked {
 #[derive(Debug)]
 struct Asking {
     server: ConnId,
-    waits: Waits,
+    waits: WaitCounts,
     is_broken: bool,
 }
 
-impl Asked {
+impl WaitSampling {
     /// Somebody wants to know.
     pub fn want(&mut self, now: Time) {
         self.wanted = self.asking.is_none() && now >= self.pause_until;
@@ -226,7 +226,7 @@ impl Asked {
 
     pub fn begin(&mut self, server: ConnId) {
         self.wanted = false;
-        self.asking = Some(Asking { server, waits: Waits::default(), is_broken: false });
+        self.asking = Some(Asking { server, waits: WaitCounts::default(), is_broken: false });
     }
 
     pub fn is_asking(&self, server: ConnId) -> bool {
@@ -256,13 +256,13 @@ impl Asked {
         self.refusals = 0;
         // No row at all: what is linked has just nothing to do, or has other process ids than we know.
         if !asking.waits.rows.is_empty() {
-            self.answer = Some(Waits { looks: 1, ..asking.waits });
+            self.answer = Some(WaitCounts { looks: 1, ..asking.waits });
         }
     }
 
     /// Other settings hold. A question under way is still answered, and its rows are nobody else's.
     pub fn forget(&mut self) {
-        *self = Asked { asking: self.asking.take(), ..Asked::default() };
+        *self = WaitSampling { asking: self.asking.take(), ..WaitSampling::default() };
     }
 
     /// A server is no more.
@@ -274,7 +274,7 @@ impl Asked {
     }
 
     /// What was told since the last time.
-    pub fn take(&mut self) -> Option<Waits> {
+    pub fn take(&mut self) -> Option<WaitCounts> {
         self.answer.take()
     }
 
@@ -301,8 +301,8 @@ mod tests {
         ConnId::new(Of::Server, 0, 3, 0)
     }
 
-    fn told(rows: &[[Option<&str>; 3]]) -> Option<Waits> {
-        let mut asked = Asked::default();
+    fn told(rows: &[[Option<&str>; 3]]) -> Option<WaitCounts> {
+        let mut asked = WaitSampling::default();
         asked.begin(server());
         rows.iter().for_each(|row| asked.row(&body(row)));
         asked.answered(Time::ZERO);
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_question_under_way_outlives_other_settings() {
-        let mut asked = Asked::default();
+        let mut asked = WaitSampling::default();
         asked.begin(server());
         asked.forget();
         assert!(asked.is_asking(server()), "its rows are nobody else's");
@@ -364,7 +364,7 @@ mod tests {
         }
         let many: Vec<_> = (0..=ROWS_MAX).map(|_| [Some("IO"), Some("x"), Some("1")]).collect();
         assert_eq!(told(&many), None, "more rows than were asked for");
-        let mut asked = Asked::default();
+        let mut asked = WaitSampling::default();
         asked.begin(server());
         asked.row(b"\0\x01");
         asked.answered(Time::ZERO);
@@ -377,19 +377,25 @@ mod tests {
         let two = told(&[[None, None, Some("1")], [Some("Lock"), Some("tuple"), Some("3")]]).expect("an answer");
         let mut both = one.clone();
         both.beside(&two);
-        assert_eq!((both.looks(), both.busy(), both.of(Kind::Compute), both.of(Kind::Lock)), (1, 8.0, 4.0, 3.0));
+        assert_eq!(
+            (both.looks(), both.busy(), both.of(WaitKind::Compute), both.of(WaitKind::Lock)),
+            (1, 8.0, 4.0, 3.0)
+        );
         let mut mean = one.clone();
         mean.then(&two);
-        assert_eq!((mean.looks(), mean.busy(), mean.of(Kind::Compute), mean.of(Kind::Lock)), (2, 4.0, 2.0, 1.5));
+        assert_eq!(
+            (mean.looks(), mean.busy(), mean.of(WaitKind::Compute), mean.of(WaitKind::Lock)),
+            (2, 4.0, 2.0, 1.5)
+        );
         for _ in 0..1000 {
             mean.then(&one);
         }
-        assert!(mean.looks() <= LOOKS_MAX && (mean.busy() - 4.0).abs() < 1e-9 && mean.of(Kind::Lock) < 0.01);
+        assert!(mean.looks() <= LOOKS_MAX && (mean.busy() - 4.0).abs() < 1e-9 && mean.of(WaitKind::Lock) < 0.01);
     }
 
     #[test]
     fn a_refusal_is_a_pause_that_grows() {
-        let mut asked = Asked::default();
+        let mut asked = WaitSampling::default();
         let mut now = Time::ZERO;
         for turn in 0..8 {
             asked.want(now);

@@ -23,7 +23,7 @@ use crate::shape::{self, Fingerprint, Shape};
 use crate::state::{self, Effect, Note, Reader, Reading, Sketch};
 use crate::unnamed::Version;
 
-pub use on_server::Prepared;
+pub use on_server::PreparedOnServer;
 
 /// The digest that stands for a statement everywhere.
 pub type StatementId = u128;
@@ -155,12 +155,12 @@ impl Catalog {
 /// They change when a Parse or a Close is sent, so that what follows in the pipeline finds them; an error may make
 /// PostgreSQL skip those messages, and then the changes are taken back, newest first.
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct StatementNames {
     names: BTreeMap<Arc<[u8]>, Named>,
     /// The same the other way round.
     by_statement: BTreeSet<(StatementId, Arc<[u8]>)>,
     /// Changes whose messages are not answered yet, oldest first, in the order of the server's ledger.
-    pending: VecDeque<Change>,
+    pending: VecDeque<NameChange>,
     bytes: usize,
     /// What `pending` keeps besides: names, and texts that may come back.
     pending_bytes: usize,
@@ -221,18 +221,18 @@ pub struct Trial {
 }
 
 #[derive(Debug)]
-struct Change {
+struct NameChange {
     name: Box<[u8]>,
     before: Option<Named>,
 }
 
-impl Change {
+impl NameChange {
     fn len(&self) -> usize {
         self.name.len() + self.before.as_ref().map_or(0, |before| before.statement.len())
     }
 }
 
-impl Names {
+impl StatementNames {
     pub fn get(&self, name: &[u8]) -> Option<&Arc<Statement>> {
         self.names.get(name).map(|named| &named.statement)
     }
@@ -298,7 +298,7 @@ impl Names {
             name,
             Some(Named { statement, shape: None, is_asked: false, in_sql: InSql::default(), note: Cell::default() }),
         );
-        self.push(Change { name: name.into(), before });
+        self.push(NameChange { name: name.into(), before });
         true
     }
 
@@ -308,7 +308,7 @@ impl Names {
             return false;
         }
         let before = self.set(name, None);
-        self.push(Change { name: name.into(), before });
+        self.push(NameChange { name: name.into(), before });
         true
     }
 
@@ -316,7 +316,7 @@ impl Names {
         self.bytes + self.pending_bytes + len <= limits::STATEMENT_BYTES_PER_CLIENT_MAX
     }
 
-    fn push(&mut self, change: Change) {
+    fn push(&mut self, change: NameChange) {
         self.pending_bytes += change.len();
         self.pending.push_back(change);
     }
@@ -330,7 +330,7 @@ impl Names {
 
     /// The oldest `count` messages under way were skipped.
     pub fn undo(&mut self, count: usize) {
-        let mut skipped: Vec<Change> = self.pending.drain(..count.min(self.pending.len())).collect();
+        let mut skipped: Vec<NameChange> = self.pending.drain(..count.min(self.pending.len())).collect();
         while let Some(change) = skipped.pop() {
             // A later batch may have changed the name again: then that one is undone to what was before this.
             match self.pending.iter_mut().find(|later| later.name == change.name) {
@@ -369,7 +369,7 @@ impl Names {
 
     fn weigh_pending(&mut self) {
         let asked: usize = self.asked.iter().map(|name| name.len()).sum();
-        self.pending_bytes = asked + self.pending.iter().map(Change::len).sum::<usize>();
+        self.pending_bytes = asked + self.pending.iter().map(NameChange::len).sum::<usize>();
     }
 
     /// SQL's DEALLOCATE of one statement was carried out.
@@ -468,7 +468,7 @@ mod tests {
 
     #[test]
     fn a_statement_has_the_names_that_stand_for_it() {
-        let (mut names, mut catalog) = (Names::default(), Catalog::default());
+        let (mut names, mut catalog) = (StatementNames::default(), Catalog::default());
         let one = intern(&mut catalog, &parse(b"select 1", b"\0\0"));
         let two = intern(&mut catalog, &parse(b"select 2", b"\0\0"));
         names.insert(b"a", Arc::clone(&one));
@@ -484,7 +484,7 @@ mod tests {
 
     #[test]
     fn a_client_keeps_no_more_than_its_share() {
-        let mut names = Names::default();
+        let mut names = StatementNames::default();
         let mut catalog = Catalog::default();
         let big = vec![b'x'; 256 * 1024];
         let mut kept = 0;
@@ -505,7 +505,7 @@ mod tests {
 
     #[test]
     fn changes_that_wait_for_answers_are_part_of_its_share() {
-        let mut names = Names::default();
+        let mut names = StatementNames::default();
         let long = |number: usize| format!("{number:010000}").into_bytes();
         let sent = (0..).take_while(|&number| names.remove(&long(number))).count();
         assert!(sent > 1000 && sent * long(0).len() <= limits::STATEMENT_BYTES_PER_CLIENT_MAX, "{sent}");
@@ -519,7 +519,7 @@ mod tests {
 
     #[test]
     fn skipped_messages_are_taken_back_newest_first() {
-        let (mut names, mut catalog) = (Names::default(), Catalog::default());
+        let (mut names, mut catalog) = (StatementNames::default(), Catalog::default());
         let one = intern(&mut catalog, &parse(b"select 1", b"\0\0"));
         let two = intern(&mut catalog, &parse(b"select 2", b"\0\0"));
         names.insert(b"s", Arc::clone(&one));
@@ -537,7 +537,7 @@ mod tests {
 
     #[test]
     fn what_is_sent_behind_a_discard_stays() {
-        let (mut names, mut catalog) = (Names::default(), Catalog::default());
+        let (mut names, mut catalog) = (StatementNames::default(), Catalog::default());
         let one = intern(&mut catalog, &parse(b"select 1", b"\0\0"));
         names.insert(b"old", Arc::clone(&one));
         names.answered();

@@ -8,12 +8,12 @@ use units::limits;
 use wire::backend::{Fields, field};
 use wire::{put_cstr, sqlstate};
 
-use crate::prepared::{Names, RESERVED, StatementId};
+use crate::prepared::{RESERVED, StatementId, StatementNames};
 
 const DIGITS: usize = 32;
 
 /// The body of an ErrorResponse with the client's name of a statement in place of the server's. `None`: it names none.
-pub fn with_client_name(body: &[u8], names: &Names) -> Option<Vec<u8>> {
+pub fn with_client_name(body: &[u8], names: &StatementNames) -> Option<Vec<u8>> {
     let fields = Fields::decode(body);
     // Too few parameters are 08P01: "bind message supplies 1 parameters, but prepared statement "…" requires 2".
     let codes = [sqlstate::UNDEFINED_PSTATEMENT, sqlstate::DUPLICATE_PSTATEMENT, sqlstate::PROTOCOL_VIOLATION];
@@ -75,9 +75,9 @@ mod tests {
 
     const SAID: &str = "prepared statement \"";
 
-    fn names(name: &[u8]) -> (Names, Arc<Statement>) {
+    fn names(name: &[u8]) -> (StatementNames, Arc<Statement>) {
         let statement = statement_for_tests(&Parse { name, query: b"select 1", types: b"\0\0" });
-        let mut names = Names::default();
+        let mut names = StatementNames::default();
         assert!(names.insert(name, Arc::clone(&statement)));
         (names, statement)
     }

@@ -48,7 +48,7 @@ use crate::parameters::{Reported, Tracked};
 use crate::state::check::{Check, Pair};
 use crate::state::effects::{Effect, Effects, is_identity, is_passing};
 use crate::state::journal::Journal;
-use crate::state::{Again, Change, Pins, Reading, State};
+use crate::state::{Again, Pins, Reading, SettingChange, State};
 use inspection::{Asked, Inspection};
 use long_text::LongText;
 use meaning::Meaning;
@@ -126,7 +126,7 @@ impl Tracker {
         let reverts = |effect: &Effect| match effect {
             Effect::Restart(_) | Effect::DiscardAll => true,
             Effect::Change(changes) => {
-                changes.iter().any(|change| *change == Change::ResetAll || self.journal.reverts(change))
+                changes.iter().any(|change| *change == SettingChange::ResetAll || self.journal.reverts(change))
             }
             _ => false,
         };
@@ -145,7 +145,8 @@ impl Tracker {
     pub fn is_idle(&self) -> bool {
         let has_unnamed = self.portals.unnamed_statement().is_some();
         let none_named = self.statements.is_empty() && !has_unnamed && self.portals.is_empty();
-        let none_set = self.state().is_base() && !self.journal.reverts(&Change::DiscardAll) && !self.journal.is_open();
+        let none_set =
+            self.state().is_base() && !self.journal.reverts(&SettingChange::DiscardAll) && !self.journal.is_open();
         none_named && none_set && self.is_settled() && self.notifications.is_silent() && self.split.is_none()
     }
 
@@ -312,7 +313,7 @@ impl Tracker {
             Effect::DiscardAll => {
                 self.forget_all_prepared(places);
                 self.meaning.reset(places.first);
-                self.journal.change(&Change::DiscardAll);
+                self.journal.change(&SettingChange::DiscardAll);
                 self.restarting.reset_all();
                 self.pinning.end(Pins::SEQUENCE);
             }
@@ -329,8 +330,8 @@ impl Tracker {
         self.pin_listener();
     }
 
-    fn change(&mut self, changes: &[Change], places: &mut Places<'_>) {
-        if changes.contains(&Change::ResetAll) {
+    fn change(&mut self, changes: &[SettingChange], places: &mut Places<'_>) {
+        if changes.contains(&SettingChange::ResetAll) {
             self.meaning.reset(places.first);
             self.restarting.reset_all();
         }
@@ -394,7 +395,7 @@ impl Tracker {
             Effect::DiscardAll => true,
             Effect::Parameter { index, .. } => named || Tracked::decides_meaning(*index),
             Effect::Restart(name) => named || tracked.index(name).is_some_and(Tracked::decides_meaning),
-            Effect::Change(changes) => named || changes.contains(&Change::ResetAll),
+            Effect::Change(changes) => named || changes.contains(&SettingChange::ResetAll),
             Effect::End | Effect::RollBackTo(_) => is_meant || named && self.journal.is_open(),
             _ => false,
         };
@@ -473,7 +474,7 @@ impl Tracker {
         let is_known = value.is_ascii() || circumstances.is_utf8 && value.len() <= limits::PARAMETER_LEN_MAX;
         let again = is_known.then(|| Again::Value(value.as_slice().into()));
         if is_unset {
-            state.apply(&Change::Reset(name.into()));
+            state.apply(&SettingChange::Reset(name.into()));
             return;
         }
         state.learn(&name, again, self.state());

@@ -25,7 +25,7 @@ pub const UNKNOWN: Version = Version::MAX;
 
 /// What a Parse leaves behind. Without a text it was too long to keep, or it is what a Close leaves.
 #[derive(Debug, Default)]
-struct Kept {
+struct LastParse {
     version: Version,
     /// Text and types, as in the Parse message behind its name.
     body: Vec<u8>,
@@ -34,9 +34,9 @@ struct Kept {
 /// One client's.
 #[derive(Debug, Default)]
 pub struct Unnamed {
-    current: Kept,
+    current: LastParse,
     /// Changes whose messages are not answered yet, in the order of the server's ledger.
-    sent: VecDeque<Kept>,
+    sent: VecDeque<LastParse>,
     /// Bytes of the texts in `sent`, and how many of the oldest have been given up.
     sent_len: usize,
     given_up: usize,
@@ -58,7 +58,7 @@ impl Unnamed {
             body.extend_from_slice(parse.types);
         }
         self.sent_len += body.len();
-        self.sent.push_back(Kept { version, body });
+        self.sent.push_back(LastParse { version, body });
         self.in_batch = true;
         // In a deep pipeline only the last texts are kept: an earlier one matters only if all later ones are skipped.
         while self.sent_len > limits::UNNAMED_LEN_MAX {
@@ -92,7 +92,7 @@ impl Unnamed {
 
     /// A Query was carried out, or a Parse failed.
     pub fn forget(&mut self) {
-        self.set(Kept::default());
+        self.set(LastParse::default());
     }
 
     /// The oldest change under way was skipped, or failed.
@@ -134,7 +134,7 @@ impl Unnamed {
         Some(Parse { name: b"", query: &body[..end], types: &body[end + 1..] })
     }
 
-    fn take(&mut self) -> Kept {
+    fn take(&mut self) -> LastParse {
         let change = self.sent.pop_front();
         debug_assert!(change.is_some(), "each answer has its change");
         let change = change.unwrap_or_default();
@@ -143,7 +143,7 @@ impl Unnamed {
         change
     }
 
-    fn set(&mut self, kept: Kept) {
+    fn set(&mut self, kept: LastParse) {
         let before = std::mem::replace(&mut self.current, kept);
         self.recycle(before.body);
     }

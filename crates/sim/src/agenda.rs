@@ -51,28 +51,28 @@ pub(crate) enum Happening {
 }
 
 #[derive(Debug)]
-struct Moment {
+struct Scheduled {
     at: u64,
     order: u64,
     what: Happening,
 }
 
-impl PartialEq for Moment {
-    fn eq(&self, other: &Moment) -> bool {
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Scheduled) -> bool {
         self.order == other.order
     }
 }
 
-impl Eq for Moment {}
+impl Eq for Scheduled {}
 
-impl PartialOrd for Moment {
-    fn partial_cmp(&self, other: &Moment) -> Option<Ordering> {
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Scheduled) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Moment {
-    fn cmp(&self, other: &Moment) -> Ordering {
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Scheduled) -> Ordering {
         (self.at, self.order).cmp(&(other.at, other.order))
     }
 }
@@ -81,7 +81,7 @@ impl Ord for Moment {
 #[derive(Debug)]
 pub(crate) struct Agenda {
     now: u64,
-    heap: BinaryHeap<Reverse<Moment>>,
+    heap: BinaryHeap<Reverse<Scheduled>>,
     order: u64,
 }
 
@@ -100,7 +100,7 @@ impl Agenda {
     /// What lies in the past happens now.
     pub(crate) fn at(&mut self, at: u64, what: Happening) {
         self.order += 1;
-        self.heap.push(Reverse(Moment { at: at.max(self.now), order: self.order, what }));
+        self.heap.push(Reverse(Scheduled { at: at.max(self.now), order: self.order, what }));
     }
 
     /// Sets the clock to what happens next.

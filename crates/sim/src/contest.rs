@@ -17,7 +17,7 @@ const CLIENTS_MAX: u64 = 160;
 
 /// The clients of one class. Times are in microseconds.
 #[derive(Copy, Clone, Debug)]
-pub struct Crowd {
+pub struct ClassClients {
     pub weight: u32,
     pub clients: u32,
     /// Between two transactions, at most.
@@ -30,13 +30,13 @@ pub struct Crowd {
     pub period: u64,
 }
 
-impl Crowd {
-    fn draw(random: &mut Random, servers: u64) -> Crowd {
+impl ClassClients {
+    fn draw(random: &mut Random, servers: u64) -> ClassClients {
         let is_greedy = random.chance(600);
         let clients = if is_greedy { random.range(servers + 1, 3 * servers) } else { random.skewed(1, servers) };
         let is_long = random.chance(200);
         let least = if is_long { random.range(5_000, 30_000) } else { random.skewed(100, 5_000) };
-        Crowd {
+        ClassClients {
             weight: random.skewed(1, 16) as u32,
             clients: clients as u32,
             think_max: if random.chance(500) { 0 } else { random.skewed(100, 50_000) },
@@ -57,7 +57,7 @@ impl Crowd {
 /// Which clients are whose, by their numbers.
 #[derive(Clone, Debug)]
 pub struct Contest {
-    pub crowds: Vec<Crowd>,
+    pub crowds: Vec<ClassClients>,
     /// Workers that the pool lives on.
     pub homes: u16,
 }
@@ -66,9 +66,9 @@ impl Contest {
     pub(crate) fn draw(random: &mut Random, workers: u16) -> (Contest, u32) {
         // Half of the time enough for several workers.
         let servers = *random.pick(&[1, 2, 3, 5, 8, 16, 16, 20, 24, 32]);
-        let mut crowds: Vec<Crowd> = Vec::new();
+        let mut crowds: Vec<ClassClients> = Vec::new();
         for _ in 0..random.range(CROWDS.0, CROWDS.1) {
-            let crowd = Crowd::draw(random, servers);
+            let crowd = ClassClients::draw(random, servers);
             let present: u64 = crowds.iter().map(|crowd| u64::from(crowd.clients)).sum();
             if crowds.len() < CROWDS.0 as usize || present + u64::from(crowd.clients) <= CLIENTS_MAX {
                 crowds.push(crowd);

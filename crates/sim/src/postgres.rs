@@ -7,7 +7,7 @@ use crate::book::Book;
 use crate::course::Course;
 use crate::link::{LinkId, ProcessName};
 use crate::plan::Plan;
-use crate::process::{Process, Refusal};
+use crate::process::{LoginRefusal, Process};
 use crate::random::Random;
 use crate::shared::{Server, Shared};
 
@@ -45,7 +45,7 @@ impl Postgres {
     }
 
     /// Why nobody is let in now, if so.
-    pub(crate) fn turns_away(&self, database: u16, now: u64) -> Option<Refusal> {
+    pub(crate) fn turns_away(&self, database: u16, now: u64) -> Option<LoginRefusal> {
         if now < self.starting_until[usize::from(database)] {
             return Some(("57P03", "the database system is starting up"));
         }

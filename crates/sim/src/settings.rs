@@ -13,7 +13,7 @@ pub const ROLES: [&str; 3] = ["reader", "writer", "boss"];
 pub const FORBIDDEN_ROLE: &str = "stranger";
 
 /// Why a setting is refused: PostgreSQL's code and words.
-pub type Refusal = (&'static str, String);
+pub type SettingRefusal = (&'static str, String);
 
 /// What a setting may be.
 #[derive(Copy, Clone, Debug)]
@@ -122,7 +122,7 @@ pub fn parts(name: &str, value: &str) -> Vec<String> {
 ///
 /// # Errors
 /// There is no such setting, or it cannot have this value.
-pub fn canonical(name: &str, parts: &[String]) -> Result<String, Refusal> {
+pub fn canonical(name: &str, parts: &[String]) -> Result<String, SettingRefusal> {
     let refused = || ("22023", "invalid value for parameter".to_owned());
     let joined = parts.join(", ");
     if let Some(parameter) = parameters::index(name) {

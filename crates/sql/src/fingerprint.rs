@@ -129,7 +129,7 @@ fn plain<const COPY: bool>(text: &[u8], source: &[u8], hash: Hash, quotes: Place
 }
 
 /// The way through a text.
-struct Walk<'a> {
+struct FingerprintWalk<'a> {
     /// What the rules are held against.
     text: &'a [u8],
     /// What is hashed; as long.
@@ -156,7 +156,7 @@ impl Text<'_> {
     #[inline(always)]
     pub fn fingerprint(&self, key: &Key) -> Result<Fingerprint, Unlexable> {
         let (text, source, standard_strings) = (self.read(), self.source(), self.standard_strings);
-        let walk = Walk { text, source, standard_strings, multiplier: key.multiplier };
+        let walk = FingerprintWalk { text, source, standard_strings, multiplier: key.multiplier };
         let hash = Hash { low: key.start[0], high: key.start[1] };
         let hash = if self.is_copied() {
             walk.hash::<true>(hash.mark(Chunk::default(), 0, COPIED, key.multiplier))
@@ -168,7 +168,7 @@ impl Text<'_> {
     }
 }
 
-impl Walk<'_> {
+impl FingerprintWalk<'_> {
     #[inline(always)]
     fn hash<const COPY: bool>(&self, mut hash: Hash) -> Option<Hash> {
         // What was left out last ends at `floor`: what stands before it is no part of what stands behind it.

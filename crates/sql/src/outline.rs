@@ -26,7 +26,7 @@ pub(crate) struct Outline {
 /// The next statement from `at`; `Ok(None)` if nothing but white space, comments and semicolons is left.
 pub(crate) fn outline(text: &Text<'_>, at: usize, words: Option<&mut Words>) -> Result<Option<Outline>, Unlexable> {
     let mut lexer = Lexer::between(text, at, text.read().len());
-    let mut walk = Walk::new(words);
+    let mut walk = OutlineWalk::new(words);
     let mut found: Option<Outline> = None;
     while let Some(token) = lexer.token()? {
         let byte = text.read()[token.start];
@@ -81,7 +81,7 @@ enum Body {
     Lost,
 }
 
-struct Walk<'w> {
+struct OutlineWalk<'w> {
     words: Option<&'w mut Words>,
     /// The last token, if it was a name, and whether it may be a keyword: it is called if a parenthesis follows.
     pending: Option<(Folded, bool)>,
@@ -93,10 +93,10 @@ struct Walk<'w> {
     marks: Marks,
 }
 
-impl<'w> Walk<'w> {
-    fn new(words: Option<&'w mut Words>) -> Walk<'w> {
+impl<'w> OutlineWalk<'w> {
+    fn new(words: Option<&'w mut Words>) -> OutlineWalk<'w> {
         let (last, body) = (Last::Other, Body::Create(0));
-        Walk { words, pending: None, last, body, parentheses: 0, selects: 0, marks: Marks::NONE }
+        OutlineWalk { words, pending: None, last, body, parentheses: 0, selects: 0, marks: Marks::NONE }
     }
 
     fn is_outermost(&self) -> bool {

@@ -26,7 +26,7 @@ use queueing::board::Board;
 use units::{ConnId, DoorId, Time, limits};
 
 use guest::{Fate, Guest};
-use script::Script;
+use script::DoorScript;
 use wire::frontend::PASSWORD_LEN_MAX;
 
 const DOOR: Place = Place::Door(DoorId(0));
@@ -43,7 +43,7 @@ const LONG: Duration = Duration::from_secs(3600);
 pub fn run(bytes: &[u8]) {
     let mut heard = Vec::new();
     let counted = allocation_counter::measure(|| {
-        let mut script = Script::new(bytes, true);
+        let mut script = DoorScript::new(bytes, true);
         script.play();
         heard = script.end();
     });
@@ -52,7 +52,7 @@ pub fn run(bytes: &[u8]) {
     if heard.iter().any(|guest| guest.asked_for_encryption()) {
         return;
     }
-    let mut script = Script::new(bytes, false);
+    let mut script = DoorScript::new(bytes, false);
     script.play();
     let whole = script.end();
     for (pieces, whole) in heard.iter().zip(&whole) {

@@ -10,17 +10,17 @@ use super::setting::{DATABASES, USERS, tcp};
 use super::{DoorWorld, GUESTS, setting};
 use crate::tape::Tape;
 
-pub(super) struct Script<'a> {
+pub(super) struct DoorScript<'a> {
     tape: Tape<'a>,
     world: DoorWorld,
 }
 
-impl<'a> Script<'a> {
+impl<'a> DoorScript<'a> {
     /// A door that is set up as the beginning says. `cuts`: bytes come in the pieces that the script says.
-    pub(super) fn new(bytes: &'a [u8], cuts: bool) -> Script<'a> {
+    pub(super) fn new(bytes: &'a [u8], cuts: bool) -> DoorScript<'a> {
         let mut tape = Tape::new(bytes);
         let world = DoorWorld::new(setting::settings(tape.byte()), cuts);
-        Script { tape, world }
+        DoorScript { tape, world }
     }
 
     /// All clients, when nothing more comes of them.
@@ -147,7 +147,7 @@ mod tests {
     fn fate(setting: u8, names: u8, answers: bool) -> Fate {
         let answer = if answers { [7, 0] } else { [5, 0] };
         let script = [&[setting, 0, 0, 2, names, 0, 0, 0][..], &answer, &[10], &answer, &[10, 11, 11, 11]].concat();
-        let mut script = Script::new(&script, true);
+        let mut script = DoorScript::new(&script, true);
         script.play();
         script.end()[0].fate
     }

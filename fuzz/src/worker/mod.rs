@@ -45,7 +45,7 @@ use client::Clients;
 use machines::{Machines, place};
 use post::Post;
 use postgres::Postgres;
-use script::Script;
+use script::WorkerScript;
 use socket::Socket;
 use sockets::Sockets;
 
@@ -64,7 +64,7 @@ const LETTERS_MAX: usize = 16;
 
 /// One run of the target.
 pub fn run(bytes: &[u8]) {
-    let mut script = Script::new(bytes);
+    let mut script = WorkerScript::new(bytes);
     script.play();
     script.end();
 }

@@ -41,17 +41,17 @@ const SETS: [&str; 4] =
 
 const NAMES: [&[u8]; 4] = [b"", b"s1", b"s2", b"a longer name"];
 
-pub(super) struct Script<'a> {
+pub(super) struct WorkerScript<'a> {
     tape: Tape<'a>,
     world: World,
 }
 
-impl<'a> Script<'a> {
+impl<'a> WorkerScript<'a> {
     /// A world that is set up as the beginning says.
-    pub(super) fn new(bytes: &'a [u8]) -> Script<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> WorkerScript<'a> {
         let mut tape = Tape::new(bytes);
         let settings = setting::settings(tape.byte(), tape.byte());
-        Script { tape, world: World::new(settings) }
+        WorkerScript { tape, world: World::new(settings) }
     }
 
     /// The world comes to its end, which must leave nothing.
@@ -343,7 +343,7 @@ mod tests {
             &[3, 1, 0x40, 0, 0x43, 0, 26, 255],
         ];
         let script = script.concat();
-        let mut script = Script::new(&script);
+        let mut script = WorkerScript::new(&script);
         script.play();
         let heard = [0, 1, 2].map(|seat| script.world.clients.heard(seat));
         assert_eq!(heard, [Some((1, true)), Some((2, true)), Some((0, true))]);
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "I2: client")]
     fn a_strangers_row_is_noticed() {
-        let mut script = Script::new(&[0, 0, 0, 0, 0x20, 0]);
+        let mut script = WorkerScript::new(&[0, 0, 0, 0, 0x20, 0]);
         script.play();
         let client = |seat: usize| script.world.clients.get(seat).expect("it has come");
         let (number, socket) = (client(1).number(), client(0).socket());

@@ -21,7 +21,7 @@ use measure::machine::raise_descriptor_limit;
 use measure::process::{self, pin_self};
 use measure::statistics::{Seeded, quantile};
 use serde_json::{Map, Value, json};
-use side::{Arm, Crowd, Sharing, Side};
+use side::{Arm, Crowd, FairnessSide, Sharing};
 
 use crate::console;
 use crate::contestant::{Contestant, Premises};
@@ -72,7 +72,7 @@ pub const PARTS: [&str; 3] = ["greedy", "weights", "crowd"];
 
 /// What is to be run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct FairnessPlan {
     pub rounds: usize,
     pub slice: Duration,
     pub seed: u64,
@@ -80,17 +80,17 @@ pub struct Plan {
     pub wanted: Vec<String>,
 }
 
-impl Plan {
+impl FairnessPlan {
     fn wants(&self, part: &str) -> bool {
         self.wanted.is_empty() || self.wanted.iter().any(|name| name == part)
     }
 }
 
-struct Bench<'a> {
+struct FairnessRun<'a> {
     place: &'a Premises,
     pgweir: &'a Contestant,
     pgbouncer: &'a Contestant,
-    plan: &'a Plan,
+    plan: &'a FairnessPlan,
     cluster: Cluster,
     cores: Vec<usize>,
     random: Seeded,
@@ -100,7 +100,7 @@ struct Bench<'a> {
 pub fn run(
     place: &Premises,
     (pgweir, pgbouncer): (&Contestant, &Contestant),
-    plan: &Plan,
+    plan: &FairnessPlan,
     out: &Path,
 ) -> Result<PathBuf, String> {
     if let Some(unknown) = plan.wanted.iter().find(|name| !PARTS.contains(&name.as_str())) {
@@ -117,7 +117,7 @@ pub fn run(
         "pgweir": pgweir.described(), "pgweir_settings": pgweir.settings, "pgbouncer": pgbouncer.described(),
         "rounds": plan.rounds, "slice_ms": plan.slice.as_millis() as u64, "seed": plan.seed,
     });
-    let mut bench = Bench { place, pgweir, pgbouncer, plan, cluster, cores, random: Seeded::new(plan.seed) };
+    let mut bench = FairnessRun { place, pgweir, pgbouncer, plan, cluster, cores, random: Seeded::new(plan.seed) };
     for name in PARTS.into_iter().filter(|name| plan.wants(name)) {
         eprintln!("{name}");
         value[name] = match name {
@@ -134,16 +134,16 @@ pub fn run(
     Ok(folder)
 }
 
-impl Bench<'_> {
+impl FairnessRun<'_> {
     fn arm(&self, name: &'static str, about: &'static str, program: &Contestant, sharing: Sharing) -> Arm {
         Arm { name, about, program: program.clone(), sharing }
     }
 
     /// A fresh room for one load, and all arms in it, their crowds logged in.
-    fn open(&self, arms: &[Arm], crowds: &[Crowd], room: &Premises) -> Result<(World, Vec<Side>), String> {
+    fn open(&self, arms: &[Arm], crowds: &[Crowd], room: &Premises) -> Result<(World, Vec<FairnessSide>), String> {
         setup::write_users(room)?;
         let mut world = World::open(&room.folder)?;
-        let start = |arm| Side::start(room, arm, crowds, self.cluster.port, &mut world, &self.cores);
+        let start = |arm| FairnessSide::start(room, arm, crowds, self.cluster.port, &mut world, &self.cores);
         let sides = arms.iter().map(start).collect::<Result<Vec<_>, _>>()?;
         Ok((world, sides))
     }
@@ -243,7 +243,7 @@ fn waits_us(world: &mut World, fleet: FleetId) -> Result<Vec<f64>, String> {
     Ok(waits.into_iter().map(|ns| f64::from(ns / 1000)).collect())
 }
 
-fn greedy_slice(world: &mut World, side: &Side, slice: Duration) -> Result<Value, String> {
+fn greedy_slice(world: &mut World, side: &FairnessSide, slice: Duration) -> Result<Value, String> {
     let [greedy, modest] = side.fleets[..] else { return Err("two crowds were to log in".to_owned()) };
     world.start(greedy, Mode::Closed)?;
     world.start(modest, Mode::Thinking { mean: MODEST_THINK })?;
@@ -270,7 +270,7 @@ fn greedy_slice(world: &mut World, side: &Side, slice: Duration) -> Result<Value
 /// Ten seconds, as the figure says.
 const SHARED_FOR: Duration = Duration::from_secs(10);
 
-fn weights_slice(world: &mut World, side: &Side) -> Result<Value, String> {
+fn weights_slice(world: &mut World, side: &FairnessSide) -> Result<Value, String> {
     for fleet in &side.fleets {
         world.start(*fleet, Mode::Closed)?;
     }

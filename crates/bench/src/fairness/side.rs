@@ -41,13 +41,13 @@ pub struct Crowd {
 
 /// An arm at work, with its crowds logged in.
 #[derive(Debug)]
-pub struct Side {
+pub struct FairnessSide {
     pub name: &'static str,
     pub running: Running,
     pub fleets: Vec<FleetId>,
 }
 
-impl Side {
+impl FairnessSide {
     /// Starts a pooler, and logs the crowds in.
     pub fn start(
         place: &Premises,
@@ -56,7 +56,7 @@ impl Side {
         postgres: u16,
         world: &mut World,
         cores: &[usize],
-    ) -> Result<Side, String> {
+    ) -> Result<FairnessSide, String> {
         place.write(&rules_name(arm), &rules(crowds))?;
         let text = |port| ini(&place.folder, arm, crowds, postgres, port);
         // Two arms of one program need two names: a copy of the program and an ini file for each.
@@ -69,7 +69,7 @@ impl Side {
             world.connect(fleet, crowd.clients).map_err(|error| blame(&running, &error))?;
             fleets.push(fleet);
         }
-        Ok(Side { name: arm.name, running, fleets })
+        Ok(FairnessSide { name: arm.name, running, fleets })
     }
 
     /// Puts the pooler's name and its last words before an error.

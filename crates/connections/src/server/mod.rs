@@ -18,7 +18,7 @@ use std::sync::Arc;
 use auth::{Challenge, ClientExchange};
 use session_state::base::Base;
 use session_state::parameters::{Parameters, Reported};
-use session_state::prepared::Prepared;
+use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
 use session_state::state::{Defines, OnServer};
 use units::deadline::Armed;
@@ -204,7 +204,7 @@ impl Server {
             identity: Identity { serial, name, local: None, address, opened_for, connected_at: now },
             incoming: Incoming::default(),
             statements: Statements {
-                prepared: Prepared::default(),
+                prepared: PreparedOnServer::default(),
                 described: Described::default(),
                 verdict: Verdict::None,
                 unnamed: session_state::unnamed::NONE,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use session_state::parameters::{Parameters, Reported};
-use session_state::prepared::Prepared;
+use session_state::prepared::PreparedOnServer;
 use session_state::shape::Described;
 use session_state::state::{Defines, OnServer, State as SessionState};
 use session_state::unnamed::Version;
@@ -45,7 +45,7 @@ pub struct Incoming {
 /// Prepared statements on a server, and what it has said of them.
 #[derive(Debug)]
 pub struct Statements {
-    pub prepared: Prepared,
+    pub prepared: PreparedOnServer,
     /// What it is describing to the pooler.
     pub described: Described,
     /// What it was asked about a statement.

@@ -4,7 +4,7 @@
 //! Counts are since the start, or since there is such a limit.
 
 use machine::snapshot::{LimitCounts, StatementCounts};
-use queueing::classes::Kind;
+use queueing::classes::LimitKind;
 use queueing::classes::{Class, Rate};
 use settings::ClassSettings;
 
@@ -37,7 +37,7 @@ const COLUMNS: &[Column] = &[
 pub(super) fn table(view: &View<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
     for class in &view.settings.classes.all {
-        for kind in Kind::ALL {
+        for kind in LimitKind::ALL {
             if let Some((limit, burst)) = limit_of(class, kind) {
                 table.push(row(view, class, kind, limit, burst));
             }
@@ -78,17 +78,17 @@ fn statement_row(
     ]
 }
 
-fn limit_of(class: &Class, kind: Kind) -> Option<(u32, Option<u32>)> {
+fn limit_of(class: &Class, kind: LimitKind) -> Option<(u32, Option<u32>)> {
     let of = |rate: Option<Rate>| rate.map(|rate| (rate.per_second, Some(rate.burst)));
     match kind {
-        Kind::Transactions => of(class.limits.transactions),
-        Kind::Queries => of(class.limits.queries),
-        Kind::Logins => of(class.limits.logins),
-        Kind::Active => class.limits.active.map(|active| (active, None)),
+        LimitKind::Transactions => of(class.limits.transactions),
+        LimitKind::Queries => of(class.limits.queries),
+        LimitKind::Logins => of(class.limits.logins),
+        LimitKind::Active => class.limits.active.map(|active| (active, None)),
     }
 }
 
-fn row(view: &View<'_>, class: &Class, kind: Kind, limit: u32, burst: Option<u32>) -> Vec<Value> {
+fn row(view: &View<'_>, class: &Class, kind: LimitKind, limit: u32, burst: Option<u32>) -> Vec<Value> {
     let parts = view.snapshots.iter().flat_map(|snapshot| &snapshot.limits);
     let parts: Vec<&LimitCounts> = parts.filter(|part| part.class == class.name && part.kind == kind).collect();
     let remaining = match burst {

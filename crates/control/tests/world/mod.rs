@@ -18,12 +18,12 @@ use machine::snapshot::{
     PoolSnapshot, Rotations, ServerCounts, ServerSnapshot, StatementCounts, Totals,
 };
 use machine::{Peer, Settings, Snapshot};
-use queueing::classes::Kind;
+use queueing::classes::LimitKind;
 use queueing::classes::{Class, ClassId, Classes, Limits, Pattern, Rate, Rule};
 use queueing::queue::ClassCounts;
 use queueing::refusals::{Reason, RefusalCounts};
-use queueing::sizing::{Account, Change};
-use session_state::catalogue::Names;
+use queueing::sizing::{Change, SizingSnapshot};
+use session_state::catalogue::CatalogueProgress;
 use session_state::state::{PinSnapshot, Pins};
 use settings::UserSettings;
 use settings::{ClassSettings, DatabaseSettings, Fidelity, Global, PoolMode, PoolSize};
@@ -184,12 +184,12 @@ fn fidelity(scale: u64) -> FidelitySnapshot {
     };
     counts.by_kind[0] = PinCounts { pins: 2 * scale, transactions: 10 * scale };
     counts.by_kind[2] = PinCounts { pins: scale, transactions: 5 * scale };
-    FidelitySnapshot { fidelity: Some(Fidelity::Strict), names: Names::Read, pinned: 1, waiting: 2, counts }
+    FidelitySnapshot { fidelity: Some(Fidelity::Strict), names: CatalogueProgress::Read, pinned: 1, waiting: 2, counts }
 }
 
-fn sizing() -> Account {
+fn sizing() -> SizingSnapshot {
     let change = |at, from, to, why: &str| Change { at: Time(at), from, to, why: why.to_owned() };
-    Account {
+    SizingSnapshot {
         size: 11,
         floor: 2,
         ceiling: 80,
@@ -221,16 +221,16 @@ fn totals(scale: u64) -> Totals {
     }
 }
 
-fn limit(kind: Kind, left: Option<(u32, Time)>, delayed: u64, rejected: u64) -> LimitCounts {
+fn limit(kind: LimitKind, left: Option<(u32, Time)>, delayed: u64, rejected: u64) -> LimitCounts {
     let class = "background".into();
     LimitCounts { class, kind, left, unused: 3, waiting: 4, active: 1, passed: 500, delayed, rejected }
 }
 
 fn limits() -> Vec<LimitCounts> {
     // Told 0.3 and 0.4 s before the snapshots.
-    let logins = LimitCounts { waiting: 0, unused: 0, ..limit(Kind::Logins, Some((1, Time(99_800_000))), 5, 0) };
-    let transactions = limit(Kind::Transactions, Some((40, Time(99_900_000))), 3, 1);
-    vec![transactions, logins, limit(Kind::Active, None, 30, 10)]
+    let logins = LimitCounts { waiting: 0, unused: 0, ..limit(LimitKind::Logins, Some((1, Time(99_800_000))), 5, 0) };
+    let transactions = limit(LimitKind::Transactions, Some((40, Time(99_900_000))), 3, 1);
+    vec![transactions, logins, limit(LimitKind::Active, None, 30, 10)]
 }
 
 fn refusal(class: &str, reason: Reason, count: u64) -> RefusalCounts {
@@ -335,7 +335,10 @@ fn first_worker() -> Snapshot {
         rotations: Rotations { rotated: 17, kept: 2, missed: 1 },
         limits: limits(),
         statements: vec![statement(0xfeed, 1), statement(0xabba, 10)],
-        refusals: vec![refusal("web", Reason::Deadline, 4), refusal("background", Reason::Limit(Kind::Active), 30)],
+        refusals: vec![
+            refusal("web", Reason::Deadline, 4),
+            refusal("background", Reason::Limit(LimitKind::Active), 30),
+        ],
         steps: 1234,
     }
 }
@@ -381,7 +384,7 @@ fn second_worker() -> Snapshot {
         servers: vec![idle],
         lends: 0,
         rotations: Rotations::default(),
-        limits: vec![limit(Kind::Transactions, None, 100, 2), limit(Kind::Active, None, 1000, 20)],
+        limits: vec![limit(LimitKind::Transactions, None, 100, 2), limit(LimitKind::Active, None, 1000, 20)],
         statements: vec![statement(0xfeed, 2)],
         refusals: vec![refusal("web", Reason::Deadline, 5), refusal("default", Reason::MaxWaiting, 1)],
         steps: 99,

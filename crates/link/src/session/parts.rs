@@ -5,7 +5,7 @@ use std::sync::Arc;
 use connections::{Origin, Slots};
 use queueing::classes::{ClassId, Standing};
 use session_state::parameters::Parameters;
-use session_state::prepared::Names;
+use session_state::prepared::StatementNames;
 use session_state::unnamed::Unnamed;
 use units::Time;
 
@@ -24,7 +24,7 @@ pub struct Incoming {
 /// The statements that it has prepared, as it calls them.
 #[derive(Debug)]
 pub struct ClientStatements {
-    pub names: Option<Box<Names>>,
+    pub names: Option<Box<StatementNames>>,
     pub unnamed: Option<Box<Unnamed>>,
 }
 

@@ -13,7 +13,7 @@ use units::Time;
 use super::purse::Purse;
 use super::seats::Seats;
 use super::{CallBack, Exceeded, Limit};
-use crate::classes::{Class, Kind, Limits, Rate};
+use crate::classes::{Class, LimitKind, Limits, Rate};
 use crate::refusals::Reason;
 use ::settings::Over;
 
@@ -70,7 +70,7 @@ pub struct ClassLimiter {
     pub line: BTreeSet<u64>,
     /// Of those, who have servers.
     pub linked: BTreeSet<u64>,
-    counts: [Counts; Kind::ALL.len()],
+    counts: [Counts; LimitKind::ALL.len()],
 }
 
 impl ClassLimiter {
@@ -84,7 +84,7 @@ impl ClassLimiter {
             seats: Seats::used_by(used),
             line: BTreeSet::new(),
             linked: BTreeSet::new(),
-            counts: [Counts::default(); Kind::ALL.len()],
+            counts: [Counts::default(); LimitKind::ALL.len()],
         }
     }
 
@@ -94,11 +94,11 @@ impl ClassLimiter {
         limits.transactions.is_none() && limits.queries.is_none() && limits.active.is_none()
     }
 
-    pub fn limit(&self, kind: Kind) -> Limit {
+    pub fn limit(&self, kind: LimitKind) -> Limit {
         Limit::Class(Arc::clone(&self.name), kind)
     }
 
-    pub fn counts(&self, kind: Kind) -> Counts {
+    pub fn counts(&self, kind: LimitKind) -> Counts {
         self.counts[kind as usize]
     }
 
@@ -128,14 +128,14 @@ impl ClassLimiter {
     }
 
     /// What stands in the way of the first in line. `linked`: it has a server, and has or needs no slot.
-    fn lacks(&self, linked: bool) -> Option<Kind> {
+    fn lacks(&self, linked: bool) -> Option<LimitKind> {
         let dry = |rate: Option<Rate>, purse: &Purse| rate.is_some() && purse.tokens() == 0;
         if self.limits.active.is_some() && self.seats.free() == 0 && !linked {
-            Some(Kind::Active)
+            Some(LimitKind::Active)
         } else if dry(self.limits.transactions, &self.transactions) {
-            Some(Kind::Transactions)
+            Some(LimitKind::Transactions)
         } else {
-            dry(self.limits.queries, &self.queries).then_some(Kind::Queries)
+            dry(self.limits.queries, &self.queries).then_some(LimitKind::Queries)
         }
     }
 
@@ -143,9 +143,9 @@ impl ClassLimiter {
     fn take(&mut self, linked: bool) {
         let Limits { transactions, queries, active, .. } = self.limits;
         let taken = [
-            (Kind::Active, active.is_some() && !linked && self.seats.take()),
-            (Kind::Transactions, transactions.is_some() && self.transactions.take()),
-            (Kind::Queries, queries.is_some() && self.queries.take()),
+            (LimitKind::Active, active.is_some() && !linked && self.seats.take()),
+            (LimitKind::Transactions, transactions.is_some() && self.transactions.take()),
+            (LimitKind::Queries, queries.is_some() && self.queries.take()),
         ];
         for (kind, is_taken) in taken {
             self.counts[kind as usize].passed += u64::from(is_taken);
@@ -162,8 +162,8 @@ impl ClassLimiter {
             return Passage::Later;
         }
         let known = match kind {
-            Kind::Active => self.seats.full_until(now),
-            Kind::Transactions => self.transactions.dry_until(now),
+            LimitKind::Active => self.seats.full_until(now),
+            LimitKind::Transactions => self.transactions.dry_until(now),
             _ => self.queries.dry_until(now),
         };
         match known {
@@ -173,47 +173,47 @@ impl ClassLimiter {
     }
 
     /// What somebody who comes now waits for, if it is to wait.
-    pub fn delays(&self) -> Option<Kind> {
+    pub fn delays(&self) -> Option<LimitKind> {
         self.lacks(false).filter(|_| self.limits.over == Over::Delay)
     }
 
     /// Somebody has waited for longer than it takes to ask.
-    pub fn count_delayed(&mut self, kind: Kind) {
+    pub fn count_delayed(&mut self, kind: LimitKind) {
         self.counts[kind as usize].delayed += 1;
     }
 
     /// How long whoever has this place in the line will wait from now on, as far as is known here; `None`: nobody knows.
-    pub fn expected_wait(&self, kind: Kind, now: Time, place: u32) -> Option<Duration> {
+    pub fn expected_wait(&self, kind: LimitKind, now: Time, place: u32) -> Option<Duration> {
         match (kind, self.limits.active) {
-            (Kind::Active, Some(limit)) => self.seats.expected_in(limit).map(|one| one.saturating_mul(place)),
+            (LimitKind::Active, Some(limit)) => self.seats.expected_in(limit).map(|one| one.saturating_mul(place)),
             _ => Some(self.free_at(kind, now, place.saturating_sub(1)).since(now)),
         }
     }
 
     /// When one more may go through who comes behind so many others, as far as `kind` goes.
-    fn free_at(&self, kind: Kind, now: Time, others: u32) -> Time {
+    fn free_at(&self, kind: LimitKind, now: Time, others: u32) -> Time {
         let Limits { transactions, queries, active, .. } = self.limits;
         let free = match kind {
-            Kind::Active => active.map(|limit| {
+            LimitKind::Active => active.map(|limit| {
                 let one = now + self.seats.free_in(limit);
                 self.seats.full_until(now).map_or(one, |until| until.max(one))
             }),
-            Kind::Queries => queries.map(|rate| self.queries.free_at(now, rate, others)),
+            LimitKind::Queries => queries.map(|rate| self.queries.free_at(now, rate, others)),
             _ => transactions.map(|rate| self.transactions.free_at(now, rate, others)),
         };
         free.unwrap_or(now)
     }
 
-    fn told(&mut self, kind: Kind, now: Time) -> Told {
+    fn told(&mut self, kind: LimitKind, now: Time) -> Told {
         self.counts[kind as usize].rejected += 1;
         let name = &self.name;
         let (limit, text) = match kind {
-            Kind::Active => {
+            LimitKind::Active => {
                 let limit = self.limits.active.unwrap_or_default();
                 let most = counted(limit, "transaction");
                 (limit, format!("limit exceeded: class \"{name}\" may have {most} at a time"))
             }
-            Kind::Queries => {
+            LimitKind::Queries => {
                 let limit = self.limits.queries.map_or(0, |rate| rate.per_second);
                 let most = counted(limit, "statement");
                 (limit, format!("limit exceeded: class \"{name}\" may run {most} per second"))
@@ -233,17 +233,17 @@ impl ClassLimiter {
     }
 
     /// What is to be asked for, for who waits and for what was used ahead.
-    pub fn asks(&mut self, now: Time) -> Vec<(Kind, u32)> {
+    pub fn asks(&mut self, now: Time) -> Vec<(LimitKind, u32)> {
         let (unseated, needed) = self.needed();
         let mut asks = Vec::new();
         if self.limits.active.is_some() {
-            asks.push((Kind::Active, self.seats.ask(unseated)));
+            asks.push((LimitKind::Active, self.seats.ask(unseated)));
         }
         if self.limits.transactions.is_some() {
-            asks.push((Kind::Transactions, self.transactions.ask(now, needed)));
+            asks.push((LimitKind::Transactions, self.transactions.ask(now, needed)));
         }
         if self.limits.queries.is_some() {
-            asks.push((Kind::Queries, self.queries.ask(now, needed)));
+            asks.push((LimitKind::Queries, self.queries.ask(now, needed)));
         }
         asks.retain(|&(_, more)| more > 0);
         asks
@@ -257,13 +257,13 @@ impl ClassLimiter {
     }
 
     /// What goes back now.
-    pub fn unspent(&mut self, now: Time) -> [(Kind, u32); 3] {
+    pub fn unspent(&mut self, now: Time) -> [(LimitKind, u32); 3] {
         let (unseated, needed) = self.needed();
         let owed = self.seats.settled(unseated);
         [
-            (Kind::Transactions, self.transactions.unspent(now, needed)),
-            (Kind::Queries, self.queries.unspent(now, needed)),
-            (Kind::Active, owed + self.seats.unspent(now, unseated)),
+            (LimitKind::Transactions, self.transactions.unspent(now, needed)),
+            (LimitKind::Queries, self.queries.unspent(now, needed)),
+            (LimitKind::Active, owed + self.seats.unspent(now, unseated)),
         ]
     }
 
@@ -277,9 +277,9 @@ impl ClassLimiter {
     pub fn left(&self, now: Time) -> (u32, u64) {
         let Limits { transactions, queries, active, .. } = self.limits;
         let limited = [
-            (Kind::Transactions, transactions.is_some()),
-            (Kind::Queries, queries.is_some()),
-            (Kind::Active, active.is_some()),
+            (LimitKind::Transactions, transactions.is_some()),
+            (LimitKind::Queries, queries.is_some()),
+            (LimitKind::Active, active.is_some()),
         ];
         let limited = limited.into_iter().filter(|&(_, is_limited)| is_limited);
         let scarcest = limited.map(|(kind, _)| (self.remaining(kind), kind)).min_by_key(|&(remaining, _)| remaining);
@@ -294,19 +294,19 @@ impl ClassLimiter {
     }
 
     /// What the coordinator had left of a rate when it told so last, and what of it is here, unused.
-    pub fn told_of(&self, kind: Kind) -> (Option<(u32, Time)>, u32) {
+    pub fn told_of(&self, kind: LimitKind) -> (Option<(u32, Time)>, u32) {
         match kind {
             // Who uses slots says what is left of them.
-            Kind::Active => (None, self.seats.free()),
-            Kind::Queries => (self.queries.left(), self.queries.tokens()),
+            LimitKind::Active => (None, self.seats.free()),
+            LimitKind::Queries => (self.queries.left(), self.queries.tokens()),
             _ => (self.transactions.left(), self.transactions.tokens()),
         }
     }
 
-    fn remaining(&self, kind: Kind) -> u32 {
+    fn remaining(&self, kind: LimitKind) -> u32 {
         match kind {
-            Kind::Active => self.seats.remaining(),
-            Kind::Queries => self.queries.remaining(),
+            LimitKind::Active => self.seats.remaining(),
+            LimitKind::Queries => self.queries.remaining(),
             _ => self.transactions.remaining(),
         }
     }

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use units::{Time, WorkerId};
 
-use crate::classes::Kind;
+use crate::classes::LimitKind;
 
 /// How much more than is wanted a worker is given, if there is so much: what the rate brings in that time.
 pub const AHEAD: Duration = Duration::from_millis(10);
@@ -45,7 +45,7 @@ pub const FULL: Duration = Duration::from_millis(1);
 /// Which limit. Classes by name: a reload may move them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
-    Class(Arc<str>, Kind),
+    Class(Arc<str>, LimitKind),
     /// How many may run a statement at a time: by the fingerprint of its text, `StatementLimits` in the settings.
     Statement(u64),
 }

@@ -61,7 +61,7 @@ struct Lane {
     line: Line,
     account: Account,
     terms: Terms,
-    waits: Waits,
+    waits: WaitTimes,
     pace: Pace,
     /// Whose wait ended with an error, or would have been too long.
     refused: u64,
@@ -100,7 +100,7 @@ impl Terms {
 
 /// How long a class's waiters have waited.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waits {
+pub struct WaitTimes {
     pub count: u64,
     pub(crate) sum_us: u64,
     pub max_us: u64,
@@ -451,7 +451,7 @@ impl Queue {
     }
 }
 
-impl Waits {
+impl WaitTimes {
     fn add(&mut self, micros: u64) {
         self.count += 1;
         self.sum_us += micros;

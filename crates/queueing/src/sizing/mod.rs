@@ -32,7 +32,7 @@ pub use evidence::Seen;
 
 use units::Time;
 
-use crate::waits::Waits;
+use crate::waits::WaitCounts;
 use belief::Belief;
 use evidence::{Sample, Unrest, Window};
 use ladder::Ladder;
@@ -89,7 +89,7 @@ pub struct Change {
 
 /// How things stand, for `SHOW SIZING`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
+pub struct SizingSnapshot {
     pub size: u32,
     pub floor: u32,
     pub ceiling: u32,
@@ -146,7 +146,7 @@ pub struct Sizing {
     change_count: u64,
     why: String,
     /// What servers wait for in PostgreSQL at the present size, and how that was told last.
-    waits: Waits,
+    waits: WaitCounts,
     waits_told: Option<String>,
 }
 
@@ -170,7 +170,7 @@ impl Sizing {
             changes: VecDeque::new(),
             change_count: 0,
             why: "nobody has waited yet".to_owned(),
-            waits: Waits::default(),
+            waits: WaitCounts::default(),
             waits_told: None,
             ladder,
         }
@@ -198,8 +198,8 @@ impl Sizing {
     }
 
     #[must_use]
-    pub fn account(&self) -> Account {
-        Account {
+    pub fn account(&self) -> SizingSnapshot {
+        SizingSnapshot {
             size: self.size(),
             floor: self.floor(),
             ceiling: self.ceiling(),
@@ -247,7 +247,7 @@ impl Sizing {
     }
 
     /// What PostgreSQL has said that servers with work wait for: nothing, mostly.
-    pub fn hear(&mut self, waits: &Waits) {
+    pub fn hear(&mut self, waits: &WaitCounts) {
         // On the way to another size it says little of either.
         if waits.looks() > 0 && self.arrival == Arrival::Done {
             self.waits.then(waits);
@@ -392,7 +392,7 @@ impl Sizing {
             self.arrival = Arrival::Under { since: now };
             self.window = Window::default();
             // What is told is of this size, or nothing.
-            (self.waits, self.waits_told) = (Waits::default(), None);
+            (self.waits, self.waits_told) = (WaitCounts::default(), None);
             self.unrest.interrupt();
         }
         self.visited = 0;

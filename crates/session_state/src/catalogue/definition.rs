@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sql::{Rules, Summary, Text, Word};
 use units::{ConnId, Time};
 
-use super::statement::Statement;
+use super::statement::StatementWords;
 use super::{Hidden, Known};
 
 /// What is defined, and by which server's transaction.
@@ -65,7 +65,7 @@ pub struct Texts {
     source: Box<[u8]>,
     rules: Rules,
     /// Those that define something.
-    pub(super) statements: Box<[Statement]>,
+    pub(super) statements: Box<[StatementWords]>,
     /// All names in them, in order.
     pub(super) mentioned: Arc<[Word]>,
     /// What they do, whatever their names hide.
@@ -79,7 +79,7 @@ impl What {
         let text = Text::new(source, rules);
         // One by one: a table that is made beside a function says nothing of the function.
         let statements = text.statements().map(|statement| statement.source).filter(|source| !is_drop(source));
-        let statements: Box<[Statement]> = statements.map(|source| Statement::read(source, rules)).collect();
+        let statements: Box<[StatementWords]> = statements.map(|source| StatementWords::read(source, rules)).collect();
         let mut mentioned: Vec<Word> = statements.iter().flat_map(|statement| &statement.mentioned).copied().collect();
         mentioned.sort_unstable();
         mentioned.dedup();

@@ -21,16 +21,16 @@ use std::sync::Arc;
 use sql::{Marks, Word};
 use units::{ConnId, Time, limits};
 
-pub use names::Names;
+pub use names::CatalogueProgress;
 
 use super::askers::Askers;
 use super::defined::Defined;
 use super::definition::Texts;
 use super::news::Findings;
 use super::schedule::Question;
-use super::statement::Statement;
+use super::statement::StatementWords;
 use super::timetable::Timetable;
-use super::{Block, Catalogue, Hidden, Reading};
+use super::{Block, Catalogue, CatalogueBuilder, Hidden};
 
 /// What stands for the unknown: a check tells what is there.
 const UNSURE: Hidden = Hidden::DYNAMIC;
@@ -45,7 +45,7 @@ struct Asking {
     began: Time,
     /// What the poll has answered.
     polled: Option<Box<[u8]>>,
-    reading: Option<Reading>,
+    reading: Option<CatalogueBuilder>,
     is_broken: bool,
     /// It was told why.
     is_told: bool,
@@ -209,7 +209,7 @@ impl Known {
             || !self.defined.hides(texts.mentioned.iter()).is_empty()
     }
 
-    fn define(&mut self, statement: &Statement, server: ConnId, now: Time) -> bool {
+    fn define(&mut self, statement: &StatementWords, server: ConnId, now: Time) -> bool {
         let body = statement.hidden | self.read(|catalogue| catalogue.hides(&statement.words)).without(Hidden::DEFINES);
         let touched = self.catalogue.as_deref().map_or(Hidden::NONE, |catalogue| catalogue.touches(&statement.own));
         let mut hidden = body | touched | self.defined.hides(statement.mentioned.iter());
@@ -329,12 +329,12 @@ impl Known {
         self.is_unreadable
     }
 
-    pub fn names(&self) -> Names {
+    pub fn names(&self) -> CatalogueProgress {
         match () {
-            () if !self.is_on => Names::Off,
-            () if self.is_unreadable => Names::Unreadable,
-            () if self.catalogue.is_none() => Names::Reading,
-            () => Names::Read,
+            () if !self.is_on => CatalogueProgress::Off,
+            () if self.is_unreadable => CatalogueProgress::Unreadable,
+            () if self.catalogue.is_none() => CatalogueProgress::Reading,
+            () => CatalogueProgress::Read,
         }
     }
 
@@ -405,7 +405,7 @@ impl Known {
         match asking.reading.take() {
             None if self.catalogue.is_none() || asking.polled != self.polled => {
                 self.times.polled(asking.began, now, true);
-                asking.reading = Some(Reading::new());
+                asking.reading = Some(CatalogueBuilder::new());
                 self.asking = Some(asking);
                 return Next::Read;
             }

@@ -114,7 +114,7 @@ fn a_question_that_fails_is_asked_again_later_and_later() {
         now = now + SOON.saturating_mul(1 << failure).min(RETRY_MAX);
     }
     assert!(hides(&known, "select 1").is_empty(), "texts count by their own words");
-    assert_eq!(known.names(), Names::Unreadable);
+    assert_eq!(known.names(), CatalogueProgress::Unreadable);
     known.begin(server(0), false, now);
     known.row(&row(&["1"]));
     assert_eq!(known.answered(now), Next::Read);
@@ -204,7 +204,7 @@ fn a_server_that_is_lost_while_it_is_asked_is_not_one_that_cannot_be_asked() {
     let mut known = Known::new(true);
     known.begin(server(0), false, at(1));
     known.lost(server(0), at(1));
-    assert_eq!((known.names(), hides(&known, "select 1")), (Names::Reading, UNSURE));
+    assert_eq!((known.names(), hides(&known, "select 1")), (CatalogueProgress::Reading, UNSURE));
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn names_that_can_be_read_again_are_read_and_what_was_left_is_news() {
     assert_eq!(known.answered(at(3)), Next::Read);
     known.row(&row(&["plpgsql", "c", "g", "begin set work_mem = 1; end"]));
     assert_eq!(known.answered(at(3)), Next::Recovered);
-    assert_eq!((known.names(), hides(&known, "select g()")), (Names::Read, Hidden::SETTINGS));
+    assert_eq!((known.names(), hides(&known, "select g()")), (CatalogueProgress::Read, Hidden::SETTINGS));
     assert_eq!(known.take_news().map(|news| (news.hidden, news.since)), Some((Hidden::SETTINGS, Time::ZERO)));
 }
 

@@ -2,11 +2,11 @@
 //!
 //! `sql` reads what a text says. It cannot say what a function that the text calls does inside, what a trigger does on the
 //! table that it writes to, what a view computes. So a server is asked, once and then whenever [`POLL`] says that
-//! something changed, for all bodies and for who depends on whom ([`QUERY`]); [`Reading`] makes of the rows a
-//! [`Catalogue`]; and that tells of a text's words what may hide behind them ([`Hidden`]).
+//! something changed, for all bodies and for who depends on whom ([`QUERY`]); [`CatalogueBuilder`] makes of the rows
+//! a [`Catalogue`]; and that tells of a text's words what may hide behind them ([`Hidden`]).
 //!
 //! ```text
-//!   QUERY ──rows──► Reading ──finish──► Catalogue ──hides(words)──► Hidden
+//!   QUERY ──rows──► CatalogueBuilder ──finish──► Catalogue ──hides(words)──► Hidden
 //! ```
 //!
 //! # What it promises
@@ -38,7 +38,7 @@
 //! Measured on PostgreSQL 15.18 over a Unix socket, everything in memory, two cores that others used too:
 //!
 //! ```text
-//!                                                           QUERY    rows     Reading      POLL     kept
+//!                                                           QUERY    rows     building     POLL     kept
 //!   5,000 functions of 1.4 kB, 2,000 tables, 2,000 views   200 ms   14,999   180 ms     27 ms   137 kB
 //!   what PostgreSQL's regression scripts leave behind       28 ms    1,533     2 ms      5 ms     3 kB
 //! ```
@@ -69,10 +69,10 @@ mod tests;
 pub use definition::Definition;
 pub use definition::{Announcement, What, of_tag};
 pub use hidden::Hidden;
-pub use known::Names;
+pub use known::CatalogueProgress;
 pub use known::{Edition, Known, Next};
 pub use news::News;
-pub use reading::Reading;
+pub use reading::CatalogueBuilder;
 pub use row::{Land, Row, Take};
 pub use schedule::{Question, counts_changes};
 
@@ -80,7 +80,7 @@ use body::Body;
 use reading::Finding;
 use sql::Word;
 
-/// Asks a server for everything that a [`Reading`] needs, as text, by a simple Query on a connection to the database in
+/// Asks a server for everything that a [`CatalogueBuilder`] needs, as text, by a simple Query on a connection to the database in
 /// question. Wants no rights. Takes no lock on anything but PostgreSQL's own catalogues, so it waits for nobody: stored
 /// trees are searched for numbers rather than printed. Operators alone are written without their schema: where search_path
 /// names `pg_catalog` behind a schema in which others may make operators, set it otherwise before. For PostgreSQL 13 and
@@ -170,7 +170,7 @@ impl Catalogue {
 
     /// From the rows that answer [`QUERY`].
     pub fn new<'a>(rows: impl IntoIterator<Item = Row<'a>>) -> Catalogue {
-        let mut reading = Reading::new();
+        let mut reading = CatalogueBuilder::new();
         rows.into_iter().for_each(|row| reading.row(&row));
         reading.finish()
     }

@@ -110,7 +110,7 @@ struct Edge {
 
 /// Rows that came so far.
 #[derive(Debug)]
-pub struct Reading {
+pub struct CatalogueBuilder {
     findings: Vec<(Word, Finding)>,
     edges: Vec<Edge>,
     settings: BTreeSet<Box<[u8]>>,
@@ -119,19 +119,19 @@ pub struct Reading {
     is_too_large: bool,
 }
 
-impl Default for Reading {
-    fn default() -> Reading {
-        Reading::new()
+impl Default for CatalogueBuilder {
+    fn default() -> CatalogueBuilder {
+        CatalogueBuilder::new()
     }
 }
 
-impl Reading {
-    pub fn new() -> Reading {
+impl CatalogueBuilder {
+    pub fn new() -> CatalogueBuilder {
         let called =
             |name: &&str| (Word::of(name.as_bytes()), Finding { called: Hidden::DYNAMIC, ..Finding::default() });
         let updated = Finding { writing: Hidden::SETTINGS, ..Finding::default() };
         let updatable = (Word::of(base::UPDATABLE.as_bytes()), updated);
-        Reading {
+        CatalogueBuilder {
             findings: base::RUN_TEXT.iter().map(called).chain([updatable]).collect(),
             edges: Vec::new(),
             settings: BTreeSet::new(),

@@ -1,6 +1,6 @@
 //! One statement that defines something, as it is read: once, whatever number of pools learn of it.
 //!
-//! What it promises: by [`Statement::named`] every text is found that may meet what the statement makes or changes. A keyword
+//! What it promises: by [`StatementWords::named`] every text is found that may meet what the statement makes or changes. A keyword
 //! is told from a name by its place: a table may be called `policy`, and `CREATE POLICY` says nothing of that table.
 //!
 //! Does not do: knowing what the names in it hide. Each pool looks that up.
@@ -30,7 +30,7 @@ const DRAWING: [&str; 8] =
     ["serial", "serial2", "serial4", "serial8", "bigserial", "smallserial", "identity", "nextval"];
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Statement {
+pub(super) struct StatementWords {
     /// The names in it and in its strings, which may be functions' bodies; in order, without what calls them.
     pub(super) mentioned: Box<[Word]>,
     /// Its own words.
@@ -52,8 +52,8 @@ pub(super) struct Statement {
     pub(super) others_see: bool,
 }
 
-impl Statement {
-    pub(super) fn read(source: &[u8], rules: Rules) -> Statement {
+impl StatementWords {
+    pub(super) fn read(source: &[u8], rules: Rules) -> StatementWords {
         let text = Text::new(source, rules);
         let summary = Summary::of(&text);
         let own = summary.words();
@@ -76,7 +76,7 @@ impl Statement {
         let mut mentioned: Vec<Word> = own.iter().chain(&body.words).map(|word| word.name()).collect();
         mentioned.sort_unstable();
         mentioned.dedup();
-        Statement {
+        StatementWords {
             mentioned: mentioned.into(),
             own: own.into(),
             words: body.words.into(),
@@ -103,7 +103,7 @@ fn keywords(text: &Text<'_>) -> Vec<Word> {
             Err(_) => return Vec::new(),
         }
     }
-    let places = Places { source: text.source(), tokens: &tokens };
+    let places = StatementTokens { source: text.source(), tokens: &tokens };
     let (mut keywords, mut names) = (Vec::new(), Vec::new());
     let mut is_parents = false;
     for (at, token) in tokens.iter().enumerate() {
@@ -139,12 +139,12 @@ fn keyword(written: &[u8]) -> Option<&'static str> {
 }
 
 /// The tokens of a statement.
-struct Places<'a> {
+struct StatementTokens<'a> {
     source: &'a [u8],
     tokens: &'a [Token],
 }
 
-impl Places<'_> {
+impl StatementTokens<'_> {
     fn written(&self, at: usize) -> &[u8] {
         self.tokens.get(at).map_or(b"", |token| &self.source[token.start..token.end])
     }

@@ -198,13 +198,13 @@ fn names_that_are_keywords_too_are_both() {
 #[test]
 fn beyond_its_bounds_anything_may_hide() {
     let words: String = (0..10_000).map(|number| format!("w{number} ")).collect();
-    let mut reading = Reading::new();
+    let mut reading = CatalogueBuilder::new();
     for number in 0..60 {
         reading.row(&body(&format!("f{number}"), &words));
     }
     assert_eq!(hides(&reading.finish(), "select 1"), Hidden::UNKNOWN);
 
-    let mut reading = Reading::new();
+    let mut reading = CatalogueBuilder::new();
     for number in 0..70 {
         let source = format!("begin set a{number}.b = 1; end");
         reading.row(&body(&format!("f{number}"), &source));
@@ -231,7 +231,7 @@ fn many_names_are_each_found_and_no_others() {
 fn a_long_chain_is_followed_to_its_end() {
     let names: Vec<String> = (0..=20_000).map(|number| format!("f{number}")).collect();
     let bodies: Vec<String> = (0..20_000).map(|number| format!("begin perform f{}(); end", number + 1)).collect();
-    let mut reading = Reading::new();
+    let mut reading = CatalogueBuilder::new();
     for (name, source) in names.iter().zip(&bodies) {
         reading.row(&body(name, source));
     }

@@ -7,7 +7,7 @@ use crate::shape::{self, Fingerprint, Shape};
 
 /// What one server has prepared, most recently used last.
 #[derive(Clone, Debug, Default)]
-pub struct Prepared {
+pub struct PreparedOnServer {
     used: BTreeMap<StatementId, Has>,
     clock: u64,
 }
@@ -21,7 +21,7 @@ struct Has {
     shape: Option<Shape>,
 }
 
-impl Prepared {
+impl PreparedOnServer {
     /// Marks a statement as used, and returns what it stands for here; `None`: the server does not have it.
     pub fn touch(&mut self, id: StatementId) -> Option<Fingerprint> {
         self.clock += 1;
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_goes_first() {
-        let mut prepared = Prepared::default();
+        let mut prepared = PreparedOnServer::default();
         (1..=3).for_each(|id| prepared.add(id));
         assert!(prepared.touch(1).is_some() && prepared.touch(9).is_none());
         assert_eq!(prepared.surplus(4), None);

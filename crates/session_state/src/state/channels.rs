@@ -25,7 +25,7 @@ pub struct Channels {
 
 /// What a statement does to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum SubscriptionChange {
     Listen(Box<[u8]>),
     /// On the server at hand, and on no other.
     Alone,
@@ -34,11 +34,11 @@ pub enum Change {
 }
 
 impl Channels {
-    pub(super) fn apply(&mut self, change: &Change) {
+    pub(super) fn apply(&mut self, change: &SubscriptionChange) {
         match change {
-            Change::Listen(name) => self.insert(name),
-            Change::Alone => self.alone = true,
-            Change::Unlisten(name) => self.remove(name.as_deref()),
+            SubscriptionChange::Listen(name) => self.insert(name),
+            SubscriptionChange::Alone => self.alone = true,
+            SubscriptionChange::Unlisten(name) => self.remove(name.as_deref()),
         }
     }
 

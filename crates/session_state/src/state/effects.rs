@@ -11,26 +11,26 @@ use sql::{
 use units::limits;
 
 use super::pins::Pins;
-use super::{Again, Change};
+use super::{Again, SettingChange};
 use crate::parameters::Tracked;
 
 /// A statement of SQL's PREPARE.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct SqlPrepare {
     pub name: Box<[u8]>,
-    pub statement: Prepared,
+    pub statement: SqlStatement,
 }
 
 /// What a PREPARE has prepared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prepared {
+pub struct SqlStatement {
     /// The whole PREPARE; none: it was too long to keep.
     pub text: Option<Arc<[u8]>>,
     /// What EXECUTE of it does besides what its marks and names tell: it changes settings by set_config.
     pub run: Option<Arc<Effect>>,
 }
 
-impl Prepared {
+impl SqlStatement {
     pub(crate) fn len(&self) -> usize {
         self.text.as_ref().map_or(0, |text| text.len())
     }
@@ -53,8 +53,8 @@ pub enum Effect {
     Save(Box<[u8]>),
     Release(Box<[u8]>),
     RollBackTo(Box<[u8]>),
-    Change(Arc<[Change]>),
-    Prepare(Kept),
+    Change(Arc<[SettingChange]>),
+    Prepare(SqlPrepare),
     /// Nothing; but the statement must be there.
     Execute(Box<[u8]>),
     Deallocate(Box<[u8]>),
@@ -158,7 +158,7 @@ impl Effect {
     /// What its session may keep its server for because of it.
     pub fn pins(&self) -> Pins {
         match self {
-            Effect::Change(changes) if changes.iter().any(Change::is_bound) => Pins::SETTING,
+            Effect::Change(changes) if changes.iter().any(SettingChange::is_bound) => Pins::SETTING,
             Effect::Asked { names, parameters, others } => {
                 let asked = if names.is_empty() && parameters.is_empty() { Pins::NONE } else { Pins::SETTING };
                 if *others || !parameters.is_empty() { asked | Pins::DYNAMIC } else { asked }
@@ -183,7 +183,7 @@ impl Effect {
             Kind::SetCharacteristics { scope: Scope::Session, modes, .. } => {
                 Effect::Change(characteristics(modes).into())
             }
-            Kind::Reset(Which::All) => Effect::Change([Change::ResetAll].into()),
+            Kind::Reset(Which::All) => Effect::Change([SettingChange::ResetAll].into()),
             Kind::Reset(Which::One(name)) => reset(name, tracked),
             Kind::Discard(Discarded::All) => Effect::DiscardAll,
             Kind::Discard(Discarded::Sequences) => Effect::Unpin(Pins::SEQUENCE),
@@ -193,7 +193,10 @@ impl Effect {
                     Some(source.unwrap_or(statement.source)).filter(|source| source.len() <= limits::STATEMENT_LEN_MAX);
                 let run = of_calls(text, statement, tracked).with_computed_names();
                 let run = Some(run).filter(|run| *run != Effect::Nothing).map(Arc::new);
-                Effect::Prepare(Kept { name: owned(name), statement: Prepared { text: source.map(Arc::from), run } })
+                Effect::Prepare(SqlPrepare {
+                    name: owned(name),
+                    statement: SqlStatement { text: source.map(Arc::from), run },
+                })
             }
             Kind::Execute(name) => Effect::Execute(owned(name)),
             Kind::Deallocate(Which::All) => Effect::DeallocateAll,
@@ -337,8 +340,8 @@ fn of_set(assignment: &Assignment<'_>, tracked: &Tracked) -> Effect {
         return Effect::Nothing;
     }
     let change = match assignment.value {
-        Value::Default => Change::Reset(name),
-        Value::Given(value) if *name == *b"role" && value.eq_ignore_ascii_case(b"none") => Change::NoRole,
+        Value::Default => SettingChange::Reset(name),
+        Value::Given(value) if *name == *b"role" && value.eq_ignore_ascii_case(b"none") => SettingChange::NoRole,
         // Which one it is, search_path decides now, and may not again.
         Value::Given(value) if *name == *b"default_text_search_config" && !value.contains(&b'.') => {
             return asked_for(name);
@@ -349,7 +352,7 @@ fn of_set(assignment: &Assignment<'_>, tracked: &Tracked) -> Effect {
                 return asked_for(name);
             }
             let clause = fits.then(|| Again::Clause(assignment.clause.into()));
-            Change::Set { name, again: clause }
+            SettingChange::Set { name, again: clause }
         }
         Value::Current => return asked_for(name),
     };
@@ -391,7 +394,7 @@ fn reset(name: Name<'_>, tracked: &Tracked) -> Effect {
     match tracked.index(&name) {
         Some(_) => Effect::Restart(name),
         None if is_passing(&name) => Effect::Nothing,
-        None => Effect::Change([Change::Reset(name)].into()),
+        None => Effect::Change([SettingChange::Reset(name)].into()),
     }
 }
 
@@ -423,7 +426,7 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
         }
         let value = call.value.filter(|value| value.is_ascii() && value.len() <= limits::PARAMETER_LEN_MAX);
         match value.filter(|_| is_certain && call.local == Some(false)) {
-            Some(value) => changes.push(Change::Set { name, again: Some(Again::Value(value.into())) }),
+            Some(value) => changes.push(SettingChange::Set { name, again: Some(Again::Value(value.into())) }),
             None => names.push(name),
         }
     }
@@ -432,7 +435,7 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
     }
     // What is asked for is told as it is in the end.
     names.extend(changes.into_iter().filter_map(|change| match change {
-        Change::Set { name, .. } => Some(name),
+        SettingChange::Set { name, .. } => Some(name),
         _ => None,
     }));
     // Of more, the session keeps its server all the same.
@@ -443,10 +446,10 @@ fn of_calls(text: &Text<'_>, statement: &Statement<'_>, tracked: &Tracked) -> Ef
 }
 
 /// SET SESSION CHARACTERISTICS as the settings it stands for. //= pg18 sql-set-transaction
-fn characteristics(modes: Modes) -> Vec<Change> {
+fn characteristics(modes: Modes) -> Vec<SettingChange> {
     let set = |name: &str, value: &str| {
         let clause = format!("{name}='{value}'").into_bytes().into();
-        Change::Set { name: name.as_bytes().into(), again: Some(Again::Clause(clause)) }
+        SettingChange::Set { name: name.as_bytes().into(), again: Some(Again::Clause(clause)) }
     };
     let switch = |on: bool| if on { "on" } else { "off" };
     let isolation = modes.isolation.map(|isolation| match isolation {

@@ -11,20 +11,20 @@ fn read(text: &str) -> Vec<Effect> {
 
 fn set(name: &str, clause: Option<&str>) -> Effect {
     let again = clause.map(|clause| Again::Clause(clause.as_bytes().into()));
-    Effect::Change([Change::Set { name: name.as_bytes().into(), again }].into())
+    Effect::Change([SettingChange::Set { name: name.as_bytes().into(), again }].into())
 }
 
 fn config(name: &str, value: &str) -> Effect {
     let again = Some(Again::Value(value.as_bytes().into()));
-    Effect::Change([Change::Set { name: name.as_bytes().into(), again }].into())
+    Effect::Change([SettingChange::Set { name: name.as_bytes().into(), again }].into())
 }
 
 fn asked(name: &str, others: bool) -> Effect {
     Effect::Asked { names: [name.as_bytes().into()].into(), parameters: Vec::new(), others }
 }
 
-fn prepared(text: &str, run: Option<Effect>) -> Prepared {
-    Prepared { text: Some(text.as_bytes().into()), run: run.map(Arc::new) }
+fn prepared(text: &str, run: Option<Effect>) -> SqlStatement {
+    SqlStatement { text: Some(text.as_bytes().into()), run: run.map(Arc::new) }
 }
 
 fn asked_by(parameters: &[u16], others: bool) -> Effect {
@@ -32,7 +32,7 @@ fn asked_by(parameters: &[u16], others: bool) -> Effect {
 }
 
 fn reset(name: &str) -> Effect {
-    Effect::Change([Change::Reset(name.as_bytes().into())].into())
+    Effect::Change([SettingChange::Reset(name.as_bytes().into())].into())
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn each_statement_has_its_effect() {
         ("set intervalstyle = iso_8601", parameter(5, Some("iso_8601"))),
         ("set schema 's'", set("search_path", Some("schema 's'"))),
         ("set role r", set("role", Some("role r"))),
-        ("set role none", Effect::Change([Change::NoRole].into())),
+        ("set role none", Effect::Change([SettingChange::NoRole].into())),
         ("set default_text_search_config = 'english'", asked("default_text_search_config", false)),
         (
             "set default_text_search_config = 'a.english'",
@@ -87,12 +87,12 @@ fn each_statement_has_its_effect() {
             "set session characteristics as transaction read only",
             set("default_transaction_read_only", Some("default_transaction_read_only='on'")),
         ),
-        ("reset all", Effect::Change([Change::ResetAll].into())),
+        ("reset all", Effect::Change([SettingChange::ResetAll].into())),
         ("discard all", Effect::DiscardAll),
         ("discard sequences", Effect::Unpin(Pins::SEQUENCE)),
         (
             "prepare p as select 1",
-            Effect::Prepare(Kept { name: named("p"), statement: prepared("prepare p as select 1", None) }),
+            Effect::Prepare(SqlPrepare { name: named("p"), statement: prepared("prepare p as select 1", None) }),
         ),
         ("explain execute P(1)", Effect::Execute(named("p"))),
         ("deallocate prepare p", Effect::Deallocate(named("p"))),

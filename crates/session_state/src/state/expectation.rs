@@ -197,7 +197,7 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Again, Change};
+    use super::super::{Again, SettingChange};
     use super::*;
 
     fn row(left: &[u8; 4], prepared: &str, settings: &str, role: &str) -> Vec<u8> {
@@ -218,7 +218,7 @@ mod tests {
     fn known() -> Expectation {
         let mut state = State::default();
         for (name, clause) in [("work_mem", "work_mem = '1MB'"), ("app.user", "app.user = '7'")] {
-            state.apply(&Change::Set {
+            state.apply(&SettingChange::Set {
                 name: name.as_bytes().into(),
                 again: Some(Again::Clause(clause.as_bytes().into())),
             });
@@ -284,7 +284,7 @@ mod tests {
         assert!(nothing.ends_with("pg_catalog.concat_ws(',', '')") && !nothing.contains("timeout"), "{nothing}");
         let mut state = State::default();
         let again = Some(Again::Clause(b"statement_timeout = 1"[..].into()));
-        state.apply(&Change::Set { name: b"statement_timeout"[..].into(), again });
+        state.apply(&SettingChange::Set { name: b"statement_timeout"[..].into(), again });
         let hasty = text(&Expectation::new(Some(&Arc::new(state)), &OnServer::default(), &BTreeSet::new()));
         assert_eq!(hasty.matches(UNHURRIED).count(), 2, "{hasty}");
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use units::limits;
 
-use super::{Change, State};
+use super::{SettingChange, State};
 
 #[derive(Debug)]
 struct Savepoint {
@@ -52,20 +52,22 @@ impl Journal {
         !self.savepoints.is_empty() || !Arc::ptr_eq(&self.now, &self.before)
     }
 
-    pub(crate) fn change(&mut self, change: &Change) {
+    pub(crate) fn change(&mut self, change: &SettingChange) {
         let first = Arc::clone(&self.first);
         match change {
-            Change::Set { .. } | Change::NoRole | Change::Channels(_) => {}
-            Change::Reset(name) => self.reverted.extend(first.kept().filter(|own| *own == &**name).map(Box::from)),
-            Change::ResetAll => self.reverted.extend(first.names().map(Box::from)),
-            Change::DiscardAll => self.reverted.extend(first.kept().map(Box::from)),
+            SettingChange::Set { .. } | SettingChange::NoRole | SettingChange::Channels(_) => {}
+            SettingChange::Reset(name) => {
+                self.reverted.extend(first.kept().filter(|own| *own == &**name).map(Box::from))
+            }
+            SettingChange::ResetAll => self.reverted.extend(first.names().map(Box::from)),
+            SettingChange::DiscardAll => self.reverted.extend(first.kept().map(Box::from)),
         }
         Arc::make_mut(&mut self.now).apply_over(&first, change);
     }
 
     /// Whose rights this was changed with is not known.
-    pub(crate) fn bind(&mut self, change: &Change) {
-        if let Change::Set { name, .. } = change {
+    pub(crate) fn bind(&mut self, change: &SettingChange) {
+        if let SettingChange::Set { name, .. } = change {
             Arc::make_mut(&mut self.now).bind(name);
         }
     }
@@ -81,11 +83,11 @@ impl Journal {
     }
 
     /// Whether this brings back something that the server knows nothing of.
-    pub(crate) fn reverts(&self, change: &Change) -> bool {
+    pub(crate) fn reverts(&self, change: &SettingChange) -> bool {
         match change {
-            Change::Set { .. } | Change::NoRole | Change::Channels(_) => false,
-            Change::Reset(name) => self.first.kept().any(|own| own == &**name),
-            Change::ResetAll | Change::DiscardAll => !self.first.is_base(),
+            SettingChange::Set { .. } | SettingChange::NoRole | SettingChange::Channels(_) => false,
+            SettingChange::Reset(name) => self.first.kept().any(|own| own == &**name),
+            SettingChange::ResetAll | SettingChange::DiscardAll => !self.first.is_base(),
         }
     }
 
@@ -179,7 +181,7 @@ mod tests {
 
     fn set(journal: &mut Journal, value: &str) {
         let again = Some(Again::Clause(value.as_bytes().into()));
-        journal.change(&Change::Set { name: b"work_mem"[..].into(), again });
+        journal.change(&SettingChange::Set { name: b"work_mem"[..].into(), again });
     }
 
     fn value(journal: &Journal) -> String {

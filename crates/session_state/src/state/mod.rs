@@ -103,7 +103,7 @@ pub struct State {
 
 /// One change of a session's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum SettingChange {
     /// `None`: to something that cannot be set again.
     Set {
         name: Box<[u8]>,
@@ -116,12 +116,12 @@ pub enum Change {
     ResetAll,
     /// They go as well, and the channels.
     DiscardAll,
-    Channels(channels::Change),
+    Channels(channels::SubscriptionChange),
 }
 
-impl Change {
+impl SettingChange {
     fn is_bound(&self) -> bool {
-        matches!(self, Change::Set { again: None, .. })
+        matches!(self, SettingChange::Set { again: None, .. })
     }
 }
 
@@ -186,22 +186,22 @@ impl State {
     }
 
     /// As [`State::apply`], in a session that began with settings of its own: these are what a reset brings back.
-    fn apply_over(&mut self, first: &State, change: &Change) {
+    fn apply_over(&mut self, first: &State, change: &SettingChange) {
         match change {
-            Change::Reset(name) if **name == *b"role" => self.identity.role.clone_from(&first.identity.role),
-            Change::Reset(name) if **name == *b"session_authorization" => self.identity = first.identity.clone(),
-            Change::Reset(name) => match first.settings.get(name) {
+            SettingChange::Reset(name) if **name == *b"role" => self.identity.role.clone_from(&first.identity.role),
+            SettingChange::Reset(name) if **name == *b"session_authorization" => self.identity = first.identity.clone(),
+            SettingChange::Reset(name) => match first.settings.get(name) {
                 Some(setting) => self.put(name, setting.clone()),
                 None => self.apply(change),
             },
-            Change::ResetAll | Change::DiscardAll => {
+            SettingChange::ResetAll | SettingChange::DiscardAll => {
                 self.apply(change);
-                if *change == Change::DiscardAll {
+                if *change == SettingChange::DiscardAll {
                     self.identity = first.identity.clone();
                 }
                 first.settings.iter().for_each(|(name, setting)| self.put(name, setting.clone()));
             }
-            Change::Set { .. } | Change::NoRole | Change::Channels(_) => self.apply(change),
+            SettingChange::Set { .. } | SettingChange::NoRole | SettingChange::Channels(_) => self.apply(change),
         }
     }
 
@@ -213,10 +213,10 @@ impl State {
         }
     }
 
-    pub fn apply(&mut self, change: &Change) {
+    pub fn apply(&mut self, change: &SettingChange) {
         match change {
-            Change::Set { name, again } => self.set(name, again.as_ref()),
-            Change::Reset(name) => match &**name {
+            SettingChange::Set { name, again } => self.set(name, again.as_ref()),
+            SettingChange::Reset(name) => match &**name {
                 b"role" => self.identity.role = None,
                 b"session_authorization" => self.identity = Identity::default(),
                 // Where it was set it is empty now, not unknown again.
@@ -225,14 +225,14 @@ impl State {
                 }
                 name => self.remove(name),
             },
-            Change::NoRole => self.identity.role = None,
-            Change::ResetAll => self.clear(),
-            Change::DiscardAll => {
+            SettingChange::NoRole => self.identity.role = None,
+            SettingChange::ResetAll => self.clear(),
+            SettingChange::DiscardAll => {
                 self.clear();
                 self.identity = Identity::default();
                 self.channels.remove(None);
             }
-            Change::Channels(change) => self.channels.apply(change),
+            SettingChange::Channels(change) => self.channels.apply(change),
         }
     }
 
@@ -484,7 +484,7 @@ mod tests {
 
     fn set(state: &mut State, name: &str, clause: &str) {
         let again = Some(Again::Clause(clause.as_bytes().into()));
-        state.apply(&Change::Set { name: name.as_bytes().into(), again });
+        state.apply(&SettingChange::Set { name: name.as_bytes().into(), again });
     }
 
     fn difference(wanted: &State, found: &State) -> (String, Risk) {
@@ -523,14 +523,14 @@ mod tests {
         set(&mut session, "session_authorization", "session authorization ann");
         set(&mut session, "role", "role admin");
         set(&mut session, "log_min_messages", "log_min_messages = 'debug1'");
-        session.apply(&Change::Reset(b"role"[..].into()));
+        session.apply(&SettingChange::Reset(b"role"[..].into()));
         set(&mut session, "work_mem", "work_mem = '1MB'");
         let (text, risk) = difference(&session, &base);
         let expected = "SET SESSION session authorization ann;SET SESSION role admin;\
                         SET SESSION log_min_messages = 'debug1';SET SESSION work_mem = '1MB';RESET ROLE;";
         assert_eq!((text.as_str(), risk), (expected, Risk::High));
         assert!(session.needs_clearing() && !base.needs_clearing());
-        session.apply(&Change::ResetAll);
+        session.apply(&SettingChange::ResetAll);
         let (text, _) = difference(&base, &session);
         assert_eq!(text, "RESET SESSION AUTHORIZATION;RESET ROLE;");
     }
@@ -543,7 +543,7 @@ mod tests {
         set(&mut server, "role", "role r");
         let (text, _) = difference(&session, &server);
         assert_eq!(text, "RESET ROLE;SET SESSION lo_compat_privileges = on;SET SESSION role r;");
-        server.apply(&Change::Reset(b"role"[..].into()));
+        server.apply(&SettingChange::Reset(b"role"[..].into()));
         set(&mut server, "log_statement", "log_statement = 'all'");
         set(&mut server, "role", "role r");
         let (text, _) = difference(&State::default(), &server);
@@ -555,9 +555,9 @@ mod tests {
         let mut state = State::default();
         set(&mut state, "role", "role r");
         set(&mut state, "work_mem", "work_mem = '1MB'");
-        state.apply(&Change::ResetAll);
+        state.apply(&SettingChange::ResetAll);
         assert_eq!(difference(&state, &State::default()).0, "SET SESSION role r;");
-        state.apply(&Change::DiscardAll);
+        state.apply(&SettingChange::DiscardAll);
         assert!(state.is_base() && state.len == 0);
     }
 
@@ -575,7 +575,7 @@ mod tests {
         let long = "x".repeat(limits::SETTINGS_LEN_MAX);
         set(&mut state, "a", &long);
         assert!(state.is_bound() && state.len == 1);
-        state.apply(&Change::Reset(b"a"[..].into()));
+        state.apply(&SettingChange::Reset(b"a"[..].into()));
         assert!(!state.is_bound() && state.is_base());
         for number in 0..100_000 {
             set(&mut state, &format!("app.setting_{number}"), "app.x = '1'");

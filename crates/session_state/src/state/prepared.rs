@@ -16,11 +16,11 @@ const STAND_IN: &[u8] = b" AS SELECT";
 pub struct OnServer {
     texts: BTreeMap<Box<[u8]>, Arc<[u8]>>,
     /// What has been sent and not been answered, oldest first.
-    under_way: VecDeque<Change>,
+    under_way: VecDeque<PreparedChange>,
 }
 
 #[derive(Clone, Debug)]
-struct Change {
+struct PreparedChange {
     name: Box<[u8]>,
     before: Option<Arc<[u8]>>,
 }
@@ -58,7 +58,7 @@ impl OnServer {
     /// Something else was sent, in its place among the changes.
     pub fn changes_nothing(&mut self) {
         // Nothing has no name.
-        self.under_way.push_back(Change { name: Box::default(), before: None });
+        self.under_way.push_back(PreparedChange { name: Box::default(), before: None });
     }
 
     /// The oldest change under way is done.
@@ -69,8 +69,8 @@ impl OnServer {
     /// The newest change under way will not be done.
     pub fn take_back(&mut self) {
         match self.under_way.pop_back() {
-            Some(Change { name, before: Some(text) }) => drop(self.texts.insert(name, text)),
-            Some(Change { name, before: None }) => drop(self.texts.remove(&name)),
+            Some(PreparedChange { name, before: Some(text) }) => drop(self.texts.insert(name, text)),
+            Some(PreparedChange { name, before: None }) => drop(self.texts.remove(&name)),
             None => {}
         }
     }
@@ -95,12 +95,12 @@ impl OnServer {
         if self.texts.contains_key(name) {
             remedy.push(deallocate(name));
             let before = self.texts.remove(name);
-            self.under_way.push_back(Change { name: name.into(), before });
+            self.under_way.push_back(PreparedChange { name: name.into(), before });
         }
         if let Some(text) = wanted {
             remedy.push(text.to_vec());
             self.texts.insert(name.into(), Arc::clone(text));
-            self.under_way.push_back(Change { name: name.into(), before: None });
+            self.under_way.push_back(PreparedChange { name: name.into(), before: None });
         }
     }
 }

@@ -2,24 +2,24 @@
 
 use super::Tracker;
 use crate::state::channels::{self, Channels, Overflow};
-use crate::state::{Change, Effect, Pins};
+use crate::state::{Effect, Pins, SettingChange};
 
 impl Tracker {
     /// LISTEN or UNLISTEN has run. `listens`: its server has listened to something, until that is told otherwise.
     pub(super) fn listen(&mut self, effect: Effect, listens: &mut bool) {
         let change = match effect {
-            Effect::Listen(name) => channels::Change::Listen(name),
-            Effect::Unlisten(name) => channels::Change::Unlisten(name),
-            _ => channels::Change::Alone,
+            Effect::Listen(name) => channels::SubscriptionChange::Listen(name),
+            Effect::Unlisten(name) => channels::SubscriptionChange::Unlisten(name),
+            _ => channels::SubscriptionChange::Alone,
         };
-        *listens |= !matches!(change, channels::Change::Unlisten(_));
-        self.journal.change(&Change::Channels(change));
+        *listens |= !matches!(change, channels::SubscriptionChange::Unlisten(_));
+        self.journal.change(&SettingChange::Channels(change));
     }
 
     /// Something is about to run that may leave these. If it hides a LISTEN, nobody knows of which channel.
     pub(super) fn suspect_listening(&mut self, pins: Pins) {
         if pins.any(Pins::LISTEN) {
-            self.journal.change(&Change::Channels(channels::Change::Alone));
+            self.journal.change(&SettingChange::Channels(channels::SubscriptionChange::Alone));
             self.pin_listener();
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Places, Tracker};
 use crate::catalogue::Known;
 use crate::parameters::Tracked;
-use crate::prepared::{Names, Statement};
+use crate::prepared::{Statement, StatementNames};
 use crate::state::effects::{Effect, Effects};
 use crate::state::prepared::{self, OnServer, Remedy};
 use crate::state::{Pins, Reading};
@@ -81,7 +81,7 @@ impl Tracker {
     pub fn remedy(
         &mut self,
         effects: &Effects,
-        names: Option<&Names>,
+        names: Option<&StatementNames>,
         on_server: &mut OnServer,
         known: &Known,
         seen: &Seen,
@@ -126,7 +126,7 @@ impl Tracker {
 
     /// Adds to the effects of EXECUTE in a text those of what it runs: as the name will have been prepared when it runs.
     /// `names`: of the protocol; `rules`: those that the text is read by.
-    pub fn add_executed(&self, effects: &mut Effects, names: Option<&Names>, rules: Rules, tracked: &Tracked) {
+    pub fn add_executed(&self, effects: &mut Effects, names: Option<&StatementNames>, rules: Rules, tracked: &Tracked) {
         effects.add_executed(|name| {
             if let Some(run) = self.sent.iter().filter_map(|effect| effect.prepares(name)).last() {
                 return run;

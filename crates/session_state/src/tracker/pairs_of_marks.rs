@@ -8,7 +8,7 @@ use sql::{Marks, Rules, Summary, Text};
 use super::{Places, Tracker};
 use crate::catalogue::{Hidden, Known};
 use crate::parameters::{Parameters, Tracked};
-use crate::state::{Change, Defines, Effect, Effects, OnServer, Pins, Reading};
+use crate::state::{Defines, Effect, Effects, OnServer, Pins, Reading, SettingChange};
 
 /// A statement for each mark.
 const STATEMENTS: [(Marks, &str); 47] = [
@@ -81,10 +81,10 @@ const AROUND_EXPRESSIONS: [&str; 16] = [
     "frobnicate @",
 ];
 
-type Question = (&'static str, fn(Reading) -> bool);
+type Predicate = (&'static str, fn(Reading) -> bool);
 
 /// What a [`Reading`] tells of a text's marks. None may be taken away by what else the text does.
-const QUESTIONS: [Question; 20] = [
+const QUESTIONS: [Predicate; 20] = [
     ("is_noted", |reading| reading.is_noted(false)),
     ("is_noted in a transaction", |reading| reading.is_noted(true)),
     ("defines", |reading| reading.defines() >= Defines::Unclear),
@@ -126,7 +126,7 @@ fn settings<'e>(effects: impl Iterator<Item = &'e Effect>) -> BTreeSet<Vec<u8>> 
         match effect {
             Effect::Asked { names: asked, .. } => names.extend(asked.iter().map(|name| name.to_vec())),
             Effect::Change(changes) => names.extend(changes.iter().filter_map(|change| match change {
-                Change::Set { name, .. } => Some(name.to_vec()),
+                SettingChange::Set { name, .. } => Some(name.to_vec()),
                 _ => None,
             })),
             _ => {}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::parameters::{Parameters, Tracked};
-use crate::prepared::Names;
+use crate::prepared::StatementNames;
 use crate::state::prepared::OnServer;
 
 /// In which a server tells what a session has left on it.
@@ -22,7 +22,7 @@ pub struct Places<'a> {
     pub on_server: &'a mut OnServer,
     /// The server listens to something.
     pub listens: &'a mut bool,
-    pub names: Option<&'a mut Names>,
+    pub names: Option<&'a mut StatementNames>,
     pub tracked: &'a Tracked,
     /// Of the tracked parameters, what the server has told last, and what its pool's servers begin with.
     pub told: &'a Arc<Parameters>,

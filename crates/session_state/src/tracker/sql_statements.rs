@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use units::limits;
 
-use crate::state::effects::{Kept, Prepared};
+use crate::state::effects::{SqlPrepare, SqlStatement};
 
 /// One session's.
 #[derive(Debug, Default)]
 pub(super) struct SqlStatements {
-    by_name: BTreeMap<Box<[u8]>, Prepared>,
+    by_name: BTreeMap<Box<[u8]>, SqlStatement>,
     /// Of names and texts.
     len: usize,
 }
@@ -23,7 +23,7 @@ impl SqlStatements {
         self.by_name.is_empty()
     }
 
-    pub(super) fn get(&self, name: &[u8]) -> Option<&Prepared> {
+    pub(super) fn get(&self, name: &[u8]) -> Option<&SqlStatement> {
         self.by_name.get(name)
     }
 
@@ -37,7 +37,7 @@ impl SqlStatements {
     }
 
     /// A name stands for this now. False: it is not kept, nor what it stood for.
-    pub(super) fn keep(&mut self, kept: Kept) -> bool {
+    pub(super) fn keep(&mut self, kept: SqlPrepare) -> bool {
         self.forget(&kept.name);
         let len = kept.name.len() + kept.statement.len();
         let fits = self.len + len <= limits::PREPARED_LEN_MAX && self.by_name.len() < limits::STATEMENTS_PER_CLIENT_MAX;
@@ -65,9 +65,9 @@ impl SqlStatements {
 mod tests {
     use super::*;
 
-    fn kept(name: &str, len: usize) -> Kept {
+    fn kept(name: &str, len: usize) -> SqlPrepare {
         let text: Arc<[u8]> = vec![b'x'; len].into();
-        Kept { name: name.as_bytes().into(), statement: Prepared { text: Some(text), run: None } }
+        SqlPrepare { name: name.as_bytes().into(), statement: SqlStatement { text: Some(text), run: None } }
     }
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
     fn what_is_not_kept_does_not_leave_what_the_name_stood_for() {
         let mut statements = SqlStatements::default();
         assert!(statements.keep(kept("a", 1)));
-        let too_long = Kept { name: (*b"a").into(), statement: Prepared { text: None, run: None } };
+        let too_long = SqlPrepare { name: (*b"a").into(), statement: SqlStatement { text: None, run: None } };
         assert!(!statements.keep(too_long) && statements.get(b"a").is_none());
     }
 

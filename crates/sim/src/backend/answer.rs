@@ -3,7 +3,7 @@
 use wire::backend;
 
 use super::rows;
-use crate::settings::Refusal;
+use crate::settings::SettingRefusal;
 
 /// Of a column each, which may be NULL.
 pub(super) type Row = Vec<Option<Vec<u8>>>;
@@ -14,7 +14,7 @@ pub(super) struct Answer {
     tag: String,
 }
 
-pub(super) type Done = Result<Answer, Refusal>;
+pub(super) type Done = Result<Answer, SettingRefusal>;
 
 impl Answer {
     pub(super) fn with_rows(tag: String, rows: Vec<Row>) -> Answer {
@@ -54,7 +54,7 @@ pub(super) fn one_column(values: impl Iterator<Item = Vec<u8>>) -> Vec<Row> {
     values.map(|value| vec![Some(value)]).collect()
 }
 
-pub(super) fn refused<T>(code: &'static str, text: impl Into<String>) -> Result<T, Refusal> {
+pub(super) fn refused<T>(code: &'static str, text: impl Into<String>) -> Result<T, SettingRefusal> {
     Err((code, text.into()))
 }
 

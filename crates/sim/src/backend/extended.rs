@@ -6,11 +6,11 @@ use wire::frontend::{BindNames, Close, Describe, Execute, Parse, Target, tag};
 use super::session::{Ran, refusal};
 use super::{Backend, Progress, Running, rows};
 use crate::book::Step;
-use crate::settings::Refusal;
+use crate::settings::SettingRefusal;
 use crate::statement::{Body, Mark};
 
 /// A message that cannot be read.
-fn invalid<E>(words: &'static str) -> impl FnOnce(E) -> Refusal {
+fn invalid<E>(words: &'static str) -> impl FnOnce(E) -> SettingRefusal {
     move |_| refusal("08P01", words)
 }
 
@@ -29,14 +29,14 @@ impl Backend {
         })
     }
 
-    fn parse(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Progress, Refusal> {
+    fn parse(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Progress, SettingRefusal> {
         let parse = Parse::decode(body).map_err(invalid("invalid Parse"))?;
         self.session.parse(parse.name, parse.query)?;
         backend::encode_parse_complete(out);
         Ok(Progress::Done)
     }
 
-    fn bind(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Progress, Refusal> {
+    fn bind(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Progress, SettingRefusal> {
         let names = BindNames::decode(body).ok_or(()).map_err(invalid("invalid Bind"))?;
         let portal = self.session.portal_of(names.statement, first_parameter(&body[names.len..]))?;
         self.mark = portal.mark;
@@ -46,7 +46,7 @@ impl Backend {
         Ok(Progress::Done)
     }
 
-    fn describe(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Progress, Refusal> {
+    fn describe(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Progress, SettingRefusal> {
         let describe = Describe::decode(body).map_err(invalid("invalid Describe"))?;
         let described = self.session.describe(describe.target, describe.name)?;
         if describe.target == Target::Statement {
@@ -62,14 +62,14 @@ impl Backend {
         Ok(Progress::Done)
     }
 
-    fn close(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Progress, Refusal> {
+    fn close(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Progress, SettingRefusal> {
         let close = Close::decode(body).map_err(invalid("invalid Close"))?;
         self.session.close(close.target, close.name);
         backend::encode_close_complete(out);
         Ok(Progress::Done)
     }
 
-    fn execute(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Progress, Refusal> {
+    fn execute(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Progress, SettingRefusal> {
         let execute = Execute::decode(body).map_err(invalid("invalid Execute"))?;
         let portal = self.session.portal(execute.portal)?;
         let step = portal.run();
@@ -95,7 +95,7 @@ impl Backend {
     }
 
     /// What is run whole, or goes on with what comes next.
-    fn execute_whole(&mut self, body: &Body, portal: &[u8], out: &mut Vec<u8>) -> Result<Progress, Refusal> {
+    fn execute_whole(&mut self, body: &Body, portal: &[u8], out: &mut Vec<u8>) -> Result<Progress, SettingRefusal> {
         let ran = self.run(body, false, out)?;
         if ran != Ran::Done {
             // Whatever ends in an error afterwards, COPY among it, is an extended one.

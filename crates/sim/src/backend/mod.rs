@@ -30,7 +30,7 @@ use wire::{SqlState, cstr};
 use crate::book::{Complaint, Step};
 use crate::command::Command;
 use crate::parameters::Values;
-use crate::settings::Refusal;
+use crate::settings::SettingRefusal;
 use crate::shared::Server;
 use crate::statement::{Body, Mark, Statement, row, split};
 use judge::{Held, Judge};
@@ -266,13 +266,13 @@ impl Backend {
     }
 
     /// One statement of a simple query.
-    fn simple(&mut self, body: &Body, out: &mut Vec<u8>) -> Result<Ran, Refusal> {
+    fn simple(&mut self, body: &Body, out: &mut Vec<u8>) -> Result<Ran, SettingRefusal> {
         self.admit(body, Some(Step::Run))?;
         self.run(body, true, out)
     }
 
     /// Whether the transaction lets this statement run. Judges it first.
-    fn admit(&mut self, body: &Body, step: Option<Step>) -> Result<(), Refusal> {
+    fn admit(&mut self, body: &Body, step: Option<Step>) -> Result<(), SettingRefusal> {
         let step = step.filter(|_| self.session.status() != Status::Failed);
         if let (Some(mark), Some(step)) = (self.mark, step) {
             self.judge.compare(&mut self.session.book().borrow_mut(), mark, step, self.session.moment(), body);
@@ -281,7 +281,7 @@ impl Backend {
         self.session.admit(body)
     }
 
-    fn run(&mut self, body: &Body, described: bool, out: &mut Vec<u8>) -> Result<Ran, Refusal> {
+    fn run(&mut self, body: &Body, described: bool, out: &mut Vec<u8>) -> Result<Ran, SettingRefusal> {
         let ran = self.session.run(body, self.mark, described, out)?;
         if ran == Ran::CopiesIn {
             self.copy = Some(CopyIn::default());
@@ -314,7 +314,7 @@ impl Backend {
     }
 
     /// An error of a statement or message: the transaction fails, and extended messages are skipped up to Sync.
-    fn error(&mut self, (code, text): &Refusal, out: &mut Vec<u8>) {
+    fn error(&mut self, (code, text): &SettingRefusal, out: &mut Vec<u8>) {
         say("ERROR", code, text, out);
         self.session.fail();
         match std::mem::replace(&mut self.running, Running::Nothing) {

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use machine::Settings;
-use queueing::classes::Kind;
+use queueing::classes::LimitKind;
 use queueing::classes::{Limits, Rate, Subject};
 use settings::{Fidelity, PoolMode};
 use units::{PoolKey, Time};
@@ -23,16 +23,16 @@ use crate::process::Process;
 
 /// What PostgreSQL has seen.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct SeenByPostgres {
     /// The class that each server works for, by name.
     running: BTreeMap<LinkId, String>,
     /// Whom each server has worked for last, and that one's class.
     last: BTreeMap<LinkId, (u32, String)>,
     /// Transactions that began with a simple query, on a server that had nothing to do and worked for somebody else before.
-    begun: BTreeMap<(Kind, String), u64>,
+    begun: BTreeMap<(LimitKind, String), u64>,
 }
 
-impl Seen {
+impl SeenByPostgres {
     /// What a server's client calls its application, before the message that comes now; `None`: nobody asks for it.
     pub(crate) fn application_at(&self, plan: &Plan, process: &Process) -> Option<u8> {
         let asks = plan.is_limited() && !self.running.contains_key(&process.link);
@@ -60,7 +60,7 @@ impl Seen {
             }
             self.running.insert(process.link, class);
         }
-        let Seen { running, last, begun } = self;
+        let SeenByPostgres { running, last, begun } = self;
         let is_open = |id: &LinkId| view.network.get(*id).is_some_and(Link::is_open);
         running.retain(|id, _| is_open(id));
         last.retain(|id, _| is_open(id));
@@ -68,7 +68,8 @@ impl Seen {
         // A pipeline that comes in pieces finds its server with nothing to do in between; the pooler may not know yet.
         let before = last.insert(process.link, (client, class.clone()));
         let is_another = before.is_none_or(|before| before.0 != client);
-        *begun.entry((Kind::Transactions, class.clone())).or_default() += u64::from(is_first && is_another && begins);
+        *begun.entry((LimitKind::Transactions, class.clone())).or_default() +=
+            u64::from(is_first && is_another && begins);
         let at_once = running.values().filter(|other| *other == class).count() as u32;
         let limits = view.plan.settings.classes.all.iter().find(|one| *one.name == **class).map(|one| one.limits);
         let active = BTreeMap::from([(class.clone(), at_once)]);
@@ -105,11 +106,12 @@ fn class_at(view: &View<'_>, process: &Process, client: u32, application: u8) ->
 /// All workers are looked at in the same moment: whoever gives a slot up does it before another gets it.
 pub(super) fn check(view: &View<'_>) -> Result<(), Finding> {
     let workers = view.machines.iter().filter_map(|node| node.worker());
-    let (mut active, mut passed): (BTreeMap<String, u32>, BTreeMap<(Kind, String), u64>) = Default::default();
+    let (mut active, mut passed): (BTreeMap<String, u32>, BTreeMap<(LimitKind, String), u64>) = Default::default();
     let mut statements: BTreeMap<u64, u32> = BTreeMap::new();
     for snapshot in workers.map(|worker| worker.snapshot(Time(view.now), false)) {
         for row in snapshot.limits {
-            *active.entry(row.class.to_string()).or_default() += if row.kind == Kind::Active { row.active } else { 0 };
+            *active.entry(row.class.to_string()).or_default() +=
+                if row.kind == LimitKind::Active { row.active } else { 0 };
             *passed.entry((row.kind, row.class.to_string())).or_default() += row.passed;
         }
         for row in snapshot.statements {
@@ -127,7 +129,11 @@ pub(super) fn check(view: &View<'_>) -> Result<(), Finding> {
 }
 
 /// After a reload, what was let through before it may still be there: the highest limit that ever held counts.
-fn exceeded(view: &View<'_>, active: &BTreeMap<String, u32>, passed: &BTreeMap<(Kind, String), u64>) -> Option<String> {
+fn exceeded(
+    view: &View<'_>,
+    active: &BTreeMap<String, u32>,
+    passed: &BTreeMap<(LimitKind, String), u64>,
+) -> Option<String> {
     for class in &view.plan.settings.classes.all {
         let name = &*class.name;
         let held = |settings: &Settings| {
@@ -140,7 +146,7 @@ fn exceeded(view: &View<'_>, active: &BTreeMap<String, u32>, passed: &BTreeMap<(
         if let Some(limit) = most_active.and_then(|all| all.into_iter().max()).filter(|limit| count > *limit) {
             return Some(format!("{count} transactions of {name} at a time, max_active is {limit}"));
         }
-        let rates = [(Kind::Transactions, 0), (Kind::Queries, 1)];
+        let rates = [(LimitKind::Transactions, 0), (LimitKind::Queries, 1)];
         for (kind, place) in rates {
             let rate = |limits: &Limits| [limits.transactions, limits.queries][place];
             let Some(rates) = limits.iter().map(rate).collect::<Option<Vec<Rate>>>() else { continue };

@@ -22,7 +22,7 @@ const RARE: f64 = 1e-9;
 /// What each worker's last look said of its pools, and what the coordinator has granted them.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
-    pools: BTreeMap<(PoolId, u16), Seen>,
+    pools: BTreeMap<(PoolId, u16), IdleRecord>,
     full: BTreeMap<PoolId, Full>,
 }
 
@@ -35,7 +35,7 @@ struct Full {
 
 /// Since when somebody waits there, and since when a server was idle there without being given to anybody.
 #[derive(Copy, Clone, Debug, Default)]
-struct Seen {
+struct IdleRecord {
     waiting_since: Option<u64>,
     idle_since: Option<u64>,
     /// Assignments and lends so far.
@@ -171,7 +171,7 @@ impl Beside {
             let given = pool.totals.server_assignments + snapshot.lends;
             let idle_since = seen.idle_since.filter(|_| seen.given == given).unwrap_or(now);
             let learns = machine.view().awaits_names(pool.id);
-            *seen = Seen {
+            *seen = IdleRecord {
                 waiting_since: (pool.clients.waiting > 0 && !learns).then(|| now - pool.maxwait_us),
                 idle_since: (pool.servers.idle > 0 && !learns).then_some(idle_since),
                 given,

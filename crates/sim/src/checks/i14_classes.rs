@@ -22,7 +22,7 @@ const STRANGER_US: u64 = units::limits::STRANGER.as_micros() as u64;
 #[derive(Debug, Default)]
 pub(crate) struct Contested {
     lanes: Vec<Lane>,
-    seats: BTreeMap<LinkId, Seat>,
+    seats: BTreeMap<LinkId, ServerUse>,
     /// Who waits, by number, and since when.
     waiting: BTreeMap<u32, u64>,
     /// The longest that a server was held, in microseconds, and the most that were held at a time.
@@ -61,7 +61,7 @@ struct Span {
 
 /// One server.
 #[derive(Copy, Clone, Debug)]
-struct Seat {
+struct ServerUse {
     /// Whose it is, or was last: what the pooler says of its own accord is charged to that class, unless a client's message
     /// follows in the same step. What it asks behind a client's text is charged to that client's class, as a part of that hold.
     lane: Option<usize>,
@@ -164,7 +164,7 @@ impl Contested {
 
     /// Something is sent to a server. `asks`: the pooler asks what the last session has left.
     fn sent(&mut self, now: u64, id: LinkId, whose: Option<(u32, usize)>, asks: bool) {
-        let free = Seat { lane: None, named: true, since: now, until: Some(now) };
+        let free = ServerUse { lane: None, named: true, since: now, until: Some(now) };
         let seat = self.seats.entry(id).or_insert(free);
         if let Some(until) = seat.until.take() {
             let goes_on = until == now && (asks || !seat.named);

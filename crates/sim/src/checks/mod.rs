@@ -54,7 +54,7 @@ pub(crate) use view::View;
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     pub(crate) limits: i05_limits::Counts,
-    pub(crate) seen: i05_classes::Seen,
+    pub(crate) seen: i05_classes::SeenByPostgres,
     beside: i06_idle::Beside,
     order: i07_order::Queues,
     pub(crate) strangers: i07_strangers::Strangers,

@@ -9,7 +9,7 @@ use wire::{HEADER_LEN, Header};
 
 use super::compare::{is_strangers, show};
 use super::hurry::{self, Refused};
-use super::{Circumstances, Client, Nowhere, Phase};
+use super::{Circumstances, Client, ClientPhase, Nowhere};
 use crate::census::Census;
 use crate::conditions::{FINAL, FOR_GOOD};
 use crate::course::Finding;
@@ -22,7 +22,7 @@ const TROUBLE_US: u64 = 30_000_000;
 impl Client {
     /// Deals with every whole message that has come.
     pub(super) fn progress(&mut self, facts: Circumstances, plan: &Plan, census: &mut Census) -> Result<(), Finding> {
-        if matches!(self.phase, Phase::Starting { asked_for_tls: true })
+        if matches!(self.phase, ClientPhase::Starting { asked_for_tls: true })
             && !self.talk.socket.inbox.is_empty()
             && self.talk.socket.inbox[0] != b'E'
         {
@@ -30,7 +30,7 @@ impl Client {
         }
         let inbox = std::mem::take(&mut self.talk.socket.inbox);
         let mut at = 0;
-        if matches!(self.phase, Phase::Hostile { .. }) {
+        if matches!(self.phase, ClientPhase::Hostile { .. }) {
             // What was expected before the rubbish and what comes after it is not told apart.
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl Client {
         if message == tag::ERROR && Fields::decode(body).is_fatal() {
             return self.fatal(body, facts, plan, census);
         }
-        if !matches!(self.phase, Phase::Ready) {
+        if !matches!(self.phase, ClientPhase::Ready) {
             if message == tag::ERROR {
                 return Err((8, "an error during login must be FATAL".to_owned()));
             }
@@ -242,13 +242,13 @@ impl Client {
             "idle transaction timeout" => settings.global.waiting.idle_transaction_timeout.is_some(),
             "transaction timeout" => settings.global.waiting.transaction_timeout.is_some(),
             "client_idle_timeout" => settings.global.waiting.client_idle_timeout.is_some(),
-            "client_login_timeout" => !matches!(self.phase, Phase::Ready),
+            "client_login_timeout" => !matches!(self.phase, ClientPhase::Ready),
             "client stalled" => self.habits.pace > 0,
             "no more connections allowed (max_client_conn)" => {
                 settings.global.pools.max_client_conn <= plan.extent.clients
             }
             // Its turn would come after client_login_timeout. A reload may have brought the limit.
-            "too many clients of your class log in at this moment" => !matches!(self.phase, Phase::Ready),
+            "too many clients of your class log in at this moment" => !matches!(self.phase, ClientPhase::Ready),
             "transaction blocks not allowed in statement pooling mode" => {
                 self.who.mode == PoolMode::Statement && self.work.began_block
             }
@@ -267,7 +267,7 @@ impl Client {
     /// # Errors
     /// It was not told why.
     pub(super) fn judge_end(&self, facts: Circumstances, plan: &Plan) -> Result<(), Finding> {
-        if self.told.is_some() || matches!(self.phase, Phase::Hostile { .. }) {
+        if self.told.is_some() || matches!(self.phase, ClientPhase::Hostile { .. }) {
             return Ok(());
         }
         // In the middle of a message there is no place for an error; a server's end may cut one.

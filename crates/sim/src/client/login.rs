@@ -5,7 +5,7 @@ use settings::AuthType;
 use wire::backend::{Authentication, BackendKeyData, ParameterStatus, tag};
 use wire::frontend::{self, Password, STARTUP_LEN_MAX, SaslInitial, SaslResponse};
 
-use super::{Client, Nowhere, Phase};
+use super::{Client, ClientPhase, Nowhere};
 use crate::course::Finding;
 use crate::parameters::{self, APPLICATION_NAME};
 use crate::plan::{PASSWORD, Plan};
@@ -15,7 +15,7 @@ impl Client {
     /// Says who it is; sometimes it asks for TLS first.
     pub fn greet(&mut self, plan: &Plan, random: &mut Random) {
         if random.chance(100) {
-            self.phase = Phase::Starting { asked_for_tls: true };
+            self.phase = ClientPhase::Starting { asked_for_tls: true };
             if random.chance(500) {
                 frontend::encode_ssl_request(self.talk.socket.outbox());
             } else {
@@ -37,7 +37,7 @@ impl Client {
         }
         self.talk.twin.begin(values);
         self.who.wishes = chosen;
-        if matches!(self.phase, Phase::Starting { asked_for_tls: false }) {
+        if matches!(self.phase, ClientPhase::Starting { asked_for_tls: false }) {
             self.start(plan);
         }
     }
@@ -72,7 +72,7 @@ impl Client {
             return Err((11, format!("an encryption request was answered by byte {}", self.talk.socket.inbox[0])));
         }
         self.talk.socket.inbox.remove(0);
-        self.phase = Phase::Starting { asked_for_tls: false };
+        self.phase = ClientPhase::Starting { asked_for_tls: false };
         self.start(plan);
         Ok(())
     }
@@ -84,7 +84,7 @@ impl Client {
                 let request = Authentication::decode(body).map_err(|error| (11, error.to_string()))?;
                 self.authenticate(request, plan)
             }
-            _ if !matches!(self.phase, Phase::Welcoming) => {
+            _ if !matches!(self.phase, ClientPhase::Welcoming) => {
                 Err((11, format!("message {:?} came before AuthenticationOk", char::from(message))))
             }
             tag::PARAMETER_STATUS => self.parameter(body),
@@ -99,7 +99,7 @@ impl Client {
                 if self.cancels.key.is_none() {
                     return Err((11, "no BackendKeyData before the first ReadyForQuery".to_owned()));
                 }
-                self.phase = Phase::Ready;
+                self.phase = ClientPhase::Ready;
                 Ok(())
             }
             other => Err((11, format!("message {:?} came during login", char::from(other)))),
@@ -134,16 +134,16 @@ impl Client {
                 if self.habits.wrong_password && tested {
                     return Err((8, "a wrong password was accepted".to_owned()));
                 }
-                self.phase = Phase::Welcoming;
+                self.phase = ClientPhase::Welcoming;
             }
             Authentication::CleartextPassword => {
                 Password { password: password.as_bytes() }.encode(self.talk.socket.outbox());
-                self.phase = Phase::Proving(None);
+                self.phase = ClientPhase::Proving(None);
             }
             Authentication::Md5Password { salt } => {
                 let answer = auth::md5::response(&Md5Hash::of(password, user), salt);
                 Password { password: answer.as_bytes() }.encode(self.talk.socket.outbox());
-                self.phase = Phase::Proving(None);
+                self.phase = ClientPhase::Proving(None);
             }
             Authentication::Sasl { .. } => {
                 let mut nonce = [7; auth::scram::NONCE_LEN];
@@ -151,10 +151,10 @@ impl Client {
                 let (exchange, first) = ClientExchange::start(&nonce);
                 let mechanism = auth::scram::MECHANISM.as_bytes();
                 SaslInitial { mechanism, response: Some(&first) }.encode(self.talk.socket.outbox());
-                self.phase = Phase::Proving(Some(Box::new(exchange)));
+                self.phase = ClientPhase::Proving(Some(Box::new(exchange)));
             }
             Authentication::SaslContinue(data) => {
-                let Phase::Proving(Some(exchange)) = &mut self.phase else {
+                let ClientPhase::Proving(Some(exchange)) = &mut self.phase else {
                     return Err((11, "SASLContinue out of order".to_owned()));
                 };
                 let challenge = exchange.challenge(data).map_err(|error| (11, error.to_string()))?;
@@ -163,7 +163,7 @@ impl Client {
                 SaslResponse { response: &last }.encode(self.talk.socket.outbox());
             }
             Authentication::SaslFinal(data) => {
-                let Phase::Proving(Some(exchange)) = &self.phase else {
+                let ClientPhase::Proving(Some(exchange)) = &self.phase else {
                     return Err((11, "SASLFinal out of order".to_owned()));
                 };
                 exchange.verify(data).map_err(|error| (11, error.to_string()))?;

@@ -39,11 +39,11 @@ pub use habits::{Habits, Nowhere};
 pub use identity::Identity;
 use news::News;
 use talk::Talk;
-use turn::{Turn, Work};
+use turn::{ClientWork, Turn};
 use twin::Twin;
 
 #[derive(Debug)]
-enum Phase {
+enum ClientPhase {
     /// The startup packet is sent, or an SSLRequest before it.
     Starting {
         asked_for_tls: bool,
@@ -115,7 +115,7 @@ pub struct Client {
     pub link: LinkId,
     pub who: Identity,
     pub habits: Habits,
-    phase: Phase,
+    phase: ClientPhase,
     since: u64,
     talk: Talk,
     /// What takes too long is cancelled, though it has not asked for that.
@@ -123,7 +123,7 @@ pub struct Client {
     cancels: Cancels,
     /// It talks to the console, not to a database.
     console: Option<Box<Console>>,
-    work: Work,
+    work: ClientWork,
     losses: Losses,
     debt: Debt,
     /// The FATAL it was told.
@@ -152,13 +152,13 @@ impl Client {
             link,
             who,
             habits,
-            phase: Phase::Starting { asked_for_tls: false },
+            phase: ClientPhase::Starting { asked_for_tls: false },
             since: now,
             talk: Talk::new(number, twin, deadline_ms, may_be_struck),
             overdue,
             cancels: Cancels::default(),
             console: console.map(Box::new),
-            work: Work::new(random.range(1, plan.manners.units_max)),
+            work: ClientWork::new(random.range(1, plan.manners.units_max)),
             losses: Losses::default(),
             debt: Debt::default(),
             told: None,
@@ -173,12 +173,12 @@ impl Client {
 
     #[must_use]
     pub fn is_hostile(&self) -> bool {
-        matches!(self.phase, Phase::Hostile { .. })
+        matches!(self.phase, ClientPhase::Hostile { .. })
     }
 
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        matches!(self.phase, Phase::Ready)
+        matches!(self.phase, ClientPhase::Ready)
     }
 
     #[must_use]
@@ -219,7 +219,7 @@ impl Client {
             || self.talk.twin.status() != Status::Idle
             || self.who.mode == PoolMode::Session
             || !self.talk.socket.is_all_sent()
-            || !matches!(self.phase, Phase::Ready)
+            || !matches!(self.phase, ClientPhase::Ready)
     }
 
     /// Reads what has come, works on, and writes what the connection takes. `read` and `write` are the connection's.
@@ -302,7 +302,7 @@ impl Client {
 
     /// Sends its rubbish when its time has come; leaves when it has waited for long enough.
     fn misbehave(&mut self, facts: Circumstances, random: &mut Random, census: &mut Census, wants: &mut Wants) {
-        if let Phase::Hostile { until } = self.phase {
+        if let ClientPhase::Hostile { until } = self.phase {
             if facts.now >= until || facts.closing_time {
                 wants.leave = Some(Leaving::Cut);
             } else {
@@ -314,7 +314,7 @@ impl Client {
             return;
         }
         census.clients.hostile += 1;
-        self.phase = Phase::Hostile { until: facts.now + hostile::PATIENCE_US };
+        self.phase = ClientPhase::Hostile { until: facts.now + hostile::PATIENCE_US };
         wants.again = Some(hostile::PATIENCE_US);
         let rubbish = hostile::rubbish(random, &self.talk.mark());
         self.talk.socket.outbox().extend_from_slice(&rubbish);

@@ -30,7 +30,7 @@ const OWED_LEN_MAX: usize = 40_000;
 
 /// What a client does in its work, and how far it has come.
 #[derive(Debug)]
-pub(super) struct Work {
+pub(super) struct ClientWork {
     /// How many units are left.
     pub(super) units: u64,
     pub(super) resting_until: u64,
@@ -42,9 +42,9 @@ pub(super) struct Work {
     pub(super) contender: Contender,
 }
 
-impl Work {
-    pub(super) fn new(units: u64) -> Work {
-        Work {
+impl ClientWork {
+    pub(super) fn new(units: u64) -> ClientWork {
+        ClientWork {
             units,
             resting_until: 0,
             began_block: false,
@@ -69,7 +69,7 @@ pub(super) struct Turn<'a> {
     pub(super) who: &'a Identity,
     pub(super) habits: &'a mut Habits,
     pub(super) talk: &'a mut Talk,
-    pub(super) work: &'a mut Work,
+    pub(super) work: &'a mut ClientWork,
     pub(super) cancels: &'a mut Cancels,
     /// Servers lost: names of before may be gone, so others are used.
     pub(super) losses: u32,

@@ -19,14 +19,14 @@ use crate::link::{LinkId, ProcessName};
 use crate::parameters::{self, Values};
 use crate::plan::Plan;
 use crate::shared::Server;
-use pipe::Pipe;
+use pipe::Buffers;
 use proof::Proof;
 
 /// Why a login fails, in PostgreSQL's words.
-pub(crate) type Refusal = (&'static str, &'static str);
+pub(crate) type LoginRefusal = (&'static str, &'static str);
 
 #[derive(Debug)]
-enum Phase {
+enum ProcessPhase {
     Starting,
     Proving(Proof),
     Serving,
@@ -34,7 +34,7 @@ enum Phase {
 
 /// What a process is at.
 #[derive(Copy, Clone, Debug)]
-struct Work {
+struct ProcessWork {
     /// It works, or hangs, until then.
     busy_until: Option<u64>,
     /// It works, on a statement.
@@ -65,11 +65,11 @@ pub(crate) struct Process {
     pub(crate) user: String,
     /// As the startup packet names it.
     pub(crate) dbname: String,
-    phase: Phase,
+    phase: ProcessPhase,
     pub(crate) backend: Backend,
     pub(crate) units: Units,
-    pub(crate) pipe: Pipe,
-    work: Work,
+    pub(crate) pipe: Buffers,
+    work: ProcessWork,
     /// What a CancelRequest for it has.
     key: (i32, [u8; 4]),
     /// It ends once everything is sent.
@@ -86,11 +86,11 @@ impl Process {
             database,
             user: String::new(),
             dbname: String::new(),
-            phase: Phase::Starting,
+            phase: ProcessPhase::Starting,
             backend: Backend::new(shared, defaults, "", false, true),
             units: Units::default(),
-            pipe: Pipe::default(),
-            work: Work { busy_until: None, is_statement: false, active_at: course.now() },
+            pipe: Buffers::default(),
+            work: ProcessWork { busy_until: None, is_statement: false, active_at: course.now() },
             key: (name.number as i32, (course.random.next() as u32).to_be_bytes()),
             ending: false,
         }
@@ -110,7 +110,7 @@ impl Process {
 
     /// Nothing is going on: what it says now answers nobody.
     pub(crate) fn is_idle(&self) -> bool {
-        matches!(self.phase, Phase::Serving)
+        matches!(self.phase, ProcessPhase::Serving)
             && !self.work.is_statement
             && self.pipe.has_read_all()
             && self.pipe.unsent() == 0
@@ -129,8 +129,10 @@ impl Process {
 
     /// It waits for its client, outside of a transaction.
     fn may_tell(&self) -> bool {
-        let rests =
-            matches!(self.phase, Phase::Serving) && !self.work.is_statement && !self.pipe.holds() && !self.ending;
+        let rests = matches!(self.phase, ProcessPhase::Serving)
+            && !self.work.is_statement
+            && !self.pipe.holds()
+            && !self.ending;
         rests && self.backend.session().status() == Status::Idle && !self.backend.is_in_copy()
     }
 
@@ -165,15 +167,15 @@ impl Process {
     }
 
     pub(crate) fn serves(&self) -> bool {
-        matches!(self.phase, Phase::Serving)
+        matches!(self.phase, ProcessPhase::Serving)
     }
 
     pub(crate) fn is_starting(&self) -> bool {
-        matches!(self.phase, Phase::Starting)
+        matches!(self.phase, ProcessPhase::Starting)
     }
 
     pub(crate) fn is_proving(&self) -> bool {
-        matches!(self.phase, Phase::Proving(_))
+        matches!(self.phase, ProcessPhase::Proving(_))
     }
 
     /// It is at work, or hangs.
@@ -305,14 +307,14 @@ impl Process {
     }
 
     /// Lets the session in, asks for a proof, or refuses it; `turned_away`: PostgreSQL takes nobody now.
-    pub(crate) fn admit(&mut self, course: &mut Course, turned_away: Option<Refusal>) {
+    pub(crate) fn admit(&mut self, course: &mut Course, turned_away: Option<LoginRefusal>) {
         let admitted = turned_away.map_or_else(|| self.ask_for_proof(course), Err);
         if let Err(refusal) = admitted {
             self.refuse(course, refusal);
         }
     }
 
-    fn ask_for_proof(&mut self, course: &mut Course) -> Result<(), Refusal> {
+    fn ask_for_proof(&mut self, course: &mut Course) -> Result<(), LoginRefusal> {
         let (is_working, faults, random) = (course.is_working(), course.plan.faults, &mut course.random);
         if is_working && random.chance(faults.refused_logins) {
             course.census.postgres.logins_refused += 1;
@@ -327,7 +329,7 @@ impl Process {
             return Err(("28000", "role does not exist"));
         };
         match Proof::ask(user.login, random, self.pipe.say()) {
-            Some(proof) => self.phase = Phase::Proving(proof),
+            Some(proof) => self.phase = ProcessPhase::Proving(proof),
             None => self.welcome(course),
         }
         Ok(())
@@ -335,11 +337,11 @@ impl Process {
 
     /// A message of a client that was asked for a proof.
     pub(crate) fn prove(&mut self, course: &mut Course, message: u8, body: &[u8]) {
-        let Phase::Proving(proof) = std::mem::replace(&mut self.phase, Phase::Starting) else { return };
+        let ProcessPhase::Proving(proof) = std::mem::replace(&mut self.phase, ProcessPhase::Starting) else { return };
         let user = course.plan.users.iter().find(|user| user.name == self.user);
         let user = user.expect("a user who is asked for a password exists");
         match proof.judge(user, self.name.number, (message, body), self.pipe.say()) {
-            Ok(Some(more)) => self.phase = Phase::Proving(more),
+            Ok(Some(more)) => self.phase = ProcessPhase::Proving(more),
             Ok(None) => self.welcome(course),
             Err(refusal) => self.refuse(course, refusal),
         }
@@ -356,11 +358,11 @@ impl Process {
         ParameterStatus { name: b"server_version", value: b"18.0" }.encode(out);
         BackendKeyData { pid: self.key.0, secret: &self.key.1 }.encode(out);
         backend::encode_ready(out, Status::Idle);
-        self.phase = Phase::Serving;
+        self.phase = ProcessPhase::Serving;
         course.census.postgres.logins += 1;
     }
 
-    fn refuse(&mut self, course: &mut Course, (code, text): Refusal) {
+    fn refuse(&mut self, course: &mut Course, (code, text): LoginRefusal) {
         course.note_trouble();
         self.say_fatal(code, text);
     }

@@ -14,13 +14,13 @@ const HELD_LEN_MAX: usize = 8_192;
 const UNSENT_LEN_MAX: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
-pub(crate) struct Pipe {
+pub(crate) struct Buffers {
     inbox: Vec<u8>,
     held: Vec<u8>,
     outbox: Vec<u8>,
 }
 
-impl Pipe {
+impl Buffers {
     /// Takes what has come. Whether that was anything.
     pub(crate) fn read(&mut self, link: &mut Link) -> bool {
         let readable = link.down.readable();
@@ -78,7 +78,7 @@ impl Pipe {
         Ok(Some((header.tag, message.split_off(HEADER_LEN))))
     }
 
-    /// All that has come, for who reads no messages yet; [`Pipe::put_back`] takes what is left of it.
+    /// All that has come, for who reads no messages yet; [`Buffers::put_back`] takes what is left of it.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.inbox)
     }
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn answers_are_held_until_a_message_wants_them() {
-        let mut pipe = Pipe::default();
+        let mut pipe = Buffers::default();
         backend::encode_parse_complete(pipe.hold());
         pipe.let_go_after(tag::PARSE);
         assert!(pipe.holds() && !pipe.has_to_write());
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_message_is_read_when_it_is_whole() {
-        let mut pipe = Pipe::default();
+        let mut pipe = Buffers::default();
         pipe.put_back(b"S\0\0");
         assert_eq!(pipe.next_message(), Ok(None));
         pipe.put_back(b"S\0\0\0\x04Q");

@@ -4,11 +4,11 @@ use auth::{Md5Hash, Secret, ServerExchange, Verifier};
 use wire::backend::{self, Authentication};
 use wire::frontend::{Password, SaslInitial, SaslResponse, tag};
 
-use super::Refusal;
+use super::LoginRefusal;
 use crate::plan::{Login, PASSWORD, UserPlan};
 use crate::random::Random;
 
-const WRONG: Refusal = ("28P01", "password authentication failed for user");
+const WRONG: LoginRefusal = ("28P01", "password authentication failed for user");
 
 /// What comes next.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Proof {
         number: u32,
         (message, body): (u8, &[u8]),
         out: &mut Vec<u8>,
-    ) -> Result<Option<Proof>, Refusal> {
+    ) -> Result<Option<Proof>, LoginRefusal> {
         let broken = |_| ("08P01", "bad password message");
         if message != tag::PASSWORD {
             return Err(("08P01", "expected password response"));

@@ -8,7 +8,7 @@ use link::session::{Line, Session, State};
 use machine::Step;
 use machine::mail::ToCoordinator;
 use queueing::queue::Waiter;
-use queueing::waits::Asked;
+use queueing::waits::WaitSampling;
 use units::{ConnId, PoolId, Time, limits};
 
 use crate::limits::deadlines;
@@ -114,7 +114,7 @@ fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: Con
     }
     let (Some(server), Some(pool)) = (tables.servers.get(server_id), tables.pools.get(id)) else { return true };
     let (is_awaited, is_sampled) =
-        (pool.names.known.is_awaited(), pool.measured.waits.as_deref().is_some_and(Asked::is_wanted));
+        (pool.names.known.is_awaited(), pool.measured.waits.as_deref().is_some_and(WaitSampling::is_wanted));
     if pool.wants_listener() {
         // The client for whom it was checked takes another idle server (I6).
         tables.agenda.feed(id);

@@ -19,7 +19,7 @@ use link::first_text::first_text;
 use link::pinned::seat;
 use link::session::{Admission, Line, Session, State};
 use machine::Step;
-use queueing::classes::{ClassId, Kind};
+use queueing::classes::{ClassId, LimitKind};
 use queueing::commented::Commented;
 use queueing::limiting::limiter::{ClassLimiter, Passage, StatementLimiter};
 use queueing::limiting::{Allowance, Limit, TICK};
@@ -149,7 +149,7 @@ fn pass_statement(
             slots_of(session, step.now, asked_at).statement = Some(fingerprint);
         }
         Passage::Later => {
-            let kind = (limits.fingerprint_over == Over::Delay).then_some(Kind::Active);
+            let kind = (limits.fingerprint_over == Over::Delay).then_some(LimitKind::Active);
             wait_at(tables, limiters, step, conn, Before::Statement(fingerprint), kind, messages);
         }
         Passage::Refused(_) => {}
@@ -193,7 +193,7 @@ fn wait_at(
     step: &mut Step<'_>,
     conn: ConnId,
     before: Before,
-    kind: Option<Kind>,
+    kind: Option<LimitKind>,
     messages: &[u8],
 ) {
     let Some(session) = tables.sessions.get_mut(conn) else { return };
@@ -235,9 +235,9 @@ pub(crate) fn allowed(
             };
             let limiter = &mut limiters.classes[index];
             match kind {
-                Kind::Active => limiter.seats.allowed(step.now, allowance),
-                Kind::Queries => limiter.queries.allowed(step.now, allowance),
-                Kind::Transactions | Kind::Logins => limiter.transactions.allowed(step.now, allowance),
+                LimitKind::Active => limiter.seats.allowed(step.now, allowance),
+                LimitKind::Queries => limiter.queries.allowed(step.now, allowance),
+                LimitKind::Transactions | LimitKind::Logins => limiter.transactions.allowed(step.now, allowance),
             }
             Before::Class(index)
         }
@@ -344,7 +344,7 @@ fn go_through(
 pub(crate) fn release_slots(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, slots: Slots) {
     let lasted = step.now.since(slots.since);
     if let Some(name) = slots.class {
-        let limit = Limit::Class(Arc::clone(&name), Kind::Active);
+        let limit = Limit::Class(Arc::clone(&name), LimitKind::Active);
         match limiters.classes.iter().position(|limiter| limiter.name == name) {
             Some(index) => {
                 let back = limiters.classes[index].seats.release(step.now, lasted);

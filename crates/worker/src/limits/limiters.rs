@@ -9,7 +9,7 @@ use std::sync::Arc;
 use connections::Slots;
 use machine::Settings;
 use machine::snapshot::{LimitCounts, StatementCounts};
-use queueing::classes::Kind;
+use queueing::classes::LimitKind;
 use queueing::limiting::limiter::{ClassLimiter, StatementLimiter, Told};
 use queueing::limiting::{FULL, Limit};
 use sql::Key;
@@ -34,7 +34,7 @@ pub(crate) struct Wait {
     pub(crate) since: Time,
     /// Before this one. `kind`: of a class, what it was without then; none: who is refused waits only to be told so.
     pub(crate) entered: Time,
-    pub(crate) kind: Option<Kind>,
+    pub(crate) kind: Option<LimitKind>,
 }
 
 /// What has become of the wait of somebody who has a server, and is not told so yet.
@@ -106,7 +106,7 @@ impl Limiters {
         }
         self.counts_statements = settings.global.classes.limits_statements();
         self.limits = self.counts_statements || !self.classes.is_empty();
-        before.iter_mut().map(|limiter| (limiter.limit(Kind::Active), limiter.seats.empty())).collect()
+        before.iter_mut().map(|limiter| (limiter.limit(LimitKind::Active), limiter.seats.empty())).collect()
     }
 
     pub(crate) fn next_at(&self) -> Option<Time> {
@@ -167,7 +167,7 @@ impl Limiters {
         Some((words, detail + &expected.unwrap_or_default()))
     }
 
-    fn count_delayed(&mut self, before: Before, kind: Kind) {
+    fn count_delayed(&mut self, before: Before, kind: LimitKind) {
         match before {
             Before::Class(index) => {
                 if let Some(limiter) = self.classes.get_mut(index) {
@@ -220,9 +220,9 @@ impl Limiters {
     pub(crate) fn class_counts(&self) -> Vec<LimitCounts> {
         let counted = |limiter: &ClassLimiter| {
             let limits = [
-                (Kind::Transactions, limiter.limits.transactions.is_some()),
-                (Kind::Queries, limiter.limits.queries.is_some()),
-                (Kind::Active, limiter.limits.active.is_some()),
+                (LimitKind::Transactions, limiter.limits.transactions.is_some()),
+                (LimitKind::Queries, limiter.limits.queries.is_some()),
+                (LimitKind::Active, limiter.limits.active.is_some()),
             ];
             let rows = limits.into_iter().filter(|(_, is_limited)| *is_limited).map(|(kind, _)| {
                 let counts = limiter.counts(kind);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use connections::server::{Chore, Group};
 use machine::Step;
 use machine::mail::{Counted, ToCoordinator};
-use queueing::sizing::Account;
-use queueing::waits::{Asked, Waits};
+use queueing::sizing::SizingSnapshot;
+use queueing::waits::{WaitCounts, WaitSampling};
 use units::{ConnId, PoolId};
 
 use crate::servers::{chores, free_servers};
@@ -39,7 +39,7 @@ pub(crate) fn ask_for_waits(tables: &mut Tables, step: &mut Step<'_>, server_id:
     };
     waits.begin(server_id);
     let linked = tables.servers.iter().filter(|(_, other)| other.pool == id && other.session().is_some());
-    let question = Waits::question(linked.map(|(_, other)| other.backend.pid));
+    let question = WaitCounts::question(linked.map(|(_, other)| other.backend.pid));
     chores::start_chore(tables, step, server_id, Chore::Waits, &question);
     true
 }
@@ -59,7 +59,7 @@ pub(crate) fn waits_refused(tables: &mut Tables, server_id: ConnId) {
     }
 }
 
-fn asked_waits(tables: &mut Tables, server_id: ConnId) -> Option<&mut Asked> {
+fn asked_waits(tables: &mut Tables, server_id: ConnId) -> Option<&mut WaitSampling> {
     let id = tables.servers.get(server_id)?.pool;
     tables.pools.get_mut(id)?.measured.waits.as_deref_mut()
 }
@@ -83,7 +83,7 @@ pub(crate) fn count(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, waits:
         counted.wait_us = pool.counts.totals.wait_us;
         counted.waiting = pool.queue.len();
         counted.open = pool.open();
-        counted.waits = pool.measured.waits.as_deref_mut().and_then(Asked::take);
+        counted.waits = pool.measured.waits.as_deref_mut().and_then(WaitSampling::take);
     }
     let mail = ToCoordinator::Counted(Box::new(counted));
     step.actions.post_to_coordinator(mail);
@@ -92,7 +92,7 @@ pub(crate) fn count(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, waits:
     }
 }
 
-pub(crate) fn sized(tables: &mut Tables, id: PoolId, account: Arc<Account>) {
+pub(crate) fn sized(tables: &mut Tables, id: PoolId, account: Arc<SizingSnapshot>) {
     if let Some(pool) = tables.pools.get_mut(id) {
         pool.measured.account = Some(account);
     }

@@ -8,11 +8,13 @@ mod glossary;
 mod layers;
 mod leaks;
 mod links;
+mod machines;
 mod names;
 mod panics;
 mod sizes;
 #[cfg(test)]
 mod tests;
+mod types;
 
 pub(crate) use layers::{CORE, PURE};
 pub(crate) use leaks::root_entries;
@@ -29,6 +31,7 @@ pub(crate) fn all(tree: &Tree) -> Vec<Finding> {
     found.extend(layers::check(tree));
     found.extend(decisions::check(tree));
     found.extend(glossary::check(tree, &sources));
+    found.extend(types::check(&sources));
     found.extend(links::check(tree, &sources));
     found.extend(leaks::check(tree));
     found.extend(crate::coverage::check(tree));
@@ -41,6 +44,7 @@ fn of_a_source(source: &Source<'_>) -> Vec<Finding> {
     let mut found = head(source);
     found.extend(panics::check(source));
     found.extend(names::check(source));
+    found.extend(machines::check(source));
     found.extend(crate::cite::unreadable(source));
     found.retain(|finding| !source.is_excused(finding.line));
     found

@@ -125,6 +125,30 @@ fn names_say_something() {
     assert_eq!(found(&[(path, "//! A.\n")]), ["crates/wire/src/helpers.rs:1: file or folder `helpers`"]);
 }
 
+#[test]
+fn a_types_name_is_declared_once_in_a_crate() {
+    let one = "//! A.\npub(crate) struct Kind;\nimpl Iterator for Kind {\n    type Item = u8;\n}\npub trait Own {\n    type Item;\n}\n";
+    let two = "//! A.\nenum Kind {}\nfn f() -> impl Copy {\n    type Own = u8;\n}\n#[cfg(test)]\nmod tests {\n    struct Kind;\n}\n";
+    let files = [("crates/wire/src/lib.rs", one), ("crates/wire/src/two.rs", two), ("crates/sql/src/lib.rs", one)];
+    let expected = [
+        "crates/wire/src/two.rs:2: `Kind` is a type in crates/wire/src/lib.rs:2 too",
+        "crates/wire/src/two.rs:4: `Own` is a type in crates/wire/src/lib.rs:6 too",
+    ];
+    assert_eq!(found(&files), expected);
+    let excused = two.replace("enum Kind", "// tidy: it is the same\nenum Kind").replace("Own", "Other");
+    assert!(found(&[files[0], ("crates/wire/src/two.rs", &excused)]).is_empty());
+}
+
+#[test]
+fn only_a_crates_root_passes_a_whole_machine() {
+    let text = "//! A.\nfn f(a: &mut Worker) {}\nfn g<'a>(a: &'a mut crate::Door, b: &Worker, c: &mut Workers) {}\n#[test]\nfn t(a: &mut Worker) {}\n";
+    let files = [("crates/worker/src/lib.rs", text), ("crates/worker/src/rule.rs", text)];
+    assert_eq!(
+        found(&files),
+        ["crates/worker/src/rule.rs:2: `&mut Worker`", "crates/worker/src/rule.rs:3: `&mut Door`"]
+    );
+}
+
 const LINTS: &str = "[lints]\nworkspace = true\n";
 
 fn manifest(rest: &str) -> String {

@@ -2,7 +2,7 @@
 
 /// How far a pool has come with its database's names.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Names {
+pub enum CatalogueProgress {
     /// Nobody asks: texts are not read here.
     #[default]
     Off,
@@ -13,15 +13,15 @@ pub enum Names {
     Unreadable,
 }
 
-impl Names {
+impl CatalogueProgress {
     /// As SHOW FIDELITY says it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Names::Off => "off",
-            Names::Reading => "reading",
-            Names::Read => "read",
-            Names::Unreadable => "unreadable",
+            CatalogueProgress::Off => "off",
+            CatalogueProgress::Reading => "reading",
+            CatalogueProgress::Read => "read",
+            CatalogueProgress::Unreadable => "unreadable",
         }
     }
 }

@@ -6,7 +6,7 @@ use wire::backend::Status;
 use wire::frontend::Target;
 
 use super::{Portal, Prepared, Session, refusal};
-use crate::settings::Refusal;
+use crate::settings::SettingRefusal;
 use crate::statement::{Body, Mark, Statement};
 
 /// What is told of a statement or portal.
@@ -18,7 +18,7 @@ pub(in crate::backend) struct Described {
 impl Session {
     /// # Errors
     /// The text is none of the language, or comes where it may not.
-    pub(in crate::backend) fn parse(&mut self, name: &[u8], query: &[u8]) -> Result<(), Refusal> {
+    pub(in crate::backend) fn parse(&mut self, name: &[u8], query: &[u8]) -> Result<(), SettingRefusal> {
         if name.is_empty() {
             // Before anything else is looked at, as in PostgreSQL.
             self.statements.remove(name);
@@ -40,14 +40,14 @@ impl Session {
     ///
     /// # Errors
     /// There is no such statement.
-    pub(in crate::backend) fn portal_of(&self, statement: &[u8], mark: Option<Mark>) -> Result<Portal, Refusal> {
+    pub(in crate::backend) fn portal_of(&self, statement: &[u8], mark: Option<Mark>) -> Result<Portal, SettingRefusal> {
         let found = self.statements.get(statement).ok_or_else(|| missing(Target::Statement))?;
         Ok(Portal::new(found.statement.body.clone(), found.statement.mark.or(mark), found.columns))
     }
 
     /// # Errors
     /// The portal's name is taken, or its statement returns other columns than it did.
-    pub(in crate::backend) fn bind(&mut self, name: &[u8], portal: Portal) -> Result<(), Refusal> {
+    pub(in crate::backend) fn bind(&mut self, name: &[u8], portal: Portal) -> Result<(), SettingRefusal> {
         if !name.is_empty() && self.has_portal(name) {
             return Err(refusal("42P03", "portal already exists"));
         }
@@ -58,7 +58,7 @@ impl Session {
 
     /// # Errors
     /// There is none, or it cannot be described now.
-    pub(in crate::backend) fn describe(&self, target: Target, name: &[u8]) -> Result<Described, Refusal> {
+    pub(in crate::backend) fn describe(&self, target: Target, name: &[u8]) -> Result<Described, SettingRefusal> {
         let found = match target {
             Target::Statement => self.statements.get(name).map(|found| (&found.statement.body, found.columns)),
             Target::Portal => self.portals.get(name).map(|portal| (&portal.body, portal.columns)),
@@ -88,12 +88,12 @@ impl Session {
 
     /// # Errors
     /// There is none.
-    pub(in crate::backend) fn portal(&mut self, name: &[u8]) -> Result<&mut Portal, Refusal> {
+    pub(in crate::backend) fn portal(&mut self, name: &[u8]) -> Result<&mut Portal, SettingRefusal> {
         self.portals.get_mut(name).ok_or_else(|| missing(Target::Portal))
     }
 
     /// PostgreSQL does not run a statement whose columns are not those that its client was told.
-    fn check_columns(&self, body: &Body, columns: usize) -> Result<(), Refusal> {
+    fn check_columns(&self, body: &Body, columns: usize) -> Result<(), SettingRefusal> {
         if self.columns_of(body) == columns {
             return Ok(());
         }
@@ -106,7 +106,7 @@ impl Session {
     }
 }
 
-fn missing(target: Target) -> Refusal {
+fn missing(target: Target) -> SettingRefusal {
     match target {
         Target::Statement => refusal("26000", "prepared statement does not exist"),
         Target::Portal => refusal("34000", "portal does not exist"),

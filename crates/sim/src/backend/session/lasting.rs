@@ -1,7 +1,7 @@
 //! Statements about what no rollback undoes: cursors, advisory locks, sequences, and what the server's process remembers.
 
 use super::super::answer::{Done, counted, refused, said, selected, truth};
-use super::seat::Seat;
+use super::seat::Registration;
 use crate::command::Command;
 use crate::state::State;
 
@@ -42,7 +42,7 @@ pub(super) fn cursors(state: &mut State, command: &Command, maker: String) -> Do
 }
 
 /// Advisory locks.
-pub(super) fn locks(state: &mut State, seat: &Seat, command: &Command) -> Done {
+pub(super) fn locks(state: &mut State, seat: &Registration, command: &Command) -> Done {
     match *command {
         Command::Lock { key, tries } => {
             let got = seat.lock(key);
@@ -71,7 +71,7 @@ pub(super) fn locks(state: &mut State, seat: &Seat, command: &Command) -> Done {
     }
 }
 
-pub(super) fn sequences(state: &mut State, seat: &Seat, command: &Command) -> Done {
+pub(super) fn sequences(state: &mut State, seat: &Registration, command: &Command) -> Done {
     let current = |name: &str| state.lasting().currents.get(name).copied();
     match command {
         Command::Next(name) => {

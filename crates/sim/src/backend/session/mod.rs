@@ -25,7 +25,7 @@ use wire::backend::Status;
 
 use crate::book::Book;
 use crate::parameters::{self, Values};
-use crate::settings::Refusal;
+use crate::settings::SettingRefusal;
 use crate::shared::{Notice, Server};
 use crate::state::{Moment, State};
 use crate::statement::Mark;
@@ -34,7 +34,7 @@ use super::answer::{Done, refused, said};
 use super::reported;
 use portals::Portals;
 use prepared::{Prepared, Statements};
-use seat::Seat;
+use seat::Registration;
 use transaction::Transaction;
 
 pub(super) use portals::Portal;
@@ -46,7 +46,7 @@ pub struct Session {
     transaction: Transaction,
     statements: Statements,
     portals: Portals,
-    seat: Seat,
+    seat: Registration,
 }
 
 impl Session {
@@ -56,7 +56,7 @@ impl Session {
             transaction: Transaction::new(State::new(parameters::settings(values), login)),
             statements: Statements::default(),
             portals: Portals::default(),
-            seat: Seat::new(server),
+            seat: Registration::new(server),
         }
     }
 
@@ -187,7 +187,7 @@ fn maker(mark: Option<Mark>) -> String {
 }
 
 /// A refusal in words that need no building.
-pub(super) fn refusal(code: &'static str, text: &str) -> Refusal {
+pub(super) fn refusal(code: &'static str, text: &str) -> SettingRefusal {
     (code, text.to_owned())
 }
 

@@ -6,7 +6,7 @@ use super::super::answer::{Done, refused, said, selected};
 use super::super::rows;
 use super::{Session, kept, lasting, maker, settings};
 use crate::command::Command;
-use crate::settings::Refusal;
+use crate::settings::SettingRefusal;
 use crate::statement::{Body, Mark};
 
 /// How far a statement that has not failed is.
@@ -30,7 +30,7 @@ impl Session {
         mark: Option<Mark>,
         described: bool,
         out: &mut Vec<u8>,
-    ) -> Result<Ran, Refusal> {
+    ) -> Result<Ran, SettingRefusal> {
         let tag = match body {
             Body::Sleep { micros } => return Ok(Ran::Sleeps(*micros)),
             Body::CopyIn => {
@@ -60,12 +60,18 @@ impl Session {
     ///
     /// # Errors
     /// The transaction has failed, and the statement does not end it.
-    pub(in crate::backend) fn admit(&self, body: &Body) -> Result<(), Refusal> {
+    pub(in crate::backend) fn admit(&self, body: &Body) -> Result<(), SettingRefusal> {
         self.transaction.admit(body)
     }
 
     /// What ends in rows, in a state changed or shown, or in an error.
-    fn answer(&mut self, body: &Body, mark: Option<Mark>, described: bool, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    fn answer(
+        &mut self,
+        body: &Body,
+        mark: Option<Mark>,
+        described: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), SettingRefusal> {
         match body {
             Body::Empty => backend::encode_empty_query(out),
             Body::Fail => {

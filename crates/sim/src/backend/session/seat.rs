@@ -9,7 +9,7 @@ use crate::shared::{Notice, Server};
 
 /// Dropping it frees the session's locks, and it listens no more.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct Registration {
     server: Server,
     /// Which session of that server it is.
     number: u64,
@@ -17,14 +17,14 @@ pub(super) struct Seat {
     pid: i32,
 }
 
-impl Seat {
-    pub(super) fn new(server: &Server) -> Seat {
-        Seat { server: Server::clone(server), number: server.borrow_mut().enrol(), pid: 0 }
+impl Registration {
+    pub(super) fn new(server: &Server) -> Registration {
+        Registration { server: Server::clone(server), number: server.borrow_mut().enrol(), pid: 0 }
     }
 
     /// Another one at the same server, for a session that calls itself the same.
-    pub(super) fn another(&self) -> Seat {
-        let mut seat = Seat::new(&self.server);
+    pub(super) fn another(&self) -> Registration {
+        let mut seat = Registration::new(&self.server);
         seat.pid = self.pid;
         seat
     }
@@ -81,7 +81,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.server.borrow_mut().leave(self.number);
         self.unlock_all();
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_session_that_ends_leaves_no_lock_and_hears_nothing() {
         let server = Server::default();
-        let (one, other) = (Seat::new(&server), Seat::new(&server));
+        let (one, other) = (Registration::new(&server), Registration::new(&server));
         one.listen(&BTreeSet::from(["news".to_owned()]));
         assert!(one.lock(7) && !other.lock(7));
         drop(one);

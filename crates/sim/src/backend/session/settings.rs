@@ -3,7 +3,7 @@
 use super::super::answer::{Answer, Done, one_column, refused, said, selected, truth};
 use crate::command::Command;
 use crate::parameters;
-use crate::settings::{self, Refusal};
+use crate::settings::{self, SettingRefusal};
 use crate::state::State;
 
 pub(super) fn obey(state: &mut State, command: &Command) -> Done {
@@ -41,7 +41,7 @@ pub(super) fn obey(state: &mut State, command: &Command) -> Done {
     }
 }
 
-fn shown(state: &State, name: &str) -> Result<String, Refusal> {
+fn shown(state: &State, name: &str) -> Result<String, SettingRefusal> {
     let name = name.to_lowercase();
     if name == "session_authorization" {
         return Ok(state.session_user().to_owned());
@@ -60,11 +60,11 @@ fn is_known(name: &str) -> bool {
     parameters::index(name).is_some() || settings::default(name).is_some()
 }
 
-fn unknown<T>(name: &str) -> Result<T, Refusal> {
+fn unknown<T>(name: &str) -> Result<T, SettingRefusal> {
     refused("42704", format!("unrecognized configuration parameter \"{name}\""))
 }
 
-fn set(state: &mut State, name: &str, value: Option<&[String]>, local: bool) -> Result<(), Refusal> {
+fn set(state: &mut State, name: &str, value: Option<&[String]>, local: bool) -> Result<(), SettingRefusal> {
     if settings::is_identity(name) {
         return assume(state, name, value, local);
     }
@@ -82,7 +82,7 @@ fn set(state: &mut State, name: &str, value: Option<&[String]>, local: bool) -> 
 }
 
 /// SET ROLE, SET SESSION AUTHORIZATION.
-fn assume(state: &mut State, name: &str, value: Option<&[String]>, local: bool) -> Result<(), Refusal> {
+fn assume(state: &mut State, name: &str, value: Option<&[String]>, local: bool) -> Result<(), SettingRefusal> {
     let Some(role) = value.and_then(|parts| parts.first()) else {
         state.set(name, None, local);
         if name == "session_authorization" {

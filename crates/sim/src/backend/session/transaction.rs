@@ -5,7 +5,7 @@ use wire::backend::Status;
 use super::super::answer::{Done, refused, said};
 use super::refusal;
 use crate::command::Command;
-use crate::settings::Refusal;
+use crate::settings::SettingRefusal;
 use crate::state::State;
 use crate::statement::Body;
 
@@ -64,7 +64,7 @@ impl Transaction {
 
     /// # Errors
     /// The transaction has failed, and the statement does not end it.
-    pub(super) fn admit(&self, body: &Body) -> Result<(), Refusal> {
+    pub(super) fn admit(&self, body: &Body) -> Result<(), SettingRefusal> {
         if self.status == Status::Failed && !body.ends_transaction() {
             return Err(refusal("25P02", "current transaction is aborted"));
         }
