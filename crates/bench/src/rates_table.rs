@@ -36,7 +36,7 @@ pub fn write(out: &mut String, record: &Value) {
     for one in all.filter(|one| one["kind"] == "rates" && one["error"].is_null()) {
         for over in OVERS {
             let found = find(one, over);
-            let told = |(count, brings): (u64, f64)| {
+            let cell = |(count, brings): (u64, f64)| {
                 format!("{count} of {brings:.1} ({:+.2} %)", (count as f64 / brings - 1.0) * 100.0)
             };
             line(format!(
@@ -45,8 +45,8 @@ pub fn write(out: &mut String, record: &Value) {
                 one["limited"].as_str().unwrap_or("tps"),
                 one["per_second"],
                 found.spans,
-                told(found.fewest),
-                told(found.most),
+                cell(found.fewest),
+                cell(found.most),
                 found.refused,
                 if found.exceeded == 0 { "none".to_owned() } else { format!("**{}**", found.exceeded) },
             ));

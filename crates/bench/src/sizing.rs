@@ -190,7 +190,7 @@ impl Slices<'_> {
             for &size in &order {
                 interrupt::check()?;
                 let sample = self.slice(size)?;
-                eprintln!("  {:>6}: {}", name(size), told(&sample));
+                eprintln!("  {:>6}: {}", name(size), described(&sample));
                 samples.insert(name(size), sample);
             }
             let names: Vec<String> = order.iter().map(|size| name(*size)).collect();
@@ -368,7 +368,7 @@ fn round(value: f64) -> f64 {
 }
 
 /// A slice in a line, for who watches.
-fn told(sample: &Value) -> String {
+fn described(sample: &Value) -> String {
     let mut line = format!("{:8.0} a second", sample["tps"].as_f64().unwrap_or(0.0));
     if let Some(size) = sample["settled_at"].as_u64() {
         let sizes = sample["sizes"].as_array().and_then(|sizes| sizes.last()?.get(1)?.as_u64()).unwrap_or(size);

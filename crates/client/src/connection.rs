@@ -62,13 +62,13 @@ impl Answer {
 /// The connection ended: the error that was told last, if any, and how the socket ended.
 #[derive(Debug)]
 pub struct Gone {
-    pub told: Option<ServerError>,
+    pub error: Option<ServerError>,
     pub how: io::Error,
 }
 
 impl std::fmt::Display for Gone {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.told {
+        match &self.error {
             Some(error) => write!(f, "{} {} {}", error.severity, error.sqlstate, error.message),
             None => write!(f, "closed without a word ({})", self.how),
         }
@@ -79,7 +79,7 @@ impl std::error::Error for Gone {}
 
 impl From<io::Error> for Gone {
     fn from(how: io::Error) -> Self {
-        Self { told: None, how }
+        Self { error: None, how }
     }
 }
 
@@ -159,7 +159,7 @@ impl Connection {
                 // Nothing but the end may follow it.
                 b'E' => {
                     let how = ErrorKind::ConnectionAborted.into();
-                    return Err(Gone { told: Some(ServerError::read(&message)), how });
+                    return Err(Gone { error: Some(ServerError::read(&message)), how });
                 }
                 b'K' => self.keep_key(&message),
                 b'Z' => return Ok(()),
@@ -213,7 +213,7 @@ impl Connection {
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), Gone> {
         match self.stream.write_all(bytes) {
             Ok(()) => Ok(()),
-            Err(how) => Err(Gone { told: self.last_words(), how }),
+            Err(how) => Err(Gone { error: self.last_words(), how }),
         }
     }
 
@@ -226,11 +226,11 @@ impl Connection {
         loop {
             let message = match self.receive() {
                 Ok(message) => message,
-                Err(how) => return Err(Gone { told: answer.errors.pop(), how }),
+                Err(how) => return Err(Gone { error: answer.errors.pop(), how }),
             };
             match message.tag {
-                b'T' => answer.names = message.names().map_err(|how| Gone { told: None, how })?,
-                b'D' => answer.rows.push(message.columns().map_err(|how| Gone { told: None, how })?),
+                b'T' => answer.names = message.names().map_err(|how| Gone { error: None, how })?,
+                b'D' => answer.rows.push(message.columns().map_err(|how| Gone { error: None, how })?),
                 b'C' => answer.tags.push(message.body.iter().map(|&b| char::from(b)).filter(|&c| c != '\0').collect()),
                 b'E' => answer.errors.push(ServerError::read(&message)),
                 b'N' => answer.notices.push(ServerError::read(&message)),
@@ -261,13 +261,13 @@ impl Connection {
 
     /// Reads whatever is left until the other side closes; the error it told on the way.
     pub fn last_words(&mut self) -> Option<ServerError> {
-        let mut told = None;
+        let mut error = None;
         while let Ok(message) = self.receive() {
             if message.tag == b'E' {
-                told = Some(ServerError::read(&message));
+                error = Some(ServerError::read(&message));
             }
         }
-        told
+        error
     }
 
     /// Discards the next `count` bytes without looking at them.

@@ -107,9 +107,9 @@ impl Announcer {
             self.add_gains(snapshot.worker, counts(std::slice::from_ref(snapshot), 0), &mut gains);
         }
         self.add_gains(None, counts(&[], turned_away), &mut gains);
-        let was_told =
-            |event: &Event, count: &Count| event.is_told_at_once() && count.count == 1 && !self.busy.contains(event);
-        let news = gains.iter().filter(|(event, count)| !was_told(event, count));
+        let was_logged =
+            |event: &Event, count: &Count| event.is_logged_at_once() && count.count == 1 && !self.busy.contains(event);
+        let news = gains.iter().filter(|(event, count)| !was_logged(event, count));
         let line = |event: &Event, count: &Count| (event.level(), event.line(count.count, &count.detail, lasted));
         let lines = news.map(|(event, count)| line(event, count)).collect();
         self.busy = gains.into_keys().collect();
@@ -135,7 +135,7 @@ impl Announcer {
 }
 
 impl Event {
-    fn is_told_at_once(&self) -> bool {
+    fn is_logged_at_once(&self) -> bool {
         self.pool.is_some() && self.class.is_some()
     }
 

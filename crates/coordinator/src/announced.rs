@@ -17,9 +17,9 @@ pub(crate) struct Announced(Vec<(Arc<str>, Reason, Time)>);
 impl Announced {
     /// A request in this pool was refused; `period`: between two lines of one class and reason.
     pub(crate) fn tell(&mut self, now: Time, period: Duration, key: &PoolKey, news: News, actions: &mut Actions) {
-        let told = &mut self.0;
-        told.retain(|(_, _, at)| now < *at + period);
-        if told.iter().any(|(class, reason, _)| *class == news.class && *reason == news.reason) {
+        let logged = &mut self.0;
+        logged.retain(|(_, _, at)| now < *at + period);
+        if logged.iter().any(|(class, reason, _)| *class == news.class && *reason == news.reason) {
             return;
         }
         let News { class, reason, message, .. } = news;
@@ -28,7 +28,7 @@ impl Announced {
             "pool {database}/{user}: a request of class \"{class}\" was refused ({}, {code}): {message}",
             reason.name()
         );
-        told.push((class, reason, now));
+        logged.push((class, reason, now));
         actions.tell(Fact { level: Level::Warning, topic: Topic::General, about: About::Pooler, text });
     }
 }

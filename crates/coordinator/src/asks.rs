@@ -359,10 +359,10 @@ impl Asks {
         if self.is_fresh(now, pool) {
             return true;
         }
-        let mut told: Vec<WorkerId> = Vec::new();
+        let mut inquired: Vec<WorkerId> = Vec::new();
         for ask in self.asks.iter_mut().filter(|ask| ask.pool == pool) {
-            if !ask.inquired && !told.contains(&ask.worker) {
-                told.push(ask.worker);
+            if !ask.inquired && !inquired.contains(&ask.worker) {
+                inquired.push(ask.worker);
                 actions.post_to_worker(ask.worker, ToWorker::Inquire { pool });
             }
             ask.inquired = true;

@@ -20,7 +20,7 @@ const WAITS_SELDOM: Duration = Duration::from_secs(2);
 pub(crate) struct Auto {
     pub(crate) sizing: Sizing,
     /// What each worker has told last.
-    pub(crate) told: Vec<Option<Counted>>,
+    pub(crate) reported: Vec<Option<Counted>>,
     /// What was told since the last look, and by how many it is still to be told.
     pub(crate) seen: Seen,
     pub(crate) waits: WaitCounts,
@@ -39,7 +39,7 @@ impl Auto {
     fn new(sizing: Sizing, workers: usize) -> Auto {
         Auto {
             sizing,
-            told: vec![None; workers],
+            reported: vec![None; workers],
             seen: Seen::default(),
             waits: WaitCounts::default(),
             waits_at: Time::ZERO,
@@ -67,7 +67,7 @@ impl Auto {
             self.waits.beside(&waits);
         }
         let worker = usize::from(counted.worker.0);
-        let before = self.told[worker].replace(counted.clone());
+        let before = self.reported[worker].replace(counted.clone());
         let seen = &mut self.seen;
         seen.waiting += counted.waiting;
         seen.open += counted.open;

@@ -20,12 +20,12 @@ pub(crate) struct Failures(Vec<(Box<str>, Time)>);
 impl Failures {
     /// A server of this pool could not be opened; `pause`: between two lines with one reason.
     pub(crate) fn tell(&mut self, now: Time, pause: Duration, key: &PoolKey, failure: Failure, actions: &mut Actions) {
-        let told = &mut self.0;
-        told.retain(|(_, at)| now < *at + pause);
-        if told.len() >= REASONS_MAX || told.iter().any(|(why, _)| *why == failure.why) {
+        let logged = &mut self.0;
+        logged.retain(|(_, at)| now < *at + pause);
+        if logged.len() >= REASONS_MAX || logged.iter().any(|(why, _)| *why == failure.why) {
             return;
         }
-        told.push((failure.why, now));
+        logged.push((failure.why, now));
         let about = About::Server {
             conn: failure.server,
             name: failure.server,

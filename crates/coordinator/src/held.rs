@@ -79,8 +79,8 @@ impl Held {
 
     /// The worker that has most of those that it was not told to give back yet is told to give one.
     pub(crate) fn yields_next(&mut self, now: Time) -> WorkerId {
-        let told = |worker: usize| self.yields.iter().filter(|(told, _)| usize::from(told.0) == worker).count();
-        let richest = (0..self.by_worker.len()).max_by_key(|&worker| self.by_worker[worker] - told(worker) as i32);
+        let to_give = |worker: usize| self.yields.iter().filter(|(asked, _)| usize::from(asked.0) == worker).count();
+        let richest = (0..self.by_worker.len()).max_by_key(|&worker| self.by_worker[worker] - to_give(worker) as i32);
         let worker = WorkerId(richest.expect("there is a worker") as u16);
         self.yields.push((worker, now));
         worker
@@ -88,7 +88,7 @@ impl Held {
 
     /// A worker that was told to give one back has, or has none. Whether it was told.
     pub(crate) fn has_yielded(&mut self, worker: WorkerId) -> bool {
-        let index = self.yields.iter().position(|(told, _)| *told == worker);
+        let index = self.yields.iter().position(|(asked, _)| *asked == worker);
         index.map(|index| self.yields.remove(index)).is_some()
     }
 

@@ -33,8 +33,8 @@ pub(crate) struct Limits {
     /// By class.
     logins: BTreeMap<Arc<str>, Logins>,
     /// When what came of logins is to be told, and was.
-    tell_at: Option<Time>,
-    told_at: Time,
+    report_at: Option<Time>,
+    reported_at: Time,
 }
 
 /// Who wants to log in, of one class.
@@ -117,8 +117,8 @@ impl Limits {
             taps: BTreeMap::new(),
             slots: BTreeMap::new(),
             logins: BTreeMap::new(),
-            tell_at: None,
-            told_at: Time::ZERO,
+            report_at: None,
+            reported_at: Time::ZERO,
         };
         limits.read(Time::ZERO, settings);
         limits
@@ -187,7 +187,7 @@ impl Limits {
     /// When somebody who waits may go on.
     pub(crate) fn next_at(&self) -> Option<Time> {
         let taps = self.taps.values().filter_map(Tap::next_serve);
-        taps.chain(self.logins.values().filter_map(Logins::next_at)).chain(self.tell_at).min()
+        taps.chain(self.logins.values().filter_map(Logins::next_at)).chain(self.report_at).min()
     }
 
     /// What there is left of a limit, for everybody; `None`: there is no such limit here.
@@ -267,7 +267,7 @@ impl Limits {
         let Some(logins) = self.logins.get_mut(name).filter(|_| !application.console) else {
             return Some(application);
         };
-        self.tell_at.get_or_insert(self.told_at + TELL);
+        self.report_at.get_or_insert(self.reported_at + TELL);
         logins.bucket.refill(now, !logins.waiting.is_empty());
         if logins.waiting.is_empty() && logins.bucket.take(1) == 1 {
             return Some(application);
@@ -286,7 +286,7 @@ impl Limits {
     /// An applicant has gone. It may have been answered meanwhile.
     pub(crate) fn login_withdrawn(&mut self, login: ConnId) {
         if self.logins.values_mut().any(|logins| logins.waiting.leave(login)) {
-            self.tell_at.get_or_insert(self.told_at + TELL);
+            self.report_at.get_or_insert(self.reported_at + TELL);
         }
     }
 
@@ -302,18 +302,18 @@ impl Limits {
             logins.served_at = Some(now);
             let count = logins.bucket.take(u32::try_from(logins.waiting.len()).unwrap_or(u32::MAX));
             admitted.extend((0..count).map_while(|_| logins.waiting.first()));
-            self.tell_at.get_or_insert(self.told_at + TELL);
+            self.report_at.get_or_insert(self.reported_at + TELL);
         }
         admitted
     }
 
     /// The first worker is told what came of logins, where they are limited, ten times a second at most.
     pub(crate) fn report_logins(&mut self, now: Time, actions: &mut Actions) {
-        let due = self.tell_at.is_some_and(|at| at <= now);
+        let due = self.report_at.is_some_and(|at| at <= now);
         if !due {
             return;
         }
-        (self.tell_at, self.told_at) = (None, now);
+        (self.report_at, self.reported_at) = (None, now);
         let counts = self.logins.iter().map(|(name, logins)| LimitCounts {
             class: Arc::clone(name),
             kind: LimitKind::Logins,

@@ -94,7 +94,7 @@ impl Sizes {
             }
             if auto.awaited > 0 {
                 // Whoever answers late is counted from then on.
-                auto.told.fill(None);
+                auto.reported.fill(None);
             }
             (auto.seen, auto.awaited, auto.asked_at) = (Seen::default(), entry.homes.len(), now);
             auto.look_at = Some(now + LOOK);

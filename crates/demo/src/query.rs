@@ -43,7 +43,7 @@ impl Line {
 
 /// What PostgreSQL said before it closed the connection, or how that ended.
 fn refused(gone: Gone) -> Error {
-    match gone.told {
+    match gone.error {
         Some(error) => Error::Refused { sqlstate: error.sqlstate, message: error.message },
         None if gone.how.kind() == io::ErrorKind::UnexpectedEof => {
             Error::system("talk to PostgreSQL")(io::Error::new(gone.how.kind(), "it closed the connection"))
@@ -61,7 +61,7 @@ mod tests {
     fn errors_keep_their_sqlstate() {
         let [severity, sqlstate, message] = ["FATAL", "57P03", "the database system is starting up"].map(str::to_owned);
         let how = io::ErrorKind::ConnectionAborted.into();
-        let gone = Gone { told: Some(ServerError { severity, sqlstate, message }), how };
+        let gone = Gone { error: Some(ServerError { severity, sqlstate, message }), how };
         assert_eq!(refused(gone).to_string(), "PostgreSQL says 57P03: the database system is starting up");
     }
 }

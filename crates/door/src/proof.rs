@@ -251,7 +251,7 @@ impl Door {
 
     fn mock(&self, user: &str) -> Mock {
         let mut mock = self.mock_seed.mock(user.as_bytes(), self.settings.global.login.scram_iterations);
-        let (draw, _) = mock.untold.split_first_chunk().expect("16 bytes are there");
+        let (draw, _) = mock.spare.split_first_chunk().expect("16 bytes are there");
         let verifier = &mut mock.verifier;
         verifier.iterations = self.kinds.iterations(u64::from_le_bytes(*draw)).unwrap_or(verifier.iterations);
         mock
@@ -278,11 +278,11 @@ impl Door {
     /// others, so a user who does not exist has the kind that one of those who do has, and always the same one: how
     /// long a refusal takes says nothing, neither for one name nor over many.
     fn mock_secret(&self, user: &str) -> Secret {
-        let Mock { verifier: mock, untold } = self.mock(user);
+        let Mock { verifier: mock, spare } = self.mock(user);
         let (draw, _) = mock.salt.split_first_chunk().expect("a salt is 16 bytes long");
         let index = share(u64::from_le_bytes(*draw), self.kinds.all);
         // As long as most passwords are, so that it is compared as those are.
-        let text: String = untold.iter().rev().take(5).map(|byte| format!("{byte:02x}")).collect();
+        let text: String = spare.iter().rev().take(5).map(|byte| format!("{byte:02x}")).collect();
         if index < self.kinds.scram {
             Secret::Scram(mock)
         } else if index < self.kinds.scram + self.kinds.md5 {

@@ -144,12 +144,12 @@ impl Host {
             }
             Action::Report { ticket, snapshot } => self.shared.replies.snapshot(ticket, *snapshot),
             Action::Finished => self.finish(self.residents[who].place),
-            Action::Tell(fact) => self.told(*fact),
+            Action::Tell(fact) => self.log_fact(*fact),
         }
     }
 
     /// What must not happen has happened: the process ends before anything else can.
-    fn told(&self, fact: Fact) {
+    fn log_fact(&self, fact: Fact) {
         let is_fatal = fact.level == Level::Fatal;
         self.shared.log.tell(self.now, fact);
         if is_fatal {

@@ -31,7 +31,7 @@ struct Seat {
     fd: Option<OwnedFd>,
     wanted: Interest,
     /// As the kernel knows it; `None`: not registered.
-    told: Option<Interest>,
+    in_epoll: Option<Interest>,
     phase: Phase,
     /// Its machine has a backlog for it: what is sent goes behind that.
     behind: bool,
@@ -149,16 +149,16 @@ impl Connections {
     ) -> io::Result<()> {
         let Parcel { fd, registered } = parcel;
         let serves = matches!(conn.kind(), Kind::Server | Kind::Cancel);
-        let same = |(id, told): &(SeatId, Interest)| *told == wanted && id.serves() == serves;
+        let same = |(id, in_epoll): &(SeatId, Interest)| *in_epoll == wanted && id.serves() == serves;
         let id = match registered.filter(same).and_then(|(id, _)| self.sit_again(id)) {
             Some(id) => id,
             None => {
                 let id = self.sit(serves);
-                let told = match registered {
+                let outcome = match registered {
                     Some(_) => poll.modify(&fd, Token::Seat(id), wanted),
                     None => poll.add(&fd, Token::Seat(id), wanted),
                 };
-                if let Err(error) = told {
+                if let Err(error) = outcome {
                     self.free.push(id.number() as u32);
                     return Err(error);
                 }
@@ -172,7 +172,7 @@ impl Connections {
         table[conn.slot()] = id.number() as u32;
         let seat = &mut self.seats[id.number()];
         debug_assert!(seat.fd.is_none(), "a seat is left before it is taken again");
-        *seat = Seat { id, conn, fd: Some(fd), wanted, told: Some(wanted), phase, behind: false };
+        *seat = Seat { id, conn, fd: Some(fd), wanted, in_epoll: Some(wanted), phase, behind: false };
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl Connections {
         let id = SeatId::first(self.seats.len(), serves);
         let nobody = ConnId::from_bits(u64::MAX);
         let (wanted, phase) = (Interest::NONE, Phase::Ended);
-        self.seats.push(Seat { id, conn: nobody, fd: None, wanted, told: None, phase, behind: false });
+        self.seats.push(Seat { id, conn: nobody, fd: None, wanted, in_epoll: None, phase, behind: false });
         id
     }
 
@@ -202,7 +202,7 @@ impl Connections {
     /// Takes a socket out, for closing or for its way to another owner; its interest is forgotten.
     pub(crate) fn remove(&mut self, conn: ConnId) -> Option<Parcel> {
         let seat = self.seat_mut(conn)?;
-        let registered = seat.told.map(|told| (seat.id, told));
+        let registered = seat.in_epoll.map(|in_epoll| (seat.id, in_epoll));
         let parcel = Parcel { fd: seat.fd.take()?, registered };
         let number = seat.id.number() as u32;
         self.free.push(number);
@@ -226,14 +226,14 @@ impl Connections {
         for conn in changed.drain(..) {
             let Some(seat) = self.seat_mut(conn) else { continue };
             let Some(fd) = &seat.fd else { continue };
-            let result = match seat.told {
-                Some(told) if told == seat.wanted => continue,
+            let result = match seat.in_epoll {
+                Some(in_epoll) if in_epoll == seat.wanted => continue,
                 Some(_) => poll.modify(fd, Token::Seat(seat.id), seat.wanted),
                 None if seat.phase == Phase::Ended => continue,
                 None => poll.add(fd, Token::Seat(seat.id), seat.wanted),
             };
             // Both fail only for want of kernel memory; the connection then stays silent until its deadline ends it.
-            seat.told = result.is_ok().then_some(seat.wanted);
+            seat.in_epoll = result.is_ok().then_some(seat.wanted);
         }
         self.changed = changed;
     }
@@ -242,7 +242,7 @@ impl Connections {
     pub(crate) fn ignore(&mut self, poll: &mut Poll, conn: ConnId) {
         let Some(seat) = self.seat_mut(conn) else { return };
         let Some(fd) = &seat.fd else { return };
-        if seat.told.take().is_some() {
+        if seat.in_epoll.take().is_some() {
             // Fails only for a descriptor that is not registered.
             let _ = poll.delete(fd);
         }

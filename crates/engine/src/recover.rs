@@ -80,10 +80,10 @@ impl Supervisor {
     fn end_served(&mut self, who: usize, conn: Option<ConnId>) {
         let Some(conn) = conn else { return };
         drop(self.host.connections.remove(conn));
-        let told = catch_unwind(AssertUnwindSafe(|| {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
             self.host.tell(who, Event::Hangup { conn, why: Hangup::Broken });
         }));
-        if told.is_err() {
+        if outcome.is_err() {
             self.host.counters.panics += 1;
             self.host.residents[who].actions = Actions::new();
             self.host.aftermath.clear();

@@ -37,7 +37,7 @@ enum Change<'t> {
 }
 
 impl Change<'_> {
-    fn is_told_by(self, what: &What) -> bool {
+    fn affects(self, what: &What) -> bool {
         match self {
             Change::Text(text, rules) => what.is_of(text, rules),
             Change::Anything => *what == What::Anything,
@@ -59,7 +59,7 @@ pub(crate) fn may_define(requests: &mut Requests<'_>, text: Option<&[u8]>, readi
     let announcement = requests.session.tracker.as_ref().and_then(|tracker| tracker.announcement.as_deref());
     if let Some(made) = announcement
         && made.definition.server == requests.server_id
-        && change.is_told_by(&made.definition.what)
+        && change.affects(&made.definition.what)
     {
         return made.missing == 0;
     }

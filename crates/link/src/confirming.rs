@@ -62,7 +62,7 @@ fn confirmed(answers: &mut Answers<'_>, tag: &[u8], named: bool) {
         listens: &mut answers.server.traces.listens,
         names: session.statements.names.as_deref_mut().filter(|_| named),
         tracked: &answers.caches.tracked,
-        told: &answers.server.kept.parameters,
+        reported: &answers.server.kept.parameters,
         first: answers.pool.welcome.base.as_ref().map(|base| &base.parameters),
         local_rights: answers.server.transaction.local_rights,
     };
@@ -180,7 +180,7 @@ pub(crate) fn restart(answers: &mut Answers<'_>) {
         return;
     }
     let (conn, first) = (*conn, Arc::clone(first));
-    let mut told = Vec::new();
+    let mut statuses = Vec::new();
     for (index, name) in answers.caches.tracked.names().enumerate() {
         let value = match () {
             () if restarting.is_reset(index) => first.get(index),
@@ -190,11 +190,11 @@ pub(crate) fn restart(answers: &mut Answers<'_>) {
         let Some(value) = value.filter(|value| session.parameters.get(index) != Some(value)) else { continue };
         let Some(changed) = session.parameters.with(index, value) else { continue };
         session.parameters = answers.caches.interned.intern(changed);
-        ParameterStatus { name: name.as_bytes(), value }.encode(&mut told);
+        ParameterStatus { name: name.as_bytes(), value }.encode(&mut statuses);
     }
-    if !told.is_empty() {
+    if !statuses.is_empty() {
         answers.flush();
-        answers.actions.send_new(conn, |out| out.extend_from_slice(&told));
+        answers.actions.send_new(conn, |out| out.extend_from_slice(&statuses));
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn guard(requests: &mut Requests<'_>, message: u8) -> Result<Option<b
 pub(crate) fn leads_astray(answers: &mut Answers<'_>, fields: &Fields<'_>) -> Option<bool> {
     let ledger = &answers.server.ledger;
     let astray = if ledger.is_copy_cut() && fields.sqlstate() == Some(sqlstate::PROTOCOL_VIOLATION) {
-        Astray::Told
+        Astray::Reported
     } else if ledger.is_copy_stopped() && fields.message().is_some_and(|message| message.ends_with(STOPPED)) {
         Astray::NoCopyData
     } else {
@@ -53,5 +53,5 @@ pub(crate) fn leads_astray(answers: &mut Answers<'_>, fields: &Fields<'_>) -> Op
     };
     answers.session.as_ref()?;
     answers.findings.words().astray = Some(astray);
-    Some(astray == Astray::Told)
+    Some(astray == Astray::Reported)
 }

@@ -26,7 +26,7 @@ impl From<Unexpected> for Broken {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Astray {
     /// It has been told by the server.
-    Told,
+    Reported,
     /// It has sent something else than data in the midst of a copy.
     NoCopyData,
 }

@@ -28,7 +28,7 @@ pub struct Listener {
     /// Who wants to hear what. The connection has been told, or will be with the next rounds.
     channels: BTreeMap<Box<[u8]>, BTreeSet<ConnId>>,
     /// LISTENs (true) and UNLISTENs that it has not been told, oldest first.
-    untold: Vec<(bool, Box<[u8]>)>,
+    unsent: Vec<(bool, Box<[u8]>)>,
     /// Who waits for a round that has not begun.
     waiting: Vec<ConnId>,
     /// Who waits for the round under way.
@@ -40,7 +40,7 @@ impl Listener {
     pub fn want(&mut self, name: &[u8], session: ConnId) {
         let sessions = self.channels.entry(name.into()).or_default();
         if sessions.is_empty() {
-            self.untold.push((true, name.into()));
+            self.unsent.push((true, name.into()));
         }
         sessions.insert(session);
     }
@@ -51,7 +51,7 @@ impl Listener {
         sessions.remove(&session);
         if sessions.is_empty() {
             self.channels.remove(name);
-            self.untold.push((false, name.into()));
+            self.unsent.push((false, name.into()));
         }
     }
 
@@ -89,16 +89,16 @@ impl Listener {
     /// What the connection is asked next, when nothing is under way: appends the text, which may be empty. False: nothing.
     pub fn next_round(&mut self, out: &mut Vec<u8>) -> bool {
         debug_assert!(self.served.is_empty(), "one round at a time");
-        if self.untold.is_empty() && self.waiting.is_empty() {
+        if self.unsent.is_empty() && self.waiting.is_empty() {
             return false;
         }
-        let count = self.untold.len().min(limits::CHANNELS_PER_ROUND_MAX);
-        for (listens, name) in self.untold.drain(..count) {
+        let count = self.unsent.len().min(limits::CHANNELS_PER_ROUND_MAX);
+        for (listens, name) in self.unsent.drain(..count) {
             out.extend_from_slice(if listens { b"LISTEN " } else { b"UNLISTEN " });
             write_identifier(&name, out);
             out.push(b';');
         }
-        if self.untold.is_empty() {
+        if self.unsent.is_empty() {
             self.served = std::mem::take(&mut self.waiting);
         }
         true

@@ -174,8 +174,8 @@ pub(crate) fn says(server: &mut Server, session: &mut Session, conn: ConnId, rea
     if !reading.notifies() {
         return;
     }
-    let told = session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
-    server.traces.notified_by = if told { server.backend.pid } else { virtual_pid(conn) };
+    let has_real_pid = session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
+    server.traces.notified_by = if has_real_pid { server.backend.pid } else { virtual_pid(conn) };
     let (awaited, _) = server.ledger.owing();
     if let Some(tracker) = &mut session.tracker {
         tracker.notifications.says(awaited);

@@ -51,11 +51,11 @@ pub(crate) fn matched(
     requests: &mut Requests<'_>,
     name: &[u8],
     statement: &Statement,
-    told: Fingerprint,
+    client_shape: Fingerprint,
     len: usize,
 ) -> Match {
     let found = requests.server.statements.prepared.touch(statement.id);
-    if found == Some(told) && told != UNKNOWN {
+    if found == Some(client_shape) && client_shape != UNKNOWN {
         return Match::Yes;
     }
     let follows =
@@ -226,7 +226,7 @@ pub(crate) fn learn(answers: &mut Answers<'_>, id: StatementId, shape: Option<&S
     if let Some((_, session)) = &mut answers.session
         && let Some(names) = &mut session.statements.names
     {
-        names.told(id, shape);
+        names.described(id, shape);
     }
 }
 

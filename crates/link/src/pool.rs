@@ -158,7 +158,7 @@ impl Pool {
     }
 
     /// A row of an answer to the pooler itself.
-    pub fn told(&mut self, server: ConnId, body: &[u8]) {
+    pub fn answer_row(&mut self, server: ConnId, body: &[u8]) {
         match self.measured.waits.as_deref_mut().filter(|waits| waits.is_asking(server)) {
             Some(waits) => waits.row(body),
             None => self.names.known.row(body),

@@ -10,7 +10,7 @@ use queueing::queue::Queue;
 use units::{PoolId, Time};
 
 /// How much a class is served is told to other workers no more often.
-const TOLD_EVERY: Duration = Duration::from_millis(1);
+const PUBLISH_EVERY: Duration = Duration::from_millis(1);
 
 /// What was last told to other workers of a pool's classes.
 #[derive(Debug, Default)]
@@ -28,10 +28,11 @@ impl Published {
         let Published { at, waiting, cells } = self;
         let eligible = queue.eligible();
         let since = |class: ClassId| queue.oldest_of(class).map(|waiter| waiter.since);
-        let told = |class: ClassId| cells.get(usize::from(class.0)).map(|cell| cell.waiting_since);
-        let is_as_told =
-            cells.len() == queue.lanes() && eligible == *waiting && eligible.iter().all(|one| since(one) == told(one));
-        if is_as_told && (step.now < *at + TOLD_EVERY || queue.cells(step.now).eq(cells.iter().copied())) {
+        let published = |class: ClassId| cells.get(usize::from(class.0)).map(|cell| cell.waiting_since);
+        let is_as_published = cells.len() == queue.lanes()
+            && eligible == *waiting
+            && eligible.iter().all(|one| since(one) == published(one));
+        if is_as_published && (step.now < *at + PUBLISH_EVERY || queue.cells(step.now).eq(cells.iter().copied())) {
             return;
         }
         (*at, *waiting) = (step.now, eligible);

@@ -145,7 +145,7 @@ pub(crate) fn bind(
         return Ok(if goes_on { recalled } else { Renamed::Later });
     }
     // A name we do not know goes through as it is, and the server says 26000.
-    let Some((statement, told, reading)) =
+    let Some((statement, client_shape, reading)) =
         server_statements::named(requests.session, requests.pool, requests.caches, names.statement)
     else {
         if server_statements::must_wait(requests.server, requests.session, requests.pool, names.statement, None) {
@@ -169,7 +169,7 @@ pub(crate) fn bind(
         return Ok(Renamed::Later);
     }
     let rest_len = header.body_len() - names.len;
-    let matched = matching::matched(requests, names.statement, &statement, told, header.total_len());
+    let matched = matching::matched(requests, names.statement, &statement, client_shape, header.total_len());
     match matched {
         Match::Yes | Match::Trial => {}
         Match::Later => return Ok(Renamed::Later),
@@ -217,7 +217,7 @@ pub(crate) fn describe(requests: &mut Requests<'_>, body: &[u8], in_stream: bool
     ) {
         return Ok(Renamed::Later);
     }
-    let Some((statement, told, _)) =
+    let Some((statement, client_shape, _)) =
         server_statements::named(requests.session, requests.pool, requests.caches, describe.name)
     else {
         return Ok(if remedies::bring(requests, describe.name) { Renamed::No } else { Renamed::Later });
@@ -226,7 +226,7 @@ pub(crate) fn describe(requests: &mut Requests<'_>, body: &[u8], in_stream: bool
         return Ok(Renamed::Later);
     }
     let total = HEADER_LEN + body.len();
-    match matching::matched(requests, describe.name, &statement, told, total) {
+    match matching::matched(requests, describe.name, &statement, client_shape, total) {
         Match::Yes => requests.sent(Expect::Describe),
         Match::Trial => requests.sent(Expect::TrialDescribe),
         Match::Later => return Ok(Renamed::Later),

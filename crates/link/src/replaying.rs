@@ -5,7 +5,7 @@ use std::sync::Arc;
 use connections::server::{Answerer, Expect, Server};
 use machine::Step;
 use session_state::parameters::{Parameters, Reported, Tracked};
-use session_state::spelling::{Learnt, Told};
+use session_state::spelling::{Learnt, ReportedParameters};
 use session_state::state::{Risk, State};
 use units::ConnId;
 use wire::backend::{ParameterStatus, Status};
@@ -94,12 +94,12 @@ pub fn confirm(
             ParameterStatus { name: name.as_bytes(), value }.encode(&mut news);
         }
     }
-    let told = session.tracker.as_ref().and_then(|tracker| tracker.told.clone()).unwrap_or_default();
+    let reported = session.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone()).unwrap_or_default();
     let of =
         |list: &Reported, name: &[u8]| list.iter().find(|(known, _)| **known == *name).map(|(_, value)| value.clone());
     for (name, begins) in base.reported.iter().filter(|(name, _)| tracked.index(name).is_none()) {
         let value = of(&server.kept.reported, name).unwrap_or_else(|| begins.clone());
-        if value != of(&told, name).unwrap_or_else(|| begins.clone()) {
+        if value != of(&reported, name).unwrap_or_else(|| begins.clone()) {
             ParameterStatus { name, value: &value }.encode(&mut news);
         }
     }
@@ -110,7 +110,7 @@ pub fn confirm(
     let others = Arc::new(server.kept.reported.clone());
     let state = session.tracker.as_ref().map(|tracker| &**tracker.state());
     if let Some(key) = Learnt::key(begun_with, state, base, tracked) {
-        pool.welcome.learnt.learn(key, Told { parameters: Arc::clone(&server.kept.parameters), others });
+        pool.welcome.learnt.learn(key, ReportedParameters { parameters: Arc::clone(&server.kept.parameters), others });
     }
 }
 

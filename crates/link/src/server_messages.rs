@@ -212,8 +212,8 @@ fn whole(answers: &mut Answers<'_>, header: Header, body: &[u8]) -> Result<bool,
             let message = ReadyForQuery::decode(body)?;
             ready(answers, message.status)?;
             // A client in statement mode must not take its BEGIN as done.
-            let told = clients && !answers.findings.transaction_block && !splitting::is_of_first_part(answers);
-            Ok(told && (message.status != Status::Idle || listening::may_be_ready(answers)))
+            let passed_on = clients && !answers.findings.transaction_block && !splitting::is_of_first_part(answers);
+            Ok(passed_on && (message.status != Status::Idle || listening::may_be_ready(answers)))
         }
         tag::PARAMETER_STATUS => {
             let status = ParameterStatus::decode(body)?;
@@ -228,13 +228,13 @@ fn whole(answers: &mut Answers<'_>, header: Header, body: &[u8]) -> Result<bool,
             Ok(false)
         }
         tag::DATA_ROW if asks_for_rows(answers.server) => {
-            answers.pool.told(answers.server_id, body);
+            answers.pool.answer_row(answers.server_id, body);
             Ok(false)
         }
         tag::NOTIFICATION => Ok(listening::notification(answers, body)),
         tag::DATA_ROW => {
             match answers.tracker() {
-                Some(tracker) => tracker.told(body),
+                Some(tracker) => tracker.check_row(body),
                 None => answers.findings.words().rows.push(body.to_vec()),
             }
             Ok(false)
@@ -299,7 +299,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
         }
         Some(Answerer::Prepare | Answerer::Aside | Answerer::Nobody | Answerer::Client) => answers.is_error_answer(),
     };
-    answers.server.end.last_words_told |= clients && fields.is_fatal();
+    answers.server.end.fatal_error_forwarded |= clients && fields.is_fatal();
     clients && !overdue::says_it_was_late(answers, &fields, body) && !naming::says_it_by_name(answers, body)
 }
 
@@ -424,7 +424,7 @@ fn failed(answers: &mut Answers<'_>) -> Result<(), Broken> {
         }
     }
     if answers.server.ledger.is_doubtful() {
-        answers.findings.words().astray = Some(Astray::Told);
+        answers.findings.words().astray = Some(Astray::Reported);
     }
     confirming::undo(answers, &skipped);
     matching::end_trial(answers, tries_again);

@@ -97,7 +97,7 @@ fn a_waiting_query_can_be_cancelled() {
     let outcome = waiter.answer();
     let code = match &outcome {
         Ok(answer) => answer.errors.first().map(|error| error.sqlstate.clone()),
-        Err(gone) => gone.told.as_ref().map(|error| error.sqlstate.clone()),
+        Err(gone) => gone.error.as_ref().map(|error| error.sqlstate.clone()),
     };
     println!("a waiter that cancels is told {code:?}, and is then connected: {}", outcome.is_ok());
     assert_eq!(code.as_deref(), Some("57014"));

@@ -55,7 +55,7 @@ fn a_database_is_dropped_right_after_its_clients_have_left() {
         let dropped = admin.query("drop database gone").expect("an answer");
         assert!(dropped.errors.is_empty(), "round {round}: {dropped:?}");
         let refused = login("gone").map(|_| ()).expect_err("there is no such database");
-        assert_eq!(refused.told.as_ref().map(|error| &*error.sqlstate), Some("3D000"), "round {round}: {refused}");
+        assert_eq!(refused.error.as_ref().map(|error| &*error.sqlstate), Some("3D000"), "round {round}: {refused}");
     }
 }
 

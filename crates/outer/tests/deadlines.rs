@@ -30,7 +30,7 @@ fn classic_closes_whose_query_takes_too_long() {
     let mut stage = Stage::set(&Wishes { pool: 1, settings: settings.to_vec(), ..Wishes::default() });
     let mut client = stage.client();
     client.send(&frontend::query("select pg_sleep(20)")).expect("connected");
-    let told = client.answer().expect_err("it is closed").told;
+    let told = client.answer().expect_err("it is closed").error;
     assert_eq!(told.as_ref().map(|error| error.message.as_str()), Some("query timeout"), "{told:?}");
     stage.assert_healthy();
 }

@@ -17,7 +17,7 @@ fn told(outcome: &Result<outer::Answer, Gone>) -> String {
     match outcome {
         Ok(answer) => answer.errors.first().map(|error| error.sqlstate.clone()).unwrap_or_default(),
         Err(gone) => {
-            gone.told.as_ref().map(|error| error.sqlstate.clone()).unwrap_or_else(|| format!("silence: {gone}"))
+            gone.error.as_ref().map(|error| error.sqlstate.clone()).unwrap_or_else(|| format!("silence: {gone}"))
         }
     }
 }

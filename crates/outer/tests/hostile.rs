@@ -257,7 +257,7 @@ fn out_of_descriptors() {
     for _ in 0..400 {
         match Client::login(stage.pooler.address(), "postgres", "postgres") {
             Ok(client) => let_in.push(client),
-            Err(gone) if gone.told.as_ref().is_some_and(|error| error.sqlstate == "53300") => told += 1,
+            Err(gone) if gone.error.as_ref().is_some_and(|error| error.sqlstate == "53300") => told += 1,
             Err(gone) => other.push(gone.to_string()),
         }
     }

@@ -18,12 +18,12 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(crate) struct EnginePlane {
     handle: Handle,
     /// The log was told something since the last answer.
-    told: bool,
+    logged: bool,
 }
 
 impl EnginePlane {
     pub(crate) fn new(handle: Handle) -> EnginePlane {
-        EnginePlane { handle, told: false }
+        EnginePlane { handle, logged: false }
     }
 }
 
@@ -57,7 +57,7 @@ impl Plane for EnginePlane {
 
     fn answer(&mut self, to: Asker, bytes: Vec<u8>, close: bool) {
         // "See logs for additional details": they are there when this is read.
-        if std::mem::take(&mut self.told) {
+        if std::mem::take(&mut self.logged) {
             self.handle.log().flush();
         }
         self.handle.answer(to.worker, to.conn, bytes, close);
@@ -73,7 +73,7 @@ impl Plane for EnginePlane {
 
     fn tell(&mut self, level: Level, text: String) {
         self.handle.log().say(level, text);
-        self.told = true;
+        self.logged = true;
     }
 }
 

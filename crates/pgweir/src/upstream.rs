@@ -40,7 +40,7 @@ pub(crate) fn look(config: &Config, handle: &Handle) {
     let look = move || {
         for target in targets {
             let (level, text) = match found(&target) {
-                Ok(found) => found.told(&target, wanted),
+                Ok(found) => found.log_line(&target, wanted),
                 Err(error) => (Level::Warning, refused(&target, &error)),
             };
             handle.log().say(level, text);
@@ -83,7 +83,7 @@ fn found(target: &Target) -> Result<Found, String> {
 }
 
 impl Found {
-    fn told(&self, target: &Target, wanted: u32) -> (Level, String) {
+    fn log_line(&self, target: &Target, wanted: u32) -> (Level, String) {
         let Found { version, connections_max, left } = self;
         let (place, user) = (place(target), &target.user);
         let works = format!(
@@ -142,8 +142,8 @@ mod tests {
     fn what_was_found_is_said_and_warned_of_where_it_is_too_little() {
         let found = Found { version: "18.1".to_owned(), connections_max: "100".to_owned(), left: 90 };
         let words = "PostgreSQL 18.1 at [::1]:5432, database \"shop\": login as \"app\" works, 90 of max_connections = 100 are left";
-        assert_eq!(found.told(&target("::1"), 90), (Level::Log, words.to_owned()));
-        let (level, text) = found.told(&target("::1"), 91);
+        assert_eq!(found.log_line(&target("::1"), 90), (Level::Log, words.to_owned()));
+        let (level, text) = found.log_line(&target("::1"), 91);
         assert_eq!(level, Level::Warning);
         assert!(text.starts_with(words) && text.ends_with("--pool-size, or raise max_connections"), "{text}");
     }

@@ -27,9 +27,9 @@ impl Cell {
 
     /// Whether nothing differs but how many wait, and that by less than half: it is not worth telling.
     #[must_use]
-    pub fn is_much_like(self, told: Cell) -> bool {
-        let alike = self.waiting < 2 * told.waiting.max(1) && 2 * self.waiting >= told.waiting;
-        alike && Cell { waiting: told.waiting, ..self } == told
+    pub fn is_much_like(self, shown: Cell) -> bool {
+        let alike = self.waiting < 2 * shown.waiting.max(1) && 2 * self.waiting >= shown.waiting;
+        alike && Cell { waiting: shown.waiting, ..self } == shown
     }
 
     #[must_use]

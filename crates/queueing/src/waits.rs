@@ -176,17 +176,17 @@ impl fmt::Display for WaitCounts {
         // The sort keeps what is equal as it was.
         waits.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
         waits.truncate(NAMED_MAX);
-        let mut told = String::new();
+        let mut words = String::new();
         for (at, (count, name)) in waits.iter().enumerate() {
             let verb = if at == 0 { " wait" } else { "" };
-            write!(told, ", {count}{verb} for {name}")?;
+            write!(words, ", {count}{verb} for {name}")?;
         }
         let named: u32 = waits.iter().map(|(count, _)| count).sum();
         match busy.saturating_sub(computing + named) {
             0 => {}
-            others => write!(told, ", {others} for something else")?,
+            others => write!(words, ", {others} for something else")?,
         }
-        write!(f, "of {busy} busy: {computing} compute{told}")
+        write!(f, "of {busy} busy: {computing} compute{words}")
     }
 }
 

@@ -271,7 +271,7 @@ impl StatementNames {
     }
 
     /// The oldest question was answered, or will not be.
-    pub fn told(&mut self, statement: StatementId, shape: Option<&Shape>) {
+    pub fn described(&mut self, statement: StatementId, shape: Option<&Shape>) {
         let Some(name) = self.asked.pop_front() else { return };
         self.pending_bytes -= name.len();
         let Some(named) = self.names.get_mut(&*name) else { return };
@@ -345,7 +345,7 @@ impl StatementNames {
     pub fn undo_all(&mut self) {
         self.trial = None;
         while !self.asked.is_empty() {
-            self.told(0, None);
+            self.described(0, None);
         }
         self.undo(self.pending.len());
     }

@@ -99,7 +99,7 @@ fn boolean(value: &[u8]) -> Option<bool> {
 
 /// What a server reported once it had what a client began with.
 #[derive(Debug)]
-pub struct Told {
+pub struct ReportedParameters {
     pub parameters: Arc<Parameters>,
     /// Of the parameters that are not tracked, those that are not as its servers begin with.
     pub others: Arc<Reported>,
@@ -107,7 +107,7 @@ pub struct Told {
 
 /// What a pool has learnt of clients' startup packets, by what they ask for beyond what its servers begin with.
 #[derive(Debug, Default)]
-pub struct Learnt(BTreeMap<Box<[u8]>, Told>);
+pub struct Learnt(BTreeMap<Box<[u8]>, ReportedParameters>);
 
 impl Learnt {
     /// What was asked for; `None`: nothing. The application's name is written the same way by all.
@@ -126,16 +126,16 @@ impl Learnt {
         (!key.is_empty() && key.len() <= limits::LEARNT_LEN_MAX).then(|| key.into())
     }
 
-    pub fn get(&self, key: &[u8]) -> Option<&Told> {
+    pub fn get(&self, key: &[u8]) -> Option<&ReportedParameters> {
         self.0.get(key)
     }
 
-    pub fn learn(&mut self, key: Box<[u8]>, told: Told) {
+    pub fn learn(&mut self, key: Box<[u8]>, reported: ReportedParameters) {
         if self.0.len() >= limits::LEARNT_MAX && !self.0.contains_key(&key) {
             // Whoever asks for another thing each time shall not keep all others from being known.
             self.0.clear();
         }
-        self.0.insert(key, told);
+        self.0.insert(key, reported);
     }
 }
 

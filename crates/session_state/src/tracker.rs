@@ -90,7 +90,7 @@ pub struct Tracker {
     /// What it is about to define, while the other workers are told.
     pub announcement: Option<Box<Announcement>>,
     /// What its client was told at login of parameters that are not tracked, where that is not what its pool's servers begin with.
-    pub told: Option<Arc<Reported>>,
+    pub reported_at_login: Option<Arc<Reported>>,
     /// A text is being sent in two messages.
     pub split: Option<Split>,
     /// It is counted among its pool's pinned sessions.
@@ -272,15 +272,15 @@ impl Tracker {
             Effect::Unknown => self.pinning.suspect(Pins::ANYTHING | Pins::DYNAMIC),
             Effect::Parameter { index, value } => {
                 self.restarting.set(index);
-                self.meaning.set(index, value.as_deref(), places.told);
+                self.meaning.set(index, value.as_deref(), places.reported);
             }
             Effect::End if tag == b"ROLLBACK\0" => {
                 self.journal.rolled_back();
-                self.meaning.forget(places.told);
+                self.meaning.forget(places.reported);
             }
             Effect::End => {
                 self.journal.committed();
-                self.meaning.forget(places.told);
+                self.meaning.forget(places.reported);
             }
             Effect::Save(name) => self.journal.save(&name),
             Effect::Release(name) => {
@@ -290,7 +290,7 @@ impl Tracker {
             Effect::RollBackTo(name) => {
                 self.journal.roll_back_to(&name);
                 self.keep_if_lost();
-                self.meaning.forget(places.told);
+                self.meaning.forget(places.reported);
             }
             Effect::Change(changes) => self.change(&changes, places),
             Effect::Prepare(kept) => {
@@ -320,7 +320,7 @@ impl Tracker {
             Effect::Asked { names, parameters, others } => self.ask_for(&names, others || !parameters.is_empty()),
             Effect::Restart(name) => {
                 let Some(index) = places.tracked.index(&name) else { return };
-                self.meaning.set(index, places.first.and_then(|first| first.get(index)), places.told);
+                self.meaning.set(index, places.first.and_then(|first| first.get(index)), places.reported);
                 self.restarting.reset(index);
             }
             Effect::Pin(pins) => self.pinning.add(pins),
@@ -423,8 +423,8 @@ impl Tracker {
     }
 
     /// A DataRow of the answer has come; its end may lie in what is read later.
-    pub fn told(&mut self, row: &[u8]) {
-        self.inspection.told(row);
+    pub fn check_row(&mut self, row: &[u8]) {
+        self.inspection.check_row(row);
     }
 
     /// The server has answered. If its row, or none, is not what was expected, what is suspected stays so, and the server
@@ -456,8 +456,8 @@ impl Tracker {
         for setting in checked.settings.iter().flatten().chain(&checked.named) {
             self.learn(&mut state, setting, tracked, circumstances);
         }
-        let untold = |name: &&[u8]| !check.names.iter().any(|known| **known == **name);
-        let others = !state.names().filter(untold).eq(self.state().names().filter(untold));
+        let unchecked = |name: &&[u8]| !check.names.iter().any(|known| **known == **name);
+        let others = !state.names().filter(unchecked).eq(self.state().names().filter(unchecked));
         if state != **self.state() {
             self.journal.replace(Arc::new(state));
         }

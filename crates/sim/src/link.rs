@@ -174,7 +174,7 @@ pub struct PoolerEnd {
     /// On its machine's list of connections with something to tell.
     pub listed: bool,
     /// The pooler has been told of the end.
-    pub told: bool,
+    pub end_delivered: bool,
     pub closed: bool,
     /// What the socket did not take of the last words to a peer that is being closed.
     pub lingering: Vec<u8>,
@@ -226,7 +226,7 @@ impl Link {
                 write: false,
                 read_from: 0,
                 listed: false,
-                told: false,
+                end_delivered: false,
                 closed: false,
                 lingering: Vec::new(),
                 counted: None,

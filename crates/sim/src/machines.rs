@@ -131,7 +131,7 @@ impl Node {
         if link.opened.is_some() {
             return true;
         }
-        if !link.stands || link.pooler.told {
+        if !link.stands || link.pooler.end_delivered {
             return false;
         }
         let readable = link.pooler.read && (!link.up.readable().is_empty() || link.up.end_arrived);

@@ -119,7 +119,7 @@ fn words(error: &ServerError) -> String {
 
 /// A connection that has ended, or whose server is silent.
 fn gone(gone: Gone) -> String {
-    match gone.told {
+    match gone.error {
         Some(error) => words(&error),
         None if gone.how.kind() == ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
         None if gone.how.kind() == ErrorKind::Other => gone.how.to_string(),

@@ -55,9 +55,9 @@ pub(crate) struct Place {
 }
 
 /// What it will take, in sentences.
-pub(crate) fn told(trials: &[Trial], scale: u32, measuring: Duration, place: &Place) -> String {
+pub(crate) fn described(trials: &[Trial], scale: u32, measuring: Duration, place: &Place) -> String {
     let making = Duration::from_millis(SCALE_MILLIS * u64::from(scale));
-    let mut told = format!(
+    let mut words = format!(
         "This takes about {}, {} of it to make the tables, which take {} on PostgreSQL's disk.",
         words(measuring + making),
         words(making),
@@ -68,22 +68,22 @@ pub(crate) fn told(trials: &[Trial], scale: u32, measuring: Duration, place: &Pl
     let most = most.unwrap_or(0);
     let needed = place.shared_buffers + BESIDE_BYTES + most * CONNECTION_BYTES;
     let connections = number(most as f64);
-    told += &format!(" With {connections} direct connections PostgreSQL may need {} of memory", gigabytes(needed));
+    words += &format!(" With {connections} direct connections PostgreSQL may need {} of memory", gigabytes(needed));
     if !place.is_here {
-        return told + ", on a machine that cannot be seen from here.";
+        return words + ", on a machine that cannot be seen from here.";
     }
-    told += &format!("; {} can be had.", gigabytes(place.memory));
+    words += &format!("; {} can be had.", gigabytes(place.memory));
     if needed > place.memory {
         let few = |trial: &&Trial| {
             place.shared_buffers + BESIDE_BYTES + trial.connections() as u64 * CONNECTION_BYTES < place.memory
         };
         let fits: String = trials.iter().filter(few).map(|trial| format!(" --only {}", trial.name)).collect();
-        told += "\nWARNING: that is too much: the machine may swap, or end processes.";
+        words += "\nWARNING: that is too much: the machine may swap, or end processes.";
         if !fits.is_empty() {
-            told += &format!(" Less is needed with{fits}");
+            words += &format!(" Less is needed with{fits}");
         }
     }
-    told
+    words
 }
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
     fn time_memory_and_disk_are_told() {
         let place = |room, memory, is_here| Place { room, shared_buffers: 1 << 30, is_here, memory };
         let trials = trials(&["linux-5", "linux-6"]);
-        let tell = |place: &Place| told(&trials, 100, Duration::from_secs(1200), place);
+        let tell = |place: &Place| described(&trials, 100, Duration::from_secs(1200), place);
         let told = tell(&place(5000, 16 << 30, true));
         let expected = "This takes about 21 min, 50 s of it to make the tables, which take 1.50 GB on PostgreSQL's disk. With 4,000 direct \
                         connections PostgreSQL may need 11.2 GB of memory; 16 GB can be had.";

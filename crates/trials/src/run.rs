@@ -54,7 +54,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let (cluster, mut target) = server(options, &trials, &progress)?;
     let mut monitor = Monitor::connect(&target)?;
     let around = around(cluster.as_ref(), &mut monitor)?;
-    progress.doing(&needs::told(&trials, options.scale, progress.expected(), &place(&around, &mut monitor)?));
+    progress.doing(&needs::described(&trials, options.scale, progress.expected(), &place(&around, &mut monitor)?));
     let mut tables = Tables::make(monitor, options.scale, &progress)?;
     target.verifier = verifier(&mut tables.monitor);
     let ground =

@@ -31,7 +31,7 @@ pub(super) struct Guest {
     pub(super) peer: Peer,
     pub(super) fate: Fate,
     /// It was closed with its last words on their way.
-    pub(super) was_told: bool,
+    pub(super) got_last_words: bool,
     /// It gave the answer that only its user's password gives.
     pub(super) proved: bool,
     /// How many more bytes its socket takes.
@@ -55,7 +55,7 @@ impl Guest {
             conn: Some(conn),
             peer,
             fate: Fate::Undecided,
-            was_told: false,
+            got_last_words: false,
             proved: false,
             room: None,
             is_deaf: false,
@@ -132,7 +132,10 @@ impl Guest {
         let messages = self.messages();
         let is_refused = messages.last().is_some_and(|(message, _)| *message == tag::ERROR);
         // Who went, or did not listen, may have been refused all the same.
-        assert!(is_refused == self.was_told || self.is_deaf || self.fate == Fate::Gone, "refused, told, and closed");
+        assert!(
+            is_refused == self.got_last_words || self.is_deaf || self.fate == Fate::Gone,
+            "refused, told, and closed"
+        );
         for (at, (message, body)) in messages.iter().enumerate() {
             match *message {
                 tag::AUTHENTICATION => drop(Authentication::decode(body).expect("it is sound")),

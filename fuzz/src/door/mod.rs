@@ -150,7 +150,7 @@ impl DoorWorld {
                 let guest = self.guest(conn).expect("only who is there is closed");
                 guest.conn = None;
                 guest.fate = Fate::Closed;
-                guest.was_told = last_words;
+                guest.got_last_words = last_words;
             }
             Action::Compute { conn, job } => self.jobs.push_back((conn, job)),
             Action::Post { mail: Mail::ToWorker(worker, mail), carrying } => {

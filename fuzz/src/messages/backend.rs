@@ -103,6 +103,7 @@ fn fields(body: &[u8]) {
         put_cstr(&mut again, text);
     }
     assert!(body.starts_with(&again), "fields that did not come so");
-    let told = silent(|| (fields.severity(), fields.sqlstate(), fields.message(), fields.detail(), fields.hint()));
-    assert!(told.0.is_some() || !fields.is_fatal());
+    let fields_read =
+        silent(|| (fields.severity(), fields.sqlstate(), fields.message(), fields.detail(), fields.hint()));
+    assert!(fields_read.0.is_some() || !fields.is_fatal());
 }

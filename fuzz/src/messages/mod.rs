@@ -82,7 +82,7 @@ fn walk(stream: &[u8], pieces: &[u8], check: fn(u8, &[u8])) {
                 assert_eq!(HEADER_LEN + header.body_len(), message.len());
                 check(header.tag, &message[HEADER_LEN..]);
             }
-            Err(error) => told(error),
+            Err(error) => check_error(error),
         }
     }
 }
@@ -99,7 +99,7 @@ fn start(stream: &[u8], pieces: &[u8]) {
     let (packet, used) = match whole {
         Ok(Some(read)) => read,
         Ok(None) => return,
-        Err(error) => return told(error),
+        Err(error) => return check_error(error),
     };
     let mut again = Vec::new();
     match packet {
@@ -125,7 +125,7 @@ fn silent<T>(read: impl FnOnce() -> T) -> T {
 }
 
 /// Every error has words of one line and a code.
-fn told(error: Error) {
+fn check_error(error: Error) {
     assert!(!error.to_string().contains('\n'));
     assert!(matches!(error.sqlstate().as_str(), "08P01" | "0A000"));
 }
@@ -145,7 +145,7 @@ fn exact<'a, T>(
             Some(read)
         }
         Err(error) => {
-            told(error);
+            check_error(error);
             None
         }
     }

@@ -113,11 +113,11 @@ pub struct MockSeed {
 pub struct Mock {
     pub verifier: Verifier,
     /// As much the user's own as the salt is, but no client is ever told: whatever else must be drawn for the user.
-    pub untold: [u8; UNTOLD_LEN],
+    pub spare: [u8; SPARE_LEN],
 }
 
 /// What one HMAC has beyond a salt.
-const UNTOLD_LEN: usize = 32 - SALT_LEN;
+const SPARE_LEN: usize = 32 - SALT_LEN;
 
 impl MockSeed {
     pub fn new(seed: &[u8; 32]) -> MockSeed {
@@ -132,10 +132,10 @@ impl MockSeed {
     /// verifiers of users who do.
     pub fn mock(&self, user: &[u8], iterations: u32) -> Mock {
         let derived = mac_of(self.mac.clone(), &[b"mock salt\0", user]);
-        let (salt, untold) = derived.split_at(SALT_LEN);
+        let (salt, spare) = derived.split_at(SALT_LEN);
         Mock {
             verifier: Verifier { iterations, salt: salt.into(), keys: Arc::clone(&self.keys) },
-            untold: std::array::from_fn(|index| untold[index]),
+            spare: std::array::from_fn(|index| spare[index]),
         }
     }
 }

@@ -153,7 +153,7 @@ pub struct End {
     /// Not to be used again once released, and why.
     pub close_needed: Option<&'static str>,
     /// Its client has been told by the server itself why it ends.
-    pub last_words_told: bool,
+    pub fatal_error_forwarded: bool,
 }
 
 /// Its work: for whom, since when.

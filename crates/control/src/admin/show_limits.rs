@@ -112,11 +112,13 @@ fn row(view: &View<'_>, class: &Class, kind: LimitKind, limit: u32, burst: Optio
 /// What the coordinator had left when it last told any worker, what has come since, and what workers hold. If nobody has ever asked,
 /// the whole burst.
 fn left_of_rate(view: &View<'_>, parts: &[&LimitCounts], per_second: u32, burst: u32) -> u32 {
-    let Some((left, told_at)) = parts.iter().filter_map(|part| part.left).max_by_key(|&(_, told_at)| told_at) else {
+    let Some((left, reported_at)) =
+        parts.iter().filter_map(|part| part.left).max_by_key(|&(_, reported_at)| reported_at)
+    else {
         return burst;
     };
-    let now = view.snapshots.iter().map(|snapshot| snapshot.now).max().unwrap_or(told_at);
-    let come = now.since(told_at).as_micros() * u128::from(per_second) / 1_000_000;
+    let now = view.snapshots.iter().map(|snapshot| snapshot.now).max().unwrap_or(reported_at);
+    let come = now.since(reported_at).as_micros() * u128::from(per_second) / 1_000_000;
     let come = u32::try_from(come).unwrap_or(u32::MAX);
     parts.iter().fold(left.saturating_add(come), |left, part| left.saturating_add(part.unused)).min(burst)
 }

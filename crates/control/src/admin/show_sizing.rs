@@ -24,7 +24,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
     let mut table = Table::new(COLUMNS);
     for (key, pool) in view.pools() {
         let Some(sizing) = &pool.sizing else { continue };
-        let changes: Vec<String> = sizing.changes.iter().rev().map(|change| told(view, change)).collect();
+        let changes: Vec<String> = sizing.changes.iter().rev().map(|change| described(view, change)).collect();
         table.push(vec![
             words(&*key.database),
             words(&*key.user),
@@ -40,7 +40,7 @@ pub(super) fn table(view: &View<'_>) -> Table {
     table
 }
 
-fn told(view: &View<'_>, change: &Change) -> String {
+fn described(view: &View<'_>, change: &Change) -> String {
     let Change { at, from, to, why } = change;
     let at = view.snapshots.first().map_or_else(String::new, |snapshot| view.time_of_day(snapshot, *at));
     // The day and the zone are known to whoever asks.

@@ -24,12 +24,12 @@ pub enum Passage {
     /// Not now, and nobody knows yet when.
     Later,
     /// Not now, and it may not wait.
-    Refused(Told),
+    Refused(LimitError),
 }
 
 /// What is told to whom a limit refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct LimitError {
     pub reason: Reason,
     pub text: String,
     pub exceeded: Exceeded,
@@ -167,7 +167,7 @@ impl ClassLimiter {
             _ => self.queries.dry_until(now),
         };
         match known {
-            Some(_) => Passage::Refused(self.told(kind, now)),
+            Some(_) => Passage::Refused(self.error(kind, now)),
             None => Passage::Later,
         }
     }
@@ -204,7 +204,7 @@ impl ClassLimiter {
         free.unwrap_or(now)
     }
 
-    fn told(&mut self, kind: LimitKind, now: Time) -> Told {
+    fn error(&mut self, kind: LimitKind, now: Time) -> LimitError {
         self.counts[kind as usize].rejected += 1;
         let name = &self.name;
         let (limit, text) = match kind {
@@ -225,7 +225,7 @@ impl ClassLimiter {
             }
         };
         let micros = self.free_at(kind, now, 0).micros_since(now);
-        Told {
+        LimitError {
             reason: Reason::Limit(kind),
             text,
             exceeded: Exceeded { limit, remaining: 0, retry_ms: micros.div_ceil(1000).max(1) },
@@ -294,7 +294,7 @@ impl ClassLimiter {
     }
 
     /// What the coordinator had left of a rate when it told so last, and what of it is here, unused.
-    pub fn told_of(&self, kind: LimitKind) -> (Option<(u32, Time)>, u32) {
+    pub fn left_of(&self, kind: LimitKind) -> (Option<(u32, Time)>, u32) {
         match kind {
             // Who uses slots says what is left of them.
             LimitKind::Active => (None, self.seats.free()),
@@ -358,7 +358,7 @@ impl StatementLimiter {
                 let text = format!("limit exceeded: {most} at a time may begin with this statement");
                 let wait = until.since(now).max(self.seats.free_in(limit));
                 let retry_ms = (wait.as_micros() as u64).div_ceil(1000).max(1);
-                Passage::Refused(Told {
+                Passage::Refused(LimitError {
                     reason: Reason::Statement,
                     text,
                     exceeded: Exceeded { limit, remaining: 0, retry_ms },

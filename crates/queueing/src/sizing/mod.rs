@@ -147,7 +147,7 @@ pub struct Sizing {
     why: String,
     /// What servers wait for in PostgreSQL at the present size, and how that was told last.
     waits: WaitCounts,
-    waits_told: Option<String>,
+    wait_words: Option<String>,
 }
 
 impl Sizing {
@@ -171,7 +171,7 @@ impl Sizing {
             change_count: 0,
             why: "nobody has waited yet".to_owned(),
             waits: WaitCounts::default(),
-            waits_told: None,
+            wait_words: None,
             ladder,
         }
     }
@@ -205,7 +205,7 @@ impl Sizing {
             ceiling: self.ceiling(),
             settled: self.settled(),
             why: self.why.clone(),
-            waits: self.waits_told.clone(),
+            waits: self.wait_words.clone(),
             changes: self.changes.iter().cloned().collect(),
             change_count: self.change_count,
         }
@@ -251,7 +251,7 @@ impl Sizing {
         // On the way to another size it says little of either.
         if waits.looks() > 0 && self.arrival == Arrival::Done {
             self.waits.then(waits);
-            self.waits_told = Some(self.waits.to_string());
+            self.wait_words = Some(self.waits.to_string());
         }
     }
 
@@ -392,7 +392,7 @@ impl Sizing {
             self.arrival = Arrival::Under { since: now };
             self.window = Window::default();
             // What is told is of this size, or nothing.
-            (self.waits, self.waits_told) = (WaitCounts::default(), None);
+            (self.waits, self.wait_words) = (WaitCounts::default(), None);
             self.unrest.interrupt();
         }
         self.visited = 0;

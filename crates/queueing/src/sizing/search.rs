@@ -161,13 +161,13 @@ impl Sizing {
     fn finding(&self, best: usize) -> String {
         let known = |rung: &usize| self.belief.is_known(*rung);
         let nearest = [(0..best).rev().find(known), (best + 1..self.ladder.len()).find(known)];
-        let told = nearest.into_iter().flatten().map(|rung| {
+        let compared = nearest.into_iter().flatten().map(|rung| {
             let difference = self.belief.above(rung, best).mean;
             format!("{} servers: {}", self.ladder.size(rung), super::percent(difference))
         });
-        let told: Vec<String> = told.collect();
+        let compared: Vec<String> = compared.collect();
         let size = self.ladder.size(best);
-        if told.is_empty() { format!("{size} is all there is") } else { format!("best; {}", told.join(", ")) }
+        if compared.is_empty() { format!("{size} is all there is") } else { format!("best; {}", compared.join(", ")) }
     }
 
     /// Ends the search at the best size known.

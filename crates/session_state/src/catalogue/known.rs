@@ -48,7 +48,7 @@ struct Asking {
     reading: Option<CatalogueBuilder>,
     is_broken: bool,
     /// It was told why.
-    is_told: bool,
+    is_logged: bool,
     /// Nobody waits for it any more.
     is_late: bool,
 }
@@ -353,7 +353,7 @@ impl Known {
             None => Question::Poll,
             Some(_) => self.times.question(now, counts, self.defined.has_settled()),
         };
-        let (is_broken, is_told, is_late) = (false, false, false);
+        let (is_broken, is_logged, is_late) = (false, false, false);
         self.asking = Some(Asking {
             server,
             question,
@@ -362,7 +362,7 @@ impl Known {
             polled: None,
             reading: None,
             is_broken,
-            is_told,
+            is_logged,
             is_late,
         });
         question
@@ -380,7 +380,7 @@ impl Known {
     /// An error has come. Whether it is the first since it went well.
     pub fn refused(&mut self) -> bool {
         let Some(asking) = &mut self.asking else { return false };
-        (asking.is_broken, asking.is_told) = (true, true);
+        (asking.is_broken, asking.is_logged) = (true, true);
         !self.is_unreadable
     }
 
@@ -392,7 +392,7 @@ impl Known {
             if !self.times.glanced(asking.polled.take(), now) {
                 return Next::Nothing;
             }
-            (asking.question, asking.began, asking.is_broken, asking.is_told) = (Question::Poll, now, false, false);
+            (asking.question, asking.began, asking.is_broken, asking.is_logged) = (Question::Poll, now, false, false);
             self.asking = Some(asking);
             return Next::Poll;
         }
@@ -400,7 +400,7 @@ impl Known {
             self.edition = Edition::NONE;
             self.times.failed(now);
             let begins = !std::mem::replace(&mut self.is_unreadable, true);
-            return if begins && !asking.is_told { Next::Complain } else { Next::Nothing };
+            return if begins && !asking.is_logged { Next::Complain } else { Next::Nothing };
         }
         match asking.reading.take() {
             None if self.catalogue.is_none() || asking.polled != self.polled => {

@@ -16,19 +16,19 @@ pub struct News {
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     /// Nobody was told yet.
-    untold: Option<News>,
+    unreported: Option<News>,
     /// When the last news were found, and what they were.
     last: Option<(Time, News)>,
 }
 
 impl Findings {
     pub(super) fn add(&mut self, news: News, now: Time) {
-        (self.untold, self.last) = (Some(news), Some((now, news)));
+        (self.unreported, self.last) = (Some(news), Some((now, news)));
     }
 
     /// Once.
     pub(super) fn take(&mut self) -> Option<News> {
-        self.untold.take()
+        self.unreported.take()
     }
 
     /// What a server may have that has worked last then, and that was found here meanwhile.

@@ -203,11 +203,11 @@ impl Subscriptions {
     /// In no transaction: what the client is to be told, of the channels that it listens to.
     pub fn take_unread(&mut self, channels: &Channels) -> Vec<u8> {
         let unread = std::mem::take(&mut self.unread);
-        let (told, kept) = unread.into_iter().partition(|(channel, _)| channels.contains(channel));
+        let (due, kept) = unread.into_iter().partition(|(channel, _)| channels.contains(channel));
         self.unread = kept;
         self.keep_unread(channels);
-        let told: Vec<Unread> = told;
-        told.into_iter().flat_map(|(_, message)| message.into_vec()).collect()
+        let due: Vec<Unread> = due;
+        due.into_iter().flat_map(|(_, message)| message.into_vec()).collect()
     }
 }
 

@@ -219,10 +219,10 @@ impl Reading {
     /// Of a text of which nobody knows when it is executed: what its command tag would tell is taken to be done.
     #[must_use]
     pub fn unseen(self) -> Reading {
-        const TOLD: [(Marks, Hidden); 3] =
+        const BY_COMMAND_TAG: [(Marks, Hidden); 3] =
             [(Marks::LISTEN, Hidden::LISTEN), (Marks::PREPARE, Hidden::PREPARED), (Marks::LOAD, Hidden::LOAD)];
-        let told = TOLD.iter().filter(|(mark, _)| self.marks.any(*mark));
-        let hidden = told.fold(self.hidden, |all, (_, hidden)| all | *hidden);
+        let tagged = BY_COMMAND_TAG.iter().filter(|(mark, _)| self.marks.any(*mark));
+        let hidden = tagged.fold(self.hidden, |all, (_, hidden)| all | *hidden);
         Reading { marks: self.marks.and(Marks::UNKNOWN), hidden }
     }
 

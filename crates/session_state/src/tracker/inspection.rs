@@ -67,7 +67,7 @@ impl Inspection {
     }
 
     /// A DataRow of the answer has come; its end may lie in what is read later.
-    pub(super) fn told(&mut self, row: &[u8]) {
+    pub(super) fn check_row(&mut self, row: &[u8]) {
         self.row = Some(row.into());
     }
 
@@ -117,7 +117,7 @@ mod tests {
         assert!(inspection.is_due() && inspection.answered().is_none());
         let check = inspection.ask(Pins::HOLD, Pins::HOLD, false);
         assert!(inspection.is_asked() && !inspection.is_due());
-        inspection.told(b"row");
+        inspection.check_row(b"row");
         let (asked, row) = inspection.answered().expect("it was asked");
         assert_eq!((asked.check, row.as_deref()), (check, Some(&b"row"[..])));
         assert!(!inspection.is_due() && inspection.answered().is_none());

@@ -28,17 +28,17 @@ impl Meaning {
     }
 
     /// A parameter was set; `None`: nobody knows to what. `told`: what the server has told last.
-    pub(super) fn set(&mut self, index: usize, value: Option<&[u8]>, told: &Arc<Parameters>) {
-        let before = self.parameters.as_ref().unwrap_or(told);
+    pub(super) fn set(&mut self, index: usize, value: Option<&[u8]>, reported: &Arc<Parameters>) {
+        let before = self.parameters.as_ref().unwrap_or(reported);
         let changed = value.and_then(|value| before.with(index, value)).or_else(|| before.with(index, VAGUE));
         self.parameters = changed.map(Arc::new);
     }
 
     /// A transaction has ended, or gone back, that may have changed it.
-    pub(super) fn forget(&mut self, told: &Arc<Parameters>) {
+    pub(super) fn forget(&mut self, reported: &Arc<Parameters>) {
         if self.parameters.is_some() {
-            self.set(Tracked::CLIENT_ENCODING, None, told);
-            self.set(Tracked::STANDARD_STRINGS, None, told);
+            self.set(Tracked::CLIENT_ENCODING, None, reported);
+            self.set(Tracked::STANDARD_STRINGS, None, reported);
         }
     }
 

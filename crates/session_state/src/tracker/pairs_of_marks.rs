@@ -152,7 +152,7 @@ struct Followed {
     tracker: Tracker,
     on_server: OnServer,
     listens: bool,
-    told: Option<Arc<Parameters>>,
+    reported: Option<Arc<Parameters>>,
 }
 
 impl Followed {
@@ -166,10 +166,10 @@ impl Followed {
         self.tracker.sent(effects, text.as_bytes());
         for tag in tags {
             let tracked = tracked();
-            let told = self.told.get_or_insert_with(|| Arc::new(tracked.empty()));
+            let reported = self.reported.get_or_insert_with(|| Arc::new(tracked.empty()));
             let (on_server, listens) = (&mut self.on_server, &mut self.listens);
             let (names, first, local_rights) = (None, None, false);
-            let places = Places { on_server, listens, names, tracked: &tracked, told, first, local_rights };
+            let places = Places { on_server, listens, names, tracked: &tracked, reported, first, local_rights };
             self.tracker.confirmed(tag, places);
         }
         self.tracker.finished();

@@ -16,9 +16,12 @@ pub(crate) fn check(snapshot: &Snapshot) -> Result<(), Finding> {
         }
     }
     for server in &snapshot.servers {
-        let told = links.remove(&server.conn);
-        if told != server.link {
-            return Err((1, format!("{:?} says {:?} is its session, sessions say {told:?}", server.conn, server.link)));
+        let reported = links.remove(&server.conn);
+        if reported != server.link {
+            return Err((
+                1,
+                format!("{:?} says {:?} is its session, sessions say {reported:?}", server.conn, server.link),
+            ));
         }
     }
     if let Some((server, client)) = links.first_key_value() {

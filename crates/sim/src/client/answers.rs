@@ -56,8 +56,8 @@ impl Client {
         census: &mut Census,
     ) -> Result<(), Finding> {
         let number = self.who.number;
-        if let Some(told) = &self.told {
-            return Err((11, format!("client {number} got {} after FATAL {told}", show(message, body))));
+        if let Some(fatal_error) = &self.fatal_error {
+            return Err((11, format!("client {number} got {} after FATAL {fatal_error}", show(message, body))));
         }
         if message == tag::NOTICE {
             if let Some(console) = &mut self.console {
@@ -81,7 +81,7 @@ impl Client {
         }
         census.statements.messages += 1;
         if let Some(console) = &mut self.console {
-            self.told = console.message(number, message, body)?;
+            self.fatal_error = console.message(number, message, body)?;
             return Ok(());
         }
         if message == tag::READY_FOR_QUERY {
@@ -198,18 +198,18 @@ impl Client {
         let fields = Fields::decode(body);
         let code = String::from_utf8_lossy(fields.code().unwrap_or(b"?????")).into_owned();
         let words = String::from_utf8_lossy(fields.message().unwrap_or(b"")).into_owned();
-        let told = format!("{code} {words}");
+        let error = format!("{code} {words}");
         if !self.is_due(&code, &words, facts, plan) {
             return Err((
                 8,
-                format!("client {} was told FATAL {told} without reason: {}", self.who.number, self.describe()),
+                format!("client {} was told FATAL {error} without reason: {}", self.who.number, self.describe()),
             ));
         }
         if code == "53300" && words.starts_with("sorry") {
             return Err((5, "PostgreSQL's own refusal for too many clients reached a client".to_owned()));
         }
         census.clients.refused += 1;
-        self.told = Some(told);
+        self.fatal_error = Some(error);
         Ok(())
     }
 
@@ -267,7 +267,7 @@ impl Client {
     /// # Errors
     /// It was not told why.
     pub(super) fn judge_end(&self, facts: Circumstances, plan: &Plan) -> Result<(), Finding> {
-        if self.told.is_some() || matches!(self.phase, ClientPhase::Hostile { .. }) {
+        if self.fatal_error.is_some() || matches!(self.phase, ClientPhase::Hostile { .. }) {
             return Ok(());
         }
         // In the middle of a message there is no place for an error; a server's end may cut one.

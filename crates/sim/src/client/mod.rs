@@ -127,7 +127,7 @@ pub struct Client {
     losses: Losses,
     debt: Debt,
     /// The FATAL it was told.
-    told: Option<String>,
+    fatal_error: Option<String>,
     news: News,
 }
 
@@ -161,7 +161,7 @@ impl Client {
             work: ClientWork::new(random.range(1, plan.manners.units_max)),
             losses: Losses::default(),
             debt: Debt::default(),
-            told: None,
+            fatal_error: None,
             news: News::default(),
         }
     }

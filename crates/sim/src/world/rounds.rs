@@ -107,7 +107,7 @@ impl World {
             self.step(node, event, &[]);
             return;
         }
-        if !link.stands || link.pooler.told {
+        if !link.stands || link.pooler.end_delivered {
             return;
         }
         let unread = link.pooler.read && !link.up.readable().is_empty();
@@ -121,7 +121,7 @@ impl World {
 
     fn hang_up(&mut self, node: u16, id: LinkId, conn: ConnId, why: Hangup) {
         if let Some(link) = self.pooler.network.get_mut(id) {
-            link.pooler.told = true;
+            link.pooler.end_delivered = true;
         }
         self.step(node, Event::Hangup { conn, why }, &[]);
     }
@@ -147,7 +147,8 @@ impl World {
     fn read(&mut self, node: u16, id: LinkId, conn: ConnId) {
         let World { course, pooler, .. } = self;
         let Some(link) = pooler.network.get_mut(id) else { return };
-        let ours = link.pooler.home.is_some_and(|(_, home)| home == conn) && link.pooler.read && !link.pooler.told;
+        let ours =
+            link.pooler.home.is_some_and(|(_, home)| home == conn) && link.pooler.read && !link.pooler.end_delivered;
         if !ours {
             return;
         }
@@ -259,7 +260,7 @@ impl World {
             course.fail(1, format!("Send to {conn:?}, which is not connected"));
             return;
         }
-        if link.pooler.told || link.broken {
+        if link.pooler.end_delivered || link.broken {
             return;
         }
         if link.peer.closed {

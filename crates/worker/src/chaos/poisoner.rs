@@ -146,7 +146,7 @@ impl Poisoner {
                 listens: &mut server.traces.listens,
                 names: None,
                 tracked: &caches.tracked,
-                told: &server.kept.parameters,
+                reported: &server.kept.parameters,
                 first: None,
                 local_rights: false,
             };

@@ -24,8 +24,8 @@ pub(crate) fn chore_progress(
     if let Some(words) = error {
         if matches!(chore, Chore::Poison | Chore::Compare) {
             let pool = server.pool;
-            let told = tables.chaos.as_mut().and_then(|chaos| chaos.refused(chore, conn, pool, words));
-            if let Some(text) = told {
+            let complaint = tables.chaos.as_mut().and_then(|chaos| chaos.refused(chore, conn, pool, words));
+            if let Some(text) = complaint {
                 tables.view().log_server(step, conn, Level::Debug, Topic::General, text);
             }
             return chore_progress(tables, limiters, step, conn, chore, None);

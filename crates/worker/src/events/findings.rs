@@ -23,8 +23,8 @@ fn end_astray(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, astra
         let message = session.incoming.inbox.first().copied().unwrap_or_default();
         let text = format!("unexpected message type 0x{message:02X} during COPY from stdin");
         let (severity, code) = ("ERROR", sqlstate::PROTOCOL_VIOLATION);
-        let told = ErrorResponse { severity, code, message: &text, detail: None, hint: None };
-        step.actions.send_new(conn, |out| told.encode(out));
+        let error = ErrorResponse { severity, code, message: &text, detail: None, hint: None };
+        step.actions.send_new(conn, |out| error.encode(out));
     }
     tables.agenda.refuse(conn, sqlstate::PROTOCOL_VIOLATION, SYNC_LOST);
 }
@@ -49,7 +49,7 @@ pub(crate) fn act_on_words(
     if let Some(words) = words.dying {
         let Some(server) = tables.servers.get_mut(conn) else { return true };
         (server.end.gone, server.end.close_needed) = (true, Some("server is shutting down"));
-        if server.session().is_none() || server.end.last_words_told {
+        if server.session().is_none() || server.end.fatal_error_forwarded {
             // A client that was told so gets nothing more: what it sends until the connection ends is not answered.
             lost_servers::break_server(tables, limiters, step, conn, &words);
             return true;

@@ -63,11 +63,11 @@ fn conclude(
     slots::give_up_passing(tables, limiters, step, conn);
     match outcome {
         Outcome::Passed => {}
-        Outcome::Refused(told) => refusals::refuse_for_now(tables, limiters, step, conn, &told, messages),
+        Outcome::Refused(error) => refusals::refuse_for_now(tables, limiters, step, conn, &error, messages),
         Outcome::Late { since, deadline_ms } => {
             let detail = waited(step.now, since, deadline_ms);
             refusals::count_refusal(tables, step, conn, Reason::Deadline, deadlines::WORDS);
-            refusals::refuse_batch(tables, step, conn, &deadlines::told(deadlines::WORDS, &detail), messages);
+            refusals::refuse_batch(tables, step, conn, &deadlines::deadline_error(deadlines::WORDS, &detail), messages);
         }
         Outcome::Cancelled => {
             let (code, message) = (sqlstate::QUERY_CANCELED, BY_REQUEST);
@@ -112,9 +112,9 @@ pub(crate) fn admit(
             Goes::On
         }
         Passage::Later => Goes::Later,
-        Passage::Refused(told) => {
+        Passage::Refused(error) => {
             slots::give_up_passing(tables, limiters, step, conn);
-            refusals::refuse_for_now(tables, limiters, step, conn, &told, messages);
+            refusals::refuse_for_now(tables, limiters, step, conn, &error, messages);
             Goes::PassedOver
         }
     }
@@ -257,11 +257,11 @@ pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
     let (mut through, mut late) = (Vec::new(), Vec::new());
     while let Some(ticket) = limiters.next_of(before) {
         let Some(&Wait { conn, linked, since, .. }) = limiters.waits.get(&ticket) else { break };
-        if let Some(told) = tables.view().late(step.now, conn) {
+        if let Some(late_link) = tables.view().late(step.now, conn) {
             // It takes nothing, so that nobody has to be looked at for what it gives back.
             limiters.leave_line(step.now, ticket);
             limiters.count_vain_wait(step.now, before, since);
-            late.push((conn, since, linked.then_some(told)));
+            late.push((conn, since, linked.then_some(late_link)));
             continue;
         }
         let passage = match before {
@@ -289,11 +289,11 @@ pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         through.push((conn, passage));
     }
     slots::settle_limit(tables, limiters, step, before);
-    for (conn, since, told) in late {
+    for (conn, since, late_link) in late {
         if let Some(session) = tables.sessions.get_mut(conn) {
             session.claim.admission = Admission::Halfway { since };
         }
-        match told {
+        match late_link {
             Some((since, deadline_ms)) => {
                 slots::settle_linked(tables, limiters, conn, Outcome::Late { since, deadline_ms })
             }
@@ -318,16 +318,16 @@ fn go_through(
     let Some(session) = tables.sessions.get_mut(conn) else { return };
     if session.server().is_some() {
         return match passage {
-            Passage::Refused(told) => slots::settle_linked(tables, limiters, conn, Outcome::Refused(told)),
+            Passage::Refused(error) => slots::settle_linked(tables, limiters, conn, Outcome::Refused(error)),
             _ if is_class => slots::settle_linked(tables, limiters, conn, Outcome::Passed),
             _ => tables.agenda.reconsider(conn),
         };
     }
-    if let Passage::Refused(told) = passage {
+    if let Passage::Refused(error) = passage {
         slots::give_up_passing(tables, limiters, step, conn);
         let Some(session) = tables.sessions.get_mut(conn) else { return };
         let inbox = std::mem::take(&mut session.incoming.inbox);
-        refusals::refuse_for_now(tables, limiters, step, conn, &told, &inbox);
+        refusals::refuse_for_now(tables, limiters, step, conn, &error, &inbox);
         if let Some(session) = tables.sessions.get_mut(conn) {
             session.incoming.inbox = inbox;
         }

@@ -63,7 +63,7 @@ fn hurry_within(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_
     let (waited, expected) = (waited.as_millis(), expected.as_millis());
     let detail = format!("waited_ms={waited} deadline_ms={allowed} expected_wait_ms={expected} place={place} of {len}");
     refusals::count_refusal(tables, step, conn, Reason::Deadline, WORDS);
-    refusals::turn_away(tables, limiters, step, conn, &told(WORDS, &detail));
+    refusals::turn_away(tables, limiters, step, conn, &deadline_error(WORDS, &detail));
 }
 
 /// Whether the waiter whose turn has come, and who has left the line, can be served no more: then it is told so.
@@ -71,7 +71,7 @@ pub(crate) fn is_too_late(tables: &mut Tables, limiters: &mut Limiters, step: &m
     let Some((since, deadline_ms)) = tables.view().late(step.now, conn) else { return false };
     let (message, detail) = tables.view().with_pin_limit(conn, WORDS, waited(step.now, since, deadline_ms));
     refusals::count_refusal(tables, step, conn, Reason::Deadline, &message);
-    refusals::refuse_request(tables, limiters, step, conn, &told(&message, &detail));
+    refusals::refuse_request(tables, limiters, step, conn, &deadline_error(&message, &detail));
     true
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn deadline_passed(tables: &mut Tables, limiters: &mut Limiters, step
     }
     let (message, detail) = tables.view().with_pin_limit(conn, WORDS, waited(step.now, since, deadline_ms));
     refusals::count_refusal(tables, step, conn, Reason::Deadline, &message);
-    refusals::turn_away(tables, limiters, step, conn, &told(&message, &detail));
+    refusals::turn_away(tables, limiters, step, conn, &deadline_error(&message, &detail));
 }
 
 /// A session has waited for as long as its query could run.
@@ -95,10 +95,10 @@ pub(crate) fn waited_too_long(tables: &mut Tables, limiters: &mut Limiters, step
     let detail = format!("waited_ms={waited} query_timeout_ms={}", timeout.as_millis());
     let (message, detail) = tables.view().with_pin_limit(conn, QUERY_TIMEOUT, detail);
     refusals::count_refusal(tables, step, conn, Reason::QueryTimeout, &message);
-    refusals::turn_away(tables, limiters, step, conn, &told(&message, &detail));
+    refusals::turn_away(tables, limiters, step, conn, &deadline_error(&message, &detail));
 }
 
-pub(crate) fn told<'a>(message: &'a str, detail: &'a str) -> ErrorResponse<'a> {
+pub(crate) fn deadline_error<'a>(message: &'a str, detail: &'a str) -> ErrorResponse<'a> {
     let (detail, hint) = (Some(detail), Some(HINT));
     ErrorResponse { severity: "ERROR", code: sqlstate::QUERY_CANCELED, message, detail, hint }
 }

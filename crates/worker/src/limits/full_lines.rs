@@ -54,7 +54,7 @@ fn bound_line_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'
     let message = format!("too many clients of class \"{name}\" wait");
     let retry_ms = room_in.as_millis().max(1);
     let detail = format!("limit={max} remaining=0 retry_after_ms={retry_ms} class={name}");
-    let told = ErrorResponse {
+    let error = ErrorResponse {
         severity: "ERROR",
         code: sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
         message: &message,
@@ -62,5 +62,5 @@ fn bound_line_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'
         hint: Some(HINT),
     };
     refusals::count_refusal(tables, step, goes, Reason::MaxWaiting, &message);
-    refusals::turn_away(tables, limiters, step, goes, &told);
+    refusals::turn_away(tables, limiters, step, goes, &error);
 }

@@ -10,7 +10,7 @@ use connections::Slots;
 use machine::Settings;
 use machine::snapshot::{LimitCounts, StatementCounts};
 use queueing::classes::LimitKind;
-use queueing::limiting::limiter::{ClassLimiter, StatementLimiter, Told};
+use queueing::limiting::limiter::{ClassLimiter, LimitError, StatementLimiter};
 use queueing::limiting::{FULL, Limit};
 use sql::Key;
 use units::{ConnId, Time, limits};
@@ -41,7 +41,7 @@ pub(crate) struct Wait {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Passed,
-    Refused(Told),
+    Refused(LimitError),
     Late { since: Time, deadline_ms: u32 },
     Cancelled,
 }
@@ -226,7 +226,7 @@ impl Limiters {
             ];
             let rows = limits.into_iter().filter(|(_, is_limited)| *is_limited).map(|(kind, _)| {
                 let counts = limiter.counts(kind);
-                let (left, unused) = limiter.told_of(kind);
+                let (left, unused) = limiter.left_of(kind);
                 LimitCounts {
                     class: Arc::clone(&limiter.name),
                     kind,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use link::session::{Line, Rest, State};
 use machine::Step;
 use machine::mail::ToCoordinator;
-use queueing::limiting::limiter::Told;
+use queueing::limiting::limiter::LimitError;
 use queueing::refusals::{News, Reason};
 use units::ConnId;
 use wire::backend::{ErrorResponse, Status};
@@ -31,16 +31,16 @@ pub(crate) fn refuse_for_now(
     limiters: &mut Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
-    told: &Told,
+    refused: &LimitError,
     messages: &[u8],
 ) {
     slots::report_limits(tables, limiters, step, conn);
-    count_refusal(tables, step, conn, told.reason, &told.text);
-    let (detail, hint) = (told.exceeded.detail(), told.exceeded.hint());
+    count_refusal(tables, step, conn, refused.reason, &refused.text);
+    let (detail, hint) = (refused.exceeded.detail(), refused.exceeded.hint());
     let error = ErrorResponse {
         severity: "ERROR",
         code: sqlstate::CONFIGURATION_LIMIT_EXCEEDED,
-        message: &told.text,
+        message: &refused.text,
         detail: Some(&detail),
         hint: Some(&hint),
     };
@@ -86,12 +86,12 @@ pub(crate) fn turn_away(
     limiters: &mut Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
-    told: &ErrorResponse<'_>,
+    error: &ErrorResponse<'_>,
 ) {
     let Some(session) = tables.sessions.get(conn) else { return };
     let State::Waiting { .. } = session.state() else { return };
     tables.leave_line(conn);
-    refuse_request(tables, limiters, step, conn, told);
+    refuse_request(tables, limiters, step, conn, error);
 }
 
 /// As [`turn_away`], of a session that is in no line any more.
@@ -100,7 +100,7 @@ pub(crate) fn refuse_request(
     limiters: &mut Limiters,
     step: &mut Step<'_>,
     conn: ConnId,
-    told: &ErrorResponse<'_>,
+    error: &ErrorResponse<'_>,
 ) {
     // Its transaction will not be.
     slots::leave_limits(tables, limiters, step, conn);
@@ -115,13 +115,13 @@ pub(crate) fn refuse_request(
     let Some(session) = tables.sessions.get_mut(conn) else { return };
     let follows = tables.pools.get(session.pool).is_some_and(|pool| pool.rules.follows());
     if !(follows && is_in) {
-        tables.agenda.refuse_as(conn, told);
+        tables.agenda.refuse_as(conn, error);
         return;
     }
     let is_over = session.drop_request();
     let more = !session.incoming.inbox.is_empty();
     step.actions.send_new(conn, |out| {
-        told.encode(out);
+        error.encode(out);
         if is_over {
             backend::encode_ready(out, Status::Idle);
         }

@@ -16,8 +16,8 @@ use crate::tables::followups::Followup;
 
 /// Closes a server and gives its token back. Its session, if any, is the caller's to tell.
 pub(crate) fn close_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
-    let told = tables.view().words_of_end(step, conn, why);
-    tables.view().log_server(step, conn, Level::Log, Topic::Disconnections, told);
+    let words = tables.view().words_of_end(step, conn, why);
+    tables.view().log_server(step, conn, Level::Log, Topic::Disconnections, words);
     remove_server(tables, step, conn, why);
 }
 

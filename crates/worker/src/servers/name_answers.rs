@@ -39,9 +39,9 @@ pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id
             name_polls::log_unreadable_names(tables, step, server_id, "the server's answer is not what was expected")
         }
         Next::Recovered => {
-            let told =
+            let words =
                 "the database's names can be read: what functions, triggers and views do is followed from now on";
-            tables.view().log_server(step, server_id, Level::Log, Topic::General, told.to_owned());
+            tables.view().log_server(step, server_id, Level::Log, Topic::General, words.to_owned());
             spread_names(tables, step, id);
         }
         Next::Nothing => spread_names(tables, step, id),

@@ -38,7 +38,7 @@ pub(crate) fn end_session(
     // In the midst of a server's message there is no place for one of ours, nor behind its FATAL.
     let server = session.server().and_then(|id| tables.servers.get(id));
     let is_within = |server: &Server| server.incoming.skip > 0 && server.incoming.skip_forward;
-    let speakable = server.is_none_or(|server| !server.end.last_words_told && !is_within(server));
+    let speakable = server.is_none_or(|server| !server.end.fatal_error_forwarded && !is_within(server));
     let why = match &end {
         SessionEnd::Left(why) => why,
         SessionEnd::Dismissed(why) => why.as_str(),

@@ -197,7 +197,7 @@ pub(crate) fn join(
     (server.cancel.is_wanted, server.cancel.overdue) = (false, Overdue::No);
     server.transaction.query_at = now;
     server.transaction.began_at = Some(now);
-    server.end.last_words_told = false;
+    server.end.fatal_error_forwarded = false;
     server.transaction.local_rights = false;
     #[cfg(feature = "sabotage")]
     {

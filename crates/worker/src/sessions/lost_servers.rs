@@ -66,7 +66,7 @@ pub(crate) fn server_lost(
     let Some(server) = tables.servers.get(conn) else { return };
     let ServerState::Linked(session) = server.state else { return break_server(tables, limiters, step, conn, why) };
     let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
-    let told = server.end.last_words_told;
+    let error_forwarded = server.end.fatal_error_forwarded;
     let answer_failed = server.transaction.answer_failed;
     let outlives = tables.view().outlives(server, session);
     let kept = tables.sessions.get(session).and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.pins());
@@ -77,7 +77,7 @@ pub(crate) fn server_lost(
     if let Some(answers) = outlives {
         let error = (!answer_failed).then_some((code, why));
         outlive_server(tables, limiters, step, session, answers, error);
-    } else if told || in_answer {
+    } else if error_forwarded || in_answer {
         // Told already, or in the midst of a message that nobody can finish.
         tables.agenda.end(session, SessionEnd::Dismissed(why.to_owned()));
     } else {
@@ -145,10 +145,10 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     let fields = Fields::decode(body);
     let code = fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE);
     let words = String::from_utf8_lossy(fields.message().unwrap_or(b"login failed")).into_owned();
-    let told = format!("server login failed: FATAL {words}");
+    let log_text = format!("server login failed: FATAL {words}");
     let Some(pool) = tables.servers.get(conn).map(|server| server.pool) else { return };
     if is_final(code) {
-        tables.view().log_server(step, conn, Level::Warning, Topic::General, told);
+        tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
         let pause = tables.settings.global.servers.server_login_retry;
         if let Some(pool) = tables.pools.get_mut(pool) {
             pool.opening.spare_after = step.now + pause;
@@ -156,7 +156,7 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         closed_servers::close_server(tables, step, conn, "login failed");
         refuse_waiting(tables, pool, code, &words);
     } else {
-        login_failed_as(tables, step, conn, "login failed", Some(told));
+        login_failed_as(tables, step, conn, "login failed", Some(log_text));
     }
 }
 

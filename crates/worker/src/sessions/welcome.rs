@@ -138,7 +138,7 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
     let (pid, held) = (server.backend.pid, server.holds_messages());
     let tracker = session.tracker.get_or_insert_default();
     if !held {
-        tracker.told = Some(Arc::new(server.kept.reported.clone()));
+        tracker.reported_at_login = Some(Arc::new(server.kept.reported.clone()));
     }
     tracker.pinning.pin_for_life(step.now);
     if let Some(pool) = tables.pools.get_mut(session.pool) {
@@ -194,12 +194,12 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
     let mut others = begun_others(base, state, &tables.caches.tracked);
     let key = Learnt::key(&parameters, state, base, &tables.caches.tracked);
     let nothing_learnt = key.is_none();
-    if let Some(told) = key.and_then(|key| pool.welcome.learnt.get(&key)) {
-        parameters = parameters.learnt(&told.parameters, &base.parameters);
-        others = Arc::clone(&told.others);
+    if let Some(reported) = key.and_then(|key| pool.welcome.learnt.get(&key)) {
+        parameters = parameters.learnt(&reported.parameters, &base.parameters);
+        others = Arc::clone(&reported.others);
     }
     if let Some(tracker) = session.tracker.as_mut().filter(|_| !others.is_empty()) {
-        tracker.told = Some(others);
+        tracker.reported_at_login = Some(others);
     }
     let asked =
         parameters.get(Tracked::APPLICATION_NAME).filter(|_| !tables.settings.global.startup.application_name_add_host);
@@ -226,7 +226,7 @@ fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remar
         return;
     };
     let (parameters, secret) = (Arc::clone(&session.parameters), session.secret);
-    let others = session.tracker.as_ref().and_then(|tracker| tracker.told.clone());
+    let others = session.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone());
     let nothing = Reported::new();
     let others = others.as_deref().unwrap_or(&nothing);
     let notify = &tables.settings.global.startup.login_notify_message;
@@ -257,9 +257,9 @@ fn cut_name(name: &[u8]) -> Option<(Vec<u8>, String)> {
 fn begun_others(base: &Base, state: Option<&SessionState>, tracked: &Tracked) -> Arc<Reported> {
     let Some(state) = state.filter(|state| !state.is_base()) else { return Arc::default() };
     let untracked = base.reported.iter().filter(|(name, _)| tracked.index(name).is_none());
-    let told = untracked.filter_map(|(name, begins)| {
+    let reported = untracked.filter_map(|(name, begins)| {
         let value = canonical(name, state.value(name)?, Some(begins))?;
         (*value != **begins).then(|| (name.clone(), (&*value).into()))
     });
-    Arc::new(told.collect())
+    Arc::new(reported.collect())
 }

@@ -64,7 +64,7 @@ impl View<'_> {
     }
 
     /// As the client knows it.
-    fn told_pid(&self, conn: ConnId, session: &Session) -> i32 {
+    fn shown_pid(&self, conn: ConnId, session: &Session) -> i32 {
         let real = session.tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID));
         let server = session.server().filter(|_| real).and_then(|server| self.servers.get(server));
         server.map_or_else(|| virtual_pid(conn), |server| server.backend.pid)
@@ -101,7 +101,7 @@ impl View<'_> {
             link_name: session.server().and_then(|server| self.servers.get(server)).map(|server| server.identity.name),
             application_name: String::from_utf8_lossy(name).into_owned(),
             prepared_statements: session.statements.names.as_ref().map_or(0, |names| names.len() as u32),
-            pid: self.told_pid(conn, session),
+            pid: self.shown_pid(conn, session),
             fidelity: pool.filter(|pool| pool.rules.mode != PoolMode::Session).map(|pool| pool.rules.fidelity),
             class: session.claim.class,
             pin: session.tracker.as_ref().and_then(|tracker| tracker.pinning.snapshot()),
