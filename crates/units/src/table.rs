@@ -1,8 +1,12 @@
 //! Connections by id: slots in fixed blocks, each with a generation, so that a stale id finds nothing.
 //!
 //! Blocks instead of one vector: growing neither moves what is there nor doubles the memory of idle clients.
+//!
+//! `get` is for an id that may be stale: it came with an event, a message or a deadline. `table[id]` is for the id of a
+//! connection that is in the table by the caller's knowledge; it panics where that is wrong.
 
 use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
 
 use crate::id::{ConnId, Kind};
 
@@ -117,6 +121,30 @@ impl<T> Table<T> {
     }
 }
 
+impl<T> Index<ConnId> for Table<T> {
+    type Output = T;
+
+    #[inline]
+    #[track_caller]
+    fn index(&self, id: ConnId) -> &T {
+        match self.get(id) {
+            Some(value) => value,
+            None => panic!("{id:?} is not in its table"),
+        }
+    }
+}
+
+impl<T> IndexMut<ConnId> for Table<T> {
+    #[inline]
+    #[track_caller]
+    fn index_mut(&mut self, id: ConnId) -> &mut T {
+        match self.get_mut(id) {
+            Some(value) => value,
+            None => panic!("{id:?} is not in its table"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +161,16 @@ mod tests {
         assert_eq!((table.get(first), table.get(second)), (None, Some(&"second")));
         assert_eq!(table.remove(first), None);
         assert_eq!(table.len(), 1);
+    }
+
+    #[test]
+    fn a_stale_id_is_no_index() {
+        let mut table: Table<&str> = Table::new(Kind::Server, 3);
+        let id = table.insert_with(|_| "first");
+        table[id] = "again";
+        assert_eq!(table[id], "again");
+        table.remove(id);
+        assert!(std::panic::catch_unwind(|| table[id]).is_err());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use connections::server::{Group, Server, State as ServerState};
 use link::pool::Pool;
 use link::session::{Line, Session, State};
 use machine::Violation;
-use units::{ConnId, Time, limits};
+use units::{ConnId, PoolId, Time, limits};
 
 use crate::tables::Tables;
 
@@ -33,6 +33,7 @@ pub(crate) fn check(tables: &Tables) -> Result<(), Violation> {
         stopping: tables.stopping.refuses_new_work(),
     };
     links_agree(&parts)?;
+    pools_are_there(tables, &parts)?;
     idle_is_clean(&parts)?;
     nobody_waits_beside_an_idle_server(&parts)?;
     memory_is_bounded(&parts)?;
@@ -109,6 +110,20 @@ fn links_agree(parts: &Parts<'_>) -> Result<(), Violation> {
         let Some(server) = link else { continue };
         let back = servers.get(server).copied().flatten();
         ensure(1, back == Some(*id), || format!("{id:?} is linked to {server:?}, which is linked to {back:?}"))?;
+    }
+    Ok(())
+}
+
+/// I12: a pool is there as long as something of it is, so that what is done with that finds its pool.
+fn pools_are_there(tables: &Tables, parts: &Parts<'_>) -> Result<(), Violation> {
+    let is_there = |id: PoolId| tables.pools.get(id).is_some();
+    for (id, server) in &parts.servers {
+        ensure(12, is_there(server.pool), || format!("{id:?} is of a pool that is forgotten"))?;
+    }
+    for (id, session) in &parts.sessions {
+        // A client of a database that a reload has removed is seen off without one, and the console has none.
+        let needs_pool = !matches!(session.state(), State::Leaving { .. } | State::Console { .. });
+        ensure(12, !needs_pool || is_there(session.pool), || format!("{id:?} is of a pool that is forgotten"))?;
     }
     Ok(())
 }

@@ -278,6 +278,7 @@ impl Worker {
         }
         let before = std::mem::replace(&mut self.tables.settings, settings);
         for id in self.tables.pools.ids() {
+            // Ids are given out for all workers: this one may live on others only.
             let Some(pool) = self.tables.pools.get_mut(id) else { continue };
             let found = self.tables.settings.database(&pool.key.database);
             // Passwords may have changed with the rest.

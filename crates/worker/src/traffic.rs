@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use connections::server::{Overdue, Server, State as ServerState};
+use connections::server::{Overdue, State as ServerState};
 use link::answers::Answers;
 use link::findings::{Broken, Findings};
 use link::lone_answer::{LoneAnswer, passed};
@@ -57,7 +57,7 @@ impl Worker {
     /// A session needs a server for `bytes` from `at`: at once if one is idle, else it waits.
     #[inline(always)]
     fn acquire_for(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source, at: usize) {
-        let Some(session) = self.tables.sessions.get_mut(conn) else { return };
+        let session = &mut self.tables.sessions[conn];
         session.request_at = step.now;
         let (pool, class, is_admitted) =
             (session.pool, session.claim.class, matches!(session.claim.admission, Admission::In { .. }));
@@ -72,8 +72,8 @@ impl Worker {
         };
         // Whoever waits already comes first.
         let may_take = |pool: &Pool| pool.queue.admits(class) && !pool.names.known.is_awaited();
-        let (may_take, bounded) =
-            self.tables.pools.get(pool).map_or((false, false), |pool| (may_take(pool), pool.rules.max_pinned > 0));
+        let entry = &self.tables.pools[pool];
+        let (may_take, bounded) = (may_take(entry), entry.rules.max_pinned > 0);
         if bounded && pin_line::must_wait_to_pin(&mut self.tables, step, conn, &bytes[at..]) {
             backpressure::stash(&mut self.tables, step, conn, &bytes[at..]);
             deadlines::hurry(&mut self.tables, &mut self.limiters, step, conn, &bytes[at..], commented);
@@ -107,12 +107,14 @@ impl Worker {
         {
             return false;
         }
-        let Some(session) = self.tables.sessions.get_mut(conn).filter(|session| !session.incoming.skipping) else {
+        let session = &mut self.tables.sessions[conn];
+        if session.incoming.skipping {
             return false;
-        };
-        let Some(pool) = self.tables.pools.get_mut(session.pool) else { return false };
+        }
+        let pool = &mut self.tables.pools[session.pool];
+        // It has to wait, which is for others to see to.
         let Some(&server_id) = pool.servers.idle.back() else { return false };
-        let Some(server) = self.tables.servers.get_mut(server_id) else { return false };
+        let server = &mut self.tables.servers[server_id];
         let may_take =
             pool.queue.admits(session.claim.class) && !pool.names.known.is_awaited() && pool.rules.max_pinned == 0;
         let is_alike = session.confirmed && Arc::ptr_eq(&session.parameters, &server.kept.parameters);
@@ -123,6 +125,7 @@ impl Worker {
             return false;
         }
         let mut query = LoneQuery { session, server_id, server, pool, bytes, source: Source::Chunk, at: 0 };
+        // There is more at hand, or less.
         let Some(text) = query.text() else { return false };
         self.halves.forget(conn);
         query.session.request_at = step.now;
@@ -142,8 +145,8 @@ impl Worker {
 
     /// Bytes of a server that is logging in.
     fn login_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-        let Some(server) = self.tables.servers.get_mut(conn) else { return };
-        let Some(pool) = self.tables.pools.get(server.pool) else { return };
+        let server = &mut self.tables.servers[conn];
+        let pool = &self.tables.pools[server.pool];
         server.incoming.inbox.extend_from_slice(bytes);
         let inbox = std::mem::take(&mut server.incoming.inbox);
         let mut at = 0;
@@ -160,6 +163,7 @@ impl Worker {
 
     /// What came after the part of the login that could be read: more of it, or already something else.
     fn keep_login_rest(&mut self, step: &mut Step<'_>, conn: ConnId, rest: &[u8]) {
+        // It was refused for good.
         let Some(server) = self.tables.servers.get_mut(conn) else { return };
         if rest.is_empty() {
             return;
@@ -176,6 +180,7 @@ impl Worker {
     }
 
     pub(crate) fn client_received(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
+        // It may have been closed in this very round.
         let Some(session) = self.tables.sessions.get_mut(conn) else { return };
         session.progress_at = step.now;
         if let Some(pool) = self.tables.pools.get_mut(session.pool) {
@@ -183,8 +188,7 @@ impl Worker {
         }
         match session.state() {
             State::Linked { server } => {
-                let held = self.tables.servers.get(server).is_some_and(Server::holds_messages);
-                if held {
+                if self.tables.servers[server].holds_messages() {
                     // It may be but for the rest of a message that it does not go on.
                     let stirs = session.incoming.skipping || !self.limiters.is_none();
                     backpressure::stash(&mut self.tables, step, conn, bytes);
@@ -229,7 +233,7 @@ impl Worker {
 
     /// As [`begin`], with what was kept.
     fn begin_from_inbox(&mut self, step: &mut Step<'_>, conn: ConnId) {
-        let Some(session) = self.tables.sessions.get_mut(conn) else { return };
+        let session = &mut self.tables.sessions[conn];
         let inbox = std::mem::take(&mut session.incoming.inbox);
         let source = step.actions.next_kept();
         // Reading goes on again if it had paused for want of room.
@@ -243,6 +247,7 @@ impl Worker {
 
     /// Feeds a linked session's kept bytes to its server.
     pub(crate) fn requests_from_inbox(&mut self, step: &mut Step<'_>, conn: ConnId) {
+        // It may have ended since it was to go on.
         let Some(session) = self.tables.sessions.get_mut(conn) else { return };
         let inbox = std::mem::take(&mut session.incoming.inbox);
         let source = step.actions.next_kept();
@@ -276,10 +281,12 @@ impl Worker {
         may_be_lone: bool,
     ) {
         let others = definitions::other_workers(&self.tables);
-        let Some(session) = self.tables.sessions.get_mut(conn) else { return };
+        let session = &mut self.tables.sessions[conn];
+        // It may have ended since it was to go on.
         let Some(server_id) = session.server() else { return };
+        // Closed in this step, whose end is its session's too.
         let Some(server) = self.tables.servers.get_mut(server_id) else { return };
-        let Some(pool) = self.tables.pools.get_mut(session.pool) else { return };
+        let pool = &mut self.tables.pools[session.pool];
         let mut query = LoneQuery { session, server_id, server, pool, bytes, source, at };
         if may_be_lone
             && let Some(text) = query.text()
@@ -353,7 +360,7 @@ impl Worker {
     #[inline(always)]
     fn answers(&mut self, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], source: Source) {
         let others = definitions::other_workers(&self.tables);
-        let Some(server) = self.tables.servers.get_mut(conn) else { return };
+        let server = &mut self.tables.servers[conn];
         let client = match &mut server.state {
             ServerState::Linked(session) => Some(*session),
             ServerState::Draining { read, .. } => {
@@ -362,8 +369,8 @@ impl Worker {
             }
             _ => None,
         };
-        let Some(pool) = self.tables.pools.get_mut(server.pool) else { return };
-        let mut session = client.and_then(|id| self.tables.sessions.get_mut(id).map(|session| (id, session)));
+        let pool = &mut self.tables.pools[server.pool];
+        let mut session = client.map(|id| (id, &mut self.tables.sessions[id]));
         let mut stream = Stream::new(bytes, source, 0);
         if let Some((id, session)) = &mut session
             && self.limiters.is_none()
@@ -423,36 +430,37 @@ impl Worker {
             closed_servers::refuse_transaction_block(&mut self.tables, step, conn);
             return;
         }
-        let Some(server) = self.tables.servers.get_mut(conn) else { return };
+        let server = &mut self.tables.servers[conn];
         match server.state {
             ServerState::Linked(session) => {
                 let (held, struck) = (server.hold.is_on, server.cancel.overdue == Overdue::Answered);
-                let Some(pool) = self.tables.pools.get_mut(server.pool) else { return };
-                if let Some(session_value) = self.tables.sessions.get_mut(session) {
-                    let tracked = &self.tables.caches.tracked;
-                    if findings.replayed {
-                        replaying::accepted(step, session, session_value, server, pool, tracked);
-                    }
-                    if findings.skipped_aside {
-                        end_skipping(step, conn, server);
-                    }
-                    if findings.reverted {
-                        replaying::mend(step, session_value, conn, server, tracked);
-                    }
+                let pool = &mut self.tables.pools[server.pool];
+                let session_value = &mut self.tables.sessions[session];
+                let tracked = &self.tables.caches.tracked;
+                if findings.replayed {
+                    replaying::accepted(step, session, session_value, server, pool, tracked);
+                }
+                if findings.skipped_aside {
+                    end_skipping(step, conn, server);
+                }
+                if findings.reverted {
+                    replaying::mend(step, session_value, conn, server, tracked);
                 }
                 if findings.subscriptions
                     && listener::note_transaction_over(&mut self.tables, step, conn, session, findings.withheld)
                 {
                     return;
                 }
-                if let Some(server) = self.tables.servers.get_mut(conn) {
-                    question_syncs(step, conn, server);
-                }
+                question_syncs(step, conn, &mut self.tables.servers[conn]);
                 if held && links::ends_hold(&mut self.tables, conn, session) {
                     self.requests_from_inbox(step, session);
+                    if self.tables.servers.get(conn).is_none() {
+                        // By `server_fast_close`; its session is on the agenda.
+                        return;
+                    }
                 }
                 cancellers::cancel_if_wanted(&mut self.tables, step, conn);
-                if self.tables.servers.get(conn).is_some_and(|server| server.ledger.depth() < limits::OWED_MAX / 2) {
+                if self.tables.servers[conn].ledger.depth() < limits::OWED_MAX / 2 {
                     backpressure::balance_if_paused(&mut self.tables, step, session);
                 }
                 if !links::release_if_done(&mut self.tables, step, conn) {

@@ -20,7 +20,7 @@ pub(crate) fn chore_progress(
     chore: Chore,
     error: Option<String>,
 ) {
-    let Some(server) = tables.servers.get_mut(conn) else { return };
+    let server = &mut tables.servers[conn];
     if let Some(words) = error {
         if matches!(chore, Chore::Poison | Chore::Compare) {
             let pool = server.pool;
@@ -78,7 +78,7 @@ pub(crate) fn listener_progress(
     server_id: ConnId,
     error: Option<String>,
 ) {
-    let Some(server) = tables.servers.get(server_id) else { return };
+    let server = &tables.servers[server_id];
     if let Some(words) = error {
         lost_servers::break_server(tables, limiters, step, server_id, &format!("listen failed: {words}"));
         return;
@@ -86,8 +86,8 @@ pub(crate) fn listener_progress(
     if !server.ledger.is_clear() {
         return;
     }
-    let id = server.pool;
-    let Some(listener) = tables.pools.get_mut(id).and_then(|pool| pool.listener.as_mut()) else { return };
+    let listener = tables.pools[server.pool].listener.as_mut();
+    let listener = listener.expect("a server that listens is its pool's listener's");
     for conn in listener.answered() {
         listener::attended(tables, step, conn);
     }

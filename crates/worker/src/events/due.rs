@@ -17,11 +17,12 @@ use crate::tables::notices::{PINNED, write_notice};
 use crate::tables::{Tables, timers};
 
 pub(crate) fn session_due(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, at: Time) {
+    // Deadlines are not taken back when a connection is closed.
     let Some(session) = tables.sessions.get_mut(conn) else { return };
     if !session.armed.spend(at) {
         return;
     }
-    let Some(session) = tables.sessions.get(conn) else { return };
+    let session = &tables.sessions[conn];
     let due = tables.view().session_deadline(session).filter(|(when, _)| *when <= step.now);
     match due {
         None => timers::arm_session(tables, conn),
@@ -50,8 +51,10 @@ fn refuse_overdue(tables: &mut Tables, conn: ConnId, words: &str) {
 
 fn notify_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     const WORDS: &str = "No server connection available in postgres backend, client being queued";
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
-    let State::Waiting { ticket, line, .. } = session.state() else { return };
+    let session = &mut tables.sessions[conn];
+    let State::Waiting { ticket, line, .. } = session.state() else {
+        unreachable!("only a session that waits is due to be told so");
+    };
     session.note_notified();
     if line == Line::Limit {
         if let Some((words, detail)) = limiters.standing(step.now, ticket) {
@@ -67,16 +70,18 @@ fn notify_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
 }
 
 pub(crate) fn server_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, at: Time) {
+    // Deadlines are not taken back when a connection is closed.
     let Some(server) = tables.servers.get_mut(conn) else { return };
     if !server.armed.spend(at) {
         return;
     }
+    // It was armed for what it did before.
     let Some((when, why)) = tables.view().server_deadline(conn) else { return };
     if when > step.now {
         timers::arm_server(tables, conn);
         return;
     }
-    let Some(server) = tables.servers.get(conn) else { return };
+    let server = &tables.servers[conn];
     match server.state {
         ServerState::Draining { cancelled: false, .. } => {
             cancellers::cancel_drain(tables, step, conn);
@@ -91,6 +96,7 @@ pub(crate) fn server_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId,
 }
 
 pub(crate) fn canceller_due(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, at: Time) {
+    // Deadlines are not taken back when a connection is closed.
     let Some(canceller) = tables.cancels.get_mut(conn) else { return };
     if canceller.armed.spend(at) {
         cancel_requests::canceller_late(tables, step, conn);
@@ -99,15 +105,15 @@ pub(crate) fn canceller_due(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 
 /// A session that waits for a server, if it does, gets none.
 fn gave_up_waiting(tables: &mut Tables, conn: ConnId) {
-    let Some(session) = tables.sessions.get(conn) else { return };
+    let session = &tables.sessions[conn];
     let waits_for_server = matches!(session.state(), State::Waiting { line: Line::Server | Line::Login, .. });
-    let (id, class) = (session.pool, session.claim.class);
-    if let Some(pool) = tables.pools.get_mut(id).filter(|_| waits_for_server) {
-        pool.queue.refused(class);
+    if waits_for_server {
+        tables.pools[session.pool].queue.refused(session.claim.class);
     }
 }
 
 pub(crate) fn pool_due(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, at: Time) {
+    // Nor when a pool is forgotten.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     if pool.armed.spend(at) {
         let shared = pool.exchange.homes > 1;

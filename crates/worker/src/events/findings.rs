@@ -1,6 +1,5 @@
 //! What is done about what a server has said.
 
-use connections::server::Server;
 use link::copying::SYNC_LOST;
 use link::findings::{Astray, Words};
 use machine::Step;
@@ -16,8 +15,9 @@ use crate::tables::{Tables, timers};
 
 /// Ends a session as PostgreSQL does that cannot tell any more what it has read.
 fn end_astray(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, astray: Astray) {
-    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let server = &mut tables.servers[server_id];
     server.end.close_needed = Some(SYNC_LOST);
+    // A client that has gone is told nothing.
     let Some(conn) = server.session() else { return };
     if let (Astray::NoCopyData, Some(session)) = (astray, tables.sessions.get(conn)) {
         let message = session.incoming.inbox.first().copied().unwrap_or_default();
@@ -47,7 +47,7 @@ pub(crate) fn act_on_words(
         return true;
     }
     if let Some(words) = words.dying {
-        let Some(server) = tables.servers.get_mut(conn) else { return true };
+        let server = &mut tables.servers[conn];
         (server.end.gone, server.end.close_needed) = (true, Some("server is shutting down"));
         if server.session().is_none() || server.end.fatal_error_forwarded {
             // A client that was told so gets nothing more: what it sends until the connection ends is not answered.
@@ -64,7 +64,8 @@ pub(crate) fn act_on_words(
 
 /// The server does not accept its session's parameters: as PostgreSQL would not have let it in with them.
 fn replay_refused(tables: &mut Tables, server_id: ConnId, error: &[u8]) {
-    let Some(conn) = tables.servers.get(server_id).and_then(Server::session) else { return };
+    // A client that has gone is told nothing.
+    let Some(conn) = tables.servers[server_id].session() else { return };
     let fields = Fields::decode(error);
     let code = fields.sqlstate().unwrap_or(wire::sqlstate::PROTOCOL_VIOLATION);
     let words = String::from_utf8_lossy(fields.message().unwrap_or(b"parameters refused")).into_owned();

@@ -24,9 +24,7 @@ pub(crate) fn try_to_forget(tables: &mut Tables, step: &mut Step<'_>, id: PoolId
         let over = pool.is_deserted() && pool.exchange.published == Cell::CALM && !lingers;
         if !over {
             let at = step.now + limits::FORGET;
-            if let Some(pool) = tables.pools.get_mut(id) {
-                tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
-            }
+            tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, at);
             return;
         }
         tables.pools.remove(id);

@@ -17,7 +17,7 @@ use crate::tables::{Tables, timers};
 
 /// The other worker's mailbox was full: the server stays.
 fn lend_returned(tables: &mut Tables, step: &mut Step<'_>, lent: Lent) {
-    let Some(pool) = tables.pools.get_mut(lent.pool()) else { return };
+    let pool = &mut tables.pools[lent.pool()];
     pool.leave(Group::Recovering);
     pool.servers.lent -= 1;
     pool.exchange.fed.remove(&lent.to);
@@ -56,7 +56,7 @@ pub(crate) fn lent_to_us(tables: &mut Tables, definitions: &mut OpenDefinitions,
 
 /// Takes in a server that comes with its connection, and has had no work since then.
 fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_since: Time) {
-    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    let pool = &mut tables.pools[server.pool];
     if concerns_servers(&pool.database, &server.identity.opened_for) {
         server.end.close_needed = Some("database configuration changed");
     }
@@ -78,7 +78,8 @@ fn adopt(tables: &mut Tables, step: &mut Step<'_>, mut server: Server, idle_sinc
         }
         Some(_) | None => {
             free_servers::free(tables, step, conn);
-            if let Some(server) = tables.servers.get_mut(conn).filter(|server| server.state.group() == Group::Idle) {
+            let server = &mut tables.servers[conn];
+            if server.state.group() == Group::Idle {
                 // The way was no work.
                 server.work.since = idle_since;
             }

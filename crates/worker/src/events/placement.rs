@@ -4,7 +4,7 @@
 //! another worker who has waited clearly longer, or becomes idle. A server is opened only with a token from the coordinator (I5).
 
 use connections::server::Group;
-use link::session::{Line, Session, State};
+use link::session::{Line, State};
 use machine::Step;
 use machine::mail::ToCoordinator;
 use queueing::queue::Waiter;
@@ -23,7 +23,7 @@ use crate::tables::{Tables, timers};
 /// Idle servers that may not be handed out unchecked, and people who wait: as many are checked as are waited for.
 fn rouse(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
     loop {
-        let Some(pool) = tables.pools.get(id) else { return };
+        let pool = &tables.pools[id];
         let returning = pool.count(Group::Returning);
         if pool.servers.idle.is_empty() || pool.queue.wanted() <= returning || tables.stopping.refuses_new_work() {
             return;
@@ -39,7 +39,7 @@ fn rouse(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: 
                     tables.agenda.go_on(conn);
                 }
             }
-            None if tables.pools.get(id).is_some_and(|pool| pool.count(Group::Returning) > returning) => {}
+            None if tables.pools[id].count(Group::Returning) > returning => {}
             None => return,
         }
     }
@@ -86,16 +86,16 @@ pub(crate) fn place(
             tables.agenda.feed(id);
         }
         tables.agenda.publish_shared(pool);
-        let (line, deadline_ms) = match tables.sessions.get(waiter).map(Session::state) {
-            Some(State::Waiting { line, deadline_ms, .. }) => (line, deadline_ms),
-            _ => (Line::Server, 0),
+        let State::Waiting { line, deadline_ms, .. } = tables.sessions[waiter].state() else {
+            unreachable!("a pool's queue is of sessions that wait");
         };
         if deadline_ms == 0 || !deadlines::is_too_late(tables, limiters, step, waiter) {
             break (waiter, line);
         }
     };
     let server_id = disturbances::rotate(tables, step, id, waiter, server_id);
-    if tables.pools.get(id).is_some_and(|pool| pool.queue.has_waiters() && !pool.servers.idle.is_empty()) {
+    let pool = &tables.pools[id];
+    if pool.queue.has_waiters() && !pool.servers.idle.is_empty() {
         // Idle for long, and not checked: more people wait than checks are under way.
         tables.agenda.feed(id);
     }
@@ -112,7 +112,7 @@ fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: Con
     if tables.stopping.refuses_new_work() {
         return true;
     }
-    let (Some(server), Some(pool)) = (tables.servers.get(server_id), tables.pools.get(id)) else { return true };
+    let (server, pool) = (&tables.servers[server_id], &tables.pools[id]);
     let (is_awaited, is_sampled) =
         (pool.names.known.is_awaited(), pool.measured.waits.as_deref().is_some_and(WaitSampling::is_wanted));
     if pool.wants_listener() {
@@ -148,6 +148,7 @@ fn is_taken(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: Con
 #[inline(never)]
 pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
     let worker = tables.id;
+    // It may have been forgotten in this very step.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     if pool.wanted() == 0 {
         return;
@@ -157,14 +158,14 @@ pub(crate) fn feed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         // It would be given back at once, and asked for again.
         return;
     }
-    let Some(pool) = tables.pools.get_mut(id) else { return };
+    let pool = &mut tables.pools[id];
     if step.now < pool.opening.retry_at {
         timers::arm_pool(tables, step, id);
         return;
     }
     let lent =
         if pool.exchange.homes > 1 && pool.missing(u32::MAX, 0) > 0 { loans::borrow(tables, step, id) } else { 0 };
-    let Some(pool) = tables.pools.get_mut(id) else { return };
+    let pool = &mut tables.pools[id];
     for _ in 0..pool.missing(limits::OPENING_MAX, lent) {
         if pool.opening.asked == 0 {
             pool.opening.asked_since = step.now;

@@ -15,6 +15,7 @@ const _: () = assert!(limits::POOLS_MAX < u32::MAX as usize);
 
 /// A shorter time-out holds at once; a session whose database is gone, and that is not linked, is closed.
 pub(crate) fn reconfigure_session(tables: &mut Tables, conn: ConnId) {
+    // It may have said goodbye since the reload began: what it waited for came with another session's end.
     let Some(session) = tables.sessions.get(conn) else { return };
     let removed = tables.pools.get(session.pool).is_some_and(|pool| pool.life.removed);
     let free = matches!(session.state(), State::Idle { .. } | State::Waiting { .. } | State::Welcoming { .. });
@@ -32,7 +33,7 @@ pub(crate) fn retire_servers(
     why: &'static str,
 ) {
     for conn in tables.servers.ids() {
-        let Some(server) = tables.servers.get_mut(conn) else { continue };
+        let server = &mut tables.servers[conn];
         if !which(server) {
             continue;
         }

@@ -56,7 +56,7 @@ pub(crate) fn granted(tables: &mut Tables, definitions: &mut OpenDefinitions, st
 
 fn open_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Serial) {
     let empty = tables.caches.interned.intern(tables.caches.tracked.empty());
-    let Some(pool) = tables.pools.get_mut(id) else { return };
+    let pool = &mut tables.pools[id];
     let address = Arc::new(pool.take_host());
     pool.enter(ServerState::Connecting.group());
     let opened_for = Arc::clone(&pool.database);
@@ -68,6 +68,7 @@ fn open_server(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, serial: Ser
 
 /// The connection stands: say who we are.
 pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, ends: Option<Box<Ends>>) {
+    // It may have been given up meanwhile.
     let Some(server) = tables.servers.get_mut(conn) else { return };
     if !matches!(server.state, ServerState::Connecting) {
         return;
@@ -83,8 +84,8 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         let _ = write!(words, " (from {local})");
     }
     tables.view().log_server(step, conn, Level::Log, Topic::Connections, words);
-    let Some(server) = tables.servers.get(conn) else { return };
-    let Some(pool) = tables.pools.get(server.pool) else { return };
+    let server = &tables.servers[conn];
+    let pool = &tables.pools[server.pool];
     let database = &pool.database;
     let dbname = database.name_at_server();
     let fixed = [("user", &*pool.key.user), ("database", dbname)];
@@ -94,9 +95,10 @@ pub(crate) fn server_opened(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 }
 
 pub(crate) fn login_computed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, done: Done) {
-    let Done::Keys(keys) = done else { return };
+    let Done::Keys(keys) = done else { unreachable!("a server's login asks for keys only") };
+    // It may have been given up meanwhile.
     let Some(server) = tables.servers.get_mut(conn) else { return };
-    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    let pool = &mut tables.pools[server.pool];
     if let Err(Broken(why)) = server_login::go_on_with(step, conn, server, pool, *keys) {
         lost_servers::login_failed(tables, step, conn, &why);
     }
@@ -104,8 +106,8 @@ pub(crate) fn login_computed(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 
 /// ReadyForQuery: the server is ours to use.
 pub(crate) fn logged_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let Some(server) = tables.servers.get_mut(conn) else { return };
-    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    let server = &mut tables.servers[conn];
+    let pool = &mut tables.pools[server.pool];
     server_login::note_reported(server, pool, &mut tables.caches);
     match pool.database.connect_query.clone() {
         Some(query) => chores::start_chore(tables, step, conn, Chore::Setup, query.as_bytes()),
@@ -115,8 +117,8 @@ pub(crate) fn logged_in(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) 
 
 /// A new server may be used.
 pub(crate) fn server_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let Some(id) = tables.servers.get(conn).map(|server| server.pool) else { return };
-    let Some(pool) = tables.pools.get_mut(id) else { return };
+    let id = tables.servers[conn].pool;
+    let pool = &mut tables.pools[id];
     // Only now: a connect_query that fails is a failed login too.
     (pool.opening.failures, pool.opening.failed_at, pool.opening.retry_at) = (0, Time::ZERO, Time::ZERO);
     step.actions.post_to_coordinator(ToCoordinator::Opened { pool: id });

@@ -37,6 +37,7 @@ pub(crate) fn blocked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
 }
 
 pub(crate) fn drained(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, count: usize) {
+    // What a socket took may be told of a connection that is closed.
     let Some(flow) = tables.flow_mut(conn) else { return };
     if let Some(buffer) = flow.drained(count) {
         tables.caches.buffers.put_back(buffer);

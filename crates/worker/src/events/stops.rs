@@ -27,6 +27,7 @@ pub(crate) fn stop(tables: &mut Tables, stop: Stop) {
 
 /// Tells once that a shutdown has nothing left to wait for here.
 pub(crate) fn finish_if_done(tables: &mut Tables, step: &mut Step<'_>) {
+    // It was told already.
     let Some(stop) = tables.stopping.awaits() else { return };
     let done = match stop {
         Stop::Immediate => true,

@@ -17,7 +17,7 @@ use connections::Slots;
 use connections::server::LimitWait;
 use link::first_text::first_text;
 use link::pinned::seat;
-use link::session::{Admission, Line, Session, State};
+use link::session::{Admission, Line, State};
 use machine::Step;
 use queueing::classes::{ClassId, LimitKind};
 use queueing::commented::Commented;
@@ -86,7 +86,7 @@ pub(crate) fn admit(
     conn: ConnId,
     messages: &[u8],
 ) -> Goes {
-    let Some(session) = tables.sessions.get(conn) else { return Goes::On };
+    let session = &tables.sessions[conn];
     let since = match session.claim.admission {
         Admission::In { .. } => return Goes::On,
         Admission::Waits { .. } => return Goes::Later,
@@ -105,9 +105,7 @@ pub(crate) fn admit(
     };
     match passage {
         Passage::Open => {
-            if let Some(session) = tables.sessions.get_mut(conn) {
-                session.claim.admission = Admission::Halfway { since };
-            }
+            tables.sessions[conn].claim.admission = Admission::Halfway { since };
             slots::pass_in(tables, limiters, step, conn);
             Goes::On
         }
@@ -129,16 +127,18 @@ fn pass_statement(
 ) -> Passage {
     let limits = &tables.settings.global.classes;
     // Who has a seat has begun with that statement, whatever has come behind it meanwhile.
-    let Some(session) = tables.sessions.get_mut(conn) else { return Passage::Open };
+    let session = &mut tables.sessions[conn];
     let has_slot = session.claim.slots.as_ref().is_some_and(|slots| slots.statement.is_some());
     if has_slot || !limiters.counts_statements {
         return Passage::Open;
     }
+    // What begins without a text is no statement that could be limited.
     let Some(text) = first_text(session, messages) else { return Passage::Open };
     let rules = tables.caches.reader.rules(&session.parameters);
     let fingerprint = rules.and_then(|rules| Text::new(text, rules).fingerprint(&limiters.key).ok());
     // What cannot be read is one statement, whatever it is.
     let fingerprint = fingerprint.map_or(0, |fingerprint| fingerprint.bits()[0]);
+    // Others are limited.
     let Some(limit) = limits.statement_limit(fingerprint) else { return Passage::Open };
     let limiter = limiters.statement(step.now, fingerprint, text);
     let passage =
@@ -170,12 +170,13 @@ fn pass_class(
     else {
         return Passage::Open;
     };
-    let linked = tables.sessions.get(conn).is_some_and(|session| session.server().is_some());
+    let session = &tables.sessions[conn];
+    let linked = session.server().is_some();
     let passage = if limiter.is_next(linked) { limiter.pass(step.now, linked) } else { Passage::Later };
     match passage {
         Passage::Open if linked => {}
         Passage::Open => {
-            let asked_at = tables.sessions.get(conn).and_then(Session::asked_at).unwrap_or(step.now);
+            let asked_at = session.asked_at().unwrap_or(step.now);
             slots::seat_in_class(tables, limiters, step.now, conn, index, asked_at);
         }
         Passage::Later => {
@@ -196,7 +197,7 @@ fn wait_at(
     kind: Option<LimitKind>,
     messages: &[u8],
 ) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     let since = session.asked_at().unwrap_or(step.now);
     let linked = session.server().is_some();
     let deadline_ms = if linked { session.deadline_ms(messages, Commented::Unread).unwrap_or_default() } else { 0 };
@@ -204,10 +205,8 @@ fn wait_at(
     session.claim.admission = Admission::Waits { ticket };
     match session.state() {
         State::Linked { server } => {
-            if let Some(server) = tables.servers.get_mut(server) {
-                server.hold.is_on = true;
-                server.hold.limit_wait = LimitWait { since, deadline_ms };
-            }
+            let hold = &mut tables.servers[server].hold;
+            (hold.is_on, hold.limit_wait) = (true, LimitWait { since, deadline_ms });
         }
         _ => {
             // Who is to be refused waits only until it is told so.
@@ -231,6 +230,7 @@ pub(crate) fn allowed(
     let before = match limit {
         Limit::Class(name, kind) => {
             let Some(index) = limiters.classes.iter().position(|limiter| limiter.name == *name) else {
+                // A reload has taken the class away since it was asked for.
                 return slots::give_back(tables, step, limit.clone(), allowance.granted, 0);
             };
             let limiter = &mut limiters.classes[index];
@@ -243,6 +243,7 @@ pub(crate) fn allowed(
         }
         Limit::Statement(fingerprint) => {
             let Some(limiter) = limiters.statements.get_mut(fingerprint) else {
+                // It was not used any more, and forgotten.
                 return slots::give_back(tables, step, limit.clone(), allowance.granted, 0);
             };
             limiter.seats.allowed(step.now, allowance);
@@ -256,7 +257,7 @@ pub(crate) fn allowed(
 pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, before: Before) {
     let (mut through, mut late) = (Vec::new(), Vec::new());
     while let Some(ticket) = limiters.next_of(before) {
-        let Some(&Wait { conn, linked, since, .. }) = limiters.waits.get(&ticket) else { break };
+        let &Wait { conn, linked, since, .. } = limiters.waits.get(&ticket).expect("a line is of those who wait");
         if let Some(late_link) = tables.view().late(step.now, conn) {
             // It takes nothing, so that nobody has to be looked at for what it gives back.
             limiters.leave_line(step.now, ticket);
@@ -280,19 +281,16 @@ pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         if let (Passage::Open, Before::Class(index), false) = (&passage, before, linked) {
             slots::seat_in_class(tables, limiters, step.now, conn, index, since);
         }
-        if let Some(session) = tables.sessions.get_mut(conn) {
-            if let (Passage::Open, Before::Statement(fingerprint)) = (&passage, before) {
-                slots_of(session, step.now, since).statement = Some(fingerprint);
-            }
-            session.claim.admission = Admission::Halfway { since };
+        let session = &mut tables.sessions[conn];
+        if let (Passage::Open, Before::Statement(fingerprint)) = (&passage, before) {
+            slots_of(session, step.now, since).statement = Some(fingerprint);
         }
+        session.claim.admission = Admission::Halfway { since };
         through.push((conn, passage));
     }
     slots::settle_limit(tables, limiters, step, before);
     for (conn, since, late_link) in late {
-        if let Some(session) = tables.sessions.get_mut(conn) {
-            session.claim.admission = Admission::Halfway { since };
-        }
+        tables.sessions[conn].claim.admission = Admission::Halfway { since };
         match late_link {
             Some((since, deadline_ms)) => {
                 slots::settle_linked(tables, limiters, conn, Outcome::Late { since, deadline_ms })
@@ -315,7 +313,7 @@ fn go_through(
     passage: Passage,
     is_class: bool,
 ) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     if session.server().is_some() {
         return match passage {
             Passage::Refused(error) => slots::settle_linked(tables, limiters, conn, Outcome::Refused(error)),
@@ -325,18 +323,14 @@ fn go_through(
     }
     if let Passage::Refused(error) = passage {
         slots::give_up_passing(tables, limiters, step, conn);
-        let Some(session) = tables.sessions.get_mut(conn) else { return };
+        let session = &mut tables.sessions[conn];
         let inbox = std::mem::take(&mut session.incoming.inbox);
         refusals::refuse_for_now(tables, limiters, step, conn, &error, &inbox);
-        if let Some(session) = tables.sessions.get_mut(conn) {
-            session.incoming.inbox = inbox;
-        }
+        tables.sessions[conn].incoming.inbox = inbox;
     } else if is_class {
         slots::pass_in(tables, limiters, step, conn);
     }
-    if let Some(session) = tables.sessions.get_mut(conn) {
-        session.stop_waiting(step.now);
-    }
+    tables.sessions[conn].stop_waiting(step.now);
     tables.agenda.reconsider(conn);
 }
 
@@ -398,9 +392,7 @@ pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, ste
         slots::give_back(tables, step, limit, count, 0);
     }
     for wait in waits.into_values().rev() {
-        if let Some(session) = tables.sessions.get_mut(wait.conn) {
-            session.claim.admission = Admission::Halfway { since: wait.since };
-        }
+        tables.sessions[wait.conn].claim.admission = Admission::Halfway { since: wait.since };
         go_through(tables, limiters, step, wait.conn, Passage::Open, false);
     }
     if !limiters.is_none() {
@@ -410,11 +402,9 @@ pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, ste
         // If there are limits again some day, nobody has asked yet.
         limiters.outcomes.clear();
         for conn in tables.sessions.ids() {
-            if let Some(session) = tables.sessions.get_mut(conn) {
-                session.claim.admission = Admission::Not;
-                // What it has sent may be held, with its server, for no other reason.
-                tables.agenda.reconsider(conn);
-            }
+            tables.sessions[conn].claim.admission = Admission::Not;
+            // What it has sent may be held, with its server, for no other reason.
+            tables.agenda.reconsider(conn);
         }
     }
 }
@@ -422,16 +412,16 @@ pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, ste
 /// Somebody is not pinned any more, or more may be: whoever waits for that goes on.
 pub(crate) fn admit_to_pin(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, id: PoolId) {
     loop {
-        let Some(pool) = tables.pools.get_mut(id) else { return };
+        let pool = &mut tables.pools[id];
         if pool.pins.queue.is_empty() || pool.pinned_max().is_some_and(|max| pool.pins.count >= max) {
             return;
         }
-        let Some(waiter) = pool.pins.queue.pop() else { return };
+        let waiter = pool.pins.queue.pop().expect("it is not empty");
         if deadlines::is_too_late(tables, limiters, step, waiter.session) {
             continue;
         }
-        let Some(pool) = tables.pools.get_mut(id) else { return };
-        let Some(session) = tables.sessions.get_mut(waiter.session) else { continue };
+        let pool = &mut tables.pools[id];
+        let session = &mut tables.sessions[waiter.session];
         seat(session.tracker.get_or_insert_default(), pool);
         pool.counts.totals.wait_us += step.now.micros_since(waiter.since);
         session.stop_waiting(step.now);

@@ -7,7 +7,7 @@ use link::first_text::first_text;
 use link::session::{Line, State};
 use machine::Settings;
 use queueing::board::Board;
-use queueing::classes::{ClassId, DEFAULT};
+use queueing::classes::ClassId;
 use queueing::commented::Commented;
 use queueing::queue::Queue;
 use settings::PoolMode;
@@ -20,13 +20,13 @@ use crate::tables::Tables;
 /// comments of its text say besides.
 #[inline(never)]
 pub(crate) fn classify(tables: &mut Tables, conn: ConnId, bytes: &[u8]) -> (ClassId, Commented) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return (DEFAULT, Commented::Unread) };
+    let session = &mut tables.sessions[conn];
     let classes = &tables.settings.classes;
     let is_known = session.claim.standing.as_ref().is_some_and(|known| Arc::ptr_eq(&known.0, &session.parameters));
     if !is_known {
         session.claim.standing = Some(tables.caches.standings.of_session(classes, session));
     }
-    let Some(known) = &session.claim.standing else { return (DEFAULT, Commented::Unread) };
+    let known = session.claim.standing.as_ref().expect("it was looked up just now");
     let (class, commented) = match known.1.reads_tags() {
         true => known.1.class_of(first_text(session, bytes).unwrap_or_default()),
         false => (known.1.otherwise(), Commented::Unread),
@@ -41,10 +41,13 @@ pub(crate) fn classify(tables: &mut Tables, conn: ConnId, bytes: &[u8]) -> (Clas
 /// Where a class's long transactions go, if this is one; else that class.
 #[inline(never)]
 fn long_or(tables: &mut Tables, class: ClassId, conn: ConnId, bytes: &[u8]) -> ClassId {
-    let Some(session) = tables.sessions.get_mut(conn) else { return class };
+    let session = &mut tables.sessions[conn];
+    // At the console, or seen off.
     let Some(pool) = tables.pools.get_mut(session.pool) else { return class };
     let long = tables.settings.classes.class(class).long;
+    // What a client does at a server that it keeps for life is no one transaction.
     let Some(long) = long.filter(|_| pool.rules.mode != PoolMode::Session) else { return class };
+    // What has no text is known by nothing.
     let Some(text) = first_text(session, bytes) else { return class };
     let origin = if begins_transaction(text) {
         Some(Origin::of_session(conn))
@@ -89,20 +92,18 @@ pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
     let classes = Arc::clone(&tables.settings.classes);
     tables.caches.standings.forget();
     for conn in tables.sessions.ids() {
-        let Some(session) = tables.sessions.get_mut(conn) else { continue };
+        let session = &mut tables.sessions[conn];
         session.claim.standing = None;
         let inbox = std::mem::take(&mut session.incoming.inbox);
         classify(tables, conn, &inbox);
-        if let Some(session) = tables.sessions.get_mut(conn) {
-            session.incoming.inbox = inbox;
-        }
+        tables.sessions[conn].incoming.inbox = inbox;
     }
     for pool in tables.pools.iter_mut() {
         let old = std::mem::replace(&mut pool.queue, Queue::new(&classes, pool.exchange.homes));
         let mut waiters: Vec<_> = old.waiters().collect();
         waiters.sort_by_key(|waiter| waiter.since);
         for waiter in waiters {
-            let Some(session) = tables.sessions.get_mut(waiter.session) else { continue };
+            let session = &mut tables.sessions[waiter.session];
             let moved = pool.queue.push(session.claim.class, waiter.session, waiter.since, waiter.since);
             if let State::Waiting { line: Line::Server | Line::Login, .. } = session.state() {
                 session.take_ticket(moved);
@@ -110,8 +111,8 @@ pub(crate) fn reclassify(tables: &mut Tables, before: &Settings) {
         }
     }
     for conn in tables.servers.ids() {
-        let Some(server) = tables.servers.get_mut(conn) else { continue };
-        let Some(pool) = tables.pools.get_mut(server.pool) else { continue };
+        let server = &mut tables.servers[conn];
+        let pool = &mut tables.pools[server.pool];
         // What was not counted before may be now.
         let linked_since = server.session().map(|_| server.work.since);
         let since = server.work.charge.take().map(|charge| charge.since).or(linked_since);

@@ -39,7 +39,7 @@ pub(crate) fn hurry(
     messages: &[u8],
     commented: Commented,
 ) {
-    let Some(session) = tables.sessions.get(conn) else { return };
+    let session = &tables.sessions[conn];
     if let Some(allowed) = session.deadline_ms(messages, commented) {
         hurry_within(tables, limiters, step, conn, allowed);
     }
@@ -48,17 +48,20 @@ pub(crate) fn hurry(
 /// A session has begun to wait, and can for so many milliseconds.
 #[inline(never)]
 fn hurry_within(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, allowed: u32) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
+    // It waits for a limit with its server, whose hold has its deadline.
     let State::Waiting { line, ticket, since, .. } = session.state() else { return };
     session.take_deadline(allowed);
     // It may have waited already, at a limit.
     let waited = step.now.since(since);
     let (class, pool) = (session.claim.class, session.pool);
-    let Some(pool) = tables.pools.get(pool) else { return };
+    let pool = &tables.pools[pool];
+    // In another line, of which nobody knows how fast it goes.
     let Some((place, len)) = pool.queue.place(class, ticket) else { return timers::arm_session(tables, conn) };
     let expected = pool.queue.expected_wait(class, step.now, place);
     let expected = expected.filter(|_| line == Line::Server && pool.has_all_it_gets(step.now, class));
     let late = expected.filter(|expected| waited + *expected > Duration::from_millis(allowed.into()));
+    // It is expected to be served in time.
     let Some(expected) = late else { return timers::arm_session(tables, conn) };
     let (waited, expected) = (waited.as_millis(), expected.as_millis());
     let detail = format!("waited_ms={waited} deadline_ms={allowed} expected_wait_ms={expected} place={place} of {len}");
@@ -77,7 +80,7 @@ pub(crate) fn is_too_late(tables: &mut Tables, limiters: &mut Limiters, step: &m
 
 /// A session waits, and can no more.
 pub(crate) fn deadline_passed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let Some((since, deadline_ms)) = tables.view().late(step.now, conn) else { return };
+    let (since, deadline_ms) = tables.view().late(step.now, conn).expect("its deadline has come");
     if slots::end_linked_wait(tables, limiters, step, conn, Outcome::Late { since, deadline_ms }) {
         return;
     }
@@ -88,9 +91,9 @@ pub(crate) fn deadline_passed(tables: &mut Tables, limiters: &mut Limiters, step
 
 /// A session has waited for as long as its query could run.
 pub(crate) fn waited_too_long(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let Some(session) = tables.sessions.get(conn) else { return };
-    let State::Waiting { since, .. } = session.state() else { return };
-    let Some(timeout) = tables.pools.get(session.pool).and_then(|pool| pool.rules.query_timeout) else { return };
+    let session = &tables.sessions[conn];
+    let State::Waiting { since, .. } = session.state() else { unreachable!("only a session that waits is due so") };
+    let timeout = tables.pools[session.pool].rules.query_timeout.expect("it is due by its query_timeout");
     let waited = step.now.since(since).as_millis();
     let detail = format!("waited_ms={waited} query_timeout_ms={}", timeout.as_millis());
     let (message, detail) = tables.view().with_pin_limit(conn, QUERY_TIMEOUT, detail);

@@ -32,13 +32,15 @@ pub(crate) fn bound_line(tables: &mut Tables, limiters: &mut Limiters, step: &mu
 
 #[inline(never)]
 fn bound_line_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let Some(session) = tables.sessions.get(conn) else { return };
+    let session = &tables.sessions[conn];
     // It may be gone already: its deadline was too near.
     if !matches!(session.state(), State::Waiting { line: Line::Server, .. }) {
         return;
     }
     let class = tables.settings.classes.class(session.claim.class);
-    let (Some(max), Some(pool)) = (class.max_waiting, tables.pools.get(session.pool)) else { return };
+    // Another class's line is bounded.
+    let Some(max) = class.max_waiting else { return };
+    let pool = &tables.pools[session.pool];
     // Each worker's part, one at least: else nobody could wait where the limit is below the number of workers.
     if pool.queue.waiting(session.claim.class) <= max.div_ceil(u32::from(pool.exchange.homes.max(1))) {
         return;
@@ -47,10 +49,9 @@ fn bound_line_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'
     // When the next of them is served, there is room for one.
     let room_in = pool.queue.expected_wait(id, step.now, 1).unwrap_or(UNKNOWN);
     let goes = match class.overflow {
-        Overflow::RejectNewest => Some(conn),
-        Overflow::DropOldest => pool.queue.oldest_of(id).map(|waiter| waiter.session),
+        Overflow::RejectNewest => conn,
+        Overflow::DropOldest => pool.queue.oldest_of(id).expect("more wait than may").session,
     };
-    let Some(goes) = goes else { return };
     let message = format!("too many clients of class \"{name}\" wait");
     let retry_ms = room_in.as_millis().max(1);
     let detail = format!("limit={max} remaining=0 retry_after_ms={retry_ms} class={name}");

@@ -209,6 +209,7 @@ impl Limiters {
         while self.statements.len() >= limits::FINGERPRINTS_MAX && !self.statements.contains_key(&fingerprint) {
             let unused = self.statements.iter().filter(|(_, limiter)| limiter.is_unused());
             let oldest = unused.min_by_key(|(_, limiter)| limiter.used_at).map(|(fingerprint, _)| *fingerprint);
+            // All are in use: one more is kept, for now.
             let Some(oldest) = oldest else { break };
             self.statements.remove(&oldest);
         }

@@ -22,8 +22,8 @@ use crate::tables::{Tables, backpressure};
 /// A session that keeps its server has more at hand.
 pub(crate) fn go_on_linked(tables: &mut Tables, conn: ConnId, server: ConnId) {
     let attends = tables.view().waits_for_listener(conn);
-    let waits =
-        tables.sessions.get(conn).is_some_and(|session| matches!(session.claim.admission, Admission::Waits { .. }));
+    let waits = matches!(tables.sessions[conn].claim.admission, Admission::Waits { .. });
+    // Closed in this step, whose end is its session's too.
     let Some(server) = tables.servers.get_mut(server) else { return };
     // A cancel that is under way could strike what comes next.
     let is_struck = server.cancel.overdue == Overdue::Answered;
@@ -105,11 +105,8 @@ pub(crate) fn admit_linked(
 
 /// Keeps what a linked session has sent, until it may go on. Always `None`.
 fn hold_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server: ConnId, bytes: &[u8]) -> Option<usize> {
-    let admission = tables.sessions.get(conn).map(|session| session.claim.admission);
-    let waits = matches!(admission, Some(Admission::Waits { .. }));
-    if let Some(server) = tables.servers.get_mut(server).filter(|_| waits || !bytes.is_empty()) {
-        server.hold.is_on = true;
-    }
+    let waits = matches!(tables.sessions[conn].claim.admission, Admission::Waits { .. });
+    tables.servers[server].hold.is_on |= waits || !bytes.is_empty();
     backpressure::stash(tables, step, conn, bytes);
     None
 }

@@ -34,8 +34,8 @@ const PINNING: [Marks; 9] = [
 
 /// Whether a session without a server has to wait until fewer sessions of its pool are pinned; then it does.
 pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, messages: &[u8]) -> bool {
-    let Some(session) = tables.sessions.get_mut(conn) else { return false };
-    let Some(pool) = tables.pools.get_mut(session.pool) else { return false };
+    let session = &mut tables.sessions[conn];
+    let pool = &mut tables.pools[session.pool];
     if !pool.rules.follows() || !pins(session, messages, &mut tables.caches.reader) {
         return false;
     }
@@ -56,16 +56,12 @@ pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: C
 
 /// A session that has no server does not keep one.
 pub(crate) fn unseat(tables: &mut Tables, conn: ConnId) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
-    let id = session.pool;
+    let session = &mut tables.sessions[conn];
     let seated = session.tracker.as_mut().is_some_and(|tracker| std::mem::take(&mut tracker.seated));
-    if !seated {
-        return;
+    if seated {
+        tables.pools[session.pool].pins.count -= 1;
+        tables.agenda.admit_to_pin(session.pool);
     }
-    if let Some(pool) = tables.pools.get_mut(id) {
-        pool.pins.count -= 1;
-    }
-    tables.agenda.admit_to_pin(id);
 }
 
 /// Whether one of the messages at hand, up to the end of the first batch, pins by what its text says.

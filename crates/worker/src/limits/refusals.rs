@@ -57,7 +57,7 @@ pub(crate) fn refuse_batch(
     error: &ErrorResponse<'_>,
     messages: &[u8],
 ) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     step.actions.send_new(conn, |out| error.encode(out));
     match Header::parse(messages) {
         Ok(Some(header)) if matches!(header.tag, tag::QUERY | tag::FUNCTION_CALL) => {
@@ -71,7 +71,7 @@ pub(crate) fn refuse_batch(
 
 /// A session's request is refused, and its client told `message`: that is counted, and the first time told to the log.
 pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, reason: Reason, message: &str) {
-    let Some(session) = tables.sessions.get(conn) else { return };
+    let session = &tables.sessions[conn];
     let (pool, class) = (session.pool, Arc::clone(&tables.settings.classes.class(session.claim.class).name));
     let quiet = tables.settings.global.console.stats_period;
     if tables.refusals.count(step.now, quiet, pool, Arc::clone(&class), reason) {
@@ -88,8 +88,6 @@ pub(crate) fn turn_away(
     conn: ConnId,
     error: &ErrorResponse<'_>,
 ) {
-    let Some(session) = tables.sessions.get(conn) else { return };
-    let State::Waiting { .. } = session.state() else { return };
     tables.leave_line(conn);
     refuse_request(tables, limiters, step, conn, error);
 }
@@ -104,17 +102,15 @@ pub(crate) fn refuse_request(
 ) {
     // Its transaction will not be.
     slots::leave_limits(tables, limiters, step, conn);
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     let is_in = !matches!(session.state(), State::Waiting { line: Line::Login, .. });
     let wants_server = matches!(session.state(), State::Waiting { line: Line::Server | Line::Login, .. });
     session.stop_waiting(step.now);
-    let (pool, class) = (session.pool, session.claim.class);
-    if let Some(pool) = tables.pools.get_mut(pool).filter(|_| wants_server) {
-        pool.queue.refused(class);
+    let pool = &mut tables.pools[session.pool];
+    if wants_server {
+        pool.queue.refused(session.claim.class);
     }
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
-    let follows = tables.pools.get(session.pool).is_some_and(|pool| pool.rules.follows());
-    if !(follows && is_in) {
+    if !(pool.rules.follows() && is_in) {
         tables.agenda.refuse_as(conn, error);
         return;
     }

@@ -19,15 +19,11 @@ use crate::tables::followups::Before;
 
 /// A session keeps its server: is its transaction over?
 pub(crate) fn note_transaction_end(tables: &mut Tables, conn: ConnId, server: ConnId) {
-    let over = tables.servers.get(server).is_some_and(Server::is_between_transactions);
-    let torn = tables.sessions.get(conn).is_some_and(Session::is_torn);
-    let is_in =
-        tables.sessions.get(conn).is_some_and(|session| matches!(session.claim.admission, Admission::In { .. }));
-    if over && !torn && is_in {
+    let session = &mut tables.sessions[conn];
+    let is_in = matches!(session.claim.admission, Admission::In { .. });
+    if is_in && !session.is_torn() && tables.servers[server].is_between_transactions() {
         // Its slots stay with its server.
-        if let Some(session) = tables.sessions.get_mut(conn) {
-            session.claim.admission = Admission::Not;
-        }
+        session.claim.admission = Admission::Not;
     }
 }
 
@@ -39,12 +35,10 @@ pub(crate) fn end_linked_wait(
     conn: ConnId,
     outcome: Outcome,
 ) -> bool {
-    let Some(session) = tables.sessions.get(conn).filter(|session| session.server().is_some()) else { return false };
-    let Admission::Waits { ticket } = session.claim.admission else { return false };
-    let Some(wait) = limiters.leave_line(step.now, ticket) else { return false };
-    if let Some(session) = tables.sessions.get_mut(conn) {
-        session.claim.admission = Admission::Halfway { since: wait.since };
-    }
+    let session = &mut tables.sessions[conn];
+    let (Some(_), Admission::Waits { ticket }) = (session.server(), session.claim.admission) else { return false };
+    let wait = limiters.leave_line(step.now, ticket).expect("who waits for a limit is in its line");
+    session.claim.admission = Admission::Halfway { since: wait.since };
     settle_linked(tables, limiters, conn, outcome);
     // Whoever was behind it may need less.
     tables.agenda.admit(wait.before);
@@ -66,10 +60,8 @@ pub(crate) fn seat_in_class(
     asked_at: Time,
 ) {
     let limiter = &limiters.classes[index];
-    if limiter.limits.active.is_some()
-        && let Some(session) = tables.sessions.get_mut(conn)
-    {
-        slots_of(session, now, asked_at).class = Some(Arc::clone(&limiter.name));
+    if limiter.limits.active.is_some() {
+        slots_of(&mut tables.sessions[conn], now, asked_at).class = Some(Arc::clone(&limiter.name));
     }
 }
 
@@ -79,12 +71,13 @@ pub(crate) fn settle_limit(tables: &mut Tables, limiters: &mut Limiters, step: &
     let (mut asks, mut back) = (Vec::new(), Vec::new());
     let look_at = match before {
         Before::Class(index) => {
-            let Some(limiter) = limiters.classes.get_mut(index) else { return };
+            let limiter = &mut limiters.classes[index];
             back.extend(limiter.unspent(now).map(|(kind, count)| (limiter.limit(kind), count)));
             asks.extend(limiter.asks(now).into_iter().map(|(kind, count)| (limiter.limit(kind), count)));
             limiter.next_at(now)
         }
         Before::Statement(fingerprint) => {
+            // It was not used any more, and forgotten.
             let Some(limiter) = limiters.statements.get_mut(&fingerprint) else { return };
             let waiting = limiter.waiting();
             let count = limiter.seats.settled(waiting) + limiter.seats.unspent(now, waiting);
@@ -135,7 +128,7 @@ pub(crate) fn give_back(tables: &mut Tables, step: &mut Step<'_>, limit: Limit, 
 
 /// Its transaction may begin.
 pub(crate) fn pass_in(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     let since = session.asked_at().unwrap_or(step.now);
     session.claim.admission = Admission::In { since, transactions: 1, queries: 1 };
     report_limits(tables, limiters, step, conn);
@@ -143,15 +136,16 @@ pub(crate) fn pass_in(tables: &mut Tables, limiters: &mut Limiters, step: &mut S
 
 /// It does not begin its transaction. What belongs to a server that it has stays with that.
 pub(crate) fn give_up_passing(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    match tables.sessions.get_mut(conn) {
-        Some(session) if session.server().is_some() => session.claim.admission = Admission::Not,
-        _ => leave_limits(tables, limiters, step, conn),
+    let session = &mut tables.sessions[conn];
+    match session.server() {
+        Some(_) => session.claim.admission = Admission::Not,
+        None => leave_limits(tables, limiters, step, conn),
     }
 }
 
 /// A session has nothing to do with limits any more: its transaction is over, or it goes.
 pub(crate) fn leave_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     let admission = std::mem::take(&mut session.claim.admission);
     let slots = session.claim.slots.take();
     limiters.outcomes.remove(&conn);
@@ -167,8 +161,9 @@ pub(crate) fn leave_limits(tables: &mut Tables, limiters: &mut Limiters, step: &
 
 /// A session goes, and its server has still to be done with its transaction: its slots are that server's until then.
 pub(crate) fn pass_seat_on(tables: &mut Tables, conn: ConnId, server: ConnId) {
+    let session = &mut tables.sessions[conn];
+    // One that was closed has nothing left to be done with.
     if let Some(server) = tables.servers.get_mut(server)
-        && let Some(session) = tables.sessions.get_mut(conn)
         && session.claim.slots.is_some()
     {
         debug_assert!(server.work.slots.is_none(), "a server has the slots of one transaction");
@@ -186,8 +181,7 @@ pub(crate) fn count_ended(
     pool: PoolId,
     before: u64,
 ) {
-    let Some(pool) = tables.pools.get(pool) else { return };
-    let ended = pool.counts.totals.transactions.saturating_sub(before);
+    let ended = tables.pools[pool].counts.totals.transactions.saturating_sub(before);
     if let Some(client) = client.filter(|_| ended > 0) {
         count_for_limits(tables, limiters, step, client, u32::try_from(ended).unwrap_or(u32::MAX), 0);
     }
@@ -202,7 +196,8 @@ pub(crate) fn count_for_limits(
     transactions: u32,
     queries: u32,
 ) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
+    // Its transaction began before there were limits, or none has begun.
     let Admission::In { transactions: begun, queries: asked, .. } = &mut session.claim.admission else { return };
     let paid = |credit: &mut u8, count: u32| {
         let free = u32::from(*credit).min(count);
@@ -211,6 +206,7 @@ pub(crate) fn count_for_limits(
     };
     let (transactions, queries) = (paid(begun, transactions), paid(asked, queries));
     let index = usize::from(session.claim.class.0);
+    // Statements are limited, and no class.
     let Some(limiter) = limiters.classes.get_mut(index) else { return };
     if limiter.limits.transactions.is_some() {
         (0..transactions).for_each(|_| limiter.transactions.owe());
@@ -224,11 +220,15 @@ pub(crate) fn count_for_limits(
 }
 
 pub(crate) fn report_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let Some(session) = tables.sessions.get(conn).filter(|session| session.claim.reports_limits) else { return };
+    let session = &tables.sessions[conn];
+    if !session.claim.reports_limits {
+        return;
+    }
     let limiter = limiters
         .classes
         .get(usize::from(session.claim.class.0))
         .filter(|limiter| !ClassLimiter::is_free(&limiter.limits));
+    // It is limited by its statement only.
     let Some((remaining, retry_ms)) = limiter.map(|limiter| limiter.left(step.now)) else { return };
     step.actions.send_new(conn, |out| {
         for (name, value) in

@@ -15,7 +15,7 @@ pub(crate) const BY_REQUEST: &str = "canceling statement due to user request";
 
 /// `words`: for a query that no server has seen.
 pub(crate) fn cancel_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId, words: &str) {
-    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let server = &mut tables.servers[server_id];
     match server.ledger.owner() {
         Some(Answerer::Client) => start_cancel(tables, step, server_id),
         // PostgreSQL tells that our Parse is complete only together with the query's end.
@@ -23,9 +23,7 @@ pub(crate) fn cancel_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         // Its query is behind something of ours, which is not to be struck.
         Some(_) if server.ledger.owing() != (0, false) => server.cancel.is_wanted = true,
         Some(_) if server.hold.is_on => {
-            if let Some(session) = tables.sessions.get_mut(conn)
-                && take_back(step, conn, session, words)
-            {
+            if take_back(step, conn, &mut tables.sessions[conn], words) {
                 timers::arm_session(tables, conn);
             }
         }
@@ -35,7 +33,7 @@ pub(crate) fn cancel_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 
 /// Something of ours has been answered: is it the turn of a query that is to be cancelled?
 pub(crate) fn cancel_if_wanted(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let server = &mut tables.servers[server_id];
     if server.cancel.is_wanted && server.ledger.owner() == Some(Answerer::Client) {
         server.cancel.is_wanted = false;
         start_cancel(tables, step, server_id);
@@ -44,18 +42,19 @@ pub(crate) fn cancel_if_wanted(tables: &mut Tables, step: &mut Step<'_>, server_
 
 /// Sends a cancel to a server's backend.
 pub(crate) fn start_cancel(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let server = &mut tables.servers[server_id];
+    // Enough are under way, or it cannot be cancelled.
     let Some(conn) = tables.cancels.start(step, server_id, server) else { return };
-    if let Some(pool) = tables.pools.get_mut(server.pool) {
-        pool.counts.cancels += 1;
-    }
+    tables.pools[server.pool].counts.cancels += 1;
     timers::arm_canceller(tables, step, conn);
 }
 
 /// A server that lost its client goes on answering: it is asked to stop.
 pub(crate) fn cancel_drain(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let Some(server) = tables.servers.get_mut(server_id) else { return };
-    let ServerState::Draining { cancelled, .. } = &mut server.state else { return };
+    let server = &mut tables.servers[server_id];
+    let ServerState::Draining { cancelled, .. } = &mut server.state else {
+        unreachable!("only a server that drains is asked to stop");
+    };
     if !std::mem::replace(cancelled, true) {
         start_cancel(tables, step, server_id);
     }

@@ -12,9 +12,10 @@ use crate::tables::Tables;
 /// The oldest waiter has waited for reserve_pool_timeout: the reserve may be opened.
 pub(crate) fn ask_for_reserve(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let worker = tables.id;
+    // Not set: the reserve is never opened.
     let Some(timeout) = tables.settings.global.pools.reserve_pool_timeout else { return };
     let leaves = does(&tables.settings, Fault::LeaveReserve);
-    let Some(pool) = tables.pools.get_mut(id) else { return };
+    let pool = &mut tables.pools[id];
     let waited = pool.queue.oldest().map(|waiter| step.now.since(waiter.since));
     let due = pool.lacks_reserve() && waited.is_some_and(|waited| waited >= timeout) && !leaves;
     if due && step.now >= pool.opening.retry_at {
@@ -46,6 +47,7 @@ pub(crate) fn inquired(tables: &Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// So many asks are dropped. Whoever has come to wait since then asks anew.
 pub(crate) fn dropped(tables: &mut Tables, id: PoolId, count: u32, reserve: bool) {
+    // It may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     pool.opening.asked = pool.opening.asked.saturating_sub(count);
     pool.opening.asked_reserve &= !reserve;

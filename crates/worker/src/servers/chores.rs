@@ -14,7 +14,7 @@ use crate::tables::{Tables, timers};
 
 pub(crate) fn start_chore(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, chore: Chore, query: &[u8]) {
     turn_server(tables, step, server_id, ServerState::Busy(chore));
-    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let server = &mut tables.servers[server_id];
     server.ledger.sent(Answerer::Chore, Expect::Query);
     server.statements.unnamed = session_state::unnamed::NONE;
     step.actions.send_new(server_id, |out| Query { text: query }.encode(out));
@@ -23,8 +23,8 @@ pub(crate) fn start_chore(tables: &mut Tables, step: &mut Step<'_>, server_id: C
 
 /// Moves a server to another state, and its pool's counts with it.
 pub(crate) fn turn_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, state: ServerState) {
-    let Some(server) = tables.servers.get_mut(conn) else { return };
-    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    let server = &mut tables.servers[conn];
+    let pool = &mut tables.pools[server.pool];
     let armed = match state {
         ServerState::Linked(_) => true,
         ServerState::Idle => is_armed_idle(step.now, server, pool, &tables.settings),

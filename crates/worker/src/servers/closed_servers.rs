@@ -1,7 +1,6 @@
 //! How servers are closed, and their tokens given back to the coordinator.
 
-use connections::server::{Group, Server, State as ServerState};
-use link::session::Session;
+use connections::server::{Group, State as ServerState};
 use link::surplus::SURPLUS;
 use machine::Step;
 use machine::action::Action;
@@ -23,9 +22,8 @@ pub(crate) fn close_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 
 /// As [`close_server`], without a line in the log.
 pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
-    let Some(server) = tables.servers.get(conn) else { return };
+    let mut server = tables.servers.remove(conn).expect("a server is closed once");
     let (id, group) = (server.pool, server.state.group());
-    let Some(mut server) = tables.servers.remove(conn) else { return };
     if let Some(chaos) = &mut tables.chaos {
         chaos.gone(conn);
     }
@@ -35,17 +33,16 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
         step.actions.send_new(conn, frontend::encode_terminate);
     }
     step.actions.push(Action::Close { conn, last_words: false });
-    if let Some(pool) = tables.pools.get_mut(id) {
-        pool.closed(why);
-        pool.leave(group);
-        pool.settle(step.now, &mut server);
-        pool.servers.idle.retain(|&idle| idle != conn);
-        pool.names.known.lost(conn, step.now);
-        if let Some(waits) = &mut pool.measured.waits {
-            waits.lost(conn, step.now);
-        }
-        tables.agenda.publish_shared(pool);
+    let pool = &mut tables.pools[id];
+    pool.closed(why);
+    pool.leave(group);
+    pool.settle(step.now, &mut server);
+    pool.servers.idle.retain(|&idle| idle != conn);
+    pool.names.known.lost(conn, step.now);
+    if let Some(waits) = &mut pool.measured.waits {
+        waits.lost(conn, step.now);
     }
+    tables.agenda.publish_shared(pool);
     let freed =
         ToCoordinator::Freed { pool: id, worker: tables.id, fresh: group == connections::server::Group::Opening };
     step.actions.post_to_coordinator(freed);
@@ -63,7 +60,7 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 /// In statement mode a transaction of several statements is refused, as in PgBouncer.
 pub(crate) fn refuse_transaction_block(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     const WORDS: &str = "transaction blocks not allowed in statement pooling mode";
-    let session = tables.servers.get(conn).and_then(Server::session);
+    let session = tables.servers[conn].session();
     close_server(tables, step, conn, WORDS);
     if let Some(session) = session {
         tables.agenda.refuse(session, sqlstate::PROTOCOL_VIOLATION, WORDS);
@@ -72,9 +69,12 @@ pub(crate) fn refuse_transaction_block(tables: &mut Tables, step: &mut Step<'_>,
 
 /// The pool has become smaller: so many servers are too many here.
 pub(crate) fn shrink(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, count: u32) {
+    // It does not live here yet, or no more.
     let Some(entry) = tables.pools.get_mut(pool) else { return };
     entry.servers.surplus = count;
-    while let Some(entry) = tables.pools.get_mut(pool).filter(|entry| entry.servers.surplus > 0) {
+    while tables.pools[pool].servers.surplus > 0 {
+        let entry = &mut tables.pools[pool];
+        // The others go when they come free.
         let Some(idle) = entry.servers.idle.front().copied() else { return };
         entry.servers.surplus -= 1;
         close_server(tables, step, idle, SURPLUS);
@@ -88,12 +88,14 @@ pub(crate) fn close_fast(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId)
     if !tables.settings.global.servers.server_fast_close {
         return false;
     }
+    // A reload that has closed another may have closed this one with it.
     let Some(server) = tables.servers.get(conn).filter(|server| server.is_clean() && !server.hold.is_on) else {
         return false;
     };
+    // Nothing is wrong with it, or it is nobody's and is closed as any other.
     let (Some(why), Some(session)) = (server.end.close_needed, server.session()) else { return false };
-    let in_session_mode = tables.pools.get(server.pool).is_some_and(|pool| pool.rules.mode == PoolMode::Session);
-    let torn = tables.sessions.get(session).is_some_and(Session::is_torn);
+    let in_session_mode = tables.pools[server.pool].rules.mode == PoolMode::Session;
+    let torn = tables.sessions[session].is_torn();
     if !in_session_mode || torn {
         return false;
     }
@@ -104,7 +106,10 @@ pub(crate) fn close_fast(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId)
 
 /// A database that is to be empty, and is, may be gone: the next login asks PostgreSQL.
 pub(crate) fn forget_database(tables: &mut Tables, now: Time, id: PoolId) {
-    let Some(pool) = tables.pools.get_mut(id).filter(|pool| pool.life.vacant_until > now) else { return };
+    let pool = &mut tables.pools[id];
+    if pool.life.vacant_until <= now {
+        return;
+    }
     let groups = [Group::Opening, Group::Returning, Group::Recovering, Group::Idle, Group::Linked];
     if groups.into_iter().all(|group| pool.count(group) == 0) {
         pool.welcome.base = None;

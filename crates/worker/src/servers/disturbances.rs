@@ -15,17 +15,18 @@ use crate::tables::Tables;
 
 /// The idle server that a session is to have instead of `chosen`.
 pub(crate) fn rotate(tables: &mut Tables, step: &Step<'_>, pool: PoolId, session: ConnId, chosen: ConnId) -> ConnId {
-    let (Some(chaos), Some(pool)) = (&mut tables.chaos, tables.pools.get(pool)) else { return chosen };
+    let Some(chaos) = &mut tables.chaos else { return chosen };
+    let pool = &tables.pools[pool];
     chaos.choose(session, chosen, pool, &mut usable(step.now, &tables.settings, &tables.servers, pool))
 }
 
 /// A session is about to get a server.
 #[cold]
 pub(crate) fn observe_link(tables: &mut Tables, step: &mut Step<'_>, session: ConnId, conn: ConnId) {
-    let Some(chaos) = &mut tables.chaos else { return };
-    let Some(pool) = tables.servers.get(conn).and_then(|server| tables.pools.get(server.pool)) else { return };
+    let chaos = tables.chaos.as_mut().expect("there is chaos: its caller has asked");
+    let pool = &tables.pools[tables.servers[conn].pool];
     let idle: Vec<Idle> = usable(step.now, &tables.settings, &tables.servers, pool).collect();
-    let server = tables.servers.get_mut(conn).expect("it was looked at just now");
+    let server = &mut tables.servers[conn];
     if let Some(text) = chaos.linked(session, (conn, server), pool, &mut idle.into_iter()) {
         step.actions.tell(Fact { level: Level::Fatal, topic: Topic::General, about: About::Pooler, text });
     }
@@ -34,11 +35,13 @@ pub(crate) fn observe_link(tables: &mut Tables, step: &mut Step<'_>, session: Co
 /// Whether a server that is free is asked something first.
 #[cold]
 pub(crate) fn is_disturbed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) -> bool {
-    let (Some(chaos), Some(server)) = (&mut tables.chaos, tables.servers.get_mut(conn)) else { return false };
-    let Some(pool) = tables.pools.get(server.pool) else { return false };
+    let chaos = tables.chaos.as_mut().expect("there is chaos: its caller has asked");
+    let server = &mut tables.servers[conn];
+    let pool = &tables.pools[server.pool];
+    // Its turn is another time.
     let Some(question) = chaos.freed(conn, server, pool, &mut tables.caches) else { return false };
     chores::turn_server(tables, step, conn, ServerState::Busy(question.chore));
-    let server = tables.servers.get_mut(conn).expect("it was free just now");
+    let server = &mut tables.servers[conn];
     server.ledger.sent(question.answerer, Expect::Query);
     server.statements.unnamed = session_state::unnamed::NONE;
     step.actions.send_new(conn, |out| Query { text: &question.text }.encode(out));
@@ -48,7 +51,10 @@ pub(crate) fn is_disturbed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 
 /// It has answered that.
 pub(crate) fn disturbance_ended(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, chore: Chore) {
-    let (Some(chaos), Some(server)) = (&mut tables.chaos, tables.servers.get_mut(conn)) else { return };
+    // A reload has put an end to it meanwhile.
+    let Some(chaos) = &mut tables.chaos else { return };
+    let server = &mut tables.servers[conn];
+    // All is as it should be.
     let Some((session, text)) = chaos.answered(chore, conn, server, &mut tables.caches) else { return };
     if tables.sessions.get(session).is_some() {
         tables.view().log_session(step, session, Level::Fatal, Topic::General, text);

@@ -14,6 +14,7 @@ use crate::tables::Tables;
 
 /// A linked server loses its client: whatever it owes is read and thrown away before it is used again.
 pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, torn: bool) {
+    // Its session may end because it was closed.
     let Some(server) = tables.servers.get_mut(server_id) else { return };
     if torn {
         closed_servers::close_server(tables, step, server_id, "client disconnect in the middle of a message");
@@ -49,19 +50,13 @@ pub(crate) fn detach(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId
 }
 
 pub(crate) fn drain_progress(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let Some(server) = tables.servers.get_mut(conn) else { return };
-    if !matches!(server.state, ServerState::Draining { .. }) {
-        return;
-    }
+    let server = &mut tables.servers[conn];
+    let ServerState::Draining { read, .. } = server.state else { unreachable!("a server that does not drain") };
     // Its COPY may have begun, or its batch failed, only after the client had gone.
     if !does(&tables.settings, Fault::LeaveCopyOpen) {
         hush(conn, server, step);
     }
-    if let Some(server) = tables.servers.get_mut(conn) {
-        question_syncs(step, conn, server);
-    }
-    let Some(server) = tables.servers.get_mut(conn) else { return };
-    let ServerState::Draining { read, .. } = server.state else { return };
+    question_syncs(step, conn, server);
     if !server.ledger.is_clear() || server.incoming.skip > 0 || !server.incoming.inbox.is_empty() {
         if read > limits::DRAIN_LEN_MAX {
             cancellers::cancel_drain(tables, step, conn);

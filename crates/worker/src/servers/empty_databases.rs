@@ -14,12 +14,13 @@ const WHY: &str = "its database is to be empty";
 /// Those in use stay: whoever says DROP DATABASE may not be allowed to. Their clients may be about to leave, so as long as
 /// PostgreSQL waits for a database to be empty, servers that come free are closed as well.
 pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
+    // It may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     pool.life.vacant_until = step.now + limits::VACATING;
     let is_awaited = pool.queue.has_waiters() || !pool.welcome.waiting.is_empty();
     let listens_for_nobody = pool.listener.as_ref().is_none_or(|listener| listener.is_unused());
     for conn in tables.servers.ids() {
-        let leaves = |server: &&Server| {
+        let leaves = |server: &Server| {
             let group = server.state.group();
             let is_in_use = match server.state {
                 ServerState::Listening => !listens_for_nobody,
@@ -27,7 +28,7 @@ pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
             };
             server.pool == id && !is_in_use && !(is_awaited && group == Group::Opening)
         };
-        if tables.servers.get(conn).filter(leaves).is_some() {
+        if leaves(&tables.servers[conn]) {
             closed_servers::close_server(tables, step, conn, WHY);
         }
     }
@@ -36,7 +37,7 @@ pub(crate) fn vacate(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// A server has no work: whether it leaves a database that is to be empty.
 pub(crate) fn leaves_vacant(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId) -> bool {
-    let leaves = tables.pools.get(id).is_some_and(|pool| pool.life.vacant_until > step.now);
+    let leaves = tables.pools[id].life.vacant_until > step.now;
     if leaves {
         closed_servers::close_server(tables, step, conn, WHY);
     }

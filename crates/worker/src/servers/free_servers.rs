@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use connections::Verdict;
-use connections::server::{Chore, Server, State as ServerState};
+use connections::server::{Chore, State as ServerState};
 use link::checking::CLEAR;
 use link::listening::UNLISTEN;
-use link::pool::Pool;
 use machine::Step;
 use settings::PoolMode;
 use units::ConnId;
@@ -17,8 +16,8 @@ use crate::tables::{Tables, backpressure};
 
 /// A clean server that lost its client: reset if its mode wants that, then free.
 pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let Some(server) = tables.servers.get(server_id) else { return };
-    let Some(pool) = tables.pools.get(server.pool) else { return };
+    let server = &tables.servers[server_id];
+    let pool = &tables.pools[server.pool];
     let (soiled, listens) = (server.traces.soiled, server.traces.listens);
     let resets = pool.rules.mode == PoolMode::Session || tables.settings.global.servers.server_reset_query_always;
     if (soiled || listens || resets) && server.cancel.under_way > 0 {
@@ -46,7 +45,7 @@ pub(crate) fn reset_or_free(tables: &mut Tables, step: &mut Step<'_>, server_id:
 
 /// A clean server has no work: it is settled at the end of the step.
 pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let server = &mut tables.servers[server_id];
     (server.hold.is_on, server.hold.flushed, server.statements.verdict) = (false, false, Verdict::None);
     server.transaction.began_at = None;
     if server.cancel.under_way > 0 || !server.is_clean() || !server.flow.is_clear() {
@@ -66,18 +65,14 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
         let id = server.pool;
         tables.agenda.follow(Followup::Settle { pool: id, server: server_id, lost: false });
     }
-    tables.agenda.release(tables.servers.get_mut(server_id).and_then(|server| server.work.slots.take()));
-    if tables.chaos.is_some() {
-        let is_busy = |server: &Server| !matches!(server.state, ServerState::Idle);
-        if tables.servers.get(server_id).is_some_and(is_busy) && disturbances::is_disturbed(tables, step, server_id) {
-            return;
-        }
-    }
-    let Some(server) = tables.servers.get_mut(server_id) else { return };
-    if matches!(server.state, ServerState::Idle) {
+    tables.agenda.release(server.work.slots.take());
+    if matches!(server.state, ServerState::Idle)
+        || tables.chaos.is_some() && disturbances::is_disturbed(tables, step, server_id)
+    {
         return;
     }
-    if let Some(why) = tables.pools.get_mut(server.pool).and_then(Pool::takes_back) {
+    let server = &mut tables.servers[server_id];
+    if let Some(why) = tables.pools[server.pool].takes_back() {
         server.end.close_needed = Some(why);
     }
     if server.ledger.is_doubtful() {
@@ -91,6 +86,7 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
 }
 
 pub(crate) fn balance_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    // What its socket took may be told of a connection that is closed.
     let Some(server) = tables.servers.get_mut(conn) else { return };
     match server.state {
         ServerState::Linked(session) => backpressure::balance_session(tables, step, session),

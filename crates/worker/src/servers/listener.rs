@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use connections::server::{Answerer, Expect, Server, State as ServerState};
 use link::checking::CLEAR;
-use link::session::State;
+use link::session::{Session, State};
 use machine::Step;
 use machine::sabotage::{Fault, does};
 use session_state::parameters::Tracked;
 use session_state::state::{Overflow, Subscriptions, Wait};
+use session_state::tracker::Tracker;
+use units::table::Table;
 use units::{ConnId, PoolId};
 use wire::backend::{Notification, Status};
 use wire::frontend::Query;
@@ -21,8 +23,7 @@ const LOST: &str = "the connection that listened for this session was lost";
 
 /// A session wants something of its pool's listener.
 pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    let Some(pool) = tables.pools.get(id) else { return };
-    let Some(listener) = &pool.listener else { return };
+    let listener = tables.pools[id].listener.as_ref().expect("a session has wanted something of it");
     match listener.server {
         Some(server) => ask_listener(tables, step, server),
         None if !listener.is_wanted() => {}
@@ -36,9 +37,9 @@ pub(crate) fn attend(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 /// An idle server listens from now on.
 pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
     chores::turn_server(tables, step, server_id, ServerState::Listening);
-    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let server = &mut tables.servers[server_id];
     assert!(server.is_clean() && server.cancel.under_way == 0, "I3: only a clean server listens");
-    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    let pool = &mut tables.pools[server.pool];
     pool.listener.get_or_insert_default().server = Some(server_id);
     let is_base = pool.welcome.base.as_ref().is_some_and(|base| Arc::ptr_eq(&base.parameters, &server.kept.parameters));
     server.work.used = true;
@@ -49,7 +50,7 @@ pub(crate) fn become_listener(tables: &mut Tables, step: &mut Step<'_>, server_i
 }
 
 fn ask(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text: &[u8]) {
-    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let server = &mut tables.servers[server_id];
     server.ledger.sent(Answerer::Chore, Expect::Query);
     server.statements.unnamed = session_state::unnamed::NONE;
     server.transaction.query_at = step.now;
@@ -58,35 +59,42 @@ fn ask(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, text: &[u8])
 
 /// The next round, if none is under way.
 pub(crate) fn ask_listener(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let Some(server) = tables.servers.get(server_id).filter(|server| server.ledger.is_clear()) else { return };
-    let id = server.pool;
-    let Some(listener) = tables.pools.get_mut(id).and_then(|pool| pool.listener.as_mut()) else { return };
+    // Closed in this step, which those who listen are told next; or a round is under way, and the next is after it.
+    let Some(server) = tables.servers.get_mut(server_id).filter(|server| server.ledger.is_clear()) else { return };
+    let listener = tables.pools[server.pool].listener.as_mut();
+    let listener = listener.expect("a server that listens is its pool's listener's");
     let mut text = Vec::new();
     if listener.next_round(&mut text) {
         ask(tables, step, server_id, &text);
-    } else if listener.is_unused()
-        && let Some(server) = tables.servers.get_mut(server_id)
-    {
+    } else if listener.is_unused() {
         server.work.since = step.now;
     }
     timers::arm_server(tables, server_id);
 }
 
+/// A session that a pool's listener knows of: it listens, or waits to, so it has a tracker. It leaves the listener before it goes;
+/// where it has not, that is one client's loss only.
+fn listening(sessions: &mut Table<Session>, conn: ConnId) -> Option<(&mut Tracker, Option<ConnId>)> {
+    let found = sessions.get_mut(conn).and_then(|session| {
+        let server = session.server();
+        session.tracker.as_deref_mut().map(|tracker| (tracker, server))
+    });
+    debug_assert!(found.is_some(), "a session leaves its pool's listener before it goes");
+    found
+}
+
 /// A session has what it waited for.
 pub(crate) fn attended(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
-    let Some(tracker) = &mut session.tracker else { return };
+    let Some((tracker, _)) = listening(&mut tables.sessions, conn) else { return };
     match tracker.notifications.wait() {
         Wait::ToSend { .. } => tracker.notifications.subscriptions_mut().wait = Wait::MaySend,
-        Wait::ToBeReady => send_ready(tables, step, conn),
+        Wait::ToBeReady => send_ready(step, conn, tracker),
         Wait::Nothing | Wait::MaySend => return,
     }
     go_on(tables, step, conn);
 }
 
-fn send_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
-    let Some(tracker) = &mut session.tracker else { return };
+fn send_ready(step: &mut Step<'_>, conn: ConnId, tracker: &mut Tracker) {
     tracker.notifications.subscriptions_mut().wait = Wait::Nothing;
     let unread = tracker.take_unread();
     step.actions.send_new(conn, |out| {
@@ -97,7 +105,7 @@ fn send_ready(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
 
 /// The client's messages go on.
 fn go_on(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let Some(session) = tables.sessions.get(conn) else { return };
+    let session = &tables.sessions[conn];
     let Some(server_id) = session.server() else {
         // It left its server while it waited, so that one was free to listen.
         tables.agenda.reconsider(conn);
@@ -123,13 +131,13 @@ pub(crate) fn note_transaction_over(
         settle_channels(tables, step, server_id, conn);
         return false;
     }
-    let Some(session) = tables.sessions.get(conn) else { return true };
+    let session = &tables.sessions[conn];
     if let Some(why) = session.tracker.as_ref().and_then(|tracker| tracker.missed().map(str::to_owned)) {
         tables.agenda.refuse(conn, sqlstate::ADMIN_SHUTDOWN, &why);
         return true;
     }
     let id = session.pool;
-    let Some(pool) = tables.pools.get_mut(id) else { return false };
+    let pool = &mut tables.pools[id];
     pool.listener.get_or_insert_default().wait(conn);
     attend(tables, step, id);
     false
@@ -137,8 +145,8 @@ pub(crate) fn note_transaction_over(
 
 /// The listener was not to be had in time: the session listens on its own server.
 pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
-    let Some(tracker) = session.tracker.as_mut() else { return };
+    let session = &mut tables.sessions[conn];
+    let tracker = session.tracker.as_mut().expect("who waits for a listener has a tracker");
     if !matches!(tracker.notifications.wait(), Wait::ToSend { .. }) {
         return;
     }
@@ -146,7 +154,7 @@ pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
     let subscriptions = tracker.notifications.subscriptions_mut();
     (subscriptions.alone, subscriptions.wait) = (true, Wait::MaySend);
     let gone = subscriptions.settle(&channels, &channels);
-    let Some(pool) = tables.pools.get_mut(session.pool) else { return };
+    let pool = &mut tables.pools[session.pool];
     if let Some(listener) = &mut pool.listener {
         listener.wait_no_more(conn);
         gone.iter().for_each(|name| listener.leave(name, conn));
@@ -157,8 +165,12 @@ pub(crate) fn listen_alone(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 /// Outside of a transaction: the listener need not listen any more to what the session does not.
 fn settle_channels(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, conn: ConnId) {
     let calm = tables.servers.get(server_id).is_some_and(|server| server.transaction.status == Status::Idle);
-    let Some(session) = tables.sessions.get_mut(conn).filter(|_| calm) else { return };
+    if !calm {
+        return;
+    }
+    let session = &mut tables.sessions[conn];
     let id = session.pool;
+    // The pool's listener never listened for it.
     let Some(tracker) = session.tracker.as_mut().filter(|tracker| tracker.notifications.subscriptions().is_some())
     else {
         return;
@@ -169,7 +181,8 @@ fn settle_channels(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
 
 fn leave_channels(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, conn: ConnId, names: &[Box<[u8]>]) {
     let for_all = does(&tables.settings, Fault::UnlistenForAll);
-    let Some(listener) = tables.pools.get_mut(id).and_then(|pool| pool.listener.as_mut()) else { return };
+    // It was lost, and with it what it listened to.
+    let Some(listener) = tables.pools[id].listener.as_mut() else { return };
     if !names.is_empty() {
         for name in names.iter().filter(|_| for_all) {
             let others: Vec<ConnId> = listener.audience(name).collect();
@@ -191,7 +204,8 @@ pub(crate) fn listens_no_more(tables: &mut Tables, step: &mut Step<'_>, id: Pool
 /// What a pool's listener has heard, for everybody who listens.
 pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, heard: Vec<Vec<u8>>) {
     for body in heard {
-        let Some(server) = tables.servers.get(server_id) else { return };
+        let server = &tables.servers[server_id];
+        // What cannot be read is for nobody.
         let Ok(said) = Notification::decode(&body) else { continue };
         let encoding = server.kept.parameters.get(Tracked::CLIENT_ENCODING).map(<[u8]>::to_vec);
         let id = server.pool;
@@ -217,10 +231,9 @@ fn notify(
     const UNREADABLE: &str = "a notification is not in the session's client_encoding";
     const TOO_MANY: &str = "too many notifications that the client has not read";
     let withheld = does(&tables.settings, Fault::WithholdNews);
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
-    let readable = said.payload.is_ascii() && said.channel.is_ascii()
-        || session.parameters.get(Tracked::CLIENT_ENCODING) == encoding;
-    let Some(tracker) = &mut session.tracker else { return };
+    let is_same = |session: &Session| session.parameters.get(Tracked::CLIENT_ENCODING) == encoding;
+    let readable = said.payload.is_ascii() && said.channel.is_ascii() || tables.sessions.get(conn).is_some_and(is_same);
+    let Some((tracker, _)) = listening(&mut tables.sessions, conn) else { return };
     match tracker.hear(said.channel, message) {
         Ok(true) if withheld => {}
         Ok(true) if readable => send_notifications(tables, step, conn),
@@ -232,7 +245,7 @@ fn notify(
 
 /// Tells a client what was said, if this is a moment for it: between transactions, and it has read all else.
 pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     let has_news = session
         .tracker
         .as_ref()
@@ -261,11 +274,10 @@ pub(crate) fn send_notifications(tables: &mut Tables, step: &mut Step<'_>, conn:
 /// The listener's connection is gone. Who listened has missed something, and is told so where it would have been told that:
 /// not within a transaction, whose answers it may be reading. Who was only about to listen goes on by itself.
 pub(crate) fn listener_lost(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, why: &str) {
-    let Some(listener) = tables.pools.get_mut(id).and_then(|pool| pool.listener.take()) else { return };
+    let listener = tables.pools[id].listener.take().expect("a server that listened was its pool's listener's");
     for conn in listener.everybody() {
-        let Some(session) = tables.sessions.get_mut(conn) else { continue };
-        let server = session.server().and_then(|server| tables.servers.get(server));
-        let Some(tracker) = &mut session.tracker else { continue };
+        let Some((tracker, server)) = listening(&mut tables.sessions, conn) else { continue };
+        let server = server.and_then(|server| tables.servers.get(server));
         let text = format!("{LOST}: {why}");
         let waits = matches!(tracker.notifications.wait(), Wait::ToSend { .. });
         if tracker.is_deaf() && waits {

@@ -16,10 +16,10 @@ use crate::servers::{chores, resting};
 use crate::tables::{Tables, timers};
 
 pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, to: WorkerId, since: Time) {
-    let Some(idle_since) = tables.servers.get(server_id).map(|server| server.work.since) else { return };
+    let idle_since = tables.servers[server_id].work.since;
     chores::turn_server(tables, step, server_id, ServerState::Held);
     let from = tables.id;
-    let Some(server) = tables.servers.remove(server_id) else { return };
+    let server = tables.servers.remove(server_id).expect("it is idle here");
     if let Some(chaos) = &mut tables.chaos {
         chaos.gone(server_id);
     }
@@ -27,7 +27,7 @@ pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
         server.is_clean() && server.flow.is_clear() && server.cancel.under_way == 0,
         "I3: only a clean server is lent"
     );
-    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    let pool = &mut tables.pools[server.pool];
     pool.exchange.fed.insert(to, since);
     pool.servers.lent += 1;
     tables.counts.lends += 1;
@@ -46,7 +46,7 @@ pub(crate) fn lend(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, 
 
 /// A server that we lent has arrived: the other worker answers for it now.
 pub(crate) fn lend_received(tables: &mut Tables, pool: PoolId) {
-    let Some(entry) = tables.pools.get_mut(pool) else { return };
+    let entry = &mut tables.pools[pool];
     entry.leave(Group::Recovering);
     entry.servers.lent -= 1;
     if entry.servers.lent == 0 {
@@ -58,7 +58,9 @@ pub(crate) fn lend_received(tables: &mut Tables, pool: PoolId) {
 
 /// Somebody waits on another worker, which and believes that we have an idle server.
 pub(crate) fn begged(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, from: WorkerId) {
+    // It may have been forgotten meanwhile.
     let Some(entry) = tables.pools.get(pool) else { return };
+    // It was idle when the other worker read the board.
     let Some(&server) = entry.servers.idle.back() else { return };
     let since = step.board.cell(pool, from).waiting_since;
     let fed = since != Time::NEVER && entry.exchange.fed.get(&from) == Some(&since);
@@ -69,6 +71,7 @@ pub(crate) fn begged(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, fro
 }
 
 pub(crate) fn publish(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
+    // It may have been forgotten in this round.
     let Some(entry) = tables.pools.get_mut(pool) else { return };
     if entry.queue.is_counted() {
         entry.publish_classes(step);
@@ -87,7 +90,7 @@ pub(crate) fn publish(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
 }
 
 pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
-    let Some(entry) = tables.pools.get(pool) else { return };
+    let entry = &tables.pools[pool];
     if let Some(&server) = entry.servers.idle.back()
         && !tables.stopping.refuses_new_work()
         && let Some((to, since)) = tables.view().stranger(step.now, step.board, entry)
@@ -106,6 +109,7 @@ pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
     }
     let others = (0..tables.settings.workers).map(WorkerId).filter(|&worker| worker != tables.id);
     let rich = others.max_by_key(|&worker| step.board.cell(pool, worker).idle);
+    // No other worker has one either.
     let Some(rich) = rich.filter(|&worker| step.board.cell(pool, worker).idle > 0) else { return };
     beg(tables, step, pool, rich);
 }
@@ -114,7 +118,7 @@ pub(crate) fn look_around(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
 /// first: with few clients, each worker would else open for itself what it has lent. How many may come.
 pub(crate) fn borrow(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) -> u32 {
     let (own, workers) = (tables.id, tables.settings.workers);
-    let Some(pool) = tables.pools.get_mut(id) else { return 0 };
+    let pool = &mut tables.pools[id];
     let soon = pool.waiting_since() + limits::STRANGER;
     if pool.exchange.homes == 1 || soon <= step.now || soon == Time::NEVER {
         return 0;
@@ -122,6 +126,7 @@ pub(crate) fn borrow(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) -> u3
     let others = (0..workers).map(WorkerId).filter(|&worker| worker != own);
     let excess_of = |worker: &WorkerId| step.board.cell(id, *worker).excess;
     let excess: u32 = others.clone().map(|worker| excess_of(&worker)).sum();
+    // No other worker has more than it uses.
     let Some(rich) = others.max_by_key(excess_of).filter(|_| excess > 0) else { return 0 };
     tables.deadlines.arm(Owner::Pool(id), &mut pool.armed, soon);
     beg(tables, step, id, rich);
@@ -130,7 +135,7 @@ pub(crate) fn borrow(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) -> u3
 
 fn beg(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId, rich: WorkerId) {
     let from = tables.id;
-    let Some(entry) = tables.pools.get_mut(pool) else { return };
+    let entry = &mut tables.pools[pool];
     let waiting_since = entry.waiting_since();
     // One begging a waiter and worker: whoever was begged and had nothing sees that somebody waits here when it has.
     if entry.exchange.begged.insert(rich, waiting_since) != Some(waiting_since) {

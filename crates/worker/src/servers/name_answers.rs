@@ -26,8 +26,8 @@ const WHY: &str = "something was defined past the pooler that leaves what cannot
 
 /// The answer has come to its end.
 pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let Some(server) = tables.servers.get(server_id) else { return };
-    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    let server = &tables.servers[server_id];
+    let pool = &mut tables.pools[server.pool];
     let id = pool.id;
     match pool.names.known.answered(step.now) {
         Next::Poll => return name_polls::ask_server(tables, step, server_id, Chore::Poll, catalogue::POLL),
@@ -52,7 +52,8 @@ pub(crate) fn names_answered(tables: &mut Tables, step: &mut Step<'_>, server_id
 
 /// What was learned by one pool is known to all of the same database here; and servers are cleared.
 fn spread_names(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    let Some(pool) = tables.pools.get(id) else { return };
+    let pool = &tables.pools[id];
+    // Nothing was learned.
     let Some(lesson) = pool.names.known.lesson() else { return };
     let database = std::sync::Arc::clone(&pool.database);
     let mut swept = Vec::new();
@@ -73,8 +74,8 @@ fn spread_names(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 
 fn sweep(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, news: News) {
     for conn in tables.servers.ids() {
-        let Some(server) = tables.servers.get_mut(conn).filter(|server| server.pool == id) else { continue };
-        if !taint(server, news) || server.state.group() != Group::Idle {
+        let server = &mut tables.servers[conn];
+        if server.pool != id || !taint(server, news) || server.state.group() != Group::Idle {
             continue;
         }
         match server.end.close_needed {

@@ -15,8 +15,8 @@ use crate::tables::Tables;
 
 /// An idle server that nobody waits for, or for which somebody waits though it is high time to ask.
 pub(crate) fn ask_for_names(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let Some(server) = tables.servers.get(server_id) else { return };
-    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    let server = &tables.servers[server_id];
+    let pool = &mut tables.pools[server.pool];
     if tables.stopping.has_begun() || !pool.names.known.wants(step.now, pool.servers.idle.len() > 1) {
         return;
     }
@@ -31,17 +31,17 @@ pub(crate) fn ask_for_names(tables: &mut Tables, step: &mut Step<'_>, server_id:
 
 /// As [`ask_for_names`], if it is high time: a pool whose servers are never idle is asked, too. Whether it is.
 pub(crate) fn must_ask_for_names(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, server_id: ConnId) -> bool {
-    let is_overdue = tables.pools.get(id).is_some_and(|pool| pool.names.known.is_overdue(step.now));
+    let is_overdue = tables.pools[id].names.known.is_overdue(step.now);
     if is_overdue {
         ask_for_names(tables, step, server_id);
     }
-    is_overdue && tables.pools.get(id).is_some_and(|pool| pool.names.known.is_asking())
+    is_overdue && tables.pools[id].names.known.is_asking()
 }
 
 /// Whether the pool's servers are for nobody yet: what its database's names hide is to be known first. An idle one is asked.
 pub(crate) fn must_learn(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, idle: ConnId) -> bool {
-    let Some(pool) = tables.pools.get(id).filter(|pool| pool.names.known.is_awaited()) else { return false };
-    if tables.stopping.has_begun() {
+    let pool = &tables.pools[id];
+    if !pool.names.known.is_awaited() || tables.stopping.has_begun() {
         return false;
     }
     if !pool.names.known.is_asking() {
@@ -52,18 +52,16 @@ pub(crate) fn must_learn(tables: &mut Tables, step: &mut Step<'_>, id: PoolId, i
 
 /// The answer is not waited for any longer.
 pub(crate) fn names_late(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let Some(id) = tables.servers.get(server_id).map(|server| server.pool) else { return };
-    if let Some(pool) = tables.pools.get_mut(id) {
-        pool.names.known.is_late();
-    }
+    let id = tables.servers[server_id].pool;
+    tables.pools[id].names.known.is_late();
     chores::turn_server(tables, step, server_id, ServerState::Busy(Chore::Catalogue));
     tables.agenda.feed(id);
 }
 
 /// An error is the answer, or its end.
 pub(crate) fn names_refused(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, words: &str) {
-    let Some(server) = tables.servers.get(server_id) else { return };
-    let Some(pool) = tables.pools.get_mut(server.pool) else { return };
+    let server = &tables.servers[server_id];
+    let pool = &mut tables.pools[server.pool];
     if pool.names.known.refused() {
         log_unreadable_names(tables, step, server_id, words);
     }

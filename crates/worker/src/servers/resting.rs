@@ -29,10 +29,10 @@ pub(crate) fn note_rest(tables: &mut Tables, step: &mut Step<'_>, server_id: Con
 
 #[cold]
 fn rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
-    let Some(server) = tables.servers.get(server_id) else { return };
+    let server = &tables.servers[server_id];
     let id = server.pool;
     let servers = &tables.servers;
-    let Some(pool) = tables.pools.get_mut(id) else { return };
+    let pool = &mut tables.pools[id];
     // Those that have gone on since are of no use.
     pool.servers.resting.retain(|&other| {
         other != server_id && servers.get(other).is_some_and(|server| server.ledger.is_at_rest() && server.pool == id)
@@ -45,18 +45,19 @@ fn rest(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) {
 
 /// Nobody waits here. On another worker somebody may.
 pub(crate) fn rest_for_a_stranger(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    let rests = tables.pools.get(id).filter(|pool| !pool.servers.resting.is_empty());
-    if rests.is_some_and(|pool| tables.view().stranger(step.now, step.board, pool).is_some()) {
+    let pool = &tables.pools[id];
+    if !pool.servers.resting.is_empty() && tables.view().stranger(step.now, step.board, pool).is_some() {
         end_a_rest(tables, step, id);
     }
 }
 
 /// Somebody waits for a server of this pool.
 pub(crate) fn end_a_rest(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
-    while let Some(server_id) = tables.pools.get_mut(id).and_then(|pool| pool.servers.resting.pop()) {
+    while let Some(server_id) = tables.pools[id].servers.resting.pop() {
+        // Since it was noted it may have been closed, or let go.
         let Some(server) = tables.servers.get_mut(server_id) else { continue };
-        let Some(session) = server.session().and_then(|session| tables.sessions.get_mut(session)) else { continue };
-        let Some(pool) = tables.pools.get_mut(id) else { return };
+        let Some(session) = server.session().map(|session| &mut tables.sessions[session]) else { continue };
+        let pool = &mut tables.pools[id];
         if server.pool == id && may_end(pool, session, server) {
             if let Some(unnamed) = &mut session.statements.unnamed {
                 unnamed.batch_ended();

@@ -21,6 +21,7 @@ use crate::tables::Tables;
 /// The coordinator wants to know. An idle server is asked at once, else the next that is released.
 fn want_waits(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let now = step.now;
+    // It may have been forgotten meanwhile.
     let Some(pool) = tables.pools.get_mut(id) else { return };
     pool.measured.waits.get_or_insert_default().want(now);
     if let Some(&server_id) = pool.servers.idle.back() {
@@ -30,10 +31,11 @@ fn want_waits(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
 
 /// An idle server. Whether it was asked.
 pub(crate) fn ask_for_waits(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> bool {
-    let Some(server) = tables.servers.get(server_id) else { return false };
+    let server = &tables.servers[server_id];
     let id = server.pool;
-    let Some(pool) = tables.pools.get_mut(id) else { return false };
+    let pool = &mut tables.pools[id];
     let fits = !tables.stopping.has_begun() && server.kept.session_state.is_none() && pool.count(Group::Linked) > 0;
+    // The coordinator does not want to know, or not of this server.
     let Some(waits) = pool.measured.waits.as_deref_mut().filter(|waits| fits && waits.is_wanted()) else {
         return false;
     };

@@ -34,8 +34,8 @@ pub(crate) fn cancel_requested(
         Some(_) => None,
         None => tables.cancels.key_of(pid, secret),
     };
-    let Some(conn) = conn else { return };
-    let Some(session) = tables.sessions.get(conn) else { return };
+    // Nobody has that key, or nobody has it any more: as PostgreSQL does, nothing is said.
+    let Some((conn, session)) = conn.and_then(|conn| Some((conn, tables.sessions.get(conn)?))) else { return };
     let half = if does(&tables.settings, Fault::HalfASecret) { 0xffff } else { -1 };
     if (session.secret ^ secret) & half != 0 {
         return;
@@ -61,15 +61,13 @@ pub(crate) fn cancel_requested(
 
 /// The query has not been sent to any server: it is taken back here.
 fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     if !take_back(step, conn, session, BY_REQUEST) {
         return;
     }
     let more = !session.incoming.inbox.is_empty();
     tables.leave_line(conn);
-    if let Some(session) = tables.sessions.get_mut(conn) {
-        session.stop_waiting(step.now);
-    }
+    tables.sessions[conn].stop_waiting(step.now);
     slots::leave_limits(tables, limiters, step, conn);
     pin_line::unseat(tables, conn);
     timers::arm_session(tables, conn);
@@ -82,6 +80,7 @@ fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
 }
 
 pub(crate) fn canceller_opened(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    // It may have been given up meanwhile.
     let Some(canceller) = tables.cancels.get_mut(conn) else { return };
     let server = tables.servers.get(canceller.server);
     if !server.is_some_and(|server| canceller.send(step, conn, server, &tables.settings)) {
@@ -91,11 +90,11 @@ pub(crate) fn canceller_opened(tables: &mut Tables, step: &mut Step<'_>, conn: C
 
 /// PostgreSQL has closed the connection, or it never stood: the cancel is over.
 pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    // It may have been given up meanwhile.
     let Some(canceller) = tables.cancels.remove(conn) else { return };
     step.actions.push(Action::Close { conn, last_words: false });
-    if let Some(pool) = tables.pools.get_mut(canceller.pool) {
-        pool.counts.cancels -= 1;
-    }
+    tables.pools[canceller.pool].counts.cancels -= 1;
+    // What it was to cancel may have ended with its server.
     let Some(server) = tables.servers.get_mut(canceller.server) else { return };
     server.cancel.under_way -= 1;
     match server.state {
@@ -115,7 +114,7 @@ pub(crate) fn canceller_done(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 
 /// PostgreSQL did not take the cancel in time. If it was sent, it may strike at any time: its server is given up.
 pub(crate) fn canceller_late(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let Some(canceller) = tables.cancels.get_mut(conn) else { return };
+    let canceller = tables.cancels.get(conn).expect("its deadline has come");
     let doubtful = canceller.sent.then_some(canceller.server);
     if let Some(server) = doubtful.and_then(|id| tables.servers.get_mut(id)) {
         server.end.close_needed = Some("cancel_wait_timeout");
@@ -125,7 +124,7 @@ pub(crate) fn canceller_late(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 
 /// The last cancel for a linked server is over.
 fn strikes_no_more(tables: &mut Tables, server_id: ConnId, conn: ConnId) {
-    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let server = &mut tables.servers[server_id];
     if server.cancel.overdue == Overdue::Answered {
         server.cancel.overdue = Overdue::No;
         if links::ends_hold(tables, server_id, conn) {

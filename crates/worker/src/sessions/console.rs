@@ -28,7 +28,7 @@ const PARAMETERS: [(&str, &str); 7] = [
 ];
 
 pub(crate) fn welcome_to_console(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let Some(session) = tables.sessions.get(conn) else { return };
+    let session = &tables.sessions[conn];
     let secret = session.secret;
     step.actions.send_new(conn, |out| {
         Authentication::Ok.encode(out);
@@ -44,7 +44,9 @@ pub(crate) fn welcome_to_console(tables: &mut Tables, step: &mut Step<'_>, conn:
 /// Looks at what a console client has sent, unless it still waits for an answer.
 pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     loop {
+        // It may have left since it was noted to go on.
         let Some(session) = tables.sessions.get_mut(conn) else { return };
+        // It waits for an answer, or leaves.
         let State::Console { rights, asked: false } = session.state() else { return };
         if !session.flow.is_clear() {
             // Who does not take an answer gets no other (I10).
@@ -74,7 +76,7 @@ pub(crate) fn console_received(tables: &mut Tables, step: &mut Step<'_>, conn: C
 }
 
 fn ask_control(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, rights: ConsoleRights, body: &[u8]) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     let text = match Query::decode(body) {
         Ok(query) => query.text.to_vec(),
         Err(error) => return tables.agenda.refuse(conn, sqlstate::PROTOCOL_VIOLATION, &error.to_string()),
@@ -99,6 +101,7 @@ fn refuse_extended(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
 
 /// The control plane's reply.
 pub(crate) fn console_answered(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8], close: bool) {
+    // It may have left since it asked, or be about to.
     let Some(session) = tables.sessions.get_mut(conn) else { return };
     let State::Console { rights, asked: true } = session.state() else { return };
     session.ask(rights, false);

@@ -33,8 +33,10 @@ pub(crate) fn note_definition(
 
 /// Another worker's pools know what a session here is about to define.
 pub(crate) fn definition_noted(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, definition: &Arc<Definition>) {
+    // It may have gone while the others noted that.
     let Some(session) = tables.sessions.get_mut(conn) else { return };
     let linked_to = session.server();
+    // It has lost its server, and with it what it was about to do.
     let Some(announcement) = session.tracker.as_mut().and_then(|tracker| tracker.announcement.as_mut()) else {
         return;
     };
@@ -84,9 +86,8 @@ pub(crate) fn act_on_definitions(
     for definition in findings.words.iter_mut().flat_map(|words| std::mem::take(&mut words.definitions)) {
         definitions.note(tables.pools.iter_mut(), step.now, &definition);
     }
-    if findings.settled
-        && let Some(id) = tables.servers.get(conn).map(|server| server.pool)
-    {
+    if findings.settled {
+        let id = tables.servers[conn].pool;
         settle_definitions_of(tables, definitions, step, id, conn, false);
     }
 }

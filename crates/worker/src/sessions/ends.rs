@@ -34,6 +34,7 @@ pub(crate) fn end_session(
     conn: ConnId,
     end: SessionEnd,
 ) {
+    // It ends for the first reason.
     let Some(session) = tables.sessions.get(conn).filter(|session| !session.is_leaving()) else { return };
     // In the midst of a server's message there is no place for one of ours, nor behind its FATAL.
     let server = session.server().and_then(|id| tables.servers.get(id));
@@ -62,7 +63,7 @@ pub(crate) fn end_session(
 /// A session has been told its last words: it is closed when they are written. Whether the socket took them shows
 /// only when the actions of this step have been carried out.
 fn see_off(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     session.incoming.inbox = Vec::new();
     session.leave(step.now + limits::FAREWELL);
     step.actions.watch(conn, &mut session.flow, false);
@@ -81,7 +82,7 @@ pub(crate) fn bury_leaving(tables: &mut Tables, step: &mut Step<'_>) {
 }
 
 fn log_end(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
-    let Some(session) = tables.sessions.get(conn) else { return };
+    let session = &tables.sessions[conn];
     if !step.actions.hears(Level::Log, Topic::Disconnections) {
         return;
     }
@@ -105,7 +106,7 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
     }
     slots::leave_limits(tables, limiters, step, conn);
     halves.forget(conn);
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     let (pool, user) = (session.pool, session.identity.user.clone());
     let torn = session.is_torn();
     let tracker = session.tracker.take();
@@ -126,6 +127,7 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
         }
         State::Waiting { .. } => tables.leave_line(conn),
         State::Welcoming { .. } => {
+            // Without a pool it is of a database that a reload has removed while it logged in.
             if let Some(pool) = tables.pools.get_mut(pool) {
                 pool.welcome.waiting.retain(|&(waiting, _)| waiting != conn);
                 // Others have been shown that somebody waits here.
@@ -134,6 +136,7 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
         }
         State::Idle { .. } | State::Console { .. } | State::Leaving { .. } => {}
     }
+    // The console has none.
     if let Some(entry) = tables.pools.get_mut(pool) {
         entry.counts.sessions -= 1;
         entry.pins.count -= u32::from(seated);

@@ -19,8 +19,8 @@ pub(crate) fn needs_server(
     bytes: &[u8],
     from: usize,
 ) -> Option<usize> {
-    let session = tables.sessions.get_mut(conn)?;
-    let mapped = tables.pools.get(session.pool).is_some_and(|pool| pool.rules.max_prepared_statements > 0);
+    let session = &mut tables.sessions[conn];
+    let mapped = tables.pools[session.pool].rules.max_prepared_statements > 0;
     let mut first = Unlinked { conn, session, mapped, actions: step.actions };
     match first.read(&bytes[from..]) {
         Ok(Begun::Needs(at)) => {
@@ -38,7 +38,7 @@ fn keep_half(tables: &mut Tables, halves: &mut Halves, step: &mut Step<'_>, conn
     if bytes.len() <= limits::HALF_ORDINARY {
         return backpressure::stash(tables, step, conn, bytes);
     }
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     if session.incoming.inbox.try_reserve_exact(bytes.len()).is_err() {
         return tables.agenda.refuse(conn, sqlstate::OUT_OF_MEMORY, "out of memory");
     }

@@ -21,10 +21,8 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     if tables.chaos.is_some() {
         disturbances::observe_link(tables, step, conn, server_id);
     }
-    let (Some(session), Some(server)) = (tables.sessions.get_mut(conn), tables.servers.get_mut(server_id)) else {
-        return false;
-    };
-    let Some(pool) = tables.pools.get_mut(session.pool) else { return false };
+    let (session, server) = (&mut tables.sessions[conn], &mut tables.servers[server_id]);
+    let pool = &mut tables.pools[session.pool];
     let is_unknown = matches!(session.state(), State::Welcoming { .. } | State::Waiting { line: Line::Login, .. });
     let begins = !session.confirmed && !is_unknown;
     join(step.now, &tables.settings, (conn, session), (server_id, server), pool, tables.agenda.unpublished());
@@ -51,7 +49,7 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     if paused {
         backpressure::balance_session(tables, step, conn);
     }
-    tables.servers.get(server_id).is_some_and(|server| !server.holds_messages())
+    !tables.servers[server_id].holds_messages()
 }
 
 /// The client's messages go on when what they waited for has been answered. Whether they do.
@@ -59,7 +57,7 @@ pub(crate) fn ends_hold(tables: &mut Tables, server_id: ConnId, conn: ConnId) ->
     if tables.view().waits_for_listener(conn) {
         return false;
     }
-    let Some(server) = tables.servers.get_mut(server_id) else { return false };
+    let server = &mut tables.servers[server_id];
     let opens = server.hold.is_on && server.has_answered();
     if opens {
         (server.hold.is_on, server.hold.flushed) = (false, false);
@@ -70,10 +68,11 @@ pub(crate) fn ends_hold(tables: &mut Tables, server_id: ConnId, conn: ConnId) ->
 /// Lets a linked server go if its client's transaction is over and nothing is owed (I3). Returns whether it is let
 /// go; its session is then armed.
 pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) -> bool {
-    let Some(server) = tables.servers.get_mut(server_id) else { return false };
+    let server = &mut tables.servers[server_id];
+    // It was let go already.
     let ServerState::Linked(conn) = server.state else { return false };
-    let Some(pool) = tables.pools.get_mut(server.pool) else { return false };
-    let Some(session) = tables.sessions.get_mut(conn) else { return false };
+    let pool = &mut tables.pools[server.pool];
+    let session = &mut tables.sessions[conn];
     let is_gated = server.hold.is_on && !(pool.wants_listener() && session.waits_for_listener());
     if pool.rules.mode == PoolMode::Session || is_gated {
         return server.end.close_needed.is_some() && closed_servers::close_fast(tables, step, server_id);
@@ -124,8 +123,8 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
 /// What is left to do where a session has let its server go, and something is special about one of them.
 #[inline(never)]
 fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId, seat: bool) {
-    let Some(session) = tables.sessions.get(conn) else { return };
-    let Some(pool) = tables.pools.get(session.pool) else { return };
+    let session = &tables.sessions[conn];
+    let pool = &tables.pools[session.pool];
     let limited = session.claim.admission != Admission::Not || session.claim.slots.is_some();
     let has_subscriptions =
         session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
@@ -153,7 +152,8 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
     if removed || !is_armed {
         timers::arm_session(tables, conn);
     }
-    let used = tables.servers.get(server_id).is_some_and(|server| server.traces.soiled || server.traces.listens);
+    let traces = &tables.servers[server_id].traces;
+    let used = traces.soiled || traces.listens;
     if tables.settings.global.servers.server_reset_query_always || used {
         free_servers::reset_or_free(tables, step, server_id);
     } else {
@@ -163,7 +163,7 @@ fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: Con
 
 /// A session's transaction is over, and its server is not its own any more.
 fn note_end(tables: &mut Tables, conn: ConnId) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     let admission = std::mem::take(&mut session.claim.admission);
     debug_assert!(!matches!(admission, Admission::Waits { .. }), "who waits for a limit keeps its server");
     tables.agenda.release(session.claim.slots.take());

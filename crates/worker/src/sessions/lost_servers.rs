@@ -31,6 +31,7 @@ pub(crate) fn server_hung_up(
     conn: ConnId,
     _why: Hangup,
 ) {
+    // It may have been closed in this very round.
     let Some(server) = tables.servers.get_mut(conn) else { return };
     server.end.gone = true;
     let why = match server.state {
@@ -42,7 +43,7 @@ pub(crate) fn server_hung_up(
 
 /// A server that cannot be used any more, through no wish of ours.
 pub(crate) fn break_server(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId, why: &str) {
-    let Some(server) = tables.servers.get(conn) else { return };
+    let server = &tables.servers[conn];
     match server.state {
         ServerState::Connecting | ServerState::LoggingIn(_) | ServerState::Busy(Chore::Setup) => {
             login_failed(tables, step, conn, why);
@@ -63,13 +64,14 @@ pub(crate) fn server_lost(
     code: SqlState,
     why: &str,
 ) {
-    let Some(server) = tables.servers.get(conn) else { return };
+    let server = &tables.servers[conn];
+    // Its client had gone before.
     let ServerState::Linked(session) = server.state else { return break_server(tables, limiters, step, conn, why) };
     let in_answer = server.incoming.skip > 0 && server.incoming.skip_forward;
     let error_forwarded = server.end.fatal_error_forwarded;
     let answer_failed = server.transaction.answer_failed;
     let outlives = tables.view().outlives(server, session);
-    let kept = tables.sessions.get(session).and_then(|session| session.tracker.as_ref()).map(|tracker| tracker.pins());
+    let kept = tables.sessions[session].tracker.as_ref().map(|tracker| tracker.pins());
     let kept: Vec<&str> = kept.into_iter().flat_map(|pins| pins.words()).collect();
     let why: &str =
         &if kept.is_empty() { why.to_owned() } else { format!("{why} (lost with it: {})", kept.join(", ")) };
@@ -96,7 +98,7 @@ fn outlive_server(
 ) {
     // Its transaction is over, or will not be.
     slots::leave_limits(tables, limiters, step, conn);
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     session.unlink(step.now);
     if let Some(names) = &mut session.statements.names {
         names.undo_all();
@@ -130,10 +132,10 @@ fn outlive_server(
 }
 
 pub(crate) fn server_open_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
+    // It may have been given up meanwhile.
     let Some(server) = tables.servers.get(conn) else { return };
-    if let Some(pool) = tables.pools.get_mut(server.pool)
-        && pool.database.load_balance_hosts == connections::databases::LoadBalanceHosts::Disable
-    {
+    let pool = &mut tables.pools[server.pool];
+    if pool.database.load_balance_hosts == connections::databases::LoadBalanceHosts::Disable {
         // This one has failed; going round, the next one is the next anyhow.
         pool.opening.next_host = (pool.opening.next_host + 1) % pool.database.hosts.len();
     }
@@ -146,13 +148,11 @@ pub(crate) fn login_refused(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     let code = fields.sqlstate().unwrap_or(sqlstate::CONNECTION_FAILURE);
     let words = String::from_utf8_lossy(fields.message().unwrap_or(b"login failed")).into_owned();
     let log_text = format!("server login failed: FATAL {words}");
-    let Some(pool) = tables.servers.get(conn).map(|server| server.pool) else { return };
     if is_final(code) {
+        let pool = tables.servers[conn].pool;
         tables.view().log_server(step, conn, Level::Warning, Topic::General, log_text);
         let pause = tables.settings.global.servers.server_login_retry;
-        if let Some(pool) = tables.pools.get_mut(pool) {
-            pool.opening.spare_after = step.now + pause;
-        }
+        tables.pools[pool].opening.spare_after = step.now + pause;
         closed_servers::close_server(tables, step, conn, "login failed");
         refuse_waiting(tables, pool, code, &words);
     } else {
@@ -168,7 +168,7 @@ pub(crate) fn login_failed(tables: &mut Tables, step: &mut Step<'_>, conn: ConnI
 /// The coordinator writes the log: a PostgreSQL that is away is tried again by all workers, and often. `words`: the line that
 /// tells what PostgreSQL said.
 fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str, words: Option<String>) {
-    let Some(server) = tables.servers.get(conn) else { return };
+    let server = &tables.servers[conn];
     let (id, began) = (server.pool, server.identity.connected_at);
     let failure = Failure {
         pool: id,
@@ -182,7 +182,7 @@ fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: 
     closed_servers::remove_server(tables, step, conn, why);
     let longest = tables.settings.global.servers.server_login_retry;
     let jitter = u32::from_ne_bytes(tables.random.bytes()) >> 16;
-    let Some(pool) = tables.pools.get_mut(id) else { return };
+    let pool = &mut tables.pools[id];
     // Those that were under way when one failed tell nothing new.
     if pool.opening.failures == 0 || began >= pool.opening.failed_at {
         pool.opening.failures += 1;
@@ -198,7 +198,7 @@ fn login_failed_as(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: 
 
 /// Everybody who waits for this pool is told why there will be no server.
 fn refuse_waiting(tables: &mut Tables, id: PoolId, code: SqlState, words: &str) {
-    let Some(pool) = tables.pools.get(id) else { return };
+    let pool = &tables.pools[id];
     let mut waiting: Vec<ConnId> = pool.queue.waiters().map(|waiter| waiter.session).collect();
     waiting.extend(pool.welcome.waiting.iter().map(|(conn, _)| *conn));
     for conn in waiting {

@@ -2,7 +2,6 @@
 
 use connections::server::Overdue;
 use link::overdue::WORDS;
-use link::session::State;
 use machine::Step;
 use machine::observe::{Level, Topic};
 use units::ConnId;
@@ -15,8 +14,8 @@ use crate::tables::{Tables, timers};
 
 /// A session's query runs for longer than it may: it is cancelled.
 pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let Some(server_id) = tables.sessions.get(conn).and_then(|session| session.server()) else { return };
-    let Some(server) = tables.servers.get_mut(server_id) else { return };
+    let server_id = tables.sessions[conn].server().expect("a query that runs has a server");
+    let server = &mut tables.servers[server_id];
     if server.backend.secret.is_empty() {
         // It cannot be cancelled.
         give_up_overdue(tables, limiters, step, conn);
@@ -30,8 +29,7 @@ pub(crate) fn cancel_overdue(tables: &mut Tables, limiters: &mut Limiters, step:
 
 /// The cancel had no effect: the server is closed. Its client is told so, and goes on if nothing else is lost with it.
 pub(crate) fn give_up_overdue(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
-    let Some(session) = tables.sessions.get(conn) else { return };
-    let State::Linked { server } = session.state() else { return };
+    let server = tables.sessions[conn].server().expect("a query that runs has a server");
     lost_servers::server_lost(tables, limiters, step, server, sqlstate::QUERY_CANCELED, "query timeout");
 }
 

@@ -8,8 +8,8 @@ use crate::servers::resting;
 use crate::tables::{Tables, timers};
 
 pub(crate) fn wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, line: Line) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
-    let Some(pool) = tables.pools.get_mut(session.pool) else { return };
+    let session = &mut tables.sessions[conn];
+    let pool = &mut tables.pools[session.pool];
     pool.line_grows(step.now, session.claim.class);
     let ticket = pool.queue.push(session.claim.class, conn, step.now, step.now);
     let since = session.asked_at().unwrap_or(step.now);

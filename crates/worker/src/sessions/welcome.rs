@@ -91,7 +91,7 @@ pub(crate) fn arrived(tables: &mut Tables, definitions: &mut OpenDefinitions, st
 
 /// `stable_pid`: what the client says about it.
 fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool: PoolId, stable_pid: Option<bool>) {
-    let Some(entry) = tables.pools.get_mut(pool) else { return };
+    let entry = &mut tables.pools[pool];
     if stable_pid.unwrap_or(entry.rules.stable_backend_pid) {
         welcome_with_server(tables, step, conn, pool);
         return;
@@ -113,8 +113,8 @@ fn welcome_or_wait(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool:
 fn welcome_with_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pool: PoolId) {
     // Whoever waits already comes first.
     classes::classify(tables, conn, &[]);
-    let class = tables.sessions.get(conn).map(|session| session.claim.class).unwrap_or_default();
-    let may_take = tables.pools.get(pool).is_some_and(|pool| pool.queue.admits(class));
+    let class = tables.sessions[conn].claim.class;
+    let may_take = tables.pools[pool].queue.admits(class);
     let server = if may_take { idle_servers::take_idle(tables, step, pool, Some(conn)) } else { None };
     let server = server.map(|server| disturbances::rotate(tables, step, pool, conn, server));
     match server {
@@ -130,9 +130,7 @@ fn welcome_with_server(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, p
 pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId) {
     let notice = take_base(tables, conn);
     links::link(tables, step, conn, server_id);
-    let (Some(session), Some(server)) = (tables.sessions.get_mut(conn), tables.servers.get_mut(server_id)) else {
-        return;
-    };
+    let (session, server) = (&mut tables.sessions[conn], &mut tables.servers[server_id]);
     // No transaction has begun.
     server.transaction.began_at = None;
     let (pid, held) = (server.backend.pid, server.holds_messages());
@@ -141,9 +139,7 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
         tracker.reported_at_login = Some(Arc::new(server.kept.reported.clone()));
     }
     tracker.pinning.pin_for_life(step.now);
-    if let Some(pool) = tables.pools.get_mut(session.pool) {
-        count_pinned(tracker, pool);
-    }
+    count_pinned(tracker, &mut tables.pools[session.pool]);
     tables.cancels.note_key(pid, session.secret, conn);
     greet(tables, step, conn, pid, notice.as_deref());
     if !held {
@@ -154,9 +150,8 @@ pub(crate) fn welcome_linked(tables: &mut Tables, step: &mut Step<'_>, conn: Con
 
 /// A server has logged in: whoever waited to learn its parameters is let in.
 pub(crate) fn welcome_all(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId) {
-    let Some(entry) = tables.pools.get_mut(pool) else { return };
+    let entry = &mut tables.pools[pool];
     tables.agenda.publish_shared(entry);
-    let Some(entry) = tables.pools.get_mut(pool) else { return };
     for (conn, _) in std::mem::take(&mut entry.welcome.waiting) {
         welcome(tables, step, conn);
     }
@@ -164,10 +159,10 @@ pub(crate) fn welcome_all(tables: &mut Tables, step: &mut Step<'_>, pool: PoolId
 
 fn welcome(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
     let notice = take_base(tables, conn);
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     session.let_in(step.now);
     greet(tables, step, conn, virtual_pid(conn), notice.as_deref());
-    if tables.sessions.get(conn).is_some_and(|session| !session.incoming.inbox.is_empty()) {
+    if !tables.sessions[conn].incoming.inbox.is_empty() {
         tables.agenda.reconsider(conn);
     }
     timers::arm_session(tables, conn);
@@ -221,10 +216,8 @@ fn take_base(tables: &mut Tables, conn: ConnId) -> Option<String> {
 
 /// Lets it in.
 fn greet(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, pid: i32, remark: Option<&str>) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
-    let Some(base) = tables.pools.get(session.pool).and_then(|pool| pool.welcome.base.as_ref()) else {
-        return;
-    };
+    let session = &mut tables.sessions[conn];
+    let base = tables.pools[session.pool].welcome.base.as_ref().expect("a server of its pool has logged in");
     let (parameters, secret) = (Arc::clone(&session.parameters), session.secret);
     let others = session.tracker.as_ref().and_then(|tracker| tracker.reported_at_login.clone());
     let nothing = Reported::new();

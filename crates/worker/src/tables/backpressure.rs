@@ -9,6 +9,7 @@ use crate::tables::Tables;
 
 /// A session whose reading may have been paused for want of a server.
 pub(crate) fn balance_if_paused(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    // It may have said goodbye in what was read just now.
     let Some(session) = tables.sessions.get(conn) else { return };
     let server_reads =
         session.server().and_then(|id| tables.servers.get(id)).is_none_or(|server| server.flow.is_reading());
@@ -19,7 +20,7 @@ pub(crate) fn balance_if_paused(tables: &mut Tables, step: &mut Step<'_>, conn: 
 
 /// Keeps bytes until their time comes; a session that has too many is not read meanwhile.
 pub(crate) fn stash(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, bytes: &[u8]) {
-    let Some(session) = tables.sessions.get_mut(conn) else { return };
+    let session = &mut tables.sessions[conn];
     if bytes.is_empty() {
         return;
     }
@@ -34,6 +35,7 @@ pub(crate) fn stash(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, byte
 
 /// Sets what is read of a session and of its server, from who waits for whom.
 pub(crate) fn balance_session(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
+    // What its socket took may be told of a connection that is closed.
     let Some(session) = tables.sessions.get_mut(conn) else { return };
     let roomy = session.incoming.inbox.len() < limits::CHUNK_LEN_MAX;
     let clear = session.flow.is_clear();

@@ -31,6 +31,7 @@ pub(crate) struct Earliest(pub(crate) Option<(Time, Due)>);
 
 impl Earliest {
     pub(crate) fn add(&mut self, from: Time, after: Option<Duration>, due: Due) {
+        // Not set: it takes as long as it takes.
         let Some(after) = after else { return };
         let at = from + after;
         if self.0.is_none_or(|(earliest, _)| at < earliest) {
@@ -86,6 +87,7 @@ impl View<'_> {
     }
 
     pub(crate) fn link_deadline(&self, session: &Session, pool: &Pool, server: ConnId, earliest: &mut Earliest) {
+        // Closed in this step, whose end is its session's too.
         let Some(server) = self.servers.get(server) else { return };
         let rules = &pool.rules;
         let torn = session.is_torn() && server.flow.is_clear();

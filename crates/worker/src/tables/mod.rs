@@ -2,6 +2,19 @@
 //!
 //! Values without rules. The rules are in the folders beside this one, as functions on these tables; what follows from one of
 //! them beyond its own part is put on the [`agenda`].
+//!
+//! Which ids may be stale:
+//!
+//! | id | its connection or pool is in the table |
+//! |---|---|
+//! | of an event, a message or a deadline, and on the agenda | perhaps: it may have been closed or forgotten since |
+//! | of a session, once a rule has found it | until the rule ends: only `ends::bury` removes sessions, and nothing is done behind it |
+//! | of a server, once a rule has found it | until that rule closes or lends it |
+//! | of a session's server | yes (I1), unless the server was closed in this very step: then the session's end is on the agenda |
+//! | of a server's session | yes (I1) |
+//! | of a pool | see [`pools`] |
+//!
+//! Where the answer is yes, rules index the tables; else they `get`, and say what happens if nothing is found.
 
 pub(crate) mod agenda;
 pub(crate) mod backpressure;
@@ -90,12 +103,13 @@ impl Tables {
 
     /// A session that waits leaves the line that it waits in.
     pub(crate) fn leave_line(&mut self, conn: ConnId) {
-        let Some(session) = self.sessions.get(conn) else { return };
-        let State::Waiting { ticket, line, .. } = session.state() else { return };
-        if let Some(pool) = self.pools.get_mut(session.pool) {
-            pool.leave_line(line, session.claim.class, ticket);
-            self.agenda.publish_shared(pool);
-        }
+        let session = &self.sessions[conn];
+        let State::Waiting { ticket, line, .. } = session.state() else {
+            unreachable!("only a session that waits is in a line");
+        };
+        let pool = &mut self.pools[session.pool];
+        pool.leave_line(line, session.claim.class, ticket);
+        self.agenda.publish_shared(pool);
     }
 
     /// What can be said of them without changing them.

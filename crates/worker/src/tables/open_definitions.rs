@@ -33,6 +33,7 @@ impl OpenDefinitions {
         server: ConnId,
         lost: bool,
     ) {
+        // Another worker's server, of whose transaction nothing was noted here.
         let Some(database) = self.0.remove(&server) else { return };
         for pool in pools.filter(|pool| pool.database.name_at_server() == &*database) {
             pool.names.known.settle(server, now, lost);

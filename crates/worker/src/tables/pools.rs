@@ -1,5 +1,10 @@
 //! The pools of a worker, by their ids, which are dense.
+//!
+//! `get` is for an id that came with a message or a deadline: the pool may have been forgotten meanwhile. `pools[id]` is for the
+//! pool of a server, of a cancel, or of a session that is neither at the console nor leaving: a pool with one of these is not
+//! forgotten.
 
+use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use connections::databases::Database;
@@ -61,6 +66,24 @@ impl Pools {
     /// Those that live on other workers too.
     pub(crate) fn shared(&self) -> &[PoolId] {
         &self.shared
+    }
+}
+
+impl Index<PoolId> for Pools {
+    type Output = Pool;
+
+    #[inline]
+    #[track_caller]
+    fn index(&self, id: PoolId) -> &Pool {
+        self.get(id).expect("a pool is forgotten only when nothing of it is left")
+    }
+}
+
+impl IndexMut<PoolId> for Pools {
+    #[inline]
+    #[track_caller]
+    fn index_mut(&mut self, id: PoolId) -> &mut Pool {
+        self.get_mut(id).expect("a pool is forgotten only when nothing of it is left")
     }
 }
 

@@ -12,16 +12,17 @@ use crate::tables::Tables;
 
 /// Sees to it that a session is looked at when its time is up.
 pub(crate) fn arm_session(tables: &mut Tables, conn: ConnId) {
-    let Some(session) = tables.sessions.get(conn) else { return };
+    let session = &tables.sessions[conn];
+    // In many states it may stay for as long as it likes.
     let Some((at, _)) = tables.view().session_deadline(session) else { return };
-    if let Some(session) = tables.sessions.get_mut(conn) {
-        tables.deadlines.arm(Owner::Conn(conn), &mut session.armed, at);
-    }
+    tables.deadlines.arm(Owner::Conn(conn), &mut tables.sessions[conn].armed, at);
 }
 
 /// As [`arm_session`], on a query's way: nothing to do where no timeout is set and nothing stalls.
 pub(crate) fn arm_linked(tables: &mut Tables, conn: ConnId) {
+    // What its socket took may be told of a connection that is closed.
     let Some(session) = tables.sessions.get(conn) else { return };
+    // At the console, or seen off.
     let Some(pool) = tables.pools.get(session.pool) else { return };
     if pool.rules.times_links() || session.is_torn() || !session.flow.is_clear() {
         arm_session(tables, conn);
@@ -29,10 +30,9 @@ pub(crate) fn arm_linked(tables: &mut Tables, conn: ConnId) {
 }
 
 pub(crate) fn arm_server(tables: &mut Tables, conn: ConnId) {
+    // A session's server has its session's deadlines.
     let Some((at, _)) = tables.view().server_deadline(conn) else { return };
-    if let Some(server) = tables.servers.get_mut(conn) {
-        tables.deadlines.arm(Owner::Conn(conn), &mut server.armed, at);
-    }
+    tables.deadlines.arm(Owner::Conn(conn), &mut tables.servers[conn].armed, at);
 }
 
 pub(crate) fn arm_canceller(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId) {
@@ -46,7 +46,7 @@ pub(crate) fn arm_canceller(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 /// Sees to it that a pool is looked at when it may open servers again, or its reserve.
 pub(crate) fn arm_pool(tables: &mut Tables, step: &mut Step<'_>, id: PoolId) {
     let reserve_timeout = tables.settings.global.pools.reserve_pool_timeout;
-    let Some(pool) = tables.pools.get_mut(id) else { return };
+    let pool = &mut tables.pools[id];
     if pool.exchange.homes == 1 && pool.rules.reserve_pool_size == 0 && pool.opening.retry_at <= step.now {
         // Nothing below would apply; lends are refused only between homes.
         return;

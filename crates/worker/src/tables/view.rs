@@ -35,7 +35,7 @@ pub struct View<'a> {
 
 impl View<'_> {
     pub(crate) fn log_session(&self, step: &mut Step<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {
-        let Some(session) = self.sessions.get(conn) else { return };
+        let session = &self.sessions[conn];
         let fact = Fact {
             level,
             topic,
@@ -52,8 +52,8 @@ impl View<'_> {
     }
 
     pub(crate) fn log_server(&self, step: &mut Step<'_>, conn: ConnId, level: Level, topic: Topic, text: String) {
-        let Some(server) = self.servers.get(conn) else { return };
-        let Some(pool) = self.pools.get(server.pool) else { return };
+        let server = &self.servers[conn];
+        let pool = &self.pools[server.pool];
         let about = About::Server {
             conn,
             name: server.identity.name,
