@@ -250,7 +250,7 @@ fn relay(options: &Options) -> Result<bool, String> {
     let ini = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
     let mut relay = Relay::open(Route::parse(&ini)?)?;
     loop {
-        relay.turn(None)?;
+        relay.poll_once(None)?;
     }
 }
 

@@ -82,7 +82,7 @@ impl Relay {
     }
 
     /// Waits for something to happen, for `timeout` at most or for ever, and carries it out.
-    pub fn turn(&mut self, timeout: Option<&Timespec>) -> Result<(), String> {
+    pub fn poll_once(&mut self, timeout: Option<&Timespec>) -> Result<(), String> {
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 256];
         let count = match epoll::wait(&self.epoll, &mut events[..], timeout) {
             Ok(count) => count,

@@ -16,7 +16,7 @@ fn turning(mut relay: Relay, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<u
     std::thread::spawn(move || {
         let wait = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
         while !stop.load(Ordering::Relaxed) || relay.sockets() > 0 {
-            relay.turn(Some(&wait)).expect("the relay turns");
+            relay.poll_once(Some(&wait)).expect("the relay turns");
         }
         relay.sockets()
     })
@@ -71,7 +71,7 @@ fn a_reader_that_stops_stops_the_writer_and_nothing_is_lost() {
     let port = upstream.local_addr().expect("its number").port();
     let mut relay = Relay::open(Route { listen_port, host: "127.0.0.1".to_owned(), port }).expect("it listens");
     let mut client = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, listen_port)).expect("accepted");
-    relay.turn(None).expect("it dials");
+    relay.poll_once(None).expect("it dials");
     let (mut server, _) = upstream.accept().expect("the relay dialled");
     client.set_nonblocking(true).expect("set");
     server.set_nonblocking(true).expect("set");
@@ -84,7 +84,7 @@ fn a_reader_that_stops_stops_the_writer_and_nothing_is_lost() {
             Ok(count) => sent.extend_from_slice(&chunk[..count]),
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
-        relay.turn(Some(&wait)).expect("it copies");
+        relay.poll_once(Some(&wait)).expect("it copies");
         assert!(sent.len() < 256 << 20, "nobody reads, and yet somebody takes it all");
     }
     drop(server);
@@ -96,7 +96,7 @@ fn a_reader_that_stops_stops_the_writer_and_nothing_is_lost() {
             Ok(count) => seen.extend_from_slice(&part[..count]),
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
-        relay.turn(Some(&wait)).expect("it copies");
+        relay.poll_once(Some(&wait)).expect("it copies");
     }
     assert!(seen == sent, "in order, exactly once: {} of {} bytes", seen.len(), sent.len());
     assert_eq!(relay.sockets(), 0);

@@ -140,7 +140,7 @@ impl World {
             for _ in 0..missing.min(LOGINS_AT_ONCE.saturating_sub(under_way)) {
                 self.dial(fleet.0)?;
             }
-            self.turn(limit)?;
+            self.poll_once(limit)?;
             if Instant::now() >= limit {
                 let idle = self.fleets[fleet.0].idle.len();
                 return Err(format!("only {idle} of {count} clients could log in"));
@@ -157,7 +157,7 @@ impl World {
                 self.dial(fleet.0)?;
                 begun += 1;
             }
-            self.turn(limit)?;
+            self.poll_once(limit)?;
             let gone = self.fleets[fleet.0].idle.len();
             self.disconnect(fleet)?;
             ended += gone;
@@ -177,7 +177,7 @@ impl World {
             self.dial(fleet.0)?;
         }
         while self.fleets[fleet.0].idle.len() < count {
-            self.turn(began + STALL)?;
+            self.poll_once(began + STALL)?;
             if began.elapsed() >= STALL {
                 let idle = self.fleets[fleet.0].idle.len();
                 return Err(format!("only {idle} of {count} clients could log in"));
@@ -224,7 +224,7 @@ impl World {
     pub fn run_for(&mut self, time: Duration) -> Result<(), String> {
         let until = Instant::now() + time;
         while Instant::now() < until {
-            self.turn(until)?;
+            self.poll_once(until)?;
         }
         Ok(())
     }
@@ -237,7 +237,7 @@ impl World {
         self.interrupt_thoughts(fleet.0);
         let limit = Instant::now() + STALL;
         while self.fleets[fleet.0].idle.len() < self.fleets[fleet.0].connected {
-            self.turn(limit)?;
+            self.poll_once(limit)?;
             if Instant::now() >= limit {
                 return Err("a client waits for an answer that does not come".to_owned());
             }
@@ -266,7 +266,7 @@ impl World {
     }
 
     /// Waits for something to happen, at most until `limit`, and handles it.
-    fn turn(&mut self, limit: Instant) -> Result<(), String> {
+    fn poll_once(&mut self, limit: Instant) -> Result<(), String> {
         interrupt::check()?;
         let due = [self.serve_arrivals()?, self.wake_thinkers()?];
         let wake = due.into_iter().flatten().fold(limit, Instant::min);

@@ -5,12 +5,12 @@
 mod charge;
 pub mod databases;
 pub mod flow;
+mod permits;
 pub mod server;
-mod slots;
 mod verdict;
 
 pub use charge::{Charge, Origin};
 pub use flow::Flow;
+pub use permits::Permits;
 pub use server::{Lent, Server};
-pub use slots::Slots;
 pub use verdict::Verdict;

@@ -281,7 +281,7 @@ impl Asks {
         (limit, claims)
     }
 
-    /// Somebody waits under a cap: idle servers are looked for, and if there are none, a turn may be due. Returns the pool
+    /// Somebody waits under a cap: idle servers are looked for, and if there are none, a transfer may be due. Returns the pool
     /// that is to give one back at its next release.
     pub(crate) fn seek(
         &mut self,
@@ -305,14 +305,14 @@ impl Asks {
         if missing == 0 || !known || !self.sweep(now, cap, &claims, (missing, view.pools), actions) {
             return None;
         }
-        let turn = self.contests.get(cap).and_then(|contest| contest.group.turn(now, limit, &claims))?;
-        if !self.inquire(now, turn.to, actions) {
+        let transfer = self.contests.get(cap).and_then(|contest| contest.group.next_transfer(now, limit, &claims))?;
+        if !self.inquire(now, transfer.to, actions) {
             return None;
         }
         if let Some(contest) = self.contests.get_mut(cap) {
-            contest.group.turned(now);
+            contest.group.transfer_made(now);
         }
-        Some(turn.from)
+        Some(transfer.from)
     }
 
     /// Asks holders for idle servers, as many at a time as are `missing`. True: all have been asked a moment ago, in vain.

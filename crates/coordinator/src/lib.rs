@@ -321,7 +321,7 @@ impl Coordinator {
                 return self.asks.served(now, true);
             }
         }
-        let demand = self.grant_by_turns(now, actions);
+        let demand = self.grant_to_furthest_behind(now, actions);
         for pool in self.asks.at_their_size(&self.view()) {
             self.sizes.note_want(now, pool, &mut self.pools[pool]);
         }
@@ -336,7 +336,7 @@ impl Coordinator {
     }
 
     /// Grants one after the other, each to whoever is furthest behind then. Returns what is left to be wanted.
-    fn grant_by_turns(&mut self, now: Time, actions: &mut Actions) -> asks::Demand {
+    fn grant_to_furthest_behind(&mut self, now: Time, actions: &mut Actions) -> asks::Demand {
         loop {
             let view = View { settings: &self.settings, pools: &self.pools, tokens: &self.tokens };
             let demand = self.asks.measure(now, &view);

@@ -1,7 +1,7 @@
-//! Limits over all workers: a tap for each rate, slots for each limit of what happens at a time, and the line of logins.
+//! Limits over all workers: a rate source for each rate, permits for each limit of what happens at a time, and the line of logins.
 //!
 //! Promises: what workers were given is counted here until it comes back. A limit that a worker knows and this does not (a reload
-//! has come here and not yet there) holds nobody up. Tables are bounded: a class has four limits, slots of a statement are kept
+//! has come here and not yet there) holds nobody up. Tables are bounded: a class has four limits, permits of a statement are kept
 //! only while they are used, and the line of logins is as long as may be let in before the first of them would be ended for
 //! waiting too long, and has [`limits::LOGIN_LINE_MAX`] places at most.
 
@@ -16,9 +16,9 @@ use machine::mail::{Application, Refusal, ToDoor, ToWorker};
 use machine::snapshot::LimitCounts;
 use queueing::classes::{Class, LimitKind, Rate};
 use queueing::limiting::bucket::Bucket;
-use queueing::limiting::slots::Slots;
-use queueing::limiting::tap::Tap;
-use queueing::limiting::{Allowance, Limit, TICK, slots};
+use queueing::limiting::permit_source::PermitSource;
+use queueing::limiting::rate_source::RateSource;
+use queueing::limiting::{Allowance, Limit, TICK, permit_source};
 use units::{ConnId, Time, WorkerId, limits};
 
 /// How often what came of logins is told.
@@ -28,8 +28,8 @@ const TELL: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Limits {
     workers: u16,
-    taps: BTreeMap<Limit, Tap>,
-    slots: BTreeMap<Limit, Slots>,
+    rate_sources: BTreeMap<Limit, RateSource>,
+    permits: BTreeMap<Limit, PermitSource>,
     /// By class.
     logins: BTreeMap<Arc<str>, Logins>,
     /// When what came of logins is to be told, and was.
@@ -114,8 +114,8 @@ impl Limits {
     pub(crate) fn new(settings: &Settings, workers: u16) -> Limits {
         let mut limits = Limits {
             workers,
-            taps: BTreeMap::new(),
-            slots: BTreeMap::new(),
+            rate_sources: BTreeMap::new(),
+            permits: BTreeMap::new(),
             logins: BTreeMap::new(),
             report_at: None,
             reported_at: Time::ZERO,
@@ -126,19 +126,22 @@ impl Limits {
 
     /// Other settings hold from now on.
     pub(crate) fn configure(&mut self, now: Time, settings: &Settings, actions: &mut Actions) {
-        for (limit, turn) in self.read(now, settings) {
-            post_turn(&limit, turn, actions);
+        for (limit, changes) in self.read(now, settings) {
+            post_changes(&limit, changes, actions);
         }
     }
 
-    /// Slots that are to be called back are in what is returned, and who got some.
-    fn read(&mut self, now: Time, settings: &Settings) -> Vec<(Limit, slots::Turn)> {
-        let mut turns = Vec::new();
+    /// Permits that are to be called back are in what is returned, and who got some.
+    fn read(&mut self, now: Time, settings: &Settings) -> Vec<(Limit, permit_source::PermitChanges)> {
+        let mut all_changes = Vec::new();
         let classes = &settings.classes.all;
-        self.taps.retain(|limit, tap| {
+        self.rate_sources.retain(|limit, rate_source| {
             let kept = classes.iter().any(|class| rate_of(class, limit).is_some());
             if !kept {
-                turns.push((limit.clone(), slots::Turn { allowances: tap.lift(), calls: Vec::new() }));
+                all_changes.push((
+                    limit.clone(),
+                    permit_source::PermitChanges { allowances: rate_source.lift(), calls: Vec::new() },
+                ));
             }
             kept
         });
@@ -150,8 +153,9 @@ impl Limits {
             for kind in [LimitKind::Transactions, LimitKind::Queries] {
                 let limit = Limit::Class(Arc::clone(&class.name), kind);
                 let Some(rate) = rate_of(class, &limit) else { continue };
-                let tap = self.taps.entry(limit).or_insert_with(|| Tap::new(rate, over, self.workers, now));
-                tap.configure(rate, over, now);
+                let rate_source =
+                    self.rate_sources.entry(limit).or_insert_with(|| RateSource::new(rate, over, self.workers, now));
+                rate_source.configure(rate, over, now);
             }
             if let Some(rate) = class.limits.logins {
                 let logins = self.logins.entry(Arc::clone(&class.name)).or_insert_with(|| Logins {
@@ -171,23 +175,23 @@ impl Limits {
         }
         for class in classes.iter().filter(|class| class.limits.active.is_some()) {
             let limit = Limit::Class(Arc::clone(&class.name), LimitKind::Active);
-            self.slots.entry(limit).or_insert_with(|| Slots::new(u32::MAX, Over::Delay, self.workers));
+            self.permits.entry(limit).or_insert_with(|| PermitSource::new(u32::MAX, Over::Delay, self.workers));
         }
-        for (limit, slots) in &mut self.slots {
-            let turn = match active_of(settings, limit) {
-                Some((active, over)) => slots.configure(active, over),
-                None => slots.lift(),
+        for (limit, permits) in &mut self.permits {
+            let changes = match active_of(settings, limit) {
+                Some((active, over)) => permits.configure(active, over),
+                None => permits.lift(),
             };
-            turns.push((limit.clone(), turn));
+            all_changes.push((limit.clone(), changes));
         }
-        self.slots.retain(|_, slots| !(slots.is_lifted() && slots.is_unused()));
-        turns
+        self.permits.retain(|_, permits| !(permits.is_lifted() && permits.is_unused()));
+        all_changes
     }
 
     /// When somebody who waits may go on.
     pub(crate) fn next_at(&self) -> Option<Time> {
-        let taps = self.taps.values().filter_map(Tap::next_serve);
-        taps.chain(self.logins.values().filter_map(Logins::next_at)).chain(self.report_at).min()
+        let rate_sources = self.rate_sources.values().filter_map(RateSource::next_serve);
+        rate_sources.chain(self.logins.values().filter_map(Logins::next_at)).chain(self.report_at).min()
     }
 
     /// What there is left of a limit, for everybody; `None`: there is no such limit here.
@@ -195,21 +199,22 @@ impl Limits {
         match limit {
             Limit::Class(name, LimitKind::Logins) => self.logins.get(name).map(|logins| logins.bucket.tokens()),
             _ => {
-                let tap = self.taps.get(limit).map(Tap::remaining);
-                tap.or_else(|| self.slots.get(limit).map(|slots| slots.limit().saturating_sub(slots.out())))
+                let rate_source = self.rate_sources.get(limit).map(RateSource::remaining);
+                rate_source
+                    .or_else(|| self.permits.get(limit).map(|permits| permits.limit().saturating_sub(permits.out())))
             }
         }
     }
 
-    /// Slots that nobody has limited (a worker knows settings that have not come here, or the other way round) are counted too:
+    /// Permits that nobody has limited (a worker knows settings that have not come here, or the other way round) are counted too:
     /// they may be limited before they come back.
-    fn slots_of(&mut self, limit: &Limit, settings: &Settings) -> Option<&mut Slots> {
+    fn permits_of(&mut self, limit: &Limit, settings: &Settings) -> Option<&mut PermitSource> {
         let counts = matches!(limit, Limit::Class(_, LimitKind::Active) | Limit::Statement(_));
-        if counts && !self.slots.contains_key(limit) {
+        if counts && !self.permits.contains_key(limit) {
             let (active, over) = active_of(settings, limit).unwrap_or((u32::MAX, Over::Delay));
-            self.slots.insert(limit.clone(), Slots::new(active, over, self.workers));
+            self.permits.insert(limit.clone(), PermitSource::new(active, over, self.workers));
         }
-        self.slots.get_mut(limit)
+        self.permits.get_mut(limit)
     }
 
     /// A worker wants so many more.
@@ -221,13 +226,13 @@ impl Limits {
         (worker, count): (WorkerId, u32),
         actions: &mut Actions,
     ) {
-        if let Some(tap) = self.taps.get_mut(limit) {
-            let answers = tap.want(now, worker, count);
+        if let Some(rate_source) = self.rate_sources.get_mut(limit) {
+            let answers = rate_source.want(now, worker, count);
             return post_allowances(limit, answers, actions);
         }
-        if let Some(slots) = self.slots_of(limit, settings) {
-            let turn = slots.want(worker, count);
-            return post_turn(limit, turn, actions);
+        if let Some(permits) = self.permits_of(limit, settings) {
+            let changes = permits.want(worker, count);
+            return post_changes(limit, changes, actions);
         }
         let free = Allowance { worker, granted: count, answered: count, remaining: u32::MAX, next_at: None };
         post_allowances(limit, vec![free], actions);
@@ -242,17 +247,17 @@ impl Limits {
         (count, missing): (u32, u32),
         actions: &mut Actions,
     ) {
-        if let Some(tap) = self.taps.get_mut(limit) {
-            let answers = tap.unspent(now, count);
+        if let Some(rate_source) = self.rate_sources.get_mut(limit) {
+            let answers = rate_source.unspent(now, count);
             return post_allowances(limit, answers, actions);
         }
         // Of a limit that a reload has taken away meanwhile nothing is counted.
-        let Some(slots) = self.slots.get_mut(limit) else { return };
-        let turn = slots.returned(worker, count, missing);
-        if slots.is_unused() && (slots.is_lifted() || matches!(limit, Limit::Statement(_))) {
-            self.slots.remove(limit);
+        let Some(permits) = self.permits.get_mut(limit) else { return };
+        let changes = permits.returned(worker, count, missing);
+        if permits.is_unused() && (permits.is_lifted() || matches!(limit, Limit::Statement(_))) {
+            self.permits.remove(limit);
         }
-        post_turn(limit, turn, actions);
+        post_changes(limit, changes, actions);
     }
 
     /// A client has proved who it is: it comes back if it gets a home now. Else it gets one once its class may, or is told.
@@ -293,8 +298,10 @@ impl Limits {
     /// Time has passed: who waits may go on. Returns the clients that get a home now.
     pub(crate) fn serve(&mut self, now: Time, actions: &mut Actions) -> Vec<Application> {
         let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        for (limit, tap) in self.taps.iter_mut().filter(|(_, tap)| due(tap.next_serve())) {
-            post_allowances(limit, tap.serve(now), actions);
+        for (limit, rate_source) in
+            self.rate_sources.iter_mut().filter(|(_, rate_source)| due(rate_source.next_serve()))
+        {
+            post_allowances(limit, rate_source.serve(now), actions);
         }
         let mut admitted = Vec::new();
         for logins in self.logins.values_mut().filter(|logins| due(logins.next_at())) {
@@ -356,9 +363,9 @@ fn post_allowances(limit: &Limit, allowances: Vec<Allowance>, actions: &mut Acti
     }
 }
 
-fn post_turn(limit: &Limit, turn: slots::Turn, actions: &mut Actions) {
-    for call in turn.calls {
+fn post_changes(limit: &Limit, changes: permit_source::PermitChanges, actions: &mut Actions) {
+    for call in changes.calls {
         actions.post_to_worker(call.worker, ToWorker::CallBack(Box::new((limit.clone(), call))));
     }
-    post_allowances(limit, turn.allowances, actions);
+    post_allowances(limit, changes.allowances, actions);
 }

@@ -1,7 +1,7 @@
 //! How pools share the tokens of a cap: max_db_connections, max_user_connections, max_server_connections.
 //!
 //! Pure arithmetic over [`Claim`]s: it sends nothing and reads no settings. `asks` tells it who holds and who wants what,
-//! and carries out the turns that it names.
+//! and carries out the transfers that it names.
 //!
 //! What a pool may hold is its **share**: the cap, divided by weight among the pools that have work, none given more than it
 //! asks for, and none with work less than its guaranteed minimum, if the cap suffices for all of these. Whoever is below
@@ -15,7 +15,7 @@
 //! **The bound.** Over any time in which somebody waits in a pool and the others' work does not change, it gets at least its share
 //! of the server time, less `ceil(its share in tokens) × (2 slices + the longest transaction + one opening)`, and
 //! less what it was ahead when that time began. Nobody's transaction is interrupted. One token is held up by one slice of its own and one of its rivals', and by
-//! the transaction that it waits for. Under one cap, turns open at most one connection per [`PACE`] (62 a second), and at
+//! the transaction that it waits for. Under one cap, transfers open at most one connection per [`PACE`] (62 a second), and at
 //! most one per [`SLICE`] for each token of the cap (4 a second). Idle servers are no part of it: they are taken as soon as
 //! anybody waits.
 //!
@@ -30,7 +30,7 @@ use units::{PoolId, Time};
 /// this makes that two per cent.
 pub(crate) const SLICE: Duration = Duration::from_millis(250);
 
-/// Between two turns under one cap, so that a large cap with many pools does not become a storm of logins.
+/// Between two transfers under one cap, so that a large cap with many pools does not become a storm of logins.
 pub(crate) const PACE: Duration = Duration::from_millis(16);
 
 /// What a pool is behind or ahead is remembered up to so many server-seconds: transactions that last longer than this are
@@ -77,7 +77,7 @@ impl Claim {
 
 /// One pool is to give back a token at its next release, for another.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct Transfer {
     pub(crate) from: PoolId,
     pub(crate) to: PoolId,
 }
@@ -104,7 +104,7 @@ pub(crate) struct Group {
     at: Time,
     contended: bool,
     contended_at: Time,
-    next_turn_at: Time,
+    next_transfer_at: Time,
 }
 
 impl Group {
@@ -148,9 +148,9 @@ impl Group {
         (class, -account.lag())
     }
 
-    /// The next turn that is due, if any; after it has been taken, [`Group::turned`] is told.
-    pub(crate) fn turn(&self, now: Time, limit: u32, claims: &[Claim]) -> Option<Turn> {
-        if now < self.next_turn_at {
+    /// The next transfer that is due, if any; after it has been carried out, [`Group::transfer_made`] is called.
+    pub(crate) fn next_transfer(&self, now: Time, limit: u32, claims: &[Claim]) -> Option<Transfer> {
+        if now < self.next_transfer_at {
             return None;
         }
         let mut after: Vec<u32> = claims.iter().map(Claim::left).collect();
@@ -164,13 +164,13 @@ impl Group {
         waiting.sort_by_key(|&index| self.rank(claims[index].pool, after[index]));
         waiting.into_iter().find_map(|to| {
             let from = self.giver(claims, &after, to)?;
-            Some(Turn { from: claims[from].pool, to: claims[to].pool })
+            Some(Transfer { from: claims[from].pool, to: claims[to].pool })
         })
     }
 
-    /// A turn was taken.
-    pub(crate) fn turned(&mut self, now: Time) {
-        self.next_turn_at = now + PACE;
+    /// The transfer that was due is carried out.
+    pub(crate) fn transfer_made(&mut self, now: Time) {
+        self.next_transfer_at = now + PACE;
     }
 
     fn next_waiting(&self, claims: &[Claim], after: &[u32]) -> Option<usize> {

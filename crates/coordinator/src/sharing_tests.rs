@@ -72,8 +72,8 @@ fn at(ms: u64) -> Time {
 
 fn turn(group: &mut Group, ms: u64, limit: u32, claims: &[Claim]) -> Option<(u32, u32)> {
     group.settle(at(ms), limit, claims);
-    let turn = group.turn(at(ms), limit, claims)?;
-    group.turned(at(ms));
+    let turn = group.next_transfer(at(ms), limit, claims)?;
+    group.transfer_made(at(ms));
     Some((turn.from.0, turn.to.0))
 }
 
@@ -200,7 +200,7 @@ struct Play {
     random: Random,
     ms: u64,
     opening_ms: u64,
-    /// When connections were opened by turns: the milliseconds.
+    /// When connections were opened by transfers: the milliseconds.
     turns: Vec<u64>,
 }
 
@@ -368,7 +368,7 @@ impl Play {
         self.coordinator.asks.behind_us(pool)
     }
 
-    /// The bound of `sharing`, for every pool; and how many connections turns have opened.
+    /// The bound of `sharing`, for every pool; and how many connections were opened by transfers.
     fn check(&self, cap: u32, seed: u64) {
         let longest = self.pools.iter().map(|pool| pool.longest_ms).max().unwrap_or(0);
         for (index, pool) in self.pools.iter().enumerate() {
@@ -405,7 +405,7 @@ fn a_greedy_pool_leaves_the_others_their_halves() {
     play.check(4, 1);
     let opened: Vec<u64> = play.pools.iter().map(|pool| pool.opened).collect();
     let held: Vec<u64> = play.pools.iter().map(|pool| pool.held).collect();
-    // Halves need no turns after the first ones.
+    // Halves need no transfers after the first ones.
     assert_eq!((opened, play.turns.len()), (vec![4, 2], 2));
     assert!(held[1] > 39_800, "{held:?}");
 }

@@ -124,7 +124,7 @@ impl Sizes {
         }
         let mut seen = std::mem::take(&mut auto.seen);
         auto.is_crowded = seen.waiting > 0;
-        auto.sizing.hear(&std::mem::take(&mut auto.waits));
+        auto.sizing.add_wait_counts(&std::mem::take(&mut auto.waits));
         let idle = seen.completed == 0 && seen.waiting == 0;
         // What is open of the reserve is not the size's.
         if seen.open <= most {

@@ -396,7 +396,7 @@ impl Door {
     }
 
     fn tell(&self, conn: ConnId, level: Level, topic: Topic, text: &str, actions: &mut Actions) {
-        if !actions.hears(level, topic) {
+        if !actions.logs(level, topic) {
             return;
         }
         let Some(login) = self.logins.get(conn) else { return };

@@ -177,7 +177,7 @@ impl Door {
             None => matches!(self.mock_secret(&wish.user), Secret::Scram(_)),
         };
         let attempt = actions
-            .hears(Level::Log, Topic::Connections)
+            .logs(Level::Log, Topic::Connections)
             .then(|| (shown(&wish.database), shown(&wish.user)))
             .map(|(database, user)| format!("login attempt: db={database} user={user} tls=no replication=no"));
         let Some(login) = self.logins.get_mut(conn) else { return Ok(()) };

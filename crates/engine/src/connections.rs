@@ -1,11 +1,11 @@
 //! The sockets of one thread: which descriptor a connection has, what is wanted of it, what the kernel was told.
 //!
 //! ```text
-//!   epoll ──token──► seat: conn, descriptor, interest ◄──kind and slot── ConnId
+//!   epoll ──token──► entry: conn, descriptor, interest ◄──kind and slot── ConnId
 //! ```
 //!
-//! A socket keeps its seat while its connection gets another name on the same thread, as a client does that has logged in:
-//! the kernel need not hear of that. Both ways are checked, against the seat's generation and the whole id, so that an event
+//! A socket keeps its entry while its connection gets another name on the same thread, as a client does that has logged in:
+//! the kernel is not involved. Both ways are checked, against the entry's generation and the whole id, so that an event
 //! for a connection that is gone never hits the next tenant. A changed interest is told to the kernel before the next wait,
 //! not at once: one that is changed back within the round costs nothing.
 
@@ -14,19 +14,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use units::{ConnId, Kind};
 
-use crate::poll::{Interest, Poll, SeatId, Token};
+use crate::poll::{Interest, Poll, SocketId, Token};
 
 /// A socket between two owners, on its way with a message.
 #[derive(Debug)]
 pub(crate) struct Parcel {
     pub(crate) fd: OwnedFd,
     /// It is still in this thread's epoll: by which token, and with what interest.
-    pub(crate) registered: Option<(SeatId, Interest)>,
+    pub(crate) registered: Option<(SocketId, Interest)>,
 }
 
-struct Seat {
+struct Socket {
     /// As epoll knows it.
-    id: SeatId,
+    id: SocketId,
     conn: ConnId,
     fd: Option<OwnedFd>,
     wanted: Interest,
@@ -55,15 +55,15 @@ pub(crate) enum Phase {
     Ended,
 }
 
-/// How many of the seats that were left last are looked through for one's own.
+/// How many of the entries that were left last are searched for a socket's own.
 const LEFT_LAST: usize = 8;
 
 #[derive(Default)]
 pub(crate) struct Connections {
-    seats: Vec<Seat>,
-    /// Seats without a descriptor.
+    sockets: Vec<Socket>,
+    /// Sockets without a descriptor.
     free: Vec<u32>,
-    /// By kind and slot: a seat's number.
+    /// By kind and slot: the number of the socket's entry.
     tables: [Vec<u32>; 4],
     /// Those whose interest may differ from what the kernel was told.
     changed: Vec<ConnId>,
@@ -71,68 +71,68 @@ pub(crate) struct Connections {
 
 impl Connections {
     #[inline]
-    fn seat(&self, conn: ConnId) -> Option<&Seat> {
+    fn socket(&self, conn: ConnId) -> Option<&Socket> {
         let number = *self.tables[conn.kind() as usize].get(conn.slot())?;
-        let seat = self.seats.get(number as usize)?;
-        (seat.conn == conn && seat.fd.is_some()).then_some(seat)
+        let socket = self.sockets.get(number as usize)?;
+        (socket.conn == conn && socket.fd.is_some()).then_some(socket)
     }
 
     #[inline]
-    fn seat_mut(&mut self, conn: ConnId) -> Option<&mut Seat> {
+    fn socket_mut(&mut self, conn: ConnId) -> Option<&mut Socket> {
         let number = *self.tables[conn.kind() as usize].get(conn.slot())?;
-        let seat = self.seats.get_mut(number as usize)?;
-        (seat.conn == conn && seat.fd.is_some()).then_some(seat)
+        let socket = self.sockets.get_mut(number as usize)?;
+        (socket.conn == conn && socket.fd.is_some()).then_some(socket)
     }
 
     /// Who sits where an event came from, how far it is, and what is wanted of it.
     #[inline]
-    pub(crate) fn seated(&self, id: SeatId) -> Option<(ConnId, Phase, Interest)> {
-        let seat = self.seats.get(id.number())?;
-        (seat.id == id && seat.fd.is_some()).then_some((seat.conn, seat.phase, seat.wanted))
+    pub(crate) fn occupied(&self, id: SocketId) -> Option<(ConnId, Phase, Interest)> {
+        let socket = self.sockets.get(id.number())?;
+        (socket.id == id && socket.fd.is_some()).then_some((socket.conn, socket.phase, socket.wanted))
     }
 
-    /// The socket of this tenancy of a seat, if it lasts.
+    /// The socket that this id was made for, if the entry is still that socket's.
     #[inline]
-    pub(crate) fn fd_at(&self, id: SeatId) -> Option<BorrowedFd<'_>> {
-        let seat = self.seats.get(id.number()).filter(|seat| seat.id == id)?;
-        seat.fd.as_ref().map(AsFd::as_fd)
+    pub(crate) fn fd_at(&self, id: SocketId) -> Option<BorrowedFd<'_>> {
+        let socket = self.sockets.get(id.number()).filter(|socket| socket.id == id)?;
+        socket.fd.as_ref().map(AsFd::as_fd)
     }
 
     /// The socket, if the connection still stands.
     pub(crate) fn fd(&self, conn: ConnId) -> Option<BorrowedFd<'_>> {
-        self.seat(conn)?.fd.as_ref().map(AsFd::as_fd)
+        self.socket(conn)?.fd.as_ref().map(AsFd::as_fd)
     }
 
     pub(crate) fn phase(&self, conn: ConnId) -> Option<Phase> {
-        self.seat(conn).map(|seat| seat.phase)
+        self.socket(conn).map(|socket| socket.phase)
     }
 
     pub(crate) fn set_phase(&mut self, conn: ConnId, phase: Phase) {
-        if let Some(seat) = self.seat_mut(conn) {
-            seat.phase = phase;
+        if let Some(socket) = self.socket_mut(conn) {
+            socket.phase = phase;
         }
     }
 
     #[inline]
     pub(crate) fn outlet(&self, conn: ConnId) -> Option<Outlet<'_>> {
-        let seat = self.seat(conn)?;
-        Some(Outlet { fd: seat.fd.as_ref()?.as_fd(), phase: seat.phase, behind: seat.behind })
+        let socket = self.socket(conn)?;
+        Some(Outlet { fd: socket.fd.as_ref()?.as_fd(), phase: socket.phase, behind: socket.behind })
     }
 
     /// How far a connection is, and what is wanted of it.
     #[inline]
     pub(crate) fn outlook(&self, conn: ConnId) -> Option<(Phase, Interest)> {
-        self.seat(conn).map(|seat| (seat.phase, seat.wanted))
+        self.socket(conn).map(|socket| (socket.phase, socket.wanted))
     }
 
     pub(crate) fn set_behind(&mut self, conn: ConnId, behind: bool) {
-        if let Some(seat) = self.seat_mut(conn) {
-            seat.behind = behind;
+        if let Some(socket) = self.socket_mut(conn) {
+            socket.behind = behind;
         }
     }
 
     pub(crate) fn wanted(&self, conn: ConnId) -> Interest {
-        self.seat(conn).map_or(Interest::NONE, |seat| seat.wanted)
+        self.socket(conn).map_or(Interest::NONE, |socket| socket.wanted)
     }
 
     /// Takes a socket in under a name.
@@ -149,14 +149,14 @@ impl Connections {
     ) -> io::Result<()> {
         let Parcel { fd, registered } = parcel;
         let serves = matches!(conn.kind(), Kind::Server | Kind::Cancel);
-        let same = |(id, in_epoll): &(SeatId, Interest)| *in_epoll == wanted && id.serves() == serves;
+        let same = |(id, in_epoll): &(SocketId, Interest)| *in_epoll == wanted && id.serves() == serves;
         let id = match registered.filter(same).and_then(|(id, _)| self.sit_again(id)) {
             Some(id) => id,
             None => {
                 let id = self.sit(serves);
                 let outcome = match registered {
-                    Some(_) => poll.modify(&fd, Token::Seat(id), wanted),
-                    None => poll.add(&fd, Token::Seat(id), wanted),
+                    Some(_) => poll.modify(&fd, Token::Socket(id), wanted),
+                    None => poll.add(&fd, Token::Socket(id), wanted),
                 };
                 if let Err(error) = outcome {
                     self.free.push(id.number() as u32);
@@ -170,27 +170,27 @@ impl Connections {
             table.resize(conn.slot() + 1, u32::MAX);
         }
         table[conn.slot()] = id.number() as u32;
-        let seat = &mut self.seats[id.number()];
-        debug_assert!(seat.fd.is_none(), "a seat is left before it is taken again");
-        *seat = Seat { id, conn, fd: Some(fd), wanted, in_epoll: Some(wanted), phase, behind: false };
+        let socket = &mut self.sockets[id.number()];
+        debug_assert!(socket.fd.is_none(), "a seat is left before it is taken again");
+        *socket = Socket { id, conn, fd: Some(fd), wanted, in_epoll: Some(wanted), phase, behind: false };
         Ok(())
     }
 
-    /// A free seat, under a token that no event of its last tenant bears.
-    fn sit(&mut self, serves: bool) -> SeatId {
+    /// A free entry, under a token that no event of its last socket bears.
+    fn sit(&mut self, serves: bool) -> SocketId {
         if let Some(number) = self.free.pop() {
-            return self.seats[number as usize].id.next(serves);
+            return self.sockets[number as usize].id.next(serves);
         }
-        let id = SeatId::first(self.seats.len(), serves);
+        let id = SocketId::first(self.sockets.len(), serves);
         let nobody = ConnId::from_bits(u64::MAX);
         let (wanted, phase) = (Interest::NONE, Phase::Ended);
-        self.seats.push(Seat { id, conn: nobody, fd: None, wanted, in_epoll: None, phase, behind: false });
+        self.sockets.push(Socket { id, conn: nobody, fd: None, wanted, in_epoll: None, phase, behind: false });
         id
     }
 
-    /// The seat that a socket left a moment ago, if nobody has taken it.
-    fn sit_again(&mut self, id: SeatId) -> Option<SeatId> {
-        if self.seats.get(id.number())?.id != id {
+    /// The entry that a socket left a moment ago, if no other has taken it.
+    fn sit_again(&mut self, id: SocketId) -> Option<SocketId> {
+        if self.sockets.get(id.number())?.id != id {
             return None;
         }
         let from = self.free.len().saturating_sub(LEFT_LAST);
@@ -201,22 +201,22 @@ impl Connections {
 
     /// Takes a socket out, for closing or for its way to another owner; its interest is forgotten.
     pub(crate) fn remove(&mut self, conn: ConnId) -> Option<Parcel> {
-        let seat = self.seat_mut(conn)?;
-        let registered = seat.in_epoll.map(|in_epoll| (seat.id, in_epoll));
-        let parcel = Parcel { fd: seat.fd.take()?, registered };
-        let number = seat.id.number() as u32;
+        let socket = self.socket_mut(conn)?;
+        let registered = socket.in_epoll.map(|in_epoll| (socket.id, in_epoll));
+        let parcel = Parcel { fd: socket.fd.take()?, registered };
+        let number = socket.id.number() as u32;
         self.free.push(number);
         Some(parcel)
     }
 
     /// From now on, report this.
     pub(crate) fn want(&mut self, conn: ConnId, wanted: Interest) {
-        let Some(seat) = self.seat_mut(conn) else { return };
+        let Some(socket) = self.socket_mut(conn) else { return };
         // A connection that is being opened has no reader yet, one that has ended has nothing more to report.
-        if seat.wanted == wanted || matches!(seat.phase, Phase::Connecting | Phase::Ended) {
+        if socket.wanted == wanted || matches!(socket.phase, Phase::Connecting | Phase::Ended) {
             return;
         }
-        seat.wanted = wanted;
+        socket.wanted = wanted;
         self.changed.push(conn);
     }
 
@@ -224,25 +224,25 @@ impl Connections {
     pub(crate) fn settle(&mut self, poll: &mut Poll) {
         let mut changed = std::mem::take(&mut self.changed);
         for conn in changed.drain(..) {
-            let Some(seat) = self.seat_mut(conn) else { continue };
-            let Some(fd) = &seat.fd else { continue };
-            let result = match seat.in_epoll {
-                Some(in_epoll) if in_epoll == seat.wanted => continue,
-                Some(_) => poll.modify(fd, Token::Seat(seat.id), seat.wanted),
-                None if seat.phase == Phase::Ended => continue,
-                None => poll.add(fd, Token::Seat(seat.id), seat.wanted),
+            let Some(socket) = self.socket_mut(conn) else { continue };
+            let Some(fd) = &socket.fd else { continue };
+            let result = match socket.in_epoll {
+                Some(in_epoll) if in_epoll == socket.wanted => continue,
+                Some(_) => poll.modify(fd, Token::Socket(socket.id), socket.wanted),
+                None if socket.phase == Phase::Ended => continue,
+                None => poll.add(fd, Token::Socket(socket.id), socket.wanted),
             };
             // Both fail only for want of kernel memory; the connection then stays silent until its deadline ends it.
-            seat.in_epoll = result.is_ok().then_some(seat.wanted);
+            socket.in_epoll = result.is_ok().then_some(socket.wanted);
         }
         self.changed = changed;
     }
 
     /// No longer watches a connection, until its interest changes: a level-triggered hang-up would be reported for ever.
     pub(crate) fn ignore(&mut self, poll: &mut Poll, conn: ConnId) {
-        let Some(seat) = self.seat_mut(conn) else { return };
-        let Some(fd) = &seat.fd else { return };
-        if seat.in_epoll.take().is_some() {
+        let Some(socket) = self.socket_mut(conn) else { return };
+        let Some(fd) = &socket.fd else { return };
+        if socket.in_epoll.take().is_some() {
             // Fails only for a descriptor that is not registered.
             let _ = poll.delete(fd);
         }
@@ -250,8 +250,8 @@ impl Connections {
 
     /// Closes everything of one kind.
     pub(crate) fn close_all(&mut self, kind: Kind) {
-        for number in 0..self.seats.len() {
-            let conn = self.seats[number].conn;
+        for number in 0..self.sockets.len() {
+            let conn = self.sockets[number].conn;
             if conn.kind() == kind {
                 drop(self.remove(conn));
             }

@@ -35,7 +35,7 @@ use crate::gate::Gate;
 use crate::inbox::{Inbox, LocalMail};
 use crate::letter::Letter;
 use crate::options::TcpOptions;
-use crate::poll::{Interest, Poll, Ready, SeatId, Token};
+use crate::poll::{Interest, Poll, Ready, SocketId, Token};
 use crate::residents::Residents;
 use crate::shared::{Builder, Shared};
 
@@ -167,9 +167,9 @@ impl Host {
     fn read_clock(&mut self) {
         self.now = self.shared.clock.now().max(self.now);
         self.counters.clock_reads += 1;
-        let hearing = self.shared.log.hearing();
+        let log_filter = self.shared.log.filter();
         for resident in self.residents.iter_mut() {
-            resident.actions.hear(hearing);
+            resident.actions.set_log_filter(log_filter);
         }
     }
 
@@ -254,12 +254,12 @@ impl Host {
         let mut is_called = false;
         for index in 0..self.poll.ready_count() {
             match self.poll.token(index) {
-                Token::Seat(seat) if seat.serves() => {
-                    if let Some((conn, phase, wanted)) = self.connections.seated(seat) {
-                        self.serve_one(seat, conn, phase, wanted, self.poll.ready(index));
+                Token::Socket(socket) if socket.serves() => {
+                    if let Some((conn, phase, wanted)) = self.connections.occupied(socket) {
+                        self.serve_one(socket, conn, phase, wanted, self.poll.ready(index));
                     }
                 }
-                Token::Seat(_) => {}
+                Token::Socket(_) => {}
                 Token::Bell | Token::Listener(_) => is_called = true,
             }
         }
@@ -270,13 +270,13 @@ impl Host {
     fn serve_clients(&mut self) {
         let (mut passers, mut others) = (0, 0);
         for index in 0..self.poll.ready_count() {
-            let Some((seat, conn, phase, wanted)) = self.seated_client(index) else { continue };
+            let Some((socket, conn, phase, wanted)) = self.client_of_event(index) else { continue };
             let ready = self.poll.ready(index);
             if passes(conn, ready) {
                 passers += 1;
             } else {
                 others += 1;
-                self.serve_one(seat, conn, phase, wanted, ready);
+                self.serve_one(socket, conn, phase, wanted, ready);
             }
         }
         if passers > 0 {
@@ -297,17 +297,18 @@ impl Host {
     }
 
     fn has_servers_ready(&self) -> bool {
-        (0..self.poll.ready_count()).any(|index| matches!(self.poll.token(index), Token::Seat(seat) if seat.serves()))
+        (0..self.poll.ready_count())
+            .any(|index| matches!(self.poll.token(index), Token::Socket(socket) if socket.serves()))
     }
 
     #[inline(never)]
     fn serve_passers(&mut self, count_max: usize) {
         let mut left = count_max;
         for index in 0..self.poll.ready_count() {
-            let Some((seat, conn, phase, wanted)) = self.seated_client(index) else { continue };
+            let Some((socket, conn, phase, wanted)) = self.client_of_event(index) else { continue };
             let ready = self.poll.ready(index);
             if passes(conn, ready) {
-                self.serve_one(seat, conn, phase, wanted, ready);
+                self.serve_one(socket, conn, phase, wanted, ready);
                 left -= 1;
             }
             if left == 0 {
@@ -318,16 +319,16 @@ impl Host {
 
     /// Whom an event is about, if it is a client that still stands.
     #[inline]
-    fn seated_client(&self, index: usize) -> Option<(SeatId, ConnId, Phase, Interest)> {
-        let Token::Seat(seat) = self.poll.token(index) else { return None };
-        if seat.serves() {
+    fn client_of_event(&self, index: usize) -> Option<(SocketId, ConnId, Phase, Interest)> {
+        let Token::Socket(socket) = self.poll.token(index) else { return None };
+        if socket.serves() {
             return None;
         }
-        self.connections.seated(seat).map(|(conn, phase, wanted)| (seat, conn, phase, wanted))
+        self.connections.occupied(socket).map(|(conn, phase, wanted)| (socket, conn, phase, wanted))
     }
 
     #[inline(always)]
-    fn serve_one(&mut self, seat: SeatId, conn: ConnId, phase: Phase, wanted: Interest, ready: Ready) {
+    fn serve_one(&mut self, socket: SocketId, conn: ConnId, phase: Phase, wanted: Interest, ready: Ready) {
         match phase {
             Phase::Ended => return,
             Phase::Connecting => return self.connected(conn),
@@ -344,7 +345,7 @@ impl Host {
         }
         if reads {
             if ready.read || ready.hangup || ready.error {
-                self.receive(seat, conn);
+                self.receive(socket, conn);
             }
         } else if ready.error {
             self.hang_up(conn, Hangup::Broken);
@@ -361,7 +362,7 @@ impl Host {
                     self.inbox.mailbox().bell().hush();
                     self.counters.wakes_taken += 1;
                 }
-                Token::Seat(_) => {}
+                Token::Socket(_) => {}
             }
         }
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use connections::databases::{Address, Host};
 use jiff::tz::TimeZone;
-use machine::{About, Fact, Hearing, Level, Peer, Topic};
+use machine::{About, Fact, Level, LogFilter, Peer, Topic};
 use units::{ConnId, Time};
 
 use crate::clock::Clock;
@@ -110,14 +110,14 @@ impl Log {
     }
 
     fn wants(&self, level: Level, topic: Topic) -> bool {
-        self.hearing().wants(level, topic)
+        self.filter().wants(level, topic)
     }
 
     /// Which lines are written now.
-    pub(crate) fn hearing(&self) -> Hearing {
+    pub(crate) fn filter(&self) -> LogFilter {
         let switches = self.state.switches.load(Ordering::Relaxed);
         let on = |switch| switches & switch != 0;
-        Hearing {
+        LogFilter {
             connections: on(CONNECTIONS),
             disconnections: on(DISCONNECTIONS),
             pooler_errors: on(POOLER_ERRORS),

@@ -1,6 +1,6 @@
 //! Waiting for many descriptors at once: epoll, level-triggered, each descriptor registered for its life.
 //!
-//! A token names a seat of [`Connections`](crate::connections::Connections), or one of the thread's own: its bell and its
+//! A token names a socket of [`Connections`](crate::connections::Connections), or one of the thread's own: its bell and its
 //! listeners, with the top bit set.
 
 use std::io;
@@ -16,44 +16,44 @@ const READY_MAX: usize = 4096;
 
 const OWN: u64 = 1 << 63;
 
-/// One tenancy of a seat.
+/// An entry of the table of sockets, and which of its sockets: an event of an earlier one must not be taken for the present one's.
 ///
 /// ```text
 /// 0 s gggggggggggggggggggggggggggggg nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn     s: a server or a cancel, told before clients
 /// ```
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SeatId(u64);
+pub(crate) struct SocketId(u64);
 
-impl SeatId {
+impl SocketId {
     const SERVES: u64 = 1 << 62;
     const GENERATION: u64 = 1 << 32;
 
-    pub(crate) fn first(number: usize, serves: bool) -> SeatId {
-        debug_assert!(number < u32::MAX as usize, "descriptors run out long before seats do");
-        SeatId(number as u64 | if serves { SeatId::SERVES } else { 0 })
+    pub(crate) fn first(number: usize, serves: bool) -> SocketId {
+        debug_assert!(number < u32::MAX as usize, "descriptors run out long before entries do");
+        SocketId(number as u64 | if serves { SocketId::SERVES } else { 0 })
     }
 
-    /// The same seat's next tenancy.
-    pub(crate) fn next(self, serves: bool) -> SeatId {
-        let generation = ((self.0 & !SeatId::SERVES) + SeatId::GENERATION) & (SeatId::SERVES - 1);
-        SeatId(generation | if serves { SeatId::SERVES } else { 0 })
+    /// The same entry for its next socket.
+    pub(crate) fn next(self, serves: bool) -> SocketId {
+        let generation = ((self.0 & !SocketId::SERVES) + SocketId::GENERATION) & (SocketId::SERVES - 1);
+        SocketId(generation | if serves { SocketId::SERVES } else { 0 })
     }
 
     #[inline]
     pub(crate) fn number(self) -> usize {
-        (self.0 & (SeatId::GENERATION - 1)) as usize
+        (self.0 & (SocketId::GENERATION - 1)) as usize
     }
 
     #[inline]
     pub(crate) fn serves(self) -> bool {
-        self.0 & SeatId::SERVES != 0
+        self.0 & SocketId::SERVES != 0
     }
 }
 
 /// Whose readiness it is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
-    Seat(SeatId),
+    Socket(SocketId),
     Bell,
     Listener(usize),
 }
@@ -61,7 +61,7 @@ pub(crate) enum Token {
 impl Token {
     fn to_bits(self) -> u64 {
         match self {
-            Token::Seat(seat) => seat.0,
+            Token::Socket(socket) => socket.0,
             Token::Bell => OWN,
             Token::Listener(index) => OWN | (index as u64 + 1),
         }
@@ -72,7 +72,7 @@ impl Token {
         match bits {
             OWN => Token::Bell,
             _ if bits & OWN != 0 => Token::Listener((bits & !OWN) as usize - 1),
-            _ => Token::Seat(SeatId(bits)),
+            _ => Token::Socket(SocketId(bits)),
         }
     }
 }
@@ -181,21 +181,21 @@ mod tests {
 
     #[test]
     fn a_token_keeps_what_it_names() {
-        let seat = SeatId::first(0x1234_5678, true);
-        for token in [Token::Bell, Token::Listener(0), Token::Listener(7), Token::Seat(seat)] {
+        let socket = SocketId::first(0x1234_5678, true);
+        for token in [Token::Bell, Token::Listener(0), Token::Listener(7), Token::Socket(socket)] {
             assert_eq!(Token::from_bits(token.to_bits()), token);
         }
     }
 
     #[test]
     fn a_seat_is_the_same_and_its_tenancy_is_not() {
-        let first = SeatId::first(77, false);
+        let first = SocketId::first(77, false);
         let (second, third) = (first.next(true), first.next(true).next(false));
-        assert_eq!([first, second, third].map(SeatId::number), [77; 3]);
-        assert_eq!([first, second, third].map(SeatId::serves), [false, true, false]);
+        assert_eq!([first, second, third].map(SocketId::number), [77; 3]);
+        assert_eq!([first, second, third].map(SocketId::serves), [false, true, false]);
         assert!(first != third && first.next(false) != first);
         // After as many tenancies as there are generations it begins anew, and never becomes one of the thread's own.
-        let last = SeatId((SeatId::SERVES - 1) & !(SeatId::GENERATION - 1) | 77);
+        let last = SocketId((SocketId::SERVES - 1) & !(SocketId::GENERATION - 1) | 77);
         assert_eq!(last.next(false), first);
     }
 }

@@ -15,7 +15,7 @@ use crate::carry::GATHER_MAX;
 use crate::connect::outcome;
 use crate::connections::Phase;
 use crate::host::{Aftermath, Host};
-use crate::poll::{Interest, SeatId};
+use crate::poll::{Interest, SocketId};
 use crate::residents::Resident;
 
 const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
@@ -23,8 +23,8 @@ const SEND: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 impl Host {
     /// Reads once and tells what came.
     #[inline]
-    pub(crate) fn receive(&mut self, seat: SeatId, conn: ConnId) {
-        let (Some(fd), Some(who)) = (self.connections.fd_at(seat), self.resident_of(conn)) else { return };
+    pub(crate) fn receive(&mut self, socket: SocketId, conn: ConnId) {
+        let (Some(fd), Some(who)) = (self.connections.fd_at(socket), self.resident_of(conn)) else { return };
         // Taken out so that the machine may be told of its bytes; a panic loses it, and `recover` makes another.
         let mut buffer = std::mem::take(&mut self.buffer);
         self.counters.recvs += 1;

@@ -30,8 +30,8 @@ pub const CLEAR: &[u8] = b"DISCARD ALL";
 pub enum Leaves {
     No,
     Yes,
-    /// And the session gives its right to keep one back.
-    ASeat,
+    /// And the session gives its permit to be pinned back.
+    ReturnsPinPermit,
 }
 
 /// Whether a linked server whose client has all its answers may go to another. If it must be asked first, it is.
@@ -59,7 +59,7 @@ pub fn may_leave(
             Leaves::No
         }
         Settled::Free => {
-            let seated = std::mem::take(&mut tracker.seated);
+            let seated = std::mem::take(&mut tracker.has_pin_permit);
             hand_over(session, server);
             // A setting of the application's own, set out of sight, would be nobody's: the check does not list those.
             server.traces.soiled |= pool.names.known.is_blank();
@@ -67,7 +67,7 @@ pub fn may_leave(
                 return Leaves::Yes;
             }
             pool.pins.count -= 1;
-            Leaves::ASeat
+            Leaves::ReturnsPinPermit
         }
     }
 }

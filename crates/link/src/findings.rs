@@ -63,8 +63,8 @@ pub struct Words {
     pub chore_error: Option<String>,
     /// What it said to a check: the bodies of its DataRows.
     pub rows: Vec<Vec<u8>>,
-    /// What the pool's listener has heard: bodies of NotificationResponses.
-    pub heard: Vec<Vec<u8>>,
+    /// Bodies of NotificationResponses that the pool's listener has received.
+    pub notifications: Vec<Vec<u8>>,
     /// What its command tags say that it defines.
     pub definitions: Vec<Arc<Definition>>,
     /// An error outside of any answer: the server is about to close.

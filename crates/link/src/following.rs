@@ -138,8 +138,8 @@ pub(crate) fn bind_followed(
 ) -> bool {
     let (name, reading) = (names.statement, statement.map_or(Reading::default(), |(_, reading)| reading));
     let statement = statement.map(|(statement, _)| statement);
-    if let Some(statement) = statement.filter(|_| requests.server.traces.heard.is_some()) {
-        texts::hear(requests.server, statement.query());
+    if let Some(statement) = statement.filter(|_| requests.server.traces.last_text.is_some()) {
+        texts::keep_for_chaos_check(requests.server, statement.query());
     }
     if !requests.follows() {
         return true;

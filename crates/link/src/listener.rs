@@ -1,4 +1,4 @@
-//! The one connection of a pool that listens, on one worker, for all of its sessions: who wants to hear what, what the
+//! The one connection of a pool that listens, on one worker, for all of its sessions: which session listens to which channel, what the
 //! connection has been told, and who waits until it has done it.
 //!
 //! ```text
@@ -25,7 +25,7 @@ use units::{ConnId, limits};
 pub struct Listener {
     /// The connection, if there is one.
     pub server: Option<ConnId>,
-    /// Who wants to hear what. The connection has been told, or will be with the next rounds.
+    /// The sessions that listen to each channel. The connection listens to these channels, or will with the next rounds.
     channels: BTreeMap<Box<[u8]>, BTreeSet<ConnId>>,
     /// LISTENs (true) and UNLISTENs that it has not been told, oldest first.
     unsent: Vec<(bool, Box<[u8]>)>,
@@ -36,7 +36,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// A session wants to hear of a channel.
+    /// A session listens to a channel.
     pub fn want(&mut self, name: &[u8], session: ConnId) {
         let sessions = self.channels.entry(name.into()).or_default();
         if sessions.is_empty() {
@@ -76,7 +76,7 @@ impl Listener {
         self.channels.is_empty() && self.waiting.is_empty() && self.served.is_empty()
     }
 
-    /// Who hears of a channel.
+    /// The sessions that listen to a channel.
     pub fn audience(&self, name: &[u8]) -> impl Iterator<Item = ConnId> {
         self.channels.get(name).into_iter().flatten().copied()
     }

@@ -2,24 +2,24 @@
 //!
 //! ```text
 //!   client: LISTEN jobs ──► the listener: LISTEN "jobs" ──► answered ──► the server: LISTEN jobs ──► ReadyForQuery
-//!   client: COMMIT      ──► the listener: (empty)       ──► answered ──► the server: COMMIT; from here on it hears
+//!   client: COMMIT      ──► the listener: (empty)       ──► answered ──► the server: COMMIT; from here on it is notified
 //!   client: NOTIFY jobs ──► the server ──► the listener: (empty) ──► answered ──► NotificationResponse, ReadyForQuery
 //! ```
 //!
 //! What a client says goes to its server as it is, for its tag or its error; the server is told UNLISTEN * before anybody
 //! else gets it, and what it is told meanwhile of these channels is passed over.
 //!
-//! Promises: a session hears all that was committed after its own LISTEN was, and nothing that was committed before the
+//! Promises: a session is notified of all that was committed after its own LISTEN was, and nothing that was committed before the
 //! message was sent that committed it; it is told outside of transactions only, before the ReadyForQuery that ends one. If
 //! the listener is lost, its sessions end. An UNLISTEN outside of a transaction block is sent once the listener has answered, so that
-//! what was said before it is heard. What it has said itself it is told behind the ParameterStatus of the same message, which
+//! what was said before it is received. What it has said itself it is told behind the ParameterStatus of the same message, which
 //! PostgreSQL would send last: those are passed on as they come.
 //!
 //! While there is no listener, a session that has not begun a transaction waits without a server: that one may become it.
 //!
 //! Where one connection cannot listen for all (the pool has one server, the session another encoding, the name is cut by
 //! the server, no server was to be had in time, the session knows its server's pid, a function may have said LISTEN), the session
-//! listens on its own server and keeps it. If it hears of other channels by the listener, the order between the two is not kept.
+//! listens on its own server and keeps it. If it is notified of other channels by the listener, the order between the two is not kept.
 //!
 //! Does not do: within a transaction, `pg_listening_channels()` shows what its server listens to, not the session.
 //!
@@ -101,13 +101,13 @@ pub(crate) fn may_listen(requests: &mut Requests<'_>, effects: &mut Effects) -> 
 /// to the listener, but may not have come here yet. PostgreSQL tells a session of it before it reads the UNLISTEN.
 fn leaves_listener(server: &Server, session: &Session, pool: &Pool, effects: &Effects) -> bool {
     let is_shared = || pool.listener.as_ref().is_some_and(|listener| listener.server.is_some());
-    let hears = |tracker: &Tracker| {
+    let is_subscribed = |tracker: &Tracker| {
         tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.interest().next().is_some())
     };
     let leaves = |effect: &Effect| matches!(effect, Effect::Unlisten(_) | Effect::DiscardAll);
     // What is under way may end the transaction that the server was in when it told last.
     let may_be_alone = server.transaction.status == Status::Idle || server.ledger.awaits_own_ready();
-    effects.iter().any(leaves) && may_be_alone && session.tracker.as_deref().is_some_and(hears) && is_shared()
+    effects.iter().any(leaves) && may_be_alone && session.tracker.as_deref().is_some_and(is_subscribed) && is_shared()
 }
 
 /// A Parse comes, whole: whether it has to wait until there is a listener. Before anything of its batch is sent, the
@@ -151,11 +151,11 @@ fn may_share(server: &Server, session: &Session, pool: &Pool, name: &[u8]) -> bo
     if tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.is_interested(name)) {
         return true;
     }
-    // Its own server tells it of what it listens to there from a commit on. Before that, one that hears of a channel by the listener
-    // can hear of the next by it, too: in the order in which it was said.
-    let hears =
+    // Its own server tells it of what it listens to there from a commit on. Before that, one that is notified of a channel by the listener
+    // can be notified of the next by it, too: in the order in which NOTIFY was executed.
+    let subscribed =
         tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.interest().next().is_some());
-    let alone = if hears { tracker.channels().alone } else { tracker.listens_alone() };
+    let alone = if subscribed { tracker.channels().alone } else { tracker.listens_alone() };
     let free = tracker
         .notifications
         .subscriptions()
@@ -168,8 +168,8 @@ fn may_share(server: &Server, session: &Session, pool: &Pool, name: &[u8]) -> bo
     pool.rules.shares_listener && free && same && is_portable(name, is_utf8)
 }
 
-/// A text is sent, now and not later. If it says NOTIFY, whoever hears of it is to be told the pid that the client knows; and if
-/// the session listens itself, it hears of it before it is told that it is done.
+/// A text is sent, now and not later. If it says NOTIFY, sessions that listen are to get the pid that the client knows; and if
+/// the session listens itself, it gets the notification before the NOTIFY's CommandComplete.
 pub(crate) fn says(server: &mut Server, session: &mut Session, conn: ConnId, reading: Reading) {
     if !reading.notifies() {
         return;
@@ -223,7 +223,7 @@ fn waits_for_own_notification(answers: &mut Answers<'_>) -> bool {
         return false;
     }
     if !last && tracker.notifications.has_said() {
-        // What it has said is not to be heard before it is told that it was said.
+        // Its own notification must not reach it before the CommandComplete of its NOTIFY.
         return true;
     }
     if tracker.notifications.take_said() && !tracker.is_deaf() {
@@ -243,13 +243,13 @@ fn waits_for_own_notification(answers: &mut Answers<'_>) -> bool {
 /// A NotificationResponse. Returns whether it is the client's.
 pub(crate) fn notification(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     if matches!(answers.server.state, ServerState::Listening) {
-        answers.findings.words().heard.push(body.to_vec());
+        answers.findings.words().notifications.push(body.to_vec());
         return false;
     }
     // Also while the server answers what the pooler asks it about its session.
     let is_chore = matches!(answers.server.ledger.owner(), Some(Answerer::Chore | Answerer::Nobody));
     let Some(tracker) = answers.tracker() else { return false };
-    // It hears of its other channels by the listener.
+    // It is notified of its other channels by the listener.
     let channel = Notification::decode(body).map(|said| said.channel);
     let shared = channel.is_ok_and(|channel| {
         tracker.notifications.subscriptions().is_some_and(|subscriptions| subscriptions.is_interested(channel))

@@ -99,7 +99,7 @@ impl<'a> LoneQuery<'a> {
             && server.ledger.is_clear();
         let is_trying = session.statements.names.as_ref().is_some_and(|names| names.trial.is_some());
         let is_watched =
-            server.transaction.local_rights || server.traces.heard.is_some() || server.end.close_needed.is_some();
+            server.transaction.local_rights || server.traces.last_text.is_some() || server.end.close_needed.is_some();
         let is_timed = pool.rules.times_links() || !session.flow.is_clear();
         is_new && session.tracker.is_none() && !is_trying && !is_watched && !is_timed
     }

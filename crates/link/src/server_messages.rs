@@ -264,7 +264,7 @@ fn error(answers: &mut Answers<'_>, body: &[u8]) -> bool {
     if fields.sqlstate() == Some(sqlstate::FEATURE_NOT_SUPPORTED)
         && fields.message().is_some_and(|message| message.starts_with(b"cached plan"))
     {
-        // Changed by somebody whom we did not hear: who prepares it again gets it made anew.
+        // Changed past the pooler: a client that prepares it again gets it made anew.
         answers.pool.names.generation += 1;
     }
     let clients = match answers.server.ledger.owner() {

@@ -57,8 +57,8 @@ pub(crate) fn meant<'a>(server: &'a Server, session: &'a Session) -> &'a Arc<Par
 }
 
 pub(crate) fn read_text(requests: &mut Requests<'_>, text: Option<&[u8]>) -> Reading {
-    if requests.server.traces.heard.is_some() {
-        hear(requests.server, text.unwrap_or_default());
+    if requests.server.traces.last_text.is_some() {
+        keep_for_chaos_check(requests.server, text.unwrap_or_default());
     }
     let meant = requests.session.tracker.as_ref().and_then(|tracker| tracker.meaning().parameters());
     let parameters = meant.unwrap_or(&requests.server.kept.parameters);
@@ -71,8 +71,8 @@ pub(crate) fn read_text(requests: &mut Requests<'_>, text: Option<&[u8]>) -> Rea
 
 /// Keeps the beginning of a text, to be named if its server turns out to be other than it is believed to be.
 #[cold]
-pub(crate) fn hear(server: &mut Server, text: &[u8]) {
-    if let Some(heard) = &mut server.traces.heard {
+pub(crate) fn keep_for_chaos_check(server: &mut Server, text: &[u8]) {
+    if let Some(heard) = &mut server.traces.last_text {
         heard.clear();
         heard.extend_from_slice(&text[..text.len().min(limits::PIN_TEXT_LEN_MAX)]);
     }

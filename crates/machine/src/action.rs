@@ -11,7 +11,7 @@ use queueing::board::{Cell, ClassCell};
 use units::{ConnId, DoorId, PoolId, WorkerId};
 
 use crate::mail::{Mail, ToCoordinator, ToDoor, ToWorker};
-use crate::observe::{Fact, Hearing, Level, Topic};
+use crate::observe::{Fact, Level, LogFilter, Topic};
 use crate::snapshot::Snapshot;
 use crate::work::Job;
 
@@ -89,7 +89,7 @@ pub struct Actions {
     list: Vec<Action>,
     scratch: Vec<u8>,
     kept: Vec<Vec<u8>>,
-    hearing: Hearing,
+    log_filter: LogFilter,
 }
 
 impl Actions {
@@ -98,18 +98,18 @@ impl Actions {
         Actions::default()
     }
 
-    /// From now on only such lines are told.
-    pub fn hear(&mut self, hearing: Hearing) {
-        self.hearing = hearing;
+    /// From now on only facts that pass this filter are kept.
+    pub fn set_log_filter(&mut self, hearing: LogFilter) {
+        self.log_filter = hearing;
     }
 
-    /// Whether a line would be heard: its words cost more than asking.
-    pub fn hears(&self, level: Level, topic: Topic) -> bool {
-        self.hearing.wants(level, topic)
+    /// Whether a line would be written: to make its text costs more than to ask.
+    pub fn logs(&self, level: Level, topic: Topic) -> bool {
+        self.log_filter.wants(level, topic)
     }
 
     pub fn tell(&mut self, mut fact: Fact) {
-        if self.hears(fact.level, fact.topic) {
+        if self.logs(fact.level, fact.topic) {
             fact.about.cut_names();
             self.push(Action::Tell(Box::new(fact)));
         }

@@ -97,9 +97,9 @@ pub enum Topic {
     General,
 }
 
-/// Which lines are wanted, so that nobody writes words for nothing.
+/// Which lines the log takes, so that no text is made for nothing.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Hearing {
+pub struct LogFilter {
     pub connections: bool,
     pub disconnections: bool,
     pub pooler_errors: bool,
@@ -107,14 +107,14 @@ pub struct Hearing {
     pub debug: bool,
 }
 
-impl Default for Hearing {
+impl Default for LogFilter {
     /// Everything.
-    fn default() -> Hearing {
-        Hearing { connections: true, disconnections: true, pooler_errors: true, debug: true }
+    fn default() -> LogFilter {
+        LogFilter { connections: true, disconnections: true, pooler_errors: true, debug: true }
     }
 }
 
-impl Hearing {
+impl LogFilter {
     #[must_use]
     pub fn wants(self, level: Level, topic: Topic) -> bool {
         let topic = match topic {
@@ -150,7 +150,7 @@ mod tests {
     }
     #[test]
     fn a_line_is_wanted_by_its_topic_and_its_level() {
-        let hearing = |on: bool, debug| Hearing { connections: on, disconnections: on, pooler_errors: on, debug };
+        let hearing = |on: bool, debug| LogFilter { connections: on, disconnections: on, pooler_errors: on, debug };
         for topic in [Topic::Connections, Topic::Disconnections, Topic::PoolerErrors] {
             assert!(hearing(true, false).wants(Level::Log, topic) && hearing(true, true).wants(Level::Debug, topic));
             assert!(!hearing(true, false).wants(Level::Debug, topic) && !hearing(false, true).wants(Level::Log, topic));

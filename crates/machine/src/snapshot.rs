@@ -65,7 +65,7 @@ pub struct StatementCounts {
     /// Transactions that have a server.
     pub active: u32,
     /// Transactions that have a slot of the statement's limit: those that have a server, and some of those that wait for one.
-    pub slots: u32,
+    pub permits: u32,
     /// Transactions that had a server and are over.
     pub count: u64,
     /// How long these had their servers.

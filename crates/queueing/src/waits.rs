@@ -5,7 +5,7 @@
 //! somebody stands between who has other ids, nothing is said at all.
 //!
 //! Wants no rights: a role sees what its own backends wait for. Where PostgreSQL refuses (it is older than 9.6, the function is
-//! not for everybody), it is asked again later and later, and nobody else hears of it.
+//! not for everybody), it is asked again later and later, and nobody else is affected.
 //!
 //! Does not decide anything, and does not count cores: PostgreSQL does not tell how many it has.
 //!
@@ -341,7 +341,7 @@ mod tests {
     fn a_size_shows_what_its_servers_wait_for() {
         let mut sizing = crate::sizing::Sizing::new(2, 8, 4);
         assert_eq!(sizing.account().waits, None);
-        sizing.hear(&told(&[[Some("IO"), Some("WALSync"), Some("4")]]).expect("an answer"));
+        sizing.add_wait_counts(&told(&[[Some("IO"), Some("WALSync"), Some("4")]]).expect("an answer"));
         assert_eq!(sizing.account().waits.as_deref(), Some("of 4 busy: 0 compute, 4 wait for IO WALSync"));
     }
 

@@ -93,8 +93,8 @@ pub struct Tracker {
     pub reported_at_login: Option<Arc<Reported>>,
     /// A text is being sent in two messages.
     pub split: Option<Split>,
-    /// It is counted among its pool's pinned sessions.
-    pub seated: bool,
+    /// It has a permit to be pinned, and is counted among its pool's pinned sessions.
+    pub has_pin_permit: bool,
 }
 
 impl Tracker {

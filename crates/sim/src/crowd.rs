@@ -122,8 +122,8 @@ impl Crowd {
     }
 
     /// Something was said on a channel.
-    pub(crate) fn hear(&mut self, channel: &str, payload: &str, now: u64) {
-        self.clients.iter_mut().flatten().for_each(|client| client.is_to_hear(channel, payload, now));
+    pub(crate) fn expect_notification(&mut self, channel: &str, payload: &str, now: u64) {
+        self.clients.iter_mut().flatten().for_each(|client| client.expect_notification(channel, payload, now));
     }
 
     /// Nobody dawdles any more.

@@ -131,12 +131,12 @@ impl Postgres {
     }
 
     /// Processes that have nothing to do tell at once what was said on their channels.
-    pub(crate) fn tell_heard(&mut self, course: &mut Course) {
-        if !self.shared.borrow().is_heard() {
+    pub(crate) fn send_notifications(&mut self, course: &mut Course) {
+        if !self.shared.borrow().has_notifications() {
             return;
         }
         for process in self.processes.iter_mut().flatten() {
-            if process.tell_heard() {
+            if process.send_notifications() {
                 process.wake_after(course, 0);
             }
         }

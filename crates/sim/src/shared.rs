@@ -16,7 +16,7 @@ pub type Notice = (i32, String, String);
 struct Subscriptions {
     channels: BTreeSet<String>,
     /// What it has not passed on.
-    heard: Vec<Notice>,
+    notifications: Vec<Notice>,
 }
 
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ impl Shared {
             for subscriptions in
                 self.subscriptions.values_mut().filter(|subscriptions| subscriptions.channels.contains(&channel))
             {
-                subscriptions.heard.push((pid, channel.clone(), payload.clone()));
+                subscriptions.notifications.push((pid, channel.clone(), payload.clone()));
             }
         }
     }
@@ -114,17 +114,17 @@ impl Shared {
     }
 
     /// What a session has to pass on.
-    pub fn take_heard(&mut self, session: u64) -> Vec<Notice> {
+    pub fn take_notifications(&mut self, session: u64) -> Vec<Notice> {
         self.subscriptions
             .get_mut(&session)
-            .map(|subscriptions| std::mem::take(&mut subscriptions.heard))
+            .map(|subscriptions| std::mem::take(&mut subscriptions.notifications))
             .unwrap_or_default()
     }
 
     /// Whether any session has something to pass on.
     #[must_use]
-    pub fn is_heard(&self) -> bool {
-        self.subscriptions.values().any(|subscriptions| !subscriptions.heard.is_empty())
+    pub fn has_notifications(&self) -> bool {
+        self.subscriptions.values().any(|subscriptions| !subscriptions.notifications.is_empty())
     }
 
     /// A session is gone.

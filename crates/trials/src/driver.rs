@@ -118,7 +118,7 @@ impl Crowd {
             while self.dialled < wanted && self.dialled - self.logged_in < self.load.logins_at_once {
                 self.dial()?;
             }
-            self.turn().map_err(|why| format!("after {} logins: {why}", self.logged_in))?;
+            self.poll_once().map_err(|why| format!("after {} logins: {why}", self.logged_in))?;
             if self.logged_in > seen {
                 (seen, last) = (self.logged_in, Instant::now());
             }
@@ -150,7 +150,7 @@ impl Crowd {
         let mut last = Instant::now();
         while self.busy > 0 && Instant::now() < self.until + DRAIN {
             let before = self.outcome.done;
-            self.turn()?;
+            self.poll_once()?;
             if self.outcome.done > before {
                 last = Instant::now();
             }
@@ -182,7 +182,7 @@ impl Crowd {
     }
 
     /// Waits for something to happen, and acts on it.
-    fn turn(&mut self) -> Result<(), String> {
+    fn poll_once(&mut self) -> Result<(), String> {
         interrupt::check()?;
         self.sockets.wait(LOOK).map_err(words("wait for events"))?;
         while let Some(ready) = self.sockets.next_ready() {

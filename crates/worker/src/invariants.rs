@@ -63,7 +63,7 @@ fn counts_agree(parts: &Parts<'_>) -> Result<(), Violation> {
                 State::Waiting { line: Line::Pin, .. } => to_pin += 1,
                 _ => {}
             }
-            pinned += u32::from(session.tracker.as_ref().is_some_and(|tracker| tracker.seated));
+            pinned += u32::from(session.tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit));
             present += u32::from(!matches!(session.state(), State::Leaving { .. }));
         }
         ensure(12, pool.queue.len() == waiting, || {

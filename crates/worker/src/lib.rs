@@ -40,7 +40,7 @@ use crate::chaos::chaos;
 use crate::events::reloads::concerns_servers;
 use crate::events::{due, forgotten_pools, loans_received, placement, reloads, rounds, server_logins, sockets, stops};
 use crate::limits::limiters::Limiters;
-use crate::limits::{admission, classes, slots};
+use crate::limits::{admission, classes, permits};
 use crate::servers::{capacity, closed_servers, empty_databases, listener, loans, wait_samples};
 use crate::sessions::{cancel_requests, console, definitions, ends, lost_servers, welcome};
 use crate::tables::agenda::Next;
@@ -113,7 +113,9 @@ impl Worker {
             lends: self.tables.counts.lends,
             rotations: self.tables.chaos.as_ref().map(|chaos| chaos.rotations()).unwrap_or_default(),
             limits: self.limiters.class_counts(),
-            statements: self.limiters.statement_counts(slots::taken_slots(&self.tables.sessions, &self.tables.servers)),
+            statements: self
+                .limiters
+                .statement_counts(permits::taken_permits(&self.tables.sessions, &self.tables.servers)),
             refusals: self
                 .tables
                 .refusals
@@ -201,7 +203,7 @@ impl Worker {
             }
             ToWorker::LoginsCounted(counts) => self.limiters.logins = counts,
             ToWorker::CallBack(call) => {
-                slots::called_back(&mut self.tables, &mut self.limiters, step, &call.0, &call.1)
+                permits::called_back(&mut self.tables, &mut self.limiters, step, &call.0, &call.1)
             }
             ToWorker::Shrink { pool, count } => closed_servers::shrink(&mut self.tables, step, pool, count),
             ToWorker::Exchange(Exchange::Lend(lent)) => {
@@ -260,7 +262,9 @@ impl Worker {
                 ends::end_session(&mut self.tables, &mut self.limiters, &mut self.halves, step, conn, end)
             }
             Followup::GoOn(conn) => self.requests_from_inbox(step, conn),
-            Followup::Release(slots) => admission::release_slots(&mut self.tables, &mut self.limiters, step, *slots),
+            Followup::Release(permits) => {
+                admission::release_permits(&mut self.tables, &mut self.limiters, step, *permits)
+            }
             Followup::Admit(before) => admission::open(&mut self.tables, &mut self.limiters, step, before),
             Followup::AdmitToPin(pool) => admission::admit_to_pin(&mut self.tables, &mut self.limiters, step, pool),
             Followup::ListenerLost(pool, why) => listener::listener_lost(&mut self.tables, step, pool, &why),

@@ -25,7 +25,7 @@ use wire::frontend::tag;
 use crate::Worker;
 use crate::events::{chore_answers, findings, server_logins};
 use crate::limits::admission::Goes;
-use crate::limits::{admission, classes, deadlines, full_lines, linked, pin_line, slots};
+use crate::limits::{admission, classes, deadlines, full_lines, linked, permits, pin_line};
 use crate::servers::idle_servers::{expired, is_stale};
 use crate::servers::{cancellers, closed_servers, disturbances, drains, free_servers, idle_servers, listener};
 use crate::sessions::links::join;
@@ -325,7 +325,7 @@ impl Worker {
             return self.tables.agenda.end_by_request(conn, ending);
         }
         if !self.limiters.is_none() {
-            slots::count_for_limits(&mut self.tables, &mut self.limiters, step, conn, 0, queries);
+            permits::count_for_limits(&mut self.tables, &mut self.limiters, step, conn, 0, queries);
         }
         if let Some(pool) = attends {
             listener::attend(&mut self.tables, step, pool);
@@ -408,7 +408,7 @@ impl Worker {
         let mut findings = answers.findings;
         definitions::act_on_definitions(&mut self.tables, &mut self.definitions, step, conn, &mut findings);
         if !self.limiters.is_none() {
-            slots::count_ended(&mut self.tables, &mut self.limiters, step, client, id, before);
+            permits::count_ended(&mut self.tables, &mut self.limiters, step, client, id, before);
         }
         match end {
             Ok(()) => self.act_on(step, conn, findings),
@@ -419,7 +419,7 @@ impl Worker {
     fn act_on(&mut self, step: &mut Step<'_>, conn: ConnId, findings: Findings) {
         let (mut chore_error, mut rows) = (None, Vec::new());
         if let Some(mut words) = findings.words {
-            listener::notify_all(&mut self.tables, step, conn, std::mem::take(&mut words.heard));
+            listener::notify_all(&mut self.tables, step, conn, std::mem::take(&mut words.notifications));
             chore_error = words.chore_error.take();
             rows = std::mem::take(&mut words.rows);
             if findings::act_on_words(&mut self.tables, &mut self.limiters, step, conn, *words) {

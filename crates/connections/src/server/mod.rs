@@ -238,7 +238,7 @@ impl Server {
                 travelled_at: None,
                 used: false,
                 charge: None,
-                slots: None,
+                permits: None,
             },
         }
     }

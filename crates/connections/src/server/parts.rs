@@ -14,7 +14,7 @@ use wire::backend::Status;
 use super::{Overdue, Sequences};
 use crate::charge::Charge;
 use crate::databases::{Address, Database};
-use crate::slots::Slots;
+use crate::permits::Permits;
 use crate::verdict::Verdict;
 
 /// What does not change about a connection once it stands.
@@ -83,7 +83,7 @@ pub struct Traces {
     /// The pid that its client knew which said NOTIFY last; 0: nobody has.
     pub notified_by: i32,
     /// The beginning of the text that it was sent last, where `chaos_check` may want to name it.
-    pub heard: Option<Vec<u8>>,
+    pub last_text: Option<Vec<u8>>,
 }
 
 /// PostgreSQL's process, and the secret to cancel what it runs.
@@ -170,5 +170,5 @@ pub struct Work {
     /// Who pays for it until it is free.
     pub charge: Option<Charge>,
     /// Of the transaction that a session has left behind here.
-    pub slots: Option<Box<Slots>>,
+    pub permits: Option<Box<Permits>>,
 }

@@ -73,7 +73,7 @@ pub(super) fn sums(view: &View<'_>) -> BTreeMap<u64, StatementCounts> {
 
 fn add(sum: &mut StatementCounts, part: &StatementCounts) {
     sum.active = sum.active.saturating_add(part.active);
-    sum.slots = sum.slots.saturating_add(part.slots);
+    sum.permits = sum.permits.saturating_add(part.permits);
     sum.waiting = sum.waiting.saturating_add(part.waiting);
     sum.count = sum.count.saturating_add(part.count);
     sum.run_us = sum.run_us.saturating_add(part.run_us);

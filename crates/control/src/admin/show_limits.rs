@@ -63,7 +63,7 @@ fn statement_row(
     fingerprint: Option<u64>,
     statements: &[&StatementCounts],
 ) -> Vec<Value> {
-    let used_most = statements.iter().map(|one| one.slots).max().unwrap_or_default();
+    let used_most = statements.iter().map(|one| one.permits).max().unwrap_or_default();
     vec![
         None,
         words("fingerprint_max_active"),

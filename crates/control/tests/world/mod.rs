@@ -244,7 +244,7 @@ fn statement(fingerprint: u64, scale: u64) -> StatementCounts {
         waiting: 3,
         active: 2,
         count: 100 * scale,
-        slots: 3,
+        permits: 3,
         run_us: 5_000_000 * scale,
         run_max_us: 70_000 * scale,
         wait_us: 400_000 * scale,

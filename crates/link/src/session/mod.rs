@@ -85,7 +85,7 @@ impl Session {
                 standing: None,
                 origin: None,
                 admission: Admission::Not,
-                slots: None,
+                permits: None,
                 reports_limits,
                 begun_deadline_ms: deadline_ms,
             },

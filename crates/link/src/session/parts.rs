@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use connections::{Origin, Slots};
+use connections::{Origin, Permits};
 use queueing::classes::{ClassId, Standing};
 use session_state::parameters::Parameters;
 use session_state::prepared::StatementNames;
@@ -39,7 +39,7 @@ pub struct Claim {
     pub origin: Option<Origin>,
     pub admission: Admission,
     /// What its transaction uses of its limits.
-    pub slots: Option<Box<Slots>>,
+    pub permits: Option<Box<Permits>>,
     /// It is told how much its limits leave.
     pub reports_limits: bool,
     /// How long it can wait for a server, as its startup packet says where settings are not followed; 0: it does not say.

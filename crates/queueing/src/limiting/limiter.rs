@@ -2,7 +2,7 @@
 //!
 //! Promises: who came first goes first, of those who wait for the same limit and need the same; nobody who waits for one limit waits for
 //! another. Whoever goes through has all that it asks for, or nothing of it. A session that has a server already needs no
-//! slot, and waits for nobody who does: that one's slot may be its own.
+//! permit, and waits for nobody who does: that one's permit may be its own.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use units::Time;
 
-use super::purse::Purse;
-use super::seats::Seats;
+use super::permit_lease::PermitLease;
+use super::rate_lease::RateLease;
 use super::{CallBack, Exceeded, Limit};
 use crate::classes::{Class, LimitKind, Limits, Rate};
 use crate::refusals::Reason;
@@ -63,9 +63,9 @@ impl Spans {
 pub struct ClassLimiter {
     pub name: Arc<str>,
     pub limits: Limits,
-    pub transactions: Purse,
-    pub queries: Purse,
-    pub seats: Seats,
+    pub transactions: RateLease,
+    pub queries: RateLease,
+    pub permits: PermitLease,
     /// Tickets of who waits.
     pub line: BTreeSet<u64>,
     /// Of those, who have servers.
@@ -74,14 +74,14 @@ pub struct ClassLimiter {
 }
 
 impl ClassLimiter {
-    /// `used`: so many have slots of such a class, from before.
+    /// `used`: so many have permits of such a class, from before.
     pub fn new(class: &Class, used: u32) -> ClassLimiter {
         ClassLimiter {
             name: Arc::clone(&class.name),
             limits: class.limits,
-            transactions: Purse::default(),
-            queries: Purse::default(),
-            seats: Seats::used_by(used),
+            transactions: RateLease::default(),
+            queries: RateLease::default(),
+            permits: PermitLease::used_by(used),
             line: BTreeSet::new(),
             linked: BTreeSet::new(),
             counts: [Counts::default(); LimitKind::ALL.len()],
@@ -106,31 +106,31 @@ impl ClassLimiter {
     pub fn next(&self) -> Option<(u64, bool)> {
         let linked = self.linked.first().map(|ticket| (*ticket, true));
         let other = self.line.first().map(|ticket| (*ticket, false));
-        let seated = other.filter(|_| self.limits.active.is_none() || self.seats.free() > 0);
+        let seated = other.filter(|_| self.limits.active.is_none() || self.permits.free() > 0);
         linked.into_iter().chain(seated).min().or(other)
     }
 
     /// Whether somebody who comes now would be the next.
     pub fn is_next(&self, linked: bool) -> bool {
-        self.linked.is_empty() && self.next().is_none_or(|_| linked && self.seats.free() == 0)
+        self.linked.is_empty() && self.next().is_none_or(|_| linked && self.permits.free() == 0)
     }
 
     pub fn waiting(&self) -> u32 {
         u32::try_from(self.line.len() + self.linked.len()).unwrap_or(u32::MAX)
     }
 
-    /// So many wait for slots; so many wait for tokens, or will as soon as they have slots that are there.
+    /// So many wait for permits; so many wait for tokens, or will as soon as they have permits that are there.
     fn needed(&self) -> (u32, u32) {
         let unlinked = u32::try_from(self.line.len()).unwrap_or(u32::MAX);
         let linked = u32::try_from(self.linked.len()).unwrap_or(u32::MAX);
-        let seated = if self.limits.active.is_some() { unlinked.min(self.seats.free()) } else { unlinked };
+        let seated = if self.limits.active.is_some() { unlinked.min(self.permits.free()) } else { unlinked };
         (unlinked, seated.saturating_add(linked))
     }
 
-    /// What stands in the way of the first in line. `linked`: it has a server, and has or needs no slot.
+    /// What stands in the way of the first in line. `linked`: it has a server, and has or needs no permit.
     fn lacks(&self, linked: bool) -> Option<LimitKind> {
-        let dry = |rate: Option<Rate>, purse: &Purse| rate.is_some() && purse.tokens() == 0;
-        if self.limits.active.is_some() && self.seats.free() == 0 && !linked {
+        let dry = |rate: Option<Rate>, rate_lease: &RateLease| rate.is_some() && rate_lease.tokens() == 0;
+        if self.limits.active.is_some() && self.permits.free() == 0 && !linked {
             Some(LimitKind::Active)
         } else if dry(self.limits.transactions, &self.transactions) {
             Some(LimitKind::Transactions)
@@ -143,7 +143,7 @@ impl ClassLimiter {
     fn take(&mut self, linked: bool) {
         let Limits { transactions, queries, active, .. } = self.limits;
         let taken = [
-            (LimitKind::Active, active.is_some() && !linked && self.seats.take()),
+            (LimitKind::Active, active.is_some() && !linked && self.permits.take()),
             (LimitKind::Transactions, transactions.is_some() && self.transactions.take()),
             (LimitKind::Queries, queries.is_some() && self.queries.take()),
         ];
@@ -162,7 +162,7 @@ impl ClassLimiter {
             return Passage::Later;
         }
         let known = match kind {
-            LimitKind::Active => self.seats.full_until(now),
+            LimitKind::Active => self.permits.full_until(now),
             LimitKind::Transactions => self.transactions.dry_until(now),
             _ => self.queries.dry_until(now),
         };
@@ -185,7 +185,7 @@ impl ClassLimiter {
     /// How long whoever has this place in the line will wait from now on, as far as is known here; `None`: nobody knows.
     pub fn expected_wait(&self, kind: LimitKind, now: Time, place: u32) -> Option<Duration> {
         match (kind, self.limits.active) {
-            (LimitKind::Active, Some(limit)) => self.seats.expected_in(limit).map(|one| one.saturating_mul(place)),
+            (LimitKind::Active, Some(limit)) => self.permits.expected_in(limit).map(|one| one.saturating_mul(place)),
             _ => Some(self.free_at(kind, now, place.saturating_sub(1)).since(now)),
         }
     }
@@ -195,8 +195,8 @@ impl ClassLimiter {
         let Limits { transactions, queries, active, .. } = self.limits;
         let free = match kind {
             LimitKind::Active => active.map(|limit| {
-                let one = now + self.seats.free_in(limit);
-                self.seats.full_until(now).map_or(one, |until| until.max(one))
+                let one = now + self.permits.free_in(limit);
+                self.permits.full_until(now).map_or(one, |until| until.max(one))
             }),
             LimitKind::Queries => queries.map(|rate| self.queries.free_at(now, rate, others)),
             _ => transactions.map(|rate| self.transactions.free_at(now, rate, others)),
@@ -237,7 +237,7 @@ impl ClassLimiter {
         let (unseated, needed) = self.needed();
         let mut asks = Vec::new();
         if self.limits.active.is_some() {
-            asks.push((LimitKind::Active, self.seats.ask(unseated)));
+            asks.push((LimitKind::Active, self.permits.ask(unseated)));
         }
         if self.limits.transactions.is_some() {
             asks.push((LimitKind::Transactions, self.transactions.ask(now, needed)));
@@ -252,25 +252,25 @@ impl ClassLimiter {
     /// When something may be to be given back, or asked for.
     pub fn next_at(&self, now: Time) -> Option<Time> {
         let (unseated, needed) = self.needed();
-        let purses = [self.transactions.next_at(now, needed), self.queries.next_at(now, needed)];
-        purses.into_iter().flatten().chain(self.seats.next_at(unseated)).min()
+        let rate_leases = [self.transactions.next_at(now, needed), self.queries.next_at(now, needed)];
+        rate_leases.into_iter().flatten().chain(self.permits.next_at(unseated)).min()
     }
 
     /// What goes back now.
     pub fn unspent(&mut self, now: Time) -> [(LimitKind, u32); 3] {
         let (unseated, needed) = self.needed();
-        let owed = self.seats.settled(unseated);
+        let owed = self.permits.settled(unseated);
         [
             (LimitKind::Transactions, self.transactions.unspent(now, needed)),
             (LimitKind::Queries, self.queries.unspent(now, needed)),
-            (LimitKind::Active, owed + self.seats.unspent(now, unseated)),
+            (LimitKind::Active, owed + self.permits.unspent(now, unseated)),
         ]
     }
 
-    /// The coordinator wants slots back: how many go now, and how many will not.
+    /// The coordinator wants permits back: how many go now, and how many will not.
     pub fn called(&mut self, call: &CallBack) -> (u32, u32) {
         let (unseated, _) = self.needed();
-        self.seats.called(call, unseated)
+        self.permits.called(call, unseated)
     }
 
     /// How much of its limits is left, and when there will be more: what a client is told that asks for it.
@@ -296,8 +296,8 @@ impl ClassLimiter {
     /// What the coordinator had left of a rate when it told so last, and what of it is here, unused.
     pub fn left_of(&self, kind: LimitKind) -> (Option<(u32, Time)>, u32) {
         match kind {
-            // Who uses slots says what is left of them.
-            LimitKind::Active => (None, self.seats.free()),
+            // Who uses permits says what is left of them.
+            LimitKind::Active => (None, self.permits.free()),
             LimitKind::Queries => (self.queries.left(), self.queries.tokens()),
             _ => (self.transactions.left(), self.transactions.tokens()),
         }
@@ -305,7 +305,7 @@ impl ClassLimiter {
 
     fn remaining(&self, kind: LimitKind) -> u32 {
         match kind {
-            LimitKind::Active => self.seats.remaining(),
+            LimitKind::Active => self.permits.remaining(),
             LimitKind::Queries => self.queries.remaining(),
             _ => self.transactions.remaining(),
         }
@@ -320,7 +320,7 @@ fn counted(count: u32, what: &str) -> String {
 /// A statement's.
 #[derive(Debug)]
 pub struct StatementLimiter {
-    pub seats: Seats,
+    pub permits: PermitLease,
     pub line: BTreeSet<u64>,
     /// The beginning of the text, as it was first seen.
     pub text: Box<[u8]>,
@@ -335,7 +335,7 @@ pub struct StatementLimiter {
 impl StatementLimiter {
     pub fn new(text: &[u8], now: Time) -> StatementLimiter {
         StatementLimiter {
-            seats: Seats::default(),
+            permits: PermitLease::default(),
             line: BTreeSet::new(),
             text: text.into(),
             used_at: now,
@@ -347,16 +347,16 @@ impl StatementLimiter {
     }
 
     pub fn pass(&mut self, now: Time, limit: u32, over: Over) -> Passage {
-        if self.seats.take() {
+        if self.permits.take() {
             return Passage::Open;
         }
-        match self.seats.full_until(now).filter(|_| over == Over::Reject) {
+        match self.permits.full_until(now).filter(|_| over == Over::Reject) {
             None => Passage::Later,
             Some(until) => {
                 self.counts.rejected += 1;
                 let most = counted(limit, "transaction");
                 let text = format!("limit exceeded: {most} at a time may begin with this statement");
-                let wait = until.since(now).max(self.seats.free_in(limit));
+                let wait = until.since(now).max(self.permits.free_in(limit));
                 let retry_ms = (wait.as_micros() as u64).div_ceil(1000).max(1);
                 Passage::Refused(LimitError {
                     reason: Reason::Statement,
@@ -367,7 +367,7 @@ impl StatementLimiter {
         }
     }
 
-    /// A transaction that began with the statement gives its slot back after `lasted`. `ran`: how long it had a server, if it
+    /// A transaction that began with the statement gives its permit back after `lasted`. `ran`: how long it had a server, if it
     /// got one.
     pub fn release(&mut self, now: Time, lasted: Duration, waited: Duration, ran: Option<Duration>) -> u32 {
         self.wait.add(waited);
@@ -376,7 +376,7 @@ impl StatementLimiter {
             self.run.add(ran);
         }
         self.used_at = now;
-        self.seats.release(now, lasted)
+        self.permits.release(now, lasted)
     }
 
     pub fn waiting(&self) -> u32 {
@@ -385,6 +385,6 @@ impl StatementLimiter {
 
     /// Nobody uses it, and nobody will ask for what is told of it but SHOW.
     pub fn is_unused(&self) -> bool {
-        self.seats.is_unused() && self.line.is_empty()
+        self.permits.is_unused() && self.line.is_empty()
     }
 }

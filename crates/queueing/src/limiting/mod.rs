@@ -1,10 +1,10 @@
 //! Limits that hold over all workers: so many events a second, and so many transactions at a time.
 //!
 //! ```text
-//!   worker: Purse, Seats ──Want──► coordinator: Tap (a bucket), Slots      one of these a class and kind, and a statement
+//!   worker: Rate lease, Permits ──Want──► coordinator: Rate source (a bucket), Permits      one of these a class and kind, and a statement
 //!             ▲   ▲   └───Unspent──────►  │  │
 //!             │   └──────Allow────────────┘  │
-//!             └──────────CallBack────────────┘  slots only: another worker has fewer
+//!             └──────────CallBack────────────┘  permits only: another worker has fewer
 //! ```
 //!
 //! Promises: what a worker has not been given it does not use, whatever the order and lateness of mail. So there are never more
@@ -15,10 +15,10 @@
 
 pub mod bucket;
 pub mod limiter;
-pub mod purse;
-pub mod seats;
-pub mod slots;
-pub mod tap;
+pub mod permit_lease;
+pub mod permit_source;
+pub mod rate_lease;
+pub mod rate_source;
 
 #[cfg(test)]
 mod tests;
@@ -39,7 +39,7 @@ pub const KEPT: Duration = Duration::from_millis(10);
 /// How often those who wait at a bucket are looked at.
 pub const TICK: Duration = Duration::from_millis(2);
 
-/// For how long nobody asks again after all slots were taken.
+/// For how long nobody asks again after all permits were taken.
 pub const FULL: Duration = Duration::from_millis(1);
 
 /// Which limit. Classes by name: a reload may move them.
@@ -64,7 +64,7 @@ pub struct Allowance {
     pub next_at: Option<Time>,
 }
 
-/// A worker is asked for slots.
+/// A worker is asked for permits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallBack {
     pub worker: WorkerId,

@@ -6,10 +6,10 @@ use std::time::Duration;
 use units::random::Random;
 use units::{Time, WorkerId};
 
-use super::purse::Purse;
-use super::seats::Seats;
-use super::slots::{Slots, Turn};
-use super::tap::Tap;
+use super::permit_lease::PermitLease;
+use super::permit_source::{PermitChanges, PermitSource};
+use super::rate_lease::RateLease;
+use super::rate_source::RateSource;
 use super::{AHEAD, Allowance, CallBack};
 use crate::classes::Rate;
 use ::settings::Over;
@@ -59,8 +59,8 @@ enum Flow {
 /// One rate over some workers; every event is noted.
 struct River {
     agenda: Agenda<Flow>,
-    tap: Tap,
-    purses: Vec<Purse>,
+    rate_source: RateSource,
+    rate_leases: Vec<RateLease>,
     waiting: Vec<u32>,
     events: Vec<Time>,
     refused: Vec<Time>,
@@ -74,8 +74,8 @@ impl River {
     fn new(seed: u8, rate: Rate, over: Over) -> River {
         River {
             agenda: Agenda::new(seed),
-            tap: Tap::new(rate, over, WORKERS, Time::ZERO),
-            purses: vec![Purse::default(); usize::from(WORKERS)],
+            rate_source: RateSource::new(rate, over, WORKERS, Time::ZERO),
+            rate_leases: vec![RateLease::default(); usize::from(WORKERS)],
             waiting: vec![0; usize::from(WORKERS)],
             events: Vec::new(),
             refused: Vec::new(),
@@ -98,7 +98,7 @@ impl River {
         for answer in answers {
             self.post(now, false, answer.worker, Flow::Allow(answer));
         }
-        if let Some(at) = self.tap.next_serve() {
+        if let Some(at) = self.rate_source.next_serve() {
             self.agenda.add(at.max(now), Flow::Serve);
         }
     }
@@ -106,18 +106,18 @@ impl River {
     /// Lets in whom there is something for, and asks for the rest.
     fn admit(&mut self, now: Time, worker: WorkerId) {
         let index = usize::from(worker.0);
-        while self.waiting[index] > 0 && self.purses[index].take() {
+        while self.waiting[index] > 0 && self.rate_leases[index].take() {
             self.waiting[index] -= 1;
             self.events.push(now);
         }
-        if self.purses[index].dry_until(now).is_some() && !self.purses[index].is_asking() {
+        if self.rate_leases[index].dry_until(now).is_some() && !self.rate_leases[index].is_asking() {
             self.refused.extend(std::iter::repeat_n(now, std::mem::take(&mut self.waiting[index]) as usize));
         }
-        let more = self.purses[index].ask(now, self.waiting[index]);
+        let more = self.rate_leases[index].ask(now, self.waiting[index]);
         if more > 0 {
             self.post(now, true, worker, Flow::Want(worker, more));
         }
-        if let Some(at) = self.purses[index].next_at(now, self.waiting[index]) {
+        if let Some(at) = self.rate_leases[index].next_at(now, self.waiting[index]) {
             self.agenda.add(at.max(now), Flow::Look(worker));
         }
     }
@@ -130,26 +130,26 @@ impl River {
                     self.admit(now, worker);
                 }
                 Flow::Want(worker, count) => {
-                    let answers = self.tap.want(now, worker, count);
+                    let answers = self.rate_source.want(now, worker, count);
                     self.post_all(now, answers);
                 }
                 Flow::Unspent(count) => {
-                    let answers = self.tap.unspent(now, count);
+                    let answers = self.rate_source.unspent(now, count);
                     self.post_all(now, answers);
                 }
-                Flow::Serve if self.tap.next_serve().is_some_and(|at| at <= now) => {
-                    let answers = self.tap.serve(now);
+                Flow::Serve if self.rate_source.next_serve().is_some_and(|at| at <= now) => {
+                    let answers = self.rate_source.serve(now);
                     self.post_all(now, answers);
                 }
                 Flow::Serve => {}
                 Flow::Allow(allowance) => {
                     let index = usize::from(allowance.worker.0);
-                    self.purses[index].allowed(now, &allowance);
+                    self.rate_leases[index].allowed(now, &allowance);
                     self.admit(now, allowance.worker);
                 }
                 Flow::Look(worker) => {
                     let index = usize::from(worker.0);
-                    let back = self.purses[index].unspent(now, self.waiting[index]);
+                    let back = self.rate_leases[index].unspent(now, self.waiting[index]);
                     if back > 0 {
                         self.post(now, true, worker, Flow::Unspent(back));
                     }
@@ -270,8 +270,8 @@ enum Sitting {
 /// One limit of transactions at a time.
 struct House {
     agenda: Agenda<Sitting>,
-    slots: Slots,
-    seats: Vec<Seats>,
+    permits: PermitSource,
+    leases: Vec<PermitLease>,
     lines: Vec<Vec<Time>>,
     last: BTreeMap<(bool, u16), Time>,
     limit: u32,
@@ -286,8 +286,8 @@ impl House {
     fn new(seed: u8, limit: u32, over: Over, hold: u64) -> House {
         House {
             agenda: Agenda::new(seed),
-            slots: Slots::new(limit, over, WORKERS),
-            seats: vec![Seats::default(); usize::from(WORKERS)],
+            permits: PermitSource::new(limit, over, WORKERS),
+            leases: vec![PermitLease::default(); usize::from(WORKERS)],
             lines: vec![Vec::new(); usize::from(WORKERS)],
             last: BTreeMap::new(),
             limit,
@@ -307,7 +307,7 @@ impl House {
         self.agenda.add(at, mail);
     }
 
-    fn turned(&mut self, now: Time, turn: Turn) {
+    fn turned(&mut self, now: Time, turn: PermitChanges) {
         for call in turn.calls {
             self.post(now, false, call.worker, Sitting::Call(call));
         }
@@ -318,21 +318,21 @@ impl House {
 
     fn admit(&mut self, now: Time, worker: WorkerId) {
         let index = usize::from(worker.0);
-        while !self.lines[index].is_empty() && self.seats[index].take() {
+        while !self.lines[index].is_empty() && self.leases[index].take() {
             let since = self.lines[index].remove(0);
             self.longest = self.longest.max(now.micros_since(since));
             self.served += 1;
             let hold = Duration::from_micros(1 + self.agenda.below(self.hold));
             self.agenda.add(now + hold, Sitting::Leave(worker));
         }
-        let more = self.seats[index].ask(self.lines[index].len() as u32);
+        let more = self.leases[index].ask(self.lines[index].len() as u32);
         if more > 0 {
             self.post(now, true, worker, Sitting::Want(worker, more));
         }
-        if let Some(at) = self.seats[index].next_at(self.lines[index].len() as u32) {
+        if let Some(at) = self.leases[index].next_at(self.lines[index].len() as u32) {
             self.agenda.add(at.max(now), Sitting::Look(worker));
         }
-        let used: u32 = self.seats.iter().map(Seats::used).sum();
+        let used: u32 = self.leases.iter().map(PermitLease::used).sum();
         self.most = self.most.max(used);
         assert!(used <= self.limit, "{used} at a time, {} may be", self.limit);
     }
@@ -345,7 +345,7 @@ impl House {
                     self.admit(now, worker);
                 }
                 Sitting::Leave(worker) => {
-                    let back = self.seats[usize::from(worker.0)].release(now, Duration::from_micros(self.hold / 2));
+                    let back = self.leases[usize::from(worker.0)].release(now, Duration::from_micros(self.hold / 2));
                     if back > 0 {
                         self.post(now, true, worker, Sitting::Unspent(worker, back, 0));
                     }
@@ -354,29 +354,29 @@ impl House {
                 Sitting::Look(worker) => {
                     let index = usize::from(worker.0);
                     let waiting = self.lines[index].len() as u32;
-                    let back = self.seats[index].settled(waiting) + self.seats[index].unspent(now, waiting);
+                    let back = self.leases[index].settled(waiting) + self.leases[index].unspent(now, waiting);
                     if back > 0 {
                         self.post(now, true, worker, Sitting::Unspent(worker, back, 0));
                     }
                 }
                 Sitting::Want(worker, count) => {
-                    let turn = self.slots.want(worker, count);
+                    let turn = self.permits.want(worker, count);
                     self.turned(now, turn);
                 }
                 Sitting::Unspent(worker, count, missing) => {
-                    let turn = self.slots.returned(worker, count, missing);
+                    let turn = self.permits.returned(worker, count, missing);
                     self.turned(now, turn);
                 }
                 Sitting::Call(call) => {
                     let index = usize::from(call.worker.0);
-                    let (back, missing) = self.seats[index].called(&call, self.lines[index].len() as u32);
+                    let (back, missing) = self.leases[index].called(&call, self.lines[index].len() as u32);
                     if back + missing > 0 {
                         self.post(now, true, call.worker, Sitting::Unspent(call.worker, back, missing));
                     }
                 }
                 Sitting::Allow(allowance) => {
                     let index = usize::from(allowance.worker.0);
-                    self.seats[index].allowed(now, &allowance);
+                    self.leases[index].allowed(now, &allowance);
                     let refused = (allowance.answered - allowance.granted) as usize;
                     let refused = refused.min(self.lines[index].len());
                     self.refused += refused as u32;
@@ -400,14 +400,14 @@ fn never_more_at_a_time_than_may_be_and_everybody_is_served() {
             }
             house.run(Time::ZERO + SECOND * 60);
             assert_eq!(house.served, clients, "seed {seed}, limit {limit}: some wait for ever");
-            assert_eq!(house.slots.out(), 0, "seed {seed}, limit {limit}: slots are lost");
-            assert!(house.slots.is_unused() && house.seats.iter().all(Seats::is_unused));
+            assert_eq!(house.permits.out(), 0, "seed {seed}, limit {limit}: slots are lost");
+            assert!(house.permits.is_unused() && house.leases.iter().all(PermitLease::is_unused));
         }
     }
 }
 
 #[test]
-fn one_slot_goes_round_and_no_worker_keeps_it() {
+fn one_permit_goes_round_and_no_worker_keeps_it() {
     let mut house = House::new(7, 1, Over::Delay, 1000);
     // One worker has work for ten seconds, the others one client each.
     for _ in 0..20_000 {
@@ -424,7 +424,7 @@ fn one_slot_goes_round_and_no_worker_keeps_it() {
 }
 
 #[test]
-fn slots_are_used_well_where_all_workers_want_them() {
+fn permits_are_used_well_where_all_workers_want_them() {
     let mut house = House::new(3, 8, Over::Delay, 20_000);
     for worker in (0..WORKERS).flat_map(|worker| [worker; 4000]) {
         house.agenda.add(Time::ZERO, Sitting::Come(WorkerId(worker)));
@@ -436,7 +436,7 @@ fn slots_are_used_well_where_all_workers_want_them() {
 }
 
 #[test]
-fn who_may_not_wait_is_refused_only_when_all_slots_are_used() {
+fn who_may_not_wait_is_refused_only_when_all_permits_are_used() {
     for seed in 0..40 {
         let mut house = House::new(seed, 4, Over::Reject, 30_000);
         for _ in 0..600 {
@@ -446,8 +446,8 @@ fn who_may_not_wait_is_refused_only_when_all_slots_are_used() {
         house.run(Time::ZERO + SECOND * 60);
         assert_eq!(house.served + house.refused, 600, "seed {seed}: some are told nothing");
         assert!(house.refused > 0 && house.most == 4, "seed {seed}");
-        assert!(house.slots.is_unused(), "seed {seed}");
-        // One client alone, after slots were left with a worker that has no use for them.
+        assert!(house.permits.is_unused(), "seed {seed}");
+        // One client alone, after permits were left with a worker that has no use for them.
         let refused = house.refused;
         for (worker, at) in [(0, 61_000_000), (1, 61_050_000), (2, 61_100_000), (3, 61_150_000), (0, 61_200_000)] {
             house.agenda.add(Time(at), Sitting::Come(WorkerId(worker)));
@@ -459,40 +459,40 @@ fn who_may_not_wait_is_refused_only_when_all_slots_are_used() {
 
 #[test]
 fn a_lower_limit_holds_once_what_is_out_has_come_back() {
-    let mut slots = Slots::new(4, Over::Delay, 2);
-    let turn = slots.want(WorkerId(0), 4);
+    let mut permits = PermitSource::new(4, Over::Delay, 2);
+    let turn = permits.want(WorkerId(0), 4);
     assert_eq!(turn.allowances.iter().map(|answer| answer.granted).sum::<u32>(), 4);
-    let turn = slots.configure(1, Over::Delay);
+    let turn = permits.configure(1, Over::Delay);
     assert_eq!(turn.calls, [CallBack { worker: WorkerId(0), count: 3, used_too: true }]);
-    assert!(slots.want(WorkerId(1), 1).allowances.is_empty());
+    assert!(permits.want(WorkerId(1), 1).allowances.is_empty());
     for _ in 0..3 {
-        assert!(slots.returned(WorkerId(0), 1, 0).allowances.is_empty());
+        assert!(permits.returned(WorkerId(0), 1, 0).allowances.is_empty());
     }
-    let turn = slots.returned(WorkerId(0), 1, 0);
+    let turn = permits.returned(WorkerId(0), 1, 0);
     assert_eq!(turn.allowances.len(), 1);
-    assert_eq!(slots.out(), 1);
+    assert_eq!(permits.out(), 1);
 }
 
 #[test]
 fn what_is_called_from_a_worker_is_not_counted_as_its_own() {
-    let mut slots = Slots::new(6, Over::Delay, 4);
-    slots.want(WorkerId(0), 3);
-    slots.want(WorkerId(1), 3);
+    let mut permits = PermitSource::new(6, Over::Delay, 4);
+    permits.want(WorkerId(0), 3);
+    permits.want(WorkerId(1), 3);
     // Two workers have three each: the two that want one call from one each.
-    let calls = [slots.want(WorkerId(2), 1).calls, slots.want(WorkerId(3), 1).calls].concat();
+    let calls = [permits.want(WorkerId(2), 1).calls, permits.want(WorkerId(3), 1).calls].concat();
     let called: BTreeSet<u16> = calls.iter().map(|call| call.worker.0).collect();
     assert_eq!((calls.len(), called), (2, BTreeSet::from([0, 1])));
 }
 
 #[test]
 fn nobody_is_refused_before_every_worker_has_answered() {
-    let mut slots = Slots::new(2, Over::Reject, 3);
-    slots.want(WorkerId(0), 1);
-    slots.want(WorkerId(1), 1);
-    assert_eq!(slots.want(WorkerId(2), 1).calls.len(), 2);
+    let mut permits = PermitSource::new(2, Over::Reject, 3);
+    permits.want(WorkerId(0), 1);
+    permits.want(WorkerId(1), 1);
+    assert_eq!(permits.want(WorkerId(2), 1).calls.len(), 2);
     // The first one uses what it has.
-    assert_eq!(slots.returned(WorkerId(0), 0, 1), Turn::default());
-    let turn = slots.returned(WorkerId(1), 0, 1);
+    assert_eq!(permits.returned(WorkerId(0), 0, 1), PermitChanges::default());
+    let turn = permits.returned(WorkerId(1), 0, 1);
     let answers = turn.allowances.iter().map(|answer| (answer.worker, answer.granted, answer.answered));
     assert_eq!(answers.collect::<Vec<_>>(), [(WorkerId(2), 0, 1)]);
 }

@@ -52,7 +52,7 @@ pub struct Queue {
     /// What the board has told of other workers so far.
     elsewhere: Elsewhere,
     /// By worker, which version of its row that was.
-    heard: Vec<u64>,
+    versions_read: Vec<u64>,
 }
 
 /// One class here.
@@ -171,7 +171,7 @@ impl Queue {
             virtual_time: 0,
             ageing_us: classes.ageing.as_micros() as u64,
             elsewhere: Elsewhere::default(),
-            heard: Vec::new(),
+            versions_read: Vec::new(),
         }
     }
 
@@ -398,13 +398,13 @@ impl Queue {
         })
     }
 
-    /// Whether a worker has told something since this was last asked: nothing of this version has been heard yet.
+    /// Whether a worker has shown something since this was last asked: its row has a version that was not read yet.
     pub fn is_news(&mut self, worker: WorkerId, version: u64) -> bool {
         let index = usize::from(worker.0);
-        if self.heard.len() <= index {
-            self.heard.resize(index + 1, 0);
+        if self.versions_read.len() <= index {
+            self.versions_read.resize(index + 1, 0);
         }
-        std::mem::replace(&mut self.heard[index], version) != version
+        std::mem::replace(&mut self.versions_read[index], version) != version
     }
 
     /// Whether classes are told apart.

@@ -247,7 +247,7 @@ impl Sizing {
     }
 
     /// What PostgreSQL has said that servers with work wait for: nothing, mostly.
-    pub fn hear(&mut self, waits: &WaitCounts) {
+    pub fn add_wait_counts(&mut self, waits: &WaitCounts) {
         // On the way to another size it says little of either.
         if waits.looks() > 0 && self.arrival == Arrival::Done {
             self.waits.then(waits);

@@ -81,7 +81,7 @@ pub fn is_portable(name: &[u8], is_utf8: bool) -> bool {
 pub enum Wait {
     #[default]
     Nothing,
-    /// A message that it has not sent yet: what it says has to be heard from the moment on in which it is done.
+    /// A message that it has not sent yet: notifications have to be received from the moment on in which it is done.
     ToSend { since: Time },
     /// Done: the message may go.
     MaySend,
@@ -110,7 +110,7 @@ pub struct Subscriptions {
     /// Oldest first.
     unread: Vec<Unread>,
     unread_len: usize,
-    /// Why something may have been said that nobody heard: it is told so between transactions, as what was said would be.
+    /// Why notifications may have been lost: the client gets this as a notice between transactions, where it would get them.
     pub missed: Option<Box<str>>,
 }
 
@@ -178,9 +178,9 @@ impl Subscriptions {
     }
 
     /// Something was said: a whole NotificationResponse. False: it is not for this session.
-    pub fn hear(&mut self, channel: &[u8], message: &[u8], committed: &Channels) -> Result<bool, Overflow> {
-        let hears = committed.contains(channel) || self.committing.is_some() && self.interest.contains(channel);
-        if !hears {
+    pub fn deliver(&mut self, channel: &[u8], message: &[u8], committed: &Channels) -> Result<bool, Overflow> {
+        let subscribed = committed.contains(channel) || self.committing.is_some() && self.interest.contains(channel);
+        if !subscribed {
             return Ok(false);
         }
         if self.unread_len + message.len() > limits::NOTIFICATIONS_LEN_MAX {
@@ -242,11 +242,11 @@ mod tests {
                 && !subscriptions.take_interest(b"a")
                 && subscriptions.has_more_than(&none)
         );
-        assert_eq!(subscriptions.hear(b"a", b"early", &none), Ok(false));
+        assert_eq!(subscriptions.deliver(b"a", b"early", &none), Ok(false));
         subscriptions.commits(0);
-        assert_eq!(subscriptions.hear(b"a", b"1", &none), Ok(true));
+        assert_eq!(subscriptions.deliver(b"a", b"1", &none), Ok(true));
         subscriptions.ready(true, &a);
-        assert_eq!(subscriptions.hear(b"a", b"2", &a), Ok(true));
+        assert_eq!(subscriptions.deliver(b"a", b"2", &a), Ok(true));
         assert_eq!(subscriptions.take_unread(&a), b"12");
         assert!(
             subscriptions.settle(&a, &none).is_empty()
@@ -263,8 +263,8 @@ mod tests {
         let mut subscriptions = Subscriptions::default();
         subscriptions.take_interest(b"a");
         subscriptions.commits(0);
-        assert_eq!(subscriptions.hear(b"a", b"1", &b), Ok(true));
-        assert_eq!(subscriptions.hear(b"b", b"2", &b), Ok(true));
+        assert_eq!(subscriptions.deliver(b"a", b"1", &b), Ok(true));
+        assert_eq!(subscriptions.deliver(b"b", b"2", &b), Ok(true));
         // It was no commit.
         subscriptions.ready(false, &b);
         assert_eq!(subscriptions.take_unread(&b), b"2");
@@ -276,11 +276,11 @@ mod tests {
         let a = channels(&["a"]);
         let mut subscriptions = Subscriptions::default();
         let long = vec![b'x'; limits::NOTIFICATIONS_LEN_MAX - 1];
-        assert_eq!(subscriptions.hear(b"a", &long, &a), Ok(true));
-        assert_eq!(subscriptions.hear(b"a", b"y", &a), Ok(true));
-        assert_eq!(subscriptions.hear(b"a", b"z", &a), Err(Overflow));
+        assert_eq!(subscriptions.deliver(b"a", &long, &a), Ok(true));
+        assert_eq!(subscriptions.deliver(b"a", b"y", &a), Ok(true));
+        assert_eq!(subscriptions.deliver(b"a", b"z", &a), Err(Overflow));
         assert_eq!(subscriptions.take_unread(&a).len(), limits::NOTIFICATIONS_LEN_MAX);
-        assert_eq!(subscriptions.hear(b"a", b"z", &a), Ok(true));
+        assert_eq!(subscriptions.deliver(b"a", b"z", &a), Ok(true));
     }
 
     #[test]

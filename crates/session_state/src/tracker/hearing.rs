@@ -56,8 +56,8 @@ impl Tracker {
     }
 
     /// Something was said on a channel: a whole NotificationResponse. False: not for this session.
-    pub fn hear(&mut self, channel: &[u8], message: &[u8]) -> Result<bool, Overflow> {
-        self.notifications.hear(channel, message, self.journal.before().channels())
+    pub fn deliver(&mut self, channel: &[u8], message: &[u8]) -> Result<bool, Overflow> {
+        self.notifications.deliver(channel, message, self.journal.before().channels())
     }
 
     /// Nobody knows what was said to it, since its listener was lost: why.

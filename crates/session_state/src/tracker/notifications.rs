@@ -33,7 +33,7 @@ impl Notifications {
         self.said = Some(awaited);
     }
 
-    /// Whether what the session has said may not have been committed, or heard by itself.
+    /// Whether its own NOTIFY may not have been committed, or has not come back to it.
     pub fn has_said(&self) -> bool {
         self.said.is_some()
     }
@@ -54,7 +54,7 @@ impl Notifications {
             Some(subscriptions) => {
                 subscriptions.ready(idle, committed);
                 if idle && is_deaf {
-                    // It listened to nothing after all, and what it says from now on the next listener hears.
+                    // It listened to nothing after all, and the next listener receives what it says from now on.
                     subscriptions.missed = None;
                 }
             }
@@ -89,9 +89,9 @@ impl Notifications {
     }
 
     /// Something was said on a channel: a whole NotificationResponse. False: not for this session.
-    pub(super) fn hear(&mut self, channel: &[u8], message: &[u8], committed: &Channels) -> Result<bool, Overflow> {
+    pub(super) fn deliver(&mut self, channel: &[u8], message: &[u8], committed: &Channels) -> Result<bool, Overflow> {
         match &mut self.subscriptions {
-            Some(subscriptions) => subscriptions.hear(channel, message, committed),
+            Some(subscriptions) => subscriptions.deliver(channel, message, committed),
             None => Ok(false),
         }
     }

@@ -334,7 +334,7 @@ impl Backend {
     pub(crate) fn ready(&mut self, out: &mut Vec<u8>) {
         let status = self.session.status();
         if status == Status::Idle {
-            self.tell_heard(out);
+            self.send_notifications(out);
         }
         self.reported.report(self.session.state(), out);
         if status == Status::Idle {
@@ -345,8 +345,8 @@ impl Backend {
     }
 
     /// Outside of a transaction it tells what was said on its channels.
-    pub fn tell_heard(&mut self, out: &mut Vec<u8>) {
-        for (pid, channel, payload) in self.session.take_heard() {
+    pub fn send_notifications(&mut self, out: &mut Vec<u8>) {
+        for (pid, channel, payload) in self.session.take_notifications() {
             Notification { pid, channel: channel.as_bytes(), payload: payload.as_bytes() }.encode(out);
         }
     }

@@ -22,7 +22,7 @@ const STRANGER_US: u64 = units::limits::STRANGER.as_micros() as u64;
 #[derive(Debug, Default)]
 pub(crate) struct Contested {
     lanes: Vec<Lane>,
-    seats: BTreeMap<LinkId, ServerUse>,
+    servers: BTreeMap<LinkId, ServerUse>,
     /// Who waits, by number, and since when.
     waiting: BTreeMap<u32, u64>,
     /// The longest that a server was held, in microseconds, and the most that were held at a time.
@@ -126,10 +126,10 @@ impl Contested {
             (self.learns, self.learnt_at) = (learns, now);
         }
         let is_open = |id: &LinkId| network.get(*id).is_some_and(Link::is_open);
-        let gone: Vec<LinkId> = self.seats.keys().copied().filter(|id| !is_open(id)).collect();
+        let gone: Vec<LinkId> = self.servers.keys().copied().filter(|id| !is_open(id)).collect();
         for id in gone {
             self.freed(now, id);
-            self.seats.remove(&id);
+            self.servers.remove(&id);
         }
         let was_worth = self.is_worth;
         let unfair = if is_contested { self.unfair(now, exchange_us) } else { None };
@@ -165,7 +165,7 @@ impl Contested {
     /// Something is sent to a server. `asks`: the pooler asks what the last session has left.
     fn sent(&mut self, now: u64, id: LinkId, whose: Option<(u32, usize)>, asks: bool) {
         let free = ServerUse { lane: None, named: true, since: now, until: Some(now) };
-        let seat = self.seats.entry(id).or_insert(free);
+        let seat = self.servers.entry(id).or_insert(free);
         if let Some(until) = seat.until.take() {
             let goes_on = until == now && (asks || !seat.named);
             match seat.lane {
@@ -195,13 +195,13 @@ impl Contested {
                 self.lanes[class].span = None;
             }
         }
-        let held = self.seats.values().filter(|seat| seat.until.is_none()).count() as u64;
+        let held = self.servers.values().filter(|seat| seat.until.is_none()).count() as u64;
         self.held_max = self.held_max.max(held);
     }
 
     /// A server has nothing more to say.
     pub(crate) fn freed(&mut self, now: u64, id: LinkId) {
-        let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.until.is_none()) else { return };
+        let Some(seat) = self.servers.get_mut(&id).filter(|seat| seat.until.is_none()) else { return };
         seat.until = Some(now);
         let Some(lane) = seat.lane.map(|lane| &mut self.lanes[lane]) else { return };
         let lasted = now - seat.since;
@@ -213,7 +213,7 @@ impl Contested {
 
     /// The longest that a server was held, one that still is as well.
     fn longest_us(&self, now: u64) -> u64 {
-        let held = self.seats.values().filter(|seat| seat.until.is_none() && seat.lane.is_some());
+        let held = self.servers.values().filter(|seat| seat.until.is_none() && seat.lane.is_some());
         held.map(|seat| now - seat.since).max().unwrap_or(0).max(self.longest_us)
     }
 
@@ -252,7 +252,7 @@ impl Contested {
     /// A server that has had nothing to do for so long, and somebody who has waited for so long.
     fn idle_beside(&self, now: u64, limit_us: u64) -> Option<String> {
         let (number, since) = self.waiting.iter().min_by_key(|(_, since)| **since)?;
-        let mut idle = self.seats.values().filter_map(|seat| seat.until);
+        let mut idle = self.servers.values().filter_map(|seat| seat.until);
         let rests = idle.find(|until| now.saturating_sub(*until.max(since).max(&self.learnt_at)) > limit_us)?;
         Some(format!("client {number} waits since {since}, and a server has had nothing to do since {rests}"))
     }

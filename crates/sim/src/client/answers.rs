@@ -67,7 +67,7 @@ impl Client {
         }
         if message == tag::NOTIFICATION && self.habits.shares_channel && self.who.is_strangers_news(body) {
             census.clients.strangers_heard += 1;
-            census.clients.strangers_owed += u64::from(self.hear_news(body));
+            census.clients.strangers_owed += u64::from(self.count_notification(body));
             return Ok(());
         }
         if message == tag::ERROR && Fields::decode(body).is_fatal() {

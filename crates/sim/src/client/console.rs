@@ -61,7 +61,7 @@ pub struct Console {
     answers: Vec<u8>,
     answers_at: usize,
     /// Questions among them that the desk has heard.
-    heard: usize,
+    questions_received: usize,
     /// Reads nothing before then.
     pub deaf_until: u64,
     /// May do all, or only look.
@@ -83,13 +83,13 @@ impl Console {
             Owed::Answer(text) => Some(text),
             Owed::Ready | Owed::Farewell => None,
         });
-        let wanted = next.nth(self.heard);
+        let wanted = next.nth(self.questions_received);
         let found = wanted.is_some_and(|text| *text == question.text) && question.admin == self.admin;
         if !found && !hostile {
             let wanted = wanted.map(|text| String::from_utf8_lossy(text).into_owned());
             return Err((11, format!("client {number} asks {wanted:?}, the desk heard {question:?}")));
         }
-        self.heard += 1;
+        self.questions_received += 1;
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl Console {
                 self.answers_at += len;
                 if message == tag::READY_FOR_QUERY {
                     self.owed.pop_front();
-                    self.heard = self.heard.saturating_sub(1);
+                    self.questions_received = self.questions_received.saturating_sub(1);
                 }
                 Ok(None)
             }

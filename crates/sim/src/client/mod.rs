@@ -327,7 +327,7 @@ impl Client {
     }
 
     /// It is known that it waits, or is served already.
-    pub fn is_heard(&mut self) {
+    pub fn is_known(&mut self) {
         self.work.contender.asks = false;
     }
 
@@ -351,7 +351,7 @@ impl Client {
     }
 
     /// Another session has committed what it said on a channel.
-    pub(crate) fn is_to_hear(&mut self, channel: &str, payload: &str, now: u64) {
+    pub(crate) fn expect_notification(&mut self, channel: &str, payload: &str, now: u64) {
         let own = format!("c{}.", self.who.number);
         if self.habits.shares_channel && channel == self.who.shared_channel() && !payload.starts_with(&own) {
             self.news.said(payload, now);
@@ -359,8 +359,8 @@ impl Client {
     }
 
     /// A NotificationResponse of another's. Returns whether it was owed.
-    fn hear_news(&mut self, body: &[u8]) -> bool {
-        Notification::decode(body).is_ok_and(|said| self.news.heard(said.payload))
+    fn count_notification(&mut self, body: &[u8]) -> bool {
+        Notification::decode(body).is_ok_and(|said| self.news.arrived(said.payload))
     }
 
     /// All that has come is read.

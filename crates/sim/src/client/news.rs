@@ -26,7 +26,7 @@ impl News {
     }
 
     /// Returns whether it was owed.
-    pub(super) fn heard(&mut self, payload: &[u8]) -> bool {
+    pub(super) fn arrived(&mut self, payload: &[u8]) -> bool {
         let at = self.owed.iter().position(|(owed, _)| owed.as_bytes() == payload);
         at.map(|at| self.owed.remove(at)).is_some()
     }
@@ -64,7 +64,7 @@ mod tests {
         news.settle(2, true, true);
         news.said("a", 3);
         news.said("b", 4);
-        assert!(news.heard(b"a") && !news.heard(b"a") && !news.heard(b"early"));
+        assert!(news.arrived(b"a") && !news.arrived(b"a") && !news.arrived(b"early"));
         assert_eq!(news.missing(3 + ARRIVAL_US), None);
         assert_eq!(news.missing(4 + ARRIVAL_US), Some("b"));
         // It is told between transactions only.

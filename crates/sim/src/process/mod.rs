@@ -119,10 +119,10 @@ impl Process {
     }
 
     /// Tells what was said on its channels, if it has nothing else to do. Whether there was something.
-    pub(crate) fn tell_heard(&mut self) -> bool {
+    pub(crate) fn send_notifications(&mut self) -> bool {
         let before = self.pipe.unsent();
         if self.may_tell() {
-            self.backend.tell_heard(self.pipe.say());
+            self.backend.send_notifications(self.pipe.say());
         }
         self.pipe.unsent() > before
     }

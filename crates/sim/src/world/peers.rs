@@ -74,14 +74,14 @@ impl World {
             course.fail(complaint.invariant, format!("{whom}: {}", complaint.text));
         }
         for (channel, payload) in postgres.take_said() {
-            crowd.hear(&channel, &payload, course.now());
+            crowd.expect_notification(&channel, &payload, course.now());
         }
         if ends {
             self.pooler.close_peer(course, process.link, Leaving::Orderly);
             return;
         }
         postgres.put_back(process);
-        postgres.tell_heard(course);
+        postgres.send_notifications(course);
     }
 
     /// Works on what has come. True: the process has ended.
@@ -222,7 +222,7 @@ impl World {
             Peer::Client(index, number) => {
                 let client = crowd.at_mut(index, number).filter(|client| link.up.is_empty() && client.has_asked());
                 if let (Some(contest), Some(client)) = (&plan.purpose.contest, client) {
-                    client.is_heard();
+                    client.is_known();
                     checks.contested.note_asked(now, contest, number);
                 }
             }

@@ -275,7 +275,7 @@ impl World {
         if let Some(contest) = contest.filter(|_| checks.contested.has_begun()) {
             let whose = i14_classes::client_in(bytes);
             if let Some(client) = whose.and_then(|number| crowd.find_mut(number)) {
-                client.is_heard();
+                client.is_known();
             }
             checks.contested.note_sent(course.now(), contest, id, (bytes, whose));
         }

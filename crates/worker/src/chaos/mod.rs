@@ -114,7 +114,7 @@ impl Chaos for Wishes {
         }
         if let Some(oracle) = &mut self.oracle {
             oracle.linked(conn, session);
-            server.traces.heard.get_or_insert_default().clear();
+            server.traces.last_text.get_or_insert_default().clear();
         }
         let rotation = self.rotation.as_mut()?;
         let others = rotation.others(session, pool, idle).len();

@@ -89,7 +89,7 @@ impl Oracle {
             Some(words) => format!("it refuses to answer: {words}"),
             None => known.difference(&had.rows, tracked)?,
         };
-        let heard = server.traces.heard.as_deref().unwrap_or_default();
-        Some((had.by, format!("chaos_check: {difference}, after: {}", String::from_utf8_lossy(heard))))
+        let last_text = server.traces.last_text.as_deref().unwrap_or_default();
+        Some((had.by, format!("chaos_check: {difference}, after: {}", String::from_utf8_lossy(last_text))))
     }
 }

@@ -113,7 +113,7 @@ impl Poisoner {
         }
         query.extend_from_slice(text.as_bytes());
         self.said.insert(conn, Said { text, failed: false });
-        if let Some(heard) = &mut server.traces.heard {
+        if let Some(heard) = &mut server.traces.last_text {
             heard.clear();
             heard.extend_from_slice(&query);
         }

@@ -8,7 +8,7 @@ use wire::backend::{ErrorResponse, Fields};
 use wire::sqlstate;
 
 use crate::limits::limiters::Limiters;
-use crate::limits::slots;
+use crate::limits::permits;
 use crate::servers::{listener, resting};
 use crate::sessions::lost_servers;
 use crate::tables::{Tables, timers};
@@ -81,7 +81,7 @@ pub(crate) fn stays_linked(
     session: ConnId,
 ) {
     if !limiters.is_none() {
-        slots::note_transaction_end(tables, session, conn);
+        permits::note_transaction_end(tables, session, conn);
     }
     resting::note_rest(tables, step, conn);
     listener::send_notifications(tables, step, session);

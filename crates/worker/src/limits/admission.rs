@@ -5,7 +5,7 @@
 //!                        └ line                └ line
 //! ```
 //!
-//! A session that keeps its server between transactions keeps its slots with it (who waited for one beside a server that others
+//! A session that keeps its server between transactions keeps its permits with it (who waited for one beside a server that others
 //! wait for could wait for ever), and comes to its class's rates at each transaction. Statements after a
 //! transaction's first are never held up, since others may wait for what it has locked: they are counted, and what they use is
 //! missing from what may begin.
@@ -13,10 +13,10 @@
 use std::sync::Arc;
 
 use ::settings::Over;
-use connections::Slots;
+use connections::Permits;
 use connections::server::LimitWait;
 use link::first_text::first_text;
-use link::pinned::seat;
+use link::pinned::take_pin_permit;
 use link::session::{Admission, Line, State};
 use machine::Step;
 use queueing::classes::{ClassId, LimitKind};
@@ -31,8 +31,8 @@ use wire::sqlstate;
 
 use crate::limits::deadlines::waited;
 use crate::limits::limiters::{Limiters, Outcome, Wait};
-use crate::limits::slots::{slots_of, taken_slots};
-use crate::limits::{classes, deadlines, refusals, slots};
+use crate::limits::permits::{permits_of, taken_permits};
+use crate::limits::{classes, deadlines, permits, refusals};
 use crate::servers::cancellers::BY_REQUEST;
 use crate::tables::followups::Before;
 use crate::tables::{Tables, timers};
@@ -57,10 +57,10 @@ fn conclude(
     messages: &[u8],
 ) -> Goes {
     if let Outcome::Passed = outcome {
-        slots::pass_in(tables, limiters, step, conn);
+        permits::pass_in(tables, limiters, step, conn);
         return Goes::On;
     }
-    slots::give_up_passing(tables, limiters, step, conn);
+    permits::give_up_passing(tables, limiters, step, conn);
     match outcome {
         Outcome::Passed => {}
         Outcome::Refused(error) => refusals::refuse_for_now(tables, limiters, step, conn, &error, messages),
@@ -106,12 +106,12 @@ pub(crate) fn admit(
     match passage {
         Passage::Open => {
             tables.sessions[conn].claim.admission = Admission::Halfway { since };
-            slots::pass_in(tables, limiters, step, conn);
+            permits::pass_in(tables, limiters, step, conn);
             Goes::On
         }
         Passage::Later => Goes::Later,
         Passage::Refused(error) => {
-            slots::give_up_passing(tables, limiters, step, conn);
+            permits::give_up_passing(tables, limiters, step, conn);
             refusals::refuse_for_now(tables, limiters, step, conn, &error, messages);
             Goes::PassedOver
         }
@@ -126,10 +126,10 @@ fn pass_statement(
     messages: &[u8],
 ) -> Passage {
     let limits = &tables.settings.global.classes;
-    // Who has a seat has begun with that statement, whatever has come behind it meanwhile.
+    // A session that has a permit has begun with that statement, whatever has come after it meanwhile.
     let session = &mut tables.sessions[conn];
-    let has_slot = session.claim.slots.as_ref().is_some_and(|slots| slots.statement.is_some());
-    if has_slot || !limiters.counts_statements {
+    let has_permit = session.claim.permits.as_ref().is_some_and(|permits| permits.statement.is_some());
+    if has_permit || !limiters.counts_statements {
         return Passage::Open;
     }
     // What begins without a text is no statement that could be limited.
@@ -146,7 +146,7 @@ fn pass_statement(
     match passage {
         Passage::Open => {
             let asked_at = session.asked_at().unwrap_or(step.now);
-            slots_of(session, step.now, asked_at).statement = Some(fingerprint);
+            permits_of(session, step.now, asked_at).statement = Some(fingerprint);
         }
         Passage::Later => {
             let kind = (limits.fingerprint_over == Over::Delay).then_some(LimitKind::Active);
@@ -177,7 +177,7 @@ fn pass_class(
         Passage::Open if linked => {}
         Passage::Open => {
             let asked_at = session.asked_at().unwrap_or(step.now);
-            slots::seat_in_class(tables, limiters, step.now, conn, index, asked_at);
+            permits::take_class_permit(tables, limiters, step.now, conn, index, asked_at);
         }
         Passage::Later => {
             let kind = limiter.delays();
@@ -216,7 +216,7 @@ fn wait_at(
     }
     timers::arm_session(tables, conn);
     deadlines::hurry(tables, limiters, step, conn, messages, Commented::Unread);
-    slots::settle_limit(tables, limiters, step, before);
+    permits::settle_limit(tables, limiters, step, before);
 }
 
 /// The coordinator has answered.
@@ -231,11 +231,11 @@ pub(crate) fn allowed(
         Limit::Class(name, kind) => {
             let Some(index) = limiters.classes.iter().position(|limiter| limiter.name == *name) else {
                 // A reload has taken the class away since it was asked for.
-                return slots::give_back(tables, step, limit.clone(), allowance.granted, 0);
+                return permits::give_back(tables, step, limit.clone(), allowance.granted, 0);
             };
             let limiter = &mut limiters.classes[index];
             match kind {
-                LimitKind::Active => limiter.seats.allowed(step.now, allowance),
+                LimitKind::Active => limiter.permits.allowed(step.now, allowance),
                 LimitKind::Queries => limiter.queries.allowed(step.now, allowance),
                 LimitKind::Transactions | LimitKind::Logins => limiter.transactions.allowed(step.now, allowance),
             }
@@ -244,9 +244,9 @@ pub(crate) fn allowed(
         Limit::Statement(fingerprint) => {
             let Some(limiter) = limiters.statements.get_mut(fingerprint) else {
                 // It was not used any more, and forgotten.
-                return slots::give_back(tables, step, limit.clone(), allowance.granted, 0);
+                return permits::give_back(tables, step, limit.clone(), allowance.granted, 0);
             };
-            limiter.seats.allowed(step.now, allowance);
+            limiter.permits.allowed(step.now, allowance);
             Before::Statement(*fingerprint)
         }
     };
@@ -279,21 +279,21 @@ pub(crate) fn open(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step
         }
         limiters.leave_line(step.now, ticket);
         if let (Passage::Open, Before::Class(index), false) = (&passage, before, linked) {
-            slots::seat_in_class(tables, limiters, step.now, conn, index, since);
+            permits::take_class_permit(tables, limiters, step.now, conn, index, since);
         }
         let session = &mut tables.sessions[conn];
         if let (Passage::Open, Before::Statement(fingerprint)) = (&passage, before) {
-            slots_of(session, step.now, since).statement = Some(fingerprint);
+            permits_of(session, step.now, since).statement = Some(fingerprint);
         }
         session.claim.admission = Admission::Halfway { since };
         through.push((conn, passage));
     }
-    slots::settle_limit(tables, limiters, step, before);
+    permits::settle_limit(tables, limiters, step, before);
     for (conn, since, late_link) in late {
         tables.sessions[conn].claim.admission = Admission::Halfway { since };
         match late_link {
             Some((since, deadline_ms)) => {
-                slots::settle_linked(tables, limiters, conn, Outcome::Late { since, deadline_ms })
+                permits::settle_linked(tables, limiters, conn, Outcome::Late { since, deadline_ms })
             }
             None => _ = deadlines::is_too_late(tables, limiters, step, conn),
         }
@@ -316,44 +316,44 @@ fn go_through(
     let session = &mut tables.sessions[conn];
     if session.server().is_some() {
         return match passage {
-            Passage::Refused(error) => slots::settle_linked(tables, limiters, conn, Outcome::Refused(error)),
-            _ if is_class => slots::settle_linked(tables, limiters, conn, Outcome::Passed),
+            Passage::Refused(error) => permits::settle_linked(tables, limiters, conn, Outcome::Refused(error)),
+            _ if is_class => permits::settle_linked(tables, limiters, conn, Outcome::Passed),
             _ => tables.agenda.reconsider(conn),
         };
     }
     if let Passage::Refused(error) = passage {
-        slots::give_up_passing(tables, limiters, step, conn);
+        permits::give_up_passing(tables, limiters, step, conn);
         let session = &mut tables.sessions[conn];
         let inbox = std::mem::take(&mut session.incoming.inbox);
         refusals::refuse_for_now(tables, limiters, step, conn, &error, &inbox);
         tables.sessions[conn].incoming.inbox = inbox;
     } else if is_class {
-        slots::pass_in(tables, limiters, step, conn);
+        permits::pass_in(tables, limiters, step, conn);
     }
     tables.sessions[conn].stop_waiting(step.now);
     tables.agenda.reconsider(conn);
 }
 
 /// The transaction of a session, or that a server was left with, is over.
-pub(crate) fn release_slots(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, slots: Slots) {
-    let lasted = step.now.since(slots.since);
-    if let Some(name) = slots.class {
+pub(crate) fn release_permits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, permits: Permits) {
+    let lasted = step.now.since(permits.since);
+    if let Some(name) = permits.class {
         let limit = Limit::Class(Arc::clone(&name), LimitKind::Active);
         match limiters.classes.iter().position(|limiter| limiter.name == name) {
             Some(index) => {
-                let back = limiters.classes[index].seats.release(step.now, lasted);
-                slots::give_back(tables, step, limit, back, 0);
+                let back = limiters.classes[index].permits.release(step.now, lasted);
+                permits::give_back(tables, step, limit, back, 0);
                 open(tables, limiters, step, Before::Class(index));
             }
-            None => slots::give_back(tables, step, limit, 1, 0),
+            None => permits::give_back(tables, step, limit, 1, 0),
         }
     }
-    if let Some(fingerprint) = slots.statement {
+    if let Some(fingerprint) = permits.statement {
         let limiter = limiters.statements.get_mut(&fingerprint);
-        let waited = slots.linked_at.unwrap_or(step.now).since(slots.asked_at);
-        let ran = slots.linked_at.map(|linked_at| step.now.since(linked_at));
+        let waited = permits.linked_at.unwrap_or(step.now).since(permits.asked_at);
+        let ran = permits.linked_at.map(|linked_at| step.now.since(linked_at));
         let back = limiter.map_or(1, |limiter| limiter.release(step.now, lasted, waited, ran));
-        slots::give_back(tables, step, Limit::Statement(fingerprint), back, 0);
+        permits::give_back(tables, step, Limit::Statement(fingerprint), back, 0);
         open(tables, limiters, step, Before::Statement(fingerprint));
     }
 }
@@ -367,11 +367,11 @@ pub(crate) fn tidy_limits(tables: &mut Tables, limiters: &mut Limiters, step: &m
     for index in 0..limiters.classes.len() {
         open(tables, limiters, step, Before::Class(index));
     }
-    let due = |limiter: &StatementLimiter| limiter.seats.next_at(limiter.waiting()).is_some();
+    let due = |limiter: &StatementLimiter| limiter.permits.next_at(limiter.waiting()).is_some();
     let statements: Vec<u64> =
         limiters.statements.iter().filter(|(_, limiter)| due(limiter)).map(|(fingerprint, _)| *fingerprint).collect();
     for fingerprint in statements {
-        slots::settle_limit(tables, limiters, step, Before::Statement(fingerprint));
+        permits::settle_limit(tables, limiters, step, Before::Statement(fingerprint));
     }
 }
 
@@ -385,11 +385,11 @@ pub(crate) fn configure_limits(tables: &mut Tables, limiters: &mut Limiters, ste
     }
     limiters.statements.values_mut().for_each(|limiter| limiter.line.clear());
     let used = |class: &str| {
-        let slots = taken_slots(&tables.sessions, &tables.servers);
-        slots.filter(|slots| slots.class.as_deref() == Some(class)).count() as u32
+        let permits = taken_permits(&tables.sessions, &tables.servers);
+        permits.filter(|permits| permits.class.as_deref() == Some(class)).count() as u32
     };
     for (limit, count) in limiters.configure(&tables.settings, used) {
-        slots::give_back(tables, step, limit, count, 0);
+        permits::give_back(tables, step, limit, count, 0);
     }
     for wait in waits.into_values().rev() {
         tables.sessions[wait.conn].claim.admission = Admission::Halfway { since: wait.since };
@@ -422,7 +422,7 @@ pub(crate) fn admit_to_pin(tables: &mut Tables, limiters: &mut Limiters, step: &
         }
         let pool = &mut tables.pools[id];
         let session = &mut tables.sessions[waiter.session];
-        seat(session.tracker.get_or_insert_default(), pool);
+        take_pin_permit(session.tracker.get_or_insert_default(), pool);
         pool.counts.totals.wait_us += step.now.micros_since(waiter.since);
         session.stop_waiting(step.now);
         tables.agenda.reconsider(waiter.session);

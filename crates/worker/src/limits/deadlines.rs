@@ -19,7 +19,7 @@ use wire::backend::ErrorResponse;
 use wire::sqlstate;
 
 use crate::limits::limiters::{Limiters, Outcome};
-use crate::limits::{refusals, slots};
+use crate::limits::{permits, refusals};
 use crate::tables::{Tables, timers};
 
 const HINT: &str = "It was not sent to PostgreSQL, and can be sent again.";
@@ -66,10 +66,10 @@ fn hurry_within(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_
     let (waited, expected) = (waited.as_millis(), expected.as_millis());
     let detail = format!("waited_ms={waited} deadline_ms={allowed} expected_wait_ms={expected} place={place} of {len}");
     refusals::count_refusal(tables, step, conn, Reason::Deadline, WORDS);
-    refusals::turn_away(tables, limiters, step, conn, &deadline_error(WORDS, &detail));
+    refusals::refuse_waiting_request(tables, limiters, step, conn, &deadline_error(WORDS, &detail));
 }
 
-/// Whether the waiter whose turn has come, and who has left the line, can be served no more: then it is told so.
+/// Whether the waiter whose turn has come, and that has left the queue, can be served no more: then it gets an error.
 pub(crate) fn is_too_late(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) -> bool {
     let Some((since, deadline_ms)) = tables.view().late(step.now, conn) else { return false };
     let (message, detail) = tables.view().with_pin_limit(conn, WORDS, waited(step.now, since, deadline_ms));
@@ -81,12 +81,12 @@ pub(crate) fn is_too_late(tables: &mut Tables, limiters: &mut Limiters, step: &m
 /// A session waits, and can no more.
 pub(crate) fn deadline_passed(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let (since, deadline_ms) = tables.view().late(step.now, conn).expect("its deadline has come");
-    if slots::end_linked_wait(tables, limiters, step, conn, Outcome::Late { since, deadline_ms }) {
+    if permits::end_linked_wait(tables, limiters, step, conn, Outcome::Late { since, deadline_ms }) {
         return;
     }
     let (message, detail) = tables.view().with_pin_limit(conn, WORDS, waited(step.now, since, deadline_ms));
     refusals::count_refusal(tables, step, conn, Reason::Deadline, &message);
-    refusals::turn_away(tables, limiters, step, conn, &deadline_error(&message, &detail));
+    refusals::refuse_waiting_request(tables, limiters, step, conn, &deadline_error(&message, &detail));
 }
 
 /// A session has waited for as long as its query could run.
@@ -98,7 +98,7 @@ pub(crate) fn waited_too_long(tables: &mut Tables, limiters: &mut Limiters, step
     let detail = format!("waited_ms={waited} query_timeout_ms={}", timeout.as_millis());
     let (message, detail) = tables.view().with_pin_limit(conn, QUERY_TIMEOUT, detail);
     refusals::count_refusal(tables, step, conn, Reason::QueryTimeout, &message);
-    refusals::turn_away(tables, limiters, step, conn, &deadline_error(&message, &detail));
+    refusals::refuse_waiting_request(tables, limiters, step, conn, &deadline_error(&message, &detail));
 }
 
 pub(crate) fn deadline_error<'a>(message: &'a str, detail: &'a str) -> ErrorResponse<'a> {

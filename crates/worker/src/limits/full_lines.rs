@@ -63,5 +63,5 @@ fn bound_line_of(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'
         hint: Some(HINT),
     };
     refusals::count_refusal(tables, step, goes, Reason::MaxWaiting, &message);
-    refusals::turn_away(tables, limiters, step, goes, &error);
+    refusals::refuse_waiting_request(tables, limiters, step, goes, &error);
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use connections::Slots;
+use connections::Permits;
 use machine::Settings;
 use machine::snapshot::{LimitCounts, StatementCounts};
 use queueing::classes::LimitKind;
@@ -91,7 +91,7 @@ impl Limiters {
         !self.limits
     }
 
-    /// Says what goes back: slots of classes that are not limited any more. `used`: how many transactions have slots of a class.
+    /// Says what goes back: permits of classes that are not limited any more. `used`: how many transactions have permits of a class.
     #[must_use]
     pub(crate) fn configure(&mut self, settings: &Settings, used: impl Fn(&str) -> u32) -> Vec<(Limit, u32)> {
         let limited = settings.classes.all.iter().any(|class| !ClassLimiter::is_free(&class.limits));
@@ -106,7 +106,7 @@ impl Limiters {
         }
         self.counts_statements = settings.global.classes.limits_statements();
         self.limits = self.counts_statements || !self.classes.is_empty();
-        before.iter_mut().map(|limiter| (limiter.limit(LimitKind::Active), limiter.seats.empty())).collect()
+        before.iter_mut().map(|limiter| (limiter.limit(LimitKind::Active), limiter.permits.empty())).collect()
     }
 
     pub(crate) fn next_at(&self) -> Option<Time> {
@@ -194,7 +194,7 @@ impl Limiters {
         Some(wait)
     }
 
-    /// A transaction has waited since `since` for its statement's slot, and does not begin.
+    /// A transaction has waited since `since` for its statement's permit, and does not begin.
     pub(crate) fn count_vain_wait(&mut self, now: Time, before: Before, since: Time) {
         if let Before::Statement(fingerprint) = before
             && let Some(limiter) = self.statements.get_mut(&fingerprint)
@@ -234,7 +234,7 @@ impl Limiters {
                     left,
                     unused,
                     waiting: limiter.waiting(),
-                    active: limiter.seats.used(),
+                    active: limiter.permits.used(),
                     passed: counts.passed,
                     delayed: counts.delayed,
                     rejected: counts.rejected,
@@ -245,12 +245,12 @@ impl Limiters {
         self.classes.iter().flat_map(counted).chain(self.logins.iter().cloned()).collect()
     }
 
-    /// And of statements, with the slots that transactions have.
-    pub(crate) fn statement_counts<'s>(&self, slots: impl Iterator<Item = &'s Slots>) -> Vec<StatementCounts> {
-        // Transactions that have a slot, and no server yet.
+    /// And of statements, with the permits that transactions have.
+    pub(crate) fn statement_counts<'s>(&self, permits: impl Iterator<Item = &'s Permits>) -> Vec<StatementCounts> {
+        // Transactions that have a permit, and no server yet.
         let mut unlinked: BTreeMap<u64, u32> = BTreeMap::new();
-        for slots in slots.filter(|slots| slots.linked_at.is_none()) {
-            if let Some(fingerprint) = slots.statement {
+        for permits in permits.filter(|permits| permits.linked_at.is_none()) {
+            if let Some(fingerprint) = permits.statement {
                 *unlinked.entry(fingerprint).or_default() += 1;
             }
         }
@@ -260,8 +260,8 @@ impl Limiters {
                 fingerprint: *fingerprint,
                 text: String::from_utf8_lossy(&limiter.text).into_owned(),
                 waiting: limiter.waiting() + unlinked,
-                active: limiter.seats.used().saturating_sub(unlinked),
-                slots: limiter.seats.used(),
+                active: limiter.permits.used().saturating_sub(unlinked),
+                permits: limiter.permits.used(),
                 count: limiter.count,
                 run_us: limiter.run.total_us,
                 run_max_us: limiter.run.max_us,
@@ -310,8 +310,8 @@ mod tests {
             next_at: None,
         };
         let used = limiters.statement(Time(1), u64::MAX, b"select 'used'");
-        used.seats.allowed(Time(1), &allowance);
-        assert!(used.seats.take());
+        used.permits.allowed(Time(1), &allowance);
+        assert!(used.permits.take());
         for number in 0..20 * limits::FINGERPRINTS_MAX as u64 {
             limiters.statement(Time(2 + number), number, b"select 'another'");
             assert!(limiters.statements.len() <= limits::FINGERPRINTS_MAX);

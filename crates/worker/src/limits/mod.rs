@@ -6,6 +6,6 @@ pub(crate) mod deadlines;
 pub(crate) mod full_lines;
 pub(crate) mod limiters;
 pub(crate) mod linked;
+pub(crate) mod permits;
 pub(crate) mod pin_line;
 pub(crate) mod refusals;
-pub(crate) mod slots;

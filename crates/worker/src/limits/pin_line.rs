@@ -8,7 +8,7 @@
 //! Whoever has a server already (it is in a transaction, or in the midst of a pipeline) is never held back: others may wait for
 //! what it has. What pins out of sight is found when it has happened. Both stay pinned and are counted.
 
-use link::pinned::seat;
+use link::pinned::take_pin_permit;
 use link::session::{Line, Session};
 use machine::Step;
 use session_state::state::Reader;
@@ -40,12 +40,12 @@ pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: C
         return false;
     }
     let tracker = session.tracker.get_or_insert_default();
-    if tracker.seated {
+    if tracker.has_pin_permit {
         return false;
     }
     let full = pool.pinned_max().is_some_and(|max| pool.pins.count >= max);
     if !full && pool.pins.queue.is_empty() {
-        seat(tracker, pool);
+        take_pin_permit(tracker, pool);
         return false;
     }
     let ticket = pool.pins.queue.push(conn, step.now);
@@ -55,9 +55,9 @@ pub(crate) fn must_wait_to_pin(tables: &mut Tables, step: &mut Step<'_>, conn: C
 }
 
 /// A session that has no server does not keep one.
-pub(crate) fn unseat(tables: &mut Tables, conn: ConnId) {
+pub(crate) fn return_pin_permit(tables: &mut Tables, conn: ConnId) {
     let session = &mut tables.sessions[conn];
-    let seated = session.tracker.as_mut().is_some_and(|tracker| std::mem::take(&mut tracker.seated));
+    let seated = session.tracker.as_mut().is_some_and(|tracker| std::mem::take(&mut tracker.has_pin_permit));
     if seated {
         tables.pools[session.pool].pins.count -= 1;
         tables.agenda.admit_to_pin(session.pool);

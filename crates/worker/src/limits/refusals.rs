@@ -22,7 +22,7 @@ use wire::frontend::tag;
 use wire::{Header, backend, sqlstate};
 
 use crate::limits::limiters::Limiters;
-use crate::limits::{pin_line, slots};
+use crate::limits::{permits, pin_line};
 use crate::tables::{Tables, backpressure, timers};
 
 /// The client is told, and its batch is passed over as PostgreSQL does behind an error.
@@ -34,7 +34,7 @@ pub(crate) fn refuse_for_now(
     refused: &LimitError,
     messages: &[u8],
 ) {
-    slots::report_limits(tables, limiters, step, conn);
+    permits::report_limits(tables, limiters, step, conn);
     count_refusal(tables, step, conn, refused.reason, &refused.text);
     let (detail, hint) = (refused.exceeded.detail(), refused.exceeded.hint());
     let error = ErrorResponse {
@@ -81,7 +81,7 @@ pub(crate) fn count_refusal(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
 }
 
 /// A waiting session leaves its line, and what it waited with is refused.
-pub(crate) fn turn_away(
+pub(crate) fn refuse_waiting_request(
     tables: &mut Tables,
     limiters: &mut Limiters,
     step: &mut Step<'_>,
@@ -101,7 +101,7 @@ pub(crate) fn refuse_request(
     error: &ErrorResponse<'_>,
 ) {
     // Its transaction will not be.
-    slots::leave_limits(tables, limiters, step, conn);
+    permits::leave_limits(tables, limiters, step, conn);
     let session = &mut tables.sessions[conn];
     let is_in = !matches!(session.state(), State::Waiting { line: Line::Login, .. });
     let wants_server = matches!(session.state(), State::Waiting { line: Line::Server | Line::Login, .. });
@@ -122,7 +122,7 @@ pub(crate) fn refuse_request(
             backend::encode_ready(out, Status::Idle);
         }
     });
-    pin_line::unseat(tables, conn);
+    pin_line::return_pin_permit(tables, conn);
     timers::arm_session(tables, conn);
     if more {
         tables.agenda.reconsider(conn);

@@ -51,7 +51,7 @@ pub(crate) fn remove_server(tables: &mut Tables, step: &mut Step<'_>, conn: Conn
     }
     tables.agenda.feed(id);
     forget_database(tables, step.now, id);
-    tables.agenda.release(server.work.slots.take());
+    tables.agenda.release(server.work.permits.take());
     if listened {
         tables.agenda.follow(Followup::ListenerLost(id, why.to_owned()));
     }

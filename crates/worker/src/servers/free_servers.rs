@@ -65,7 +65,7 @@ pub(crate) fn free(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId) 
         let id = server.pool;
         tables.agenda.follow(Followup::Settle { pool: id, server: server_id, lost: false });
     }
-    tables.agenda.release(server.work.slots.take());
+    tables.agenda.release(server.work.permits.take());
     if matches!(server.state, ServerState::Idle)
         || tables.chaos.is_some() && disturbances::is_disturbed(tables, step, server_id)
     {

@@ -201,9 +201,9 @@ pub(crate) fn listens_no_more(tables: &mut Tables, step: &mut Step<'_>, id: Pool
     }
 }
 
-/// What a pool's listener has heard, for everybody who listens.
-pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, heard: Vec<Vec<u8>>) {
-    for body in heard {
+/// Passes notifications that a pool's listener has received on to every session that listens.
+pub(crate) fn notify_all(tables: &mut Tables, step: &mut Step<'_>, server_id: ConnId, notifications: Vec<Vec<u8>>) {
+    for body in notifications {
         let server = &tables.servers[server_id];
         // What cannot be read is for nobody.
         let Ok(said) = Notification::decode(&body) else { continue };
@@ -234,7 +234,7 @@ fn notify(
     let is_same = |session: &Session| session.parameters.get(Tracked::CLIENT_ENCODING) == encoding;
     let readable = said.payload.is_ascii() && said.channel.is_ascii() || tables.sessions.get(conn).is_some_and(is_same);
     let Some((tracker, _)) = listening(&mut tables.sessions, conn) else { return };
-    match tracker.hear(said.channel, message) {
+    match tracker.deliver(said.channel, message) {
         Ok(true) if withheld => {}
         Ok(true) if readable => send_notifications(tables, step, conn),
         Ok(true) => tables.agenda.refuse(conn, sqlstate::UNTRANSLATABLE_CHARACTER, UNREADABLE),

@@ -2,7 +2,7 @@
 //! pool's best size.
 //!
 //! Promises: only for pools whose size is looked for, only while the coordinator wants to know, one at a time on a worker; whoever
-//! could have had that server waits for this one short query more, and never hears of it.
+//! could have had that server waits for this one short query more, and is not told why.
 //!
 //! Does not ask a server that has a session's settings: with another role it might not be shown what the others wait for.
 

@@ -14,7 +14,7 @@ use machine::sabotage::{Fault, does};
 use units::ConnId;
 
 use crate::limits::limiters::{Limiters, Outcome};
-use crate::limits::{pin_line, slots};
+use crate::limits::{permits, pin_line};
 use crate::servers::cancellers::BY_REQUEST;
 use crate::servers::{cancellers, drains, free_servers};
 use crate::sessions::links;
@@ -42,7 +42,7 @@ pub(crate) fn cancel_requested(
     }
     match session.state() {
         State::Linked { server } => {
-            if !slots::end_linked_wait(tables, limiters, step, conn, Outcome::Cancelled) {
+            if !permits::end_linked_wait(tables, limiters, step, conn, Outcome::Cancelled) {
                 cancellers::cancel_linked(tables, step, conn, server, BY_REQUEST);
             }
         }
@@ -68,8 +68,8 @@ fn cancel_waiting(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<
     let more = !session.incoming.inbox.is_empty();
     tables.leave_line(conn);
     tables.sessions[conn].stop_waiting(step.now);
-    slots::leave_limits(tables, limiters, step, conn);
-    pin_line::unseat(tables, conn);
+    permits::leave_limits(tables, limiters, step, conn);
+    pin_line::return_pin_permit(tables, conn);
     timers::arm_session(tables, conn);
     if more {
         // Whether there is room for more to read is seen once it is known what of this waits again.

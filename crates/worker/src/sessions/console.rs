@@ -114,7 +114,7 @@ pub(crate) fn console_answered(tables: &mut Tables, step: &mut Step<'_>, conn: C
     }
 }
 
-/// The end of a round: whoever has taken its answer is heard again.
+/// The end of a round: a client that has taken its answer is read again.
 pub(crate) fn go_on_at_console(tables: &mut Tables, step: &mut Step<'_>) {
     while let Some(conn) = tables.agenda.next_at_console() {
         console_received(tables, step, conn);

@@ -11,7 +11,7 @@ use session_state::state::Pins;
 use units::{ConnId, limits};
 
 use crate::limits::limiters::Limiters;
-use crate::limits::slots;
+use crate::limits::permits;
 use crate::servers::{drains, listener};
 use crate::tables::followups::SessionEnd;
 use crate::tables::halves::Halves;
@@ -83,7 +83,7 @@ pub(crate) fn bury_leaving(tables: &mut Tables, step: &mut Step<'_>) {
 
 fn log_end(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, why: &str) {
     let session = &tables.sessions[conn];
-    if !step.actions.hears(Level::Log, Topic::Disconnections) {
+    if !step.actions.logs(Level::Log, Topic::Disconnections) {
         return;
     }
     let age = step.now.since(session.identity.connected_at).as_secs();
@@ -102,15 +102,15 @@ fn depart(tables: &mut Tables, limiters: &mut Limiters, halves: &mut Halves, ste
         }
     }
     if let Some(server) = tables.sessions.get(conn).and_then(Session::server) {
-        slots::pass_seat_on(tables, conn, server);
+        permits::pass_permits_on(tables, conn, server);
     }
-    slots::leave_limits(tables, limiters, step, conn);
+    permits::leave_limits(tables, limiters, step, conn);
     halves.forget(conn);
     let session = &mut tables.sessions[conn];
     let (pool, user) = (session.pool, session.identity.user.clone());
     let torn = session.is_torn();
     let tracker = session.tracker.take();
-    let seated = tracker.as_ref().is_some_and(|tracker| tracker.seated);
+    let seated = tracker.as_ref().is_some_and(|tracker| tracker.has_pin_permit);
     if tracker.as_ref().is_some_and(|tracker| tracker.pins().any(Pins::BACKEND_PID)) {
         tables.cancels.forget_key(conn);
     }

@@ -26,8 +26,8 @@ pub(crate) fn link(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, serve
     let is_unknown = matches!(session.state(), State::Welcoming { .. } | State::Waiting { line: Line::Login, .. });
     let begins = !session.confirmed && !is_unknown;
     join(step.now, &tables.settings, (conn, session), (server_id, server), pool, tables.agenda.unpublished());
-    if let Some(slots) = &mut session.claim.slots {
-        slots.linked_at.get_or_insert(step.now);
+    if let Some(permits) = &mut session.claim.permits {
+        permits.linked_at.get_or_insert(step.now);
     }
     let mut begun_with = None;
     let same = Arc::ptr_eq(&session.parameters, &server.kept.parameters);
@@ -81,26 +81,33 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
     if !server.is_clean() && !machine::sabotage::releases_early(&tables.settings, server) || session.is_torn() {
         return false;
     }
-    let mut seat = false;
+    let mut returns_pin_permit = false;
     if session.tracker.is_some() || pool.rules.fidelity == Fidelity::Strict {
         match may_leave(step, session, server_id, server, pool) {
             Leaves::No => return false,
             Leaves::Yes => {}
-            Leaves::ASeat => seat = true,
+            Leaves::ReturnsPinPermit => returns_pin_permit = true,
         }
     }
     pool.observe_service(lasted);
     session.unlink(step.now);
     let resets =
         tables.settings.global.servers.server_reset_query_always || server.traces.soiled || server.traces.listens;
-    let is_limited = session.claim.admission != Admission::Not || session.claim.slots.is_some();
+    let is_limited = session.claim.admission != Admission::Not || session.claim.permits.is_some();
     let is_watched = is_limited || tables.chaos.is_some();
     let has_subscriptions =
         session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
     let is_read = session.flow.is_reading() && session.flow.is_clear();
     let is_armed = pool.rules.is_armed(session, step.now) && !pool.life.removed;
-    if seat || resets || is_watched || has_subscriptions || !is_read || !is_armed || !server.is_free_at_once() {
-        let_go(tables, step, conn, server_id, seat);
+    if returns_pin_permit
+        || resets
+        || is_watched
+        || has_subscriptions
+        || !is_read
+        || !is_armed
+        || !server.is_free_at_once()
+    {
+        let_go(tables, step, conn, server_id, returns_pin_permit);
         return true;
     }
     if !session.incoming.inbox.is_empty() {
@@ -122,16 +129,16 @@ pub(crate) fn release_if_done(tables: &mut Tables, step: &mut Step<'_>, server_i
 
 /// What is left to do where a session has let its server go, and something is special about one of them.
 #[inline(never)]
-fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId, seat: bool) {
+fn let_go(tables: &mut Tables, step: &mut Step<'_>, conn: ConnId, server_id: ConnId, returns_pin_permit: bool) {
     let session = &tables.sessions[conn];
     let pool = &tables.pools[session.pool];
-    let limited = session.claim.admission != Admission::Not || session.claim.slots.is_some();
+    let limited = session.claim.admission != Admission::Not || session.claim.permits.is_some();
     let has_subscriptions =
         session.tracker.as_ref().is_some_and(|tracker| tracker.notifications.subscriptions().is_some());
     let (id, removed, is_armed) = (pool.id, pool.life.removed, pool.rules.is_armed(session, step.now));
     let paused = !session.flow.is_reading() || !session.flow.is_clear();
     let has_more = !session.incoming.inbox.is_empty();
-    if seat {
+    if returns_pin_permit {
         tables.agenda.admit_to_pin(id);
     }
     if has_more {
@@ -166,7 +173,7 @@ fn note_end(tables: &mut Tables, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     let admission = std::mem::take(&mut session.claim.admission);
     debug_assert!(!matches!(admission, Admission::Waits { .. }), "who waits for a limit keeps its server");
-    tables.agenda.release(session.claim.slots.take());
+    tables.agenda.release(session.claim.permits.take());
 }
 
 /// A session gets a server: what that changes about them and their pool, whatever the session has set.

@@ -16,7 +16,7 @@ use wire::backend::{ErrorResponse, Fields, Status};
 use wire::{SqlState, backend, sqlstate};
 
 use crate::limits::limiters::Limiters;
-use crate::limits::{pin_line, slots};
+use crate::limits::{permits, pin_line};
 use crate::servers::{closed_servers, listener};
 use crate::tables::followups::SessionEnd;
 use crate::tables::{Tables, backpressure, timers};
@@ -97,7 +97,7 @@ fn outlive_server(
     error: Option<(SqlState, &str)>,
 ) {
     // Its transaction is over, or will not be.
-    slots::leave_limits(tables, limiters, step, conn);
+    permits::leave_limits(tables, limiters, step, conn);
     let session = &mut tables.sessions[conn];
     session.unlink(step.now);
     if let Some(names) = &mut session.statements.names {
@@ -125,7 +125,7 @@ fn outlive_server(
     if !session.incoming.inbox.is_empty() {
         tables.agenda.reconsider(conn);
     }
-    pin_line::unseat(tables, conn);
+    pin_line::return_pin_permit(tables, conn);
     listener::send_notifications(tables, step, conn);
     timers::arm_session(tables, conn);
     backpressure::balance_if_paused(tables, step, conn);

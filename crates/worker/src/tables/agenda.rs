@@ -1,6 +1,6 @@
 //! What follows from the decisions of a step, and what is done at the end of the round: short lists, so that nothing recurses.
 
-use connections::Slots;
+use connections::Permits;
 use link::ending::Ending;
 use link::pool::Pool;
 use units::{ConnId, PoolId};
@@ -59,9 +59,9 @@ impl Agenda {
     }
 
     /// A transaction is over.
-    pub(crate) fn release(&mut self, slots: Option<Box<Slots>>) {
-        if let Some(slots) = slots {
-            self.followups.push(Followup::Release(slots));
+    pub(crate) fn release(&mut self, permits: Option<Box<Permits>>) {
+        if let Some(permits) = permits {
+            self.followups.push(Followup::Release(permits));
         }
     }
 

@@ -40,11 +40,11 @@ pub(crate) fn balance_session(tables: &mut Tables, step: &mut Step<'_>, conn: Co
     let roomy = session.incoming.inbox.len() < limits::CHUNK_LEN_MAX;
     let clear = session.flow.is_clear();
     // Who does not read our own answers (to Sync, Close) is not asked for more questions (I10).
-    let heard = session.flow.backlog().len() < 2 * limits::CHUNK_LEN_MAX;
+    let has_room = session.flow.backlog().len() < 2 * limits::CHUNK_LEN_MAX;
     let (read, server) = match session.state() {
-        SessionState::Idle { .. } => (heard && (roomy || !session.waits_for_listener()), None),
+        SessionState::Idle { .. } => (has_room && (roomy || !session.waits_for_listener()), None),
         SessionState::Welcoming { .. } | SessionState::Waiting { .. } | SessionState::Console { .. } => {
-            (roomy && heard, None)
+            (roomy && has_room, None)
         }
         SessionState::Leaving { .. } => (false, None),
         SessionState::Linked { server } => match tables.servers.get_mut(server) {
@@ -52,7 +52,7 @@ pub(crate) fn balance_session(tables: &mut Tables, step: &mut Step<'_>, conn: Co
                 let deep = link.ledger.depth() >= limits::OWED_MAX;
                 // A message that must be whole before it is sent may be longer than a chunk.
                 let held = link.holds_messages();
-                (heard && link.flow.is_clear() && !deep && (roomy || !held), Some((server, link)))
+                (has_room && link.flow.is_clear() && !deep && (roomy || !held), Some((server, link)))
             }
             None => (roomy, None),
         },

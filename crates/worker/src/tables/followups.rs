@@ -1,6 +1,6 @@
 //! What follows from a decision and concerns more than its own part: it is put down, and done before anything else of the step.
 
-use connections::Slots;
+use connections::Permits;
 use units::{ConnId, PoolId};
 use wire::SqlState;
 use wire::backend::ErrorResponse;
@@ -19,8 +19,8 @@ pub(crate) enum Followup {
     End(ConnId, SessionEnd),
     /// A linked session's messages, which are kept, go on to its server.
     GoOn(ConnId),
-    /// A transaction is over whose slots go back to their limits.
-    Release(Box<Slots>),
+    /// A transaction is over whose permits go back to their limits.
+    Release(Box<Permits>),
     /// Whoever waits for this limit may be able to go on.
     Admit(Before),
     /// Whoever waits to keep a server of this pool may be able to.

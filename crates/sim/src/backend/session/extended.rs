@@ -102,7 +102,7 @@ impl Session {
 
     /// How many columns it returns now, where that may change.
     fn columns_of(&self, body: &Body) -> usize {
-        if let Body::Wide(table) = body { self.seat.columns(table) } else { 0 }
+        if let Body::Wide(table) = body { self.registration.columns(table) } else { 0 }
     }
 }
 

@@ -46,7 +46,7 @@ pub struct Session {
     transaction: Transaction,
     statements: Statements,
     portals: Portals,
-    seat: Registration,
+    registration: Registration,
 }
 
 impl Session {
@@ -56,7 +56,7 @@ impl Session {
             transaction: Transaction::new(State::new(parameters::settings(values), login)),
             statements: Statements::default(),
             portals: Portals::default(),
-            seat: Registration::new(server),
+            registration: Registration::new(server),
         }
     }
 
@@ -66,13 +66,13 @@ impl Session {
     /// It had state that cannot be there.
     pub(super) fn moved(&self) -> Result<Session, String> {
         let transaction = Transaction::new(self.state().moved()?);
-        let (statements, seat) = (self.statements.of_sql(), self.seat.another());
+        let (statements, seat) = (self.statements.of_sql(), self.registration.another());
         seat.listen(&transaction.state().kept().channels);
-        Ok(Session { transaction, statements, portals: Portals::default(), seat })
+        Ok(Session { transaction, statements, portals: Portals::default(), registration: seat })
     }
 
     pub(super) fn set_pid(&mut self, pid: i32) {
-        self.seat.set_pid(pid);
+        self.registration.set_pid(pid);
     }
 
     #[must_use]
@@ -129,12 +129,12 @@ impl Session {
     }
 
     pub(super) fn book(&self) -> Rc<RefCell<Book>> {
-        self.seat.book()
+        self.registration.book()
     }
 
     /// Notifications for its client.
-    pub(super) fn take_heard(&self) -> Vec<Notice> {
-        self.seat.take_heard()
+    pub(super) fn take_notifications(&self) -> Vec<Notice> {
+        self.registration.take_notifications()
     }
 
     /// COMMIT or ROLLBACK; says which it was in the end.
@@ -157,8 +157,8 @@ impl Session {
 
     fn commit(&mut self) {
         let notices = self.transaction.commit();
-        self.seat.listen(&self.state().kept().channels);
-        self.seat.notify(notices);
+        self.registration.listen(&self.state().kept().channels);
+        self.registration.notify(notices);
     }
 
     /// A statement or message has failed.
@@ -173,7 +173,7 @@ impl Session {
         if self.transaction.is_open() {
             return refused("25001", "DISCARD ALL cannot run inside a transaction block");
         }
-        self.seat.unlock_all();
+        self.registration.unlock_all();
         self.transaction.state_mut().discard_all();
         self.statements.forget_named();
         self.portals.clear();

@@ -44,7 +44,7 @@ impl Session {
             Body::Commit => self.end(true),
             Body::Rollback => self.end(false),
             Body::Widen(table) => {
-                self.seat.add_column(table);
+                self.registration.add_column(table);
                 "ALTER TABLE"
             }
             answered => {
@@ -80,7 +80,7 @@ impl Session {
             }
             Body::Select { rows, len } => rows::encode_all(mark, *rows, *len, out),
             Body::Wide(table) => {
-                let columns = self.seat.columns(table);
+                let columns = self.registration.columns(table);
                 rows::describe_columns(columns, out);
                 rows::encode_wide(mark, columns, out);
             }
@@ -117,13 +117,13 @@ impl Session {
                 lasting::cursors(self.transaction.state_mut(), command, maker(mark))
             }
             Command::Lock { .. } | Command::Unlock(_) | Command::UnlockAll | Command::Locks => {
-                lasting::locks(self.transaction.state_mut(), &self.seat, command)
+                lasting::locks(self.transaction.state_mut(), &self.registration, command)
             }
             Command::Listen(_) | Command::Unlisten(_) | Command::Notify { .. } | Command::Channels => {
                 kept::channels(self.transaction.state_mut(), command)
             }
             Command::Next(_) | Command::Current(_) | Command::Last | Command::DiscardSequences => {
-                lasting::sequences(self.transaction.state_mut(), &self.seat, command)
+                lasting::sequences(self.transaction.state_mut(), &self.registration, command)
             }
             Command::Load(_) | Command::Seed(_) | Command::Random => {
                 lasting::process(self.transaction.state_mut(), command)

@@ -76,8 +76,8 @@ impl Registration {
     }
 
     /// Notifications for the session's client.
-    pub(super) fn take_heard(&self) -> Vec<Notice> {
-        self.server.borrow_mut().take_heard(self.number)
+    pub(super) fn take_notifications(&self) -> Vec<Notice> {
+        self.server.borrow_mut().take_notifications(self.number)
     }
 }
 
@@ -101,6 +101,6 @@ mod tests {
         drop(one);
         assert!(other.lock(7) && other.unlock(7) && !other.unlock(7));
         other.notify(vec![("news".to_owned(), "payload".to_owned())]);
-        assert!(!server.borrow().is_heard());
+        assert!(!server.borrow().has_notifications());
     }
 }

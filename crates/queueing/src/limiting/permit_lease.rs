@@ -1,6 +1,6 @@
-//! A worker's side of a limit of what happens at a time: the slots it holds.
+//! A worker's side of a limit of what happens at a time: the permits it holds.
 //!
-//! Promises: a slot is used by one transaction at a time. What is free and what nobody here waits for goes back when it is called
+//! Promises: a permit is used by one transaction at a time. What is free and what nobody here waits for goes back when it is called
 //! for; what somebody here waits for, who wants something else too, goes back after that one's transaction: it would be asked
 //! for again at once.
 
@@ -13,9 +13,9 @@ use super::{Allowance, CallBack, FULL, KEPT};
 /// When to try again, as long as none has been used to the end here.
 const UNKNOWN: Duration = Duration::from_millis(100);
 
-/// Slots of one limit on one worker.
+/// Permits of one limit on one worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seats {
+pub struct PermitLease {
     free: u32,
     used: u32,
     asked: u32,
@@ -28,11 +28,11 @@ pub struct Seats {
     used_us: u64,
 }
 
-impl Seats {
+impl PermitLease {
     /// So many are used by who got them here, under a limit that was gone meanwhile.
     #[must_use]
-    pub fn used_by(used: u32) -> Seats {
-        Seats { used, ..Seats::default() }
+    pub fn used_by(used: u32) -> PermitLease {
+        PermitLease { used, ..PermitLease::default() }
     }
 
     /// One transaction may begin now.

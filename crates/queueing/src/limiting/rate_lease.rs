@@ -12,7 +12,7 @@ use crate::classes::Rate;
 
 /// Tokens of one rate on one worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Purse {
+pub struct RateLease {
     tokens: u32,
     /// Used before they were given.
     debt: u32,
@@ -24,7 +24,7 @@ pub struct Purse {
     left: Option<(u32, Time)>,
 }
 
-impl Purse {
+impl RateLease {
     /// One event may happen now; it is counted.
     pub fn take(&mut self) -> bool {
         let has = self.tokens > 0;

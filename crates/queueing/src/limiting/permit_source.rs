@@ -1,6 +1,6 @@
-//! The coordinator's side of a limit of what happens at a time: slots, and the workers that hold and want them.
+//! The coordinator's side of a limit of what happens at a time: permits, and the workers that hold and want them.
 //!
-//! Promises: never more slots out than there are (a limit that is lowered holds once what is out has come back). A worker that
+//! Promises: never more permits out than there are (a limit that is lowered holds once what is out has come back). A worker that
 //! wants one and has fewer than another gets the next that this one is done with. Where the class is to be told rather than to
 //! wait, it is told only when no worker has one that it does not use.
 
@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 
 use units::WorkerId;
 
-use super::tap::add;
+use super::rate_source::add;
 use super::{Allowance, CallBack};
 use ::settings::Over;
 
-/// Slots of one limit.
+/// Permits of one limit.
 #[derive(Clone, Debug)]
-pub struct Slots {
+pub struct PermitSource {
     limit: u32,
     over: Over,
     /// By worker.
@@ -28,25 +28,25 @@ pub struct Slots {
     asked_all: bool,
 }
 
-/// What comes of something that happened to slots.
+/// What comes of something that happened to permits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct PermitChanges {
     pub allowances: Vec<Allowance>,
     pub calls: Vec<CallBack>,
 }
 
-impl Slots {
+impl PermitSource {
     #[must_use]
-    pub fn new(limit: u32, over: Over, workers: u16) -> Slots {
+    pub fn new(limit: u32, over: Over, workers: u16) -> PermitSource {
         let workers = usize::from(workers.max(1));
         let (held, called, asked) = (vec![0; workers], vec![0; workers], vec![0; workers]);
-        Slots { limit: limit.max(1), over, held, called, asked, wants: VecDeque::new(), asked_all: false }
+        PermitSource { limit: limit.max(1), over, held, called, asked, wants: VecDeque::new(), asked_all: false }
     }
 
-    /// With fewer slots than are out, some are asked for.
-    pub fn configure(&mut self, limit: u32, over: Over) -> Turn {
+    /// With fewer permits than are out, some are asked for.
+    pub fn configure(&mut self, limit: u32, over: Over) -> PermitChanges {
         (self.limit, self.over) = (limit.max(1), over);
-        let mut turn = Turn::default();
+        let mut turn = PermitChanges::default();
         let called: u32 = self.called.iter().sum();
         let mut surplus = self.out().saturating_sub(self.limit).saturating_sub(called);
         for worker in 0..self.held.len() {
@@ -59,7 +59,7 @@ impl Slots {
     }
 
     /// There is no such limit any more, or not yet: whoever wants one gets it. What is out is counted.
-    pub fn lift(&mut self) -> Turn {
+    pub fn lift(&mut self) -> PermitChanges {
         self.configure(u32::MAX, Over::Delay)
     }
 
@@ -85,18 +85,18 @@ impl Slots {
         self.out() == 0 && self.wants.is_empty()
     }
 
-    pub fn want(&mut self, worker: WorkerId, count: u32) -> Turn {
+    pub fn want(&mut self, worker: WorkerId, count: u32) -> PermitChanges {
         match self.wants.iter_mut().find(|(asker, _)| *asker == worker) {
             Some((_, wanted)) => *wanted = wanted.saturating_add(count),
             None => self.wants.push_back((worker, count)),
         }
-        let mut turn = Turn::default();
+        let mut turn = PermitChanges::default();
         self.serve(&mut turn);
         turn
     }
 
     /// So many come back; of those that it was called for, so many do not.
-    pub fn returned(&mut self, worker: WorkerId, count: u32, missing: u32) -> Turn {
+    pub fn returned(&mut self, worker: WorkerId, count: u32, missing: u32) -> PermitChanges {
         let index = usize::from(worker.0);
         // One that was given before a reload limited it comes back here all the same.
         self.held[index] = self.held[index].saturating_sub(count);
@@ -105,12 +105,12 @@ impl Slots {
         self.asked[index] -= of_round;
         answered -= of_round;
         self.called[index] = self.called[index].saturating_sub(answered).min(self.held[index]);
-        let mut turn = Turn::default();
+        let mut turn = PermitChanges::default();
         self.serve(&mut turn);
         turn
     }
 
-    fn serve(&mut self, turn: &mut Turn) {
+    fn serve(&mut self, turn: &mut PermitChanges) {
         let mut free = self.limit.saturating_sub(self.out());
         while free > 0 {
             let Some((worker, wanted)) = self.wants.pop_front() else { break };
@@ -129,8 +129,8 @@ impl Slots {
         turn.allowances.iter_mut().for_each(|allowance| allowance.remaining = remaining);
     }
 
-    /// For each worker that waits one slot at most is on its way from one that has more.
-    fn call_from_the_rich(&mut self, turn: &mut Turn) {
+    /// For each worker that waits one permit at most is on its way from one that has more.
+    fn call_from_the_rich(&mut self, turn: &mut PermitChanges) {
         let called: u32 = self.called.iter().sum();
         let askers: Vec<WorkerId> = self.wants.iter().map(|&(worker, _)| worker).skip(called as usize).collect();
         for asker in askers {
@@ -144,8 +144,8 @@ impl Slots {
         }
     }
 
-    /// Somebody may have a slot without use. Everybody is asked once; then it is told.
-    fn call_or_refuse(&mut self, turn: &mut Turn) {
+    /// Somebody may have a permit without use. Everybody is asked once; then it is told.
+    fn call_or_refuse(&mut self, turn: &mut PermitChanges) {
         if self.wants.is_empty() {
             self.asked_all = false;
             return;
@@ -170,14 +170,14 @@ impl Slots {
         }
     }
 
-    fn call(&mut self, worker: usize, count: u32, turn: &mut Turn) {
+    fn call(&mut self, worker: usize, count: u32, turn: &mut PermitChanges) {
         if count > 0 {
             self.called[worker] += count;
             turn.calls.push(CallBack { worker: WorkerId(worker as u16), count, used_too: true });
         }
     }
 
-    fn ask(&mut self, worker: usize, count: u32, turn: &mut Turn) {
+    fn ask(&mut self, worker: usize, count: u32, turn: &mut PermitChanges) {
         if count > 0 {
             self.asked[worker] += count;
             turn.calls.push(CallBack { worker: WorkerId(worker as u16), count, used_too: false });

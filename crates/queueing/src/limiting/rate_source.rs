@@ -14,7 +14,7 @@ use ::settings::Over;
 
 /// Where tokens of one rate come from.
 #[derive(Clone, Debug)]
-pub struct Tap {
+pub struct RateSource {
     bucket: Bucket,
     over: Over,
     workers: u16,
@@ -23,10 +23,16 @@ pub struct Tap {
     served_at: Option<Time>,
 }
 
-impl Tap {
+impl RateSource {
     #[must_use]
-    pub fn new(rate: Rate, over: Over, workers: u16, now: Time) -> Tap {
-        Tap { bucket: Bucket::new(rate, now), over, workers: workers.max(1), wants: VecDeque::new(), served_at: None }
+    pub fn new(rate: Rate, over: Over, workers: u16, now: Time) -> RateSource {
+        RateSource {
+            bucket: Bucket::new(rate, now),
+            over,
+            workers: workers.max(1),
+            wants: VecDeque::new(),
+            served_at: None,
+        }
     }
 
     pub fn configure(&mut self, rate: Rate, over: Over, now: Time) {

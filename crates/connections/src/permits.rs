@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use units::Time;
 
-/// The slots of one transaction: its session has them, and of a session that has gone its server, until that is done with the
+/// The permits of one transaction: its session has them, and of a session that has gone its server, until that is done with the
 /// transaction.
 #[derive(Clone, Debug)]
-pub struct Slots {
+pub struct Permits {
     /// Of its class, by name: a reload may number classes anew.
     pub class: Option<Arc<str>>,
     /// Of its first statement, by fingerprint.
     pub statement: Option<u64>,
     pub since: Time,
-    /// When its client sent it: before `since`, if it had to wait for the slot.
+    /// When its client sent it: before `since`, if it had to wait for the permit.
     pub asked_at: Time,
     /// When it got its server.
     pub linked_at: Option<Time>,
 }
 
-impl Slots {
+impl Permits {
     /// None so far, of a transaction that was asked for then and comes to its first limit now.
     #[must_use]
-    pub fn new(now: Time, asked_at: Time) -> Slots {
-        Slots { class: None, statement: None, since: now, asked_at, linked_at: None }
+    pub fn new(now: Time, asked_at: Time) -> Permits {
+        Permits { class: None, statement: None, since: now, asked_at, linked_at: None }
     }
 }

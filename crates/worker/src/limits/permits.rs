@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use connections::Slots;
+use connections::Permits;
 use connections::server::Server;
 use link::session::{Admission, Session};
 use machine::Step;
@@ -22,7 +22,7 @@ pub(crate) fn note_transaction_end(tables: &mut Tables, conn: ConnId, server: Co
     let session = &mut tables.sessions[conn];
     let is_in = matches!(session.claim.admission, Admission::In { .. });
     if is_in && !session.is_torn() && tables.servers[server].is_between_transactions() {
-        // Its slots stay with its server.
+        // Its permits stay with its server.
         session.claim.admission = Admission::Not;
     }
 }
@@ -51,7 +51,7 @@ pub(crate) fn settle_linked(tables: &mut Tables, limiters: &mut Limiters, conn: 
     tables.agenda.reconsider(conn);
 }
 
-pub(crate) fn seat_in_class(
+pub(crate) fn take_class_permit(
     tables: &mut Tables,
     limiters: &mut Limiters,
     now: Time,
@@ -61,7 +61,7 @@ pub(crate) fn seat_in_class(
 ) {
     let limiter = &limiters.classes[index];
     if limiter.limits.active.is_some() {
-        slots_of(&mut tables.sessions[conn], now, asked_at).class = Some(Arc::clone(&limiter.name));
+        permits_of(&mut tables.sessions[conn], now, asked_at).class = Some(Arc::clone(&limiter.name));
     }
 }
 
@@ -80,10 +80,10 @@ pub(crate) fn settle_limit(tables: &mut Tables, limiters: &mut Limiters, step: &
             // It was not used any more, and forgotten.
             let Some(limiter) = limiters.statements.get_mut(&fingerprint) else { return };
             let waiting = limiter.waiting();
-            let count = limiter.seats.settled(waiting) + limiter.seats.unspent(now, waiting);
+            let count = limiter.permits.settled(waiting) + limiter.permits.unspent(now, waiting);
             back.push((Limit::Statement(fingerprint), count));
-            asks.push((Limit::Statement(fingerprint), limiter.seats.ask(waiting)));
-            limiter.seats.next_at(waiting)
+            asks.push((Limit::Statement(fingerprint), limiter.permits.ask(waiting)));
+            limiter.permits.next_at(waiting)
         }
     };
     limiters.look(look_at);
@@ -97,7 +97,7 @@ pub(crate) fn settle_limit(tables: &mut Tables, limiters: &mut Limiters, step: &
     }
 }
 
-/// The coordinator wants slots back.
+/// The coordinator wants permits back.
 pub(crate) fn called_back(
     tables: &mut Tables,
     limiters: &mut Limiters,
@@ -112,7 +112,7 @@ pub(crate) fn called_back(
         }
         Limit::Statement(fingerprint) => {
             let limiter = limiters.statements.get_mut(fingerprint);
-            limiter.map(|limiter| limiter.seats.called(call, limiter.waiting()))
+            limiter.map(|limiter| limiter.permits.called(call, limiter.waiting()))
         }
     };
     let (count, missing) = called.unwrap_or((0, call.count));
@@ -147,7 +147,7 @@ pub(crate) fn give_up_passing(tables: &mut Tables, limiters: &mut Limiters, step
 pub(crate) fn leave_limits(tables: &mut Tables, limiters: &mut Limiters, step: &mut Step<'_>, conn: ConnId) {
     let session = &mut tables.sessions[conn];
     let admission = std::mem::take(&mut session.claim.admission);
-    let slots = session.claim.slots.take();
+    let permits = session.claim.permits.take();
     limiters.outcomes.remove(&conn);
     if let Admission::Waits { ticket } = admission
         && let Some(wait) = limiters.leave_line(step.now, ticket)
@@ -156,18 +156,18 @@ pub(crate) fn leave_limits(tables: &mut Tables, limiters: &mut Limiters, step: &
         // Whoever was behind it may need less.
         tables.agenda.admit(wait.before);
     }
-    tables.agenda.release(slots);
+    tables.agenda.release(permits);
 }
 
-/// A session goes, and its server has still to be done with its transaction: its slots are that server's until then.
-pub(crate) fn pass_seat_on(tables: &mut Tables, conn: ConnId, server: ConnId) {
+/// A session goes, and its server has still to be done with its transaction: its permits are that server's until then.
+pub(crate) fn pass_permits_on(tables: &mut Tables, conn: ConnId, server: ConnId) {
     let session = &mut tables.sessions[conn];
     // One that was closed has nothing left to be done with.
     if let Some(server) = tables.servers.get_mut(server)
-        && session.claim.slots.is_some()
+        && session.claim.permits.is_some()
     {
-        debug_assert!(server.work.slots.is_none(), "a server has the slots of one transaction");
-        server.work.slots = session.claim.slots.take();
+        debug_assert!(server.work.permits.is_none(), "a server has the slots of one transaction");
+        server.work.permits = session.claim.permits.take();
     }
 }
 
@@ -239,16 +239,16 @@ pub(crate) fn report_limits(tables: &mut Tables, limiters: &mut Limiters, step: 
     });
 }
 
-/// The slots of a session's transaction, which was asked for then.
-pub(crate) fn slots_of(session: &mut Session, now: Time, asked_at: Time) -> &mut Slots {
-    session.claim.slots.get_or_insert_with(|| Box::new(Slots::new(now, asked_at)))
+/// The permits of a session's transaction, which was asked for then.
+pub(crate) fn permits_of(session: &mut Session, now: Time, asked_at: Time) -> &mut Permits {
+    session.claim.permits.get_or_insert_with(|| Box::new(Permits::new(now, asked_at)))
 }
 
-/// All slots that transactions have.
-pub(crate) fn taken_slots<'t>(
+/// All permits that transactions have.
+pub(crate) fn taken_permits<'t>(
     sessions: &'t Table<Session>,
     servers: &'t Table<Server>,
-) -> impl Iterator<Item = &'t Slots> {
-    let of_sessions = sessions.iter().filter_map(|(_, session)| session.claim.slots.as_deref());
-    of_sessions.chain(servers.iter().filter_map(|(_, server)| server.work.slots.as_deref()))
+) -> impl Iterator<Item = &'t Permits> {
+    let of_sessions = sessions.iter().filter_map(|(_, session)| session.claim.permits.as_deref());
+    of_sessions.chain(servers.iter().filter_map(|(_, server)| server.work.permits.as_deref()))
 }
